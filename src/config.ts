@@ -1,0 +1,163 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { UserError } from "#errors.ts";
+
+const port = z.coerce.number().int().min(0).max(65_535);
+const url = z.url({ protocol: /^https?$/ });
+const positive = z.coerce.number().positive();
+
+/** Every environment variable the product reads, with its default. Names as Probot and the AI SDK's providers know them. */
+const Environment = z.object({
+  APP_ID: z.string().regex(/^\d+$/, "is the number on your GitHub App's settings page"),
+  PRIVATE_KEY: z.string().optional(),
+  PRIVATE_KEY_PATH: z.string().optional(),
+  WEBHOOK_SECRET: z.string().min(8, "must be the secret of your GitHub App's webhook, 8 characters or more"),
+  PORT: port.default(3000),
+  HOST: z.string().default("localhost"),
+  WEBHOOK_PATH: z.string().startsWith("/").default("/api/github/webhooks"),
+  LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
+  GHE_HOST: z.string().optional(),
+  GHE_PROTOCOL: z.enum(["http", "https"]).default("https"),
+  WEBHOOK_PROXY_URL: url.optional(),
+
+  GOLEM_FORGE_MODEL: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]*:.+$/, "is provider:model, such as anthropic:claude-sonnet-4-5")
+    .optional(),
+  ANTHROPIC_API_KEY: z.string().optional(),
+  ANTHROPIC_BASE_URL: url.optional(),
+  OPENAI_API_KEY: z.string().optional(),
+  OPENAI_BASE_URL: url.optional(),
+  GOOGLE_GENERATIVE_AI_API_KEY: z.string().optional(),
+  /** An OpenAI-compatible endpoint, such as a local model's; models are then `compatible:<name>`. */
+  OPENAI_COMPATIBLE_BASE_URL: url.optional(),
+  OPENAI_COMPATIBLE_API_KEY: z.string().optional(),
+
+  DATABASE_URL: z
+    .string()
+    .regex(/^(file:|sqlite:|[./])/, "is the path of a SQLite file, such as file:./data/golem-forge.db")
+    .default("file:./data/golem-forge.db"),
+
+  /** The folder of the deployment's own workers; default: those that ship with it. */
+  GOLEM_FORGE_WORKERS: z.string().optional(),
+  /** Only these repositories, `owner/repo` or `owner/*`, separated by commas. Default: every one the App is installed on. */
+  GOLEM_FORGE_REPOSITORIES: z.string().optional(),
+  /** Hours until an unanswered approval expires. */
+  GOLEM_FORGE_APPROVAL_HOURS: positive.max(24 * 30).default(72),
+  /** Runs one person may start in an hour. */
+  GOLEM_FORGE_RUNS_PER_HOUR: positive.int().default(20),
+  /** Milliseconds between two edits of a status comment. */
+  GOLEM_FORGE_STATUS_INTERVAL_MS: z.coerce.number().int().min(0).default(4_000),
+  /** Milliseconds between two writes to GitHub. Default: the pace GitHub asks of its apps. Lower it only on a server without rate limits. */
+  GOLEM_FORGE_WRITE_INTERVAL_MS: z.coerce.number().int().min(0).optional(),
+});
+
+export interface Config {
+  app: {
+    appId: number;
+    privateKey: string;
+    webhookSecret: string;
+    port: number;
+    host: string;
+    webhookPath: string;
+    webhookProxy: string | undefined;
+    logLevel: z.infer<typeof Environment>["LOG_LEVEL"];
+  };
+  github: {
+    /** Where REST is: `https://api.github.com`, or `<server>/api/v3`. */
+    apiUrl: string;
+    writeIntervalMs: number | undefined;
+    repositories: string[] | undefined;
+  };
+  models: {
+    default: string | undefined;
+    anthropic: { apiKey: string | undefined; baseUrl: string | undefined };
+    openai: { apiKey: string | undefined; baseUrl: string | undefined };
+    google: { apiKey: string | undefined };
+    compatible: { apiKey: string | undefined; baseUrl: string | undefined };
+  };
+  databasePath: string;
+  workersDirectory: string | undefined;
+  approvalMs: number;
+  runsPerHour: number;
+  statusIntervalMs: number;
+  /** Every secret value held, so that none leaves in a text. */
+  secrets: string[];
+}
+
+/** Reads and checks the environment. Throws a UserError that names every problem at once, and never a secret's value. */
+export function readConfig(environment: Record<string, string | undefined>): Config {
+  const given = Object.fromEntries(
+    Object.entries(environment).filter(([, value]) => value !== undefined && value !== ""),
+  );
+  const parsed = Environment.safeParse(given);
+  const problems = parsed.success ? [] : parsed.error.issues.map(describeProblem);
+  const key = readPrivateKey(given);
+  if (key.problem) problems.push(key.problem);
+  if (!parsed.success || problems.length > 0) {
+    throw new UserError(`Golem Forge cannot start:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
+  }
+
+  const env = parsed.data;
+  const secrets = [env.WEBHOOK_SECRET, key.pem, env.ANTHROPIC_API_KEY, env.OPENAI_API_KEY];
+  secrets.push(env.GOOGLE_GENERATIVE_AI_API_KEY, env.OPENAI_COMPATIBLE_API_KEY);
+  return {
+    app: {
+      appId: Number(env.APP_ID),
+      privateKey: key.pem,
+      webhookSecret: env.WEBHOOK_SECRET,
+      port: env.PORT,
+      host: env.HOST,
+      webhookPath: env.WEBHOOK_PATH,
+      webhookProxy: env.WEBHOOK_PROXY_URL,
+      logLevel: env.LOG_LEVEL,
+    },
+    github: {
+      apiUrl: env.GHE_HOST ? `${env.GHE_PROTOCOL}://${env.GHE_HOST}/api/v3` : "https://api.github.com",
+      writeIntervalMs: env.GOLEM_FORGE_WRITE_INTERVAL_MS,
+      repositories: env.GOLEM_FORGE_REPOSITORIES?.split(",").map((name) => name.trim().toLowerCase()),
+    },
+    models: {
+      default: env.GOLEM_FORGE_MODEL,
+      anthropic: { apiKey: env.ANTHROPIC_API_KEY, baseUrl: env.ANTHROPIC_BASE_URL },
+      openai: { apiKey: env.OPENAI_API_KEY, baseUrl: env.OPENAI_BASE_URL },
+      google: { apiKey: env.GOOGLE_GENERATIVE_AI_API_KEY },
+      compatible: { apiKey: env.OPENAI_COMPATIBLE_API_KEY, baseUrl: env.OPENAI_COMPATIBLE_BASE_URL },
+    },
+    databasePath: env.DATABASE_URL.replace(/^(file|sqlite):(\/\/)?/, ""),
+    workersDirectory: env.GOLEM_FORGE_WORKERS,
+    approvalMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
+    runsPerHour: env.GOLEM_FORGE_RUNS_PER_HOUR,
+    statusIntervalMs: env.GOLEM_FORGE_STATUS_INTERVAL_MS,
+    secrets: secrets.filter((secret) => secret !== undefined),
+  };
+}
+
+function describeProblem(issue: z.core.$ZodIssue): string {
+  const name = issue.path.join(".");
+  if (issue.code === "invalid_type") return `${name} is not set`;
+  return `${name} ${issue.message.replace(/^Invalid (input|option|string|URL):?/, "is not valid:")}`;
+}
+
+function readPrivateKey(env: Record<string, string | undefined>): { pem: string; problem?: string } {
+  if (env.PRIVATE_KEY) return checkPem(env.PRIVATE_KEY, "PRIVATE_KEY");
+  if (!env.PRIVATE_KEY_PATH) {
+    return {
+      pem: "",
+      problem: "PRIVATE_KEY or PRIVATE_KEY_PATH is not set: download a key on your GitHub App's settings page",
+    };
+  }
+  try {
+    return checkPem(readFileSync(env.PRIVATE_KEY_PATH, "utf8"), "PRIVATE_KEY_PATH");
+  } catch {
+    return { pem: "", problem: `PRIVATE_KEY_PATH names a file that cannot be read: ${env.PRIVATE_KEY_PATH}` };
+  }
+}
+
+function checkPem(text: string, name: string): { pem: string; problem?: string } {
+  const plain = text.includes("-----BEGIN") ? text : Buffer.from(text, "base64").toString("utf8");
+  const pem = plain.replaceAll("\\n", "\n").trim();
+  return pem.startsWith("-----BEGIN")
+    ? { pem }
+    : { pem: "", problem: `${name} is not a PEM key, neither plain nor in base64` };
+}

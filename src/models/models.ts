@@ -1,0 +1,55 @@
+import type { ModelMessage } from "ai";
+import type { ModelCall } from "#events.ts";
+import type { TokenUsage } from "#run.ts";
+import type { NamedTool } from "#tool.ts";
+
+export interface ModelRequest {
+  /** `provider:model`. */
+  model: string;
+  instructions: string;
+  messages: ModelMessage[];
+  /** Offered without `execute`: the model asks, the runtime acts. */
+  tools: readonly NamedTool[];
+  signal: AbortSignal;
+  /** Text as it arrives, for whoever is watching. */
+  onText?: (delta: string) => void;
+}
+
+export interface ModelAnswer {
+  text: string;
+  /** Every call the model made, also those for tools that do not exist or with arguments that are no JSON. */
+  calls: ModelCall[];
+  /** The assistant messages to send back verbatim next time; never a tool message. */
+  messages: ModelMessage[];
+  usage: TokenUsage;
+  /** US dollars; undefined where the price is not known. */
+  cost: number | undefined;
+  finishReason: string;
+}
+
+/** The provider failed: the message is a sentence for people. */
+export class ModelFailure extends Error {
+  override readonly name = "ModelFailure";
+  readonly retryable: boolean;
+  /** How long the provider asked us to wait. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    message: string,
+    { retryable, retryAfterMs, cause }: { retryable: boolean; retryAfterMs?: number; cause?: unknown },
+  ) {
+    super(message, { cause });
+    this.retryable = retryable;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** The language models this deployment can reach. */
+export interface Models {
+  /** The model to use when a worker names none; undefined when none is configured. */
+  readonly defaultModel: string | undefined;
+  /** Why this model cannot be used here, as a sentence that says what to set; undefined when it can. */
+  problemWith(model: string): string | undefined;
+  /** One call, no retries, nothing executed. Throws ModelFailure, or the signal's reason when aborted. */
+  call(request: ModelRequest): Promise<ModelAnswer>;
+}

@@ -1,0 +1,30 @@
+import type { Approval } from "#approval.ts";
+import type { RunView } from "#run.ts";
+
+/** How a post finds itself again: `repeated` says an attempt may have gone through, so look for the name before posting. */
+export interface PostOptions {
+  /** Names the post for ever; goes into the comment as a hidden marker. */
+  name: string;
+  repeated: boolean;
+  /** The comment that already stands, when it is known. */
+  commentId?: number;
+}
+
+export interface Question {
+  callId: string;
+  text: string;
+  /** The worker that asks, as a path from the root. */
+  workerPath: string;
+}
+
+/**
+ * What shows runs to people. Every method posts or edits one comment and resolves to its id; posting twice under one
+ * name edits the first. The view is always the root's: children speak in its thread.
+ */
+export interface FrontEnd {
+  showStatus(view: RunView, options: PostOptions): Promise<number>;
+  /** Shows the request, or, when it is no longer pending, what became of it. */
+  showApproval(view: RunView, approval: Approval, options: PostOptions): Promise<number>;
+  askQuestion(view: RunView, question: Question, options: PostOptions): Promise<number>;
+  showOutcome(view: RunView, options: PostOptions): Promise<number>;
+}

@@ -1,0 +1,53 @@
+import type { Approval } from "#approval.ts";
+import type { RunOrigin, RunSpec, RunView } from "#run.ts";
+
+/** An issue or pull request: where root runs live. */
+export interface ThreadRef {
+  installationId: number;
+  owner: string;
+  repo: string;
+  thread: number;
+}
+
+/** Words of a person, with the delivery that brought them: each delivery counts once. */
+export interface Heard {
+  by: string;
+  deliveryId?: string;
+}
+
+/**
+ * The door to the runtime: what front ends ask of runs. Authorisation is the caller's work. Every method resolves
+ * after its effect is on disk; what a person did wrong throws a UserError that says how to do it right; a delivery
+ * heard before resolves like the first time and changes nothing.
+ */
+export interface Runs {
+  /** Starts a worker on a thread with the person's words as its task. Refuses an unknown or broken worker, a model that cannot be used, too many runs. */
+  start(request: { origin: RunOrigin; worker: string; text: string; deliveryId?: string }): Promise<RunSpec>;
+  /** A plain sentence: answers the oldest open question of the thread's live runs, or steers the newest live run. False when nobody listens. */
+  say(thread: ThreadRef, words: Heard & { text: string }): Promise<boolean>;
+  /** Decides one approval by id, or `all` that are pending in the thread; without an id the only one pending. */
+  decide(
+    thread: ThreadRef,
+    decision: Heard & {
+      target: string | undefined;
+      approve: boolean;
+      note?: string;
+      remember?: "none" | "session";
+      /** Arguments in place of the asked ones; validated before anything runs. */
+      changedArgs?: unknown;
+    },
+  ): Promise<Approval[]>;
+  /** Interrupts the thread's live runs and their children; they can be resumed. */
+  stop(thread: ThreadRef, heard: Heard): Promise<RunSpec[]>;
+  /** Goes on with stopped runs, with the person's words if there are any. */
+  resume(thread: ThreadRef, heard: Heard & { text?: string }): Promise<RunSpec[]>;
+  /** Ends the thread's live runs for good. */
+  cancel(thread: ThreadRef, heard: Heard): Promise<RunSpec[]>;
+  /** The thread's root runs, newest first, with their children. */
+  status(thread: ThreadRef): Promise<RunView[]>;
+  pendingApprovals(thread: ThreadRef): Promise<Approval[]>;
+  /** The workers one can start in this repository. */
+  workers(thread: ThreadRef): Promise<{ name: string; description?: string }[]>;
+  /** One run with its children, by id. */
+  view(runId: string): Promise<RunView | undefined>;
+}

@@ -1,0 +1,168 @@
+import type { Approval } from "#approval.ts";
+import type { LoggedEvent, RunEvent } from "#events.ts";
+import type { RunSpec } from "#run.ts";
+import type { ChangeSet } from "#sandbox/sandbox.ts";
+
+/** `work` does one thing at a time for a run; `thread` posts beside it, in order, so that status never waits for a model. */
+export type Lane = "work" | "thread";
+
+export interface NewEffect {
+  /** Names this effect for ever. Adding a key that is there already changes nothing. */
+  key: string;
+  runId: string;
+  lane: Lane;
+  kind: string;
+  /** JSON. */
+  input: unknown;
+  /** Not before this time; milliseconds since 1970. Default: at once. */
+  dueAt?: number;
+}
+
+export interface Effect extends NewEffect {
+  dueAt: number;
+  /** How often it was begun, this time included. Above 1: it may have happened already, ask the outside world first. */
+  attempts: number;
+}
+
+export interface NewEvent {
+  runId: string;
+  event: RunEvent;
+  /** An event with a key that the store has seen is not appended again. */
+  dedupe?: string;
+}
+
+export interface NewRun {
+  spec: RunSpec;
+  snapshot: unknown;
+  effects: NewEffect[];
+}
+
+/** Asleep runs cost a row: `waiting` for people or timers, `done` for ever. */
+export type RunStatus = "active" | "waiting" | "done";
+
+export interface RunRow {
+  spec: RunSpec;
+  status: RunStatus;
+  /** The machine's snapshot, under 2 KB of JSON. */
+  snapshot: unknown;
+  /** Grows by one with every advance. */
+  version: number;
+  /** How many change sets are stored. */
+  changeSets: number;
+  updatedAt: number;
+}
+
+/** One fold of the mailbox into the machine, written whole or not at all. */
+export interface Advance {
+  runId: string;
+  /** The version this was computed from; anything else in the store means another writer was faster. */
+  version: number;
+  /** Ids of the events taken in. Events left out stay in the inbox, parked. */
+  consumed: number[];
+  snapshot: unknown;
+  status: RunStatus;
+  effects: NewEffect[];
+  /** Effects not begun yet that are no longer wanted; what is under way is aborted by the caller. */
+  cancelEffects?: { kinds: string[] };
+  timers?: { set?: { timer: "retry" | "deadline"; dueAt: number }[]; clear?: ("retry" | "deadline")[] };
+  /** Pending approvals of this run become `withdrawn`. */
+  withdrawApprovals?: boolean;
+}
+
+/** What an effect came to. */
+export interface Finish {
+  key: string;
+  events?: NewEvent[];
+  changes?: ChangeSet;
+  approvals?: Approval[];
+  /** The approval this effect has spent. */
+  usedApproval?: string;
+  /** A comment that now stands in the thread, under a name that is looked up before it is posted again. */
+  post?: { name: string; commentId: number };
+  effects?: NewEffect[];
+  /** A child run to be made with it. */
+  run?: NewRun;
+  /** Changes a child hands to its parent. */
+  parentChanges?: { runId: string; changes: ChangeSet };
+}
+
+export interface Decision {
+  approvalId: string;
+  decision: "approved" | "denied";
+  by: string;
+  note?: string;
+  remember?: "none" | "session";
+  /** Arguments that replace the asked ones, and the digest that covers them. */
+  changed?: { args: unknown; digest: string };
+  now: number;
+  deliveryId?: string;
+}
+
+export type DecisionResult =
+  | { kind: "decided"; approval: Approval }
+  /** It was not pending any more; the approval says what became of it. */
+  | { kind: "settled"; approval: Approval }
+  | { kind: "unknown" };
+
+export interface Post {
+  commentId: number;
+  updatedAt: number;
+}
+
+/**
+ * Everything that outlives the process. Each method is one transaction; it resolves after the commit is on disk, and
+ * what it returns was true at that commit. Commits of one turn of the event loop are grouped. One conformance suite
+ * holds every implementation.
+ */
+export interface Store {
+  /**
+   * Takes in what a front end heard. False, and nothing is written, when the delivery was taken in before.
+   * A run whose id exists is not made again; its events are appended all the same unless their dedupe key is known.
+   */
+  ingest(heard: { deliveryId?: string; run?: NewRun; events: NewEvent[] }): Promise<boolean>;
+
+  run(id: string): Promise<RunRow | undefined>;
+  /** The root runs of an issue or pull request, newest first. */
+  runsOfThread(thread: { owner: string; repo: string; thread: number }): Promise<RunRow[]>;
+  childrenOf(runId: string): Promise<RunRow[]>;
+  /** Root runs that this person asked for since then, for rate limits. */
+  countRuns(query: { requestedBy?: string; owner?: string; repo?: string; since: number }): Promise<number>;
+
+  /** Events not taken in yet, in order: new ones and parked ones. */
+  inbox(runId: string): Promise<LoggedEvent[]>;
+  /** Every event of the run, in order, from after the given event id. */
+  log(runId: string, after?: number): Promise<LoggedEvent[]>;
+
+  /** False, and nothing is written, when the version has moved on. */
+  advance(step: Advance): Promise<boolean>;
+
+  /** The effect of this lane to do next, its oldest, if it is due; it counts as begun from here on. Undefined otherwise. */
+  begin(runId: string, lane: Lane, now: number): Promise<Effect | undefined>;
+  /** The effect is over: its row goes, its consequences are written. False when it had been cancelled meanwhile; then nothing is written. */
+  finish(finish: Finish): Promise<boolean>;
+  /** Try again then. The attempt stays counted. */
+  postpone(key: string, dueAt: number): Promise<void>;
+  /** Effects under way or pending are no longer wanted. */
+  cancelEffects(keys: string[]): Promise<void>;
+
+  /** Runs with something to do at that time: an unseen event or a due effect. For the start, and for the sweep. */
+  awake(now: number): Promise<string[]>;
+  /** Appends the events of timers and approvals that ran out. Resolves to the runs that woke. */
+  fireTimers(now: number): Promise<string[]>;
+  /** When the next timer, approval or postponed effect is due. */
+  nextDue(): Promise<number | undefined>;
+
+  approval(id: string): Promise<Approval | undefined>;
+  /** Approvals of a root run's tree, oldest first. */
+  approvalsOf(rootId: string): Promise<Approval[]>;
+  /** One decision for ever: the first wins. Appends the event to the run. */
+  decide(decision: Decision): Promise<DecisionResult>;
+
+  /** The run's stored changes, oldest first. */
+  changesOf(runId: string, upTo?: number): Promise<ChangeSet[]>;
+  post(name: string): Promise<Post | undefined>;
+
+  /** Answers when the database does. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}

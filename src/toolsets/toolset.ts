@@ -1,0 +1,49 @@
+import type { z } from "zod";
+import type { GitHub } from "#github.ts";
+import type { ToolResult } from "#result.ts";
+import type { RunSpec } from "#run.ts";
+import type { Sandbox } from "#sandbox/sandbox.ts";
+import type { NamedTool } from "#tool.ts";
+import type { Workspace } from "#workspace.ts";
+
+/** A tool call of this run that is over, as the log has it. */
+export interface FinishedCall {
+  callId: string;
+  tool: string;
+  args: unknown;
+  result: ToolResult;
+  /** Which call of the model asked for it, counted from 1. */
+  step: number;
+}
+
+/** What the runtime lends to toolsets: all a tool can ever reach. */
+export interface ToolServices {
+  spec: RunSpec;
+  /** The tree as this worker may see it. */
+  workspace: Workspace;
+  /** The whole sandbox, for git and the pull request. */
+  sandbox: Sandbox;
+  /** The run's own repository; every target is fixed by `spec.origin`. */
+  github: GitHub;
+  /** The run's own branch, `golem/<issue>-<run>`. */
+  branch: string;
+  /** Every finished call, oldest first: what was read, written and repeated. */
+  history(): readonly FinishedCall[];
+  /** The workers this deployment and repository know, for the tools that call them. */
+  workers(): Promise<{ name: string; description?: string }[]>;
+  /** Every text that leaves passes here: held secrets, token shapes, mentions, closing keywords, size. */
+  sanitize(text: string): string;
+  /** The directory of the deployment's own worker file; undefined for a worker of the repository. */
+  workerDirectory?: string;
+}
+
+/** A named group of tools a worker may be given. */
+// biome-ignore lint/suspicious/noExplicitAny: the registry holds toolsets of every configuration
+export interface Toolset<Config = any> {
+  name: string;
+  /** Other names a worker file may use for it. */
+  aliases?: readonly string[];
+  config: z.ZodType<Config>;
+  /** Throws a UserError for a configuration that cannot work. */
+  create(config: Config, services: ToolServices): NamedTool[] | Promise<NamedTool[]>;
+}
