@@ -59,6 +59,11 @@ export interface Advance {
   version: number;
   /** Ids of the events taken in. Events left out stay in the inbox, parked. */
   consumed: number[];
+  /**
+   * The highest event id of the inbox this was computed from, 0 when it was empty. Later events are unseen and keep the
+   * run awake, even if they arrived before this was written; those up to here that were left out do not.
+   */
+  seen: number;
   snapshot: unknown;
   status: RunStatus;
   effects: NewEffect[];
