@@ -49,6 +49,8 @@ export const RunEvent = z.discriminatedUnion("type", [
     /** US dollars; undefined where the price is not known. */
     cost: z.number().optional(),
     finishReason: z.string(),
+    /** The last event the model was shown; what people said after it is still news. */
+    seen: z.number(),
   }),
   z.object({
     type: z.literal("model.failed"),

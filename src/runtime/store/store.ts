@@ -3,8 +3,11 @@ import type { LoggedEvent, RunEvent } from "#events.ts";
 import type { RunSpec } from "#run.ts";
 import type { ChangeSet } from "#sandbox/sandbox.ts";
 
-/** `work` does one thing at a time for a run; `thread` posts beside it, in order, so that status never waits for a model. */
-export type Lane = "work" | "thread";
+/**
+ * Each lane does one thing at a time for a run, in order: `work` is the job itself, `thread` what people must be told,
+ * `status` the living comment, whose pace must hold up neither.
+ */
+export type Lane = "work" | "thread" | "status";
 
 export interface NewEffect {
   /** Names this effect for ever. Adding a key that is there already changes nothing. */
@@ -66,6 +69,7 @@ export interface Advance {
   seen: number;
   snapshot: unknown;
   status: RunStatus;
+  /** May belong to another run of the tree: a child has its root's status drawn again. */
   effects: NewEffect[];
   /** Effects not begun yet that are no longer wanted; what is under way is aborted by the caller. */
   cancelEffects?: { kinds: string[] };
