@@ -101,12 +101,12 @@ export const WellKnownResultValue = z.discriminatedUnion("kind", [
 ]);
 export type WellKnownResultValue = z.infer<typeof WellKnownResultValue>;
 
-const kindPattern = /^[a-z][a-z0-9_]*(\.[a-z0-9_]+)*$/;
+const kindPattern = /^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$/;
 const wellKnownKinds: ReadonlySet<string> = new Set(
   WellKnownResultValue.options.map((option) => option.shape.kind.value),
 );
 
-/** Lowercase words, digits and underscores, dotted for namespaces: `git.status`. */
+/** Lowercase words, digits and underscores, dotted for namespaces, each part starting with a letter: `git.status`. */
 export function isValidKind(kind: string): boolean {
   return kindPattern.test(kind);
 }

@@ -80,17 +80,34 @@ function modeOf(tool: NamedTool): ExecutionMode {
   return tool.manualExecution?.mode ?? "llm";
 }
 
-/** The tools a model is offered: mode `llm`, `both` or none given. */
-export function getLLMTools<T extends NamedTool>(tools: readonly T[]): T[] {
-  return tools.filter((tool) => modeOf(tool) !== "manual");
+/** The tools a model is offered: mode `llm`, `both` or none given. Takes a list, or tools by name, and gives the same. */
+export function getLLMTools<T extends NamedTool>(tools: readonly T[]): T[];
+export function getLLMTools<T extends NamedTool>(tools: Readonly<Record<string, T>>): Record<string, T>;
+export function getLLMTools<T extends NamedTool>(tools: readonly T[] | Readonly<Record<string, T>>) {
+  return pick(tools, isLLMTool);
 }
 
-/** The tools a person may invoke: mode `manual` or `both`. */
-export function getManualTools<T extends NamedTool>(tools: readonly T[]): T[] {
-  return tools.filter(isManualTool);
+/** The tools a person may invoke: mode `manual` or `both`. Takes a list, or tools by name, and gives the same. */
+export function getManualTools<T extends NamedTool>(tools: readonly T[]): T[];
+export function getManualTools<T extends NamedTool>(tools: Readonly<Record<string, T>>): Record<string, T>;
+export function getManualTools<T extends NamedTool>(tools: readonly T[] | Readonly<Record<string, T>>) {
+  return pick(tools, isManualTool);
+}
+
+/** True for a tool that a model is offered. */
+export function isLLMTool(tool: NamedTool): boolean {
+  return ["llm", "both"].includes(modeOf(tool));
 }
 
 /** True for a tool that a person may invoke. */
 export function isManualTool(tool: NamedTool): boolean {
-  return modeOf(tool) !== "llm";
+  return ["manual", "both"].includes(modeOf(tool));
+}
+
+function pick<T extends NamedTool>(
+  tools: readonly T[] | Readonly<Record<string, T>>,
+  wanted: (tool: NamedTool) => boolean,
+): T[] | Record<string, T> {
+  if (Array.isArray(tools)) return tools.filter(wanted);
+  return Object.fromEntries(Object.entries(tools).filter(([, tool]) => wanted(tool)));
 }

@@ -10,7 +10,10 @@ export type Review =
   | { kind: "refuse"; result: ToolResult };
 
 /** A call with the context the runtime runs it in. */
-export type CallContext = Pick<ToolContext, "abortSignal" | "messages" | "run" | "idempotencyKey" | "output">;
+export type CallContext = Pick<ToolContext, "abortSignal" | "messages" | "run" | "idempotencyKey" | "output"> & {
+  /** Who asks for the call; default: the model, which reaches no manual tool. */
+  invokedBy?: "model" | "person";
+};
 
 /** The tools of one run, with the rules around them. */
 export interface ToolBelt {
