@@ -1,0 +1,65 @@
+import { readJson } from "./parse-stored.ts";
+import type { SqliteConnection } from "./sqlite-connection.ts";
+import type { Effect, Lane, NewEffect } from "./store.ts";
+
+/** What runs want done and is not done yet. A row goes when its effect is over or no longer wanted. */
+export interface EffectsTable {
+  insert(effect: NewEffect): void;
+  begin(runId: string, lane: Lane, now: number): Effect | undefined;
+  /** The run it belonged to; undefined when it is not there: it was over or no longer wanted. */
+  remove(key: string): string | undefined;
+  removeAll(keys: string[]): void;
+  removeKinds(runId: string, kinds: string[]): void;
+  postpone(key: string, dueAt: number): void;
+}
+
+interface Row {
+  key: string;
+  kind: string;
+  due_at: number;
+  attempts: number;
+  input: string | null;
+}
+
+export function effectsTable(sql: SqliteConnection): EffectsTable {
+  return {
+    insert: ({ key, runId, lane, kind, input, dueAt }) => {
+      sql.run(
+        `insert into effects (key, run_id, lane, kind, due_at, input)
+          values (:key, :runId, :lane, :kind, :dueAt, :input) on conflict (key) do nothing`,
+        { key, runId, lane, kind, dueAt: dueAt ?? 0, input: JSON.stringify(input) ?? null },
+      );
+    },
+    begin: (runId, lane, now) => {
+      const head = sql.get<{ id: number; due_at: number }>(
+        "select id, due_at from effects where run_id = :runId and lane = :lane order by id limit 1",
+        { runId, lane },
+      );
+      if (!head || head.due_at > now) return;
+
+      const begun = sql.get<Row>(
+        `update effects set attempts = attempts + 1, under_way = 1 where id = :id
+          returning key, kind, due_at, attempts, input`,
+        { id: head.id },
+      );
+      return begun && effect(runId, lane, begun);
+    },
+    remove: (key) =>
+      sql.get<{ runId: string }>("delete from effects where key = :key returning run_id as runId", { key })?.runId,
+    removeAll: (keys) => {
+      for (const key of keys) sql.run("delete from effects where key = :key", { key });
+    },
+    removeKinds: (runId, kinds) => {
+      for (const kind of kinds) {
+        sql.run("delete from effects where run_id = :runId and kind = :kind", { runId, kind });
+      }
+    },
+    postpone: (key, dueAt) => {
+      sql.run("update effects set due_at = :dueAt, under_way = 0 where key = :key", { key, dueAt });
+    },
+  };
+}
+
+function effect(runId: string, lane: Lane, { key, kind, due_at, attempts, input }: Row): Effect {
+  return { key, runId, lane, kind, input: readJson(input, { table: "effects", id: key }), dueAt: due_at, attempts };
+}

@@ -1,0 +1,18 @@
+import { insertRun } from "./insert-run.ts";
+import type { SqliteTables } from "./sqlite-tables.ts";
+import type { Store } from "./store.ts";
+
+/** Takes in what a front end heard; false when the delivery was taken in before. */
+export function ingest(tables: SqliteTables, heard: Parameters<Store["ingest"]>[0]): boolean {
+  const { deliveries, events } = tables;
+  const now = Date.now();
+  if (heard.deliveryId !== undefined) {
+    const delivery = { guid: heard.deliveryId, part: "" };
+    if (deliveries.resultOf(delivery) !== undefined) return false;
+    deliveries.note({ ...delivery, result: null, now });
+  }
+
+  if (heard.run) insertRun(tables, heard.run);
+  for (const event of heard.events) events.append(event, now);
+  return true;
+}

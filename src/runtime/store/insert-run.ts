@@ -1,0 +1,9 @@
+import type { SqliteTables } from "./sqlite-tables.ts";
+import type { NewRun } from "./store.ts";
+
+/** Makes the run with its first effects. One that exists stays as it is. */
+export function insertRun({ runs, effects }: SqliteTables, run: NewRun): void {
+  if (!runs.insert(run)) return;
+
+  for (const effect of run.effects) effects.insert(effect);
+}

@@ -1,0 +1,123 @@
+/**
+ * The schema, one step after another; `PRAGMA user_version` counts the steps a database has taken. Steps that were
+ * released are never edited: a change is a new step at the end.
+ */
+export const migrations: readonly string[] = [
+  `
+  create table deliveries (
+    guid text not null,
+    part text not null,
+    result text,
+    received_at real not null,
+    primary key (guid, part)
+  ) strict, without rowid;
+  create index deliveries_by_age on deliveries (received_at);
+
+  create table runs (
+    id text primary key not null,
+    root_id text not null,
+    parent_id text,
+    owner text not null collate nocase,
+    repo text not null collate nocase,
+    thread integer not null,
+    requested_by text not null collate nocase,
+    created_at real not null,
+    updated_at real not null,
+    status text not null,
+    version integer not null default 0,
+    change_sets integer not null default 0,
+    latest integer not null default 0,
+    seen integer not null default 0,
+    snapshot text
+  ) strict;
+  create index runs_of_thread on runs (owner, repo, thread) where parent_id is null;
+  create index runs_of_repository on runs (owner, repo, created_at) where parent_id is null;
+  create index runs_of_person on runs (requested_by, created_at) where parent_id is null;
+  create index runs_by_age on runs (created_at) where parent_id is null;
+  create index runs_of_parent on runs (parent_id) where parent_id is not null;
+  create index runs_unseen on runs (id) where latest > seen and status <> 'done';
+
+  create table specs (
+    run_id text primary key not null references runs (id),
+    spec text not null
+  ) strict;
+
+  create table events (
+    id integer primary key autoincrement,
+    run_id text not null,
+    at real not null,
+    dedupe text,
+    event text not null
+  ) strict;
+  create index events_of_run on events (run_id);
+  create unique index events_once on events (dedupe) where dedupe is not null;
+
+  create table inbox (
+    run_id text not null,
+    event_id integer not null references events (id),
+    primary key (run_id, event_id)
+  ) strict, without rowid;
+
+  create table effects (
+    id integer primary key,
+    key text not null unique,
+    run_id text not null references runs (id),
+    lane text not null,
+    kind text not null,
+    due_at real not null,
+    attempts integer not null default 0,
+    under_way integer not null default 0,
+    input text
+  ) strict;
+  create index effects_of_lane on effects (run_id, lane);
+  create index effects_due on effects (due_at);
+  create index effects_later on effects (due_at) where due_at > 0 and under_way = 0;
+
+  create table timers (
+    run_id text not null references runs (id),
+    timer text not null,
+    due_at real not null,
+    primary key (run_id, timer)
+  ) strict, without rowid;
+  create index timers_due on timers (due_at);
+
+  create table approvals (
+    number integer primary key,
+    id text not null unique,
+    run_id text not null references runs (id),
+    root_id text not null,
+    status text not null,
+    expires_at real not null,
+    approval text not null
+  ) strict;
+  create index approvals_of_root on approvals (root_id);
+  create index approvals_pending on approvals (run_id) where status = 'pending';
+  create index approvals_expiring on approvals (expires_at) where status = 'pending';
+
+  create table posts (
+    name text primary key not null,
+    comment_id integer not null,
+    updated_at real not null
+  ) strict, without rowid;
+
+  create table blobs (
+    id integer primary key,
+    hash blob not null unique,
+    content blob not null
+  ) strict;
+  create table change_sets (
+    id integer primary key,
+    run_id text not null references runs (id),
+    step text not null
+  ) strict;
+  create index change_sets_of_run on change_sets (run_id);
+  create table changes (
+    id integer primary key,
+    change_set integer not null references change_sets (id),
+    path text not null,
+    mode text not null,
+    blob integer references blobs (id)
+  ) strict;
+  create index changes_of_set on changes (change_set);
+  `,
+];

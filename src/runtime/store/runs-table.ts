@@ -1,0 +1,105 @@
+import { RunSpec } from "#run.ts";
+import { parseStored, readJson } from "./parse-stored.ts";
+import type { SqliteConnection } from "./sqlite-connection.ts";
+import type { Advance, RunRow, RunStatus, Store } from "./store.ts";
+
+/** One row for each run that ever was; what never changes of it stands apart in `specs`. */
+export interface RunsTable {
+  /** False when there is a run of this id. */
+  insert(run: { spec: RunSpec; snapshot: unknown }): boolean;
+  find(id: string): RunRow | undefined;
+  ofThread(thread: { owner: string; repo: string; thread: number }): RunRow[];
+  childrenOf(runId: string): RunRow[];
+  count(query: Parameters<Store["countRuns"]>[0]): number;
+  /** False when the version has moved on. Throws when there is no such run. */
+  isAt(runId: string, version: number): boolean;
+  advance(step: Advance, now: number): void;
+}
+
+interface Row {
+  id: string;
+  status: string;
+  snapshot: string | null;
+  version: number;
+  change_sets: number;
+  updated_at: number;
+  spec: string;
+}
+
+const select = `select runs.id, status, snapshot, version, change_sets, updated_at, spec
+  from runs join specs on specs.run_id = runs.id`;
+
+export function runsTable(sql: SqliteConnection): RunsTable {
+  return {
+    insert: ({ spec, snapshot }) => {
+      const { owner, repo, thread, requestedBy } = spec.origin;
+      const inserted = sql.run(
+        `insert into runs
+          (id, root_id, parent_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot)
+          values (:id, :rootId, :parentId, :owner, :repo, :thread, :requestedBy, :at, :at, 'active', :snapshot)
+          on conflict do nothing`,
+        {
+          id: spec.id,
+          rootId: spec.rootId,
+          parentId: spec.parentId ?? null,
+          owner,
+          repo,
+          thread,
+          requestedBy,
+          at: spec.createdAt,
+          snapshot: JSON.stringify(snapshot) ?? null,
+        },
+      );
+      if (inserted === 0) return false;
+
+      sql.run("insert into specs (run_id, spec) values (:id, :spec)", { id: spec.id, spec: JSON.stringify(spec) });
+      return true;
+    },
+    find: (id) => sql.all<Row>(`${select} where runs.id = :id`, { id }).map(runRow)[0],
+    ofThread: ({ owner, repo, thread }) =>
+      sql
+        .all<Row>(
+          `${select} where owner = :owner and repo = :repo and thread = :thread and parent_id is null
+            order by runs.rowid desc`,
+          { owner, repo, thread },
+        )
+        .map(runRow),
+    childrenOf: (runId) =>
+      sql.all<Row>(`${select} where parent_id = :runId order by runs.rowid`, { runId }).map(runRow),
+    count: ({ requestedBy, owner, repo, since }) => {
+      const given = Object.entries({ requested_by: requestedBy, owner, repo }).filter(
+        ([, value]) => value !== undefined,
+      );
+      const equal = given.map(([column]) => `and ${column} = :${column}`).join(" ");
+      const values = Object.fromEntries(given) as Record<string, string>;
+      const counted = sql.get<{ runs: number }>(
+        `select count(*) as runs from runs where parent_id is null and created_at >= :since ${equal}`,
+        { ...values, since },
+      );
+      return counted?.runs ?? 0;
+    },
+    isAt: (runId, version) => {
+      const row = sql.get<{ version: number }>("select version from runs where id = :runId", { runId });
+      if (!row) throw new Error(`There is no run ${runId}.`);
+      return row.version === version;
+    },
+    advance: ({ runId, seen, snapshot, status }, now) => {
+      sql.run(
+        `update runs set version = version + 1, seen = max(seen, :seen), snapshot = :snapshot, status = :status,
+          updated_at = max(updated_at, :now) where id = :runId`,
+        { runId, seen, snapshot: JSON.stringify(snapshot) ?? null, status, now },
+      );
+    },
+  };
+}
+
+function runRow(row: Row): RunRow {
+  return {
+    spec: parseStored(RunSpec, row.spec, { table: "specs", id: row.id }),
+    status: row.status as RunStatus,
+    snapshot: readJson(row.snapshot, { table: "runs", id: row.id }),
+    version: row.version,
+    changeSets: row.change_sets,
+    updatedAt: row.updated_at,
+  };
+}

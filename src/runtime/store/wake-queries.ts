@@ -1,0 +1,36 @@
+import type { SqliteConnection } from "./sqlite-connection.ts";
+
+/** What a dispatcher asks: who has work now, and when to look again. */
+export interface WakeQueries {
+  /** Runs that are not done and have an unseen event, and runs of any status with an effect that can begin. */
+  awake(now: number): string[];
+  nextDue(): number | undefined;
+}
+
+// The oldest of its lane: the others wait for it.
+const isHead = `not exists (select 1 from effects as older
+  where older.run_id = effects.run_id and older.lane = effects.lane and older.id < effects.id)`;
+
+const nextOf = {
+  timer: "select due_at as due from timers order by due_at limit 1",
+  approval: "select expires_at as due from approvals where status = 'pending' order by expires_at limit 1",
+  effect: `select due_at as due from effects
+    where due_at > 0 and under_way = 0 and ${isHead} order by due_at limit 1`,
+};
+
+export function wakeQueries(sql: SqliteConnection): WakeQueries {
+  return {
+    awake: (now) =>
+      sql
+        .all<{ id: string }>(
+          `select id from runs where latest > seen and status <> 'done'
+            union select run_id from effects where due_at <= :now and ${isHead}`,
+          { now },
+        )
+        .map(({ id }) => id),
+    nextDue: () => {
+      const due = Object.values(nextOf).flatMap((query) => sql.all<{ due: number }>(query));
+      return due.length > 0 ? Math.min(...due.map((row) => row.due)) : undefined;
+    },
+  };
+}

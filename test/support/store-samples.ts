@@ -1,0 +1,68 @@
+import type { Approval } from "#approval.ts";
+import type { RunEvent } from "#events.ts";
+import type { RunSpec } from "#run.ts";
+import type { Advance, NewEffect, NewRun } from "#runtime/store/store.ts";
+import { WorkerDefinition } from "#worker.ts";
+
+const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix what is asked." });
+
+/** A root run on ada/engine#7, unless told otherwise. */
+export function sampleSpec(id: string, changes: Partial<RunSpec> = {}): RunSpec {
+  return {
+    id,
+    rootId: id,
+    depth: 0,
+    workerPath: "fixer",
+    worker,
+    workerSource: "deployment",
+    model: "scripted:model",
+    origin: { installationId: 1, owner: "ada", repo: "engine", thread: 7, isPullRequest: false, requestedBy: "ada" },
+    createdAt: 1_000,
+    ...changes,
+  };
+}
+
+export function sampleRun(id: string, effects: NewEffect[] = [], changes: Partial<RunSpec> = {}): NewRun {
+  return { spec: sampleSpec(id, changes), snapshot: { value: "idle" }, effects };
+}
+
+export function sampleEffect(runId: string, key: string, changes: Partial<NewEffect> = {}): NewEffect {
+  return { key, runId, lane: "work", kind: "callModel", input: { prompt: key }, ...changes };
+}
+
+export function said(text: string): RunEvent {
+  return { type: "user.said", text, by: "ada", trusted: true };
+}
+
+export function sampleStep(runId: string, changes: Partial<Advance> = {}): Advance {
+  return {
+    runId,
+    version: 0,
+    consumed: [],
+    seen: 0,
+    snapshot: { value: "callingModel" },
+    status: "active",
+    effects: [],
+    ...changes,
+  };
+}
+
+/** A pending one that expires at 5,000. */
+export function sampleApproval(runId: string, id: string, changes: Partial<Approval> = {}): Approval {
+  return {
+    id,
+    runId,
+    rootId: runId,
+    workerPath: "fixer",
+    callId: `call-${id}`,
+    tool: "write_file",
+    args: { path: "README.md", content: "hello" },
+    baseCommit: "a".repeat(40),
+    digest: "d".repeat(64),
+    reason: "It writes a file.",
+    status: "pending",
+    requestedAt: 1_000,
+    expiresAt: 5_000,
+    ...changes,
+  };
+}
