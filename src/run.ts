@@ -44,6 +44,8 @@ export const RunSpec = z.object({
   /** Names from the root to this worker, `fixer -> tester`. */
   workerPath: z.string(),
   worker: WorkerDefinition,
+  /** Who wrote the worker: the deployment, whose `tools.ts` may run, or the repository. */
+  workerSource: z.enum(["deployment", "repository"]),
   /** `provider:model`, settled at the start so that a redeployment does not change a run under way. */
   model: z.string(),
   origin: RunOrigin,

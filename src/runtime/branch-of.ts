@@ -1,0 +1,6 @@
+import type { RunSpec } from "#run.ts";
+
+/** The one branch a run may push: its root's, `golem/<issue>-<run>`. */
+export function branchOf({ rootId, origin }: Pick<RunSpec, "rootId" | "origin">): string {
+  return `golem/${origin.thread}-${rootId}`;
+}

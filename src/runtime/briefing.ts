@@ -1,0 +1,42 @@
+import { canWrite, type Comment, type GitHub, type Issue } from "#github.ts";
+import { cleanText, wrapUntrusted } from "#untrusted.ts";
+
+/** Characters of an issue's text and of all its comments that a worker starts with; tools read the rest. */
+const longestBody = 20_000;
+const longestThread = 20_000;
+
+/**
+ * What a worker reads before its task: the issue and what people with write access and others said in it so far. All of
+ * it is data, whoever wrote it; commands come by other ways.
+ */
+export async function briefing(github: GitHub, issue: Issue, before: Date): Promise<string> {
+  const kind = issue.isPullRequest ? "Pull request" : "Issue";
+  const head = `${kind} #${issue.number}, opened by @${issue.author}${issue.labels.length > 0 ? `, labels: ${issue.labels.join(", ")}` : ""}`;
+  const body = wrapUntrusted(cut(`${issue.title}\n\n${issue.body}`, longestBody), `${kind.toLowerCase()} #${issue.number}`);
+  const comments = await earlierComments(github, issue, before);
+  return [head, body, ...comments].join("\n\n");
+}
+
+/** Comments written or edited after the command was given are left out: they were not what the person saw. */
+async function earlierComments(github: GitHub, { number }: Issue, before: Date): Promise<string[]> {
+  const comments = (await github.comments(number)).filter((comment) => !comment.own && comment.updatedAt < before);
+  const texts: string[] = [];
+  let room = longestThread;
+  for (const comment of comments.toReversed()) {
+    const text = cut(comment.body, Math.max(0, room));
+    room -= text.length;
+    if (room < 0) break;
+    texts.unshift(wrapUntrusted(text, await describeAuthor(github, comment)));
+  }
+  return texts;
+}
+
+async function describeAuthor(github: GitHub, { author }: Comment): Promise<string> {
+  const standing = canWrite(await github.permissionOf(author)) ? "who has write access" : "who has no write access";
+  return `comment by @${author}, ${standing}`;
+}
+
+function cut(text: string, longest: number): string {
+  const { text: clean } = cleanText(text);
+  return clean.length <= longest ? clean : `${clean.slice(0, longest)}\n(cut here: it is ${clean.length} characters long)`;
+}

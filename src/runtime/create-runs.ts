@@ -1,0 +1,245 @@
+import { randomUUID } from "node:crypto";
+import { type Approval, approvalDigest } from "#approval.ts";
+import { UserError } from "#errors.ts";
+import type { OpenGitHub } from "#github.ts";
+import { modelMatches } from "#models/model-matches.ts";
+import type { Models } from "#models/models.ts";
+import type { OpenCall, RunSpec, RunView } from "#run.ts";
+import { briefing } from "#runtime/briefing.ts";
+import type { Drive } from "#runtime/drive.ts";
+import { firstState, type Snapshot, stateName } from "#runtime/fold.ts";
+import { readView } from "#runtime/read-view.ts";
+import type { Runs, ThreadRef } from "#runtime/runs.ts";
+import { shortId } from "#runtime/short-id.ts";
+import type { NewEvent, RunRow, Store } from "#runtime/store/store.ts";
+import type { WorkerCatalog } from "#runtime/worker-catalog.ts";
+import { cleanText } from "#untrusted.ts";
+import type { WorkerDefinition } from "#worker.ts";
+
+export interface RunsOptions {
+  store: Store;
+  drive: Drive;
+  catalog: WorkerCatalog;
+  models: Models;
+  openGitHub: OpenGitHub;
+  now: () => number;
+  /** Runs one person may start in an hour. */
+  runsPerHour: number;
+}
+
+/** How many runs `/status` tells of. */
+const shownRuns = 5;
+
+/** The door to the runtime over a store and a drive. */
+export function createRuns({ store, drive, catalog, models, openGitHub, now, runsPerHour }: RunsOptions): Runs {
+  async function start({ origin, worker: name, text, deliveryId }: Parameters<Runs["start"]>[0]): Promise<RunSpec> {
+    const id = shortId(deliveryId ?? randomUUID(), 8);
+    const known = await store.run(id);
+    if (known) return known.spec;
+
+    const github = openGitHub(origin);
+    const { worker, source } = await catalog.find(name, github);
+    const model = modelFor(worker, models);
+    const task = cleanText(text).text.trim();
+    const issue = await github.issue(origin.thread);
+    if (!issue) throw new UserError(`#${origin.thread} cannot be read.`);
+    const about = await briefing(github, issue, new Date(now()));
+    if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input) {
+      throw new UserError(`${worker.name} needs something to do: write it behind the command, or into the ${origin.isPullRequest ? "description" : "issue"}.`);
+    }
+    await checkRate(origin.requestedBy);
+
+    const createdAt = now();
+    const spec: RunSpec = { id, rootId: id, depth: 0, workerPath: worker.name, worker, workerSource: source, model, origin, createdAt };
+    const events: NewEvent[] = [
+      { runId: id, event: { type: "user.said", text: about, by: issue.author, trusted: false } },
+      { runId: id, event: { type: "user.said", text: commandOf(origin.requestedBy, task), by: origin.requestedBy, trusted: true } },
+    ];
+    await store.ingest({ deliveryId, run: firstState(spec), events });
+    drive.wake(id);
+    return spec;
+  }
+
+  async function checkRate(requestedBy: string): Promise<void> {
+    const count = await store.countRuns({ requestedBy, since: now() - 60 * 60_000 });
+    if (count < runsPerHour) return;
+    throw new UserError(`@${requestedBy} started ${count} runs in the last hour, which is the limit here. Try again later.`);
+  }
+
+  async function say(thread: ThreadRef, { by, text, deliveryId }: Parameters<Runs["say"]>[1]): Promise<boolean> {
+    const live = await liveRuns(thread);
+    const newest = live[0];
+    if (!newest) return false;
+
+    const question = await oldestQuestion(live);
+    const words = cleanText(text).text;
+    const heard: NewEvent = question
+      ? { runId: question.runId, event: { type: "person.answered", callId: question.callId, text: words, by } }
+      : { runId: newest.spec.id, event: { type: "user.said", text: `@${by} says: ${words}`, by, trusted: true } };
+    await tell([heard], deliveryId);
+    return true;
+  }
+
+  async function oldestQuestion(rows: RunRow[]): Promise<{ runId: string; callId: string } | undefined> {
+    const family = (await Promise.all(rows.map(descendants))).flat();
+    const questions = family.flatMap((row) =>
+      openCalls(row)
+        .filter(({ as, status }) => as === "person" && status === "running")
+        .map(({ callId }) => ({ runId: row.spec.id, callId, updatedAt: row.updatedAt })),
+    );
+    return questions.sort((a, b) => a.updatedAt - b.updatedAt)[0];
+  }
+
+  async function descendants(row: RunRow): Promise<RunRow[]> {
+    const children = await store.childrenOf(row.spec.id);
+    return [row, ...(await Promise.all(children.map(descendants))).flat()];
+  }
+
+  async function decide(thread: ThreadRef, decision: Parameters<Runs["decide"]>[1]): Promise<Approval[]> {
+    const { approve, by, note, remember, changedArgs, deliveryId } = decision;
+    const chosen = await choose(thread, decision.target);
+    if (changedArgs !== undefined && chosen.length !== 1) throw new UserError("Changed arguments need exactly one approval: name its id.");
+
+    const decided: Approval[] = [];
+    for (const approval of chosen) {
+      const result = await store.decide({
+        approvalId: approval.id,
+        decision: approve ? "approved" : "denied",
+        by,
+        note: note && cleanText(note).text,
+        remember,
+        changed: changedArgs === undefined ? undefined : { args: changedArgs, digest: approvalDigest({ ...approval, args: changedArgs }) },
+        now: now(),
+        deliveryId: deliveryId && `${deliveryId}/${approval.id}`,
+      });
+      if (result.kind === "decided") decided.push(result.approval);
+      else if (chosen.length === 1) throw settled(approval.id, result.kind === "settled" ? result.approval : undefined);
+      drive.wake(approval.runId);
+    }
+    return decided;
+  }
+
+  async function choose(thread: ThreadRef, target: string | undefined): Promise<Approval[]> {
+    const all = await approvalsOf(thread);
+    const pending = all.filter(({ status }) => status === "pending");
+    if (target !== undefined && target !== "all") {
+      const named = all.find(({ id }) => id === target.toLowerCase());
+      if (!named) throw new UserError(`There is no approval ${JSON.stringify(target)} in this thread. ${listPending(pending)}`);
+      return [named];
+    }
+    if (pending.length === 0) throw new UserError("Nothing here waits for an approval.");
+    if (target === undefined && pending.length > 1) throw new UserError(`Which one? ${listPending(pending)}`);
+    return pending;
+  }
+
+  async function approvalsOf(thread: ThreadRef): Promise<Approval[]> {
+    const roots = await store.runsOfThread(thread);
+    return (await Promise.all(roots.map(({ spec }) => store.approvalsOf(spec.id)))).flat();
+  }
+
+  async function stop(thread: ThreadRef, { by, deliveryId }: Parameters<Runs["stop"]>[1]): Promise<RunSpec[]> {
+    const running = (await liveRuns(thread)).filter((row) => stateOf(row) !== "interrupted");
+    if (running.length === 0) throw new UserError("Nothing is running here.");
+    await tell(
+      running.map(({ spec }) => ({ runId: spec.id, event: { type: "run.stop", by } })),
+      deliveryId,
+    );
+    return running.map(({ spec }) => spec);
+  }
+
+  async function resume(thread: ThreadRef, { by, text, deliveryId }: Parameters<Runs["resume"]>[1]): Promise<RunSpec[]> {
+    const stopped = (await liveRuns(thread)).filter((row) => stateOf(row) === "interrupted");
+    if (stopped.length === 0) throw new UserError("Nothing here is stopped. Start a worker with /run.");
+    const words = text ? cleanText(text).text : "";
+    await tell(
+      stopped.flatMap(({ spec }): NewEvent[] => [
+        ...(words ? [{ runId: spec.id, event: { type: "user.said" as const, text: `@${by} says: ${words}`, by, trusted: true } }] : []),
+        { runId: spec.id, event: { type: "run.resume", by } },
+      ]),
+      deliveryId,
+    );
+    return stopped.map(({ spec }) => spec);
+  }
+
+  async function cancel(thread: ThreadRef, { by, deliveryId }: Parameters<Runs["cancel"]>[1]): Promise<RunSpec[]> {
+    const live = await liveRuns(thread);
+    if (live.length === 0) throw new UserError("Nothing is running here.");
+    await tell(
+      live.map(({ spec }) => ({ runId: spec.id, event: { type: "run.cancel", by } })),
+      deliveryId,
+    );
+    return live.map(({ spec }) => spec);
+  }
+
+  async function tell(events: NewEvent[], deliveryId: string | undefined): Promise<void> {
+    await store.ingest({ deliveryId, events });
+    for (const { runId } of events) drive.wake(runId);
+  }
+
+  async function liveRuns(thread: ThreadRef): Promise<RunRow[]> {
+    return (await store.runsOfThread(thread)).filter(({ status }) => status !== "done");
+  }
+
+  async function status(thread: ThreadRef): Promise<RunView[]> {
+    const rows = (await store.runsOfThread(thread)).slice(0, shownRuns);
+    const views = await Promise.all(rows.map(({ spec }) => readView(store, spec.id)));
+    return views.filter((view) => view !== undefined);
+  }
+
+  return {
+    start,
+    say,
+    decide,
+    stop,
+    resume,
+    cancel,
+    status,
+    pendingApprovals: async (thread) => (await approvalsOf(thread)).filter((approval) => approval.status === "pending"),
+    workers: (thread) => catalog.list(openGitHub(thread)),
+    view: (runId) => readView(store, runId),
+  };
+}
+
+function modelFor(worker: WorkerDefinition, models: Models): string {
+  const model = worker.model ?? models.defaultModel;
+  if (!model) throw new UserError("No model is configured here: set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5.");
+  const problem = models.problemWith(model);
+  if (problem) throw new UserError(problem);
+  if (worker.compatible_models && !modelMatches(worker.compatible_models, model)) {
+    throw new UserError(`${worker.name} works with ${worker.compatible_models.join(", ")}, and not with ${model}.`);
+  }
+  return model;
+}
+
+function commandOf(requestedBy: string, task: string): string {
+  return task ? `@${requestedBy} asks you: ${task}` : `@${requestedBy} asks you to work on this.`;
+}
+
+function openCalls({ snapshot }: RunRow): OpenCall[] {
+  return (snapshot as Snapshot).context.open;
+}
+
+function stateOf({ snapshot }: RunRow): string {
+  return stateName(snapshot as Snapshot);
+}
+
+function listPending(pending: Approval[]): string {
+  if (pending.length === 0) return "Nothing here waits for one.";
+  return `Waiting: ${pending.map(({ id, tool, workerPath }) => `${id} (${workerPath}: ${tool})`).join(", ")}.`;
+}
+
+function settled(id: string, approval: Approval | undefined): UserError {
+  switch (approval?.status) {
+    case "approved":
+    case "used":
+      return new UserError(`${id} was approved already, by @${approval.decidedBy}.`);
+    case "denied":
+      return new UserError(`${id} was denied already, by @${approval.decidedBy}.`);
+    case "expired":
+      return new UserError(`${id} expired before anyone answered. The worker was told.`);
+    case "withdrawn":
+      return new UserError(`${id} is not wanted any more: its run was stopped.`);
+    default:
+      return new UserError(`There is no approval ${id}.`);
+  }
+}

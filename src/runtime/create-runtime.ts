@@ -1,0 +1,75 @@
+import type { OpenGitHub } from "#github.ts";
+import type { Models } from "#models/models.ts";
+import { createDrive } from "#runtime/drive.ts";
+import { createRuns } from "#runtime/create-runs.ts";
+import { openDesk } from "#runtime/desk.ts";
+import { effectHandlers } from "#runtime/effects/handlers.ts";
+import type { FrontEnd } from "#runtime/front-end.ts";
+import type { Runs } from "#runtime/runs.ts";
+import type { Store } from "#runtime/store/store.ts";
+import type { WorkerCatalog } from "#runtime/worker-catalog.ts";
+import { openSandbox } from "#sandbox/open-sandbox.ts";
+import { openToolBelt } from "#toolsets/open-tool-belt.ts";
+
+export interface RuntimeOptions {
+  store: Store;
+  models: Models;
+  catalog: WorkerCatalog;
+  openGitHub: OpenGitHub;
+  frontEnd: FrontEnd;
+  sanitize: (text: string) => string;
+  approvalMs: number;
+  statusIntervalMs: number;
+  runsPerHour: number;
+  /** Failures that no run can report, and those that are tried again. */
+  onError: (error: unknown, about: { runId: string; kind?: string }) => void;
+}
+
+export interface Runtime {
+  readonly runs: Runs;
+  /** Goes on with every run that has something to do. */
+  start(): Promise<void>;
+  /** Finishes what is in hand, waiting this long at most; the rest goes on at the next start. */
+  stop(graceMs: number): Promise<void>;
+  /** How many runs are in memory at the moment. */
+  awake(): number;
+  idle(): Promise<void>;
+}
+
+/** How often runs that lost their wake-up are looked for. */
+const sweepMs = 30_000;
+
+/** The host that keeps runs alive over a store, a set of models and a front end. */
+export function createRuntime(options: RuntimeOptions): Runtime {
+  const { store, models, catalog, openGitHub, frontEnd, approvalMs, statusIntervalMs, onError } = options;
+  const now = Date.now;
+  const drive = createDrive({
+    store,
+    handlers: effectHandlers({ store, models, frontEnd, catalog, now, approvalMs, statusIntervalMs }),
+    openDesk: (runId) =>
+      openDesk(runId, { store, openGitHub, openSandbox, openToolBelt, catalog, sanitize: options.sanitize }),
+    now,
+    onError,
+  });
+  const runs = createRuns({ store, drive, catalog, models, openGitHub, now, runsPerHour: options.runsPerHour });
+  let sweep: NodeJS.Timeout | undefined;
+
+  async function wakeAll(): Promise<void> {
+    const time = now();
+    await store.fireTimers(time);
+    for (const runId of await store.awake(time)) drive.wake(runId);
+    await drive.schedule();
+  }
+
+  async function start(): Promise<void> {
+    await wakeAll();
+    sweep = setInterval(() => void wakeAll().catch((error) => onError(error, { runId: "" })), sweepMs);
+  }
+
+  async function stop(graceMs: number): Promise<void> {
+    clearInterval(sweep);
+    await drive.stop(graceMs);
+  }
+
+  return { runs, start, stop, awake: drive.awake, idle: drive.idle };
+}

@@ -1,0 +1,138 @@
+import type { GitHub, OpenGitHub } from "#github.ts";
+import type { LoggedEvent } from "#events.ts";
+import type { RunSpec } from "#run.ts";
+import { readBase } from "#runtime/read-log.ts";
+import type { Store } from "#runtime/store/store.ts";
+import { finishedCalls } from "#runtime/read-log.ts";
+import type { WorkerCatalog } from "#runtime/worker-catalog.ts";
+import type { BaseCommit, ChangeSet, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
+import type { GitSandbox } from "#sandbox/git-sandbox.ts";
+import type { ToolBelt } from "#toolsets/tool-belt.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { branchOf } from "#runtime/branch-of.ts";
+import type { WorkerDefinition } from "#worker.ts";
+
+/** Everything a run at work has in its hands. Opened when first needed, gone when the run waits. */
+export interface Desk {
+  readonly spec: RunSpec;
+  readonly github: GitHub;
+  /** The whole log, read on from where the last call ended. */
+  log(): Promise<readonly LoggedEvent[]>;
+  /** Opens the tip of a branch: the first time, before the base is fixed. */
+  openTip(branch: string, signal: AbortSignal): Promise<BaseCommit>;
+  /** The sandbox at the run's base with its stored changes. */
+  sandbox(signal: AbortSignal): Promise<GitSandbox>;
+  tools(signal: AbortSignal): Promise<ToolBelt>;
+  /** Forgets the sandbox, so that changes written from elsewhere are read again. */
+  reload(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface DeskOptions {
+  store: Store;
+  openGitHub: OpenGitHub;
+  openSandbox: (options: OpenSandbox) => Promise<GitSandbox>;
+  openToolBelt: (worker: WorkerDefinition, services: ToolServices) => Promise<ToolBelt>;
+  catalog: WorkerCatalog;
+  sanitize: (text: string) => string;
+}
+
+export async function openDesk(runId: string, options: DeskOptions): Promise<Desk> {
+  const { store, catalog } = options;
+  const row = await store.run(runId);
+  if (!row) throw new Error(`There is no run ${runId}`);
+
+  const { spec } = row;
+  const github = options.openGitHub(spec.origin);
+  let events: LoggedEvent[] = [];
+  let opened: Promise<GitSandbox> | undefined;
+  let belt: Promise<ToolBelt> | undefined;
+
+  async function log(): Promise<readonly LoggedEvent[]> {
+    const news = await store.log(runId, events.at(-1)?.id ?? 0);
+    if (news.length > 0) events = [...events, ...news];
+    return events;
+  }
+
+  async function open(at: OpenSandbox["at"], signal: AbortSignal): Promise<GitSandbox> {
+    const [source, changes] = await Promise.all([sourceOf(github), storedChanges(store, spec)]);
+    return options.openSandbox({ source, at, changes, policy: spec.worker.sandbox, signal });
+  }
+
+  async function openTip(branch: string, signal: AbortSignal): Promise<BaseCommit> {
+    opened = open({ branch }, signal);
+    return (await remember(opened)).base;
+  }
+
+  /** A failed opening is not kept: the next one tries again. */
+  function remember(opening: Promise<GitSandbox>): Promise<GitSandbox> {
+    opening.catch(() => {
+      if (opened === opening) opened = undefined;
+    });
+    return opening;
+  }
+
+  async function sandbox(signal: AbortSignal): Promise<GitSandbox> {
+    if (!opened) {
+      const base = readBase(await log());
+      if (!base) throw new Error(`Run ${runId} has no base commit yet`);
+      opened ??= open(base, signal);
+    }
+    return remember(opened);
+  }
+
+  async function tools(signal: AbortSignal): Promise<ToolBelt> {
+    const tree = await sandbox(signal);
+    await log();
+    belt ??= options.openToolBelt(spec.worker, {
+      spec,
+      workspace: tree,
+      sandbox: tree,
+      github,
+      branch: branchOf(spec),
+      history: () => finishedCalls(events),
+      workers: () => catalog.list(github),
+      sanitize: options.sanitize,
+      workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
+    });
+    belt.catch(() => {
+      belt = undefined;
+    });
+    return belt;
+  }
+
+  async function reload(): Promise<void> {
+    const closing = belt;
+    opened = undefined;
+    belt = undefined;
+    await closing?.then((open) => open.close());
+  }
+
+  return { spec, github, log, openTip, sandbox, tools, reload, close: reload };
+}
+
+async function storedChanges(store: Store, spec: RunSpec): Promise<ChangeSet[]> {
+  const own = store.changesOf(spec.id);
+  if (!spec.parentId) return own;
+  const inherited = await inheritedChanges(store, spec);
+  return [...inherited, ...(await own)];
+}
+
+/** A child starts from its parent's tree as it was then, and the parent from its own parent's. */
+async function inheritedChanges(store: Store, spec: RunSpec): Promise<ChangeSet[]> {
+  if (!spec.parentId) return [];
+  const parent = await store.run(spec.parentId);
+  if (!parent) return [];
+  const above = await inheritedChanges(store, parent.spec);
+  return [...above, ...(await store.changesOf(spec.parentId, spec.parentChanges))];
+}
+
+async function sourceOf(github: GitHub): Promise<SandboxSource> {
+  const { installationId, owner, repo } = github.repository;
+  const { cloneUrl } = await github.describe();
+  return {
+    tenant: `${installationId}/${owner}/${repo}`.toLowerCase(),
+    url: cloneUrl,
+    token: (access) => github.gitToken(access),
+  };
+}

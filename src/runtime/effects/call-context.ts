@@ -1,0 +1,19 @@
+import type { ModelCall } from "#events.ts";
+import type { Desk } from "#runtime/desk.ts";
+import type { CallContext } from "#toolsets/tool-belt.ts";
+
+/** The context one call is reviewed and run in. */
+export function callContext(
+  { spec }: Desk,
+  { callId }: Pick<ModelCall, "callId">,
+  step: number,
+  abortSignal: AbortSignal,
+): CallContext {
+  return {
+    abortSignal,
+    messages: [],
+    run: { id: spec.id, worker: spec.worker.name, depth: spec.depth, step },
+    idempotencyKey: `${spec.id}/${step}/${callId}`,
+    output: () => {},
+  };
+}

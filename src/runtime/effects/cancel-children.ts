@@ -1,0 +1,16 @@
+import type { EffectHandler } from "#runtime/drive.ts";
+import type { EffectServices } from "#runtime/effects/effect-services.ts";
+
+/** Ends every child that is still alive, and through them theirs. */
+export function cancelChildren({ store }: EffectServices): EffectHandler {
+  return {
+    attempts: 12,
+    async perform(effect, { spec }) {
+      const children = await store.childrenOf(effect.runId);
+      const alive = children.filter(({ status }) => status !== "done");
+      const event = { type: "run.cancel" as const, by: spec.worker.name };
+      return { events: alive.map((child) => ({ runId: child.spec.id, event, dedupe: `${child.spec.id}/cancel` })) };
+    },
+    giveUp: async () => ({}),
+  };
+}

@@ -1,0 +1,17 @@
+import type { Models } from "#models/models.ts";
+import type { FrontEnd } from "#runtime/front-end.ts";
+import type { Store } from "#runtime/store/store.ts";
+import type { WorkerCatalog } from "#runtime/worker-catalog.ts";
+
+/** What the handlers of effects work with, besides the run's own desk. */
+export interface EffectServices {
+  store: Store;
+  models: Models;
+  frontEnd: FrontEnd;
+  catalog: WorkerCatalog;
+  now: () => number;
+  /** How long an approval stays open. */
+  approvalMs: number;
+  /** The least time between two edits of a status comment. */
+  statusIntervalMs: number;
+}

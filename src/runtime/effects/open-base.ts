@@ -1,0 +1,54 @@
+import { UserError } from "#errors.ts";
+import type { GitHub } from "#github.ts";
+import type { RunSpec } from "#run.ts";
+import type { Desk } from "#runtime/desk.ts";
+import type { EffectHandler } from "#runtime/drive.ts";
+import type { EffectServices } from "#runtime/effects/effect-services.ts";
+import { readBase } from "#runtime/read-log.ts";
+import type { BaseCommit } from "#sandbox/sandbox.ts";
+
+/** Fixes the commit the run stands on: the tip of the default branch, a pull request's head, or the parent's base. */
+export function openBase({ store }: EffectServices): EffectHandler {
+  return {
+    attempts: 4,
+    async perform(effect, desk, signal) {
+      try {
+        const base = await baseOf(desk, signal, async (parentId) => readBase(await store.log(parentId)));
+        return { events: [{ runId: effect.runId, event: { type: "sandbox.opened", ...base } }] };
+      } catch (error) {
+        if (!(error instanceof UserError)) throw error;
+        return failed(effect.runId, error.message);
+      }
+    },
+    async giveUp(effect, { spec }) {
+      const { owner, repo } = spec.origin;
+      return failed(effect.runId, `The repository ${owner}/${repo} could not be fetched. GitHub did not answer; try again later.`);
+    },
+  };
+}
+
+function failed(runId: string, reason: string) {
+  return { events: [{ runId, event: { type: "sandbox.failed" as const, reason } }] };
+}
+
+async function baseOf(
+  desk: Desk,
+  signal: AbortSignal,
+  baseOfRun: (runId: string) => Promise<BaseCommit | undefined>,
+): Promise<BaseCommit> {
+  const { spec, github } = desk;
+  if (spec.parentId) {
+    const inherited = await baseOfRun(spec.parentId);
+    if (inherited) return inherited;
+  }
+  return desk.openTip(await startBranch(spec, github), signal);
+}
+
+async function startBranch({ origin }: RunSpec, github: GitHub): Promise<string> {
+  if (!origin.isPullRequest) return (await github.describe()).defaultBranch;
+
+  const pull = await github.pullRequest(origin.thread);
+  if (!pull) throw new UserError(`Pull request #${origin.thread} cannot be found any more.`);
+  // The head of a fork lives in another repository; GitHub keeps a copy of it here under this name.
+  return pull.head.fromFork ? `refs/pull/${origin.thread}/head` : pull.head.branch;
+}

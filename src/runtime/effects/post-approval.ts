@@ -1,0 +1,23 @@
+import type { EffectHandler } from "#runtime/drive.ts";
+import type { EffectServices } from "#runtime/effects/effect-services.ts";
+import { readView } from "#runtime/read-view.ts";
+
+/** Shows a request for approval in the root's thread, or, once it is decided, what became of it. */
+export function postApproval({ store, frontEnd }: EffectServices): EffectHandler {
+  return {
+    attempts: 12,
+    async perform(effect, { spec }) {
+      const { approvalId } = effect.input as { approvalId: string };
+      const approval = await store.approval(approvalId);
+      const view = await readView(store, spec.rootId);
+      if (!approval || !view) return {};
+
+      const name = `approval/${approvalId}`;
+      const post = await store.post(name);
+      const repeated = effect.attempts > 1 || post !== undefined;
+      const commentId = await frontEnd.showApproval(view, approval, { name, repeated, commentId: post?.commentId });
+      return { post: { name, commentId } };
+    },
+    giveUp: async () => ({}),
+  };
+}

@@ -1,0 +1,22 @@
+import { Postponed, type EffectHandler } from "#runtime/drive.ts";
+import type { EffectServices } from "#runtime/effects/effect-services.ts";
+import { readView } from "#runtime/read-view.ts";
+
+/** Draws the one living status comment of a root run, at its pace, as things stand at that moment. */
+export function showStatus({ store, frontEnd, now, statusIntervalMs }: EffectServices): EffectHandler {
+  return {
+    attempts: 12,
+    async perform(effect) {
+      const name = `status/${effect.runId}`;
+      const post = await store.post(name);
+      const earliest = post ? post.updatedAt + statusIntervalMs : 0;
+      if (earliest > now()) throw new Postponed(earliest);
+
+      const view = await readView(store, effect.runId);
+      if (!view) return {};
+      const options = { name, repeated: effect.attempts > 1, commentId: post?.commentId };
+      return { post: { name, commentId: await frontEnd.showStatus(view, options) } };
+    },
+    giveUp: async () => ({}),
+  };
+}

@@ -1,0 +1,44 @@
+import type { LoggedEvent, ModelCall, RunEvent } from "#events.ts";
+import type { BaseCommit } from "#sandbox/sandbox.ts";
+import type { FinishedCall } from "#toolsets/toolset.ts";
+
+type Answered = Extract<RunEvent, { type: "model.answered" }>;
+
+/** The commit the run stands on, once it is fixed. */
+export function readBase(log: readonly LoggedEvent[]): BaseCommit | undefined {
+  for (const { event } of log) {
+    if (event.type === "sandbox.opened") return { commit: event.commit, branch: event.branch };
+  }
+  return undefined;
+}
+
+/** The model's last answer, and which it was, counted from 1. */
+export function lastAnswer(log: readonly LoggedEvent[]): { answer: Answered; step: number } | undefined {
+  const answer = log.findLast(({ event }) => event.type === "model.answered")?.event;
+  if (answer?.type !== "model.answered") return undefined;
+  return { answer, step: log.filter(({ event }) => event.type === "model.answered").length };
+}
+
+/** A call of the last answer. Throws for one that is not there, which would be a bug. */
+export function openCallOf(log: readonly LoggedEvent[], callId: string): { call: ModelCall; step: number } {
+  const last = lastAnswer(log);
+  const call = last?.answer.calls.find((made) => made.callId === callId);
+  if (!last || !call) throw new Error(`The last answer has no call ${callId}`);
+  return { call, step: last.step };
+}
+
+/** Every tool call that is over, with what was asked and what came of it, oldest first. */
+export function finishedCalls(log: readonly LoggedEvent[]): FinishedCall[] {
+  let step = 0;
+  let calls: ModelCall[] = [];
+  return log.flatMap(({ event }) => {
+    if (event.type === "model.answered") {
+      step += 1;
+      calls = event.calls;
+    }
+    if (event.type !== "tool.finished") return [];
+    const { callId, tool, result } = event;
+    const args = calls.find((call) => call.callId === callId)?.args;
+    return [{ callId, tool, args, result, step }];
+  });
+}

@@ -1,0 +1,98 @@
+import type { ModelMessage, ToolModelMessage } from "ai";
+import type { LoggedEvent, ModelCall, RunEvent } from "#events.ts";
+import { describeOutcome } from "#runtime/describe-outcome.ts";
+
+type ToolResultPart = Extract<ToolModelMessage["content"][number], { type: "tool-result" }>;
+
+/**
+ * The messages a model is sent, derived from the log. Every call of the model is followed by exactly one result per
+ * call, in its order, before anything else is said: words that people say meanwhile come after them.
+ */
+export function transcript(log: readonly LoggedEvent[]): ModelMessage[] {
+  const messages: ModelMessage[] = [];
+  let news: { id: number; message: ModelMessage }[] = [];
+  let calls: ModelCall[] = [];
+  const results = new Map<string, ToolResultPart>();
+
+  const tell = (until: number) => {
+    messages.push(...news.filter(({ id }) => id <= until).map(({ message }) => message));
+    news = news.filter(({ id }) => id > until);
+  };
+
+  for (const { id, event } of log) {
+    if (event.type === "model.answered") {
+      tell(event.seen);
+      messages.push(...(event.messages as ModelMessage[]));
+      calls = event.calls;
+    }
+    for (const [callId, result] of resultsOf(event, calls)) {
+      if (!results.has(callId)) results.set(callId, result);
+    }
+    if (calls.length > 0 && calls.every(({ callId }) => results.has(callId))) {
+      messages.push({ role: "tool", content: calls.flatMap(({ callId }) => results.get(callId) ?? []) });
+      calls = [];
+      results.clear();
+    }
+    news.push(...said(event).map((message) => ({ id, message })));
+  }
+  if (calls.length === 0) tell(Number.POSITIVE_INFINITY);
+  return messages;
+}
+
+function resultsOf(event: RunEvent, calls: readonly ModelCall[]): [string, ToolResultPart][] {
+  if (event.type === "run.stop") return calls.map((call) => [call.callId, interrupted(call, event.by)]);
+
+  return answers(event).flatMap(({ callId, text, failed }) =>
+    calls.filter((call) => call.callId === callId).map((call): [string, ToolResultPart] => [callId, part(call, text, failed)]),
+  );
+}
+
+interface Answer {
+  callId: string;
+  text: string;
+  failed: boolean;
+}
+
+function answers(event: RunEvent): Answer[] {
+  switch (event.type) {
+    case "calls.reviewed":
+      return event.verdicts.flatMap((verdict) =>
+        verdict.kind === "refuse" ? [{ callId: verdict.callId, text: verdict.result.llmContent, failed: true }] : [],
+      );
+    case "tool.finished":
+      return [{ callId: event.callId, text: event.result.llmContent, failed: event.result.error !== undefined }];
+    case "approval.denied":
+      return [{ callId: event.callId, text: denial(event), failed: true }];
+    case "approval.expired":
+      return [{ callId: event.callId, text: "Nobody answered the request for approval before it expired, so it was not done.", failed: true }];
+    case "person.answered":
+      return [{ callId: event.callId, text: `@${event.by} answered: ${event.text}`, failed: false }];
+    case "child.finished":
+      return [
+        { callId: event.callId, text: describeOutcome(event.outcome), failed: event.outcome.kind !== "answered" },
+      ];
+    default:
+      return [];
+  }
+}
+
+function denial({ by, reason }: Extract<RunEvent, { type: "approval.denied" }>): string {
+  const because = reason ? ` and said why: ${reason}` : " without giving a reason";
+  return `@${by} denied this call${because}. It was not done. Do not try the same again; take the reason into account.`;
+}
+
+function said(event: RunEvent): ModelMessage[] {
+  if (event.type === "user.said") return [{ role: "user", content: event.text }];
+  if (event.type === "run.resume") return [{ role: "user", content: `@${event.by} stopped you and now wants you to go on.` }];
+  return [];
+}
+
+function part({ callId, tool }: ModelCall, text: string, failed: boolean): ToolResultPart {
+  const output = { type: failed ? ("error-text" as const) : ("text" as const), value: text };
+  return { type: "tool-result", toolCallId: callId, toolName: tool, output };
+}
+
+function interrupted({ callId, tool }: ModelCall, by: string): ToolResultPart {
+  const value = { type: "interrupted", message: `@${by} stopped the run before this call was done.` };
+  return { type: "tool-result", toolCallId: callId, toolName: tool, output: { type: "error-json", value } };
+}

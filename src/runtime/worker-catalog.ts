@@ -1,0 +1,94 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { UserError } from "#errors.ts";
+import type { GitHub } from "#github.ts";
+import { nearest } from "#nearest.ts";
+import type { RunSpec } from "#run.ts";
+import { parseWorker, type WorkerDefinition } from "#worker.ts";
+
+const repositoryFolder = ".github/workers";
+const ending = ".worker";
+
+/** The workers one can ask for: those that ship with the deployment, and those on a repository's default branch. */
+export interface WorkerCatalog {
+  /** The worker of this name; the repository's own wins. Throws a UserError that lists what there is. */
+  find(name: string, github: GitHub): Promise<{ worker: WorkerDefinition; source: RunSpec["workerSource"] }>;
+  /** Every worker that can be read, by name. */
+  list(github: GitHub): Promise<{ name: string; description?: string }[]>;
+  /** The folder of the workers that ship with the deployment. */
+  readonly directory: string;
+}
+
+/** Reads the deployment's workers now, so that a broken one is said at the start. */
+export async function openWorkerCatalog(directory: string): Promise<WorkerCatalog> {
+  const shipped = await readShipped(directory);
+
+  async function find(name: string, github: GitHub): ReturnType<WorkerCatalog["find"]> {
+    const wanted = name.toLowerCase();
+    const own = await readOwn(github);
+    const file = own.find((path) => nameOf(path) === wanted);
+    if (file) return { worker: await readOwnWorker(github, file), source: "repository" };
+
+    const worker = shipped.get(wanted);
+    if (worker) return { worker, source: "deployment" };
+    throw unknownWorker(name, [...own.map(nameOf), ...shipped.keys()]);
+  }
+
+  async function list(github: GitHub): Promise<{ name: string; description?: string }[]> {
+    const own = await Promise.all((await readOwn(github)).map((file) => describeOwn(github, file)));
+    const names = new Set(own.map(({ name }) => name));
+    const rest = [...shipped.values()].filter(({ name }) => !names.has(name.toLowerCase()));
+    return [...own, ...rest.map(({ name, description }) => ({ name, description }))].sort((a, b) =>
+      a.name.localeCompare(b.name),
+    );
+  }
+
+  return { find, list, directory };
+}
+
+async function readShipped(directory: string): Promise<Map<string, WorkerDefinition>> {
+  const workers = new Map<string, WorkerDefinition>();
+  for (const file of (await readdir(directory)).filter((name) => name.endsWith(ending)).sort()) {
+    const worker = parseWorker(await readFile(join(directory, file), "utf8"), file);
+    workers.set(worker.name.toLowerCase(), worker);
+  }
+  return workers;
+}
+
+async function readOwn(github: GitHub): Promise<string[]> {
+  const files = await github.listFiles(repositoryFolder);
+  return files.filter((name) => name.endsWith(ending));
+}
+
+async function readOwnWorker(github: GitHub, file: string): Promise<WorkerDefinition> {
+  const path = `${repositoryFolder}/${file}`;
+  const text = await github.readFile(path);
+  if (text === undefined) throw new UserError(`${path} is not on the default branch any more.`);
+  const worker = parseWorker(text, path);
+  if (worker.name.toLowerCase() !== nameOf(file)) {
+    throw new UserError(`${path} calls its worker ${worker.name}: the name and the file's name must be the same.`);
+  }
+  return worker;
+}
+
+async function describeOwn(github: GitHub, file: string): Promise<{ name: string; description?: string }> {
+  try {
+    const { name, description } = await readOwnWorker(github, file);
+    return { name, description };
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return { name: nameOf(file), description: `cannot be used: ${error.message}` };
+  }
+}
+
+function nameOf(file: string): string {
+  return file.slice(0, -ending.length).toLowerCase();
+}
+
+function unknownWorker(name: string, known: string[]): UserError {
+  const near = nearest(name, known);
+  const list = [...new Set(known)].sort().join(", ");
+  return new UserError(
+    `There is no worker ${JSON.stringify(name)}.${near ? ` Did you mean ${near}?` : ""} You can run: ${list || "none yet"}.`,
+  );
+}
