@@ -1,0 +1,160 @@
+import {
+  type ContentPart,
+  type FinishReason,
+  type LanguageModelUsage,
+  type ModelMessage,
+  experimental_streamLanguageModelCall as streamLanguageModelCall,
+  type ToolSet,
+} from "ai";
+import type { Config } from "#config.ts";
+import { estimateTokens } from "#estimate-tokens.ts";
+import { nearest } from "#nearest.ts";
+import type { TokenUsage } from "#run.ts";
+import { explainFailure } from "./explain-failure.ts";
+import { guardedFetch } from "./guarded-fetch.ts";
+import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "./models.ts";
+import { offerTools } from "./offer-tools.ts";
+import { parseModel } from "./parse-model.ts";
+import { costOf } from "./prices.ts";
+import { type Provider, providers } from "./providers.ts";
+import { callIdsIn, readAnswer } from "./read-answer.ts";
+import { type CallTimeouts, type CallWatch, watchCall } from "./watch-call.ts";
+
+const defaultTimeouts: CallTimeouts = { firstMs: 5 * 60_000, idleMs: 2 * 60_000, totalMs: 30 * 60_000 };
+
+/** Everything the provider sent in one call. */
+interface Heard {
+  parts: ContentPart<ToolSet>[];
+  usage: LanguageModelUsage;
+  finishReason: FinishReason;
+  rawFinishReason: string | undefined;
+}
+
+/** The models the configuration gives a way to. `timeouts` replace the usual ones: 5 minutes to the first sign of an answer, 2 between two, 30 in all. */
+export function createModels(config: Config["models"], timeouts: Partial<CallTimeouts> = {}): Models {
+  const known = providers(config);
+  const limits = { ...defaultTimeouts, ...timeouts };
+  const problemWith = (model: string) => findProblem(known, model);
+
+  return {
+    defaultModel: config.default,
+    problemWith,
+    async call(request) {
+      request.signal.throwIfAborted();
+      const provider = known.get(parseModel(request.model).provider);
+      const problem = problemWith(request.model);
+      if (!provider || problem) throw new ModelFailure(problem ?? "", { retryable: false });
+
+      const watch = watchCall(request.signal, limits, provider.label);
+      try {
+        return answerFrom(await unlessAborted(listen(request, provider, watch), watch.signal), request, provider);
+      } catch (error) {
+        throw watch.signal.aborted ? watch.signal.reason : explainFailure(error, provider, request.model);
+      } finally {
+        watch.stop();
+      }
+    },
+  };
+}
+
+function findProblem(known: Map<string, Provider>, name: string): string | undefined {
+  const { provider, model } = parseModel(name);
+  const names = [...known.keys()];
+  if (!provider || !model)
+    return `"${name}" names no model: write provider:model, such as ${names[0]}:claude-haiku-4-5.`;
+
+  const problem = known.get(provider);
+  if (problem) return problem.problem && `The model ${name} cannot be used: ${problem.problem}`;
+
+  const near = nearest(provider, names);
+  const advice = near ? `Did you mean ${near}:${model}?` : `There are ${names.join(", ")}.`;
+  return `There is no provider ${provider} for the model ${name}. ${advice}`;
+}
+
+/** The promise, or a rejection with the signal's reason as soon as it is aborted, whatever the promise still does. */
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    promise.then(resolve, reject);
+  });
+}
+
+async function listen(request: ModelRequest, provider: Provider, watch: CallWatch): Promise<Heard> {
+  const fetch = guardedFetch({ who: provider.label, where: provider.urlVariable, heard: watch.heard });
+  let parts: ContentPart<ToolSet>[] = [];
+  const { stream } = await streamLanguageModelCall({
+    model: provider.connect(parseModel(request.model).model, fetch),
+    ...promptOf(request, provider),
+    tools: await offerTools(request.tools),
+    abortSignal: watch.signal,
+    // The SDK would fetch the addresses of files in messages itself, from inside our network: leave that to the provider.
+    download: async (wanted) => wanted.map(() => null),
+    onLanguageModelCallEnd({ content }) {
+      parts = [...content];
+    },
+  });
+
+  let end: Omit<Heard, "parts"> | undefined;
+  for await (const part of stream) {
+    if (watch.signal.aborted) break;
+    if (part.type === "error") throw part.error;
+    if (part.type === "text-delta") request.onText?.(part.text);
+    if (part.type === "model-call-end") end = part;
+  }
+  if (!end || isCutOff(end)) throw cutOff(provider, end?.rawFinishReason);
+  return { parts, usage: end.usage, finishReason: end.finishReason, rawFinishReason: end.rawFinishReason };
+}
+
+function promptOf({ instructions, messages }: ModelRequest, { callOptions, cacheMark }: Provider) {
+  const mark = cacheMark && { providerOptions: cacheMark };
+  return {
+    // Providers refuse an empty instruction.
+    ...(instructions.trim() && { instructions: { role: "system" as const, content: instructions, ...mark } }),
+    messages: messages.map(
+      (message, index): ModelMessage => (index === messages.length - 1 ? { ...message, ...mark } : message),
+    ),
+    ...(callOptions && { providerOptions: callOptions }),
+  };
+}
+
+function isCutOff({ finishReason, rawFinishReason }: Omit<Heard, "parts" | "usage">): boolean {
+  if (finishReason === "error" || finishReason === "interrupted") return true;
+  return finishReason === "other" && rawFinishReason === undefined;
+}
+
+function cutOff({ label }: Provider, reason: string | undefined): ModelFailure {
+  const why = reason ? ` (${reason})` : "";
+  return new ModelFailure(`${label} broke off its answer before the end${why}.`, { retryable: true });
+}
+
+function answerFrom(heard: Heard, request: ModelRequest, provider: Provider): ModelAnswer {
+  const { finishReason, parts } = heard;
+  if (finishReason === "content-filter") {
+    throw new ModelFailure(`${provider.label} withheld the answer: its content filter refused this conversation.`, {
+      retryable: false,
+    });
+  }
+  const { text, calls, messages } = readAnswer(parts, callIdsIn(request.messages));
+  if (text.trim() === "" && calls.length === 0) {
+    const why = finishReason === "length" ? ": it used up its output limit before it said anything" : "";
+    throw new ModelFailure(`${provider.label} gave an empty answer${why}.`, { retryable: true });
+  }
+  const usage = usageOf(heard.usage, request, messages);
+  const billed = {
+    input: usage.inputTokens,
+    cacheRead: usage.cachedInputTokens ?? 0,
+    cacheWrite: heard.usage.inputTokenDetails.cacheWriteTokens ?? 0,
+    output: usage.outputTokens,
+  };
+  return { text, calls, messages, usage, cost: costOf(request.model, billed), finishReason };
+}
+
+function usageOf(said: LanguageModelUsage, request: ModelRequest, answer: ModelMessage[]): TokenUsage {
+  const cached = said.inputTokenDetails.cacheReadTokens;
+  return {
+    // Many local servers count nothing, and a run's limit must hold with them too.
+    inputTokens: said.inputTokens || estimateTokens(request.instructions + JSON.stringify(request.messages)),
+    outputTokens: said.outputTokens || estimateTokens(JSON.stringify(answer)),
+    ...(cached === undefined ? {} : { cachedInputTokens: cached }),
+  };
+}

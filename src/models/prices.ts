@@ -1,0 +1,99 @@
+import { parseModel } from "./parse-model.ts";
+
+/** US dollars per million tokens. */
+interface Price {
+  input: number;
+  /** Input read from the provider's cache. */
+  cached: number;
+  output: number;
+  /** Input written to the cache; default: as other input. */
+  write?: number;
+  /** Input tokens from which on a call costs twice the input and one and a half times the output. */
+  longAbove?: number;
+}
+
+/** The tokens of one call, by what they cost. */
+export interface BilledTokens {
+  /** All input, cached or not. */
+  input: number;
+  cacheRead: number;
+  cacheWrite: number;
+  output: number;
+}
+
+const million = 1_000_000;
+
+/**
+ * List prices without batch, priority or regional rates, as they stood in November 2026 on platform.claude.com/docs
+ * (pricing), developers.openai.com/api/docs/pricing and ai.google.dev/gemini-api/docs/pricing. Where a price is lowered
+ * for a time only, the lasting one stands here: a budget should rather stop too early than too late.
+ */
+const prices: Record<string, Price> = {
+  "anthropic:claude-fable-5-1": { input: 10, cached: 0.25, write: 12.5, output: 50 },
+  "anthropic:claude-fable-5": { input: 10, cached: 1, write: 12.5, output: 50 },
+  "anthropic:claude-opus-5-5": { input: 4, cached: 0.2, write: 5, output: 20 },
+  "anthropic:claude-opus-5": { input: 5, cached: 0.5, write: 6.25, output: 25 },
+  "anthropic:claude-opus-4-8": { input: 5, cached: 0.5, write: 6.25, output: 25 },
+  "anthropic:claude-opus-4-7": { input: 5, cached: 0.5, write: 6.25, output: 25 },
+  "anthropic:claude-opus-4-6": { input: 5, cached: 0.5, write: 6.25, output: 25 },
+  "anthropic:claude-opus-4-5": { input: 5, cached: 0.5, write: 6.25, output: 25 },
+  "anthropic:claude-opus-4-1": { input: 15, cached: 1.5, write: 18.75, output: 75 },
+  "anthropic:claude-sonnet-5-5": { input: 2, cached: 0.1, write: 2.5, output: 10 },
+  "anthropic:claude-sonnet-5": { input: 2, cached: 0.2, write: 2.5, output: 10 },
+  "anthropic:claude-sonnet-4-6": { input: 3, cached: 0.3, write: 3.75, output: 15 },
+  "anthropic:claude-sonnet-4-5": { input: 3, cached: 0.3, write: 3.75, output: 15, longAbove: 200_000 },
+  "anthropic:claude-haiku-4-5": { input: 1, cached: 0.1, write: 1.25, output: 5 },
+
+  "openai:gpt-6-astra": { input: 10, cached: 1, write: 12.5, output: 50, longAbove: 272_000 },
+  "openai:gpt-6.1-sol": { input: 2, cached: 0.1, write: 2.5, output: 10, longAbove: 272_000 },
+  "openai:gpt-6.1-terra": { input: 1, cached: 0.05, write: 1.25, output: 5, longAbove: 272_000 },
+  "openai:gpt-6-sol": { input: 2, cached: 0.2, write: 2.5, output: 10, longAbove: 272_000 },
+  "openai:gpt-6-luna": { input: 0.1, cached: 0.01, write: 0.125, output: 0.5, longAbove: 272_000 },
+  "openai:gpt-5.6-sol": { input: 5, cached: 0.5, write: 6.25, output: 30, longAbove: 272_000 },
+  "openai:gpt-5.6-terra": { input: 2, cached: 0.2, write: 2.5, output: 12, longAbove: 272_000 },
+  "openai:gpt-5.6-luna": { input: 0.2, cached: 0.02, write: 0.25, output: 1.2, longAbove: 272_000 },
+  "openai:gpt-5.5": { input: 5, cached: 0.5, output: 30, longAbove: 272_000 },
+  "openai:gpt-5.4": { input: 2.5, cached: 0.25, output: 15, longAbove: 272_000 },
+  "openai:gpt-5.4-mini": { input: 0.75, cached: 0.075, output: 4.5 },
+  "openai:gpt-5.4-nano": { input: 0.2, cached: 0.02, output: 1.25 },
+  "openai:gpt-5.3-codex": { input: 1.75, cached: 0.175, output: 14 },
+  "openai:gpt-5.2": { input: 1.75, cached: 0.175, output: 14 },
+  "openai:gpt-5.1": { input: 1.25, cached: 0.125, output: 10 },
+  "openai:gpt-5": { input: 1.25, cached: 0.125, output: 10 },
+  "openai:gpt-5-mini": { input: 0.25, cached: 0.025, output: 2 },
+  "openai:gpt-5-nano": { input: 0.05, cached: 0.005, output: 0.4 },
+  "openai:gpt-4.1": { input: 2, cached: 0.5, output: 8 },
+  "openai:gpt-4.1-mini": { input: 0.4, cached: 0.1, output: 1.6 },
+  "openai:gpt-4.1-nano": { input: 0.1, cached: 0.025, output: 0.4 },
+  "openai:gpt-4o": { input: 2.5, cached: 1.25, output: 10 },
+  "openai:gpt-4o-mini": { input: 0.15, cached: 0.075, output: 0.6 },
+  "openai:o3": { input: 2, cached: 0.5, output: 8 },
+  "openai:o4-mini": { input: 1.1, cached: 0.275, output: 4.4 },
+
+  "google:gemini-3.8-flash": { input: 1.5, cached: 0.15, output: 7.5 },
+  "google:gemini-3.5-flash": { input: 1.5, cached: 0.15, output: 9 },
+  "google:gemini-3.5-flash-lite": { input: 0.3, cached: 0.03, output: 2.5 },
+  "google:gemini-3.1-pro-preview": { input: 2, cached: 0.2, output: 12, longAbove: 200_000 },
+  "google:gemini-2.5-pro": { input: 1.25, cached: 0.125, output: 10, longAbove: 200_000 },
+  "google:gemini-2.5-flash": { input: 0.3, cached: 0.03, output: 2.5 },
+  "google:gemini-2.5-flash-lite": { input: 0.1, cached: 0.01, output: 0.4 },
+};
+
+/** What one call cost in US dollars; undefined where the model's price is not known. */
+export function costOf(model: string, { input, cacheRead, cacheWrite, output }: BilledTokens): number | undefined {
+  const price = priceOf(model);
+  if (!price) return undefined;
+
+  const isLong = price.longAbove !== undefined && input > price.longAbove;
+  const fresh = Math.max(0, input - cacheRead - cacheWrite);
+  const inputCost = fresh * price.input + cacheRead * price.cached + cacheWrite * (price.write ?? price.input);
+  return (inputCost * (isLong ? 2 : 1) + output * price.output * (isLong ? 1.5 : 1)) / million;
+}
+
+function priceOf(model: string): Price | undefined {
+  const { provider, model: name } = parseModel(model);
+  // A dated snapshot costs what its model costs: claude-haiku-4-5-20251001, gpt-5-2025-08-07.
+  const undated = name.replace(/-(\d{8}|\d{4}-\d{2}-\d{2})$/, "");
+  const key = `${provider}:${undated}`;
+  return Object.hasOwn(prices, key) ? prices[key] : undefined;
+}

@@ -1,0 +1,121 @@
+import { createAnthropic } from "@ai-sdk/anthropic";
+import { createGoogle } from "@ai-sdk/google";
+import { createOpenAI } from "@ai-sdk/openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import type { LanguageModelV4, SharedV4ProviderOptions } from "@ai-sdk/provider";
+import type { Config } from "#config.ts";
+
+/** A place to ask models, as the configuration knows it. */
+export interface Provider {
+  /** As people call it. */
+  label: string;
+  /** The environment variable that holds its key. */
+  keyVariable: string;
+  /** The environment variable that holds its address; undefined where it has only one. */
+  urlVariable: string | undefined;
+  apiKey: string | undefined;
+  baseUrl: string;
+  /** A sentence that says what to set; undefined when it can be asked. */
+  problem: string | undefined;
+  /** Goes with every call. */
+  callOptions?: SharedV4ProviderOptions;
+  /** Marks the end of a part of the prompt that the provider may keep for the next call. */
+  cacheMark?: SharedV4ProviderOptions;
+  connect(model: string, fetch: typeof globalThis.fetch): LanguageModelV4;
+}
+
+const anthropicUrl = "https://api.anthropic.com/v1";
+const openaiUrl = "https://api.openai.com/v1";
+const googleUrl = "https://generativelanguage.googleapis.com/v1beta";
+
+/** Every provider by the word that stands before the colon in a model's name. */
+export function providers(config: Config["models"]): Map<string, Provider> {
+  return new Map([
+    ["anthropic", anthropic(config.anthropic)],
+    ["openai", openai(config.openai)],
+    ["google", google(config.google)],
+    ["compatible", compatible(config.compatible)],
+  ]);
+}
+
+function anthropic({ apiKey, baseUrl }: Config["models"]["anthropic"]): Provider {
+  const url = withVersion(baseUrl) ?? anthropicUrl;
+  return {
+    label: "Anthropic",
+    keyVariable: "ANTHROPIC_API_KEY",
+    urlVariable: baseUrl && "ANTHROPIC_BASE_URL",
+    apiKey,
+    baseUrl: url,
+    problem: credentialsIn(baseUrl, "ANTHROPIC_BASE_URL") ?? missing(apiKey, "ANTHROPIC_API_KEY"),
+    cacheMark: { anthropic: { cacheControl: { type: "ephemeral" } } },
+    connect: (model, fetch) => createAnthropic({ apiKey: apiKey ?? "", baseURL: url, fetch })(model),
+  };
+}
+
+function openai({ apiKey, baseUrl }: Config["models"]["openai"]): Provider {
+  const url = baseUrl ?? openaiUrl;
+  const isOpenAI = new URL(url).host === new URL(openaiUrl).host;
+  return {
+    label: "OpenAI",
+    keyVariable: "OPENAI_API_KEY",
+    urlVariable: baseUrl && "OPENAI_BASE_URL",
+    apiKey,
+    baseUrl: url,
+    problem: credentialsIn(baseUrl, "OPENAI_BASE_URL") ?? missing(apiKey, "OPENAI_API_KEY"),
+    // A run may wait for days: nothing of it may be kept only on OpenAI's side, where it expires.
+    ...(isOpenAI && { callOptions: { openai: { store: false } } }),
+    connect(model, fetch) {
+      const provider = createOpenAI({ apiKey: apiKey ?? "", baseURL: url, fetch });
+      // Servers that only look like OpenAI's speak chat completions, not its newer API.
+      return isOpenAI ? provider(model) : provider.chat(model);
+    },
+  };
+}
+
+function google({ apiKey }: Config["models"]["google"]): Provider {
+  return {
+    label: "Google",
+    keyVariable: "GOOGLE_GENERATIVE_AI_API_KEY",
+    urlVariable: undefined,
+    apiKey,
+    baseUrl: googleUrl,
+    problem: missing(apiKey, "GOOGLE_GENERATIVE_AI_API_KEY"),
+    connect: (model, fetch) => createGoogle({ apiKey: apiKey ?? "", baseURL: googleUrl, fetch })(model),
+  };
+}
+
+function compatible({ apiKey, baseUrl }: Config["models"]["compatible"]): Provider {
+  return {
+    label: "The model server",
+    keyVariable: "OPENAI_COMPATIBLE_API_KEY",
+    urlVariable: "OPENAI_COMPATIBLE_BASE_URL",
+    apiKey,
+    baseUrl: baseUrl ?? "",
+    problem:
+      credentialsIn(baseUrl, "OPENAI_COMPATIBLE_BASE_URL") ??
+      (baseUrl
+        ? undefined
+        : "OPENAI_COMPATIBLE_BASE_URL is not set: give it the address of the model server, such as http://localhost:11434/v1."),
+    connect: (model, fetch) =>
+      createOpenAICompatible({ name: "compatible", baseURL: baseUrl ?? "", apiKey, includeUsage: true, fetch })(model),
+  };
+}
+
+function missing(apiKey: string | undefined, variable: string): string | undefined {
+  return apiKey ? undefined : `${variable} is not set.`;
+}
+
+function credentialsIn(url: string | undefined, variable: string): string | undefined {
+  if (!url) return undefined;
+  const { username, password } = new URL(url);
+  return username || password
+    ? `${variable} holds a user name or a password, with which no request can be made: keep only the address there, and put the secret into the variable of the key.`
+    : undefined;
+}
+
+// Anthropic's own tools take this address without its version, so people have it in their environment that way.
+function withVersion(baseUrl: string | undefined): string | undefined {
+  if (!baseUrl) return undefined;
+  const { pathname } = new URL(baseUrl);
+  return pathname === "/" ? `${baseUrl.replace(/\/$/, "")}/v1` : baseUrl;
+}

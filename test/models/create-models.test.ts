@@ -1,0 +1,412 @@
+import type { ModelMessage } from "ai";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { z } from "zod";
+import { createModels } from "#models/create-models.ts";
+import { type ModelAnswer, ModelFailure, type ModelRequest } from "#models/models.ts";
+import type { CallTimeouts } from "#models/watch-call.ts";
+import { type ModelServer, type Reply, startModelServer, turnOf } from "#playground/model-server.ts";
+import type { NamedTool } from "#tool.ts";
+
+const open: ModelServer[] = [];
+afterEach(() => Promise.all(open.splice(0).map((server) => server.close())));
+
+const execute = vi.fn();
+const readFile: NamedTool = {
+  name: "read_file",
+  description: "Reads a file.",
+  inputSchema: z.object({ path: z.string() }),
+  execute,
+  needsApproval: true,
+};
+
+type Script = Reply | ((request: { messages: { role: string }[] }) => Reply);
+
+/** A model server with a script and a way to ask it. */
+async function world(script: Script, { apiKey, ...timeouts }: Partial<CallTimeouts> & { apiKey?: string } = {}) {
+  const server = await startModelServer({ script: typeof script === "function" ? script : () => script });
+  open.push(server);
+  const models = createModels(
+    {
+      default: undefined,
+      anthropic: { apiKey: undefined, baseUrl: undefined },
+      openai: { apiKey: undefined, baseUrl: undefined },
+      google: { apiKey: undefined },
+      compatible: { apiKey, baseUrl: server.url },
+    },
+    timeouts,
+  );
+  const ask = (changes: Partial<ModelRequest> = {}): Promise<ModelAnswer> =>
+    models.call({
+      model: "compatible:scripted",
+      instructions: "Be brief.",
+      messages: [{ role: "user", content: "Hello" }],
+      tools: [readFile],
+      signal: new AbortController().signal,
+      ...changes,
+    });
+  const failure = async (changes: Partial<ModelRequest> = {}): Promise<ModelFailure> => {
+    const error: unknown = await ask(changes).then(
+      () => undefined,
+      (reason) => reason,
+    );
+    if (!(error instanceof ModelFailure)) throw new Error(`No ModelFailure but ${String(error)}`);
+    return error;
+  };
+  return { server, models, ask, failure };
+}
+
+function resultOf(callId: string, value: string): ModelMessage {
+  const output = { type: "text" as const, value };
+  return { role: "tool", content: [{ type: "tool-result", toolCallId: callId, toolName: "read_file", output }] };
+}
+
+describe("an answer", () => {
+  test("streams its text as it arrives and says what it used", async () => {
+    const { ask, server } = await world({
+      text: "A sentence that arrives in several pieces.",
+      usage: { inputTokens: 120, outputTokens: 8, cachedInputTokens: 100 },
+    });
+    const deltas: string[] = [];
+
+    const answer = await ask({ onText: (delta) => deltas.push(delta) });
+
+    expect(deltas.length).toBeGreaterThan(2);
+    expect(deltas.join("")).toBe("A sentence that arrives in several pieces.");
+    expect(answer).toEqual({
+      text: "A sentence that arrives in several pieces.",
+      calls: [],
+      messages: [
+        { role: "assistant", content: [{ type: "text", text: "A sentence that arrives in several pieces." }] },
+      ],
+      usage: { inputTokens: 120, outputTokens: 8, cachedInputTokens: 100 },
+      cost: undefined,
+      finishReason: "stop",
+    });
+    expect(server.requests[0]?.messages).toEqual([
+      { role: "system", content: "Be brief." },
+      { role: "user", content: "Hello" },
+    ]);
+  });
+
+  test("may hold two calls, which nobody executes", async () => {
+    const { ask, server } = await world({
+      text: "I will look.",
+      calls: [
+        { name: "read_file", args: { path: "a" } },
+        { name: "read_file", args: { path: "b" } },
+      ],
+    });
+
+    const answer = await ask();
+
+    expect(answer.calls).toEqual([
+      { callId: "call_1_1", tool: "read_file", args: { path: "a" } },
+      { callId: "call_1_2", tool: "read_file", args: { path: "b" } },
+    ]);
+    expect(answer.finishReason).toBe("tool-calls");
+    expect(execute).not.toHaveBeenCalled();
+    expect(server.requests[0]?.tools).toEqual([
+      {
+        type: "function",
+        function: {
+          name: "read_file",
+          description: "Reads a file.",
+          parameters: expect.objectContaining({ type: "object", required: ["path"] }),
+        },
+      },
+    ]);
+  });
+
+  test("goes back verbatim with the results on the next turn", async () => {
+    const { ask, server } = await world(({ messages }) =>
+      turnOf(messages) === 0
+        ? { reasoning: "I need the file.", calls: [{ name: "read_file", args: { path: "a" } }] }
+        : { text: "It says hello." },
+    );
+    const asked: ModelMessage[] = [{ role: "user", content: "What is in a?" }];
+
+    const first = await ask({ messages: asked });
+    // As the event log gives it back.
+    const kept = JSON.parse(JSON.stringify(first.messages)) as ModelMessage[];
+    const second = await ask({ messages: [...asked, ...kept, resultOf("call_1_1", "hello")] });
+
+    expect(second.text).toBe("It says hello.");
+    expect(server.requests[1]?.messages.slice(2)).toEqual([
+      {
+        role: "assistant",
+        content: null,
+        reasoning_content: "I need the file.",
+        tool_calls: [{ id: "call_1_1", type: "function", function: { name: "read_file", arguments: '{"path":"a"}' } }],
+      },
+      { role: "tool", tool_call_id: "call_1_1", content: "hello" },
+    ]);
+  });
+
+  test("keeps a call of a tool nobody offered, and one with arguments that fit no schema", async () => {
+    const { ask } = await world({
+      calls: [
+        { name: "rm_rf", args: { path: "/" } },
+        { name: "read_file", args: { file: 7 } },
+        { name: "read_file", args: ["a"] },
+      ],
+    });
+
+    const answer = await ask();
+
+    expect(answer.calls).toEqual([
+      { callId: "call_1_1", tool: "rm_rf", args: { path: "/" } },
+      { callId: "call_1_2", tool: "read_file", args: { file: 7 } },
+      { callId: "call_1_3", tool: "read_file", args: ["a"] },
+    ]);
+  });
+
+  test.each([
+    ["read_file", '{"path": "a'],
+    ["read_file", "path=a"],
+    ["no_such_tool", "{]"],
+    ["read_file", '{"__proto__": {"path": "a"}}'],
+  ])("says that a call of %s with %j cannot be read, and stays acceptable", async (name, text) => {
+    const { ask, server } = await world(({ messages }) =>
+      turnOf(messages) === 0 ? { rawCalls: [{ name, arguments: text }] } : { text: "Sorry." },
+    );
+    const asked: ModelMessage[] = [{ role: "user", content: "Go" }];
+
+    const answer = await ask({ messages: asked });
+    await ask({ messages: [...asked, ...answer.messages, resultOf("call_1_1", "Not readable.")] });
+
+    expect(answer.calls).toEqual([
+      { callId: "call_1_1", tool: name, args: text, unreadable: expect.stringContaining("JSON") },
+    ]);
+    expect(server.requests[1]?.messages[2]?.tool_calls?.[0]?.function.arguments).toBe("{}");
+  });
+
+  test("takes no arguments at all for an empty object", async () => {
+    const { ask } = await world({
+      rawCalls: [
+        { name: "read_file", arguments: "" },
+        { name: "unknown", arguments: "" },
+      ],
+    });
+
+    const answer = await ask();
+
+    expect(answer.calls.map(({ args, unreadable }) => ({ args, unreadable }))).toEqual([
+      { args: {}, unreadable: undefined },
+      { args: {}, unreadable: undefined },
+    ]);
+  });
+
+  test("gives calls with empty, repeated or used ids ids of their own", async () => {
+    const { ask } = await world({
+      calls: [
+        { name: "read_file", args: { path: "a" }, id: "" },
+        { name: "read_file", args: { path: "b" }, id: "same" },
+        { name: "read_file", args: { path: "c" }, id: "same" },
+        { name: "read_file", args: { path: "d" }, id: "old" },
+      ],
+    });
+    const old = { type: "tool-call" as const, toolCallId: "old", toolName: "read_file", input: {} };
+
+    const answer = await ask({ messages: [{ role: "assistant", content: [old] }, resultOf("old", "x")] });
+
+    const ids = answer.calls.map(({ callId }) => callId);
+    const [message] = answer.messages;
+    const sentBack = typeof message?.content === "string" ? [] : (message?.content ?? []);
+    expect(new Set([...ids, "old", ""]).size).toBe(6);
+    expect(answer.calls.map(({ args }) => args)).toEqual([{ path: "a" }, { path: "b" }, { path: "c" }, { path: "d" }]);
+    expect(sentBack.map((part) => (part.type === "tool-call" ? part.toolCallId : ""))).toEqual(ids);
+  });
+
+  test("has no name of a tool in it that providers would refuse", async () => {
+    const { ask } = await world({ calls: [{ name: "functions.read file", args: {} }] });
+
+    const answer = await ask();
+
+    expect(answer.calls[0]?.tool).toBe("functions_read_file");
+    expect(answer.messages).toMatchObject([{ content: [{ toolName: "functions_read_file" }] }]);
+  });
+
+  test("of a server that counts no tokens is estimated", async () => {
+    const { ask } = await world({ text: "Yes.", usage: { inputTokens: 0, outputTokens: 0 } });
+
+    const { usage } = await ask({ messages: [{ role: "user", content: "word ".repeat(1_000) }] });
+
+    expect(usage.inputTokens).toBeGreaterThan(700);
+    expect(usage.outputTokens).toBeGreaterThan(0);
+  });
+});
+
+describe("a server", () => {
+  test("needs no key, and gets one when there is one", async () => {
+    const seen: unknown[] = [];
+    const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async (_, init) => {
+      seen.push(new Headers(init?.headers).get("authorization"));
+      return new Response("{}", { status: 500 });
+    });
+
+    await (await world({ text: "" })).failure();
+    await (await world({ text: "" }, { apiKey: "secret" })).failure();
+    fetched.mockRestore();
+
+    expect(seen).toEqual([null, "Bearer secret"]);
+  });
+});
+
+describe("a failure", () => {
+  test("429 with seconds is retryable after them", async () => {
+    const { failure } = await world({ status: 429, retryAfter: 7, message: "Slow down" });
+
+    expect(await failure()).toMatchObject({
+      message: "The model server is limiting our requests: Slow down.",
+      retryable: true,
+      retryAfterMs: 7_000,
+    });
+  });
+
+  test("429 with a date is retryable then", async () => {
+    const { failure } = await world({ status: 429, retryAfter: new Date(Date.now() + 90_000).toUTCString() });
+
+    const { retryable, retryAfterMs } = await failure();
+
+    expect(retryable).toBe(true);
+    expect(retryAfterMs).toBeGreaterThan(60_000);
+    expect(retryAfterMs).toBeLessThanOrEqual(91_000);
+  });
+
+  test.each([
+    [401, "Bad key secret-key-1", "The model server refused the key: check OPENAI_COMPATIBLE_API_KEY.", false],
+    [
+      403,
+      "No",
+      "The model server refused the request (HTTP 403): check OPENAI_COMPATIBLE_API_KEY, and that it may use compatible:scripted.",
+      false,
+    ],
+    [402, "Pay up", "The model server says that the account has no credit left: Pay up.", false],
+    [
+      404,
+      "No such model",
+      "The model server does not know the model compatible:scripted or the address in OPENAI_COMPATIBLE_BASE_URL is wrong.",
+      false,
+    ],
+    [500, "Oops secret-key-1", "The model server has trouble of its own (HTTP 500): Oops ***.", true],
+    [503, "Busy", "The model server is overloaded at the moment (HTTP 503).", true],
+    [529, "Busy", "The model server is overloaded at the moment (HTTP 529).", true],
+    [
+      400,
+      "This model's maximum context length is 8192 tokens.",
+      "The conversation has become too long for compatible:scripted: use a model with a larger context, or start again with a smaller task.",
+      false,
+    ],
+    [
+      400,
+      "Blocked by the content filter",
+      "The model server withheld the answer: its content filter refused this conversation.",
+      false,
+    ],
+    [
+      400,
+      "Ask http://ada:hunter2@proxy.example/path?key=1 instead",
+      "The model server did not accept the request (HTTP 400): Ask http://proxy.example/path instead.",
+      false,
+    ],
+  ])("HTTP %i saying %j is told to people", async (status, message, sentence, retryable) => {
+    const { failure } = await world({ status, message }, { apiKey: "secret-key-1" });
+
+    expect(await failure()).toMatchObject({ message: sentence, retryable, retryAfterMs: undefined });
+  });
+
+  test("of an account without credit is not retried, though it comes as 429", async () => {
+    const { failure } = await world({ status: 429, code: "insufficient_quota", message: "You exceeded your quota" });
+
+    expect(await failure()).toMatchObject({ retryable: false });
+  });
+
+  test("a connection dropped in mid-answer is retryable, and what was heard was heard", async () => {
+    const { failure } = await world({ dropAfterBytes: 500, text: "word ".repeat(100) });
+    const deltas: string[] = [];
+
+    const error = await failure({ onText: (delta) => deltas.push(delta) });
+
+    expect(error).toMatchObject({
+      message: "The model server broke off the connection in mid-answer.",
+      retryable: true,
+    });
+    expect(deltas.join("")).toMatch(/^word /);
+  });
+
+  test("a server that is not there is retryable and says where it was looked for", async () => {
+    const { failure, server } = await world({ text: "never" });
+    await server.close();
+
+    const error = await failure();
+
+    expect(error.retryable).toBe(true);
+    expect(error.message).toMatch(/^The model server cannot be reached: nothing answers at 127\.0\.0\.1:\d+\./);
+  });
+
+  test("an empty answer is retryable", async () => {
+    const { failure } = await world({ text: " \n" });
+
+    expect(await failure()).toMatchObject({ message: "The model server gave an empty answer.", retryable: true });
+  });
+
+  test("an answer that the content filter ended is not retried", async () => {
+    const { failure } = await world({ text: "I would", finishReason: "content_filter" });
+
+    expect(await failure()).toMatchObject({ retryable: false, message: expect.stringContaining("content filter") });
+  });
+});
+
+describe("silence", () => {
+  test("before the answer ends the call", async () => {
+    const { failure } = await world({ hang: true }, { firstMs: 50 });
+
+    expect(await failure()).toMatchObject({
+      message: "The model server did not begin to answer within 0.05 seconds.",
+      retryable: true,
+    });
+  });
+
+  test("in mid-answer ends the call", async () => {
+    const { failure } = await world({ hang: true, text: "Well, " }, { idleMs: 50 });
+
+    expect(await failure()).toMatchObject({
+      message: "The model server stopped in mid-answer for 0.05 seconds.",
+      retryable: true,
+    });
+  });
+
+  test("is no excuse to talk for ever", async () => {
+    const { failure } = await world({ hang: true, text: "Well, " }, { totalMs: 60 });
+
+    expect(await failure()).toMatchObject({
+      message: "The model server was still answering after 0.06 seconds.",
+      retryable: true,
+    });
+  });
+});
+
+describe("an interruption", () => {
+  test.each([
+    ["before the answer", { hang: true } as const],
+    ["in mid-answer", { hang: true, text: "Well, " } as const],
+  ])("%s throws the signal's reason", async (_, reply) => {
+    const { ask, server } = await world(reply);
+    const stop = new AbortController();
+    const reason = new Error("ada said stop");
+
+    const heard = Promise.withResolvers<void>();
+    const answer = ask({ signal: stop.signal, onText: () => heard.resolve() });
+    await ("text" in reply ? heard.promise : expect.poll(() => server.requests.length).toBe(1));
+    stop.abort(reason);
+
+    await expect(answer).rejects.toBe(reason);
+  });
+
+  test("before the call asks nothing of anybody", async () => {
+    const { ask, server } = await world({ text: "never" });
+
+    await expect(ask({ signal: AbortSignal.abort("no") })).rejects.toBe("no");
+    expect(server.requests).toEqual([]);
+  });
+});
