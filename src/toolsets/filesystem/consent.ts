@@ -1,0 +1,57 @@
+import type { ApprovalDecisionType } from "#approval.ts";
+import { BlockedError } from "#errors.ts";
+import type { Workspace } from "#workspace.ts";
+import { isProtectedPath } from "./protected-paths.ts";
+
+export type Operation = "write" | "delete";
+
+/** Approval by the name of a zone, as in `{ scratch: { write: "preApproved" } }`; the sandbox's own rule stays if stricter. */
+export type ZoneApprovalConfig = Record<string, Partial<Record<Operation, ApprovalDecisionType>>>;
+
+export interface ConsentQuestion {
+  tool: string;
+  workspace: Workspace;
+  operation: Operation;
+  path: string;
+  /** Whether a person is asked where no zone says anything. */
+  otherwise: boolean;
+  zones?: ZoneApprovalConfig;
+}
+
+/** Whether a person must agree to this operation on this path. Throws a BlockedError where the zone forbids it. */
+export function needsConsent({ tool, workspace, operation, path, otherwise, zones }: ConsentQuestion): boolean {
+  const resolved = workspace.resolve(path);
+  const decision = decisionFor(workspace, resolved, operation, zones);
+  if (decision === "blocked") {
+    throw new BlockedError(tool, `this worker may not ${operation} ${resolved || "the root folder"}`);
+  }
+
+  if (isProtectedPath(resolved)) return true;
+  return decision === undefined ? otherwise : decision === "ask";
+}
+
+/** Throws a BlockedError where the zone forbids it: for tools whose approval was settled by someone else. */
+export function refuseBlocked(question: Omit<ConsentQuestion, "otherwise">): void {
+  needsConsent({ ...question, otherwise: false });
+}
+
+const strictness: ApprovalDecisionType[] = ["blocked", "ask", "preApproved"];
+
+// The strictest of both, so that a worker's own settings never widen what its sandbox allows.
+function decisionFor(workspace: Workspace, path: string, operation: Operation, zones: ZoneApprovalConfig = {}) {
+  const zone = path.split("/")[0] ?? "";
+  const configured = Object.hasOwn(zones, zone) ? zones[zone]?.[operation] : undefined;
+  const given = [configured, workspace.ruleFor(path)[operation]];
+  return strictness.find((decision) => given.includes(decision));
+}
+
+/** The files an operation on a path touches: the path itself, or every file below it. */
+export async function filesAt(workspace: Workspace, path: string): Promise<string[]> {
+  const resolved = workspace.resolve(path);
+  if (!(await workspace.exists(resolved))) return [resolved];
+  const { type } = await workspace.stat(resolved);
+  if (type !== "directory") return [resolved];
+
+  const entries = await workspace.list(resolved, { recursive: true });
+  return [resolved, ...entries.filter((entry) => entry.type !== "directory").map((entry) => entry.path)];
+}

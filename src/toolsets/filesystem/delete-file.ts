@@ -1,0 +1,60 @@
+import { z } from "zod";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { Workspace } from "#workspace.ts";
+import { filesAt, needsConsent, refuseBlocked } from "./consent.ts";
+import type { FileToolOptions } from "./file-tool-options.ts";
+
+const input = z.object({
+  path: z.string().min(1).describe("The file or directory to delete"),
+  recursive: z.boolean().optional().describe("Needed to delete a directory with what is in it"),
+});
+type Input = z.infer<typeof input>;
+
+const tool = "delete_file";
+
+/** Deletes a file or directory. On its own every call asks; `needsApproval: deleteNeedsApproval(…)` heeds zones. */
+export function createDeleteFileTool(
+  workspace: Workspace,
+  options: FileToolOptions<Input> = {},
+): NamedTool<Input, ToolResult> {
+  const zones = options.zoneApprovalConfig;
+  return {
+    name: tool,
+    description: "Delete a file, or with recursive a directory and everything in it.",
+    inputSchema: input,
+    needsApproval: options.needsApproval ?? true,
+    approvalReason: ({ path }) => `The worker wants to delete ${path}.`,
+    preview: async ({ path }) => {
+      const files = await filesAt(workspace, path);
+      return `Deletes ${files.length > 1 ? `${files.length - 1} files` : "1 file"}:\n${files.join("\n")}`;
+    },
+    execute: async ({ path, recursive = false }) => {
+      const resolved = workspace.resolve(path);
+      for (const file of await filesAt(workspace, resolved)) {
+        refuseBlocked({ tool, workspace, operation: "delete", path: file, zones });
+      }
+      const deleted = await workspace.remove(resolved, { recursive });
+      const summary = `Deleted ${deleted.length === 1 ? deleted[0] : `${deleted.length} files in ${resolved}`}`;
+      return { llmContent: `${summary}.`, value: { kind: "json", data: { deleted }, summary } };
+    },
+  };
+}
+
+/** Asks unless every file that goes lies where a zone has approved deleting. */
+export function deleteNeedsApproval(workspace: Workspace, options: FileToolOptions<Input>) {
+  return async ({ path }: Input): Promise<boolean> => {
+    const files = await filesAt(workspace, path);
+    const answers = files.map((file) =>
+      needsConsent({
+        tool,
+        workspace,
+        operation: "delete",
+        path: file,
+        otherwise: true,
+        zones: options.zoneApprovalConfig,
+      }),
+    );
+    return answers.includes(true);
+  };
+}

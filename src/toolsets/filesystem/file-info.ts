@@ -1,0 +1,42 @@
+import { z } from "zod";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { Workspace } from "#workspace.ts";
+import type { FileToolOptions } from "./file-tool-options.ts";
+import { isProtectedPath } from "./protected-paths.ts";
+import { decode, isBinary, lfsPointerSize, linesOf } from "./text-file.ts";
+
+const input = z.object({ path: z.string().min(1).describe("The file or directory to describe") });
+type Input = z.infer<typeof input>;
+
+/** Type, size in bytes, time and, for a text file, lines. */
+export function createFileInfoTool(
+  workspace: Workspace,
+  options: FileToolOptions<Input> = {},
+): NamedTool<Input, ToolResult> {
+  return {
+    name: "file_info",
+    description: "Get the type, size, time and number of lines of a file, without its content.",
+    inputSchema: input,
+    readOnly: true,
+    needsApproval: options.needsApproval ?? false,
+    execute: async ({ path: given }) => {
+      const { path, type, size, modified, executable } = await workspace.stat(workspace.resolve(given));
+      const content = type === "file" ? describeContent(await workspace.read(path)) : {};
+      const isDirectory = type === "directory";
+      const data = { path, type, size, isDirectory, modified: modified.toISOString(), executable, ...content };
+      const known = Object.entries({ ...data, protected: isProtectedPath(path) || undefined });
+      const llmContent = known
+        .flatMap(([name, value]) => (value === undefined ? [] : [`${name}: ${value}`]))
+        .join("\n");
+      return { llmContent, value: { kind: "json", data, summary: `${path}: ${type}, ${size} bytes` } };
+    },
+  };
+}
+
+function describeContent(content: Uint8Array): { lines?: number; binary: boolean; lfsBytes?: number } {
+  const lfsBytes = lfsPointerSize(content);
+  const text = isBinary(content) ? undefined : decode(content);
+  if (text === undefined) return { binary: true };
+  return { binary: false, lines: linesOf(text).length, ...(lfsBytes === undefined ? {} : { lfsBytes }) };
+}

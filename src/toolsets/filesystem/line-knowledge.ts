@@ -1,0 +1,78 @@
+import { ToolError } from "#errors.ts";
+import type { FinishedCall } from "#toolsets/toolset.ts";
+import { linesOf } from "./text-file.ts";
+
+const headingPattern = /^=== (.+) ===$/;
+const numberedPattern = /^ *(\d+)\t(.*)$/;
+
+/** The lines of a file that the run has seen, by number. */
+export type LineKnowledge = Map<number, string>;
+
+/**
+ * What the finished calls showed of a file. A change drops what was known from its first line on, except for the lines
+ * its own result shows; lines whose text is different now are not known either, see `seenLines`.
+ */
+export function lineKnowledge(history: readonly FinishedCall[], path: string): LineKnowledge {
+  const known: LineKnowledge = new Map();
+  for (const { result, tool } of history) {
+    if (result.error) continue;
+    const { value } = result;
+    if (value.kind === "diff" && "modified" in value && value.path === path) {
+      dropFrom(known, firstChangedLine(value.hunks ?? []));
+      if (tool === "write_file") {
+        linesOf(value.modified).forEach((line, index) => {
+          known.set(index + 1, line);
+        });
+      }
+    }
+    learnShownLines(known, result.llmContent, path);
+  }
+  return known;
+}
+
+function firstChangedLine(hunks: readonly { newStart: number; lines: readonly string[] }[]): number {
+  const [hunk] = hunks;
+  if (!hunk) return 1;
+  const context = hunk.lines.findIndex((line) => !line.startsWith(" "));
+  return hunk.newStart + Math.max(context, 0);
+}
+
+function dropFrom(known: LineKnowledge, first: number): void {
+  for (const line of known.keys()) if (line >= first) known.delete(line);
+}
+
+function learnShownLines(known: LineKnowledge, shown: string, path: string): void {
+  if (!shown.includes(`=== ${path} ===`)) return;
+  let current: string | undefined;
+  for (const line of shown.split("\n")) {
+    current = headingPattern.exec(line)?.[1] ?? current;
+    const numbered = current === path ? numberedPattern.exec(line) : null;
+    if (numbered) known.set(Number(numbered[1]), (numbered[2] ?? "").replace(/\r$/, ""));
+  }
+}
+
+/** For each line of the text, whether the run has seen it as it is now. Without a history every line counts as seen. */
+export function seenLines(history: readonly FinishedCall[] | undefined, path: string, text: string): boolean[] {
+  const lines = linesOf(text);
+  if (!history) return lines.map(() => true);
+  const known = lineKnowledge(history, path);
+  return lines.map((line, index) => known.get(index + 1) === line);
+}
+
+/** Throws a ToolError that names the read which would help. `first` and `last` count from 1. */
+export function requireSeen(seen: readonly boolean[], path: string, { first, last }: { first: number; last: number }) {
+  const end = Math.min(last, seen.length);
+  const unseen: number[] = [];
+  for (let line = first; line <= end; line++) if (!seen[line - 1]) unseen.push(line);
+  const [from] = unseen;
+  if (from === undefined) return;
+
+  const to = unseen.at(-1) ?? from;
+  const lines = from === to ? `line ${from}` : `lines ${from}-${to}`;
+  throw new ToolError(`${path}: ${lines} must be read before they are edited, as they are now.`, {
+    code: "STALE",
+    type: "validation_error",
+    suggestion: `Call read_file with ${JSON.stringify({ path, offset: from, limit: to - from + 1 })}, then edit again.`,
+    details: { path, from, to },
+  });
+}

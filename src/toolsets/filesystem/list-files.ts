@@ -1,0 +1,63 @@
+import { z } from "zod";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { Entry, Workspace } from "#workspace.ts";
+import type { FileToolOptions } from "./file-tool-options.ts";
+
+const input = z.object({
+  path: z.string().default("").describe("The directory to list; default the root of the repository"),
+  recursive: z.boolean().optional().describe("List everything below it too"),
+  includeHidden: z.boolean().optional().describe("Include names that start with a dot"),
+});
+type Input = z.infer<typeof input>;
+
+// More than this fills the context and is better found with glob.
+const shownEntries = 1_000;
+
+/** Lists a directory with types, sizes and times. */
+export function createListFilesTool(
+  workspace: Workspace,
+  options: FileToolOptions<Input> = {},
+): NamedTool<Input, ToolResult> {
+  return {
+    name: "list_files",
+    aliases: ["list_directory"],
+    description: "List the files and directories of a directory, with sizes in bytes.",
+    inputSchema: input,
+    readOnly: true,
+    needsApproval: options.needsApproval ?? false,
+    execute: async ({ path = "", recursive = false, includeHidden = false }) => {
+      const root = workspace.resolve(path);
+      const entries = await workspace.list(root, { recursive });
+      const visible = includeHidden ? entries : entries.filter((entry) => !isHidden(entry.path, root));
+      const files = visible.slice(0, shownEntries).map((entry) => describe(entry, root));
+      const place = root === "" ? "/" : root;
+      const summary = `${visible.length} ${visible.length === 1 ? "entry" : "entries"} in ${place}`;
+      const more = visible.length - files.length;
+      const hidden = entries.length - visible.length;
+      const notes = [
+        ...(more > 0 ? [`… and ${more} more; list a directory below, or use glob.`] : []),
+        ...(hidden > 0 ? [`(${hidden} hidden; includeHidden shows them)`] : []),
+      ];
+      return {
+        llmContent: [`${summary}:`, ...files.map(line), ...notes].join("\n"),
+        value: { kind: "file_list", path: place, files, count: visible.length, summary },
+      };
+    },
+  };
+}
+
+function isHidden(path: string, root: string): boolean {
+  const below = root === "" ? path : path.slice(root.length + 1);
+  return below.split("/").some((name) => name.startsWith("."));
+}
+
+function describe({ path, type, size, modified }: Entry, root: string) {
+  const name = root === "" ? path : path.slice(root.length + 1);
+  return { name, path, type, size, modified: modified.toISOString() };
+}
+
+function line({ name, type, size }: ReturnType<typeof describe>): string {
+  if (type === "directory") return `${name}/`;
+  return type === "file" ? `${name}  ${size}` : `${name}  (${type})`;
+}

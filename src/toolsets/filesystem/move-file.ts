@@ -1,0 +1,63 @@
+import { z } from "zod";
+import { ToolError } from "#errors.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { Workspace } from "#workspace.ts";
+import { filesAt, needsConsent } from "./consent.ts";
+import type { FileToolOptions } from "./file-tool-options.ts";
+
+const input = z.object({
+  from: z.string().min(1).describe("The file or directory to move"),
+  to: z.string().min(1).describe("Its new path, name included"),
+  overwrite: z.boolean().optional().describe("Replace what stands there; default false"),
+});
+type Input = z.infer<typeof input>;
+
+const tool = "move_file";
+
+/** Moves or renames a file or directory. Asks when it overwrites, for protected files and where a zone says so. */
+export function createMoveFileTool(
+  workspace: Workspace,
+  options: FileToolOptions<Input> = {},
+): NamedTool<Input, ToolResult> {
+  return {
+    name: tool,
+    description: "Move or rename a file or directory.",
+    inputSchema: input,
+    needsApproval: options.needsApproval ?? ((args) => moveNeedsApproval(args, workspace, options)),
+    approvalReason: ({ from, to }) => `The worker wants to move ${from} to ${to}.`,
+    preview: async ({ from, to, overwrite }) => {
+      const replaced = overwrite && (await workspace.exists(to)) ? " and replaces what stands there" : "";
+      return `Moves ${workspace.resolve(from)} to ${workspace.resolve(to)}${replaced}.`;
+    },
+    execute: async (args) => {
+      await moveNeedsApproval(args, workspace, options);
+      const [from, to] = [workspace.resolve(args.from), workspace.resolve(args.to)];
+      if (from === to || to.startsWith(`${from}/`)) {
+        throw new ToolError(`${from} cannot be moved into itself.`, { code: "INVALID_ARGUMENTS" });
+      }
+      await workspace.move(from, to, { overwrite: args.overwrite ?? false });
+      const summary = `Moved ${from} to ${to}`;
+      return { llmContent: `${summary}.`, value: { kind: "json", data: { from, to }, summary } };
+    },
+  };
+}
+
+async function moveNeedsApproval({ from, to }: Input, workspace: Workspace, options: FileToolOptions<Input>) {
+  const [source, target] = [workspace.resolve(from), workspace.resolve(to)];
+  const overwrites = await workspace.exists(target);
+  const zones = options.zoneApprovalConfig;
+  // Every answer is asked for, since any of them may say that the move is blocked.
+  const answers = (await filesAt(workspace, source)).flatMap((file) => [
+    needsConsent({ tool, workspace, operation: "delete", path: file, otherwise: false, zones }),
+    needsConsent({
+      tool,
+      workspace,
+      operation: "write",
+      path: `${target}${file.slice(source.length)}`,
+      otherwise: overwrites,
+      zones,
+    }),
+  ]);
+  return answers.includes(true);
+}

@@ -1,0 +1,201 @@
+import { z } from "zod";
+import { ToolError } from "#errors.ts";
+import { estimateTokens } from "#estimate-tokens.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool, ToolContext } from "#tool.ts";
+import type { FinishedCall } from "#toolsets/toolset.ts";
+import type { Workspace } from "#workspace.ts";
+import type { FileToolOptions } from "./file-tool-options.ts";
+import { lineKnowledge } from "./line-knowledge.ts";
+import { lineHeading, numberLines } from "./number-lines.ts";
+import { decode, isBinary, lfsPointerSize, linesOf } from "./text-file.ts";
+
+const input = z.object({
+  path: z.string().optional().describe("The file to read, relative to the root of the repository"),
+  file_paths: z.array(z.string()).min(1).max(50).optional().describe("Several files to read in one call"),
+  paths: z.array(z.string()).min(1).max(50).optional().describe("The same as file_paths"),
+  offset: z.number().int().optional().describe("First line to show, from 1; negative counts from the end"),
+  limit: z.number().int().min(0).optional().describe("How many lines to show; 0 means all"),
+  encoding: z.enum(["utf-8", "base64"]).optional().describe("base64 for files that are not text; default utf-8"),
+});
+type Input = z.infer<typeof input>;
+
+export interface ReadFileOptions extends FileToolOptions<Input> {
+  /** The largest result, in estimated tokens. */
+  maxTokens?: number;
+}
+
+interface Reading {
+  path: string;
+  shown: string;
+  content: string;
+  size: number;
+  /** Why there is nothing to show. */
+  problem?: ToolError;
+}
+
+const defaultMaxTokens = 40_000;
+
+/** Reads one file or several, with line numbers. Refuses what does not fit into the context. */
+export function createReadFileTool(workspace: Workspace, options: ReadFileOptions = {}): NamedTool<Input, ToolResult> {
+  return {
+    name: "read_file",
+    aliases: ["read"],
+    description:
+      "Read a text file with line numbers, or several at once with file_paths. Use offset and limit for a part of a large file.",
+    inputSchema: input,
+    readOnly: true,
+    needsApproval: options.needsApproval ?? false,
+    execute: (args, context) => readFiles(args, { workspace, options, context }),
+  };
+}
+
+interface Reader {
+  workspace: Workspace;
+  options: ReadFileOptions;
+  context: ToolContext | undefined;
+}
+
+async function readFiles(args: Input, reader: Reader): Promise<ToolResult> {
+  const paths = [...(args.path === undefined ? [] : [args.path]), ...(args.file_paths ?? []), ...(args.paths ?? [])];
+  if (paths.length === 0) {
+    throw new ToolError("read_file needs a path.", {
+      code: "INVALID_ARGUMENTS",
+      suggestion: 'Example: read_file({"path": "README.md"})',
+    });
+  }
+
+  const readings: Reading[] = [];
+  for (const path of new Set(paths)) readings.push(await readOne(path, args, reader));
+  const [only] = readings;
+  const problem = readings.find((reading) => reading.problem)?.problem;
+  if (problem && readings.every((reading) => reading.problem)) throw problem;
+
+  const shown = readings.map((reading) => reading.shown).join("\n\n");
+  refuseTooLarge(shown, paths, reader.options.maxTokens ?? defaultMaxTokens);
+  if (readings.length === 1 && only) return resultOfOne(only, alreadyShown(only, args, reader));
+
+  const size = readings.reduce((sum, reading) => sum + reading.size, 0);
+  return {
+    llmContent: shown,
+    value: {
+      kind: "filesystem.files",
+      data: readings.map(({ path, content, size, problem }) => ({ path, content, size, problem: problem?.message })),
+      summary: `Read ${readings.length} files (${size} bytes)`,
+      display: { preferredView: "code", collapsed: true },
+    },
+  };
+}
+
+function resultOfOne({ path, shown, content, size }: Reading, already: boolean): ToolResult {
+  const llmContent = already
+    ? `${path} is unchanged since you read it: the content above still holds. Read it once more if you cannot see it.`
+    : shown;
+  const summary = already ? `${path} is unchanged` : `Read ${path} (${size} bytes)`;
+  return { llmContent, value: { kind: "file_content", path, content, size, summary } };
+}
+
+async function readOne(given: string, args: Input, { workspace }: Reader): Promise<Reading> {
+  let path = given;
+  try {
+    path = workspace.resolve(given);
+    const bytes = await workspace.read(path);
+    const content = textOf(bytes, path, args.encoding ?? "utf-8");
+    const shown = args.encoding === "base64" ? `=== ${path} ===\n${content}` : showLines(path, content, args);
+    return { path, shown, content, size: bytes.length };
+  } catch (error) {
+    if (!(error instanceof ToolError)) throw error;
+    const suggestion = error.suggestion ? ` ${error.suggestion}` : "";
+    return { path, shown: `=== ${path} ===\n${error.message}${suggestion}`, content: "", size: 0, problem: error };
+  }
+}
+
+function textOf(bytes: Uint8Array, path: string, encoding: "utf-8" | "base64"): string {
+  if (encoding === "base64") return Buffer.from(bytes).toString("base64");
+  const pointed = lfsPointerSize(bytes);
+  if (pointed !== undefined) {
+    throw new ToolError(`${path} is a Git LFS pointer to ${pointed} bytes that are stored outside the repository.`, {
+      code: "BINARY_FILE",
+      suggestion: "Its content cannot be read here; leave it as it is.",
+    });
+  }
+  const text = isBinary(bytes) ? undefined : decode(bytes);
+  if (text !== undefined) return text;
+  throw new ToolError(`${path} is a binary file of ${bytes.length} bytes.`, {
+    code: "BINARY_FILE",
+    suggestion: "Use file_info for its size, or encoding base64 for its bytes.",
+  });
+}
+
+function showLines(path: string, text: string, { offset = 0, limit = 0 }: Input): string {
+  const lines = linesOf(text);
+  const start = offset < 0 ? Math.max(0, lines.length + offset) : Math.max(0, offset - 1);
+  if (start > 0 && start >= lines.length) {
+    throw new ToolError(`${path} has ${lines.length} lines; there is no line ${start + 1}.`, {
+      code: "INVALID_ARGUMENTS",
+      suggestion: `Use an offset from 1 to ${lines.length}, or a negative one to count from the end.`,
+    });
+  }
+  const chosen = lines.slice(start, limit > 0 ? start + limit : undefined);
+  const heading = lineHeading(path, { first: start + 1, last: start + chosen.length, total: lines.length });
+  return chosen.length > 0 ? `${heading}\n${numberLines(chosen, start + 1)}` : `${heading}\n(the file is empty)`;
+}
+
+function refuseTooLarge(shown: string, paths: readonly string[], maxTokens: number): void {
+  const estimate = estimateTokens(shown);
+  if (estimate <= maxTokens) return;
+  const lines = shown.split("\n").length;
+  const fitting = Math.max(20, Math.floor((lines * maxTokens * 0.8) / estimate));
+  throw new ToolError(`Too large to read: about ${estimate} tokens, and the limit for one read is ${maxTokens}.`, {
+    code: "TOO_LARGE",
+    suggestion: `Find the place with grep, then read a part: ${JSON.stringify({ path: paths[0], offset: 1, limit: fitting })}.`,
+    details: { estimate, limit: maxTokens },
+  });
+}
+
+/** True when the run knows every line of this and the model can still see the call that showed it; never twice in a row. */
+function alreadyShown({ path, shown }: Reading, args: Input, { options, context }: Reader): boolean {
+  const history = options.history?.() ?? [];
+  const earlier = history.filter(
+    ({ tool, args: given, result }) =>
+      (tool === "read_file" || tool === "read") && !result.error && namesPath(given, path) && sameRange(given, args),
+  );
+  const last = earlier.at(-1);
+  if (last?.result.llmContent !== shown || !isInContext(last, context)) return false;
+
+  // A change that was undone leaves the text as it was, but what was known of its lines is gone.
+  const known = lineKnowledge(history, path);
+  const now = lineKnowledge([last], path);
+  return [...now].every(([line, text]) => known.get(line) === text);
+}
+
+function sameRange(a: unknown, b: unknown): boolean {
+  return JSON.stringify(rangeOf(a)) === JSON.stringify(rangeOf(b));
+}
+
+function rangeOf(args: unknown) {
+  const { offset = 0, limit = 0, encoding = "utf-8" } = args as Input;
+  return [offset, limit, encoding];
+}
+
+function namesPath(args: unknown, path: string): boolean {
+  const { path: one, file_paths = [], paths = [] } = args as Input;
+  const [given = "", ...others] = [...(one === undefined ? [] : [one]), ...file_paths, ...paths];
+  return (
+    others.length === 0 &&
+    given
+      .split("/")
+      .filter((part) => part !== "" && part !== ".")
+      .join("/") === path
+  );
+}
+
+// Compaction may have dropped the earlier result. Without messages there is no telling, and a second ask gets the content.
+function isInContext({ callId }: FinishedCall, context: ToolContext | undefined): boolean {
+  const messages = context?.messages ?? [];
+  if (messages.length === 0) return true;
+  return messages.some(
+    ({ role, content }) =>
+      role === "tool" && content.some((part) => part.type === "tool-result" && part.toolCallId === callId),
+  );
+}

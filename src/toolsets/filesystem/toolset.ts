@@ -1,0 +1,30 @@
+import { z } from "zod";
+import { ApprovalDecisionType } from "#approval.ts";
+import type { Toolset } from "#toolsets/toolset.ts";
+import { FilesystemToolset } from "./filesystem-toolset.ts";
+
+// One read may take this part of the context, so that a few of them fit beside the conversation.
+const shareOfContext = 0.2;
+
+const zoneApproval = z.strictObject({
+  write: ApprovalDecisionType.optional(),
+  delete: ApprovalDecisionType.optional(),
+});
+
+const config = z.strictObject({
+  /** Approval by zone, as `{ output: { write: ask, delete: blocked } }`. */
+  zoneApprovalConfig: z.record(z.string(), zoneApproval).optional(),
+});
+
+/** Reading and changing the files of the repository. */
+export const filesystemToolset: Toolset<z.infer<typeof config>> = {
+  name: "filesystem",
+  config,
+  create: ({ zoneApprovalConfig }, { workspace, history, spec }) =>
+    new FilesystemToolset({
+      sandbox: workspace,
+      zoneApprovalConfig,
+      history,
+      maxReadTokens: Math.floor(spec.worker.max_context_tokens * shareOfContext),
+    }).getTools(),
+};

@@ -1,0 +1,143 @@
+import { ToolError } from "#errors.ts";
+import type { LogEntry, PushRequest, PushResult, Sandbox, StoredChange } from "#sandbox/sandbox.ts";
+import type { Entry, Workspace, ZoneRule } from "#workspace.ts";
+
+export interface MemoryWorkspaceOptions {
+  /** What the zones say, by the first folder of a path. */
+  rules?: Record<string, Partial<ZoneRule>>;
+  commit?: string;
+  log?: LogEntry[];
+  push?: (request: PushRequest) => Promise<PushResult>;
+}
+
+/** A sandbox of a few files, plain enough to be right by looking at it. */
+export function memoryWorkspace(
+  files: Record<string, string | Uint8Array> = {},
+  { rules = {}, commit = "a".repeat(40), log = [], push }: MemoryWorkspaceOptions = {},
+): Sandbox & { text(path: string): string } {
+  const bytes = (content: string | Uint8Array) => (typeof content === "string" ? Buffer.from(content) : content);
+  const base = new Map(Object.entries(files).map(([path, content]) => [path, bytes(content)]));
+  const tree = new Map(base);
+  let settled = new Map(base);
+  const steps: ReturnType<Sandbox["history"]> = [];
+
+  function resolve(path: string): string {
+    const parts = path.split("/").filter((part) => part !== "" && part !== ".");
+    if (path.includes("\0") || parts.some((part) => part === ".." || part.toLowerCase() === ".git")) {
+      throw new ToolError(`${path} is outside the repository.`, { code: "INVALID_PATH" });
+    }
+    return parts.join("/");
+  }
+  function missing(path: string): never {
+    throw new ToolError(`There is no ${path}.`, { code: "FILE_NOT_FOUND" });
+  }
+  const isDirectory = (path: string) => path === "" || [...tree.keys()].some((file) => file.startsWith(`${path}/`));
+  const below = (path: string) => [...tree.keys()].filter((file) => path === "" || file.startsWith(`${path}/`));
+
+  function ruleFor(path: string): ZoneRule {
+    const zone = resolve(path).split("/")[0] ?? "";
+    const rule = rules[zone];
+    return { zone: rule ? zone : "", mode: "rw", write: undefined, delete: undefined, ...(rule ?? rules[""]) };
+  }
+  function writable(path: string): string {
+    const resolved = resolve(path);
+    if (ruleFor(resolved).mode === "ro") throw new ToolError(`${resolved} is read-only.`, { code: "READ_ONLY" });
+    return resolved;
+  }
+  function entry(path: string): Entry {
+    const content = tree.get(path);
+    const type = content ? "file" : "directory";
+    return { path, type, size: content?.length ?? 0, modified: new Date(0), executable: false };
+  }
+  function differences(before: Map<string, Uint8Array>): { before: StoredChange[]; after: StoredChange[] } {
+    const paths = [...new Set([...before.keys(), ...tree.keys()])].sort();
+    const changed = paths.filter((path) => before.get(path) !== tree.get(path));
+    const stored = (from: Map<string, Uint8Array>) =>
+      changed.map((path) => ({ path, content: from.get(path), mode: "100644" as const }));
+    return { before: stored(before), after: stored(tree) };
+  }
+
+  const workspace: Workspace = {
+    resolve,
+    ruleFor,
+    exists: async (path) => tree.has(resolve(path)) || isDirectory(resolve(path)),
+    stat: async (path) => {
+      const resolved = resolve(path);
+      if (!tree.has(resolved) && !isDirectory(resolved)) missing(resolved);
+      return entry(resolved);
+    },
+    read: async (path) => {
+      const resolved = resolve(path);
+      if (!tree.has(resolved) && isDirectory(resolved)) {
+        throw new ToolError(`${resolved} is a directory.`, { code: "NOT_A_FILE" });
+      }
+      return tree.get(resolved) ?? missing(resolved);
+    },
+    write: async (path, content) => {
+      tree.set(writable(path), bytes(content));
+    },
+    remove: async (path, { recursive = false } = {}) => {
+      const resolved = writable(path);
+      const gone = tree.has(resolved) ? [resolved] : recursive ? below(resolved) : [];
+      if (gone.length === 0 && isDirectory(resolved)) {
+        throw new ToolError(`${resolved} is a directory.`, { code: "NOT_A_FILE" });
+      }
+      if (gone.length === 0) missing(resolved);
+      for (const file of gone) tree.delete(file);
+      return gone.sort();
+    },
+    move: async (from, to, { overwrite = false } = {}) => {
+      const [source, target] = [writable(from), writable(to)];
+      if (tree.has(target) && !overwrite) throw new ToolError(`${target} exists.`, { code: "FILE_EXISTS" });
+      const moved = tree.has(source) ? [source] : below(source);
+      if (moved.length === 0) missing(source);
+      for (const file of moved) {
+        tree.set(`${target}${file.slice(source.length)}`, tree.get(file) ?? missing(file));
+        tree.delete(file);
+      }
+    },
+    list: async (path, { recursive = false } = {}) => {
+      const root = resolve(path);
+      if (tree.has(root)) throw new ToolError(`${root} is a file.`, { code: "NOT_A_DIRECTORY" });
+      if (!isDirectory(root)) missing(root);
+      const prefix = root === "" ? "" : `${root}/`;
+      const paths = new Set<string>();
+      for (const file of below(root)) {
+        const parts = file.slice(prefix.length).split("/");
+        const depth = recursive ? parts.length : 1;
+        for (let length = 1; length <= depth; length++) paths.add(prefix + parts.slice(0, length).join("/"));
+      }
+      return [...paths].sort().map(entry);
+    },
+    paths: async () => [...tree.keys()].sort(),
+    changes: async () =>
+      differences(base).after.map(({ path, content }) => ({
+        path,
+        status: content === undefined ? "deleted" : base.has(path) ? "modified" : "added",
+      })),
+    readBase: async (path) => base.get(resolve(path)),
+  };
+
+  return {
+    ...workspace,
+    base: { commit, branch: "main" },
+    restricted: () => workspace,
+    unsettled: (step) => {
+      const { after } = differences(settled);
+      return after.length > 0 ? { step, changes: after } : undefined;
+    },
+    settle() {
+      const { before, after } = differences(settled);
+      if (after.length > 0) steps.push({ step: `step-${steps.length + 1}`, before, after });
+      settled = new Map(tree);
+    },
+    rollback() {
+      tree.clear();
+      for (const [path, content] of settled) tree.set(path, content);
+    },
+    history: () => steps,
+    log: async ({ limit }) => log.slice(0, limit),
+    push: push ?? (() => Promise.reject(new Error("this test pushes nothing"))),
+    text: (path) => Buffer.from(tree.get(resolve(path)) ?? missing(path)).toString("utf8"),
+  };
+}

@@ -1,0 +1,354 @@
+import { describe, expect, test } from "vitest";
+import { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
+import { FilesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
+import { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
+import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
+import { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
+import { memoryWorkspace } from "../../support/memory-workspace.ts";
+import { toolContext, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
+
+const world = (files: WorldOptions["files"], options: WorldOptions = {}) =>
+  toolsetWorld(filesystemToolset, { files, ...options });
+
+describe("write_file", () => {
+  test("creates a file and reports it as a new file with its diff", async () => {
+    const { call, sandbox } = await world({});
+
+    const { llmContent, value } = await call("write_file", { path: "docs/a.md", content: "hello\n" });
+
+    expect(sandbox.text("docs/a.md")).toBe("hello\n");
+    expect(llmContent).toBe("Created docs/a.md (6 bytes).");
+    expect(value).toMatchObject({
+      kind: "diff",
+      path: "docs/a.md",
+      modified: "hello\n",
+      isNew: true,
+      bytesWritten: 6,
+      action: "create",
+      stats: { additions: 1, deletions: 0, changes: 1 },
+    });
+  });
+
+  test("overwrites a file and keeps the text before for people", async () => {
+    const { call } = await world({ "a.txt": "one\n" });
+
+    const { value } = await call("write_file", { path: "a.txt", content: "two\n" });
+
+    expect(value).toMatchObject({ original: "one\n", modified: "two\n", isNew: false, action: "update" });
+    expect(value).toMatchObject({ diff: "--- a/a.txt\n+++ b/a.txt\n@@ -1,1 +1,1 @@\n-one\n+two\n" });
+  });
+
+  test("writes bytes given as base64 and refuses what is no base64", async () => {
+    const { call, sandbox } = await world({});
+
+    await call("write_file", { path: "a.bin", content: "AAEC", encoding: "base64" });
+
+    expect([...(await sandbox.read("a.bin"))]).toEqual([0, 1, 2]);
+    await expect(call("write_file", { path: "b", content: "not base64!", encoding: "base64" })).rejects.toMatchObject({
+      code: "INVALID_ARGUMENTS",
+    });
+  });
+
+  test("creates no directory when told not to", async () => {
+    const { call } = await world({});
+
+    await expect(call("write_file", { path: "new/a", content: "", createDirs: false })).rejects.toThrow(
+      "There is no directory new",
+    );
+  });
+
+  test("leaves Git LFS pointers alone", async () => {
+    const { call } = await world({ "model.bin": lfsPointer });
+
+    await expect(call("write_file", { path: "model.bin", content: "x" })).rejects.toThrow("Git LFS pointer");
+    await expect(call("edit_file", { path: "model.bin", old_text: "size", new_text: "x" })).rejects.toThrow(
+      "Git LFS pointer",
+    );
+  });
+});
+
+describe("edit_file", () => {
+  test("replaces the text and shows the lines as they are now", async () => {
+    const { call, sandbox } = await world({ "a.ts": "let a = 1;\nlet b = 2;\n" });
+    await call("read_file", { path: "a.ts" });
+
+    const { llmContent, value } = await call("edit_file", { path: "a.ts", old_text: "a = 1", new_text: "a = 3" });
+
+    expect(sandbox.text("a.ts")).toBe("let a = 3;\nlet b = 2;\n");
+    expect(llmContent).toContain("Changed a.ts (+1 −1).");
+    expect(llmContent).toContain("     1\tlet a = 3;");
+    expect(value).toMatchObject({ kind: "diff", stats: { additions: 1, deletions: 1, changes: 2 } });
+  });
+
+  test("makes several edits in one call, all or none", async () => {
+    const { call, sandbox } = await world({ "a.ts": "a\nb\nc\n" });
+    await call("read_file", { path: "a.ts" });
+    const edits = [
+      { old_text: "a", new_text: "x\ny" },
+      { old_text: "c", new_text: "z" },
+    ];
+
+    await expect(
+      call("edit_file", { path: "a.ts", edits: [...edits, { old_text: "nope", new_text: "" }] }),
+    ).rejects.toMatchObject({ code: "NO_MATCH" });
+    expect(sandbox.text("a.ts")).toBe("a\nb\nc\n");
+
+    await call("edit_file", { path: "a.ts", edits });
+    expect(sandbox.text("a.ts")).toBe("x\ny\nb\nz\n");
+  });
+
+  test("refuses to choose among several places and lists their lines", async () => {
+    const { call, sandbox } = await world({ "a.ts": "x\na\nx\n" });
+    await call("read_file", { path: "a.ts" });
+
+    await expect(call("edit_file", { path: "a.ts", old_text: "x", new_text: "y" })).rejects.toMatchObject({
+      code: "AMBIGUOUS_MATCH",
+      message: "old_text stands at several places in a.ts: lines 1, 3.",
+    });
+
+    await call("edit_file", { path: "a.ts", old_text: "x", new_text: "y", replace_all: true });
+    expect(sandbox.text("a.ts")).toBe("y\na\ny\n");
+  });
+
+  test("keeps CRLF and the byte order mark", async () => {
+    const { call, sandbox } = await world({ "a.cs": "\uFEFFusing A;\r\nusing B;\r\n" });
+    await call("read_file", { path: "a.cs" });
+
+    await call("edit_file", { path: "a.cs", old_text: "using B;\n", new_text: "using C;\nusing D;\n" });
+
+    expect(sandbox.text("a.cs")).toBe("\uFEFFusing A;\r\nusing C;\r\nusing D;\r\n");
+  });
+
+  test("says how a place was recognised when it was not exact", async () => {
+    const { call } = await world({ "a.txt": "say “hi”\n" });
+    await call("read_file", { path: "a.txt" });
+
+    const { llmContent } = await call("edit_file", { path: "a.txt", old_text: 'say "hi"', new_text: "say ho" });
+
+    expect(llmContent).toContain("The place was recognised by punctuation.");
+  });
+
+  test.each([
+    [{ path: "a.txt" }, "INVALID_ARGUMENTS"],
+    [{ path: "a.txt", old_text: "a" }, "INVALID_ARGUMENTS"],
+    [{ path: "a.txt", old_text: "", new_text: "b" }, "INVALID_ARGUMENTS"],
+    [{ path: "a.txt", old_text: "a", new_text: "a" }, "INVALID_ARGUMENTS"],
+    [{ path: "a.bin", old_text: "a", new_text: "b" }, "BINARY_FILE"],
+    [{ path: "nope", old_text: "a", new_text: "b" }, "FILE_NOT_FOUND"],
+  ])("refuses %j with %s", async (args, code) => {
+    const { call } = await world({ "a.txt": "a", "a.bin": new Uint8Array([0]) });
+    await call("read_file", { path: "a.txt" });
+
+    await expect(call("edit_file", args)).rejects.toMatchObject({ code });
+  });
+});
+
+describe("reading before editing", () => {
+  const edit = (from: string, to: string) => ({ path: "a.txt", old_text: from, new_text: to });
+
+  test("lines of a file that was never read are not edited, and the read that helps is named", async () => {
+    const { call } = await world({ "a.txt": "a\nb\n" });
+
+    await expect(call("edit_file", edit("b", "c"))).rejects.toMatchObject({
+      code: "STALE",
+      suggestion: 'Call read_file with {"path":"a.txt","offset":2,"limit":1}, then edit again.',
+    });
+  });
+
+  test("lines outside the part that was read are not edited", async () => {
+    const { call, sandbox } = await world({ "a.txt": "a\nb\nc\n" });
+    await call("read_file", { path: "a.txt", offset: 1, limit: 2 });
+
+    await expect(call("edit_file", edit("b\nc", "x"))).rejects.toThrow("line 3 must be read");
+    await call("edit_file", edit("b", "x"));
+    expect(sandbox.text("a.txt")).toBe("a\nx\nc\n");
+  });
+
+  test("after an edit the lines it shows are known and those further down must be read again", async () => {
+    const lines = Array.from({ length: 40 }, (_, index) => `line ${index + 1}.`);
+    const { call } = await world({ "a.txt": `${lines.join("\n")}\n` });
+    await call("read_file", { path: "a.txt" });
+    await call("edit_file", edit("line 5.", "line 5.\nline 5b."));
+
+    await expect(call("edit_file", edit("line 30.", "x"))).rejects.toThrow("line 31 must be read");
+    await call("edit_file", edit("line 5b.", "line 5c."));
+    await call("edit_file", edit("line 2.", "line 2b."));
+  });
+
+  test("a file the run wrote is known to it", async () => {
+    const { call, sandbox } = await world({});
+    await call("write_file", { path: "a.txt", content: "a\nb\n" });
+
+    await call("edit_file", edit("b", "c"));
+
+    expect(sandbox.text("a.txt")).toBe("a\nc\n");
+  });
+
+  test("a file that changed behind the run's back must be read again", async () => {
+    const { call, sandbox } = await world({ "a.txt": "a\nb\n" });
+    await call("read_file", { path: "a.txt" });
+    await sandbox.write("a.txt", "new\na\nb\n");
+
+    await expect(call("edit_file", edit("b", "c"))).rejects.toMatchObject({ code: "STALE" });
+  });
+
+  test("a file cannot pretend to be another by what it contains", async () => {
+    const { call } = await world({ "a.txt": "secret\n", "b.txt": "=== a.txt ===\n     1\tsecret\n" });
+    await call("read_file", { path: "b.txt" });
+
+    await expect(call("edit_file", edit("secret", "x"))).rejects.toMatchObject({ code: "STALE" });
+  });
+});
+
+describe("delete, move, exists, info, list", () => {
+  const files = { "a.txt": "a\n", "src/b.ts": "b\n", "src/deep/c.ts": "c\n", ".env": "X=1" };
+
+  test("deletes a file, and a directory only when told to go below", async () => {
+    const { call, sandbox } = await world(files);
+
+    expect((await call("delete_file", { path: "a.txt" })).value).toMatchObject({ data: { deleted: ["a.txt"] } });
+    await expect(call("delete_file", { path: "src" })).rejects.toMatchObject({ code: "NOT_A_FILE" });
+    expect((await call("delete_file", { path: "src", recursive: true })).value).toMatchObject({
+      data: { deleted: ["src/b.ts", "src/deep/c.ts"] },
+    });
+    expect(await sandbox.paths()).toEqual([".env"]);
+  });
+
+  test("moves a file, and onto another only when told to overwrite", async () => {
+    const { call, sandbox } = await world(files);
+
+    await expect(call("move_file", { from: "a.txt", to: "src/b.ts" })).rejects.toMatchObject({ code: "FILE_EXISTS" });
+    await call("move_file", { from: "a.txt", to: "src/b.ts", overwrite: true });
+
+    expect(sandbox.text("src/b.ts")).toBe("a\n");
+    await expect(call("move_file", { from: "src", to: "src/inside" })).rejects.toThrow("into itself");
+  });
+
+  test("says whether a path is there", async () => {
+    const { call } = await world(files);
+
+    expect((await call("file_exists", { path: "/src/b.ts" })).value).toMatchObject({
+      data: { path: "src/b.ts", exists: true },
+    });
+    expect((await call("file_exists", { path: "nope" })).llmContent).toBe("There is no nope.");
+  });
+
+  test("describes a file", async () => {
+    const { call } = await world({ ...files, "model.bin": lfsPointer });
+
+    expect((await call("file_info", { path: "src/b.ts" })).value).toMatchObject({
+      data: { path: "src/b.ts", type: "file", size: 2, isDirectory: false, lines: 1, modified: expect.any(String) },
+    });
+    expect((await call("file_info", { path: "model.bin" })).value).toMatchObject({ data: { lfsBytes: 12345 } });
+    expect((await call("file_info", { path: ".env" })).llmContent).toContain("size: 3");
+  });
+
+  test("lists a directory with types, sizes and times, hidden names only when asked", async () => {
+    const { call } = await world(files);
+
+    const { llmContent, value } = await call("list_directory", {});
+
+    expect(llmContent).toBe("2 entries in /:\na.txt  2\nsrc/\n(1 hidden; includeHidden shows them)");
+    expect(value).toMatchObject({
+      kind: "file_list",
+      count: 2,
+      files: [
+        { name: "a.txt", type: "file", size: 2, modified: "1970-01-01T00:00:00.000Z" },
+        { name: "src", type: "directory" },
+      ],
+    });
+    expect((await call("list_files", { path: "/", includeHidden: true, recursive: true })).value).toMatchObject({
+      count: 6,
+    });
+  });
+});
+
+describe("consent", () => {
+  test.each([
+    ["write_file", { path: "new.txt", content: "" }, false],
+    ["write_file", { path: "a.txt", content: "" }, true],
+    ["edit_file", { path: "a.txt", old_text: "a", new_text: "b" }, true],
+    ["delete_file", { path: "a.txt" }, true],
+    ["move_file", { from: "a.txt", to: "b.txt" }, false],
+    ["move_file", { from: "a.txt", to: "c.txt", overwrite: true }, true],
+    ["read_file", { path: "a.txt" }, false],
+    ["write_file", { path: "scratch/x", content: "" }, false],
+    ["delete_file", { path: "scratch/old" }, false],
+    ["write_file", { path: "output/new.md", content: "" }, true],
+    ["edit_file", { path: "scratch/old", old_text: "a", new_text: "b" }, false],
+    ["move_file", { from: "a.txt", to: "output/a.txt" }, true],
+    ["write_file", { path: ".github/workflows/ci.yml", content: "" }, true],
+    ["write_file", { path: "scratch/../.GitHub/Workflows/ci.yml", content: "" }, "INVALID_PATH"],
+    ["write_file", { path: "scratch/AGENTS.md", content: "" }, true],
+    ["write_file", { path: "scratch/package-lock.json", content: "" }, true],
+    ["move_file", { from: "a.txt", to: "docs/CODEOWNERS" }, true],
+    ["delete_file", { path: "output/old" }, "BLOCKED"],
+    ["delete_file", { path: "output", recursive: true }, "BLOCKED"],
+    ["move_file", { from: "output/old", to: "scratch/old2" }, "BLOCKED"],
+  ])("%s %j asks: %s", async (tool, args, expected) => {
+    const { asks } = await world(
+      { "a.txt": "a", "c.txt": "c", "scratch/old": "a", "output/old": "x" },
+      {
+        rules: {
+          scratch: { write: "preApproved", delete: "preApproved" },
+          output: { write: "ask", delete: "blocked" },
+        },
+      },
+    );
+
+    if (typeof expected === "string") await expect(asks(tool, args)).rejects.toMatchObject({ code: expected });
+    else expect(await asks(tool, args)).toBe(expected);
+  });
+
+  test("what a zone blocks does not run either", async () => {
+    const { call } = await world({ "output/old": "x" }, { rules: { output: { write: "blocked", delete: "blocked" } } });
+
+    await expect(call("delete_file", { path: "output/old" })).rejects.toMatchObject({ name: "BlockedError" });
+    await expect(call("write_file", { path: "output/new", content: "" })).rejects.toMatchObject({ code: "BLOCKED" });
+    await expect(call("move_file", { from: "output/old", to: "b" })).rejects.toMatchObject({ code: "BLOCKED" });
+  });
+
+  test("the toolset takes approval by zone as the seeds show, and never loosens the sandbox's own", async () => {
+    const sandbox = memoryWorkspace({}, { rules: { locked: { write: "blocked" } } });
+    const tools = new FilesystemToolset({
+      sandbox,
+      zoneApprovalConfig: {
+        scratch: { write: "preApproved", delete: "preApproved" },
+        output: { write: "ask", delete: "blocked" },
+        locked: { write: "preApproved" },
+      },
+    }).getTools();
+    const write = tools.find(({ name }) => name === "write_file");
+    const asks = async (path: string) =>
+      typeof write?.needsApproval === "function" &&
+      write.needsApproval({ path, content: "" }, toolContext({ sandbox }));
+
+    expect(await asks("/scratch/temp.txt")).toBe(false);
+    expect(await asks("/output/report.md")).toBe(true);
+    await expect(asks("/locked/a")).rejects.toMatchObject({ code: "BLOCKED" });
+  });
+
+  test("single tools answer as the seeds show", async () => {
+    const sandbox = memoryWorkspace({});
+    const remove = createDeleteFileTool(sandbox, { needsApproval: ({ path }) => path.startsWith("/important/") });
+
+    expect(createWriteFileTool(sandbox).needsApproval).toBe(true);
+    expect(createReadFileTool(sandbox).needsApproval).toBe(false);
+    expect(createDeleteFileTool(sandbox).needsApproval).toBe(true);
+    expect(remove.needsApproval).toBeTypeOf("function");
+  });
+
+  test("what would change is shown before it happens", async () => {
+    const { preview, sandbox, call } = await world({ "a.txt": "a\n", "b/c": "", "b/d": "" });
+    await call("read_file", { path: "a.txt" });
+
+    expect(await preview("write_file", { path: "a.txt", content: "b\n" })).toContain("-a\n+b");
+    expect(await preview("write_file", { path: "n.txt", content: "b\n" })).toContain("--- /dev/null\n+++ b/n.txt");
+    expect(await preview("edit_file", { path: "a.txt", old_text: "a", new_text: "c" })).toContain("-a\n+c");
+    expect(await preview("delete_file", { path: "b", recursive: true })).toBe("Deletes 2 files:\nb\nb/c\nb/d");
+    expect(await preview("move_file", { from: "a.txt", to: "z" })).toBe("Moves a.txt to z.");
+    expect(sandbox.text("a.txt")).toBe("a\n");
+  });
+});
+
+const lfsPointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${"0".repeat(64)}\nsize 12345\n`;

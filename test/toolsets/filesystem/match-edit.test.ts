@@ -1,0 +1,149 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { findLines } from "#toolsets/filesystem/find-lines.ts";
+import { applyReplacements, type EditMatch, matchEdit } from "#toolsets/filesystem/match-edit.ts";
+
+function edited(content: string, oldText: string, newText: string, all = false): string {
+  const match = matchEdit(content, { oldText, newText, all });
+  return match.kind === "found" ? applyReplacements(content, match.replacements) : describeMatch(match);
+}
+const describeMatch = (match: EditMatch) => (match.kind === "found" ? match.by : `${match.kind} ${match.lines}`);
+
+describe("where an edit lands", () => {
+  test.each<[string, string, string, string, string]>([
+    ["the exact place", "a\nb\nc\n", "b", "B", "a\nB\nc\n"],
+    ["a CRLF file, keeping its endings", "a\r\nb\r\nc\r\n", "a\nb\n", "x\ny\n", "x\r\ny\r\nc\r\n"],
+    ["a new line in a CRLF file", "a\r\nb\r\n", "b", "b\nc", "a\r\nb\r\nc\r\n"],
+    ["a line break at the start in a CRLF file", "a\r\nb\r\n", "\nb", "x\ny", "ax\r\ny\r\n"],
+    ["a file with a byte order mark", "\uFEFFa\nb\n", "\uFEFFa\nb", "x\nb", "\uFEFFx\nb\n"],
+    ["lines with trailing space", "a  \nb\t\nc\n", "a\nb\nc", "x", "x\n"],
+    ["old text with trailing space", "a\nb\nc\n", "a \nb  \n", "x\n", "x\nc\n"],
+    ["typographic quotes in the file", "say(“hi” – it’s)\n", 'say("hi" - it\'s)', "say()", "say()\n"],
+    ["typographic quotes in the old text", 'say("hi")\n', "say(“hi”)", "say()", "say()\n"],
+    [
+      "deeper indentation",
+      "if {\n    a();\n    b();\n}\n",
+      "a();\nb();",
+      "a();\nc();",
+      "if {\n    a();\n    c();\n}\n",
+    ],
+    ["shallower indentation", "a();\n  b();\n", "    a();\n      b();\n", "    a();\n      c();\n", "a();\n  c();\n"],
+    [
+      "tabs around",
+      "\tif (x) {\n\t\ty();\n\t}\n",
+      "if (x) {\n\ty();\n}",
+      "if (z) {\n\n\ty();\n}",
+      "\tif (z) {\n\n\t\ty();\n\t}\n",
+    ],
+    [
+      "a block with the same first and last line",
+      "function add(a, b) {\n  // sums two numbers up\n  return a - b;\n}\nnext();\n",
+      "function add(a, b) {\n  // sums two numbers\n  return a - b;\n}",
+      "function add(a, b) {\n  return a + b;\n}",
+      "function add(a, b) {\n  return a + b;\n}\nnext();\n",
+    ],
+  ])("finds %s", (_, content, oldText, newText, expected) => {
+    expect(edited(content, oldText, newText)).toBe(expected);
+  });
+
+  test.each<[string, string, string, string]>([
+    ["two exact places", "x\na\nx\n", "x", "ambiguous 1,3"],
+    ["places that overlap", "aaa", "aa", "ambiguous 1,1"],
+    ["two places that differ in trailing space", "f() \ng()\nf()\t\ng()\n", "f()\ng()", "ambiguous 1,3"],
+    ["two places at different indentation", "if\n  a\n  b\nelse\n    a\n    b\n", "\ta\n\tb", "none 2,5"],
+    ["two places with one indentation more", "if\n  a\n  b\nelse\n    a\n    b\n", "a\nb", "ambiguous 2,5"],
+    ["nothing alike", "a\nb\n", "zebra", "none "],
+    ["blocks that have too little in common", "{\na lot of words here\n}\n", "{\nnothing alike at all\n}", "none 1"],
+    [
+      "two blocks with the same first and last line",
+      "{\nsome words\n}\n{\nsome words!\n}\n",
+      "{\nsome word\n}",
+      "none 1,4",
+    ],
+    ["a word whose trailing space stands inside a line", "returned\n", "return ", "none "],
+    ["part of a folded ellipsis", "a…b", "a..", "none "],
+    ["blank old text", "a\n\tb\n", "  \n", "none "],
+  ])("refuses %s", (_, content, oldText, expected) => {
+    expect(edited(content, oldText, "new")).toBe(expected);
+  });
+
+  test("replaces every place when asked", () => {
+    expect(edited("x a x\nx\n", "x", "yy", true)).toBe("yy a yy\nyy\n");
+    expect(edited("if\n  a\nelse\n    a\n", "a", "b", true)).toBe("if\n  b\nelse\n    b\n");
+  });
+
+  test("an exact place wins over one that only looks alike", () => {
+    expect(edited('“a”\n"a"\n', '"a"', "b")).toBe("“a”\nb\n");
+  });
+});
+
+const line = fc.constantFrom("", "a", "b", "  a", "\tb ", "}", "“q”", "x…", "a b", "é", "😀");
+const ending = fc.constantFrom("\n", "\r\n");
+const text = fc
+  .tuple(fc.constantFrom("", "\uFEFF"), fc.array(fc.tuple(line, ending), { maxLength: 12 }), line)
+  .map(([mark, lines, last]) => mark + lines.map((pair) => pair.join("")).join("") + last);
+
+describe("for any text", () => {
+  test("a place is within the content, in order, and everything around it stays as it was", () => {
+    fc.assert(
+      fc.property(text, text, text, fc.boolean(), (content, oldText, newText, all) => {
+        const match = matchEdit(content, { oldText, newText, all });
+        if (match.kind !== "found") return;
+
+        let from = 0;
+        for (const { start, end } of match.replacements) {
+          expect(start).toBeGreaterThanOrEqual(from);
+          expect(end).toBeGreaterThanOrEqual(start);
+          from = end;
+        }
+        expect(from).toBeLessThanOrEqual(content.length);
+        if (!all) expect(match.replacements).toHaveLength(1);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test("text that stands in two places is never edited without being told to", () => {
+    fc.assert(
+      fc.property(text, text, text, text, (before, part, between, after) => {
+        fc.pre(part !== "");
+        const match = matchEdit(before + part + between + part + after, { oldText: part, newText: "new" });
+
+        expect(match.kind).toBe("ambiguous");
+      }),
+    );
+  });
+
+  test("an exact edit and its opposite give the text back", () => {
+    fc.assert(
+      fc.property(text, text, (before, after) => {
+        const content = `${before}OLD${after}`;
+        const there = edited(content, "OLD", "NEW");
+
+        expect(there).toBe(`${before}NEW${after}`);
+        expect(edited(there, "NEW", "OLD")).toBe(content);
+      }),
+    );
+  });
+});
+
+test("large and hostile texts are matched without a hang", () => {
+  const lines = "  same line\n".repeat(50_000);
+
+  expect(matchEdit(lines, { oldText: `${"same line\n".repeat(20_000)}other\n`, newText: "" }).kind).toBe("none");
+  expect(matchEdit("a".repeat(1_000_000), { oldText: "a".repeat(500_000), newText: "" }).kind).toBe("ambiguous");
+});
+
+test("a block of lines is found wherever it stands", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom("a", "b")),
+      fc.array(fc.constantFrom("a", "b"), { minLength: 1, maxLength: 4 }),
+      (lines, block) => {
+        const plain = lines.flatMap((_, at) => (block.every((text, index) => lines[at + index] === text) ? [at] : []));
+
+        expect(findLines(lines, block)).toEqual(plain);
+      },
+    ),
+  );
+});

@@ -1,0 +1,109 @@
+import { expect, test } from "vitest";
+import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
+import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
+
+const world = (files: WorldOptions["files"], options: WorldOptions = {}) =>
+  toolsetWorld(filesystemToolset, { files, ...options });
+
+test("a file is shown under its path with line numbers six wide and a tab", async () => {
+  const { call } = await world({ "src/a.ts": "one\ntwo\n" });
+
+  const { llmContent, value } = await call("read_file", { path: "/src/a.ts" });
+
+  expect(llmContent).toBe("=== src/a.ts ===\n[2 lines]\n     1\tone\n     2\ttwo");
+  expect(value).toMatchObject({ kind: "file_content", path: "src/a.ts", content: "one\ntwo\n", size: 8 });
+});
+
+test.each([
+  [{ offset: 2, limit: 2 }, "[Showing lines 2-3 of 5 total lines]\n     2\tb\n     3\tc"],
+  [{ offset: -2 }, "[Showing lines 4-5 of 5 total lines]\n     4\td\n     5\te"],
+  [{ limit: 1 }, "[Showing lines 1-1 of 5 total lines]\n     1\ta"],
+  [{ limit: 0 }, "[5 lines]\n     1\ta\n     2\tb\n     3\tc\n     4\td\n     5\te"],
+  [{ offset: -99 }, "[5 lines]\n     1\ta\n     2\tb\n     3\tc\n     4\td\n     5\te"],
+])("offset and limit choose lines: %j", async (range, shown) => {
+  const { call } = await world({ "a.txt": "a\nb\nc\nd\ne" });
+
+  expect((await call("read", { path: "a.txt", ...range })).llmContent).toBe(`=== a.txt ===\n${shown}`);
+});
+
+test("an offset behind the end is refused with the number of lines", async () => {
+  const { call } = await world({ "a.txt": "a\n" });
+
+  await expect(call("read_file", { path: "a.txt", offset: 9 })).rejects.toThrow("a.txt has 1 lines");
+});
+
+test("several files come in one answer, and one that is missing does not hide the others", async () => {
+  const { call } = await world({ "a.txt": "a", "b.txt": "b" });
+
+  const { llmContent, value } = await call("read_file", { file_paths: ["a.txt", "nope.txt", "b.txt"] });
+
+  expect(llmContent).toContain("=== a.txt ===\n[1 line]\n     1\ta");
+  expect(llmContent).toContain("=== nope.txt ===\nThere is no nope.txt.");
+  expect(llmContent).toContain("=== b.txt ===");
+  expect(value).toMatchObject({ kind: "filesystem.files", summary: "Read 3 files (2 bytes)" });
+});
+
+test("a missing file is refused with its code", async () => {
+  const { call } = await world({});
+
+  await expect(call("read_file", { path: "nope" })).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
+  await expect(call("read_file", { path: "../etc/passwd" })).rejects.toMatchObject({ code: "INVALID_PATH" });
+  await expect(call("read_file", {})).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
+});
+
+test("binary files are recognised, and read as base64 when asked", async () => {
+  const { call } = await world({ "a.png": new Uint8Array([137, 80, 0, 1]), "latin.txt": new Uint8Array([0xe9, 65]) });
+
+  await expect(call("read_file", { path: "a.png" })).rejects.toMatchObject({ code: "BINARY_FILE" });
+  await expect(call("read_file", { path: "latin.txt" })).rejects.toMatchObject({ code: "BINARY_FILE" });
+  expect((await call("read_file", { path: "a.png", encoding: "base64" })).value).toMatchObject({ content: "iVAAAQ==" });
+});
+
+test("a Git LFS pointer is recognised with the size of what it stands for", async () => {
+  const { call } = await world({ "model.bin": lfsPointer });
+
+  await expect(call("read_file", { path: "model.bin" })).rejects.toThrow("Git LFS pointer to 12345 bytes");
+});
+
+test("a file too large for the context is refused with estimate, limit and a read that fits", async () => {
+  const { call } = await world({ "big.txt": "some words on a line\n".repeat(20_000) });
+
+  const refusal = await call("read_file", { path: "big.txt" }).catch((error) => error);
+
+  expect(refusal).toMatchObject({ code: "TOO_LARGE", details: { limit: 40_000 } });
+  expect(refusal.details.estimate).toBeGreaterThan(40_000);
+  const { offset, limit } = JSON.parse(refusal.suggestion.slice(refusal.suggestion.indexOf("{"), -1));
+  expect((await call("read_file", { path: "big.txt", offset, limit })).error).toBeUndefined();
+});
+
+test("an unchanged file is not repeated while the first answer is in context, and repeated when asked again", async () => {
+  const { call } = await world({ "a.txt": "a\n" });
+
+  await call("read_file", { path: "a.txt" });
+
+  expect((await call("read_file", { path: "./a.txt" })).llmContent).toContain("unchanged since you read it");
+  expect((await call("read_file", { path: "a.txt" })).llmContent).toContain("     1\ta");
+});
+
+test("an unchanged file is repeated when the first answer has left the context", async () => {
+  const { call } = await world({ "a.txt": "a\n" });
+  await call("read_file", { path: "a.txt" });
+
+  const { llmContent } = await call(
+    "read_file",
+    { path: "a.txt" },
+    { messages: [{ role: "user", content: "The conversation so far was summed up." }] },
+  );
+
+  expect(llmContent).toContain("     1\ta");
+});
+
+test("a file that changed is read anew", async () => {
+  const { call, sandbox } = await world({ "a.txt": "a\n" });
+  await call("read_file", { path: "a.txt" });
+  await sandbox.write("a.txt", "b\n");
+
+  expect((await call("read_file", { path: "a.txt" })).llmContent).toContain("     1\tb");
+});
+
+const lfsPointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${"0".repeat(64)}\nsize 12345\n`;
