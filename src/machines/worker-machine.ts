@@ -58,7 +58,9 @@ const machineSetup = setup({
     isSpent: ({ context }) => spentLimit(context) !== undefined,
     canRetry: ({ context }, failure: Failed) =>
       failure.retryable && context.failures + 1 < maxFailures && (failure.retryAfterMs ?? 0) <= longestRetryMs,
-    isTimer: (_, { due, timer }: { due: string; timer: string }) => due === timer,
+    // A machine that is over still hears its outermost transitions when driven by transition().
+    isAlive: ({ context }) => context.end === undefined,
+    isTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.end,
     isAsked: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "asked"),
     isRunning: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "running"),
     runsTools: ({ context }) => context.open.some((call) => call.status === "running" && call.as === "tool"),
@@ -87,9 +89,10 @@ export const workerMachine = machineSetup.createMachine({
   }),
   initial: "preparing",
   on: {
-    "user.said": { actions: { type: "record", params: hear } },
-    "run.stop": { target: ".interrupted" },
+    "user.said": { guard: "isAlive", actions: { type: "record", params: hear } },
+    "run.stop": { guard: "isAlive", target: ".interrupted" },
     "run.cancel": {
+      guard: "isAlive",
       target: ".ended",
       actions: { type: "record", params: ({ event }) => ({ end: { kind: "cancelled", by: event.by } }) },
     },

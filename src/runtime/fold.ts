@@ -90,7 +90,8 @@ export function stateName({ value }: Snapshot): string {
 }
 
 function takeable(state: State, events: LoggedEvent[]): LoggedEvent | undefined {
-  if (state.status === "done" || state.matches("ended")) return events[0];
+  // What reaches a run that is over is taken in and changes nothing.
+  if (state.status === "done") return events[0];
   return events.find(({ event }) => state.can(event));
 }
 

@@ -1,0 +1,194 @@
+import { describe, expect, test } from "vitest";
+import { initialTransition, transition } from "xstate";
+import { getShortestPaths } from "xstate/graph";
+import type { RunEvent } from "#events.ts";
+import type { EffectRequest } from "#machines/effects.ts";
+import { workerMachine } from "#machines/worker-machine.ts";
+import { Limits } from "#worker.ts";
+
+type State = ReturnType<typeof workerMachine.resolveState>;
+
+const result = { llmContent: "ok", value: { kind: "text" as const, content: "ok" } };
+const usage = { inputTokens: 10, outputTokens: 5 };
+const limits = Limits.parse({ steps: 3 });
+
+const said: RunEvent = { type: "user.said", text: "hello", by: "ada", trusted: true };
+const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branch: "main" };
+const reviewed = (as: "tool" | "person" | "worker", kind: "allow" | "ask"): RunEvent => ({
+  type: "calls.reviewed",
+  verdicts: [
+    kind === "allow"
+      ? { kind, callId: "a", tool: "t", as }
+      : { kind, callId: "a", tool: "t", as, approvalId: "k7" },
+    { kind: "refuse", callId: "b", tool: "u", result },
+  ],
+});
+
+const events: RunEvent[] = [
+  said,
+  opened,
+  { type: "sandbox.failed", reason: "empty repository" },
+  answer(0),
+  answer(2),
+  { type: "model.failed", reason: "overloaded", retryable: true },
+  { type: "model.failed", reason: "no such model", retryable: false },
+  reviewed("tool", "allow"),
+  reviewed("tool", "ask"),
+  reviewed("person", "allow"),
+  reviewed("worker", "allow"),
+  reviewed("worker", "ask"),
+  { type: "approval.given", approvalId: "k7", callId: "a", by: "ada" },
+  { type: "approval.denied", approvalId: "k7", callId: "a", by: "ada", reason: "no" },
+  { type: "approval.expired", approvalId: "k7", callId: "a" },
+  { type: "person.answered", callId: "a", text: "yes", by: "ada" },
+  { type: "tool.finished", callId: "a", tool: "t", result },
+  { type: "child.finished", callId: "a", childId: "c1", outcome: { kind: "answered", text: "done" }, usage },
+  { type: "run.stop", by: "ada" },
+  { type: "run.resume", by: "ada" },
+  { type: "run.cancel", by: "ada" },
+  { type: "timer.due", timer: "retry" },
+  { type: "timer.due", timer: "deadline" },
+];
+
+function answer(calls: number): RunEvent {
+  const made = ["a", "b"].slice(0, calls).map((callId) => ({ callId, tool: "t", args: {} }));
+  return { type: "model.answered", text: "hm", calls: made, messages: [], usage, finishReason: "stop", seen: 0 };
+}
+
+/** Counters that only grow are folded together, so that the walk ends. */
+function shape(state: State): string {
+  const { open, asked, heard, end, steps, failures } = state.context;
+  return JSON.stringify([state.value, open, asked > 0, heard > 0, end?.kind, Math.min(steps, 3), Math.min(failures, 5)]);
+}
+
+function walk(mode: "single" | "chat") {
+  return getShortestPaths(workerMachine, {
+    input: { mode, limits },
+    events,
+    serializeState: (state) => shape(state as State),
+    limit: 20_000,
+  });
+}
+
+describe.each(["single", "chat"] as const)("every state a %s worker can reach", (mode) => {
+  const states = walk(mode).map((path) => path.state as State);
+
+  test("is one of many, and the walk finds every kind of waiting", () => {
+    const names = new Set(states.map((state) => nameOf(state)));
+
+    for (const name of ["callingModel", "retrying", "executing", "awaitingApproval", "awaitingAnswer", "awaitingWorker", "interrupted", "ended"]) {
+      expect(names).toContain(name);
+    }
+    expect(names.has("idle")).toBe(mode === "chat");
+  });
+
+  test("survives being written down and read back", () => {
+    for (const state of states) {
+      const stored = JSON.parse(JSON.stringify({ value: state.value, context: state.context }));
+      expect(shape(workerMachine.resolveState(stored))).toBe(shape(state));
+      expect(JSON.stringify(stored).length).toBeLessThan(2_048);
+    }
+  });
+
+  test("has an end that says how, if it is the end", () => {
+    for (const state of states.filter((state) => state.status === "done")) {
+      expect(state.context.end).toBeDefined();
+      expect(state.context.open).toEqual([]);
+    }
+  });
+
+  test("can be stopped and cancelled, unless it is over", () => {
+    for (const state of states.filter((state) => state.status !== "done")) {
+      const [stopped] = transition(workerMachine, state, { type: "run.stop", by: "ada" });
+      const [cancelled] = transition(workerMachine, state, { type: "run.cancel", by: "ada" });
+
+      expect(nameOf(stopped)).toBe("interrupted");
+      expect(cancelled.context.end).toEqual({ kind: "cancelled", by: "ada" });
+    }
+  });
+
+  test("hears people: a sentence is never lost", () => {
+    for (const state of states.filter((state) => state.status !== "done")) {
+      const [after, actions] = transition(workerMachine, state, said);
+
+      const calls = requests(actions).some(({ kind }) => kind === "model.call");
+      expect(calls || after.context.heard > state.context.heard || after.status === "done").toBe(true);
+    }
+  });
+
+  test("asks nothing of the outside world once it is over", () => {
+    for (const state of states.filter((state) => state.status === "done")) {
+      for (const event of events) expect(transition(workerMachine, state, event)[1]).toEqual([]);
+    }
+  });
+});
+
+test("an answer that arrives while a person spoke does not end the run: the model hears it first", () => {
+  const state = play([opened, said, answer(0)]);
+
+  expect(nameOf(state)).toBe("callingModel");
+  expect(state.context.end).toBeUndefined();
+});
+
+test("the last step the limit allows is the last call of the model", () => {
+  const turn: RunEvent[] = [answer(1), reviewed("tool", "allow"), { type: "tool.finished", callId: "a", tool: "t", result }];
+  const state = play([opened, ...turn, ...turn, ...turn]);
+
+  expect(state.context.end).toMatchObject({ kind: "limited", limit: "steps: 3" });
+  expect(state.context.steps).toBe(3);
+});
+
+test("a model that keeps failing is tried five times and then the run says what it said", () => {
+  const failure: RunEvent = { type: "model.failed", reason: "The model is overloaded.", retryable: true };
+  const retry: RunEvent = { type: "timer.due", timer: "retry" };
+  const state = play([opened, failure, retry, failure, retry, failure, retry, failure, retry, failure]);
+
+  expect(state.context.end).toEqual({ kind: "failed", reason: "The model is overloaded." });
+});
+
+test("a provider that asks for patience is given it, and one that asks for too much is not", () => {
+  const patience = (retryAfterMs: number): RunEvent => ({ type: "model.failed", reason: "busy", retryable: true, retryAfterMs });
+  const before = play([opened]);
+
+  const [, actions] = transition(workerMachine, before, patience(30_000));
+  expect(actions.find(({ type }) => type === "arm")).toMatchObject({ params: { timer: "retry", afterMs: 30_000 } });
+  expect(nameOf(transition(workerMachine, before, patience(3_600_000))[0])).toBe("ended");
+});
+
+test("a decision for a call that is not asked is not accepted, so it waits instead of getting lost", () => {
+  const early: RunEvent = { type: "approval.given", approvalId: "k7", callId: "a", by: "ada" };
+
+  expect(play([opened]).can(early)).toBe(false);
+  expect(play([opened, answer(1), reviewed("tool", "ask")]).can(early)).toBe(true);
+});
+
+test("one approval among several runs its call while the others stay open", () => {
+  const asked: RunEvent = {
+    type: "calls.reviewed",
+    verdicts: [
+      { kind: "ask", callId: "a", tool: "t", as: "tool", approvalId: "k1" },
+      { kind: "ask", callId: "b", tool: "t", as: "tool", approvalId: "k2" },
+    ],
+  };
+  const before = play([opened, answer(2), asked]);
+  const [state, actions] = transition(workerMachine, before, { type: "approval.given", approvalId: "k2", callId: "b", by: "ada" });
+
+  expect(requests(actions)).toContainEqual({ kind: "tool.execute", callId: "b", approvalId: "k2" });
+  expect(nameOf(state)).toBe("executing");
+  const after = transition(workerMachine, state, { type: "tool.finished", callId: "b", tool: "t", result })[0];
+  expect(nameOf(after)).toBe("awaitingApproval");
+});
+
+function play(steps: RunEvent[]): State {
+  const [first] = initialTransition(workerMachine, { mode: "single", limits });
+  return steps.reduce<State>((state, event) => transition(workerMachine, state, event)[0], first);
+}
+
+function nameOf({ value }: State): string {
+  return typeof value === "string" ? value : String(Object.values(value)[0]);
+}
+
+function requests(actions: readonly { type: string; params?: unknown }[]): EffectRequest[] {
+  return actions.flatMap(({ type, params }) => (type === "request" ? (params as { effects: EffectRequest[] }).effects : []));
+}
+
