@@ -1,8 +1,8 @@
 import { assign, setup } from "xstate";
 import type { RunEvent, Verdict } from "#events.ts";
-import type { EffectRequest } from "#machines/effects.ts";
 import type { OpenCall, RunOutcome } from "#run.ts";
 import type { Limits } from "#worker.ts";
+import type { EffectRequest } from "./effects.ts";
 
 /** How a run ended; the text of an answer is in the log. */
 export type RunEnd = Exclude<RunOutcome, { kind: "answered" }> | { kind: "answered" };
@@ -99,7 +99,10 @@ export const workerMachine = machineSetup.createMachine({
     "timer.due": {
       guard: { type: "isTimer", params: ({ event }) => ({ due: event.timer, timer: "deadline" }) },
       target: ".ended",
-      actions: { type: "record", params: ({ context }) => ({ end: limitReached(`minutes: ${context.limits.minutes}`) }) },
+      actions: {
+        type: "record",
+        params: ({ context }) => ({ end: limitReached(`minutes: ${context.limits.minutes}`) }),
+      },
     },
   },
   states: {
@@ -131,7 +134,10 @@ export const workerMachine = machineSetup.createMachine({
             guard: { type: "canRetry", params: ({ event }) => event },
             target: "retrying",
             actions: [
-              { type: "arm", params: ({ context, event }) => ({ timer: "retry", afterMs: retryDelay(context, event) }) },
+              {
+                type: "arm",
+                params: ({ context, event }) => ({ timer: "retry", afterMs: retryDelay(context, event) }),
+              },
               { type: "record", params: ({ context }) => ({ failures: context.failures + 1 }) },
             ],
           },

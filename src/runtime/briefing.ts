@@ -1,4 +1,4 @@
-import { canWrite, type Comment, type GitHub, type Issue } from "#github.ts";
+import { type Comment, canWrite, type GitHub, type Issue } from "#github.ts";
 import { cleanText, wrapUntrusted } from "#untrusted.ts";
 
 /** Characters of an issue's text and of all its comments that a worker starts with; tools read the rest. */
@@ -12,7 +12,10 @@ const longestThread = 20_000;
 export async function briefing(github: GitHub, issue: Issue, before: Date): Promise<string> {
   const kind = issue.isPullRequest ? "Pull request" : "Issue";
   const head = `${kind} #${issue.number}, opened by @${issue.author}${issue.labels.length > 0 ? `, labels: ${issue.labels.join(", ")}` : ""}`;
-  const body = wrapUntrusted(cut(`${issue.title}\n\n${issue.body}`, longestBody), `${kind.toLowerCase()} #${issue.number}`);
+  const body = wrapUntrusted(
+    cut(`${issue.title}\n\n${issue.body}`, longestBody),
+    `${kind.toLowerCase()} #${issue.number}`,
+  );
   const comments = await earlierComments(github, issue, before);
   return [head, body, ...comments].join("\n\n");
 }
@@ -38,5 +41,7 @@ async function describeAuthor(github: GitHub, { author }: Comment): Promise<stri
 
 function cut(text: string, longest: number): string {
   const { text: clean } = cleanText(text);
-  return clean.length <= longest ? clean : `${clean.slice(0, longest)}\n(cut here: it is ${clean.length} characters long)`;
+  return clean.length <= longest
+    ? clean
+    : `${clean.slice(0, longest)}\n(cut here: it is ${clean.length} characters long)`;
 }

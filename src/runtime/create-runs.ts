@@ -5,16 +5,16 @@ import type { OpenGitHub } from "#github.ts";
 import { modelMatches } from "#models/model-matches.ts";
 import type { Models } from "#models/models.ts";
 import type { OpenCall, RunSpec, RunView } from "#run.ts";
-import { briefing } from "#runtime/briefing.ts";
-import type { Drive } from "#runtime/drive.ts";
-import { firstState, type Snapshot, stateName } from "#runtime/fold.ts";
-import { readView } from "#runtime/read-view.ts";
-import type { Runs, ThreadRef } from "#runtime/runs.ts";
-import { shortId } from "#runtime/short-id.ts";
-import type { NewEvent, RunRow, Store } from "#runtime/store/store.ts";
-import type { WorkerCatalog } from "#runtime/worker-catalog.ts";
 import { cleanText } from "#untrusted.ts";
 import type { WorkerDefinition } from "#worker.ts";
+import { briefing } from "./briefing.ts";
+import type { Drive } from "./drive.ts";
+import { firstState, type Snapshot, stateName } from "./fold.ts";
+import { readView } from "./read-view.ts";
+import type { Runs, ThreadRef } from "./runs.ts";
+import { shortId } from "./short-id.ts";
+import type { NewEvent, RunRow, Store } from "./store/store.ts";
+import type { WorkerCatalog } from "./worker-catalog.ts";
 
 export interface RunsOptions {
   store: Store;
@@ -45,15 +45,30 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     if (!issue) throw new UserError(`#${origin.thread} cannot be read.`);
     const about = await briefing(github, issue, new Date(now()));
     if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input) {
-      throw new UserError(`${worker.name} needs something to do: write it behind the command, or into the ${origin.isPullRequest ? "description" : "issue"}.`);
+      throw new UserError(
+        `${worker.name} needs something to do: write it behind the command, or into the ${origin.isPullRequest ? "description" : "issue"}.`,
+      );
     }
     await checkRate(origin.requestedBy);
 
     const createdAt = now();
-    const spec: RunSpec = { id, rootId: id, depth: 0, workerPath: worker.name, worker, workerSource: source, model, origin, createdAt };
+    const spec: RunSpec = {
+      id,
+      rootId: id,
+      depth: 0,
+      workerPath: worker.name,
+      worker,
+      workerSource: source,
+      model,
+      origin,
+      createdAt,
+    };
     const events: NewEvent[] = [
       { runId: id, event: { type: "user.said", text: about, by: issue.author, trusted: false } },
-      { runId: id, event: { type: "user.said", text: commandOf(origin.requestedBy, task), by: origin.requestedBy, trusted: true } },
+      {
+        runId: id,
+        event: { type: "user.said", text: commandOf(origin.requestedBy, task), by: origin.requestedBy, trusted: true },
+      },
     ];
     await store.ingest({ deliveryId, run: firstState(spec), events });
     drive.wake(id);
@@ -63,7 +78,9 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
   async function checkRate(requestedBy: string): Promise<void> {
     const count = await store.countRuns({ requestedBy, since: now() - 60 * 60_000 });
     if (count < runsPerHour) return;
-    throw new UserError(`@${requestedBy} started ${count} runs in the last hour, which is the limit here. Try again later.`);
+    throw new UserError(
+      `@${requestedBy} started ${count} runs in the last hour, which is the limit here. Try again later.`,
+    );
   }
 
   async function say(thread: ThreadRef, { by, text, deliveryId }: Parameters<Runs["say"]>[1]): Promise<boolean> {
@@ -98,7 +115,8 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
   async function decide(thread: ThreadRef, decision: Parameters<Runs["decide"]>[1]): Promise<Approval[]> {
     const { approve, by, note, remember, changedArgs, deliveryId } = decision;
     const chosen = await choose(thread, decision.target);
-    if (changedArgs !== undefined && chosen.length !== 1) throw new UserError("Changed arguments need exactly one approval: name its id.");
+    if (changedArgs !== undefined && chosen.length !== 1)
+      throw new UserError("Changed arguments need exactly one approval: name its id.");
 
     const decided: Approval[] = [];
     for (const approval of chosen) {
@@ -108,7 +126,10 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
         by,
         note: note && cleanText(note).text,
         remember,
-        changed: changedArgs === undefined ? undefined : { args: changedArgs, digest: approvalDigest({ ...approval, args: changedArgs }) },
+        changed:
+          changedArgs === undefined
+            ? undefined
+            : { args: changedArgs, digest: approvalDigest({ ...approval, args: changedArgs }) },
         now: now(),
         deliveryId: deliveryId && `${deliveryId}/${approval.id}`,
       });
@@ -124,7 +145,8 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     const pending = all.filter(({ status }) => status === "pending");
     if (target !== undefined && target !== "all") {
       const named = all.find(({ id }) => id === target.toLowerCase());
-      if (!named) throw new UserError(`There is no approval ${JSON.stringify(target)} in this thread. ${listPending(pending)}`);
+      if (!named)
+        throw new UserError(`There is no approval ${JSON.stringify(target)} in this thread. ${listPending(pending)}`);
       return [named];
     }
     if (pending.length === 0) throw new UserError("Nothing here waits for an approval.");
@@ -147,13 +169,23 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     return running.map(({ spec }) => spec);
   }
 
-  async function resume(thread: ThreadRef, { by, text, deliveryId }: Parameters<Runs["resume"]>[1]): Promise<RunSpec[]> {
+  async function resume(
+    thread: ThreadRef,
+    { by, text, deliveryId }: Parameters<Runs["resume"]>[1],
+  ): Promise<RunSpec[]> {
     const stopped = (await liveRuns(thread)).filter((row) => stateOf(row) === "interrupted");
     if (stopped.length === 0) throw new UserError("Nothing here is stopped. Start a worker with /run.");
     const words = text ? cleanText(text).text : "";
     await tell(
       stopped.flatMap(({ spec }): NewEvent[] => [
-        ...(words ? [{ runId: spec.id, event: { type: "user.said" as const, text: `@${by} says: ${words}`, by, trusted: true } }] : []),
+        ...(words
+          ? [
+              {
+                runId: spec.id,
+                event: { type: "user.said" as const, text: `@${by} says: ${words}`, by, trusted: true },
+              },
+            ]
+          : []),
         { runId: spec.id, event: { type: "run.resume", by } },
       ]),
       deliveryId,
@@ -202,7 +234,8 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
 
 function modelFor(worker: WorkerDefinition, models: Models): string {
   const model = worker.model ?? models.defaultModel;
-  if (!model) throw new UserError("No model is configured here: set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5.");
+  if (!model)
+    throw new UserError("No model is configured here: set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5.");
   const problem = models.problemWith(model);
   if (problem) throw new UserError(problem);
   if (worker.compatible_models && !modelMatches(worker.compatible_models, model)) {

@@ -1,15 +1,15 @@
 import type { OpenGitHub } from "#github.ts";
 import type { Models } from "#models/models.ts";
-import { createDrive } from "#runtime/drive.ts";
-import { createRuns } from "#runtime/create-runs.ts";
-import { openDesk } from "#runtime/desk.ts";
-import { effectHandlers } from "#runtime/effects/handlers.ts";
-import type { FrontEnd } from "#runtime/front-end.ts";
-import type { Runs } from "#runtime/runs.ts";
-import type { Store } from "#runtime/store/store.ts";
-import type { WorkerCatalog } from "#runtime/worker-catalog.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { openToolBelt } from "#toolsets/open-tool-belt.ts";
+import { createRuns } from "./create-runs.ts";
+import { openDesk } from "./desk.ts";
+import { createDrive } from "./drive.ts";
+import { effectHandlers } from "./effects/handlers.ts";
+import type { FrontEnd } from "./front-end.ts";
+import type { Runs } from "./runs.ts";
+import type { Store } from "./store/store.ts";
+import type { WorkerCatalog } from "./worker-catalog.ts";
 
 export interface RuntimeOptions {
   store: Store;

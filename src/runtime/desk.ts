@@ -1,16 +1,15 @@
-import type { GitHub, OpenGitHub } from "#github.ts";
 import type { LoggedEvent } from "#events.ts";
+import type { GitHub, OpenGitHub } from "#github.ts";
 import type { RunSpec } from "#run.ts";
-import { readBase } from "#runtime/read-log.ts";
-import type { Store } from "#runtime/store/store.ts";
-import { finishedCalls } from "#runtime/read-log.ts";
-import type { WorkerCatalog } from "#runtime/worker-catalog.ts";
-import type { BaseCommit, ChangeSet, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
+import type { BaseCommit, ChangeSet, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
 import type { ToolBelt } from "#toolsets/tool-belt.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { branchOf } from "#runtime/branch-of.ts";
 import type { WorkerDefinition } from "#worker.ts";
+import { branchOf } from "./branch-of.ts";
+import { finishedCalls, readBase } from "./read-log.ts";
+import type { Store } from "./store/store.ts";
+import type { WorkerCatalog } from "./worker-catalog.ts";
 
 /** Everything a run at work has in its hands. Opened when first needed, gone when the run waits. */
 export interface Desk {

@@ -1,7 +1,7 @@
-import type { Effect, Finish, Lane, Store } from "#runtime/store/store.ts";
-import { fold } from "#runtime/fold.ts";
 import { interruptible } from "#machines/effects.ts";
-import type { Desk } from "#runtime/desk.ts";
+import type { Desk } from "./desk.ts";
+import { fold } from "./fold.ts";
+import type { Effect, Finish, Lane, Store } from "./store/store.ts";
 
 /** What one kind of effect does. It may be called again for the same key after a crash: `effect.attempts` is above 1 then. */
 export interface EffectHandler {

@@ -1,8 +1,8 @@
 import type { LoggedEvent } from "#events.ts";
 import type { Task } from "#result.ts";
 import type { RunOutcome, RunView, TokenUsage } from "#run.ts";
-import { type Snapshot, stateName } from "#runtime/fold.ts";
-import type { RunRow, Store } from "#runtime/store/store.ts";
+import { type Snapshot, stateName } from "./fold.ts";
+import type { RunRow, Store } from "./store/store.ts";
 
 /** A run and its children as people may see them, derived from the store alone. */
 export async function readView(store: Store, runId: string): Promise<RunView | undefined> {
@@ -103,10 +103,14 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "model.failed":
       return [`The model failed: ${event.reason}`];
     case "tool.finished":
-      return [`${event.tool}: ${event.result.error ? `failed, ${firstLine(event.result.error.message)}` : summaryOf(event.result)}`];
+      return [
+        `${event.tool}: ${event.result.error ? `failed, ${firstLine(event.result.error.message)}` : summaryOf(event.result)}`,
+      ];
     case "calls.reviewed":
       return event.verdicts.flatMap((verdict) =>
-        verdict.kind === "refuse" ? [`${verdict.tool}: refused, ${firstLine(verdict.result.error?.message ?? "")}`] : [],
+        verdict.kind === "refuse"
+          ? [`${verdict.tool}: refused, ${firstLine(verdict.result.error?.message ?? "")}`]
+          : [],
       );
     case "approval.given":
       return [`@${event.by} approved ${event.approvalId}`];

@@ -1,6 +1,6 @@
 import type { ModelMessage, ToolModelMessage } from "ai";
 import type { LoggedEvent, ModelCall, RunEvent } from "#events.ts";
-import { describeOutcome } from "#runtime/describe-outcome.ts";
+import { describeOutcome } from "./describe-outcome.ts";
 
 type ToolResultPart = Extract<ToolModelMessage["content"][number], { type: "tool-result" }>;
 
@@ -43,7 +43,9 @@ function resultsOf(event: RunEvent, calls: readonly ModelCall[]): [string, ToolR
   if (event.type === "run.stop") return calls.map((call) => [call.callId, interrupted(call, event.by)]);
 
   return answers(event).flatMap(({ callId, text, failed }) =>
-    calls.filter((call) => call.callId === callId).map((call): [string, ToolResultPart] => [callId, part(call, text, failed)]),
+    calls
+      .filter((call) => call.callId === callId)
+      .map((call): [string, ToolResultPart] => [callId, part(call, text, failed)]),
   );
 }
 
@@ -64,7 +66,13 @@ function answers(event: RunEvent): Answer[] {
     case "approval.denied":
       return [{ callId: event.callId, text: denial(event), failed: true }];
     case "approval.expired":
-      return [{ callId: event.callId, text: "Nobody answered the request for approval before it expired, so it was not done.", failed: true }];
+      return [
+        {
+          callId: event.callId,
+          text: "Nobody answered the request for approval before it expired, so it was not done.",
+          failed: true,
+        },
+      ];
     case "person.answered":
       return [{ callId: event.callId, text: `@${event.by} answered: ${event.text}`, failed: false }];
     case "child.finished":
@@ -83,7 +91,8 @@ function denial({ by, reason }: Extract<RunEvent, { type: "approval.denied" }>):
 
 function said(event: RunEvent): ModelMessage[] {
   if (event.type === "user.said") return [{ role: "user", content: event.text }];
-  if (event.type === "run.resume") return [{ role: "user", content: `@${event.by} stopped you and now wants you to go on.` }];
+  if (event.type === "run.resume")
+    return [{ role: "user", content: `@${event.by} stopped you and now wants you to go on.` }];
   return [];
 }
 

@@ -1,9 +1,9 @@
 import { ModelFailure } from "#models/models.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
 import { fitTranscript } from "#runtime/fit-transcript.ts";
 import { instructionsFor } from "#runtime/instructions.ts";
 import { transcript } from "#runtime/transcript.ts";
+import type { EffectServices } from "./effect-services.ts";
 
 /** One call of the model over everything the log holds. A crash costs at most one more call. */
 export function callModel({ models }: EffectServices): EffectHandler {
@@ -21,7 +21,9 @@ export function callModel({ models }: EffectServices): EffectHandler {
           tools: tools.offered,
           signal,
         });
-        return { events: [{ runId: effect.runId, event: { type: "model.answered", ...answer, messages, cost, seen } }] };
+        return {
+          events: [{ runId: effect.runId, event: { type: "model.answered", ...answer, messages, cost, seen } }],
+        };
       } catch (error) {
         if (!(error instanceof ModelFailure) || signal.aborted) throw error;
         const { message: reason, retryable, retryAfterMs } = error;

@@ -1,5 +1,5 @@
 import type { EffectHandler } from "#runtime/drive.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
+import type { EffectServices } from "./effect-services.ts";
 
 /** Ends every child that is still alive, and through them theirs. */
 export function cancelChildren({ store }: EffectServices): EffectHandler {

@@ -4,10 +4,10 @@ import { canWrite } from "#github.ts";
 import type { ToolResult } from "#result.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
-import { callContext } from "#runtime/effects/call-context.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
 import { openCallOf, readBase } from "#runtime/read-log.ts";
 import type { Effect } from "#runtime/store/store.ts";
+import { callContext } from "./call-context.ts";
+import type { EffectServices } from "./effect-services.ts";
 
 /**
  * Runs one call. What it changed in the sandbox is stored with its result, so a call that died half way has changed
@@ -25,7 +25,8 @@ export function executeTool({ store }: EffectServices): EffectHandler {
       sandbox.rollback();
       const granted = await grant(call, approvalId, desk);
       if (granted.refusal) return finished(effect, call, granted.refusal);
-      if (effect.attempts > 1 && belt.find(call.tool)?.afterCrash === "report") return finished(effect, call, unknownEffect);
+      if (effect.attempts > 1 && belt.find(call.tool)?.afterCrash === "report")
+        return finished(effect, call, unknownEffect);
 
       const result = await belt.execute({ ...call, args: granted.args }, callContext(desk, call, step, signal));
       if (signal.aborted) {
@@ -43,7 +44,11 @@ export function executeTool({ store }: EffectServices): EffectHandler {
     async giveUp(effect, desk, error) {
       const { callId } = effect.input as { callId: string };
       const { call } = openCallOf(await desk.log(), callId);
-      return finished(effect, call, failure(`It could not be run: ${error instanceof Error ? error.message : "unknown reason"}`));
+      return finished(
+        effect,
+        call,
+        failure(`It could not be run: ${error instanceof Error ? error.message : "unknown reason"}`),
+      );
     },
   };
 
@@ -51,14 +56,21 @@ export function executeTool({ store }: EffectServices): EffectHandler {
     if (!approvalId) return { args: call.args };
 
     const approval = await store.approval(approvalId);
-    if (!approval || approval.status !== "approved") return { args: call.args, refusal: failure("Its approval is not valid any more.") };
+    if (!approval || approval.status !== "approved")
+      return { args: call.args, refusal: failure("Its approval is not valid any more.") };
     const args = approval.changedArgs ?? approval.args;
     const { id: runId, workerPath } = desk.spec;
     const baseCommit = readBase(await desk.log())?.commit ?? "";
     const digest = approvalDigest({ runId, workerPath, callId: call.callId, tool: call.tool, args, baseCommit });
-    if (digest !== approval.digest) return { args, refusal: failure("What was approved is not this call; it was not run.") };
+    if (digest !== approval.digest)
+      return { args, refusal: failure("What was approved is not this call; it was not run.") };
     if (!(await mayStillApprove(desk, approval))) {
-      return { args, refusal: failure(`@${approval.decidedBy} approved it, but GitHub does not confirm write access any more; it was not run.`) };
+      return {
+        args,
+        refusal: failure(
+          `@${approval.decidedBy} approved it, but GitHub does not confirm write access any more; it was not run.`,
+        ),
+      };
     }
     return { args, changed: approval.changedArgs !== undefined };
   }

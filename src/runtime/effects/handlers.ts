@@ -1,21 +1,19 @@
 import type { EffectRequest } from "#machines/effects.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
-import { callModel } from "#runtime/effects/call-model.ts";
-import { cancelChildren } from "#runtime/effects/cancel-children.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
-import { executeTool } from "#runtime/effects/execute-tool.ts";
-import { openBase } from "#runtime/effects/open-base.ts";
-import { postApproval } from "#runtime/effects/post-approval.ts";
-import { postQuestion } from "#runtime/effects/post-question.ts";
-import { reportOutcome } from "#runtime/effects/report-outcome.ts";
-import { reviewCalls } from "#runtime/effects/review-calls.ts";
-import { showStatus } from "#runtime/effects/show-status.ts";
-import { startChild } from "#runtime/effects/start-child.ts";
+import { callModel } from "./call-model.ts";
+import { cancelChildren } from "./cancel-children.ts";
+import type { EffectServices } from "./effect-services.ts";
+import { executeTool } from "./execute-tool.ts";
+import { openBase } from "./open-base.ts";
+import { postApproval } from "./post-approval.ts";
+import { postQuestion } from "./post-question.ts";
+import { reportOutcome } from "./report-outcome.ts";
+import { reviewCalls } from "./review-calls.ts";
+import { showStatus } from "./show-status.ts";
+import { startChild } from "./start-child.ts";
 
 /** Who does what a run asks for: one handler for each kind of effect. */
-export function effectHandlers(
-  services: EffectServices,
-): Record<EffectRequest["kind"] | "status.show", EffectHandler> {
+export function effectHandlers(services: EffectServices): Record<EffectRequest["kind"] | "status.show", EffectHandler> {
   return {
     "sandbox.open": openBase(services),
     "model.call": callModel(services),

@@ -3,9 +3,9 @@ import type { GitHub } from "#github.ts";
 import type { RunSpec } from "#run.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
 import { readBase } from "#runtime/read-log.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
+import type { EffectServices } from "./effect-services.ts";
 
 /** Fixes the commit the run stands on: the tip of the default branch, a pull request's head, or the parent's base. */
 export function openBase({ store }: EffectServices): EffectHandler {
@@ -22,7 +22,10 @@ export function openBase({ store }: EffectServices): EffectHandler {
     },
     async giveUp(effect, { spec }) {
       const { owner, repo } = spec.origin;
-      return failed(effect.runId, `The repository ${owner}/${repo} could not be fetched. GitHub did not answer; try again later.`);
+      return failed(
+        effect.runId,
+        `The repository ${owner}/${repo} could not be fetched. GitHub did not answer; try again later.`,
+      );
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { EffectHandler } from "#runtime/drive.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
 import { readView } from "#runtime/read-view.ts";
+import type { EffectServices } from "./effect-services.ts";
 
 /** Shows a request for approval in the root's thread, or, once it is decided, what became of it. */
 export function postApproval({ store, frontEnd }: EffectServices): EffectHandler {

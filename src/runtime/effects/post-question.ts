@@ -1,7 +1,7 @@
 import type { EffectHandler } from "#runtime/drive.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
 import { openCallOf } from "#runtime/read-log.ts";
 import { readView } from "#runtime/read-view.ts";
+import type { EffectServices } from "./effect-services.ts";
 
 /** Puts a worker's question to the people of the thread. The answer comes as an event, whenever it comes. */
 export function postQuestion({ store, frontEnd }: EffectServices): EffectHandler {

@@ -1,10 +1,10 @@
 import type { RunOutcome, RunSpec } from "#run.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
 import { readView } from "#runtime/read-view.ts";
 import type { Store } from "#runtime/store/store.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
+import type { EffectServices } from "./effect-services.ts";
 
 /** Tells people how a root run ended, or hands a child's work to its parent. */
 export function reportOutcome(services: EffectServices): EffectHandler {
@@ -50,7 +50,9 @@ async function workOf(
   parentId: string,
 ): Promise<{ changes: StoredChange[]; conflicts: string[] }> {
   const [own, parents] = await Promise.all([store.changesOf(spec.id), store.changesOf(parentId)]);
-  const theirs = new Set(parents.slice(spec.parentChanges ?? 0).flatMap(({ changes }) => changes.map(({ path }) => path)));
+  const theirs = new Set(
+    parents.slice(spec.parentChanges ?? 0).flatMap(({ changes }) => changes.map(({ path }) => path)),
+  );
   const last = new Map(own.flatMap(({ changes }) => changes).map((change) => [change.path, change]));
   return {
     changes: [...last.values()].filter(({ path }) => !theirs.has(path)),

@@ -2,12 +2,12 @@ import { type Approval, approvalDigest } from "#approval.ts";
 import type { ModelCall, Verdict } from "#events.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
-import { callContext } from "#runtime/effects/call-context.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Store } from "#runtime/store/store.ts";
 import type { Review } from "#toolsets/tool-belt.ts";
+import { callContext } from "./call-context.ts";
+import type { EffectServices } from "./effect-services.ts";
 
 /** Asks policy about every call of the last answer, and writes down what people have to be asked. */
 export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectHandler {
@@ -71,7 +71,10 @@ function verdictOf({ callId, tool }: ModelCall, review: Review, approval: Approv
 async function rememberedCalls(store: Store, { spec }: Desk): Promise<{ tool: string; args: unknown }[]> {
   const approvals = await store.approvalsOf(spec.rootId);
   return approvals
-    .filter(({ runId, remember, status }) => runId === spec.id && remember === "session" && (status === "approved" || status === "used"))
+    .filter(
+      ({ runId, remember, status }) =>
+        runId === spec.id && remember === "session" && (status === "approved" || status === "used"),
+    )
     .map(({ tool, args, changedArgs }) => ({ tool, args: changedArgs ?? args }));
 }
 

@@ -1,6 +1,6 @@
-import { Postponed, type EffectHandler } from "#runtime/drive.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
+import { type EffectHandler, Postponed } from "#runtime/drive.ts";
 import { readView } from "#runtime/read-view.ts";
+import type { EffectServices } from "./effect-services.ts";
 
 /** Draws the one living status comment of a root run, at its pace, as things stand at that moment. */
 export function showStatus({ store, frontEnd, now, statusIntervalMs }: EffectServices): EffectHandler {

@@ -2,12 +2,12 @@ import { UserError } from "#errors.ts";
 import type { RunSpec } from "#run.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
-import type { EffectServices } from "#runtime/effects/effect-services.ts";
 import { firstState, type Snapshot } from "#runtime/fold.ts";
 import { openCallOf } from "#runtime/read-log.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 import type { Limits } from "#worker.ts";
+import type { EffectServices } from "./effect-services.ts";
 
 /** Makes the run that answers a worker call: a run of its own, with no more than its parent has left. */
 export function startChild(services: EffectServices): EffectHandler {
@@ -27,7 +27,12 @@ export function startChild(services: EffectServices): EffectHandler {
   };
 }
 
-async function start({ store, catalog, models, now }: EffectServices, desk: Desk, callId: string, signal: AbortSignal): Promise<Done> {
+async function start(
+  { store, catalog, models, now }: EffectServices,
+  desk: Desk,
+  callId: string,
+  signal: AbortSignal,
+): Promise<Done> {
   const { spec, github } = desk;
   const { call, step } = openCallOf(await desk.log(), callId);
   const answeredBy = (await desk.tools(signal)).find(call.tool)?.answeredBy;
@@ -64,7 +69,8 @@ async function start({ store, catalog, models, now }: EffectServices, desk: Desk
 function checkDelegation({ worker, workerPath, depth }: RunSpec, name: string, siblings: number): void {
   const path = `${workerPath} -> ${name}`;
   const ancestors = workerPath.split(" -> ").map((ancestor) => ancestor.toLowerCase());
-  if (ancestors.includes(name.toLowerCase())) throw new UserError(`A worker cannot call itself or one that called it: ${path}.`);
+  if (ancestors.includes(name.toLowerCase()))
+    throw new UserError(`A worker cannot call itself or one that called it: ${path}.`);
   if (depth >= worker.limits.depth) throw new UserError(`Workers may not call each other any deeper: ${path}.`);
   if (siblings >= worker.limits.children) {
     throw new UserError(`${worker.name} may start ${worker.limits.children} workers, and has.`);
