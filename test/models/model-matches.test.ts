@@ -1,0 +1,58 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { modelMatches } from "#models/model-matches.ts";
+import { parseModel } from "#models/parse-model.ts";
+
+test.each([
+  [["anthropic:*"], "anthropic:claude-haiku-4-5", true],
+  [["anthropic:claude-haiku-*"], "anthropic:claude-haiku-4-5", true],
+  [["anthropic:claude-haiku-*"], "anthropic:claude-opus-5", false],
+  [["openai:gpt-5", "anthropic:*"], "anthropic:claude-opus-5", true],
+  [["openai:gpt-5"], "openai:gpt-5-mini", false],
+  [["*:free"], "openrouter:meta/llama:free", true],
+  [["*"], "anything:at-all", true],
+  [["google:gemini-*-flash"], "google:gemini-2.5-flash", true],
+  [["google:gemini-*-flash"], "google:gemini-flash", false],
+  [["a*a"], "a", false],
+  [["anthropic:claude.haiku"], "anthropic:claude-haiku", false],
+  [["anthropic"], "anthropic:claude-haiku-4-5", false],
+  [undefined, "anthropic:claude-haiku-4-5", true],
+  [[], "anthropic:claude-haiku-4-5", false],
+])("%j fits %s: %s", (patterns, model, fits) => {
+  expect(modelMatches(patterns, model)).toBe(fits);
+});
+
+test.each([
+  ["openrouter:meta/llama:free", "openrouter", "meta/llama:free"],
+  ["anthropic:claude-haiku-4-5", "anthropic", "claude-haiku-4-5"],
+  ["gpt-5", "", "gpt-5"],
+  ["openai:", "openai", ""],
+])("%s is split at its first colon", (text, provider, model) => {
+  expect(parseModel(text)).toEqual({ provider, model });
+});
+
+const word = fc.stringMatching(/^[a-c:*]{0,8}$/);
+const plain = fc.stringMatching(/^[a-c:]{0,12}$/);
+
+test("matching agrees with a regular expression that says the same", () => {
+  fc.assert(
+    fc.property(word, plain, (pattern, model) => {
+      const expected = new RegExp(`^${pattern.replaceAll("*", ".*")}$`).test(model);
+      expect(modelMatches([pattern], model)).toBe(expected);
+    }),
+  );
+});
+
+test("a model fits itself, its beginning with a star, and its end after a star", () => {
+  fc.assert(
+    fc.property(plain, fc.nat(12), (model, at) => {
+      expect(modelMatches([model], model)).toBe(true);
+      expect(modelMatches([`${model.slice(0, at)}*`], model)).toBe(true);
+      expect(modelMatches([`*${model.slice(at)}`], model)).toBe(true);
+    }),
+  );
+});
+
+test("a hostile pattern is answered at once", () => {
+  expect(modelMatches([`${"*a".repeat(200)}b`], "a".repeat(10_000))).toBe(false);
+});
