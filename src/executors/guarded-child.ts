@@ -1,0 +1,144 @@
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import { ToolError } from "#errors.ts";
+import { readFrames, writeFrame } from "./frames.ts";
+
+/** What a child may say. It handles hostile input, so it is not believed to keep to its protocol. */
+const ChildMessage = z.union([
+  z.object({ ready: z.literal(true) }),
+  z.object({ ask: z.number(), question: z.unknown() }),
+  z.object({ done: z.number(), error: z.string() }),
+  z.object({ done: z.number(), result: z.unknown() }),
+]);
+
+export interface GuardedChildOptions {
+  /** A module that calls `serveParent`. */
+  entry: URL;
+  memoryMb: number;
+  /** The longest message taken from the child. */
+  messageBytes: number;
+}
+
+export interface GuardedCall {
+  /** Killed this many milliseconds after the call. */
+  killAfterMs: number;
+  signal?: AbortSignal;
+  /** Answers what the child asks meanwhile. */
+  answer?(question: unknown): Promise<unknown>;
+}
+
+/** The child was killed at its deadline, by a limit, or died. */
+export class ChildEnded extends Error {
+  override readonly name = "ChildEnded";
+  readonly how: "deadline" | "died";
+
+  constructor(how: "deadline" | "died") {
+    super(how === "deadline" ? "It did not end in time" : "It ended before it answered");
+    this.how = how;
+  }
+}
+
+/** A Node process that can read this program's own modules and nothing else: no files, no network, no processes, no environment. */
+export interface GuardedChild {
+  readonly alive: boolean;
+  readonly pid: number | undefined;
+  /** Resolves once it is up. */
+  readonly ready: Promise<void>;
+  /** One at a time. Throws ChildEnded, or a ToolError `INTERRUPTED` when the signal is aborted. */
+  call(request: unknown, options: GuardedCall): Promise<unknown>;
+  kill(): void;
+}
+
+const sources = fileURLToPath(new URL("../", import.meta.url));
+const packages = fileURLToPath(new URL("../../node_modules", import.meta.url));
+const manifest = fileURLToPath(new URL("../../package.json", import.meta.url));
+
+export function startGuardedChild({ entry, memoryMb, messageBytes }: GuardedChildOptions): GuardedChild {
+  const readable = [sources, packages, manifest].map((path) => `--allow-fs-read=${path}`);
+  const child = spawn(
+    process.execPath,
+    ["--permission", ...readable, `--max-old-space-size=${memoryMb}`, "--no-warnings", fileURLToPath(entry)],
+    { env: {}, cwd: "/", stdio: ["pipe", "pipe", "ignore"] },
+  );
+  // A spare child must not keep this process from ending; while a call is open, its deadline does.
+  for (const handle of [child, child.stdin, child.stdout]) (handle as { unref?(): void }).unref?.();
+  let alive = true;
+  let calls = 0;
+  let pending:
+    | { id: number; settle(outcome: { result: unknown } | { error: Error }): void; call: GuardedCall }
+    | undefined;
+  const { promise: ready, resolve: up, reject: down } = Promise.withResolvers<void>();
+  // Nobody may be waiting when a spare child dies.
+  ready.catch(() => undefined);
+
+  function end(error: Error): void {
+    alive = false;
+    child.kill("SIGKILL");
+    down(error);
+    pending?.settle({ error });
+  }
+
+  async function answerQuestion(id: number, question: unknown): Promise<void> {
+    try {
+      const value = await pending?.call.answer?.(question);
+      if (alive) writeFrame(child.stdin, { answer: id, value });
+    } catch (error) {
+      if (alive) writeFrame(child.stdin, { answer: id, error: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
+  readFrames(child.stdout, {
+    maxBytes: messageBytes,
+    onFrame(value) {
+      const message = ChildMessage.parse(value);
+      if ("ready" in message) up();
+      else if ("ask" in message) void answerQuestion(message.ask, message.question);
+      else if (message.done === pending?.id) {
+        pending.settle("error" in message ? { error: new Error(message.error) } : { result: message.result });
+      }
+    },
+    onFailure: () => end(new ChildEnded("died")),
+  });
+  child.stdin.on("error", () => end(new ChildEnded("died")));
+  child.on("error", () => end(new ChildEnded("died")));
+  child.on("exit", () => end(new ChildEnded("died")));
+
+  function call(request: unknown, options: GuardedCall): Promise<unknown> {
+    if (!alive) return Promise.reject(new ChildEnded("died"));
+    if (options.signal?.aborted) return Promise.reject(interrupted());
+
+    return new Promise((resolve, reject) => {
+      calls += 1;
+      const deadline = setTimeout(() => end(new ChildEnded("deadline")), options.killAfterMs);
+      const abort = () => end(interrupted());
+      options.signal?.addEventListener("abort", abort, { once: true });
+      pending = {
+        id: calls,
+        call: options,
+        settle(outcome) {
+          clearTimeout(deadline);
+          options.signal?.removeEventListener("abort", abort);
+          pending = undefined;
+          if ("error" in outcome) reject(outcome.error);
+          else resolve(outcome.result);
+        },
+      };
+      writeFrame(child.stdin, { id: calls, request });
+    });
+  }
+
+  return {
+    get alive() {
+      return alive;
+    },
+    pid: child.pid,
+    ready,
+    call,
+    kill: () => end(new ChildEnded("died")),
+  };
+}
+
+function interrupted(): ToolError {
+  return new ToolError("The command was stopped before it ended.", { code: "INTERRUPTED" });
+}

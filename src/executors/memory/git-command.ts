@@ -1,0 +1,218 @@
+import { createTwoFilesPatch } from "diff";
+import { type Command, defineCommand, type InMemoryFs } from "just-bash";
+import type { TreeCommit } from "#executors/executor.ts";
+import type { AskParent } from "#executors/serve-parent.ts";
+import type { Change } from "#workspace.ts";
+import { type LoadedTree, root } from "./loaded-tree.ts";
+import type { ShellQuestion } from "./shell-request.ts";
+
+interface GitContext {
+  fs: InMemoryFs;
+  tree: LoadedTree;
+  head: { commit: string; branch: string };
+  ask: AskParent;
+}
+
+interface Difference {
+  path: string;
+  status: Change["status"];
+  before: string;
+  after: string;
+}
+
+const instead: Record<string, string> = {
+  add: "Nothing has to be staged: every change of this run is kept.",
+  commit: "Commits are made when the run opens its pull request.",
+  push: "A run is pushed when it opens its pull request; there is nothing to push by hand.",
+  checkout: "To take a change back, write the old content: `git show HEAD:path > path`.",
+  restore: "To take a change back, write the old content: `git show HEAD:path > path`.",
+  reset: "To take a change back, write the old content: `git show HEAD:path > path`.",
+  stash: "To take a change back, write the old content: `git show HEAD:path > path`.",
+  mv: "Use `mv`: every change of this run is kept.",
+  rm: "Use `rm`: every change of this run is kept.",
+  grep: "Use `rg` or `grep -r`.",
+  clone: "There is no network here, and this run works on one repository.",
+  fetch: "There is no network here.",
+  pull: "There is no network here.",
+  merge: "A run stands on one base commit.",
+  rebase: "A run stands on one base commit.",
+};
+
+/** `git` for reading: what changed against the base commit, and its history. Everything else says what to do instead. */
+export function gitCommand(context: GitContext): Command {
+  return defineCommand("git", async (args, { cwd }) => {
+    const { command, rest } = withoutGlobalOptions(args);
+    try {
+      return { stdout: await answer(command, rest, context, cwd), stderr: "", exitCode: 0 };
+    } catch (error) {
+      return { stdout: "", stderr: `git: ${error instanceof Error ? error.message : error}\n`, exitCode: 1 };
+    }
+  });
+}
+
+function withoutGlobalOptions(args: readonly string[]): { command: string; rest: string[] } {
+  const rest = [...args];
+  while (rest[0] === "--no-pager" || rest[0] === "-C" || rest[0] === "-c") {
+    if (rest.shift() !== "--no-pager") rest.shift();
+  }
+  return { command: rest.shift() ?? "", rest };
+}
+
+async function answer(command: string, args: string[], context: GitContext, cwd: string): Promise<string> {
+  switch (command) {
+    case "status":
+      return status(args, await differences(context, []), context.head);
+    case "diff":
+      return diff(args, await differences(context, pathsOf(args, context.fs, cwd)));
+    case "log":
+      return log(args, context, cwd);
+    case "show":
+      return show(args, context, cwd);
+    case "rev-parse":
+      return revParse(args, context.head);
+    case "branch":
+      return args.includes("--show-current") ? `${context.head.branch}\n` : `* ${context.head.branch}\n`;
+    case "ls-files":
+      return lsFiles(context, pathsOf(args, context.fs, cwd));
+    default:
+      throw new Error(
+        `"${command}" is not here. ${instead[command] ?? "There are status, diff, log, show HEAD:path, ls-files and rev-parse."}`,
+      );
+  }
+}
+
+function pathsOf(args: readonly string[], fs: InMemoryFs, cwd: string): string[] {
+  const dashes = args.indexOf("--");
+  const words = dashes === -1 ? args.filter((arg) => !arg.startsWith("-") && arg !== "HEAD") : args.slice(dashes + 1);
+  return words.map((word) => fs.resolvePath(cwd, word).slice(root.length + 1));
+}
+
+async function differences({ fs, tree, ask }: GitContext, only: readonly string[]): Promise<Difference[]> {
+  const changes = (await ask({ kind: "changes" } satisfies ShellQuestion)) as Change[];
+  const inside = await tree.differences();
+  const candidates = new Set([
+    ...changes.map(({ path }) => path),
+    ...inside.written.map(({ path }) => path),
+    ...inside.deleted,
+  ]);
+  const found: Difference[] = [];
+  for (const path of [...candidates].sort()) {
+    if (only.length > 0 && !only.some((prefix) => prefix === "" || path === prefix || path.startsWith(`${prefix}/`)))
+      continue;
+    const before = (await ask({ kind: "base", path } satisfies ShellQuestion)) as Uint8Array | undefined;
+    const isThere = await fs.exists(`${root}/${path}`);
+    const after = isThere ? await fs.readFileBuffer(`${root}/${path}`) : undefined;
+    if (before && after && Buffer.compare(before, after) === 0) continue;
+    if (!before && !after) continue;
+    found.push({
+      path,
+      status: !before ? "added" : !after ? "deleted" : "modified",
+      before: Buffer.from(before ?? []).toString("utf8"),
+      after: Buffer.from(after ?? []).toString("utf8"),
+    });
+  }
+  return found;
+}
+
+function status(args: readonly string[], found: Difference[], head: { branch: string }): string {
+  const short = args.some((arg) => arg === "-s" || arg === "--short" || arg.startsWith("--porcelain"));
+  if (short) {
+    const letters = { added: "??", modified: " M", deleted: " D" };
+    return found.map(({ path, status }) => `${letters[status]} ${path}\n`).join("");
+  }
+  const words = { added: "new file", modified: "modified", deleted: "deleted" };
+  if (found.length === 0) return `On branch ${head.branch}\nnothing to commit, working tree clean\n`;
+  const lines = found.map(({ path, status }) => `\t${words[status]}:   ${path}\n`).join("");
+  return `On branch ${head.branch}\nChanges of this run:\n${lines}`;
+}
+
+function diff(args: readonly string[], found: Difference[]): string {
+  if (args.includes("--name-only")) return found.map(({ path }) => `${path}\n`).join("");
+  if (args.includes("--name-status")) {
+    return found.map(({ path, status }) => `${status.slice(0, 1).toUpperCase()}\t${path}\n`).join("");
+  }
+  const patches = found.map(patch);
+  if (!args.includes("--stat")) return patches.join("");
+  return patches
+    .map((text, at) => ` ${found[at]?.path} | +${countLines(text, "+")} -${countLines(text, "-")}\n`)
+    .join("");
+}
+
+function patch({ path, status, before, after }: Difference): string {
+  const head = `diff --git a/${path} b/${path}\n`;
+  if (before.includes("\0") || after.includes("\0")) return `${head}Binary files differ\n`;
+  const from = status === "added" ? "/dev/null" : `a/${path}`;
+  const to = status === "deleted" ? "/dev/null" : `b/${path}`;
+  const text = createTwoFilesPatch(from, to, before, after, "", "", { timeout: 2_000 });
+  if (text === undefined) return `${head}--- ${from}\n+++ ${to}\n(too different to compare)\n`;
+  return head + text.replace(/^=+\n/, "").replace(/^(---|\+\+\+) (.*?)\t$/gm, "$1 $2");
+}
+
+function countLines(text: string, sign: string): number {
+  return text.split("\n").filter((line) => line.startsWith(sign) && !line.startsWith(sign.repeat(3))).length;
+}
+
+async function log(args: string[], { ask, fs }: GitContext, cwd: string): Promise<string> {
+  const joined = args.join(" ");
+  const limit = Number(/(?:^| )(?:-n ?|-|--max-count=)(\d+)/.exec(joined)?.[1] ?? 20);
+  const dashes = args.indexOf("--");
+  const path = dashes === -1 ? undefined : pathsOf(args.slice(dashes), fs, cwd)[0];
+  const question: ShellQuestion = { kind: "log", limit: Math.min(limit, 200), ...(path ? { path } : {}) };
+  const commits = (await ask(question)) as TreeCommit[];
+  if (args.includes("--oneline") || args.includes("--pretty=oneline")) {
+    return commits.map(({ commit, message }) => `${commit.slice(0, 7)} ${firstLine(message)}\n`).join("");
+  }
+  return commits.map(describeCommit).join("\n");
+}
+
+function describeCommit({ commit, author, email, date, message }: TreeCommit): string {
+  const body = message
+    .trimEnd()
+    .split("\n")
+    .map((line) => `    ${line}\n`)
+    .join("");
+  return `commit ${commit}\nAuthor: ${author} <${email}>\nDate:   ${new Date(date).toUTCString()}\n\n${body}`;
+}
+
+function firstLine(message: string): string {
+  return message.split("\n")[0] ?? "";
+}
+
+async function show(args: string[], context: GitContext, cwd: string): Promise<string> {
+  const target = args.find((arg) => !arg.startsWith("-")) ?? "HEAD";
+  const colon = target.indexOf(":");
+  const revision = colon === -1 ? target : target.slice(0, colon);
+  if (!["HEAD", "@", context.head.commit, context.head.branch].includes(revision)) {
+    throw new Error(`only HEAD can be shown here, not "${revision}"`);
+  }
+  if (colon === -1) return log(["-n1"], context, cwd);
+
+  const named = target.slice(colon + 1);
+  const path = named.startsWith("./") ? context.fs.resolvePath(cwd, named).slice(root.length + 1) : named;
+  const content = (await context.ask({ kind: "base", path } satisfies ShellQuestion)) as Uint8Array | undefined;
+  if (!content) throw new Error(`path '${path}' does not exist in 'HEAD'`);
+  return Buffer.from(content).toString("utf8");
+}
+
+function revParse(args: readonly string[], head: { commit: string; branch: string }): string {
+  if (args.includes("--show-toplevel")) return `${root}\n`;
+  if (args.includes("--is-inside-work-tree")) return "true\n";
+  if (args.includes("--abbrev-ref")) return `${head.branch}\n`;
+  if (args.includes("--short")) return `${head.commit.slice(0, 7)}\n`;
+  if (args.includes("HEAD") || args.includes("@")) return `${head.commit}\n`;
+  throw new Error("rev-parse knows HEAD, --abbrev-ref HEAD, --short HEAD and --show-toplevel here");
+}
+
+async function lsFiles({ fs }: GitContext, only: readonly string[]): Promise<string> {
+  const files: string[] = [];
+  for (const absolute of fs.getAllPaths()) {
+    const path = absolute.slice(root.length + 1);
+    if (!absolute.startsWith(`${root}/`) || !(await fs.lstat(absolute)).isFile) continue;
+    if (only.length === 0 || only.some((prefix) => prefix === "" || path === prefix || path.startsWith(`${prefix}/`)))
+      files.push(path);
+  }
+  return files
+    .sort()
+    .map((path) => `${path}\n`)
+    .join("");
+}

@@ -1,0 +1,69 @@
+import { RE2JS } from "re2js";
+import { basicToExtended, bracketEnd } from "./basic-to-extended.ts";
+
+export interface LinePattern {
+  patterns: string[];
+  syntax: "basic" | "extended" | "fixed";
+  ignoreCase: boolean;
+  wholeWord: boolean;
+  wholeLine: boolean;
+}
+
+export interface LineMatcher {
+  /** False only when no line of the text can match. */
+  maySee(text: string): boolean;
+  matches(line: string): boolean;
+  /** The parts of the line that match, for `-o`. */
+  parts(line: string): string[];
+}
+
+/** Compiles patterns for search in time linear in the text. Throws for a pattern RE2 has no word for. */
+export function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine }: LinePattern): LineMatcher {
+  const sources = patterns
+    .flatMap((pattern) => pattern.split("\n"))
+    .map((pattern) => {
+      const source = toRe2(pattern, syntax);
+      if (wholeLine) return `^(?:${source})$`;
+      return wholeWord ? `\\b(?:${source})\\b` : source;
+    });
+  const flags = (ignoreCase ? RE2JS.CASE_INSENSITIVE : 0) | RE2JS.MULTILINE;
+  const regex = RE2JS.compile(sources.map((source) => `(?:${source})`).join("|"), flags);
+
+  return {
+    maySee: (text) => regex.matcher(text).find(),
+    matches: (line) => regex.matcher(line).find(),
+    parts(line) {
+      const found: string[] = [];
+      const matcher = regex.matcher(line);
+      while (matcher.find()) if (matcher.group()) found.push(matcher.group() ?? "");
+      return found;
+    },
+  };
+}
+
+function toRe2(pattern: string, syntax: LinePattern["syntax"]): string {
+  if (syntax === "fixed") return RE2JS.quote(pattern);
+  const extended = syntax === "basic" ? basicToExtended(pattern) : pattern;
+  return gnuEscapes(extended);
+}
+
+/** GNU's `\<` and `\>` are RE2's `\b`; a backslash inside POSIX brackets is itself. */
+function gnuEscapes(pattern: string): string {
+  let result = "";
+  for (let at = 0; at < pattern.length; at += 1) {
+    const char = pattern[at] ?? "";
+    if (char === "[") {
+      const end = bracketEnd(pattern, at);
+      // Escapes such as \d and \] inside brackets are what models write, POSIX or not.
+      result += pattern.slice(at, end);
+      at = end - 1;
+    } else if (char === "\\") {
+      const next = pattern[at + 1] ?? "";
+      result += next === "<" || next === ">" ? "\\b" : next === "" ? "\\\\" : `\\${next}`;
+      at += 1;
+    } else {
+      result += char;
+    }
+  }
+  return result;
+}

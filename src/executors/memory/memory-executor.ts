@@ -1,0 +1,206 @@
+import { z } from "zod";
+import { ToolError } from "#errors.ts";
+import type { ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
+import { ChildEnded, type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
+import { outputBudget } from "#executors/output-budget.ts";
+import { treeMirror } from "#executors/tree-mirror.ts";
+import { type ProposedChange, validateChanges } from "#executors/validate-changes.ts";
+import type { ShellQuestion, ShellRequest } from "./shell-request.ts";
+
+export interface MemoryExecutorOptions {
+  /** Shells kept ready for the next session. */
+  spares?: number;
+}
+
+/** Milliseconds a shell gets to notice its own deadline before it is killed. */
+const graceMs = 250;
+const treeLimits = { files: 50_000, bytes: 96_000_000 };
+/** Output the shell itself stops at; what is kept of it is the request's budget. */
+const rawOutputBytes = 8_000_000;
+
+const FileChange = z.object({ path: z.string(), content: z.instanceof(Uint8Array), executable: z.boolean() });
+const ShellReply = z.object({
+  exitCode: z.number(),
+  stdout: z.string(),
+  stderr: z.string(),
+  written: z.array(FileChange),
+  deleted: z.array(z.string()),
+  special: z.array(z.string()),
+});
+const ShellQuestionSchema = z.union([
+  z.object({ kind: z.literal("changes") }),
+  z.object({ kind: z.literal("base"), path: z.string() }),
+  z.object({ kind: z.literal("log"), limit: z.number().int().min(0).max(200), path: z.string().optional() }),
+]);
+
+/**
+ * Runs bash scripts over a copy of the tree in the memory of a child process that can reach nothing: no file of this
+ * machine, no network, no environment, no other process.
+ */
+export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {}): Executor {
+  const spare: GuardedChild[] = [];
+  const open = new Set<ExecSession>();
+  let closed = false;
+
+  function start(): GuardedChild {
+    return startGuardedChild({
+      entry: new URL("./shell-child.ts", import.meta.url),
+      memoryMb: 512,
+      messageBytes: 256_000_000,
+    });
+  }
+
+  function take(): GuardedChild {
+    if (closed) throw new ToolError("The shell is closed.", { code: "UNAVAILABLE" });
+    let child = spare.shift();
+    while (child && !child.alive) child = spare.shift();
+    // Made ready only once somebody uses shells at all.
+    while (spare.length < spares) spare.push(start());
+    return child ?? start();
+  }
+
+  return {
+    tier: "memory",
+    async probe() {
+      return { tier: "memory", stands: true, why: "The in-memory shell needs nothing of this machine." };
+    },
+    async open() {
+      const session = memorySession(take, () => open.delete(session));
+      open.add(session);
+      return session;
+    },
+    async close() {
+      closed = true;
+      for (const child of spare.splice(0)) child.kill();
+      await Promise.all([...open].map((session) => session.close()));
+    },
+  };
+}
+
+function memorySession(take: () => GuardedChild, onClose: () => void): ExecSession {
+  const mirror = treeMirror(treeLimits);
+  let child: GuardedChild | undefined;
+  let queue: Promise<unknown> = Promise.resolve();
+  let closed = false;
+
+  async function run(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
+    if (closed) throw new ToolError("The shell is closed.", { code: "UNAVAILABLE" });
+    const [program, flag, script, , ...args] = request.command;
+    if (program !== "bash" || flag !== "-c" || script === undefined) {
+      throw new ToolError(`The in-memory shell runs bash scripts, not ${program}.`, { code: "UNAVAILABLE" });
+    }
+    if (!child?.alive) {
+      child = take();
+      mirror.forget();
+    }
+    const known = new Set(mirror.paths);
+    const delta = await mirror.next(tree);
+    for (const path of mirror.paths) known.add(path);
+    const started = performance.now();
+    const shellRequest: ShellRequest = {
+      ...delta,
+      script,
+      args,
+      env: request.env ?? {},
+      cwd: request.cwd ?? "",
+      stdin: request.stdin ?? "",
+      timeoutMs: request.timeoutMs,
+      outputBytes: rawOutputBytes,
+      head: tree.head,
+    };
+    try {
+      const answer = await child.call(shellRequest, {
+        killAfterMs: request.timeoutMs + graceMs,
+        signal: request.signal,
+        answer: (question) => answerQuestion(tree, question),
+      });
+      return await finish(ShellReply.parse(answer), known, tree, request, performance.now() - started);
+    } catch (error) {
+      child.kill();
+      if (!(error instanceof ChildEnded)) throw error;
+      return ended(error.how, performance.now() - started);
+    }
+  }
+
+  async function finish(
+    reply: z.infer<typeof ShellReply>,
+    known: ReadonlySet<string>,
+    tree: TreeSource,
+    request: ExecRequest,
+    durationMs: number,
+  ): Promise<ExecResult> {
+    const proposed: ProposedChange[] = [
+      ...reply.written.map(({ path, content, executable }) => ({
+        kind: "file" as const,
+        path,
+        size: content.length,
+        executable,
+        read: () => content,
+      })),
+      ...reply.deleted.map((path) => ({ kind: "gone" as const, path })),
+      ...reply.special.map((path) => ({ kind: "special" as const, path, what: "link" })),
+    ];
+    const changes = await validateChanges(proposed, {
+      resolve: (path) => tree.resolve(path),
+      known,
+      isKeptAside: mirror.isKeptAside,
+    });
+    mirror.doubt(proposed.filter(({ path }) => known.has(path) || !mirror.isKeptAside(path)).map(({ path }) => path));
+    const stdout = outputBudget(request.outputBytes);
+    const stderr = outputBudget(request.outputBytes);
+    stdout.push(Buffer.from(reply.stdout));
+    stderr.push(Buffer.from(reply.stderr));
+    const timedOut = reply.exitCode === 124 && durationMs >= request.timeoutMs;
+    return {
+      tier: "memory",
+      exitCode: timedOut ? null : reply.exitCode,
+      stdout: stdout.text(),
+      stderr: stderr.text(),
+      durationMs,
+      timedOut,
+      truncated: stdout.truncated || stderr.truncated,
+      changes,
+    };
+  }
+
+  return {
+    tier: "memory",
+    exec(tree, request) {
+      const result = queue.then(() => run(tree, request));
+      queue = result.catch(() => undefined);
+      return result;
+    },
+    async close() {
+      closed = true;
+      child?.kill();
+      onClose();
+    },
+  };
+}
+
+async function answerQuestion(tree: TreeSource, question: unknown): Promise<unknown> {
+  const asked = ShellQuestionSchema.parse(question) satisfies ShellQuestion;
+  switch (asked.kind) {
+    case "changes":
+      return tree.changes();
+    case "base":
+      return tree.readBase(tree.resolve(asked.path));
+    case "log":
+      return tree.log({ limit: asked.limit, ...(asked.path ? { path: tree.resolve(asked.path) } : {}) });
+  }
+}
+
+function ended(how: "deadline" | "died", durationMs: number): ExecResult {
+  const timedOut = how === "deadline";
+  return {
+    tier: "memory",
+    exitCode: null,
+    stdout: "",
+    stderr: "",
+    durationMs,
+    timedOut,
+    truncated: false,
+    ...(timedOut ? {} : { stopped: "The shell used more memory than it may, and was ended. Its changes are lost." }),
+    changes: { written: [], deleted: [], rejected: [], keptAside: 0 },
+  };
+}

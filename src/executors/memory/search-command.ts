@@ -1,0 +1,163 @@
+import { type Command, decodeBytesToUtf8, defineCommand, type ResolvedCommandContext } from "just-bash";
+import { type LineMatcher, lineMatcher } from "./line-matcher.ts";
+import { type SearchOptions, searchOptions } from "./search-options.ts";
+
+type Answer = { stdout: string; stderr: string; exitCode: number };
+
+/**
+ * `rg`, and `grep` where it walks folders, in time linear in the text. What they do not know goes to the shell's own
+ * command, which is slower and bounded by the shell's limits.
+ */
+export function searchCommand(program: "grep" | "rg"): Command {
+  return defineCommand(program, async (args, context) => {
+    const options = searchOptions(program, args);
+    const ours = options && (program === "rg" || options.recursive);
+    if (!ours)
+      return (await context.origCommand?.(args)) ?? { stdout: "", stderr: `${program}: not here\n`, exitCode: 2 };
+
+    return search(program, options, context);
+  });
+}
+
+async function search(program: string, options: SearchOptions, context: ResolvedCommandContext): Promise<Answer> {
+  let matcher: LineMatcher;
+  try {
+    matcher = lineMatcher(options.show === "listing" ? { ...options, patterns: [""] } : options);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    const hint = "look-around and back-references are not available here";
+    return { stdout: "", stderr: `${program}: ${why} (${hint})\n`, exitCode: 2 };
+  }
+
+  const piped = decodeBytesToUtf8(context.stdin);
+  if (options.paths.length === 0 && piped !== "" && program === "rg" && options.show !== "listing") {
+    const found = matchFile("", piped, { ...options, fileNames: false }, matcher);
+    return { stdout: found.text, stderr: "", exitCode: found.hits > 0 ? 0 : 1 };
+  }
+  const { files, missing } = await filesToSearch(options, context);
+  const stderr = missing.map((path) => `${program}: ${path}: No such file or directory\n`).join("");
+  if (options.show === "listing")
+    return { stdout: files.map(({ shown }) => `${shown}\n`).join(""), stderr, exitCode: 0 };
+
+  const named = { ...options, fileNames: options.fileNames ?? true };
+  const pieces: string[] = [];
+  let hits = 0;
+  let size = 0;
+  for (const { path, shown } of files) {
+    const text = await context.fs.readFile(path);
+    if (text.includes("\0")) continue;
+    const found = matchFile(shown, text, named, matcher);
+    hits += found.hits;
+    size += found.text.length;
+    pieces.push(found.text);
+    if (options.quiet && hits > 0) break;
+    if (size > context.limits.maxOutputSize) break;
+  }
+  return {
+    stdout: options.quiet ? "" : pieces.join(""),
+    stderr,
+    exitCode: stderr !== "" && hits === 0 ? 2 : hits > 0 ? 0 : 1,
+  };
+}
+
+function matchFile(
+  name: string,
+  text: string,
+  options: SearchOptions,
+  matcher: LineMatcher,
+): { text: string; hits: number } {
+  const prefix = options.fileNames ? `${name}:` : "";
+  const lines = options.invert || matcher.maySee(text) ? text.replace(/\n$/, "").split("\n") : [];
+  const found: number[] = [];
+  for (let at = 0; at < lines.length && found.length < options.max; at += 1) {
+    if (matcher.matches(lines[at] ?? "") !== options.invert) found.push(at);
+  }
+  const hits = found.length;
+
+  switch (options.show) {
+    case "files":
+      return { text: hits > 0 ? `${name}\n` : "", hits };
+    case "filesWithout":
+      return { text: hits === 0 ? `${name}\n` : "", hits: hits === 0 ? 1 : 0 };
+    case "count":
+      return { text: hits > 0 || !options.hidden ? `${prefix}${hits}\n` : `${prefix}0\n`, hits };
+    case "parts":
+      return {
+        text: found
+          .flatMap((at) => matcher.parts(lines[at] ?? "").map((part) => `${prefix}${number(options, at)}${part}\n`))
+          .join(""),
+        hits,
+      };
+    default:
+      return { text: withContext(name, lines, found, options), hits };
+  }
+}
+
+function number(options: SearchOptions, at: number, separator = ":"): string {
+  return options.lineNumbers ? `${at + 1}${separator}` : "";
+}
+
+function withContext(name: string, lines: string[], found: number[], options: SearchOptions): string {
+  const hits = new Set(found);
+  const pieces: string[] = [];
+  let last = -1;
+  for (const hit of found) {
+    const from = Math.max(last + 1, hit - options.before);
+    const to = Math.min(lines.length - 1, hit + options.after);
+    if (last >= 0 && from > last + 1 && options.before + options.after > 0) pieces.push("--\n");
+    for (let at = from; at <= to; at += 1) {
+      if (at > hit && hits.has(at)) break;
+      const separator = hits.has(at) ? ":" : "-";
+      const prefix = options.fileNames ? `${name}${separator}` : "";
+      pieces.push(`${prefix}${number(options, at, separator)}${lines[at]}\n`);
+      last = at;
+    }
+  }
+  return pieces.join("");
+}
+
+interface Found {
+  path: string;
+  shown: string;
+}
+
+async function filesToSearch(
+  options: SearchOptions,
+  context: ResolvedCommandContext,
+): Promise<{ files: Found[]; missing: string[] }> {
+  const files: Found[] = [];
+  const missing: string[] = [];
+  const roots = options.paths.length > 0 ? options.paths : ["."];
+
+  for (const root of roots) {
+    const start = context.fs.resolvePath(context.cwd, root);
+    if (!(await context.fs.exists(start))) {
+      missing.push(root);
+    } else if ((await context.fs.stat(start)).isFile) {
+      files.push({ path: start, shown: root });
+    } else {
+      const shownRoot = options.paths.length === 0 ? "" : root.replace(/\/+$/, "") || "/";
+      await walk(start, shownRoot, options, context, files);
+    }
+  }
+  return { files, missing };
+}
+
+async function walk(
+  folder: string,
+  shown: string,
+  options: SearchOptions,
+  context: ResolvedCommandContext,
+  files: Found[],
+  below = "",
+): Promise<void> {
+  const entries = (await context.fs.readdirWithFileTypes?.(folder)) ?? [];
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    if (!options.hidden && entry.name.startsWith(".")) continue;
+    const path = folder === "/" ? `/${entry.name}` : `${folder}/${entry.name}`;
+    const relative = below === "" ? entry.name : `${below}/${entry.name}`;
+    const shownPath = shown === "" ? entry.name : `${shown}/${entry.name}`;
+    if (entry.isDirectory) await walk(path, shownPath, options, context, files, relative);
+    else if (entry.isFile && options.includes(relative)) files.push({ path, shown: shownPath });
+  }
+}

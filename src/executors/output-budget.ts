@@ -1,0 +1,55 @@
+/** Collects output and keeps its head and its tail within a budget. */
+export interface OutputBudget {
+  push(chunk: Uint8Array): void;
+  /** Bytes seen in all. */
+  readonly seen: number;
+  readonly truncated: boolean;
+  text(): string;
+}
+
+/** Keeps at most `bytes` bytes: the first half of them and the last half. Bytes that are no UTF-8 become U+FFFD. */
+export function outputBudget(bytes: number): OutputBudget {
+  const half = Math.max(1, Math.floor(bytes / 2));
+  const head: Uint8Array[] = [];
+  let tail: Uint8Array[] = [];
+  let headBytes = 0;
+  let tailBytes = 0;
+  let seen = 0;
+
+  function push(chunk: Uint8Array): void {
+    seen += chunk.length;
+    const toHead = chunk.subarray(0, Math.max(0, half - headBytes));
+    if (toHead.length > 0) head.push(toHead);
+    headBytes += toHead.length;
+
+    const rest = chunk.subarray(toHead.length);
+    if (rest.length === 0) return;
+    tail.push(rest.subarray(Math.max(0, rest.length - half)));
+    tailBytes += Math.min(rest.length, half);
+    // Twice the half before trimming, so that many small chunks cost one copy and not one each.
+    if (tailBytes > half * 2) trimTail();
+  }
+
+  function trimTail(): void {
+    const joined = Buffer.concat(tail);
+    tail = [joined.subarray(Math.max(0, joined.length - half))];
+    tailBytes = tail[0]?.length ?? 0;
+  }
+
+  return {
+    push,
+    get seen() {
+      return seen;
+    },
+    get truncated() {
+      return seen > half * 2;
+    },
+    text() {
+      trimTail();
+      const left = seen - headBytes - tailBytes;
+      if (left <= 0) return Buffer.concat([...head, ...tail]).toString("utf8");
+      const cut = `\n… ${left.toLocaleString("en-US")} bytes left out …\n`;
+      return `${Buffer.concat(head).toString("utf8")}${cut}${Buffer.concat(tail).toString("utf8")}`;
+    },
+  };
+}

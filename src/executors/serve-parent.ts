@@ -1,0 +1,43 @@
+import { readFrames, writeFrame } from "./frames.ts";
+
+/** Asks the parent process something while a request is being handled. */
+export type AskParent = (question: unknown) => Promise<unknown>;
+
+/** The inside of a guarded child: answers the parent's requests one by one, and ends when the parent goes. */
+export function serveParent(handle: (request: unknown, ask: AskParent) => Promise<unknown>): void {
+  const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
+  let questions = 0;
+
+  const ask: AskParent = (question) =>
+    new Promise((resolve, reject) => {
+      questions += 1;
+      waiting.set(questions, { resolve, reject });
+      writeFrame(process.stdout, { ask: questions, question });
+    });
+
+  async function answer(id: number, request: unknown): Promise<void> {
+    try {
+      writeFrame(process.stdout, { done: id, result: await handle(request, ask) });
+    } catch (error) {
+      writeFrame(process.stdout, { done: id, error: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
+  readFrames(process.stdin, {
+    maxBytes: 0xffff_ffff,
+    onFrame(value) {
+      const message = value as { id: number; request: unknown } | { answer: number; value?: unknown; error?: string };
+      if ("id" in message) {
+        void answer(message.id, message.request);
+        return;
+      }
+      const asked = waiting.get(message.answer);
+      waiting.delete(message.answer);
+      if (message.error === undefined) asked?.resolve(message.value);
+      else asked?.reject(new Error(message.error));
+    },
+    onFailure: () => process.exit(1),
+  });
+  process.stdin.on("end", () => process.exit(0));
+  writeFrame(process.stdout, { ready: true });
+}

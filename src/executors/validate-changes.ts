@@ -1,0 +1,104 @@
+import type { FileChange, TreeChanges } from "./executor.ts";
+import { pathProblem } from "./path-problem.ts";
+
+/** What a sandbox says it did to one path. Nothing of it is believed. */
+export type ProposedChange =
+  | { kind: "file"; path: string; size: number; executable: boolean; read(): Uint8Array | Promise<Uint8Array> }
+  | { kind: "gone"; path: string }
+  /** A link, FIFO, socket, device: `what` completes "is a …". */
+  | { kind: "special"; path: string; what: string };
+
+export interface ChangeLimits {
+  fileBytes: number;
+  totalBytes: number;
+  files: number;
+}
+
+export const defaultChangeLimits: ChangeLimits = { fileBytes: 10_000_000, totalBytes: 50_000_000, files: 5_000 };
+
+export interface ValidateOptions {
+  /** The workspace's own check: throws for a path it cannot have. */
+  resolve(path: string): string;
+  /** The paths of the tree before the command. */
+  known: ReadonlySet<string>;
+  /** True for what stays with the session, such as node_modules. */
+  isKeptAside(path: string): boolean;
+  limits?: ChangeLimits;
+}
+
+/** The one door through which files come out of every tier: names first, then sizes, and only then content. */
+export async function validateChanges(
+  proposed: Iterable<ProposedChange>,
+  { resolve, known, isKeptAside, limits = defaultChangeLimits }: ValidateOptions,
+): Promise<TreeChanges> {
+  const changes: TreeChanges = { written: [], deleted: [], rejected: [], keptAside: 0 };
+  const spellings = new Map([...known].map((path) => [path.normalize("NFC"), path]));
+  let bytes = 0;
+
+  for (const change of proposed) {
+    if (!known.has(change.path) && isKeptAside(change.path)) {
+      changes.keptAside += 1;
+      continue;
+    }
+    const problem = problemOf(change, { resolve, limits, bytes, count: changes.written.length, spellings });
+    if (problem) {
+      changes.rejected.push({ path: printable(change.path), reason: problem });
+      continue;
+    }
+    if (change.kind === "gone") changes.deleted.push(change.path);
+    if (change.kind !== "file") continue;
+
+    const content = await change.read();
+    // The size was asked first, and may have lied.
+    if (content.length > limits.fileBytes) {
+      changes.rejected.push({ path: change.path, reason: tooLarge(limits.fileBytes) });
+      continue;
+    }
+    bytes += content.length;
+    spellings.set(change.path.normalize("NFC"), change.path);
+    changes.written.push({ path: change.path, content, executable: change.executable } satisfies FileChange);
+  }
+  return changes;
+}
+
+interface Progress {
+  resolve(path: string): string;
+  limits: ChangeLimits;
+  bytes: number;
+  count: number;
+  spellings: ReadonlyMap<string, string>;
+}
+
+function problemOf(change: ProposedChange, { resolve, limits, bytes, count, spellings }: Progress): string | undefined {
+  const problem = pathProblem(change.path) ?? unresolvable(change.path, resolve);
+  if (problem) return problem;
+  if (change.kind === "special") return `is a ${change.what}`;
+  if (change.kind === "gone") return undefined;
+
+  if (change.size > limits.fileBytes) return tooLarge(limits.fileBytes);
+  if (bytes + change.size > limits.totalBytes) return "comes after too many bytes of other changes";
+  if (count >= limits.files) return `comes after ${limits.files} other changed files`;
+  const twin = spellings.get(change.path.normalize("NFC"));
+  return twin !== undefined && twin !== change.path
+    ? "has the same name as another file, spelled otherwise"
+    : undefined;
+}
+
+function unresolvable(path: string, resolve: (path: string) => string): string | undefined {
+  try {
+    resolve(path);
+    return undefined;
+  } catch {
+    return "lies where the tree cannot have it";
+  }
+}
+
+function tooLarge(limit: number): string {
+  return `is larger than ${Math.floor(limit / 1_000_000)} MB`;
+}
+
+function printable(path: string): string {
+  const short = path.length > 200 ? `${path.slice(0, 200)}…` : path;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is replaced
+  return short.replace(/[\u0000-\u001f\u007f]/g, "\ufffd");
+}

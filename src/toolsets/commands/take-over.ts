@@ -1,0 +1,56 @@
+import { ToolError } from "#errors.ts";
+import type { TreeChanges } from "#executors/executor.ts";
+import type { Workspace } from "#workspace.ts";
+
+/** What reached the workspace, and what did not. */
+export interface TakenOver {
+  written: string[];
+  deleted: string[];
+  rejected: TreeChanges["rejected"];
+}
+
+/**
+ * Puts what a command changed into the workspace, by the zones of the worker. A path whose zone asks is only taken over
+ * when a person agreed to this command.
+ */
+export async function takeOver(
+  { written, deleted, rejected }: TreeChanges,
+  workspace: Workspace,
+  { personAgreed }: { personAgreed: boolean },
+): Promise<TakenOver> {
+  const taken: TakenOver = { written: [], deleted: [], rejected: [...rejected] };
+
+  // Deletions first, so that a folder can become a file.
+  for (const path of deleted) {
+    const problem = forbidden(workspace, path, "delete", personAgreed) ?? (await attempt(() => workspace.remove(path)));
+    if (problem) taken.rejected.push({ path, reason: problem });
+    else taken.deleted.push(path);
+  }
+  for (const { path, content, executable } of written) {
+    const problem =
+      forbidden(workspace, path, "write", personAgreed) ??
+      (await attempt(() => workspace.write(path, content, { executable })));
+    if (problem) taken.rejected.push({ path, reason: problem });
+    else taken.written.push(path);
+  }
+  return taken;
+}
+
+function forbidden(workspace: Workspace, path: string, what: "write" | "delete", agreed: boolean): string | undefined {
+  const rule = workspace.ruleFor(path);
+  if (rule.mode === "ro") return "lies where this worker may only read";
+  if (rule[what] === "blocked") return `lies where this worker may not ${what}`;
+  if (rule[what] === "ask" && !agreed) return `lies where a person is asked first: use the file tools to ${what} it`;
+  return undefined;
+}
+
+async function attempt(change: () => Promise<unknown>): Promise<string | undefined> {
+  try {
+    await change();
+    return undefined;
+  } catch (error) {
+    if (error instanceof ToolError && error.code === "FILE_NOT_FOUND") return undefined;
+    if (error instanceof ToolError) return `was refused: ${error.message}`;
+    throw error;
+  }
+}

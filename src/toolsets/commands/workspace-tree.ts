@@ -1,0 +1,18 @@
+import type { TreeSource } from "#executors/executor.ts";
+import type { Sandbox } from "#sandbox/sandbox.ts";
+import type { Workspace } from "#workspace.ts";
+
+/** The tree a command works on: what this worker may see, and the history of the repository. */
+export function workspaceTree(workspace: Workspace, sandbox: Pick<Sandbox, "base" | "log">): TreeSource {
+  return {
+    resolve: (path) => workspace.resolve(path),
+    paths: () => workspace.paths(),
+    list: (path, options) => workspace.list(path, options),
+    stat: (path) => workspace.stat(path),
+    read: (path) => workspace.read(path),
+    readBase: (path) => workspace.readBase(path),
+    changes: () => workspace.changes(),
+    head: sandbox.base,
+    log: (options) => sandbox.log(options),
+  };
+}

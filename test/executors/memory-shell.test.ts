@@ -1,0 +1,321 @@
+import { createServer } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { ExecRequest, ExecResult, ExecSession, Executor } from "#executors/executor.ts";
+import { createMemoryExecutor } from "#executors/memory/memory-executor.ts";
+import { workspaceTree } from "#toolsets/commands/workspace-tree.ts";
+import { memoryWorkspace } from "../support/memory-workspace.ts";
+
+let executor: Executor;
+let shared: ExecSession;
+const files = {
+  "README.md": "# Sums\n",
+  "src/add.ts": "export const add = (a, b) => a - b;\n",
+  "src/deep/mul.ts": "export const mul = 1;\n// needle here\n",
+};
+
+beforeAll(async () => {
+  executor = createMemoryExecutor();
+  shared = await executor.open();
+});
+afterAll(() => executor.close());
+
+interface Place {
+  session?: ExecSession;
+  workspace?: ReturnType<typeof memoryWorkspace>;
+}
+
+function sh(script: string, request: Partial<ExecRequest> = {}, place: Place = {}): Promise<ExecResult> {
+  const workspace = place.workspace ?? memoryWorkspace(files);
+  return (place.session ?? shared).exec(workspaceTree(workspace, workspace), {
+    command: ["bash", "-c", script],
+    timeoutMs: 5_000,
+    outputBytes: 20_000,
+    ...request,
+  });
+}
+
+describe("a command in the in-memory shell", () => {
+  test("sees the tree, tells stdout from stderr and gives its exit code", async () => {
+    const result = await sh("cat src/add.ts; echo oops >&2; exit 3");
+
+    expect(result).toMatchObject({ tier: "memory", exitCode: 3, stdout: files["src/add.ts"], stderr: "oops\n" });
+    expect(result.changes).toEqual({ written: [], deleted: [], rejected: [], keptAside: 0 });
+  });
+
+  test("gives back what it wrote, moved and deleted", async () => {
+    const session = await executor.open();
+
+    const { changes } = await sh(
+      "sed -i 's/-/+/' src/add.ts; mv README.md READ.md; rm -r src/deep; mkdir empty",
+      {},
+      { session },
+    );
+
+    const written = changes.written.map(({ path, content }) => [path, Buffer.from(content).toString()]);
+    expect(Object.fromEntries(written)).toEqual({
+      "READ.md": "# Sums\n",
+      "src/add.ts": "export const add = (a, b) => a + b;\n".replace("(a, b) => a + b", "(a, b) => a + b"),
+    });
+    expect(changes.deleted.sort()).toEqual(["README.md", "src/deep/mul.ts"]);
+    await session.close();
+  });
+
+  test("sees what a tool wrote since, and loses what was not taken over", async () => {
+    const session = await executor.open();
+    const workspace = memoryWorkspace(files);
+    await sh("echo lost > README.md; echo lost > new.txt; rm src/add.ts", {}, { session, workspace });
+    await workspace.write("src/added.ts", "added\n");
+
+    const { stdout } = await sh("cat README.md src/added.ts src/add.ts; ls", {}, { session, workspace });
+
+    expect(stdout).toBe(`# Sums\nadded\n${files["src/add.ts"]}README.md\nsrc\n`);
+    await session.close();
+  });
+
+  test("takes its arguments and its standard input as they are", async () => {
+    const args = ["a b", "$(id)", "it's", "-n", "new\nline"];
+
+    const { stdout } = await sh('for x in "$@"; do echo "[$x]"; done; cat', {
+      command: ["bash", "-c", 'for x in "$@"; do echo "[$x]"; done; cat', "bash", ...args],
+      stdin: "in\n",
+    });
+
+    expect(stdout).toBe("[a b]\n[$(id)]\n[it's]\n[-n]\n[new\nline]\nin\n");
+  });
+
+  test("runs in a folder of the tree", async () => {
+    expect((await sh("pwd; ls", { cwd: "src" })).stdout).toBe("/workspace/src\nadd.ts\ndeep\n");
+  });
+
+  test("keeps head and tail of a long output", async () => {
+    const { stdout, truncated } = await sh("for i in {1..2000}; do echo line $i; done", { outputBytes: 200 });
+
+    expect(truncated).toBe(true);
+    expect(stdout).toMatch(/^line 1\nline 2\n[\s\S]*bytes left out …\n[\s\S]*line 2000\n$/);
+  });
+
+  test.each(["npm test", "python3 -c 1", "curl https://example.com"])("says where %j belongs", async (command) => {
+    const { exitCode, stderr } = await sh(command);
+
+    expect(exitCode).toBe(127);
+    expect(stderr).toMatch(/not in the in-memory shell\. Call /);
+  });
+});
+
+describe("search in the in-memory shell", () => {
+  test.each([
+    ["rg needle", "src/deep/mul.ts:// needle here\n"],
+    ["rg -n needle src", "src/deep/mul.ts:2:// needle here\n"],
+    ["rg -l -t ts 'export const'", "src/add.ts\nsrc/deep/mul.ts\n"],
+    ["rg --files -g '!*.md'", "src/add.ts\nsrc/deep/mul.ts\n"],
+    ["grep -rn needle .", "./src/deep/mul.ts:2:// needle here\n"],
+    ["grep -rl 'add\\|mul' src", "src/add.ts\nsrc/deep/mul.ts\n"],
+    ["grep -rho 'export [a-z]*' src", "export const\nexport const\n"],
+    ["grep -r --include='*.md' -i sums .", "./README.md:# Sums\n"],
+    ["grep -rc needle src", "src/add.ts:0\nsrc/deep/mul.ts:1\n"],
+    ["grep -rwB1 'needle' src", "src/deep/mul.ts-export const mul = 1;\nsrc/deep/mul.ts:// needle here\n"],
+    ["cat src/deep/mul.ts | grep needle", "// needle here\n"],
+    ["cat src/deep/mul.ts | rg needle", "// needle here\n"],
+  ])("%s", async (command, expected) => {
+    expect(await sh(command)).toMatchObject({ stdout: expected, exitCode: 0 });
+  });
+
+  test("nothing found is exit code 1, and look-around is refused in words", async () => {
+    expect(await sh("rg nothing-like-it")).toMatchObject({ stdout: "", exitCode: 1 });
+    expect((await sh("rg 'a(?=b)'")).stderr).toContain("look-around and back-references are not available");
+  });
+});
+
+describe("git in the in-memory shell", () => {
+  const log = [
+    {
+      commit: "b".repeat(40),
+      message: "Add sums\n\nAll of them.",
+      author: "Ada",
+      email: "ada@example.com",
+      date: new Date(0),
+      parents: [],
+    },
+  ];
+
+  test("status and diff speak of the run's changes and of the script's own", async () => {
+    const session = await executor.open();
+    const workspace = memoryWorkspace(files);
+    await workspace.write("src/new.ts", "new\n");
+
+    const { stdout } = await sh(
+      "rm README.md; git status -s; git diff --stat; git diff src/new.ts",
+      {},
+      { session, workspace },
+    );
+
+    expect(stdout).toContain(" D README.md\n?? src/new.ts\n");
+    expect(stdout).toContain(" src/new.ts | +1 -0\n");
+    expect(stdout).toContain("--- /dev/null\n+++ b/src/new.ts\n@@ -0,0 +1,1 @@\n+new\n");
+    await session.close();
+  });
+
+  test("log and show read the base commit", async () => {
+    const workspace = memoryWorkspace(files, { log });
+    await workspace.write("README.md", "changed\n");
+
+    const { stdout } = await sh(
+      "git log --oneline -n 3; git show HEAD:README.md; git rev-parse --abbrev-ref HEAD",
+      {},
+      { workspace },
+    );
+
+    expect(stdout).toBe("bbbbbbb Add sums\n# Sums\nmain\n");
+  });
+
+  test.each(["commit -m x", "push origin main", "checkout main", "config core.fsmonitor x"])(
+    "git %s says what to do instead",
+    async (command) => {
+      const { exitCode, stderr } = await sh(`git ${command}`);
+
+      expect(exitCode).toBe(1);
+      expect(stderr).toMatch(/is not here\. \w+/);
+    },
+  );
+});
+
+describe("the in-memory shell holds", () => {
+  test("no file of this machine, by name, by link or by walking up", async () => {
+    const { stdout, changes } = await sh(
+      "cat /etc/passwd ../../../../etc/passwd /proc/self/environ /proc/1/environ; ln -s /etc/passwd leak; cat leak; ls /root /home /work",
+      {},
+      { session: await executor.open() },
+    );
+
+    expect(stdout).toBe("");
+    expect(changes.written).toEqual([]);
+    expect(changes.rejected).toEqual([{ path: "leak", reason: "is a link" }]);
+  });
+
+  test("no environment of this process", async () => {
+    process.env.GOLEM_CANARY = "canary-value";
+
+    const { stdout } = await sh("env; echo $GOLEM_CANARY; cat /proc/*/environ");
+
+    expect(stdout).not.toContain("canary");
+  });
+
+  test("no network", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    let reached = false;
+    server.on("connection", () => {
+      reached = true;
+    });
+    const { port } = (await new Promise((resolve) => server.on("listening", () => resolve(server.address())))) as {
+      port: number;
+    };
+
+    const { exitCode } = await sh(
+      `curl http://127.0.0.1:${port}/ || echo x > /dev/tcp/127.0.0.1/${port} && exec 3<>/dev/tcp/127.0.0.1/${port} && false`,
+    );
+
+    expect(exitCode).not.toBe(0);
+    expect(reached).toBe(false);
+    server.close();
+  });
+
+  test("no interpreter that could get out", async () => {
+    const { stdout } = await sh(
+      "js-exec -c 'console.log(1)'; python3 -c 'print(1)'; sqlite3 :memory: 'select 1'; perl -e 'print 1'",
+    );
+
+    expect(stdout).toBe("");
+  });
+
+  test("nothing in .git, in any spelling", async () => {
+    const session = await executor.open();
+    const names = [
+      ".git/hooks/pre-commit",
+      ".GIT/config",
+      "git~1/config",
+      ".git./config",
+      "a/.git/config",
+      ".gitmodules",
+    ];
+
+    const { changes } = await sh(
+      names.map((name) => `mkdir -p "$(dirname '${name}')"; echo x > '${name}'`).join("; "),
+      {},
+      { session },
+    );
+
+    expect(changes.written).toEqual([]);
+    expect(changes.rejected.map(({ path }) => path).sort()).toEqual([...names].sort());
+    await session.close();
+  });
+
+  test("a loop ends at its deadline, and the next command works", async () => {
+    const session = await executor.open();
+
+    const result = await sh("while true; do while true; do :; done; done", { timeoutMs: 300 }, { session });
+
+    expect(result.exitCode === 126 || result.timedOut).toBe(true);
+    expect((await sh("echo still here", {}, { session })).stdout).toBe("still here\n");
+    await session.close();
+  });
+
+  test("sleep past the deadline is a timeout", async () => {
+    const result = await sh("sleep 60", { timeoutMs: 200 }, { session: await executor.open() });
+
+    expect(result).toMatchObject({ timedOut: true, exitCode: null });
+    expect(result.durationMs).toBeLessThan(2_000);
+  });
+
+  test("an interrupted command is dead at once and changes nothing", async () => {
+    const session = await executor.open();
+    const stop = new AbortController();
+    const running = sh("echo x > README.md; sleep 60", { timeoutMs: 60_000, signal: stop.signal }, { session });
+
+    stop.abort();
+
+    await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
+    expect((await sh("cat README.md", {}, { session })).stdout).toBe("# Sums\n");
+    await session.close();
+  });
+
+  test.each([
+    ["a fork bomb", ":(){ :|:& };:"],
+    ["a string that doubles", "x=aaaaaaaaaaaaaaaa; while true; do x=$x$x; done"],
+    ["a brace bomb", "echo {1..99999999}"],
+    ["recursion", "f(){ f; }; f"],
+    ["a substitution tower", `echo ${"$(echo ".repeat(200)}x${")".repeat(200)}`],
+    ["an output flood", "while true; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done"],
+    [
+      "a disk fill",
+      "x=$(printf 'a%.0s' {1..5000}); for i in {1..9000}; do echo $x$x$x$x >> big; cat big big > b2; mv b2 big; done",
+    ],
+    ["a regex bomb", "echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa! | grep -P '^(a+)+$'"],
+    ["a regex bomb in the shell", '[[ "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!" =~ ^(a+)+$ ]]'],
+  ])("%s ends without harm", async (_, script) => {
+    const session = await executor.open();
+
+    const result = await sh(script, { timeoutMs: 1_500 }, { session });
+
+    expect(result.exitCode).not.toBe(0);
+    expect((await sh("echo fine", {}, { session })).stdout).toBe("fine\n");
+    await session.close();
+  });
+
+  test("names a prototype has are names like others", async () => {
+    const { stdout } = await sh(
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
+      "__proto__=1; constructor=2; echo $__proto__ $constructor; declare -A m; m[__proto__]=x; echo ${m[__proto__]} ${m[toString]}",
+    );
+
+    expect(stdout).toBe("1 2\nx\n");
+  });
+
+  test("one session sees nothing of another", async () => {
+    const [one, two] = [await executor.open(), await executor.open()];
+
+    await sh("echo secret > /tmp/secret; export S=secret", {}, { session: one });
+
+    expect((await sh("cat /tmp/secret; echo $S", {}, { session: two })).stdout).toBe("\n");
+    await Promise.all([one.close(), two.close()]);
+  });
+});
