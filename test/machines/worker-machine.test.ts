@@ -17,9 +17,7 @@ const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branc
 const reviewed = (as: "tool" | "person" | "worker", kind: "allow" | "ask"): RunEvent => ({
   type: "calls.reviewed",
   verdicts: [
-    kind === "allow"
-      ? { kind, callId: "a", tool: "t", as }
-      : { kind, callId: "a", tool: "t", as, approvalId: "k7" },
+    kind === "allow" ? { kind, callId: "a", tool: "t", as } : { kind, callId: "a", tool: "t", as, approvalId: "k7" },
     { kind: "refuse", callId: "b", tool: "u", result },
   ],
 });
@@ -58,7 +56,15 @@ function answer(calls: number): RunEvent {
 /** Counters that only grow are folded together, so that the walk ends. */
 function shape(state: State): string {
   const { open, asked, heard, end, steps, failures } = state.context;
-  return JSON.stringify([state.value, open, asked > 0, heard > 0, end?.kind, Math.min(steps, 3), Math.min(failures, 5)]);
+  return JSON.stringify([
+    state.value,
+    open,
+    asked > 0,
+    heard > 0,
+    end?.kind,
+    Math.min(steps, 3),
+    Math.min(failures, 5),
+  ]);
 }
 
 function walk(mode: "single" | "chat") {
@@ -76,7 +82,16 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
   test("is one of many, and the walk finds every kind of waiting", () => {
     const names = new Set(states.map((state) => nameOf(state)));
 
-    for (const name of ["callingModel", "retrying", "executing", "awaitingApproval", "awaitingAnswer", "awaitingWorker", "interrupted", "ended"]) {
+    for (const name of [
+      "callingModel",
+      "retrying",
+      "executing",
+      "awaitingApproval",
+      "awaitingAnswer",
+      "awaitingWorker",
+      "interrupted",
+      "ended",
+    ]) {
       expect(names).toContain(name);
     }
     expect(names.has("idle")).toBe(mode === "chat");
@@ -131,7 +146,11 @@ test("an answer that arrives while a person spoke does not end the run: the mode
 });
 
 test("the last step the limit allows is the last call of the model", () => {
-  const turn: RunEvent[] = [answer(1), reviewed("tool", "allow"), { type: "tool.finished", callId: "a", tool: "t", result }];
+  const turn: RunEvent[] = [
+    answer(1),
+    reviewed("tool", "allow"),
+    { type: "tool.finished", callId: "a", tool: "t", result },
+  ];
   const state = play([opened, ...turn, ...turn, ...turn]);
 
   expect(state.context.end).toMatchObject({ kind: "limited", limit: "steps: 3" });
@@ -147,7 +166,12 @@ test("a model that keeps failing is tried five times and then the run says what 
 });
 
 test("a provider that asks for patience is given it, and one that asks for too much is not", () => {
-  const patience = (retryAfterMs: number): RunEvent => ({ type: "model.failed", reason: "busy", retryable: true, retryAfterMs });
+  const patience = (retryAfterMs: number): RunEvent => ({
+    type: "model.failed",
+    reason: "busy",
+    retryable: true,
+    retryAfterMs,
+  });
   const before = play([opened]);
 
   const [, actions] = transition(workerMachine, before, patience(30_000));
@@ -171,7 +195,12 @@ test("one approval among several runs its call while the others stay open", () =
     ],
   };
   const before = play([opened, answer(2), asked]);
-  const [state, actions] = transition(workerMachine, before, { type: "approval.given", approvalId: "k2", callId: "b", by: "ada" });
+  const [state, actions] = transition(workerMachine, before, {
+    type: "approval.given",
+    approvalId: "k2",
+    callId: "b",
+    by: "ada",
+  });
 
   expect(requests(actions)).toContainEqual({ kind: "tool.execute", callId: "b", approvalId: "k2" });
   expect(nameOf(state)).toBe("executing");
@@ -189,6 +218,7 @@ function nameOf({ value }: State): string {
 }
 
 function requests(actions: readonly { type: string; params?: unknown }[]): EffectRequest[] {
-  return actions.flatMap(({ type, params }) => (type === "request" ? (params as { effects: EffectRequest[] }).effects : []));
+  return actions.flatMap(({ type, params }) =>
+    type === "request" ? (params as { effects: EffectRequest[] }).effects : [],
+  );
 }
-

@@ -1,0 +1,198 @@
+import type { ModelMessage } from "ai";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { initialTransition, transition } from "xstate";
+import type { LoggedEvent, RunEvent } from "#events.ts";
+import { workerMachine } from "#machines/worker-machine.ts";
+import { transcript } from "#runtime/transcript.ts";
+import { Limits } from "#worker.ts";
+
+const usage = { inputTokens: 1, outputTokens: 1 };
+
+function said(text: string): RunEvent {
+  return { type: "user.said", text, by: "ada", trusted: true };
+}
+
+function answered(text: string, callIds: string[] = [], seen = 0): RunEvent {
+  const content = [
+    { type: "text", text },
+    ...callIds.map((toolCallId) => ({ type: "tool-call", toolCallId, toolName: "t", input: {} })),
+  ];
+  const calls = callIds.map((callId) => ({ callId, tool: "t", args: {} }));
+  return {
+    type: "model.answered",
+    text,
+    calls,
+    messages: [{ role: "assistant", content }],
+    usage,
+    finishReason: "stop",
+    seen,
+  };
+}
+
+function finished(callId: string, text = "ok"): RunEvent {
+  return {
+    type: "tool.finished",
+    callId,
+    tool: "t",
+    result: { llmContent: text, value: { kind: "text", content: text } },
+  };
+}
+
+function logOf(...events: RunEvent[]): LoggedEvent[] {
+  return events.map((event, index) => ({ id: index + 1, runId: "r", at: 0, event }));
+}
+
+function roles(messages: ModelMessage[]): string[] {
+  return messages.map(({ role }) => role);
+}
+
+test("results come in the order of the calls, whatever the order they were done in", () => {
+  const messages = transcript(
+    logOf(said("go"), answered("", ["a", "b"], 1), finished("b", "second"), finished("a", "first")),
+  );
+
+  expect(roles(messages)).toEqual(["user", "assistant", "tool"]);
+  expect(texts(messages[2])).toEqual(["first", "second"]);
+});
+
+test("what a person says while tools run comes after their results", () => {
+  const messages = transcript(logOf(said("go"), answered("", ["a"], 1), said("use tabs"), finished("a")));
+
+  expect(roles(messages)).toEqual(["user", "assistant", "tool", "user"]);
+});
+
+test("what a person said while the model was thinking comes after its answer", () => {
+  const messages = transcript(logOf(said("go"), said("wait, use tabs"), answered("done", [], 1)));
+
+  expect(messages.map(({ content }) => JSON.stringify(content))).toEqual([
+    '"go"',
+    expect.stringContaining("done"),
+    '"wait, use tabs"',
+  ]);
+});
+
+test("a denial with a reason reaches the model as the result of its call", () => {
+  const denied: RunEvent = {
+    type: "approval.denied",
+    approvalId: "k1",
+    callId: "a",
+    by: "ada",
+    reason: "not on a Friday",
+  };
+  const messages = transcript(logOf(said("go"), answered("", ["a"], 1), denied));
+
+  expect(JSON.stringify(messages.at(-1))).toContain("@ada denied this call and said why: not on a Friday");
+});
+
+test("calls that a stop cut short are answered as interrupted, and the resumed model learns why", () => {
+  const messages = transcript(
+    logOf(
+      said("go"),
+      answered("", ["a", "b"], 1),
+      finished("a"),
+      { type: "run.stop", by: "ada" },
+      { type: "run.resume", by: "ada" },
+    ),
+  );
+
+  expect(roles(messages)).toEqual(["user", "assistant", "tool", "user"]);
+  expect(JSON.stringify(messages[2])).toContain('"type":"interrupted"');
+});
+
+describe("whatever happens to a run", () => {
+  const happening = fc.constantFrom(
+    "said",
+    "answer0",
+    "answer1",
+    "answer2",
+    "review",
+    "finishA",
+    "finishB",
+    "deny",
+    "expire",
+    "stop",
+    "resume",
+    "fail",
+    "retry",
+  );
+
+  test("every call is followed at once by exactly one result, so a provider accepts the conversation", () => {
+    fc.assert(
+      fc.property(fc.array(happening, { maxLength: 40 }), (names) => {
+        const messages = transcript(play(names));
+
+        messages.forEach((message, index) => {
+          const calls = idsOf(message, "tool-call");
+          const results = idsOf(messages[index + 1], "tool-result");
+          if (calls.length > 0 && index + 1 < messages.length) expect(results).toEqual(calls);
+          if (message.role === "tool") expect(idsOf(messages[index - 1], "tool-call").length).toBeGreaterThan(0);
+        });
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+/** Only what the machine accepts happens, as in life; ids of calls come back in later turns, as some providers do. */
+function play(names: string[]): LoggedEvent[] {
+  let [state] = initialTransition(workerMachine, { mode: "chat", limits: Limits.parse({}) });
+  const log: LoggedEvent[] = [];
+  for (const event of [said("go"), opened, ...names.map((name) => toEvent(name, log.at(-1)?.id ?? 0))]) {
+    if (!state.can(event)) continue;
+    [state] = transition(workerMachine, state, event);
+    log.push({ id: log.length + 1, runId: "r", at: 0, event });
+  }
+  return log;
+}
+
+const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branch: "main" };
+
+function toEvent(name: string, seen: number): RunEvent {
+  switch (name) {
+    case "said":
+      return said("hm");
+    case "answer0":
+      return answered("done", [], seen);
+    case "answer1":
+      return answered("", ["a"], seen);
+    case "answer2":
+      return answered("", ["a", "b"], seen);
+    case "review":
+      return {
+        type: "calls.reviewed",
+        verdicts: [
+          { kind: "ask", callId: "a", tool: "t", as: "tool", approvalId: "k1" },
+          { kind: "allow", callId: "b", tool: "t", as: "tool" },
+        ],
+      };
+    case "finishA":
+      return finished("a");
+    case "finishB":
+      return finished("b");
+    case "deny":
+      return { type: "approval.denied", approvalId: "k1", callId: "a", by: "ada" };
+    case "expire":
+      return { type: "approval.expired", approvalId: "k1", callId: "a" };
+    case "stop":
+      return { type: "run.stop", by: "ada" };
+    case "resume":
+      return { type: "run.resume", by: "ada" };
+    case "fail":
+      return { type: "model.failed", reason: "busy", retryable: true };
+    default:
+      return { type: "timer.due", timer: "retry" };
+  }
+}
+
+function idsOf(message: ModelMessage | undefined, type: string): string[] {
+  if (!message || typeof message.content === "string") return [];
+  return message.content.flatMap((part) => (part.type === type && "toolCallId" in part ? [part.toolCallId] : []));
+}
+
+function texts(message: ModelMessage | undefined): string[] {
+  if (message?.role !== "tool") return [];
+  return message.content.flatMap((part) =>
+    part.type === "tool-result" && part.output.type === "text" ? [part.output.value] : [],
+  );
+}
