@@ -8,8 +8,8 @@ interface Price {
   output: number;
   /** Input written to the cache; default: as other input. */
   write?: number;
-  /** Input tokens from which on a call costs twice the input and one and a half times the output. */
-  longAbove?: number;
+  /** A call with more input than `above` costs so many times as much, all of it. */
+  long?: { above: number; input: number; output: number };
 }
 
 /** The tokens of one call, by what they cost. */
@@ -22,6 +22,8 @@ export interface BilledTokens {
 }
 
 const million = 1_000_000;
+const long200 = { above: 200_000, input: 2, output: 1.5 };
+const long272 = { above: 272_000, input: 2, output: 1.5 };
 
 /**
  * List prices without batch, priority or regional rates, as they stood in November 2026 on platform.claude.com/docs
@@ -29,6 +31,7 @@ const million = 1_000_000;
  * for a time only, the lasting one stands here: a budget should rather stop too early than too late.
  */
 const prices: Record<string, Price> = {
+  "anthropic:claude-fable-5-2": { input: 8, cached: 0.2, write: 10, output: 40 },
   "anthropic:claude-fable-5-1": { input: 10, cached: 0.25, write: 12.5, output: 50 },
   "anthropic:claude-fable-5": { input: 10, cached: 1, write: 12.5, output: 50 },
   "anthropic:claude-opus-5-5": { input: 4, cached: 0.2, write: 5, output: 20 },
@@ -41,19 +44,26 @@ const prices: Record<string, Price> = {
   "anthropic:claude-sonnet-5-5": { input: 2, cached: 0.1, write: 2.5, output: 10 },
   "anthropic:claude-sonnet-5": { input: 2, cached: 0.2, write: 2.5, output: 10 },
   "anthropic:claude-sonnet-4-6": { input: 3, cached: 0.3, write: 3.75, output: 15 },
-  "anthropic:claude-sonnet-4-5": { input: 3, cached: 0.3, write: 3.75, output: 15, longAbove: 200_000 },
+  "anthropic:claude-sonnet-4-5": { input: 3, cached: 0.3, write: 3.75, output: 15, long: long200 },
+  "anthropic:claude-haiku-5-5": {
+    input: 0.1,
+    cached: 0.01,
+    write: 0.125,
+    output: 0.5,
+    long: { above: 100_000, input: 5, output: 5 },
+  },
   "anthropic:claude-haiku-4-5": { input: 1, cached: 0.1, write: 1.25, output: 5 },
 
-  "openai:gpt-6-astra": { input: 10, cached: 1, write: 12.5, output: 50, longAbove: 272_000 },
-  "openai:gpt-6.1-sol": { input: 2, cached: 0.1, write: 2.5, output: 10, longAbove: 272_000 },
-  "openai:gpt-6.1-terra": { input: 1, cached: 0.05, write: 1.25, output: 5, longAbove: 272_000 },
-  "openai:gpt-6-sol": { input: 2, cached: 0.2, write: 2.5, output: 10, longAbove: 272_000 },
-  "openai:gpt-6-luna": { input: 0.1, cached: 0.01, write: 0.125, output: 0.5, longAbove: 272_000 },
-  "openai:gpt-5.6-sol": { input: 5, cached: 0.5, write: 6.25, output: 30, longAbove: 272_000 },
-  "openai:gpt-5.6-terra": { input: 2, cached: 0.2, write: 2.5, output: 12, longAbove: 272_000 },
-  "openai:gpt-5.6-luna": { input: 0.2, cached: 0.02, write: 0.25, output: 1.2, longAbove: 272_000 },
-  "openai:gpt-5.5": { input: 5, cached: 0.5, output: 30, longAbove: 272_000 },
-  "openai:gpt-5.4": { input: 2.5, cached: 0.25, output: 15, longAbove: 272_000 },
+  "openai:gpt-6-astra": { input: 10, cached: 1, write: 12.5, output: 50, long: long272 },
+  "openai:gpt-6.1-sol": { input: 2, cached: 0.1, write: 2.5, output: 10, long: long272 },
+  "openai:gpt-6.1-terra": { input: 1, cached: 0.05, write: 1.25, output: 5, long: long272 },
+  "openai:gpt-6-sol": { input: 2, cached: 0.2, write: 2.5, output: 10, long: long272 },
+  "openai:gpt-6-luna": { input: 0.1, cached: 0.01, write: 0.125, output: 0.5, long: long272 },
+  "openai:gpt-5.6-sol": { input: 5, cached: 0.5, write: 6.25, output: 30, long: long272 },
+  "openai:gpt-5.6-terra": { input: 2, cached: 0.2, write: 2.5, output: 12, long: long272 },
+  "openai:gpt-5.6-luna": { input: 0.2, cached: 0.02, write: 0.25, output: 1.2, long: long272 },
+  "openai:gpt-5.5": { input: 5, cached: 0.5, output: 30, long: long272 },
+  "openai:gpt-5.4": { input: 2.5, cached: 0.25, output: 15, long: long272 },
   "openai:gpt-5.4-mini": { input: 0.75, cached: 0.075, output: 4.5 },
   "openai:gpt-5.4-nano": { input: 0.2, cached: 0.02, output: 1.25 },
   "openai:gpt-5.3-codex": { input: 1.75, cached: 0.175, output: 14 },
@@ -70,11 +80,14 @@ const prices: Record<string, Price> = {
   "openai:o3": { input: 2, cached: 0.5, output: 8 },
   "openai:o4-mini": { input: 1.1, cached: 0.275, output: 4.4 },
 
+  "google:gemini-4-argon": { input: 4, cached: 0.2, output: 20 },
+  "google:gemini-4-carbon": { input: 4, cached: 0.2, output: 20 },
+  "google:gemini-4-hydrogen": { input: 1.5, cached: 0.15, output: 7.5 },
   "google:gemini-3.8-flash": { input: 1.5, cached: 0.15, output: 7.5 },
   "google:gemini-3.5-flash": { input: 1.5, cached: 0.15, output: 9 },
   "google:gemini-3.5-flash-lite": { input: 0.3, cached: 0.03, output: 2.5 },
-  "google:gemini-3.1-pro-preview": { input: 2, cached: 0.2, output: 12, longAbove: 200_000 },
-  "google:gemini-2.5-pro": { input: 1.25, cached: 0.125, output: 10, longAbove: 200_000 },
+  "google:gemini-3.1-pro-preview": { input: 2, cached: 0.2, output: 12, long: long200 },
+  "google:gemini-2.5-pro": { input: 1.25, cached: 0.125, output: 10, long: long200 },
   "google:gemini-2.5-flash": { input: 0.3, cached: 0.03, output: 2.5 },
   "google:gemini-2.5-flash-lite": { input: 0.1, cached: 0.01, output: 0.4 },
 };
@@ -84,10 +97,10 @@ export function costOf(model: string, { input, cacheRead, cacheWrite, output }: 
   const price = priceOf(model);
   if (!price) return undefined;
 
-  const isLong = price.longAbove !== undefined && input > price.longAbove;
+  const times = price.long && input > price.long.above ? price.long : { input: 1, output: 1 };
   const fresh = Math.max(0, input - cacheRead - cacheWrite);
   const inputCost = fresh * price.input + cacheRead * price.cached + cacheWrite * (price.write ?? price.input);
-  return (inputCost * (isLong ? 2 : 1) + output * price.output * (isLong ? 1.5 : 1)) / million;
+  return (inputCost * times.input + output * price.output * times.output) / million;
 }
 
 function priceOf(model: string): Price | undefined {

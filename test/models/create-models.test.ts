@@ -1,8 +1,11 @@
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { ModelMessage } from "ai";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import { createModels } from "#models/create-models.ts";
-import { type ModelAnswer, ModelFailure, type ModelRequest } from "#models/models.ts";
+import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
 import type { CallTimeouts } from "#models/watch-call.ts";
 import { type ModelServer, type Reply, startModelServer, turnOf } from "#playground/model-server.ts";
 import type { NamedTool } from "#tool.ts";
@@ -21,38 +24,37 @@ const readFile: NamedTool = {
 
 type Script = Reply | ((request: { messages: { role: string }[] }) => Reply);
 
-/** A model server with a script and a way to ask it. */
-async function world(script: Script, { apiKey, ...timeouts }: Partial<CallTimeouts> & { apiKey?: string } = {}) {
-  const server = await startModelServer({ script: typeof script === "function" ? script : () => script });
-  open.push(server);
-  const models = createModels(
-    {
-      default: undefined,
-      anthropic: { apiKey: undefined, baseUrl: undefined },
-      openai: { apiKey: undefined, baseUrl: undefined },
-      google: { apiKey: undefined },
-      compatible: { apiKey, baseUrl: server.url },
-    },
+function modelsAt(baseUrl: string, { apiKey, ...timeouts }: Partial<CallTimeouts> & { apiKey?: string } = {}): Models {
+  const none = { apiKey: undefined, baseUrl: undefined };
+  return createModels(
+    { default: undefined, anthropic: none, openai: none, google: none, compatible: { apiKey, baseUrl } },
     timeouts,
   );
-  const ask = (changes: Partial<ModelRequest> = {}): Promise<ModelAnswer> =>
-    models.call({
-      model: "compatible:scripted",
-      instructions: "Be brief.",
-      messages: [{ role: "user", content: "Hello" }],
-      tools: [readFile],
-      signal: new AbortController().signal,
-      ...changes,
-    });
+}
+
+function request(changes: Partial<ModelRequest> = {}): ModelRequest {
+  return {
+    model: "compatible:scripted",
+    instructions: "Be brief.",
+    messages: [{ role: "user", content: "Hello" }],
+    tools: [readFile],
+    signal: new AbortController().signal,
+    ...changes,
+  };
+}
+
+/** A model server with a script and a way to ask it. */
+async function world(script: Script, settings: Partial<CallTimeouts> & { apiKey?: string } = {}) {
+  const server = await startModelServer({ script: typeof script === "function" ? script : () => script });
+  open.push(server);
+  const models = modelsAt(server.url, settings);
+  const ask = (changes: Partial<ModelRequest> = {}): Promise<ModelAnswer> => models.call(request(changes));
   const failure = async (changes: Partial<ModelRequest> = {}): Promise<ModelFailure> => {
-    const error: unknown = await ask(changes).then(
-      () => undefined,
-      (reason) => reason,
-    );
+    const error: unknown = await ask(changes).catch((reason: unknown) => reason);
     if (!(error instanceof ModelFailure)) throw new Error(`No ModelFailure but ${String(error)}`);
     return error;
   };
-  return { server, models, ask, failure };
+  return { server, ask, failure };
 }
 
 function resultOf(callId: string, value: string): ModelMessage {
@@ -408,5 +410,52 @@ describe("an interruption", () => {
 
     await expect(ask({ signal: AbortSignal.abort("no") })).rejects.toBe("no");
     expect(server.requests).toEqual([]);
+  });
+});
+
+describe("the connection", () => {
+  /** A server that speaks nothing but what the test says. */
+  async function rawServer(answer: (response: ServerResponse) => void): Promise<string> {
+    const server = createServer((_, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      answer(response);
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    onTestFinished(() => void server.close().closeAllConnections());
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  const said = (content: string, finish: string | null) =>
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
+
+  test("is closed when the call is interrupted, so that a local model stops working", async () => {
+    const closed = Promise.withResolvers<void>();
+    const baseUrl = await rawServer((response) => {
+      response.on("close", closed.resolve);
+      response.write(said("Well, ", null));
+    });
+    const stop = new AbortController();
+
+    const answer = modelsAt(baseUrl).call(request({ signal: stop.signal, onText: () => stop.abort("enough") }));
+
+    await expect(answer).rejects.toBe("enough");
+    await closed.promise;
+  });
+
+  test("lives as long as there are signs of life, though they say nothing", async () => {
+    const baseUrl = await rawServer((response) => {
+      let left = 8;
+      const beat = setInterval(() => {
+        left -= 1;
+        if (left > 0) return response.write(": still thinking\n\n");
+        clearInterval(beat);
+        return response.end(said("Done.", "stop"));
+      }, 25);
+    });
+
+    const { text } = await modelsAt(baseUrl, { firstMs: 1_000, idleMs: 150 }).call(request());
+
+    expect(text).toBe("Done.");
   });
 });

@@ -19,8 +19,15 @@ test.each([
 
 test("a long call of a model that asks more for it costs more", () => {
   const long = costOf("google:gemini-2.5-pro", { ...plain, input: 400_000, output: 100_000 });
+  const cached = costOf("anthropic:claude-haiku-5-5", {
+    input: 200_000,
+    cacheRead: 100_000,
+    cacheWrite: 0,
+    output: 10_000,
+  });
 
   expect(long).toBeCloseTo(0.4 * 2.5 + 0.1 * 15, 9);
+  expect(cached).toBeCloseTo(0.1 * 0.5 + 0.1 * 0.05 + 0.01 * 2.5, 9);
 });
 
 test.each(["compatible:llama", "anthropic:claude-nobody", "openai:claude-haiku-4-5", "__proto__:x", "constructor"])(
