@@ -1,0 +1,71 @@
+import { pino } from "pino";
+import { createBot } from "#bot/create-bot.ts";
+import { readConfig } from "#config.ts";
+import { UserError } from "#errors.ts";
+import { createModels } from "#models/create-models.ts";
+import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
+import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
+import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
+import { createSanitizer } from "#sanitize.ts";
+
+/** Work in hand gets this long after SIGTERM; what is not done by then goes on at the next start. */
+const graceMs = 20_000;
+
+/** Reads the environment, wires the rooms, and serves until it is told to stop. */
+async function main(): Promise<void> {
+  const config = readConfig(process.env);
+  const log = pino({ level: config.app.logLevel });
+  const sanitize = createSanitizer(config.secrets);
+  const store = await openSqliteStore(config.databasePath);
+  const models = createModels(config.models);
+  const catalog = await openWorkerCatalog(config.workersDirectory ?? new URL("../workers", import.meta.url).pathname);
+
+  let runtime: Runtime | undefined;
+  let stopping = false;
+  const bot = await createBot({
+    config,
+    log,
+    sanitize,
+    runs: () => {
+      if (!runtime) throw new Error("A webhook came in before the runtime stood");
+      return runtime.runs;
+    },
+    ready: async () => {
+      await store.ping();
+      return !stopping;
+    },
+  });
+  runtime = createRuntime({
+    store,
+    models,
+    catalog,
+    openGitHub: bot.openGitHub,
+    frontEnd: bot.frontEnd,
+    sanitize,
+    approvalMs: config.approvalMs,
+    statusIntervalMs: config.statusIntervalMs,
+    runsPerHour: config.runsPerHour,
+    onError: (error, about) => log.error({ ...about, error }, "An effect failed"),
+  });
+
+  async function stop(): Promise<void> {
+    if (stopping) return;
+    stopping = true;
+    await bot.stop();
+    await runtime?.stop(graceMs);
+    await store.close();
+    process.exitCode = 0;
+  }
+
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
+  await runtime.start();
+  await bot.start();
+}
+
+try {
+  await main();
+} catch (error) {
+  if (!(error instanceof UserError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exitCode = 1;
+}
