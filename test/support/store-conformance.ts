@@ -119,10 +119,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       });
 
       test("a read sees the writes asked before it in the same turn", async () => {
-        startRun();
-        hear("hello");
+        const asked = [startRun(), hear("hello")];
 
         expect(await texts("r1")).toEqual(["hello"]);
+        await Promise.all(asked);
       });
 
       test("the runs of a thread are its root runs, newest first, whatever the case of the names", async () => {

@@ -65,12 +65,13 @@ async function settlePath(path: string): Promise<string> {
 function connect(path: string, lock: { close(): void }): SqliteConnection {
   const database = new DatabaseSync(path, { timeout: 5_000, enableForeignKeyConstraints: true });
   try {
+    refuseStrangers(database, path);
     database.exec("pragma journal_mode = wal");
     database.exec("pragma synchronous = full");
     // On macOS a plain fsync does not reach the disk; elsewhere this does nothing.
     database.exec("pragma fullfsync = on");
     database.exec("pragma journal_size_limit = 67108864");
-    migrate(database, path);
+    migrate(database);
   } catch (error) {
     database.close();
     throw error;
@@ -101,18 +102,22 @@ function connect(path: string, lock: { close(): void }): SqliteConnection {
   };
 }
 
-function migrate(database: DatabaseSync, path: string): void {
+/** Looks before anything is written. */
+function refuseStrangers(database: DatabaseSync, path: string): void {
   const version = readPragma(database, "user_version");
   const owner = readPragma(database, "application_id");
   if (owner !== applicationId && (owner !== 0 || version !== 0 || hasTables(database))) {
-    throw new UserError(`${path} belongs to another program. Set DATABASE_URL to a file of its own.`);
+    throw new UserError(`The database ${path} belongs to another program. Set DATABASE_URL to a file of its own.`);
   }
   if (version > migrations.length) {
     throw new UserError(
       `The database ${path} was written by a newer version of Golem Forge (schema ${version}, this one knows ${migrations.length}). Install that version again, or restore a backup from before.`,
     );
   }
+}
 
+function migrate(database: DatabaseSync): void {
+  const version = readPragma(database, "user_version");
   for (const [step, sql] of [...migrations.entries()].slice(version)) {
     database.exec(
       `begin immediate; ${sql}; pragma application_id = ${applicationId}; pragma user_version = ${step + 1}; commit`,

@@ -20,14 +20,14 @@ const nextOf = {
 
 export function wakeQueries(sql: SqliteConnection): WakeQueries {
   return {
-    awake: (now) =>
-      sql
-        .all<{ id: string }>(
-          `select id from runs where latest > seen and status <> 'done'
-            union select run_id from effects where due_at <= :now and ${isHead}`,
-          { now },
-        )
-        .map(({ id }) => id),
+    awake: (now) => {
+      const awake = sql.all<{ id: string }>(
+        `select id from runs where latest > seen and status <> 'done'
+          union all select run_id from effects where due_at <= :now and ${isHead}`,
+        { now },
+      );
+      return [...new Set(awake.map(({ id }) => id))];
+    },
     nextDue: () => {
       const due = Object.values(nextOf).flatMap((query) => sql.all<{ due: number }>(query));
       return due.length > 0 ? Math.min(...due.map((row) => row.due)) : undefined;

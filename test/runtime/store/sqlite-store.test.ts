@@ -1,4 +1,353 @@
+import { mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync, StatementSync } from "node:sqlite";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { UserError } from "#errors.ts";
 import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
+import { said, sampleApproval, sampleEffect, sampleRun, sampleStep } from "../../support/store-samples.ts";
+
+let folder: string;
+let files = 0;
+const newPath = () => join(folder, `${++files}`, "golem-forge.db");
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "golem-store-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
 
 storeConformance("a store in memory", () => openSqliteStore(":memory:"));
+storeConformance("a store in a file", () => openSqliteStore(newPath()));
+
+/** Changes a closed database behind the store's back. */
+function tamper(path: string, sql: string): void {
+  const database = new DatabaseSync(path);
+  database.exec(sql);
+  database.close();
+}
+
+/** How many commits the write-ahead log holds: the last page of each carries the size of the database. */
+async function commitsInLog(path: string): Promise<number> {
+  const log = await readFile(`${path}-wal`);
+  const frameBytes = 24 + log.readUInt32BE(8);
+  let commits = 0;
+  for (let frame = 32; frame < log.length; frame += frameBytes) if (log.readUInt32BE(frame + 4) > 0) commits++;
+  return commits;
+}
+
+describe("the file", () => {
+  test("keeps everything when it is closed and opened again", async () => {
+    const path = newPath();
+    const first = await openSqliteStore(path);
+    await first.ingest({
+      deliveryId: "d1",
+      run: sampleRun("r1", [sampleEffect("r1", "k1")]),
+      events: [{ runId: "r1", event: said("hello") }],
+    });
+    await first.begin("r1", "work", 0);
+    await first.close();
+
+    const second = await openSqliteStore(path);
+    expect(await second.ingest({ deliveryId: "d1", events: [] })).toBe(false);
+    expect((await second.inbox("r1")).map(({ event }) => event)).toEqual([said("hello")]);
+    expect(await second.awake(0)).toEqual(["r1"]);
+    expect(await second.begin("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 2 });
+    await second.close();
+  });
+
+  test("has what was asked in the same turn as the close", async () => {
+    const path = newPath();
+    const first = await openSqliteStore(path);
+    const asked = first.ingest({ run: sampleRun("r1"), events: [] });
+    await first.close();
+    expect(await asked).toBe(true);
+
+    const second = await openSqliteStore(path);
+    expect(await second.run("r1")).toBeDefined();
+    await second.close();
+  });
+
+  test("and its folder are for their owner alone", async () => {
+    const path = newPath();
+    const store = await openSqliteStore(path);
+    await store.ingest({ run: sampleRun("r1"), events: [] });
+
+    for (const file of [path, `${path}-wal`]) expect((await stat(file)).mode & 0o077).toBe(0);
+    expect((await stat(join(path, ".."))).mode & 0o077).toBe(0);
+    await store.close();
+  });
+
+  test("can be read by others, such as a backup, while the store is open", async () => {
+    const path = newPath();
+    const store = await openSqliteStore(path);
+    await store.ingest({ run: sampleRun("r1"), events: [] });
+
+    const reader = new DatabaseSync(path, { readOnly: true });
+    expect(reader.prepare("select id from runs").all()).toEqual([{ id: "r1" }]);
+    reader.close();
+    await store.close();
+  });
+
+  test("is refused a second time, also under another name, and stays with the first", async () => {
+    const path = newPath();
+    const store = await openSqliteStore(path);
+    const alias = join(folder, "alias.db");
+    await symlink(path, alias);
+
+    await expect(openSqliteStore(path)).rejects.toThrow(UserError);
+    await expect(openSqliteStore(alias)).rejects.toThrow("is in use by another Golem Forge process");
+    await store.ping();
+    await store.close();
+    await (await openSqliteStore(alias)).close();
+  });
+
+  test("of a newer version is refused and left as it is", async () => {
+    const path = newPath();
+    await (await openSqliteStore(path)).close();
+    tamper(path, "pragma user_version = 99");
+
+    const opening = openSqliteStore(path);
+    await expect(opening).rejects.toThrow(UserError);
+    await expect(opening).rejects.toThrow("newer version of Golem Forge (schema 99, this one knows");
+
+    tamper(path, "pragma user_version = 1");
+    await (await openSqliteStore(path)).close();
+  });
+
+  test("of another program is refused and left as it is", async () => {
+    const path = join(folder, "other.db");
+    tamper(path, "create table songs (title text)");
+
+    await expect(openSqliteStore(path)).rejects.toThrow("belongs to another program");
+    const reader = new DatabaseSync(path);
+    expect(reader.prepare("select name from sqlite_schema").all()).toEqual([{ name: "songs" }]);
+    expect(reader.prepare("pragma journal_mode").get()).toEqual({ journal_mode: "delete" });
+    reader.close();
+  });
+
+  test("that is no database, or cannot be made, is refused with a sentence for people", async () => {
+    const text = join(folder, "notes.txt");
+    await writeFile(text, "These are notes, not a database, and long enough to be told apart from one. ".repeat(20));
+    const directory = join(folder, "directory");
+    await mkdir(directory);
+
+    for (const path of [text, directory, join(text, "golem-forge.db")]) {
+      const opening = openSqliteStore(path);
+      await expect(opening).rejects.toThrow(UserError);
+      await expect(opening).rejects.toThrow(`The database ${path} cannot be opened`);
+    }
+    expect(await readFile(text, "utf8")).toContain("These are notes");
+  });
+
+  test.each([
+    { table: "events", id: 1, sql: `update events set event = '{"type":"nonsense"}'`, ask: "log" as const },
+    { table: "events", id: 1, sql: "update events set event = '{'", ask: "log" as const },
+    { table: "specs", id: "r1", sql: `update specs set spec = '{"id":"r1"}'`, ask: "run" as const },
+    { table: "runs", id: "r1", sql: "update runs set snapshot = '{'", ask: "run" as const },
+    { table: "approvals", id: "a1", sql: `update approvals set approval = '[]'`, ask: "approvalsOf" as const },
+  ])("with a broken row says which: $sql", async ({ table, id, sql, ask }) => {
+    const path = newPath();
+    const store = await openSqliteStore(path);
+    await store.ingest({
+      run: sampleRun("r1", [sampleEffect("r1", "k1")]),
+      events: [{ runId: "r1", event: said("hello") }],
+    });
+    await store.finish({ key: "k1", approvals: [sampleApproval("r1", "a1")] });
+    await store.close();
+    tamper(path, sql);
+
+    const broken = await openSqliteStore(path);
+    await expect(broken[ask]("r1")).rejects.toThrow(`Table ${table}, id ${id} does not hold`);
+    await broken.close();
+  });
+});
+
+describe("deliveries", () => {
+  test("are remembered for thirty days", async () => {
+    const store = await openSqliteStore(":memory:");
+    const hear = (deliveryId: string) => store.ingest({ deliveryId, events: [] });
+    const day = 24 * 60 * 60_000;
+    vi.useFakeTimers({ toFake: ["Date"], now: 0 });
+    await hear("d1");
+
+    vi.setSystemTime(30 * day);
+    await hear("d2");
+    expect(await hear("d1")).toBe(false);
+
+    vi.setSystemTime(30 * day + 1);
+    await hear("d3");
+    expect(await hear("d1")).toBe(true);
+    expect(await hear("d2")).toBe(false);
+    await store.close();
+  });
+});
+
+describe("group commit", () => {
+  test("many calls of one turn are one commit, and none resolves before it", async () => {
+    const path = newPath();
+    const store = await openSqliteStore(path);
+    await store.ingest({ run: sampleRun("r1"), events: [] });
+    const before = await commitsInLog(path);
+    const reader = new DatabaseSync(path, { readOnly: true });
+    const countEvents = () => reader.prepare("select count(*) as events from events").get()?.events;
+
+    const seen: unknown[] = [];
+    const calls = Array.from({ length: 200 }, async (_, n) => {
+      await store.ingest({ deliveryId: `d${n}`, events: [{ runId: "r1", event: said(`${n}`) }] });
+      seen.push(countEvents());
+    });
+    expect(countEvents()).toBe(0);
+    await Promise.all(calls);
+
+    expect(new Set(seen)).toEqual(new Set([200]));
+    expect((await commitsInLog(path)) - before).toBe(1);
+    reader.close();
+    await store.close();
+  });
+
+  test("calls that change nothing write nothing", async () => {
+    const path = newPath();
+    const store = await openSqliteStore(path);
+    await store.ingest({ deliveryId: "d1", run: sampleRun("r1"), events: [] });
+    const before = (await stat(`${path}-wal`)).size;
+
+    await store.ingest({ deliveryId: "d1", events: [] });
+    await store.begin("r1", "work", 0);
+    await store.advance(sampleStep("r1", { version: 7 }));
+    await store.fireTimers(0);
+    await store.run("r1");
+
+    expect((await stat(`${path}-wal`)).size).toBe(before);
+    await store.close();
+  });
+
+  /** Makes the next statement of this text fail, as when the disk is full; first `before` happens to the database. */
+  function failNext(text: string, before: (database: DatabaseSync) => void = () => {}): void {
+    const databases = vi.mocked(DatabaseSync.prototype.prepare).mock.contexts;
+    const run = StatementSync.prototype.run;
+    const failing = vi.spyOn(StatementSync.prototype, "run").mockImplementation(function (
+      this: StatementSync,
+      ...values
+    ) {
+      if (!this.sourceSQL.startsWith(text)) return Reflect.apply(run, this, values);
+      failing.mockRestore();
+      before(databases.at(-1) as DatabaseSync);
+      throw new Error("database or disk is full");
+    });
+  }
+
+  async function openWatched() {
+    vi.spyOn(DatabaseSync.prototype, "prepare");
+    const store = await openSqliteStore(newPath());
+    await store.ingest({ run: sampleRun("r1"), events: [] });
+    const hear = (text: string) => store.ingest({ events: [{ runId: "r1", event: said(text) }] });
+    const heard = async () => (await store.log("r1")).map(({ event }) => "text" in event && event.text);
+    return { store, hear, heard };
+  }
+
+  test("a commit that fails fails every call of its turn, and the next turn works again", async () => {
+    const { store, hear, heard } = await openWatched();
+    failNext("commit");
+
+    const outcomes = await Promise.allSettled([hear("one"), hear("two"), heard()]);
+
+    expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
+    expect(await heard()).toEqual([]);
+    await hear("three");
+    expect(await heard()).toEqual(["three"]);
+    await store.close();
+  });
+
+  test("a failure that costs the whole transaction fails the calls before it, and those after it stand", async () => {
+    const { store, hear, heard } = await openWatched();
+
+    const before = hear("one");
+    failNext("insert into inbox", (database) => database.exec("rollback"));
+    const outcomes = await Promise.allSettled([before, hear("two"), hear("three")]);
+
+    expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected", "fulfilled"]);
+    expect(await heard()).toEqual(["three"]);
+    await store.close();
+  });
+});
+
+describe("query plans", () => {
+  // These indexes hold only what waits, or are read for one row.
+  const scannable = /^SCAN \w+ USING (COVERING )?INDEX (runs_unseen|effects_later|timers_due|approvals_expiring)$/;
+
+  test("no query reads a whole table or sorts what an index has in order", async () => {
+    const path = newPath();
+    const prepare = vi.spyOn(DatabaseSync.prototype, "prepare");
+    const store = await openSqliteStore(path);
+    await useEverything(store);
+    await store.close();
+    const queries = [...new Set(prepare.mock.calls.map(([sql]) => sql))].filter((sql) =>
+      /^(select|insert|update|delete)/.test(sql),
+    );
+    prepare.mockRestore();
+
+    const database = new DatabaseSync(path);
+    const slow = queries
+      .filter((sql) => !sql.includes("sqlite_schema"))
+      .flatMap((sql) =>
+        database
+          .prepare(`explain query plan ${sql}`)
+          .all()
+          .map(({ detail }) => String(detail))
+          .filter((step) => (step.startsWith("SCAN") && !scannable.test(step)) || step.includes("ORDER BY"))
+          .map((step) => `${step}: ${sql}`),
+      );
+    database.close();
+
+    expect(slow).toEqual([]);
+    expect(queries.length).toBeGreaterThan(35);
+  });
+
+  async function useEverything(store: Awaited<ReturnType<typeof openSqliteStore>>): Promise<void> {
+    const thread = { owner: "ada", repo: "engine", thread: 7 };
+    await store.ingest({
+      deliveryId: "d1",
+      run: sampleRun("r1", [sampleEffect("r1", "k1")]),
+      events: [{ runId: "r1", event: said("hello"), dedupe: "e1" }],
+    });
+    await store.advance(
+      sampleStep("r1", {
+        consumed: (await store.inbox("r1")).map(({ id }) => id),
+        effects: [sampleEffect("r1", "k2"), sampleEffect("r1", "k3")],
+        cancelEffects: { kinds: ["other"] },
+        timers: { set: [{ timer: "deadline", dueAt: 100 }], clear: ["retry"] },
+        withdrawApprovals: true,
+      }),
+    );
+    await store.begin("r1", "work", 0);
+    await store.finish({
+      key: "k1",
+      changes: { step: "c", changes: [{ path: "a", content: new Uint8Array(1), mode: "100644" }] },
+      approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")],
+      usedApproval: "a0",
+      post: { name: "p", commentId: 1 },
+    });
+    await store.postpone("k2", 50);
+    await store.cancelEffects(["k3"]);
+    await store.decide({ approvalId: "a1", decision: "approved", by: "ada", now: 1, deliveryId: "d2" });
+    await store.nextDue();
+    await store.awake(99);
+    await store.fireTimers(10_000);
+    await store.log("r1");
+    await store.changesOf("r1");
+    await store.post("p");
+    await store.approval("a1");
+    await store.approvalsOf("r1");
+    await store.runsOfThread(thread);
+    await store.childrenOf("r1");
+    for (const requestedBy of [undefined, "ada"]) {
+      await store.countRuns({ requestedBy, since: 0 });
+      await store.countRuns({ requestedBy, owner: "ada", repo: "engine", since: 0 });
+    }
+  }
+});
