@@ -14,7 +14,7 @@ const ChatMessage = z.looseObject({
     .optional(),
 });
 /** A message of a conversation, as OpenAI's chat completions have it. */
-export type ChatMessage = z.infer<typeof ChatMessage>;
+type ChatMessage = z.infer<typeof ChatMessage>;
 
 const ChatRequest = z.looseObject({
   model: z.string(),
