@@ -35,6 +35,8 @@ export interface ToolServices {
   sanitize(text: string): string;
   /** The directory of the deployment's own worker file; undefined for a worker of the repository. */
   workerDirectory?: string;
+  /** Keeps what must be released when the run's tools are put away: a connection, a process. */
+  onClose?(release: () => Promise<void>): void;
 }
 
 /** A named group of tools a worker may be given. */
