@@ -1,0 +1,43 @@
+import { choicesOf, type JsonSchema, parametersOf, typesOf } from "#json-schema.ts";
+
+/** A call that would do, made from the schema: `read_file(path="src/main.ts")`. Only what is required is given. */
+export function exampleCall(tool: string, json: JsonSchema): string {
+  const given = Object.entries(exampleObject(json, 0)).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  return `${tool}(${given.join(", ")})`;
+}
+
+function exampleObject(json: JsonSchema, depth: number): Record<string, unknown> {
+  const required = parametersOf(json).filter((parameter) => parameter.required);
+  return Object.fromEntries(required.map(({ name, schema }) => [name, exampleValue(name, schema, depth)]));
+}
+
+function exampleValue(name: string, schema: JsonSchema, depth: number): unknown {
+  const { examples, minimum } = schema as { examples?: unknown[]; minimum?: number };
+  if (Array.isArray(examples) && examples.length > 0) return examples[0];
+  const choices = choicesOf(schema);
+  if (choices) return choices[0] ?? null;
+
+  switch (typesOf(schema)[0]) {
+    case "number":
+    case "integer":
+      return Math.max(minimum ?? 1, 1);
+    case "boolean":
+      return false;
+    case "array":
+      return schema.items && depth < 3 ? [exampleValue(name, schema.items as JsonSchema, depth + 1)] : [];
+    case "object":
+      return depth < 3 ? exampleObject(schema, depth + 1) : {};
+    case "null":
+      return null;
+    default:
+      return exampleText(name);
+  }
+}
+
+function exampleText(name: string): string {
+  if (/path|file/i.test(name)) return "src/main.ts";
+  if (/pattern|glob/i.test(name)) return "**/*.ts";
+  if (/url/i.test(name)) return "https://example.com";
+  if (/command/i.test(name)) return "ls -la";
+  return "value";
+}

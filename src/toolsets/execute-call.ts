@@ -1,0 +1,124 @@
+import { describeIssue } from "#describe-issue.ts";
+import type { ModelCall } from "#events.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool, ToolContext } from "#tool.ts";
+import type { ToolSchema } from "#tool-schema.ts";
+import { abandonOnAbort } from "./abandon-on-abort.ts";
+import { cutText } from "./cut-text.ts";
+import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
+import { type FoundCall, findCall } from "./find-call.ts";
+import { plainJson } from "./plain-json.ts";
+import { toToolResult } from "./to-tool-result.ts";
+import type { CallContext } from "./tool-belt.ts";
+import { schemasOf, type ToolDesk, toolContext } from "./tool-desk.ts";
+
+/** Runs a call that was allowed. Never throws: failures, timeouts and interruptions are results. */
+export async function executeCall(desk: ToolDesk, call: ModelCall, context: CallContext): Promise<ToolResult> {
+  if (context.abortSignal.aborted) return stoppedResult(call.tool, context.abortSignal);
+
+  const startedAt = performance.now();
+  const result = await execute(desk, call, context);
+  return { ...result, durationMs: Math.round(performance.now() - startedAt) };
+}
+
+async function execute(desk: ToolDesk, call: ModelCall, context: CallContext): Promise<ToolResult> {
+  try {
+    const found = await findCall(desk, call, context);
+    if ("refused" in found) return found.refused;
+
+    const { tool, args } = found;
+    const warning = desk.repeated.warning({
+      callId: call.callId,
+      tool,
+      args: [call.args, args],
+      step: context.run.step,
+    });
+    const result = await runWithEvents(desk, call.callId, found, context);
+    const llmContent = cutText(result.llmContent, desk.maxResultTokens);
+    return { ...result, llmContent: warning && !result.error ? `${warning}\n\n${llmContent}` : llmContent };
+  } catch (error) {
+    return resultOfError(error);
+  }
+}
+
+async function runWithEvents(
+  desk: ToolDesk,
+  callId: string,
+  found: FoundCall,
+  context: CallContext,
+): Promise<ToolResult> {
+  const toolName = found.tool.name;
+  const now = () => ({ id: callId, timestamp: Date.now() });
+  desk.events?.emit({ ...now(), type: "tool_call_start", data: { toolName, arguments: found.args } });
+
+  let isOver = false;
+  const output = (chunk: string) => {
+    if (isOver) return;
+    desk.events?.emit({ ...now(), type: "tool_output_chunk", data: { toolName, chunk } });
+    context.output(chunk);
+  };
+  const result = await run(desk, found, { ...toolContext(desk, callId, context), output });
+  isOver = true;
+
+  const { error } = result;
+  if (error) desk.events?.emit({ ...now(), type: "error", data: { toolName, error: error.message, result } });
+  else desk.events?.emit({ ...now(), type: "tool_call_end", data: { toolName, success: true, result } });
+  return result;
+}
+
+async function run(desk: ToolDesk, { tool, value }: FoundCall, context: ToolContext): Promise<ToolResult> {
+  const { execute } = tool;
+  if (!execute)
+    return failedResult(`${tool.name} cannot be executed: it has nothing to execute.`, { code: "UNAVAILABLE" });
+
+  const signal = context.abortSignal;
+  try {
+    const work = async () => lastOf(await execute.call(tool, value, context));
+    const outcome = await abandonOnAbort(work, signal);
+    if (outcome.abandoned) return stoppedResult(tool.name, signal);
+
+    return await checkOutput(tool, schemasOf(desk, tool).output, outcome.value);
+  } catch (error) {
+    return signal.aborted ? stoppedResult(tool.name, signal) : resultOfError(error);
+  }
+}
+
+/** An execution that yields gives its last word as its result, as in the AI SDK. */
+async function lastOf(returned: unknown): Promise<unknown> {
+  if (typeof returned !== "object" || returned === null || !(Symbol.asyncIterator in returned)) return returned;
+
+  let last: unknown;
+  for await (const word of returned as AsyncIterable<unknown>) last = word;
+  return last;
+}
+
+async function checkOutput(tool: NamedTool, schema: ToolSchema | undefined, returned: unknown): Promise<ToolResult> {
+  const result = toToolResult(returned);
+  if (!schema || result.error) return result;
+
+  // A result that serves both readers keeps what the schema speaks of in its value.
+  const { value } = result;
+  const places = [returned, value, "data" in value ? value.data : undefined];
+  const checks = await Promise.all(places.map((place) => schema.validate(place)));
+  if (checks.some((check) => check.valid)) return result;
+
+  const isShaped = returned !== null && typeof returned === "object" && "llmContent" in returned;
+  const place = isShaped ? 2 : 0;
+  const check = checks[place];
+  const issues = check && !check.valid ? check.issues.slice(0, 5) : [];
+  const problems = issues.map((issue) => describeIssue(`the output of ${tool.name}`, issue, places[place]));
+  return failedResult(`${tool.name} returned something else than it promises. ${problems.join(". ")}.`, {
+    code: "INVALID_OUTPUT",
+    suggestion: "The tool may have done its work all the same: look before you call it again.",
+    details: { output: plainJson(returned) },
+  });
+}
+
+/** A deadline is a timeout; everything else that aborts is a person. */
+function stoppedResult(tool: string, signal: AbortSignal): ToolResult {
+  if ((signal.reason as { name?: unknown } | undefined)?.name !== "TimeoutError") return interruptedResult(tool);
+  return failedResult(`${tool} took longer than it may and was stopped.`, {
+    code: "TIMEOUT",
+    suggestion: "Try a smaller piece of the work.",
+  });
+}

@@ -1,0 +1,31 @@
+import type { NamedTool, ToolContext } from "#tool.ts";
+import type { ToolSchema } from "#tool-schema.ts";
+import type { Workspace } from "#workspace.ts";
+import type { RepeatedCalls } from "./repeated-calls.ts";
+import type { CallContext } from "./tool-belt.ts";
+import type { ToolEvents } from "./tool-events.ts";
+
+/** What reviewing and executing a call need to know. */
+export interface ToolDesk {
+  tools: readonly NamedTool[];
+  offered: readonly NamedTool[];
+  find(name: string): NamedTool | undefined;
+  schemas: ReadonlyMap<NamedTool, { input: ToolSchema; output: ToolSchema | undefined }>;
+  workspace: Workspace;
+  repeated: RepeatedCalls;
+  events: ToolEvents | undefined;
+  maxResultTokens: number;
+}
+
+/** A tool's schemas, which are opened before the desk is. */
+export function schemasOf(desk: ToolDesk, tool: NamedTool): { input: ToolSchema; output: ToolSchema | undefined } {
+  const schemas = desk.schemas.get(tool);
+  if (!schemas) throw new Error(`The schemas of ${tool.name} were never opened.`);
+  return schemas;
+}
+
+/** The context a tool runs in, from the context of its call. */
+export function toolContext(desk: ToolDesk, callId: string, context: CallContext): ToolContext {
+  const { invokedBy: _, ...given } = context;
+  return { ...given, toolCallId: callId, sandbox: desk.workspace };
+}

@@ -1,0 +1,79 @@
+import type { ToolErrorType } from "#errors.ts";
+import type { ToolResult } from "#result.ts";
+import { toOkResult } from "./ok-result.ts";
+
+/** A result as one flat object told apart by `success`, with the tool's own fields beside it. */
+export interface ToolResponse {
+  success: boolean;
+  /** Empty on success. */
+  error: string;
+  error_type?: string;
+  suggestion?: string;
+  [field: string]: unknown;
+}
+
+/** The call an error belongs to. */
+export interface CalledTool {
+  tool: string;
+  args?: Readonly<Record<string, unknown>>;
+}
+
+/** An error that names its call: `my_tool(param1="value"): File not found`. Long values are shortened. */
+export function formatErrorResponse(
+  { tool, args = {} }: CalledTool,
+  message: string,
+  errorType: ToolErrorType = "system_error",
+  suggestion?: string,
+): ToolResponse {
+  const given = Object.entries(args)
+    .filter(([, value]) => !isEmpty(value))
+    .map(([name, value]) => `${name}=${shorten(value)}`);
+  return {
+    success: false,
+    error: `${tool}(${given.join(", ")}): ${message}`,
+    error_type: errorType,
+    ...(suggestion && { suggestion }),
+  };
+}
+
+/** A success with the tool's own fields. */
+export function formatSuccessResponse(fields: Record<string, unknown>): ToolResponse {
+  return { success: true, error: "", ...fields };
+}
+
+/** A tool's result as a flat response; the fields are those of its value. */
+export function toToolResponse(result: ToolResult, call: CalledTool): ToolResponse {
+  const { error } = result;
+  if (error) {
+    return { ...formatErrorResponse(call, error.message, error.type, error.suggestion), content: result.llmContent };
+  }
+  const value = (toOkResult(result) as { value: unknown }).value;
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  return formatSuccessResponse({
+    content: result.llmContent,
+    ...(isObject ? (value as Record<string, unknown>) : { result: value }),
+  });
+}
+
+/** The first lines of a response, for a compact view. */
+export function getResultPreview(response: ToolResponse, maxLines = 3): string[] {
+  if (!response.success) {
+    return [`Error: ${response.error}`, ...(response.suggestion ? [`Suggestion: ${response.suggestion}`] : [])];
+  }
+  const text = [response.content, response.output, response.result, response.data].find(Boolean);
+  if (text === undefined) return ["Success"];
+
+  const lines = (typeof text === "string" ? text : JSON.stringify(text)).split("\n");
+  return lines.length > maxLines ? [...lines.slice(0, maxLines), "..."] : lines;
+}
+
+function isEmpty(value: unknown): boolean {
+  if (value === undefined || value === null) return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}
+
+function shorten(value: unknown): string {
+  if (Array.isArray(value) && value.length > 3) return `[${value.length} items]`;
+  if (typeof value === "string") return `"${value.length > 40 ? `${value.slice(0, 37)}...` : value}"`;
+  return JSON.stringify(value) ?? String(value);
+}
