@@ -5,12 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
+import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { UserError } from "#errors.ts";
 import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 
-const script = join(import.meta.dirname, "../../support/store-crash-child.ts");
+const script = fileURLToPath(new URL("../../support/store-crash-child.ts", import.meta.url));
 const kills = 15;
 
 let folder: string;
