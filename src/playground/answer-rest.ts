@@ -1,0 +1,80 @@
+import type { IncomingMessage } from "node:http";
+import { ApiError } from "./api-error.ts";
+import type { Credentials } from "./credentials.ts";
+import type { Answer } from "./operation.ts";
+import { readJson } from "./read-request.ts";
+import type { RequestLog } from "./request-log.ts";
+import { findRoute } from "./router.ts";
+import type { Webhooks } from "./webhooks.ts";
+import type { World } from "./world.ts";
+
+/** What answering needs. */
+export interface Desk {
+  world: World;
+  credentials: Credentials;
+  webhooks: Webhooks;
+  log: RequestLog;
+}
+
+const outsideApiPrefix = /^\/(app|repos|users|installation)(\/|$)/;
+
+/** The path of a request to the REST API, without `/api/v3`; undefined for any other request. */
+export function restPath(pathname: string): string | undefined {
+  if (pathname.startsWith("/api/v3/")) return pathname.slice("/api/v3".length);
+  return outsideApiPrefix.test(pathname) ? pathname : undefined;
+}
+
+/** Answers a request to the REST API. Undefined means the connection is to be dropped. */
+export async function answerRest(
+  desk: Desk,
+  { request, url, path }: { request: IncomingMessage; url: URL; path: string },
+): Promise<Answer | undefined> {
+  const method = request.method ?? "GET";
+  const body = await orError(() => readJson(request));
+  const route = await orError(() => findRoute(method, path));
+  const operation = route instanceof ApiError ? undefined : route?.operation;
+  const name = operation && `${method} ${operation.path}`;
+  const record = desk.log.add({
+    method,
+    path: `${path}${url.search}`,
+    operation: name,
+    body: body instanceof ApiError ? undefined : body,
+  });
+  const early = await desk.log.before(record);
+  if (early === "drop") return undefined;
+  if (early) return finish(record, { status: early.status, body: early.body ?? {}, headers: early.headers ?? {} });
+
+  const answer = await orError(async (): Promise<Answer> => {
+    if (body instanceof ApiError) throw body;
+    if (route instanceof ApiError) throw route;
+    const caller = desk.credentials.identify(request.headers.authorization);
+    if (!route) throw new ApiError(404, `The local GitHub does not know ${method} ${path}`);
+    return route.operation.handle({ ...desk, caller, params: route.params, url, body });
+  });
+  const shown = answer instanceof ApiError ? showError(answer) : answer;
+  const late = method !== "GET" && shown.status < 300 ? await desk.log.after(record) : undefined;
+  if (late === "drop") return undefined;
+  return finish(record, late ? { status: late.status, body: late.body ?? {}, headers: late.headers ?? {} } : shown);
+}
+
+function finish(record: { status: number | undefined }, answer: Answer): Answer {
+  record.status = answer.status;
+  return answer;
+}
+
+async function orError<T>(work: () => T | Promise<T>): Promise<T | ApiError> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof ApiError) return error;
+    throw error;
+  }
+}
+
+function showError({ status, message, errors }: ApiError): Answer {
+  const documentation = "https://docs.github.com/rest";
+  return {
+    status,
+    body: { message, ...(errors && { errors }), documentation_url: documentation, status: String(status) },
+  };
+}

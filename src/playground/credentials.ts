@@ -1,0 +1,107 @@
+import { createPublicKey, randomBytes, verify } from "node:crypto";
+import { z } from "zod";
+import { ApiError } from "./api-error.ts";
+import type { App, Grants } from "./world.ts";
+
+/** What an installation token allows. */
+export interface Token {
+  value: string;
+  expiresAt: Date;
+  grants: Grants;
+  /** Ids of repositories; undefined means every one the app is installed on. */
+  repositories: ReadonlySet<number> | undefined;
+}
+
+/** Who is calling: the app itself, by its signature, or its installation, by a token. */
+export type Caller = { kind: "app" } | { kind: "installation"; token: Token };
+
+export interface Credentials {
+  /** Throws the 401 GitHub answers to what is not valid. */
+  identify(authorization: string | undefined): Caller;
+  issue(narrowed: Pick<Token, "grants" | "repositories">): Token;
+}
+
+const Claims = z.object({ iss: z.union([z.string(), z.number()]), iat: z.number(), exp: z.number() });
+
+/** Checks the app's JWT and keeps its installation's tokens, which live `tokenMs`. */
+export function createCredentials({
+  app,
+  publicKey,
+  tokenMs,
+}: {
+  app: Pick<App, "id">;
+  publicKey: string;
+  tokenMs: number;
+}): Credentials {
+  const key = createPublicKey(publicKey);
+  const tokens = new Map<string, Token>();
+
+  function identify(authorization: string | undefined): Caller {
+    const presented = presentedSecret(authorization);
+    if (presented === undefined) throw new ApiError(401, "Requires authentication");
+    if (presented.split(".").length === 3) return checkSignature(presented);
+
+    const token = tokens.get(presented);
+    if (!token || token.expiresAt.getTime() <= Date.now()) throw new ApiError(401, "Bad credentials");
+    return { kind: "installation", token };
+  }
+
+  function checkSignature(jwt: string): Caller {
+    const undecodable = new ApiError(401, "A JSON web token could not be decoded");
+    const [header = "", payload = "", signature = ""] = jwt.split(".");
+    const signed = Buffer.from(`${header}.${payload}`);
+    const claims = Claims.safeParse(decodeJson(payload));
+    const algorithm = z.object({ alg: z.literal("RS256") }).safeParse(decodeJson(header));
+    if (!claims.success || !algorithm.success) throw undecodable;
+    if (!verify("RSA-SHA256", signed, key, Buffer.from(signature, "base64url"))) throw undecodable;
+
+    const { iss, iat, exp } = claims.data;
+    const now = Date.now() / 1000;
+    if (String(iss) !== String(app.id)) throw new ApiError(404, "Integration not found");
+    if (exp <= now)
+      throw new ApiError(
+        401,
+        "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires",
+      );
+    if (exp > now + 10 * 60 + 60) throw new ApiError(401, "'Expiration time' claim ('exp') is too far in the future");
+    if (iat > now + 60)
+      throw new ApiError(
+        401,
+        "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued",
+      );
+    return { kind: "app" };
+  }
+
+  function issue({ grants, repositories }: Pick<Token, "grants" | "repositories">): Token {
+    const value = `ghs_${randomBytes(27).toString("base64url").replaceAll(/[-_]/g, "x")}`;
+    const token = { value, expiresAt: new Date(Date.now() + tokenMs), grants, repositories };
+    tokens.set(value, token);
+    return token;
+  }
+
+  return { identify, issue };
+}
+
+/** The secret in `Bearer …`, `token …`, or the password of `Basic …`, as git sends it. */
+function presentedSecret(authorization: string | undefined): string | undefined {
+  const [scheme = "", value = ""] = (authorization ?? "").split(" ", 2);
+  switch (scheme.toLowerCase()) {
+    case "bearer":
+    case "token":
+      return value;
+    case "basic":
+      return Buffer.from(value, "base64")
+        .toString("utf8")
+        .replace(/^[^:]*:/, "");
+    default:
+      return undefined;
+  }
+}
+
+function decodeJson(part: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(part, "base64url").toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,172 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const noUserConfiguration = { GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1", LC_ALL: "C" };
+const atMost = 64 * 1024 * 1024;
+
+/** The environment git runs in here: the host's path, nobody's configuration. */
+export function gitEnvironment(): Record<string, string> {
+  return { PATH: process.env.PATH ?? "", HOME: "/nonexistent", GIT_TERMINAL_PROMPT: "0", ...noUserConfiguration };
+}
+
+async function git(directory: string, ...args: string[]): Promise<string> {
+  const options = { env: gitEnvironment(), maxBuffer: atMost };
+  return (await run("git", ["--git-dir", directory, ...args], options)).stdout;
+}
+
+async function tryGit(directory: string, ...args: string[]): Promise<string | undefined> {
+  try {
+    return await git(directory, ...args);
+  } catch (error) {
+    // A number is git's own exit code, its way of saying no; anything else means git did not run.
+    if (error instanceof Error && "code" in error && typeof error.code === "number") return undefined;
+    throw error;
+  }
+}
+
+/** Makes a bare repository that serves fetches of any reachable commit and takes pushes. */
+export async function initialize(directory: string, defaultBranch: string): Promise<void> {
+  await run("git", ["init", "--quiet", "--bare", `--initial-branch=${defaultBranch}`, directory], {
+    env: gitEnvironment(),
+  });
+  await git(directory, "config", "http.receivepack", "true");
+  await git(directory, "config", "uploadpack.allowReachableSHA1InWant", "true");
+  await git(directory, "config", "uploadpack.allowFilter", "true");
+  // Housekeeping in the background would hold the directory after a test is over.
+  await git(directory, "config", "gc.auto", "0");
+  await git(directory, "config", "receive.autogc", "false");
+}
+
+/** Every branch by its full name, `refs/heads/main`, with its commit. */
+export async function branches(directory: string): Promise<Map<string, string>> {
+  const lines = await git(directory, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads");
+  return new Map(
+    lines
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => [line.slice(41), line.slice(0, 40)]),
+  );
+}
+
+/** The commit a branch, tag or hash stands for. */
+export async function resolveCommit(directory: string, name: string): Promise<string | undefined> {
+  const commit = `${name}^{commit}`;
+  return (await tryGit(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", commit))?.trim();
+}
+
+export interface TreeEntry {
+  mode: string;
+  type: "blob" | "tree" | "commit";
+  sha: string;
+  size: number;
+  path: string;
+}
+
+/** The entry at a path of a commit; `""` is the root. */
+export async function findEntry(directory: string, commit: string, path: string): Promise<TreeEntry | undefined> {
+  if (path === "") return { mode: "040000", type: "tree", sha: `${commit}^{tree}`, size: 0, path: "" };
+  return (await listTree(directory, commit, path))[0];
+}
+
+/** The direct entries of a folder of a commit. */
+export function listFolder(directory: string, commit: string, path: string): Promise<TreeEntry[]> {
+  return listTree(directory, commit, path === "" ? "" : `${path}/`);
+}
+
+async function listTree(directory: string, commit: string, path: string): Promise<TreeEntry[]> {
+  const paths = path === "" ? [] : ["--", path];
+  const listing = await tryGit(directory, "ls-tree", "-z", "--long", "--full-tree", commit, ...paths);
+  return (listing ?? "")
+    .split("\0")
+    .filter((line) => line !== "")
+    .map(parseEntry);
+}
+
+function parseEntry(line: string): TreeEntry {
+  const tab = line.indexOf("\t");
+  const [mode = "", type = "", sha = "", size = "-"] = line.slice(0, tab).split(/ +/);
+  return { mode, type: type as TreeEntry["type"], sha, size: Number(size) || 0, path: line.slice(tab + 1) };
+}
+
+export async function readBlob(directory: string, sha: string): Promise<Buffer> {
+  const options = { env: gitEnvironment(), maxBuffer: atMost, encoding: "buffer" as const };
+  return (await run("git", ["--git-dir", directory, "cat-file", "blob", sha], options)).stdout;
+}
+
+export interface FileDiff {
+  path: string;
+  previousPath: string | undefined;
+  status: "added" | "removed" | "modified" | "renamed" | "copied" | "changed";
+  sha: string;
+  additions: number;
+  deletions: number;
+  /** Hunks only, as GitHub shows them; undefined for a binary file. */
+  patch: string | undefined;
+}
+
+const statusOf: Record<string, FileDiff["status"]> = {
+  A: "added",
+  D: "removed",
+  M: "modified",
+  R: "renamed",
+  C: "copied",
+  T: "changed",
+};
+
+/** What `head` changed since it left `base`. */
+export async function diffFiles(directory: string, base: string, head: string): Promise<FileDiff[]> {
+  const range = `${base}...${head}`;
+  const raw = await git(directory, "diff", "--raw", "--no-abbrev", "-z", "-M", range);
+  const text = await git(directory, "diff", "--no-color", "--no-ext-diff", "-M", range);
+  // Lines of a diff's content start with a space, +, -, \ or @, so this only ever matches a header.
+  const patches = text.split(/^diff --git /m).slice(1);
+  return parseRaw(raw).map((file, index) => {
+    const hunks = patches[index]?.match(/^@@[\s\S]*/m)?.[0].replace(/\n$/, "");
+    const lines = hunks?.split("\n") ?? [];
+    const additions = lines.filter((line) => line.startsWith("+")).length;
+    const deletions = lines.filter((line) => line.startsWith("-")).length;
+    return { ...file, patch: hunks, additions, deletions };
+  });
+}
+
+function parseRaw(raw: string): Pick<FileDiff, "path" | "previousPath" | "status" | "sha">[] {
+  const fields = raw.split("\0");
+  const files: Pick<FileDiff, "path" | "previousPath" | "status" | "sha">[] = [];
+  while (fields[0]) {
+    const [, , oldSha = "", newSha = "", letter = "M"] = (fields.shift() ?? "").split(" ");
+    const status = statusOf[letter.charAt(0)] ?? "changed";
+    const first = fields.shift() ?? "";
+    const moved = status === "renamed" || status === "copied";
+    const path = moved ? (fields.shift() ?? "") : first;
+    files.push({
+      path,
+      previousPath: moved ? first : undefined,
+      status,
+      sha: status === "removed" ? oldSha : newSha,
+    });
+  }
+  return files;
+}
+
+/** How many commits `head` has that `base` has not; 0 also when they share no history. */
+export async function commitsBetween(directory: string, base: string, head: string): Promise<number> {
+  if ((await tryGit(directory, "merge-base", base, head)) === undefined) return 0;
+  return Number(await git(directory, "rev-list", "--count", `${base}..${head}`));
+}
+
+/** Moves, creates (`from` undefined) or deletes (`to` undefined) a branch. False when it does not stand on `from`. */
+export async function moveBranch(
+  directory: string,
+  branch: string,
+  { from, to }: { from: string | undefined; to: string | undefined },
+): Promise<boolean> {
+  const ref = `refs/heads/${branch}`;
+  const old = from ?? "0".repeat(40);
+  const args = to === undefined ? ["-d", ref, old] : [ref, to, old];
+  return (await tryGit(directory, "update-ref", ...args)) !== undefined;
+}
+
+export async function isAncestor(directory: string, ancestor: string, commit: string): Promise<boolean> {
+  return (await tryGit(directory, "merge-base", "--is-ancestor", ancestor, commit)) !== undefined;
+}

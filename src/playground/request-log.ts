@@ -1,0 +1,62 @@
+/** One request the app made. */
+export interface RequestRecord {
+  at: Date;
+  method: string;
+  /** As it came, with the query. */
+  path: string;
+  /** GitHub's name of it, such as `POST /repos/{owner}/{repo}/pulls`, or `git-receive-pack`; undefined when it is not known here. */
+  operation: string | undefined;
+  body: unknown;
+  /** Undefined until it is answered, and for good when the connection was dropped. */
+  status: number | undefined;
+}
+
+/** What a test does to a request: another answer, or no answer at all. */
+export type Intervention = { status: number; body?: unknown; headers?: Record<string, string> } | "drop";
+
+type Intervene = (request: RequestRecord) => Intervention | undefined | Promise<Intervention | undefined>;
+
+export interface RequestLog {
+  readonly records: readonly RequestRecord[];
+  add(request: Pick<RequestRecord, "method" | "path" | "operation" | "body">): RequestRecord;
+  /** Called before a request is carried out. Returns what takes it away again. */
+  onRequest(intervene: Intervene): () => void;
+  /** Called when a write is done and before it is answered. Returns what takes it away again. */
+  afterWrite(intervene: Intervene): () => void;
+  before(request: RequestRecord): Promise<Intervention | undefined>;
+  after(request: RequestRecord): Promise<Intervention | undefined>;
+}
+
+const longestLog = 10_000;
+
+export function createRequestLog(): RequestLog {
+  const records: RequestRecord[] = [];
+  const beforeAll = new Set<Intervene>();
+  const afterAll = new Set<Intervene>();
+  return {
+    records,
+    add: (request) => {
+      const record = { ...request, at: new Date(), status: undefined };
+      records.push(record);
+      if (records.length > longestLog) records.shift();
+      return record;
+    },
+    onRequest: (intervene) => register(beforeAll, intervene),
+    afterWrite: (intervene) => register(afterAll, intervene),
+    before: (request) => ask(beforeAll, request),
+    after: (request) => ask(afterAll, request),
+  };
+}
+
+function register(all: Set<Intervene>, intervene: Intervene): () => void {
+  all.add(intervene);
+  return () => all.delete(intervene);
+}
+
+async function ask(all: Set<Intervene>, request: RequestRecord): Promise<Intervention | undefined> {
+  for (const intervene of all) {
+    const intervention = await intervene(request);
+    if (intervention) return intervention;
+  }
+  return undefined;
+}

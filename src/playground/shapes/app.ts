@@ -1,0 +1,56 @@
+import type { World } from "#playground/world.ts";
+import { nodeId } from "./node-id.ts";
+import type { Schemas } from "./schemas.ts";
+import { showUser } from "./user.ts";
+
+export function showApp(world: World): NonNullable<Schemas["integration"]> {
+  const { app } = world;
+  return {
+    id: app.id,
+    slug: app.slug,
+    node_id: nodeId("App", app.id),
+    owner: showUser(world, app.owner),
+    name: app.name,
+    description: "",
+    external_url: world.url,
+    html_url: `${world.url}/apps/${app.slug}`,
+    created_at: app.createdAt.toISOString(),
+    updated_at: app.createdAt.toISOString(),
+    permissions: app.grants,
+    events: app.events,
+  };
+}
+
+export function showInstallation(world: World) {
+  const { app } = world;
+  const url = `${world.url}/api/v3/app/installations/${app.installationId}`;
+  const since = app.createdAt.toISOString();
+  return {
+    id: app.installationId,
+    // GitHub's description wants an account to be a user and an enterprise at once.
+    account: {
+      ...showUser(world, app.owner),
+      name: app.owner.login,
+      slug: app.owner.login,
+      created_at: since,
+      updated_at: since,
+    },
+    repository_selection: "selected" as const,
+    access_tokens_url: `${url}/access_tokens`,
+    repositories_url: `${world.url}/api/v3/installation/repositories`,
+    html_url: `${world.url}/settings/installations/${app.installationId}`,
+    app_id: app.id,
+    app_slug: app.slug,
+    target_id: app.owner.id,
+    target_type: app.owner.type,
+    permissions: app.grants,
+    events: app.events,
+    single_file_name: null,
+    has_multiple_single_files: false,
+    single_file_paths: [],
+    created_at: app.createdAt.toISOString(),
+    updated_at: app.createdAt.toISOString(),
+    suspended_by: null,
+    suspended_at: null,
+  } satisfies Schemas["installation"];
+}

@@ -1,0 +1,107 @@
+import { createHmac } from "node:crypto";
+import { afterEach, expect, test } from "vitest";
+import { commitTo, type PlaygroundWorld, shop, startPlaygroundWorld } from "../support/playground-world.ts";
+
+let world: PlaygroundWorld;
+afterEach(() => world.close());
+
+test("a comment on the page reaches the app, signed and in GitHub's shape", async () => {
+  world = await startPlaygroundWorld();
+  const { number } = world.github.as("visitor").openIssue({ title: "Broken", body: "It is broken" });
+  world.github.as("maintainer").comment(number, "/run fixer");
+  await world.github.deliveriesSettled();
+
+  const heard = world.received.find(({ headers }) => headers["x-github-event"] === "issue_comment");
+  const signature = createHmac("sha256", world.webhook.secret)
+    .update(heard?.body ?? "")
+    .digest("hex");
+  expect(heard?.headers["x-hub-signature-256"]).toBe(`sha256=${signature}`);
+  expect(heard?.headers["x-github-delivery"]).toMatch(/^[0-9a-f-]{36}$/);
+  expect(heard?.payload).toMatchObject({
+    action: "created",
+    issue: { number, title: "Broken", user: { login: "visitor" } },
+    comment: { body: "/run fixer", user: { login: "maintainer", type: "User" } },
+    sender: { login: "maintainer" },
+    repository: { full_name: "playground/shop", clone_url: `${world.github.url}/playground/shop.git` },
+    installation: { id: world.github.installationId },
+  });
+});
+
+test("the app hears its own comments too, with its bot as the sender", async () => {
+  world = await startPlaygroundWorld();
+  const { number } = world.github.as("visitor").openIssue({ title: "Broken" });
+  const octokit = await world.client();
+
+  const { data } = await octokit.rest.issues.createComment({ ...shop, issue_number: number, body: "On it" });
+  await octokit.rest.issues.updateComment({ ...shop, comment_id: data.id, body: "Done" });
+  await world.github.deliveriesSettled();
+
+  const own = world.received.filter(({ headers }) => headers["x-github-event"] === "issue_comment");
+  expect(own.map(({ payload }) => payload)).toMatchObject([
+    { action: "created", sender: { login: "golem-forge[bot]", type: "Bot" } },
+    { action: "edited", sender: { login: "golem-forge[bot]" }, changes: { body: { from: "On it" } } },
+  ]);
+});
+
+test("someone else's edit names who edited and who wrote", async () => {
+  world = await startPlaygroundWorld();
+  const { number } = world.github.as("visitor").openIssue({ title: "Broken" });
+  const { id } = world.github.as("visitor").comment(number, "Hello");
+
+  world.github.as("maintainer").editComment(id, "/run fixer");
+  await world.github.deliveriesSettled();
+
+  expect(world.received.at(-1)?.payload).toMatchObject({
+    action: "edited",
+    sender: { login: "maintainer" },
+    comment: { user: { login: "visitor" } },
+  });
+});
+
+test("a delivery that failed is listed with its status and can be sent again under the same id", async () => {
+  world = await startPlaygroundWorld();
+  world.hears.status = 503;
+  world.github.as("visitor").openIssue({ title: "Broken" });
+  await world.github.deliveriesSettled();
+  const { data: failed } = await world.app.request("GET /app/hook/deliveries");
+  world.hears.status = 200;
+
+  await world.app.request("POST /app/hook/deliveries/{delivery_id}/attempts", { delivery_id: Number(failed[0]?.id) });
+  await world.github.deliveriesSettled();
+
+  const { data: all } = await world.app.request("GET /app/hook/deliveries");
+  expect(all.map(({ status_code, redelivery }) => [status_code, redelivery])).toEqual([
+    [200, true],
+    [503, false],
+  ]);
+  expect(all[0]?.guid).toBe(all[1]?.guid);
+  expect(world.received[0]?.body).toBe(world.received[1]?.body);
+});
+
+test("a push tells of the branch and of the pull request that follows it", async () => {
+  world = await startPlaygroundWorld();
+  await commitTo(world.github, "work", { "a.txt": "a" });
+  const octokit = await world.client();
+  await octokit.rest.pulls.create({ ...shop, head: "work", base: "main", title: "Work" });
+
+  await commitTo(world.github, "work", { "a.txt": "b" });
+  await world.github.deliveriesSettled();
+
+  const told = world.received.map(({ headers, payload }) => [headers["x-github-event"], payload.action]);
+  expect(told.sort()).toEqual([
+    ["pull_request", "opened"],
+    ["pull_request", "synchronize"],
+    ["push", undefined],
+    ["push", undefined],
+  ]);
+});
+
+test("a repository without the app is silent", async () => {
+  world = await startPlaygroundWorld({ repositories: [{ name: "shop", installed: false }] });
+
+  world.github.as("visitor").openIssue({ title: "Broken" });
+  await world.github.deliveriesSettled();
+
+  expect(world.received).toEqual([]);
+  await expect((await world.client()).rest.repos.get(shop)).rejects.toMatchObject({ status: 404 });
+});
