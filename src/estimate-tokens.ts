@@ -1,7 +1,10 @@
 import { estimateTokenCount } from "tokenx";
 
-/** Text without a space for this long is base64, a hash or a script without word spaces: no estimator of words fits it. */
-const denseRun = /\S{81,}/g;
+/** Longer than almost every word and path; base64 is wrapped at 64 or 76. */
+const longRun = /\S{61,}/g;
+
+/** What stays above this has no structure the estimator knows: base64, hashes, scripts without word spaces. */
+const sparseCharactersPerToken = 4;
 
 /** Measured on base64, the densest of them. */
 const denseCharactersPerToken = 1.4;
@@ -9,9 +12,11 @@ const denseCharactersPerToken = 1.4;
 /** Roughly how many tokens a model will count in this text. Rather too many than too few for what is dense. */
 export function estimateTokens(text: string): number {
   let dense = 0;
-  const words = text.replaceAll(denseRun, (run) => {
+  const rest = text.replaceAll(longRun, (run) => {
+    // Compact JSON, lists of paths and minified code have no spaces either, but the estimator counts them well.
+    if (run.length <= estimateTokenCount(run) * sparseCharactersPerToken) return run;
     dense += run.length / denseCharactersPerToken;
     return " ";
   });
-  return Math.ceil(estimateTokenCount(words) + dense);
+  return Math.ceil(estimateTokenCount(rest) + dense);
 }

@@ -13,8 +13,6 @@ const ChatMessage = z.looseObject({
     .array(z.looseObject({ id: z.string(), function: z.looseObject({ name: z.string(), arguments: z.string() }) }))
     .optional(),
 });
-/** A message of a conversation, as OpenAI's chat completions have it. */
-type ChatMessage = z.infer<typeof ChatMessage>;
 
 const ChatRequest = z.looseObject({
   model: z.string(),

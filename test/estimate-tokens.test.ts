@@ -15,7 +15,29 @@ test("prose is about four or five characters a token", () => {
 test("text without spaces, such as base64, is taken for the dense thing it is", () => {
   const text = randomBytes(6_000).toString("base64");
 
-  expect(estimateTokens(text)).toBe(Math.ceil(text.length / 1.4));
+  expect(estimateTokens(text)).toBeCloseTo(text.length / 1.4, -1);
+});
+
+test("base64 in lines is as dense as in one", () => {
+  const lines =
+    randomBytes(6_000)
+      .toString("base64")
+      .match(/.{1,64}/g) ?? [];
+
+  expect(estimateTokens(lines.join("\n"))).toBeGreaterThan(5_000);
+});
+
+test("compact JSON and lists of paths are not taken for it", () => {
+  const paths = Array.from({ length: 100 }, (_, index) => `src/models/some-file-${index}.ts`);
+  const listing = JSON.stringify({ tool: "find_files", output: { type: "text", value: paths.join("\n") } });
+
+  expect(estimateTokens(listing)).toBeLessThan(listing.length / 2);
+});
+
+test("a script without spaces between its words is dense", () => {
+  const text = "สวัสดีครับผมชื่อสมชาย".repeat(20);
+
+  expect(estimateTokens(text)).toBeGreaterThan(text.length / 2);
 });
 
 test("nothing is nothing", () => {
