@@ -1,0 +1,112 @@
+import { packObjects, writeCommit } from "isomorphic-git";
+import type { Base } from "./base.ts";
+import { createGitFs, gitdir } from "./git-fs.ts";
+import { encodeTree, isFolder, parseTree, type TreeLine } from "./git-objects.ts";
+import type { Layer } from "./layer.ts";
+import { createObjectStore, type ObjectStore } from "./object-store.ts";
+
+export interface CommitOrder {
+  base: Base;
+  layer: Layer;
+  /** The changed paths that belong to it. */
+  paths: readonly string[];
+  parent: string;
+  message: string;
+  author: { name: string; email: string };
+  at: Date;
+}
+
+export interface BuiltCommit {
+  commit: string;
+  /** Its new objects, ready to be pushed. */
+  pack: Buffer;
+}
+
+/** What a folder is to become: changes by name, each a file, nothing, or a folder with changes of its own. */
+interface FolderChange {
+  files: Map<string, TreeLine | undefined>;
+  folders: Map<string, FolderChange>;
+}
+
+/** Writes the changes over the base tree. Only folders with changes are written; all else is named as it was. */
+export async function buildCommit(order: CommitOrder): Promise<BuiltCommit> {
+  const { base, layer, paths, parent, message, author, at } = order;
+  const fresh = new Set<string>();
+  const store = recording(createObjectStore(base.store), fresh);
+  const change: FolderChange = { files: new Map(), folders: new Map() };
+  for (const path of paths) place(change, path, fileLine(store, layer, path));
+
+  const tree = rewrite(store, base.tree, change) ?? store.add({ type: "tree", data: Buffer.alloc(0) });
+  const person = {
+    name: plain(author.name) || "Golem Forge",
+    email: plain(author.email),
+    timestamp: Math.floor(at.getTime() / 1_000),
+    timezoneOffset: 0,
+  };
+  const fs = createGitFs(store);
+  const commit = await writeCommit({
+    fs,
+    gitdir,
+    commit: { tree, parent: [parent], author: person, committer: person, message },
+  });
+  const { packfile } = await packObjects({ fs, gitdir, oids: [...fresh], write: false });
+  if (!packfile) throw new Error("isomorphic-git gave no pack.");
+  return { commit, pack: Buffer.from(packfile) };
+}
+
+function recording(store: ObjectStore, fresh: Set<string>): ObjectStore {
+  return {
+    ...store,
+    add: (object) => {
+      const oid = store.add(object);
+      fresh.add(oid);
+      return oid;
+    },
+  };
+}
+
+function fileLine(store: ObjectStore, layer: Layer, path: string): TreeLine | undefined {
+  const node = layer.node(path);
+  const data = node?.type === "file" ? layer.read(path) : undefined;
+  if (!data) return undefined;
+
+  const name = Buffer.from(path.slice(path.lastIndexOf("/") + 1));
+  return { mode: node?.executable ? "100755" : "100644", name, oid: store.add({ type: "blob", data }) };
+}
+
+function place(change: FolderChange, path: string, line: TreeLine | undefined): void {
+  const names = path.split("/");
+  const file = names.pop() ?? "";
+  let folder = change;
+  for (const name of names) {
+    const next = folder.folders.get(name) ?? { files: new Map(), folders: new Map() };
+    folder.folders.set(name, next);
+    folder = next;
+  }
+  folder.files.set(file, line);
+}
+
+/** The new tree, or undefined when nothing is left in it: git keeps no empty folders. */
+function rewrite(store: ObjectStore, tree: string | undefined, change: FolderChange): string | undefined {
+  const old = tree ? store.read(tree) : undefined;
+  const lines = new Map((old ? parseTree(old.data) : []).map((line) => [line.name.toString("latin1"), line]));
+  // Names are bytes in a tree, so they are keyed by their bytes.
+  const key = (name: string) => Buffer.from(name).toString("latin1");
+  for (const [name, below] of change.folders) {
+    const line = lines.get(key(name));
+    const oid = rewrite(store, line && isFolder(line) ? line.oid : undefined, below);
+    if (oid) lines.set(key(name), { mode: "40000", name: Buffer.from(name), oid });
+    else if (line && isFolder(line)) lines.delete(key(name));
+  }
+  for (const [name, file] of change.files) {
+    const becameFolder = change.folders.has(name) && isFolder(lines.get(key(name)) ?? { mode: "" });
+    if (file) lines.set(key(name), file);
+    else if (!becameFolder) lines.delete(key(name));
+  }
+  return lines.size > 0 ? store.add({ type: "tree", data: encodeTree([...lines.values()]) }) : undefined;
+}
+
+/** A name or address without what would end it early in a commit. */
+function plain(text: string): string {
+  return text.replace(/[<>\p{Cc}]/gu, " ").trim();
+}

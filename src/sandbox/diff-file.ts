@@ -1,0 +1,61 @@
+import { isUtf8 } from "node:buffer";
+import { structuredPatch } from "diff";
+
+export interface FileVersion {
+  content: Uint8Array;
+  executable: boolean;
+}
+
+const contextLines = 3;
+// Two long files with nothing in common would keep the process busy for minutes.
+const maxDiffMs = 2_000;
+
+/** The change of one file as `git diff` shows it. */
+export function diffFile(path: string, before: FileVersion | undefined, after: FileVersion | undefined): string {
+  const head = [`diff --git ${quote(`a/${path}`)} ${quote(`b/${path}`)}`, ...modeLines(before, after)];
+  const from = before ? quote(`a/${path}`) : "/dev/null";
+  const to = after ? quote(`b/${path}`) : "/dev/null";
+  if (Buffer.from(before?.content ?? []).equals(after?.content ?? new Uint8Array())) return lines(head);
+  if (isBinary(before) || isBinary(after)) return lines([...head, `Binary files ${from} and ${to} differ`]);
+
+  const patch = structuredPatch("", "", text(before), text(after), undefined, undefined, {
+    context: contextLines,
+    timeout: maxDiffMs,
+  });
+  if (!patch) return lines([...head, `The files ${from} and ${to} differ too much to show how`]);
+
+  const hunks = patch.hunks.flatMap((hunk) => [
+    `@@ -${range(hunk.oldStart, hunk.oldLines)} +${range(hunk.newStart, hunk.newLines)} @@`,
+    ...hunk.lines,
+  ]);
+  return lines([...head, `--- ${from}`, `+++ ${to}`, ...hunks]);
+}
+
+function modeLines(before: FileVersion | undefined, after: FileVersion | undefined): string[] {
+  const mode = (version: FileVersion) => (version.executable ? "100755" : "100644");
+  if (!before) return after ? [`new file mode ${mode(after)}`] : [];
+  if (!after) return [`deleted file mode ${mode(before)}`];
+  return before.executable === after.executable ? [] : [`old mode ${mode(before)}`, `new mode ${mode(after)}`];
+}
+
+/** True for what has a NUL byte early on or is no UTF-8. */
+function isBinary(version: FileVersion | undefined): boolean {
+  if (!version) return false;
+  return version.content.subarray(0, 8_000).includes(0) || !isUtf8(version.content);
+}
+
+function text(version: FileVersion | undefined): string {
+  return Buffer.from(version?.content ?? []).toString("utf8");
+}
+
+function range(start: number, count: number): string {
+  return count === 1 ? String(start) : `${start},${count}`;
+}
+
+function quote(name: string): string {
+  return /["\\]/.test(name) ? JSON.stringify(name) : name;
+}
+
+function lines(all: readonly string[]): string {
+  return all.map((line) => `${line}\n`).join("");
+}

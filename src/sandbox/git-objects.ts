@@ -1,0 +1,87 @@
+import { createHash } from "node:crypto";
+
+export interface GitObject {
+  type: "commit" | "tree" | "blob" | "tag";
+  data: Buffer;
+}
+
+/** One line of a tree, its name and mode as they are stored, so that what is not changed is written back to the byte. */
+export interface TreeLine {
+  mode: string;
+  name: Buffer;
+  oid: string;
+}
+
+export interface Commit {
+  tree: string;
+  parents: string[];
+  author: string;
+  email: string;
+  /** When it was authored, and when it got its place in the history. */
+  authored: Date;
+  committed: Date;
+  message: string;
+}
+
+export function hashObject({ type, data }: GitObject): string {
+  return createHash("sha1").update(`${type} ${data.length}\0`).update(data).digest("hex");
+}
+
+export function parseTree(data: Buffer): TreeLine[] {
+  const lines: TreeLine[] = [];
+  for (let at = 0; at < data.length; ) {
+    const space = data.indexOf(0x20, at);
+    const end = data.indexOf(0, space);
+    if (space === -1 || end === -1 || end + 21 > data.length) throw new Error("A tree of the repository is damaged.");
+
+    lines.push({
+      mode: data.toString("latin1", at, space),
+      name: data.subarray(space + 1, end),
+      oid: data.toString("hex", end + 1, end + 21),
+    });
+    at = end + 21;
+  }
+  return lines;
+}
+
+/** A tree in git's order. */
+export function encodeTree(lines: readonly TreeLine[]): Buffer {
+  const sorted = lines
+    .map((line) => ({ line, key: isFolder(line) ? Buffer.concat([line.name, Buffer.from("/")]) : line.name }))
+    .sort((a, b) => Buffer.compare(a.key, b.key));
+  return Buffer.concat(
+    sorted.flatMap(({ line }) => [
+      Buffer.from(`${line.mode} `),
+      line.name,
+      Buffer.from([0]),
+      Buffer.from(line.oid, "hex"),
+    ]),
+  );
+}
+
+export function isFolder({ mode }: { mode: string }): boolean {
+  return mode === "40000" || mode === "040000";
+}
+
+export function parseCommit(data: Buffer): Commit {
+  const text = data.toString("utf8");
+  const gap = text.indexOf("\n\n");
+  const head = gap === -1 ? text : text.slice(0, gap);
+  const lines = head.split("\n");
+  const author = parsePerson(lines.find((line) => line.startsWith("author ")));
+  const committer = parsePerson(lines.find((line) => line.startsWith("committer ")));
+  return {
+    tree: lines.find((line) => line.startsWith("tree "))?.slice(5) ?? "",
+    parents: lines.filter((line) => line.startsWith("parent ")).map((line) => line.slice(7)),
+    author: author.name,
+    email: author.email,
+    authored: author.date,
+    committed: committer.date,
+    message: gap === -1 ? "" : text.slice(gap + 2),
+  };
+}
+
+function parsePerson(line: string | undefined): { name: string; email: string; date: Date } {
+  const match = /^\w+ (.*?) ?<(.*)> (-?\d+) [+-]\d+$/.exec(line ?? "");
+  return { name: match?.[1] ?? "", email: match?.[2] ?? "", date: new Date(Number(match?.[3] ?? 0) * 1_000) };
+}

@@ -1,0 +1,193 @@
+import { Volume } from "memfs";
+import type { Base, BaseEntry } from "./base.ts";
+import { hashObject } from "./git-objects.ts";
+import { folderOf, foldersAbove, foldPath } from "./paths.ts";
+
+/** What stands at a path. */
+export interface Node {
+  type: "file" | "directory" | "symlink" | "submodule";
+  /** Bytes; 0 for directories. */
+  size: number;
+  modified: Date;
+  executable: boolean;
+}
+
+/** What a path has over the base: `base` shows through, `gone` hides it. */
+export type LayerState = { kind: "base" } | { kind: "gone" } | { kind: "file"; content: Buffer; executable: boolean };
+
+/**
+ * Files written over a base, or over nothing. Knows no policy and trusts its paths. Every question costs what it
+ * answers, or the number of changes; never the size of the tree.
+ */
+export interface Layer {
+  node(path: string): Node | undefined;
+  /** The bytes of a file, or where a link points. Undefined where neither is. */
+  read(path: string): Buffer | undefined;
+  /** The names directly in a folder. */
+  names(folder: string): string[];
+  /** The paths of the files, sorted. */
+  files(): string[];
+  state(path: string): LayerState;
+  setState(path: string, state: LayerState): void;
+  /** `executable` undefined: as it was, else not. */
+  put(path: string, content: Uint8Array, executable?: boolean): void;
+  remove(path: string): void;
+  /** The paths that differ from the base, sorted. */
+  changed(): string[];
+  /** Another spelling of the path that some file systems take for the same, when there is one. */
+  twin(path: string): string | undefined;
+  /** Bytes written and held. */
+  bytes(): number;
+}
+
+interface Written {
+  size: number;
+  modified: Date;
+  executable: boolean;
+}
+
+export function createLayer(base: Base | undefined): Layer {
+  const volume = new Volume();
+  const written = new Map<string, Written>();
+  const gone = new Set<string>();
+  /** How many entries more or less than the base lie below each folder. */
+  const balance = new Map<string, number>();
+  const folded = new Map<string, Set<string>>();
+  let held = 0;
+
+  const below = (path: string): BaseEntry | undefined => (gone.has(path) ? undefined : base?.entries.get(path));
+  const countBelow = (folder: string) => (base?.counts.get(folder) ?? 0) + (balance.get(folder) ?? 0);
+  const content = (path: string) => volume.readFileSync(`/${path}`) as Buffer;
+  const exists = (path: string) => written.has(path) || below(path) !== undefined;
+
+  function account(path: string, change: number): void {
+    if (change === 0) return;
+    for (const folder of ["", ...foldersAbove(path)]) {
+      const next = (balance.get(folder) ?? 0) + change;
+      if (next === 0) balance.delete(folder);
+      else balance.set(folder, next);
+    }
+  }
+
+  /** Runs a change of one path and keeps the counts of the folders above it right. */
+  function change(path: string, alter: () => void): void {
+    const before = exists(path);
+    alter();
+    account(path, Number(exists(path)) - Number(before));
+  }
+
+  function clear(path: string): void {
+    gone.delete(path);
+    const had = written.get(path);
+    if (!had) return;
+
+    written.delete(path);
+    held -= had.size;
+    volume.unlinkSync(`/${path}`);
+    for (let folder = folderOf(path); folder !== ""; folder = folderOf(folder)) {
+      if ((volume.readdirSync(`/${folder}`) as string[]).length > 0) break;
+      volume.rmdirSync(`/${folder}`);
+    }
+    forEachLevel(path, (level) => {
+      if (level === path || countBelow(level) <= 1) forgetFolded(level);
+    });
+  }
+
+  function write(path: string, bytes: Uint8Array, executable: boolean): void {
+    clear(path);
+    if (base?.entries.has(path)) gone.add(path);
+    volume.mkdirSync(`/${folderOf(path)}`, { recursive: true });
+    volume.writeFileSync(`/${path}`, Buffer.from(bytes));
+    written.set(path, { size: bytes.length, modified: new Date(), executable });
+    held += bytes.length;
+    forEachLevel(path, (level) => {
+      const key = foldPath(level);
+      folded.set(key, (folded.get(key) ?? new Set()).add(level));
+    });
+  }
+
+  function forgetFolded(path: string): void {
+    const key = foldPath(path);
+    const spellings = folded.get(key);
+    spellings?.delete(path);
+    if (spellings?.size === 0) folded.delete(key);
+  }
+
+  function node(path: string): Node | undefined {
+    const own = written.get(path);
+    if (own) return { type: "file", ...own };
+
+    const modified = base?.date ?? new Date(0);
+    const entry = below(path);
+    if (entry) return { type: entry.type, size: entry.size, modified, executable: entry.executable };
+    if (path === "" || countBelow(path) > 0) return { type: "directory", size: 0, modified, executable: false };
+    return undefined;
+  }
+
+  function put(path: string, bytes: Uint8Array, executable?: boolean): void {
+    const was = node(path);
+    const mode = executable ?? was?.executable ?? false;
+    const entry = base?.entries.get(path);
+    const same = entry && entry.oid === hashObject({ type: "blob", data: Buffer.from(bytes) });
+    // The same bytes where a link stood put the link back: a stored change has no other word for it.
+    const back = same && (entry.type === "symlink" || entry.executable === mode);
+    change(path, () => (back ? clear(path) : write(path, bytes, mode)));
+  }
+
+  function remove(path: string): void {
+    change(path, () => {
+      clear(path);
+      if (base?.entries.has(path)) gone.add(path);
+    });
+  }
+
+  return {
+    node,
+    read: (path) => {
+      if (written.has(path)) return content(path);
+      const entry = below(path);
+      return entry && entry.type !== "submodule" ? base?.store.read(entry.oid)?.data : undefined;
+    },
+    names: (folder) => {
+      const inside = folder === "" ? "" : `${folder}/`;
+      const names = (base?.folders.get(folder) ?? []).filter((name) => node(`${inside}${name}`));
+      const added = [...written.keys()]
+        .filter((path) => path.startsWith(inside))
+        .map((path) => path.slice(inside.length).replace(/\/.*$/s, ""));
+      return [...new Set([...names, ...added])];
+    },
+    files: () => {
+      const kept = gone.size > 0 ? (base?.files ?? []).filter((path) => !gone.has(path)) : (base?.files ?? []);
+      return written.size > 0 ? [...kept, ...written.keys()].sort() : [...kept];
+    },
+    state: (path) => {
+      const own = written.get(path);
+      if (own) return { kind: "file", content: content(path), executable: own.executable };
+      return { kind: gone.has(path) ? "gone" : "base" };
+    },
+    setState: (path, state) => {
+      if (state.kind === "file") return change(path, () => write(path, state.content, state.executable));
+      if (state.kind === "gone") return remove(path);
+      change(path, () => clear(path));
+    },
+    put,
+    remove,
+    changed: () => [...new Set([...written.keys(), ...gone])].sort(),
+    twin: (path) => {
+      for (const level of [...foldersAbove(path), path]) {
+        if (node(level)) continue;
+
+        const key = foldPath(level);
+        const candidates = [...(folded.get(key) ?? []), base?.folded().get(key)];
+        const twin = candidates.find((candidate) => candidate !== undefined && candidate !== level && node(candidate));
+        if (twin !== undefined) return twin + path.slice(level.length);
+      }
+      return undefined;
+    },
+    bytes: () => held,
+  };
+}
+
+function forEachLevel(path: string, visit: (level: string) => void): void {
+  for (const level of [...foldersAbove(path), path]) visit(level);
+}

@@ -1,0 +1,180 @@
+import { findMergeBase } from "isomorphic-git";
+import { UserError } from "#errors.ts";
+import type { Base } from "./base.ts";
+import { createGitFs, gitdir } from "./git-fs.ts";
+import { isFolder, parseCommit, parseTree } from "./git-objects.ts";
+import type { MergeConflict } from "./git-sandbox.ts";
+import type { Layer } from "./layer.ts";
+import { mergeFile } from "./merge-file.ts";
+import type { ObjectStore } from "./object-store.ts";
+import type { Remote } from "./remote.ts";
+
+/** What a merge would do to a path: write it, or with `content` undefined delete it. */
+export interface MergeEdit {
+  path: string;
+  content: Buffer | undefined;
+  executable: boolean;
+}
+
+export interface MergePlan {
+  mergeBase: string;
+  edits: MergeEdit[];
+  conflicts: (MergeConflict & { executable: boolean })[];
+}
+
+interface Leaf {
+  mode: string;
+  oid: string;
+}
+
+interface Difference {
+  path: string;
+  before: Leaf | undefined;
+  after: Leaf | undefined;
+}
+
+const depths = [100, 1_000, 10_000];
+
+/** Brings the files of a commit into the base's store. */
+export async function fetchCommit(base: Base, remote: Remote, commit: string): Promise<void> {
+  if (hasFiles(base.store, commit)) return;
+  const answer = await remote.fetch({ wants: [commit], haves: [base.commit], depth: 1 });
+  if (answer.kind === "refused")
+    throw new UserError(`${remote.name} did not hand out the commit ${commit.slice(0, 10)}: ${answer.reason}.`);
+  await base.store.addPack(answer.pack);
+}
+
+/** Compares another branch with the base and the working files, and says what merging it would do. Changes nothing. */
+export async function planMerge(
+  base: Base,
+  layer: Layer,
+  remote: Remote,
+  { name, commit }: { name: string; commit: string },
+): Promise<MergePlan> {
+  const mergeBase = await findCommonCommit(base, remote, { name, commit });
+  await fetchCommit(base, remote, commit);
+  await fetchCommit(base, remote, mergeBase);
+
+  const plan: MergePlan = { mergeBase, edits: [], conflicts: [] };
+  const differences = compareTrees(base.store, treeOf(base.store, mergeBase), treeOf(base.store, commit));
+  for (const difference of differences) mergeOne(plan, base.store, layer, difference, name);
+  return plan;
+}
+
+function hasFiles(store: ObjectStore, commit: string): boolean {
+  const object = store.read(commit);
+  if (object?.type !== "commit") return false;
+  return hasTree(store, parseCommit(object.data).tree);
+}
+
+function hasTree(store: ObjectStore, tree: string): boolean {
+  const object = store.read(tree);
+  if (!object) return false;
+  return parseTree(object.data).every((line) => {
+    if (line.mode.startsWith("16")) return true;
+    return isFolder(line) ? hasTree(store, line.oid) : store.has(line.oid);
+  });
+}
+
+async function findCommonCommit(
+  base: Base,
+  remote: Remote,
+  { name, commit }: { name: string; commit: string },
+): Promise<string> {
+  for (const depth of depths) {
+    const answer = await remote.fetch({ wants: [...new Set([base.commit, commit])], depth, without: "trees" });
+    if (answer.kind === "refused") break;
+
+    await base.store.addPack(answer.pack);
+    const fs = createGitFs(base.store, answer.shallow);
+    const [common] = (await findMergeBase({ fs, gitdir, oids: [base.commit, commit] })) as string[];
+    if (common) return common;
+    if (answer.shallow.length === 0) break;
+  }
+  throw new UserError(
+    `The branch ${name} shares no history with the commit this run stands on, so it cannot be merged.`,
+  );
+}
+
+function treeOf(store: ObjectStore, commit: string): string {
+  const object = store.read(commit);
+  if (object?.type !== "commit") throw new Error(`The commit ${commit} was not fetched.`);
+  return parseCommit(object.data).tree;
+}
+
+/** The paths in which two trees differ. Folders that are the same are not opened. */
+function compareTrees(
+  store: ObjectStore,
+  before: string | undefined,
+  after: string | undefined,
+  folder = "",
+): Difference[] {
+  if (before === after) return [];
+  const old = linesOf(store, before);
+  const fresh = linesOf(store, after);
+  return [...new Set([...old.keys(), ...fresh.keys()])].flatMap((name) => {
+    const [was, is] = [old.get(name), fresh.get(name)];
+    if (was?.oid === is?.oid && was?.mode === is?.mode) return [];
+
+    const path = folder ? `${folder}/${name}` : name;
+    const oldFolder = was && isFolder(was) ? was.oid : undefined;
+    const newFolder = is && isFolder(is) ? is.oid : undefined;
+    const below = compareTrees(store, oldFolder, newFolder, path);
+    const leaves = { path, before: oldFolder ? undefined : was, after: newFolder ? undefined : is };
+    return leaves.before || leaves.after ? [leaves, ...below] : below;
+  });
+}
+
+function linesOf(store: ObjectStore, tree: string | undefined): Map<string, Leaf> {
+  const object = tree ? store.read(tree) : undefined;
+  return new Map(
+    (object ? parseTree(object.data) : []).map(({ name, mode, oid }) => [name.toString("utf8"), { mode, oid }]),
+  );
+}
+
+function mergeOne(
+  plan: MergePlan,
+  store: ObjectStore,
+  layer: Layer,
+  { path, before, after }: Difference,
+  name: string,
+): void {
+  const node = layer.node(path);
+  const ours = node?.type === "file" ? layer.read(path) : undefined;
+  const base = before && store.read(before.oid)?.data;
+  const theirs = after && store.read(after.oid)?.data;
+  const executable = mergeMode(before, after, node?.executable);
+  const isPlain = (leaf: Leaf | undefined) => !leaf || leaf.mode.startsWith("100");
+  if (!isPlain(before) || !isPlain(after) || (node && node.type !== "file")) {
+    if (node?.type === "symlink" && after && layer.read(path)?.equals(theirs ?? Buffer.alloc(0))) return;
+    plan.conflicts.push({ path, kind: "other", executable });
+    return;
+  }
+  if (same(ours, theirs) && (!node || node.executable === executable)) return;
+  if (same(ours, base) || same(ours, theirs)) {
+    plan.edits.push({ path, content: theirs, executable });
+    return;
+  }
+  if (same(base, theirs) && ours) {
+    plan.edits.push({ path, content: ours, executable });
+    return;
+  }
+  if (!ours || !theirs) {
+    plan.conflicts.push({ path, kind: "deleted", executable });
+    return;
+  }
+  const merged = mergeFile({ ours, base: base ?? Buffer.alloc(0), theirs }, { ours: "this run", theirs: name });
+  if (merged?.clean) plan.edits.push({ path, content: Buffer.from(merged.content), executable });
+  else if (merged) plan.conflicts.push({ path, kind: "content", content: merged.content, executable });
+  else plan.conflicts.push({ path, kind: "other", executable });
+}
+
+/** The executable bit of whichever side changed it. */
+function mergeMode(before: Leaf | undefined, after: Leaf | undefined, ours: boolean | undefined): boolean {
+  const [was, is] = [before?.mode === "100755", after?.mode === "100755"];
+  return was === is || !after ? (ours ?? is) : is;
+}
+
+function same(a: Buffer | undefined, b: Buffer | undefined): boolean {
+  return a === undefined || b === undefined ? a === b : a.equals(b);
+}

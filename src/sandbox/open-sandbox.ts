@@ -1,0 +1,198 @@
+import { ToolError, UserError } from "#errors.ts";
+import type { Base } from "./base.ts";
+import { buildCommit } from "./build-commit.ts";
+import { diffFile, type FileVersion } from "./diff-file.ts";
+import { parseCommit, parseTree } from "./git-objects.ts";
+import type { GitSandbox } from "./git-sandbox.ts";
+import { readHistory } from "./history.ts";
+import { fetchCommit, type MergePlan, planMerge } from "./merge-branch.ts";
+import { openBase } from "./open-base.ts";
+import { createOverlay, type Overlay } from "./overlay.ts";
+import { isWithin } from "./paths.ts";
+import { checkPushBranch, pushCommit } from "./push-changes.ts";
+import { connect, type Remote } from "./remote.ts";
+import type { OpenSandbox } from "./sandbox.ts";
+import { createStaging, isStagingFile, type Staging } from "./staging.ts";
+import { createWorkspaceView } from "./workspace-view.ts";
+import { createZones } from "./zones.ts";
+
+/**
+ * Opens a repository at the tip of a branch, or again at the commit a run stands on, with the run's changes over it.
+ * Throws a UserError when the repository is empty, gone, too large or closed to the run's credentials.
+ */
+export async function openSandbox({ source, at, policy, changes, signal }: OpenSandbox): Promise<GitSandbox> {
+  const zones = createZones(policy);
+  const dial = (stop?: AbortSignal) => connect(source, stop);
+  const opened = await openBase(dial(signal), source, at, signal);
+  const { base } = opened;
+  const overlay = createOverlay(base, changes, isStagingFile);
+  const view = createWorkspaceView(base, overlay, zones);
+  const layer = overlay.layers.repository;
+  const staging = createStaging(overlay);
+
+  async function resolveChanged(paths: readonly string[]): Promise<string[]> {
+    const wanted = paths.map((path) => view.resolve(path));
+    const changed = (await view.changes()).map(({ path }) => path);
+    const stranger = wanted.find((path) => !changed.some((change) => isWithin(change, path)));
+    if (stranger !== undefined) {
+      throw new ToolError(`Nothing is changed at ${stranger || "the root"}.`, { code: "FILE_NOT_FOUND" });
+    }
+    return changed.filter((path) => wanted.some((folder) => isWithin(path, folder)));
+  }
+
+  return {
+    ...view,
+    base: opened.at,
+    restricted: (narrower) => createWorkspaceView(base, overlay, zones.narrowed(narrower)),
+    unsettled: overlay.unsettled,
+    settle: overlay.settle,
+    rollback: overlay.rollback,
+    history: overlay.history,
+    log: ({ limit, path }) =>
+      readHistory(base, dial, { limit, ...(path === undefined ? {} : { path: view.resolve(path) }) }),
+
+    push: async (request) => {
+      checkPushBranch(request.branch, { base: opened.at.branch, default: opened.defaultBranch });
+      const paths = pushedPaths(overlay, staging);
+      if (paths.length === 0 && !request.expected)
+        throw new UserError("There is nothing to push: this run has changed no file.");
+
+      const { message, author, at: time, expected } = request;
+      const built = await buildCommit({
+        base,
+        layer,
+        paths,
+        parent: expected ?? base.commit,
+        message,
+        author,
+        at: time,
+      });
+      return pushCommit(dial(request.signal), request, built);
+    },
+
+    branches: async (stop) => listBranches(dial(stop)),
+    fetchBranch: async (name, stop) => {
+      const remote = dial(stop);
+      const commit = await tipOf(remote, name);
+      await fetchCommit(base, remote, commit);
+      return commit;
+    },
+    readAt: async (commit, path) => readAt(base, commit, view.resolve(path)),
+
+    mergeBranch: async (name, { withConflicts = false, signal: stop } = {}) => {
+      const remote = dial(stop);
+      const commit = await tipOf(remote, name);
+      const plan = await planMerge(base, layer, remote, { name, commit });
+      const applied = plan.conflicts.length === 0 || withConflicts;
+      if (applied) applyMerge(view, overlay, plan);
+      return {
+        commit,
+        mergeBase: plan.mergeBase,
+        merged: plan.edits.map(({ path }) => path),
+        conflicts: plan.conflicts.map(({ path, kind, content }) => ({
+          path,
+          kind,
+          ...(content === undefined ? {} : { content }),
+        })),
+        applied,
+      };
+    },
+
+    diffAgainstBase: async (path) => {
+      const within = view.resolve(path ?? "");
+      const changed = (await view.changes()).filter((change) => isWithin(change.path, within));
+      return changed
+        .map((change) => diffFile(change.path, before(base, change.path), after(overlay, change.path)))
+        .join("");
+    },
+
+    stage: async (paths) => staging.add(await resolveChanged(paths)),
+    unstage: async (paths) => {
+      const wanted = paths.map((path) => view.resolve(path));
+      return staging.remove(staging.paths().filter((path) => wanted.some((folder) => isWithin(path, folder))));
+    },
+    staged: async () => {
+      const staged = new Set(staging.paths());
+      const changed = (await view.changes()).map(({ path }) => path);
+      return {
+        staged: changed.filter((path) => staged.has(path)),
+        unstaged: changed.filter((path) => !staged.has(path)),
+      };
+    },
+    discard: async (paths) => {
+      const changed = await resolveChanged(paths);
+      for (const path of changed) checkWritable(view, path);
+      for (const path of changed) overlay.reset(path);
+      return changed;
+    },
+  };
+}
+
+/** The staged paths that are still changed, or all changed paths when none is staged. */
+function pushedPaths(overlay: Overlay, staging: Staging): string[] {
+  const changed = overlay.layers.repository.changed();
+  const staged = new Set(staging.paths());
+  return staged.size > 0 ? changed.filter((path) => staged.has(path)) : changed;
+}
+
+async function listBranches(remote: Remote) {
+  const refs = await remote.refs(["refs/heads/"]);
+  return refs
+    .map(({ name, oid }) => ({ name: name.slice("refs/heads/".length), commit: oid }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+async function tipOf(remote: Remote, name: string): Promise<string> {
+  const ref = `refs/heads/${name}`;
+  const tip = (await remote.refs([ref])).find((found) => found.name === ref)?.oid;
+  if (!tip) throw new UserError(`There is no branch ${JSON.stringify(name)} in ${remote.name}.`);
+  return tip;
+}
+
+function readAt({ store }: Base, commit: string, path: string): Uint8Array | undefined {
+  const head = store.read(commit);
+  if (head?.type !== "commit") throw new UserError(`The commit ${commit.slice(0, 10)} was not fetched.`);
+
+  let current = store.read(parseCommit(head.data).tree);
+  for (const name of path.split("/")) {
+    const line =
+      current?.type === "tree"
+        ? parseTree(current.data).find((entry) => entry.name.equals(Buffer.from(name)))
+        : undefined;
+    current = line && store.read(line.oid);
+  }
+  return current?.type === "blob" ? current.data : undefined;
+}
+
+function before(base: Base, path: string): FileVersion | undefined {
+  const entry = base.entries.get(path);
+  const content = entry && base.store.read(entry.oid)?.data;
+  return content && { content, executable: entry.executable };
+}
+
+function after({ layers: { repository } }: Overlay, path: string): FileVersion | undefined {
+  const node = repository.node(path);
+  const content = node && node.type !== "directory" ? repository.read(path) : undefined;
+  return content && { content, executable: node?.executable ?? false };
+}
+
+/** A merge is all or nothing, so every path is checked before the first is written. */
+function applyMerge(
+  view: Pick<GitSandbox, "resolve" | "ruleFor">,
+  overlay: Overlay,
+  { edits, conflicts }: MergePlan,
+): void {
+  const marked = conflicts.flatMap(({ path, content, executable }) =>
+    content === undefined ? [] : [{ path, content: Buffer.from(content), executable }],
+  );
+  const all = [...edits, ...marked];
+  for (const { path } of all) checkWritable(view, path);
+  for (const { path, content } of all) if (!content) overlay.remove("repository", path);
+  for (const { path, content, executable } of all) if (content) overlay.put("repository", path, content, executable);
+}
+
+function checkWritable(view: Pick<GitSandbox, "resolve" | "ruleFor">, path: string): void {
+  const rule = view.ruleFor(view.resolve(path));
+  if (rule.mode === "rw" && rule.write !== "blocked") return;
+  throw new ToolError(`${path} would change, and it is read-only for this worker.`, { code: "READ_ONLY" });
+}

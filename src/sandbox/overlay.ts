@@ -1,0 +1,122 @@
+import type { Base } from "./base.ts";
+import { createLayer, type Layer, type LayerState } from "./layer.ts";
+import type { ChangeSet, Sandbox, StoredChange } from "./sandbox.ts";
+import type { Space } from "./zones.ts";
+
+/** Everything a run has written: over the repository, and beside it. Keeps what stood before each step. */
+export interface Overlay extends Pick<Sandbox, "unsettled" | "settle" | "rollback" | "history"> {
+  layers: Readonly<Record<Space, Layer>>;
+  put(space: Space, path: string, content: Uint8Array, executable?: boolean): void;
+  remove(space: Space, path: string): void;
+  /** Lets the base show through again. */
+  reset(path: string): void;
+}
+
+interface Touched {
+  space: Space;
+  path: string;
+  before: LayerState;
+}
+
+/** Gives the tree that these stored changes made. */
+export function createOverlay(base: Base, stored: readonly ChangeSet[], isHidden: (path: string) => boolean): Overlay {
+  const layers = { repository: createLayer(base), run: createLayer(undefined) };
+  const steps: { step: string; touched: Touched[]; after: StoredChange[] }[] = [];
+  let open = new Map<string, Touched>();
+  let openStep = "";
+
+  function touch(space: Space, path: string): void {
+    const key = `${space}:${path}`;
+    if (!open.has(key)) open.set(key, { space, path, before: layers[space].state(path) });
+  }
+
+  function put(space: Space, path: string, content: Uint8Array, executable?: boolean): void {
+    touch(space, path);
+    layers[space].put(path, content, space === "run" ? false : executable);
+  }
+
+  function remove(space: Space, path: string): void {
+    touch(space, path);
+    layers[space].remove(path);
+  }
+
+  const changedNow = () =>
+    [...open.values()].filter(({ space, path, before }) => !isSame(layers[space].state(path), before));
+
+  function settle(): void {
+    const touched = changedNow();
+    const after = touched.map((change) => nowAt(layers, change));
+    if (touched.length > 0) steps.push({ step: openStep, touched, after });
+    open = new Map();
+    openStep = "";
+  }
+
+  for (const { step, changes } of stored) {
+    // What is gone goes first: a folder may stand where a file was.
+    const gone = changes.filter(({ content }) => content === undefined);
+    for (const { path, mode } of gone) remove(spaceOf(mode), path);
+    for (const { path, content, mode } of changes) {
+      if (content) put(spaceOf(mode), path, content, mode === "100755");
+    }
+    openStep = step;
+    settle();
+  }
+
+  return {
+    layers,
+    put,
+    remove,
+    reset: (path) => {
+      touch("repository", path);
+      layers.repository.setState(path, { kind: "base" });
+    },
+    unsettled: (step) => {
+      openStep = step;
+      const changes = changedNow().map((change) => nowAt(layers, change));
+      return changes.length > 0 ? { step, changes: changes.sort((a, b) => (a.path < b.path ? -1 : 1)) } : undefined;
+    },
+    settle,
+    rollback: () => {
+      const touched = [...open.values()];
+      for (const { space, path } of touched) layers[space].remove(path);
+      for (const { space, path, before } of touched) layers[space].setState(path, before);
+      open = new Map();
+      openStep = "";
+    },
+    history: () =>
+      steps
+        .map(({ step, touched, after }) => ({
+          step,
+          before: touched.filter(({ path }) => !isHidden(path)).map((change) => storedAt(base, change)),
+          after: after.filter(({ path }) => !isHidden(path)),
+        }))
+        .filter(({ after }) => after.length > 0),
+  };
+}
+
+function spaceOf(mode: StoredChange["mode"]): Space {
+  return mode === "scratch" ? "run" : "repository";
+}
+
+function nowAt(layers: Overlay["layers"], { space, path }: Touched): StoredChange {
+  const layer = layers[space];
+  return stored(space, path, layer.read(path), layer.node(path)?.executable ?? false);
+}
+
+/** What a path had before, built only when it is asked for: the base already holds most of it. */
+function storedAt(base: Base, { space, path, before }: Touched): StoredChange {
+  if (before.kind === "file") return stored(space, path, before.content, before.executable);
+
+  const entry = before.kind === "base" && space === "repository" ? base.entries.get(path) : undefined;
+  return stored(space, path, entry && base.store.read(entry.oid)?.data, entry?.executable ?? false);
+}
+
+function stored(space: Space, path: string, content: Buffer | undefined, executable: boolean): StoredChange {
+  if (space === "run") return { path, content, mode: "scratch" };
+  return { path, content, mode: executable ? "100755" : "100644" };
+}
+
+function isSame(a: LayerState, b: LayerState): boolean {
+  if (a.kind !== "file" || b.kind !== "file") return a.kind === b.kind;
+  return a.executable === b.executable && a.content.equals(b.content);
+}

@@ -1,0 +1,78 @@
+import { ToolError } from "#errors.ts";
+
+const maxPathBytes = 4_096;
+const maxNameBytes = 255;
+
+// The code points HFS+ leaves out when it compares names, as git's own protection lists them.
+const ignorable = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
+
+/**
+ * The path as the tree knows it: relative to the root, `/` between names, `""` for the root itself. A leading `/` means
+ * the root. Throws a ToolError `INVALID_PATH` for whatever could mean a place outside the tree, or git's own data, on
+ * any machine that will later check the tree out.
+ */
+export function parsePath(path: string): string {
+  const problem = findProblem(path);
+  if (problem) throw invalidPath(path, problem);
+
+  const names = path.split("/").filter((name) => name !== "" && name !== ".");
+  for (const name of names) {
+    const wrong = findNameProblem(name);
+    if (wrong) throw invalidPath(path, wrong);
+  }
+  return names.join("/");
+}
+
+/** True for every spelling that some file system takes for `.git`. */
+export function isGitName(name: string): boolean {
+  const plain = name.normalize("NFKC").replace(ignorable, "").replace(/:.*$/s, "");
+  return /^(\.git|git~\d+)$/i.test(plain.replace(/[. ]+$/, ""));
+}
+
+/** Equal for two paths that a file system without case, or with its own Unicode form, takes for one. */
+export function foldPath(path: string): string {
+  return path.normalize("NFC").toLowerCase().toUpperCase().normalize("NFC");
+}
+
+/** The folders above a path, nearest last, without the root: `a/b/c` has `a` and `a/b`. */
+export function foldersAbove(path: string): string[] {
+  const folders: string[] = [];
+  for (let end = path.indexOf("/"); end !== -1; end = path.indexOf("/", end + 1)) folders.push(path.slice(0, end));
+  return folders;
+}
+
+/** The folder a path lies in, `""` for the root. */
+export function folderOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf("/")));
+}
+
+/** True for the folder itself and everything below it; every path lies within `""`. */
+export function isWithin(path: string, folder: string): boolean {
+  return folder === "" || path === folder || path.startsWith(`${folder}/`);
+}
+
+export function invalidPath(path: string, problem: string): ToolError {
+  const shown = JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}…` : path);
+  return new ToolError(`The path ${shown} cannot be used: ${problem}.`, {
+    code: "INVALID_PATH",
+    suggestion: "Use a path relative to the root of the repository, such as src/index.ts.",
+  });
+}
+
+function findProblem(path: string): string | undefined {
+  if (path.includes("\0")) return "it has a NUL byte";
+  if (path.includes("\\")) return "it has a backslash, names are separated by /";
+  if (/^[a-z]:/i.test(path)) return "it starts with a drive letter";
+  if (path.startsWith("//")) return "it starts with //, which names another machine";
+  if (!path.isWellFormed()) return "it is not well-formed Unicode";
+  if (/\p{Cc}/u.test(path)) return "it has a control character";
+  if (Buffer.byteLength(path) > maxPathBytes) return `it is longer than ${maxPathBytes} bytes`;
+  return undefined;
+}
+
+function findNameProblem(name: string): string | undefined {
+  if (/^\.\.[. ]*$/.test(name)) return "it leads upwards with ..";
+  if (isGitName(name)) return "git's own data is not part of the tree";
+  if (Buffer.byteLength(name) > maxNameBytes) return `one of its names is longer than ${maxNameBytes} bytes`;
+  return undefined;
+}

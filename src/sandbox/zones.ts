@@ -1,0 +1,124 @@
+import type { ApprovalDecisionType } from "#approval.ts";
+import { UserError } from "#errors.ts";
+import type { SandboxPolicy } from "#worker.ts";
+import type { ZoneRule } from "#workspace.ts";
+import { isWithin, parsePath } from "./paths.ts";
+
+/** Whether a path lies in the repository or beside it, kept with the run and never committed. */
+export type Space = "repository" | "run";
+
+/** What one worker may see and do, narrowed by each policy between it and the root worker. */
+export interface Zones {
+  ruleFor(path: string): ZoneRule;
+  spaceOf(path: string): Space;
+  /** False for what the worker must not even know of. */
+  sees(path: string): boolean;
+  /** True for a folder above something the worker sees: it may be listed, as far as it leads there. */
+  leadsToSeen(folder: string): boolean;
+  /** The folders that lie beside the repository, as far as they are seen. */
+  runFolders(): string[];
+  /** The same with a further policy on top. It can only narrow. */
+  narrowed(policy: SandboxPolicy | undefined): Zones;
+}
+
+interface Layer {
+  restrict: string;
+  readonly: boolean;
+  zones: { name: string; path: string; space: Space; rule: Omit<ZoneRule, "zone"> }[];
+  rest: ZoneRule;
+}
+
+/** Throws a UserError for a policy whose paths make no sense. */
+export function createZones(policy: SandboxPolicy | undefined): Zones {
+  return zonesOf(policy ? [parsePolicy(policy)] : []);
+}
+
+function zonesOf(layers: readonly Layer[]): Zones {
+  const spaceOf = (path: string): Space =>
+    layers.some((layer) => zoneAt(layer, path)?.space === "run") ? "run" : "repository";
+  const sees = (path: string) => layers.every((layer) => layerSees(layer, path));
+  const runFolders = () => [
+    ...new Set(
+      layers
+        .flatMap((layer) => layer.zones.filter(({ space }) => space === "run").map(({ path }) => path))
+        .filter(sees),
+    ),
+  ];
+  return {
+    ruleFor: (path) => layers.map((layer) => layerRule(layer, path)).reduce(stricter, freely),
+    spaceOf,
+    sees,
+    leadsToSeen: (folder) =>
+      layers.every((layer) => layerSees(layer, folder) || layerLeads(layer, folder)) ||
+      runFolders().some((path) => isWithin(path, folder)),
+    runFolders,
+    narrowed: (policy) => zonesOf(policy ? [...layers, parsePolicy(policy)] : layers),
+  };
+}
+
+const freely: ZoneRule = { zone: "", mode: "rw", write: undefined, delete: undefined };
+
+function parsePolicy(policy: SandboxPolicy): Layer {
+  const readonly = policy.readonly ?? false;
+  return {
+    restrict: policyPath(policy.restrict ?? "", "restrict"),
+    readonly,
+    zones: (policy.zones ?? [])
+      .map(({ name, path, keep, mode, approval }) => {
+        const space: Space = keep === "run" ? "run" : "repository";
+        const rule = {
+          // What is kept beside the repository changes nothing of it.
+          mode: readonly && space === "repository" ? ("ro" as const) : mode,
+          write: approval?.write,
+          delete: approval?.delete,
+        };
+        return { name, path: policyPath(path ?? name, `the zone ${name}`), space, rule };
+      })
+      .sort((a, b) => b.path.length - a.path.length),
+    rest: { zone: "", mode: readonly ? "ro" : "rw", write: policy.approval?.write, delete: policy.approval?.delete },
+  };
+}
+
+function policyPath(path: string, what: string): string {
+  try {
+    return parsePath(path);
+  } catch (error) {
+    throw new UserError(`The sandbox of this worker cannot be set up, ${what}: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+/** The most specific zone: they are sorted by length, longest first. */
+function zoneAt(layer: Layer, path: string) {
+  return layer.zones.find((zone) => isWithin(path, zone.path));
+}
+
+function layerRule(layer: Layer, path: string): ZoneRule {
+  const zone = zoneAt(layer, path);
+  return zone ? { zone: zone.name, ...zone.rule } : layer.rest;
+}
+
+function layerSees(layer: Layer, path: string): boolean {
+  return isWithin(path, layer.restrict) || zoneAt(layer, path)?.space === "run";
+}
+
+function layerLeads(layer: Layer, folder: string): boolean {
+  return isWithin(layer.restrict, folder);
+}
+
+// No word at all leaves it to the tool, which may still ask; so consent in advance is the weaker rule of the two.
+const strictness: (ApprovalDecisionType | undefined)[] = ["blocked", "ask", undefined, "preApproved"];
+
+function stricter(outer: ZoneRule, inner: ZoneRule): ZoneRule {
+  return {
+    zone: inner.zone || outer.zone,
+    mode: outer.mode === "ro" ? "ro" : inner.mode,
+    write: strictest(outer.write, inner.write),
+    delete: strictest(outer.delete, inner.delete),
+  };
+}
+
+function strictest(outer: ApprovalDecisionType | undefined, inner: ApprovalDecisionType | undefined) {
+  return strictness[Math.min(strictness.indexOf(outer), strictness.indexOf(inner))];
+}

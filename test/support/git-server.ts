@@ -1,0 +1,205 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** A file of a commit; `link` and `submodule` make what a plain file is not. */
+export type GitFile =
+  | string
+  | Uint8Array
+  | { content: string | Uint8Array; executable?: boolean }
+  | { link: string }
+  | { submodule: string };
+
+export interface GitServerOptions {
+  /** Asks for this token with basic authentication, as GitHub does. Default: everyone may read and write. */
+  token?: string;
+  /** Answers a request itself by returning true. */
+  intercept?: (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>;
+}
+
+export interface CommitOptions {
+  branch?: string;
+  message?: string;
+  /** Path to content; null deletes. */
+  files: Record<string, GitFile | null>;
+  at?: Date;
+  /** Starts the branch over from nothing. */
+  orphan?: boolean;
+  /** The commit to build on, when it is not the branch's tip. */
+  parent?: string;
+}
+
+/** A real git server: bare repositories behind `git http-backend`. */
+export interface GitServer {
+  /** Where repositories are, without a slash at the end. */
+  url: string;
+  /** Every request so far, `POST /o/r.git/git-upload-pack`. */
+  requests: string[];
+  options: GitServerOptions;
+  /** Makes an empty repository; `name` is `owner/repo`. */
+  repository(name?: string): Promise<GitRepository>;
+  close(): Promise<void>;
+}
+
+export interface GitRepository {
+  /** The smart HTTP address. */
+  url: string;
+  path: string;
+  /** Runs git in the bare repository and gives its output. */
+  git(...args: string[]): Promise<string>;
+  /** Commits onto a branch, by default `main`, and gives the commit. */
+  commit(options: CommitOptions): Promise<string>;
+}
+
+export async function startGitServer(options: GitServerOptions = {}): Promise<GitServer> {
+  const root = await mkdtemp(join(tmpdir(), "golem-git-"));
+  const requests: string[] = [];
+  const state = { url: "", requests, options };
+  const server = createServer((request, response) => {
+    requests.push(`${request.method} ${request.url}`);
+    void serve(root, state.options, request, response);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return Object.assign(state, {
+    url,
+    repository: (name = "octo/demo") => createRepository(root, url, name),
+    close: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+      await rm(root, { recursive: true, force: true });
+    },
+  });
+}
+
+async function createRepository(root: string, url: string, name: string): Promise<GitRepository> {
+  const path = join(root, `${name}.git`);
+  await git(root, ["init", "--quiet", "--bare", "--initial-branch=main", path]);
+  await git(path, ["config", "http.receivepack", "true"]);
+  await git(path, ["config", "uploadpack.allowFilter", "true"]);
+  await git(path, ["config", "receive.fsckObjects", "true"]);
+  return {
+    url: `${url}/${name}.git`,
+    path,
+    git: (...args) => git(path, args),
+    commit: (options) => commit(path, options),
+  };
+}
+
+async function commit(path: string, options: CommitOptions): Promise<string> {
+  const { branch = "main", message = "A commit", files, at = new Date(1_700_000_000_000), orphan, parent } = options;
+  const ref = `refs/heads/${branch}`;
+  const known = await git(path, ["rev-parse", "--verify", "--quiet", ref]).catch(() => "");
+  const from = orphan ? undefined : (parent ?? (known.trim() || undefined));
+  const who = `Ada <ada@example.com> ${Math.floor(at.getTime() / 1_000)} +0000`;
+  const lines: (string | Uint8Array)[] = [
+    ...(orphan ? [`reset ${ref}\n`] : []),
+    `commit ${ref}\ncommitter ${who}\ndata ${Buffer.byteLength(message)}\n${message}\n`,
+    ...(from ? [`from ${from}\n`] : []),
+    ...Object.entries(files).flatMap(([name, file]) => describeFile(name, file)),
+    "\n",
+  ];
+  await git(
+    path,
+    ["fast-import", "--quiet", "--force"],
+    Buffer.concat(lines.map((line) => Buffer.from(line as string))),
+  );
+  return (await git(path, ["rev-parse", ref])).trim();
+}
+
+function describeFile(name: string, file: GitFile | null): (string | Uint8Array)[] {
+  const path = JSON.stringify(name);
+  if (file === null) return [`D ${path}\n`];
+  if (typeof file === "object" && "submodule" in file) return [`M 160000 ${file.submodule} ${path}\n`];
+
+  const { mode, content } = modeAndContent(file);
+  const bytes = Buffer.from(content as string);
+  return [`M ${mode} inline ${path}\ndata ${bytes.length}\n`, bytes, "\n"];
+}
+
+function modeAndContent(file: Exclude<GitFile, { submodule: string }>): { mode: string; content: string | Uint8Array } {
+  if (typeof file === "string" || file instanceof Uint8Array) return { mode: "100644", content: file };
+  if ("link" in file) return { mode: "120000", content: file.link };
+  return { mode: file.executable ? "100755" : "100644", content: file.content };
+}
+
+async function git(cwd: string, args: string[], input?: Buffer): Promise<string> {
+  const env = { PATH: process.env.PATH, HOME: cwd, GIT_CONFIG_NOSYSTEM: "1" };
+  const running = run("git", args, { cwd, env, maxBuffer: 64 * 1024 ** 2 });
+  running.child.stdin?.end(input);
+  return (await running).stdout;
+}
+
+async function serve(root: string, options: GitServerOptions, request: IncomingMessage, response: ServerResponse) {
+  if (options.token !== undefined && !isAuthorized(options.token, request)) {
+    response.writeHead(401, { "www-authenticate": 'Basic realm="GitHub"', "content-type": "text/plain" });
+    return response.end("Invalid username or token.\n");
+  }
+  if (await options.intercept?.(request, response)) return;
+
+  const url = new URL(request.url ?? "/", "http://localhost");
+  const backend = spawn("git", ["http-backend"], {
+    env: {
+      PATH: process.env.PATH,
+      GIT_PROJECT_ROOT: root,
+      GIT_HTTP_EXPORT_ALL: "1",
+      GIT_CONFIG_NOSYSTEM: "1",
+      HOME: root,
+      PATH_INFO: decodeURIComponent(url.pathname),
+      QUERY_STRING: url.search.slice(1),
+      REQUEST_METHOD: request.method,
+      CONTENT_TYPE: request.headers["content-type"] ?? "",
+      CONTENT_LENGTH: request.headers["content-length"] ?? "",
+      HTTP_CONTENT_ENCODING: request.headers["content-encoding"] ?? "",
+      GIT_PROTOCOL: String(request.headers["git-protocol"] ?? ""),
+      REMOTE_USER: "x-access-token",
+      REMOTE_ADDR: "127.0.0.1",
+    },
+    stdio: ["pipe", "pipe", "ignore"],
+  });
+  request.pipe(backend.stdin);
+  backend.stdin.on("error", () => {});
+  response.on("close", () => backend.kill());
+  await relay(backend.stdout, response);
+}
+
+/** Turns what a CGI program prints into an answer. */
+async function relay(output: AsyncIterable<Buffer>, response: ServerResponse) {
+  let head: Buffer | undefined = Buffer.alloc(0);
+  for await (const chunk of output) {
+    if (!head) {
+      response.write(chunk);
+      continue;
+    }
+    head = Buffer.concat([head, chunk]);
+    const end = head.indexOf("\r\n\r\n");
+    if (end === -1) continue;
+
+    const fields = head
+      .toString("latin1", 0, end)
+      .split("\r\n")
+      .map((line) => line.split(/:\s*/, 2));
+    const status = fields.find(([name]) => name?.toLowerCase() === "status")?.[1];
+    response.writeHead(
+      Number.parseInt(status ?? "200", 10),
+      Object.fromEntries(fields.filter(([name]) => name !== "Status")),
+    );
+    response.write(head.subarray(end + 4));
+    head = undefined;
+  }
+  response.end();
+}
+
+function isAuthorized(token: string, request: IncomingMessage): boolean {
+  const given = Buffer.from((request.headers.authorization ?? "").replace(/^Basic /, ""), "base64").toString("utf8");
+  return given.slice(given.indexOf(":") + 1) === token;
+}
