@@ -258,6 +258,18 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await store.begin("r1", "work", 0)).toBeUndefined();
       });
 
+      test("does an effect once more that was asked for again while it was under way", async () => {
+        await startRun();
+        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
+        await store.advance(sampleStep("r1", { effects: [sampleEffect("r1", "k1")] }));
+
+        expect(await store.finish({ key: "k1" })).toBe(true);
+        expect(await store.awake(0)).toContain("r1");
+        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
+        await store.finish({ key: "k1" });
+        expect(await store.begin("r1", "work", 0)).toBeUndefined();
+      });
+
       test("drops effects of the unwanted kinds, begun or not, of this run alone", async () => {
         await startRun();
         await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "other")]), events: [] });

@@ -6,8 +6,11 @@ import type { Effect, Lane, NewEffect } from "./store.ts";
 export interface EffectsTable {
   insert(effect: NewEffect): void;
   begin(runId: string, lane: Lane, now: number): Effect | undefined;
-  /** The run it belonged to; undefined when it is not there: it was over or no longer wanted. */
-  remove(key: string): string | undefined;
+  /**
+   * It is over: its row goes, or starts anew if it was asked for again while it was under way. Gives the run it belongs
+   * to; undefined when it is not there: it was over or no longer wanted.
+   */
+  end(key: string): string | undefined;
   removeAll(keys: string[]): void;
   removeKinds(runId: string, kinds: string[]): void;
   postpone(key: string, dueAt: number): void;
@@ -26,7 +29,7 @@ export function effectsTable(sql: SqliteConnection): EffectsTable {
     insert: ({ key, runId, lane, kind, input, dueAt }) => {
       sql.run(
         `insert into effects (key, run_id, lane, kind, due_at, input)
-          values (:key, :runId, :lane, :kind, :dueAt, :input) on conflict (key) do nothing`,
+          values (:key, :runId, :lane, :kind, :dueAt, :input) on conflict (key) do update set again = 1 where under_way = 1`,
         { key, runId, lane, kind, dueAt: dueAt ?? 0, input: JSON.stringify(input) ?? null },
       );
     },
@@ -44,8 +47,16 @@ export function effectsTable(sql: SqliteConnection): EffectsTable {
       );
       return begun && effect(runId, lane, begun);
     },
-    remove: (key) =>
-      sql.get<{ runId: string }>("delete from effects where key = :key returning run_id as runId", { key })?.runId,
+    end: (key) => {
+      const anew = sql.get<{ runId: string }>(
+        `update effects set again = 0, under_way = 0, attempts = 0, due_at = 0 where key = :key and again = 1
+          returning run_id as runId`,
+        { key },
+      );
+      const ended =
+        anew ?? sql.get<{ runId: string }>("delete from effects where key = :key returning run_id as runId", { key });
+      return ended?.runId;
+    },
     removeAll: (keys) => {
       for (const key of keys) sql.run("delete from effects where key = :key", { key });
     },

@@ -6,7 +6,7 @@ import type { Finish } from "./store.ts";
 export function finish(tables: SqliteTables, finished: Finish): boolean {
   const { events, effects, approvals, changes, posts } = tables;
   const now = Date.now();
-  const owner = effects.remove(finished.key);
+  const owner = effects.end(finished.key);
   if (owner === undefined) return false;
 
   // The child first, since events and effects may be addressed to it.

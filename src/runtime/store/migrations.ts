@@ -67,6 +67,7 @@ export const migrations: readonly string[] = [
     due_at real not null,
     attempts integer not null default 0,
     under_way integer not null default 0,
+    again integer not null default 0,
     input text
   ) strict;
   create index effects_of_lane on effects (run_id, lane);

@@ -10,7 +10,10 @@ import type { ChangeSet } from "#sandbox/sandbox.ts";
 export type Lane = "work" | "thread" | "status";
 
 export interface NewEffect {
-  /** Names this effect for ever. Adding a key that is there already changes nothing. */
+  /**
+   * Names this effect for ever. Adding a key that is there already changes nothing, unless that one is under way: then it
+   * is done once more, since what it saw may be out of date.
+   */
   key: string;
   runId: string;
   lane: Lane;
