@@ -1,0 +1,131 @@
+/**
+ * The public API: what a `tools.ts` beside a worker imports, and what a program that embeds Golem Forge builds on.
+ * Where two names do the same job, the comment says which is the canonical one.
+ */
+
+// Approval.
+export { ApprovalConfig, ApprovalDecisionType } from "#approval.ts";
+export {
+  type ApprovalCallback,
+  ApprovalController,
+  type ApprovalControllerOptions,
+  type ApprovalMode,
+  type ApprovalRequest,
+} from "#approval-controller.ts";
+export { type ApprovalDecision, ApprovalMemory, type RememberOption } from "#approval-memory.ts";
+// Commands and forms.
+export {
+  BUILTIN_COMMANDS,
+  type BuiltinCommand,
+  CommandParseError,
+  type CommandType,
+  classifyCommand,
+  isBuiltinCommand,
+  isCommand,
+  isInteractive,
+  optionsToArgs,
+  type ParsedCommand,
+  parseCommand,
+} from "#command.ts";
+// Errors. A UserError is a sentence for a person, a ToolError one for the model, with a code.
+export { BlockedError, ToolError, ToolErrorCode, type ToolErrorOptions, ToolErrorType, UserError } from "#errors.ts";
+export {
+  argumentsFromOptions,
+  deriveFieldsFromSchema,
+  extractManualToolInfo,
+  type FieldType,
+  getManualToolInfos,
+  isZodObjectSchema,
+  type ManualToolField,
+  type ManualToolInfo,
+  parseFieldValue,
+} from "#form-fields.ts";
+// Interruption.
+export { createInterruptSignal, InterruptError, type InterruptSignal, isInterruptError } from "#interrupt-signal.ts";
+// Results: one for both readers, told apart by `kind`, a failure by `error`.
+export {
+  CustomResultValue,
+  DiffHunk,
+  DiffResultValue,
+  DisplayHints,
+  FileContentResultValue,
+  FileListResultValue,
+  isValidKind,
+  isWellKnownKind,
+  JsonResultValue,
+  ResultValue,
+  ResultValue as ToolResultValue,
+  Task,
+  TaskListResultValue,
+  TaskStatus,
+  TerminalResultValue,
+  TextResultValue,
+  ToolResult,
+  WellKnownResultValue,
+} from "#result.ts";
+export {
+  type ApprovalAsked,
+  type ApprovalResult,
+  createRuntimeUI,
+  type RuntimeUI,
+  type WaitOptions,
+} from "#runtime-ui.ts";
+// Tools: who may call them, and what they get. `import type { NamedTool } from "golem-forge"`.
+export {
+  type ExecutionMode,
+  getLLMTools,
+  getManualTools,
+  isLLMTool,
+  isManualTool,
+  type ManualExecution,
+  type ManualExecution as ManualExecutionConfig,
+  type NamedTool,
+  type NeedsApproval,
+  type ToolContext,
+  type ToolRun,
+} from "#tool.ts";
+export { createToolBelt, type ToolBeltOptions } from "#toolsets/create-tool-belt.ts";
+export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
+export { isNamedTool } from "#toolsets/is-named-tool.ts";
+export { fromOkResult, type OkResult, toOkResult } from "#toolsets/ok-result.ts";
+// Running tools: `ToolManager` for a program of its own, the belt for a worker's run.
+export { type OpenToolBeltOptions, openToolBelt } from "#toolsets/open-tool-belt.ts";
+// The same result in the shapes other tool systems give it: `returnDisplay`, `ok`, `success`.
+export {
+  type AnsiOutput,
+  type FileDiff,
+  fromReturnDisplay,
+  type TaskListDisplay,
+  type ToolResultDisplay,
+  toReturnDisplay,
+} from "#toolsets/return-display.ts";
+export { type TaskStats, taskStats, taskStats as calculateStats } from "#toolsets/task-stats.ts";
+export { toToolResult } from "#toolsets/to-tool-result.ts";
+export type { CallContext, Review, ToolBelt } from "#toolsets/tool-belt.ts";
+export {
+  type ToolEvent,
+  type ToolEventData,
+  ToolEvents,
+  ToolEvents as ActivityStream,
+  ToolEventType,
+  ToolEventType as ActivityEventType,
+} from "#toolsets/tool-events.ts";
+export { type CallOptions, ToolManager, type ToolManagerOptions } from "#toolsets/tool-manager.ts";
+export { type OpenAIFunction, ToolRegistry } from "#toolsets/tool-registry.ts";
+export {
+  type CalledTool,
+  formatErrorResponse,
+  formatSuccessResponse,
+  getResultPreview,
+  type ToolResponse,
+  toToolResponse,
+} from "#toolsets/tool-response.ts";
+export type { ToolServices, Toolset } from "#toolsets/toolset.ts";
+export { wrapWithDefaultApproval } from "#toolsets/wrap-with-default-approval.ts";
+
+// User interfaces.
+export { createUIEventBus, type EventHandler, type UIEventBus, type Unsubscribe } from "#ui-event-bus.ts";
+export type * from "#ui-events.ts";
+// Workers.
+export { parseWorker, WorkerDefinition } from "#worker.ts";
+export type { Change, Entry, Workspace, ZoneRule } from "#workspace.ts";

@@ -1,0 +1,41 @@
+/** Stops work that is under way. One signal serves many runs: reset it between them. */
+export interface InterruptSignal {
+  readonly interrupted: boolean;
+  /** The same, for what takes an AbortSignal; a new one after each reset. */
+  readonly signal: AbortSignal;
+  /** Interrupting twice changes nothing. */
+  interrupt(reason?: string): void;
+  reset(): void;
+}
+
+/** The work was interrupted. */
+export class InterruptError extends Error {
+  override readonly name = "InterruptError";
+
+  constructor(message = "Execution interrupted") {
+    super(message);
+  }
+}
+
+export function isInterruptError(error: unknown): error is InterruptError {
+  return error instanceof InterruptError;
+}
+
+export function createInterruptSignal(): InterruptSignal {
+  let controller = new AbortController();
+
+  return {
+    get interrupted() {
+      return controller.signal.aborted;
+    },
+    get signal() {
+      return controller.signal;
+    },
+    interrupt(reason) {
+      controller.abort(new InterruptError(reason));
+    },
+    reset() {
+      if (controller.signal.aborted) controller = new AbortController();
+    },
+  };
+}

@@ -1,0 +1,137 @@
+import { randomUUID } from "node:crypto";
+import type { ApprovalController } from "#approval-controller.ts";
+import { ToolError } from "#errors.ts";
+import type { ModelCall } from "#events.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { Workspace } from "#workspace.ts";
+import { createToolBelt } from "./create-tool-belt.ts";
+import { failedResult } from "./failed-result.ts";
+import type { CallContext, Review, ToolBelt } from "./tool-belt.ts";
+import type { ToolEvents } from "./tool-events.ts";
+import { type OpenAIFunction, ToolRegistry } from "./tool-registry.ts";
+import { type ToolResponse, toToolResponse } from "./tool-response.ts";
+import type { FinishedCall } from "./toolset.ts";
+
+export interface ToolManagerOptions {
+  /** Hears each call start, print, end and fail. */
+  events?: ToolEvents;
+  /** Decides what needs approval. Default: all of it is denied. */
+  approvals?: ApprovalController;
+  /** The files the tools see. Default: none, and a tool that reaches for them is told so. */
+  workspace?: Workspace;
+  /** What a model reads of one result, in estimated tokens. */
+  maxResultTokens?: number;
+}
+
+export interface CallOptions {
+  /** Default: a new one. */
+  callId?: string;
+  abortSignal?: AbortSignal;
+  /** Default: the model, which reaches no manual tool. */
+  invokedBy?: "model" | "person";
+}
+
+/** Tools with the rules of a run around them, for a program that has no run: it keeps its own history and turns. */
+export class ToolManager {
+  readonly #registry: ToolRegistry;
+  readonly #options: ToolManagerOptions;
+  readonly #belt: Promise<ToolBelt>;
+  #history: FinishedCall[] = [];
+  #turn = 1;
+
+  constructor(tools: Iterable<NamedTool>, options: ToolManagerOptions = {}) {
+    this.#registry = new ToolRegistry(tools);
+    this.#options = options;
+    const { workspace = noWorkspace, events, maxResultTokens } = options;
+    this.#belt = createToolBelt({
+      tools: this.#registry.list(),
+      workspace,
+      history: () => this.#history,
+      ...(events && { events }),
+      ...(maxResultTokens !== undefined && { maxResultTokens }),
+    });
+    // Whoever calls a tool hears of it.
+    this.#belt.catch(() => {});
+  }
+
+  /** The tool of this name or alias. */
+  getTool(name: string): NamedTool | undefined {
+    return this.#registry.get(name);
+  }
+
+  /** What a model of the OpenAI kind is told. */
+  getFunctionDefinitions(): { type: "function"; function: OpenAIFunction }[] {
+    return this.#registry.toOpenAIFunctions().map((definition) => ({ type: "function", function: definition }));
+  }
+
+  /** Checks, asks and runs one call. Rejects only when a tool's schema cannot be understood. */
+  async call(tool: string, args: unknown, options: CallOptions = {}): Promise<ToolResult> {
+    const belt = await this.#belt;
+    const call: ModelCall = { callId: options.callId ?? randomUUID(), tool, args };
+    const context = this.#context(call, options);
+
+    const review = await belt.review(call, context, []);
+    const result = review.kind === "refuse" ? review.result : await this.#run(belt, { call, context, review });
+    this.#history.push({ ...call, result, step: context.run.step });
+    return result;
+  }
+
+  /** The same, as one flat response told apart by `success`. */
+  async executeTool(tool: string, args: Record<string, unknown>, options?: CallOptions): Promise<ToolResponse> {
+    return toToolResponse(await this.call(tool, args, options), { tool, args });
+  }
+
+  /** Begins another turn: what was called in the last one may be called again. */
+  clearCurrentTurn(): void {
+    this.#turn++;
+  }
+
+  /** Forgets every call. */
+  clearState(): void {
+    this.#history = [];
+    this.#turn++;
+  }
+
+  async #run(
+    belt: ToolBelt,
+    { call, context, review }: { call: ModelCall; context: CallContext; review: Exclude<Review, { kind: "refuse" }> },
+  ): Promise<ToolResult> {
+    if (review.kind === "allow") return belt.execute(call, context);
+
+    const args = review.args as Record<string, unknown>;
+    const request = { toolName: call.tool, toolArgs: args, description: review.reason };
+    const decision = await this.#options.approvals?.requestApproval(request, { signal: context.abortSignal });
+    if (decision?.approved !== true) return denied(call.tool, decision?.note);
+
+    const { modifiedArgs } = decision;
+    const result = await belt.execute({ ...call, args: modifiedArgs ?? args }, context);
+    return modifiedArgs ? { ...result, llmContent: `${changed(modifiedArgs)}\n\n${result.llmContent}` } : result;
+  }
+
+  #context(call: ModelCall, { abortSignal, invokedBy }: CallOptions): CallContext {
+    return {
+      abortSignal: abortSignal ?? new AbortController().signal,
+      messages: [],
+      run: { id: "embedded", worker: "The program", depth: 0, step: this.#turn },
+      idempotencyKey: call.callId,
+      output: () => {},
+      ...(invokedBy && { invokedBy }),
+    };
+  }
+}
+
+function denied(tool: string, note: string | undefined): ToolResult {
+  const message = `[DENIED] ${tool} was denied${note ? `: ${note}` : "."}`;
+  return failedResult(message, { code: "DENIED", suggestion: "Do not call it again the same way." });
+}
+
+function changed(args: unknown): string {
+  return `A person changed the arguments before approving. What ran: ${JSON.stringify(args)}`;
+}
+
+const noWorkspace = new Proxy({} as Workspace, {
+  get() {
+    throw new ToolError("There is no sandbox here.", { code: "UNAVAILABLE" });
+  },
+});

@@ -1,0 +1,59 @@
+import { UserError } from "#errors.ts";
+import type { JsonSchema } from "#json-schema.ts";
+import { getLLMTools, type NamedTool } from "#tool.ts";
+import { jsonSchemaOf } from "#tool-schema.ts";
+import { isNamedTool } from "./is-named-tool.ts";
+
+/** A function as models of the OpenAI kind are told of it. */
+export interface OpenAIFunction {
+  name: string;
+  description: string;
+  parameters: JsonSchema;
+}
+
+/** Tools by name, in the order they came. */
+export class ToolRegistry {
+  readonly #tools = new Map<string, NamedTool>();
+
+  constructor(tools: Iterable<NamedTool> = []) {
+    for (const tool of tools) this.register(tool);
+  }
+
+  /** Throws a UserError for what is no tool, and for a name that is taken unless it may be replaced. */
+  register(tool: NamedTool, { allowReplace = false }: { allowReplace?: boolean } = {}): void {
+    if (!isNamedTool(tool)) throw new UserError("A tool needs a name, an inputSchema and an execute function.");
+    if (this.#tools.has(tool.name) && !allowReplace) {
+      throw new UserError(
+        `Tool '${tool.name}' is already registered: unregister it first, or allow it to be replaced.`,
+      );
+    }
+    this.#tools.set(tool.name, tool);
+  }
+
+  /** The tool of this name or alias; a name wins over an alias. */
+  get(name: string): NamedTool | undefined {
+    return this.#tools.get(name) ?? this.list().find((tool) => tool.aliases?.includes(name));
+  }
+
+  has(name: string): boolean {
+    return this.get(name) !== undefined;
+  }
+
+  list(): NamedTool[] {
+    return [...this.#tools.values()];
+  }
+
+  /** False when there was none of this name. */
+  unregister(name: string): boolean {
+    return this.#tools.delete(name);
+  }
+
+  /** What a model is told: names, descriptions and JSON Schemas of the tools it may call, manual ones left out. */
+  toOpenAIFunctions(): OpenAIFunction[] {
+    return getLLMTools(this.list()).map(({ name, description, inputSchema }) => {
+      const parameters = jsonSchemaOf(inputSchema);
+      if (!parameters) throw new UserError(`The input schema of '${name}' is not ready: it has to be waited for.`);
+      return { name, description, parameters };
+    });
+  }
+}
