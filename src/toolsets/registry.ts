@@ -1,4 +1,19 @@
+import { askToolset } from "./ask/toolset.ts";
+import { filesystemToolset } from "./filesystem/toolset.ts";
+import { gitToolset } from "./git/toolset.ts";
+import { pullRequestToolset } from "./pull-request/toolset.ts";
+import { searchToolset } from "./search/toolset.ts";
+import { tasksToolset } from "./tasks/toolset.ts";
 import type { Toolset } from "./toolset.ts";
+import { workersToolset } from "./workers/toolset.ts";
 
 /** Every toolset a worker file may name, in the order its tools are offered: one line per toolset. */
-export const toolsets: readonly Toolset[] = [];
+export const toolsets: readonly Toolset[] = [
+  filesystemToolset,
+  searchToolset,
+  gitToolset,
+  pullRequestToolset,
+  tasksToolset,
+  askToolset,
+  workersToolset,
+];

@@ -14,6 +14,7 @@ export const runSpec: RunSpec = {
   depth: 0,
   workerPath: "fixer",
   worker: WorkerDefinition.parse({ name: "fixer", instructions: "Fix it." }),
+  workerSource: "deployment",
   model: "scripted:model",
   origin: {
     installationId: 1,

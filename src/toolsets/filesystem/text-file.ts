@@ -1,15 +1,13 @@
 import { ToolError } from "#errors.ts";
+import { isLfsPointer } from "#sandbox/is-lfs-pointer.ts";
 import type { Workspace } from "#workspace.ts";
 
-const lfsPointerPattern =
-  /^version https:\/\/git-lfs\.github\.com\/spec\/v1\r?\noid sha256:([0-9a-f]{64})\r?\nsize (\d+)/;
 const sniffedBytes = 8_000;
 
 /** The size of the content a Git LFS pointer stands for, in bytes; undefined for any other file. */
 export function lfsPointerSize(content: Uint8Array): number | undefined {
-  if (content.length > 1_024) return undefined;
-  const match = lfsPointerPattern.exec(Buffer.from(content).toString("utf8"));
-  return match ? Number(match[2]) : undefined;
+  if (!isLfsPointer(content)) return undefined;
+  return Number(/^size (\d+)$/m.exec(Buffer.from(content).toString("utf8"))?.[1]);
 }
 
 /** True for content that is not UTF-8 text, as git guesses it and stricter: a NUL byte early on, or broken UTF-8. */

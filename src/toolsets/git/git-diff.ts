@@ -1,0 +1,37 @@
+import { z } from "zod";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { diffChanges, summarizeDiffs } from "./diff-changes.ts";
+
+const input = z.object({
+  path: z.string().optional().describe("Only this file or folder; default everything"),
+});
+type Input = z.infer<typeof input>;
+
+/** The run's changes as a unified diff against the base commit. */
+export function createGitDiffTool({ workspace }: ToolServices): NamedTool<Input, ToolResult> {
+  return {
+    name: "git_diff",
+    description: "Show what this run has changed, as a unified diff against the base commit.",
+    inputSchema: input,
+    readOnly: true,
+    needsApproval: false,
+    execute: async ({ path }) => {
+      const diffs = await diffChanges(workspace, path);
+      const diff = diffs.map((file) => file.diff).join("");
+      const summary = diffs.length === 0 ? "Nothing has changed" : summarizeDiffs(diffs);
+      const files = diffs.map(({ path, status, additions, deletions }) => ({ path, status, additions, deletions }));
+      return {
+        llmContent: diffs.length === 0 ? `${summary}.` : `${summary}\n${diff}`,
+        value: {
+          kind: "git.diff",
+          data: { files, diff },
+          summary,
+          preview: diff,
+          display: { preferredView: "code", language: "diff" },
+        },
+      };
+    },
+  };
+}

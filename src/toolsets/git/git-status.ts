@@ -1,0 +1,41 @@
+import { z } from "zod";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import type { Change } from "#workspace.ts";
+
+const letters: Record<Change["status"], string> = { added: "A", modified: "M", deleted: "D" };
+
+/** What differs from the base commit. */
+export function createGitStatusTool({ workspace, sandbox, branch }: ToolServices): NamedTool<object, ToolResult> {
+  return {
+    name: "git_status",
+    description: "List the files that this run has added, modified or deleted.",
+    inputSchema: z.object({}),
+    readOnly: true,
+    needsApproval: false,
+    execute: async () => {
+      const changes = await workspace.changes();
+      const pathsOf = (status: Change["status"]) =>
+        changes.filter((change) => change.status === status).map(({ path }) => path);
+      const [added, modified, deleted] = [pathsOf("added"), pathsOf("modified"), pathsOf("deleted")];
+      const isClean = changes.length === 0;
+      const summary = isClean
+        ? "Nothing has changed"
+        : `${added.length} added, ${modified.length} modified, ${deleted.length} deleted`;
+      const lines = changes.map(({ path, status }) => `${letters[status]} ${path}`);
+      return {
+        llmContent: [
+          `On ${branch}, from ${sandbox.base.branch} at ${sandbox.base.commit.slice(0, 7)}. ${summary}.`,
+          ...lines,
+        ].join("\n"),
+        value: {
+          kind: "git.status",
+          data: { branch, base: sandbox.base, added, modified, deleted, isClean },
+          summary,
+          display: { preferredView: "tree", collapsed: isClean },
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,13 @@
+import { z } from "zod";
+import { ApprovalConfig } from "#approval.ts";
+import type { Toolset } from "#toolsets/toolset.ts";
+import { createOpenPullRequestTool } from "./open-pull-request.ts";
+
+const config = z.strictObject({ approval: ApprovalConfig.optional() });
+
+/** Proposing the run's changes to people. */
+export const pullRequestToolset: Toolset<z.infer<typeof config>> = {
+  name: "pull_request",
+  config,
+  create: ({ approval }, services) => [createOpenPullRequestTool(services, approval)],
+};

@@ -1,0 +1,86 @@
+import { RE2JS } from "re2js";
+import { ToolError } from "#errors.ts";
+
+const longestPattern = 500;
+
+/**
+ * A test for paths by a glob: `*` and `?` stay within one name, `**` goes over folders, `[a-z]`, `[!a]` and `{a,b}`
+ * choose, a backslash takes the next character as it is; names with a leading dot match like any other. Takes linear
+ * time whatever the pattern, which is why it is not a V8 regular expression. Throws a ToolError for a pattern too long.
+ */
+export function compileGlob(pattern: string): (path: string) => boolean {
+  if (pattern.length > longestPattern) {
+    throw new ToolError(`The glob is longer than ${longestPattern} characters.`, {
+      code: "INVALID_ARGUMENTS",
+      suggestion: "Use several shorter patterns.",
+    });
+  }
+  const rooted = pattern.replace(/^(\.?\/)+/, "");
+  const compiled = RE2JS.compile(`^(?:${translate(rooted)})$`, RE2JS.DOTALL);
+  return (path) => compiled.test(path);
+}
+
+function translate(pattern: string): string {
+  let source = "";
+  let at = 0;
+  const depths = braceDepths(pattern);
+  while (at < pattern.length) {
+    const rest = pattern.slice(at);
+    const token = tokens.map((known) => ({ known, match: known.pattern.exec(rest) })).find(({ match }) => match);
+    const inBraces = (depths[at] ?? 0) > 0;
+    if (token?.match) {
+      // `**` counts only as a whole name.
+      const startsName = at === 0 || "/{,".includes(pattern.charAt(at - 1));
+      source += token.known.source(token.match, startsName);
+      at += token.match[0].length;
+      continue;
+    }
+    source += choice(pattern.charAt(at), inBraces) ?? RE2JS.quote(pattern.charAt(at));
+    at++;
+  }
+  return source;
+}
+
+interface Token {
+  pattern: RegExp;
+  source(match: RegExpExecArray, startsName: boolean): string;
+}
+
+const tokens: Token[] = [
+  { pattern: /^\\([\s\S])/, source: ([, literal = ""]) => RE2JS.quote(literal) },
+  { pattern: /^\*\*\//, source: (_, startsName) => (startsName ? "(?:[^/]+/)*" : "[^/]*/") },
+  { pattern: /^\*\*+/, source: (_, startsName) => (startsName ? ".*" : "[^/]*") },
+  { pattern: /^\*/, source: () => "[^/]*" },
+  { pattern: /^\?/, source: () => "[^/]" },
+  { pattern: /^\[([!^]?)(\]?[^\]/]+)\]/, source: ([, not, members = ""]) => characterClass(not !== "", members) },
+];
+
+function characterClass(not: boolean, members: string): string {
+  const escaped = members
+    .replace(/[\\[\]^]/g, "\\$&")
+    .replace(/(.)-(.)/g, (range, from, to) => (from > to ? "-" : range));
+  return `[${not ? "^/" : ""}${escaped}]`;
+}
+
+function choice(character: string, inBraces: boolean): string | undefined {
+  if (!inBraces) return undefined;
+  if (character === "{") return "(?:";
+  if (character === "}") return ")";
+  return character === "," ? "|" : undefined;
+}
+
+/** For each character, in how many closed braces with a comma it stands; the braces themselves count as inside. */
+function braceDepths(pattern: string): number[] {
+  const depths = Array<number>(pattern.length).fill(0);
+  const open: number[] = [];
+  for (let at = 0; at < pattern.length; at++) {
+    const character = pattern.charAt(at);
+    if (character === "\\") at++;
+    else if (character === "{") open.push(at);
+    else if (character === "}" && open.length > 0) {
+      const from = open.pop() ?? 0;
+      for (let inside = from; inside <= at; inside++) depths[inside] = (depths[inside] ?? 0) + 1;
+    }
+  }
+  return depths;
+}

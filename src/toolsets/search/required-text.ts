@@ -1,0 +1,37 @@
+/** A text that every match of the regular expression contains; empty where none is plain to see. */
+export function requiredText(pattern: string): string {
+  const runs: string[] = [];
+  let run = "";
+  const endRun = () => {
+    runs.push(run);
+    run = "";
+  };
+  for (let at = 0; at < pattern.length; at++) {
+    const character = pattern.charAt(at);
+    const next = pattern.charAt(at + 1);
+    if ("(|)".includes(character)) return "";
+    if (character === "[") {
+      const end = pattern.indexOf("]", at + 2);
+      if (end === -1 || pattern.slice(at, end).includes("\\")) return "";
+      endRun();
+      at = end;
+    } else if ("*?{".includes(character)) {
+      run = [...run].slice(0, -1).join("");
+      endRun();
+      if (character === "{") at = Math.max(at, pattern.indexOf("}", at));
+    } else if (character === "\\" && /[^\w\s]/.test(next)) {
+      run += next;
+      at++;
+    } else if (character === "\\") {
+      if (/[pPQxE0-9]/.test(next)) return "";
+      endRun();
+      at++;
+    } else if (".^$+".includes(character)) {
+      endRun();
+    } else {
+      run += character;
+    }
+  }
+  endRun();
+  return runs.reduce((longest, candidate) => (candidate.length > longest.length ? candidate : longest), "");
+}

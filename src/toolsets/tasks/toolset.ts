@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { Task, type ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import { taskStats } from "#toolsets/task-stats.ts";
+import type { Toolset } from "#toolsets/toolset.ts";
+
+const input = z.object({
+  tasks: z
+    .array(
+      Task.extend({
+        content: z.string().min(1).max(500).describe("What is to be done: Fix the test"),
+        activeForm: z.string().min(1).max(500).describe("The same in progress form: Fixing the test"),
+      }),
+    )
+    .max(100)
+    .describe("The whole list; it replaces the one before"),
+});
+
+const marks: Record<Task["status"], string> = {
+  pending: "[ ]",
+  in_progress: "[◐]",
+  completed: "[✓]",
+  cancelled: "[x]",
+};
+
+const writeTasks: NamedTool<z.infer<typeof input>, ToolResult> = {
+  name: "write_tasks",
+  description:
+    "Write down the tasks of this job, so that people see the plan and its progress. Call it again as a status changes; keep one task in_progress.",
+  inputSchema: input,
+  needsApproval: false,
+  execute: async ({ tasks }) => {
+    const stats = taskStats(tasks);
+    const summary = `${stats.completed} of ${stats.total} tasks done`;
+    const lines = tasks.map(({ status, content }) => `${marks[status]} ${content}`);
+    return {
+      llmContent: [`Updated the task list, ${summary}:`, ...lines].join("\n"),
+      value: { kind: "task_list", tasks, stats, summary },
+    };
+  },
+};
+
+const config = z.strictObject({});
+
+/** A list of tasks that people see beside the run. */
+export const tasksToolset: Toolset<z.infer<typeof config>> = {
+  name: "tasks",
+  config,
+  create: () => [writeTasks],
+};

@@ -1,0 +1,175 @@
+import fc from "fast-check";
+import picomatch from "picomatch";
+import { RE2JS } from "re2js";
+import { describe, expect, test } from "vitest";
+import { compileGlob } from "#toolsets/search/compile-glob.ts";
+import { requiredText } from "#toolsets/search/required-text.ts";
+import { searchToolset } from "#toolsets/search/toolset.ts";
+import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
+
+const world = (files: WorldOptions["files"]) => toolsetWorld(searchToolset, { files });
+
+const files = {
+  "README.md": "# Sums\nAdds numbers.\n",
+  "src/add.ts": "export function add(a: number, b: number) {\n  return a - b;\n}\n",
+  "src/sub.ts": "export function subtract(a: number, b: number) {\r\n  return a - b;\r\n}\r\n",
+  "test/add.test.ts": 'import { add } from "../src/add";\n',
+  "logo.png": new Uint8Array([0, 97, 100, 100]),
+};
+
+describe("grep", () => {
+  test("shows path, line and text of each match and leaves binaries out", async () => {
+    const { call } = await world(files);
+
+    const { llmContent, value } = await call("grep", { pattern: "add" });
+
+    expect(llmContent).toBe(
+      '2 matches in 2 files:\nsrc/add.ts:1:export function add(a: number, b: number) {\ntest/add.test.ts:1:import { add } from "../src/add";',
+    );
+    expect(value).toMatchObject({ kind: "search.matches", data: { total: 2, files: 2 } });
+  });
+
+  test.each<[object, string]>([
+    [{ pattern: "ADD", case_insensitive: true, output_mode: "files" }, "README.md\nsrc/add.ts\ntest/add.test.ts"],
+    [{ pattern: "a - b", output_mode: "count" }, "src/add.ts:1\nsrc/sub.ts:1"],
+    [{ pattern: "return", glob: "*.ts", path: "src", output_mode: "files_with_matches" }, "src/add.ts\nsrc/sub.ts"],
+    [{ pattern: "return", glob: "!**/sub.ts", output_mode: "files" }, "src/add.ts"],
+    [{ pattern: "b;$", output_mode: "files" }, "src/add.ts\nsrc/sub.ts"],
+    [{ pattern: "add(a", literal: true, output_mode: "files" }, "src/add.ts"],
+    [{ pattern: "\\{\\n  return", output_mode: "files" }, "src/add.ts\nsrc/sub.ts"],
+    [{ pattern: "^# Sums$", path: "README.md" }, "README.md:1:# Sums"],
+  ])("%j finds %s", async (args, expected) => {
+    const { call } = await world(files);
+
+    const { llmContent } = await call("grep", args);
+
+    expect(llmContent.split("\n").slice(1).join("\n")).toBe(expected);
+  });
+
+  test("shows the lines around a match, and where it skips some", async () => {
+    const { call } = await world({ "a.txt": "1\n2\nx\n4\n5\n6\n7\nx\n" });
+
+    const { llmContent } = await call("grep", { pattern: "x", context: 1 });
+
+    expect(llmContent).toBe("2 matches in 1 file:\na.txt-2-2\na.txt:3:x\na.txt-4-4\n--\na.txt-7-7\na.txt:8:x");
+  });
+
+  test("says how many matches it does not show", async () => {
+    const { call } = await world({ "a.txt": "x\n".repeat(30), "b.txt": "x\n".repeat(30) });
+
+    const { llmContent } = await call("grep", { pattern: "x", limit: 40 });
+
+    expect(llmContent.split("\n")).toHaveLength(42);
+    expect(llmContent).toContain("60 matches in 2 files:");
+    expect(llmContent).toContain("… and 20 more");
+  });
+
+  test.each(["(?=a)b", "(a)\\1", "(?<!x)a", "(?>a)"])("says that %s needs what it does not have", async (pattern) => {
+    const { call } = await world(files);
+
+    await expect(call("grep", { pattern })).rejects.toThrow("lookaround, atomic groups or backreferences");
+  });
+
+  test("explains a pattern that is none, and a path that is not there", async () => {
+    const { call } = await world(files);
+
+    await expect(call("grep", { pattern: "add(" })).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
+    await expect(call("grep", { pattern: "a", path: "nope" })).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
+    expect((await call("grep", { pattern: "zebra" })).llmContent).toBe("Nothing matches zebra.");
+  });
+
+  test("a pattern that explodes elsewhere takes no time here", async () => {
+    const { call } = await world({ "a.txt": "a".repeat(100_000) });
+
+    expect((await call("grep", { pattern: "^(a+)+$b" })).llmContent).toContain("Nothing");
+  });
+
+  test("a stopped run stops searching", async () => {
+    const { call } = await world(files);
+
+    await expect(
+      call("grep", { pattern: "a" }, { abortSignal: AbortSignal.abort(new Error("stopped")) }),
+    ).rejects.toThrow("stopped");
+  });
+
+  test("the text required of every match is really in every match", () => {
+    const piece = fc.constantFrom(
+      "a",
+      "b",
+      "ab",
+      ".",
+      "\\d",
+      "\\.",
+      "[ab]",
+      "a*",
+      "b+",
+      "a?",
+      "b{2}",
+      "(a|b)",
+      "^",
+      "$",
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 6 }), fc.stringMatching(/^[ab.1]{0,12}$/), (pieces, text) => {
+        const pattern = pieces.join("");
+        let expression: RE2JS;
+        try {
+          expression = RE2JS.compile(pattern);
+        } catch {
+          return;
+        }
+        if (expression.test(text)) expect(text).toContain(requiredText(pattern));
+      }),
+    );
+    expect(requiredText("function\\s+add")).toBe("function");
+  });
+});
+
+describe("glob", () => {
+  test.each<[object, string[]]>([
+    [{ pattern: "**/*.ts" }, ["src/add.ts", "src/sub.ts", "test/add.test.ts"]],
+    [{ pattern: "*.ts", path: "src" }, ["src/add.ts", "src/sub.ts"]],
+    [{ pattern: "/src/*" }, ["src/add.ts", "src/sub.ts"]],
+    [{ pattern: "**/add*", exclude: ["*.test.ts"] }, ["src/add.ts"]],
+    [{ pattern: "{README,LICENSE}.*" }, ["README.md"]],
+    [{ pattern: "src/[!s]??.ts" }, ["src/add.ts"]],
+  ])("%j finds %j", async (args, expected) => {
+    const { call } = await world(files);
+
+    expect((await call("glob", args)).value).toMatchObject({ kind: "file_list", files: expected });
+  });
+
+  test("says how many paths it does not show, and hints at ** when nothing matches", async () => {
+    const { call } = await world(files);
+
+    expect((await call("glob", { pattern: "**", limit: 2 })).llmContent).toContain("… and 3 more");
+    expect((await call("glob", { pattern: "*.ts" })).llmContent).toContain("Use **/*.ts to look in every folder.");
+    await expect(call("glob", { pattern: "*".repeat(501) })).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
+  });
+
+  test("agrees with picomatch on ordinary patterns", () => {
+    const part = fc.constantFrom("a", "b", "*", "?", "/", "**/", ".b", "[ab]", "{a,b}");
+    const path = fc
+      .array(fc.constantFrom("a", "b", "ab", ".b", "aab"), { minLength: 1, maxLength: 4 })
+      .map((names) => names.join("/"));
+    fc.assert(
+      fc.property(fc.array(part, { minLength: 1, maxLength: 5 }), path, (parts, candidate) => {
+        const pattern = parts.join("");
+        // Where names run into `**`, or slashes double, the two have their own ideas of a sloppy pattern.
+        fc.pre(!/[^/]\*\*|\/\/|\*\*\*|^\/|\/$|\}\*|\*\{/.test(pattern));
+        fc.pre(!/(^|\/)\*+(\/|$)/.test(pattern) || !candidate.includes("/."));
+
+        expect(compileGlob(pattern)(candidate)).toBe(picomatch(pattern, { dot: true, strictSlashes: true })(candidate));
+      }),
+    );
+  });
+
+  test("any pattern compiles, and quickly decides on a hostile path", () => {
+    fc.assert(
+      fc.property(fc.string({ maxLength: 60 }), fc.string({ maxLength: 60 }), (pattern, path) => {
+        expect(compileGlob(pattern)(path)).toBeTypeOf("boolean");
+      }),
+    );
+    expect(compileGlob(`${"*a".repeat(100)}b`)("a".repeat(5_000))).toBe(false);
+  });
+});
