@@ -1,0 +1,48 @@
+/** The webhook events the app subscribes to, each with the actions it hears. */
+export const heardEvents = {
+  issue_comment: ["created"],
+  issues: ["opened", "closed", "deleted", "transferred"],
+  pull_request: ["closed"],
+} as const;
+
+type Permissions = Partial<Record<"issues" | "pull_requests" | "contents" | "checks" | "metadata", "read" | "write">>;
+
+/**
+ * Every endpoint of GitHub the app calls, with the permission it takes. The client calls nothing that is not here, and
+ * app.yml asks for exactly this much. Endpoints of the app itself need no permission of an installation.
+ */
+export const endpoints = {
+  "GET /app": {},
+  "POST /app/installations/{installation_id}/access_tokens": {},
+  "GET /app/hook/deliveries": {},
+  "POST /app/hook/deliveries/{delivery_id}/attempts": {},
+
+  "GET /repos/{owner}/{repo}": { metadata: "read" },
+  "GET /repos/{owner}/{repo}/collaborators/{username}/permission": { metadata: "read" },
+  "GET /repos/{owner}/{repo}/contents/{path}": { contents: "read" },
+  "GET /repos/{owner}/{repo}/git/blobs/{file_sha}": { contents: "read" },
+  "GET /repos/{owner}/{repo}/commits/{ref}/check-runs": { checks: "read" },
+
+  "GET /repos/{owner}/{repo}/issues": { issues: "read" },
+  "GET /repos/{owner}/{repo}/issues/{issue_number}": { issues: "read" },
+  "GET /repos/{owner}/{repo}/issues/{issue_number}/comments": { issues: "read" },
+  "POST /repos/{owner}/{repo}/issues/{issue_number}/comments": { issues: "write" },
+  "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}": { issues: "write" },
+  "POST /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions": { issues: "write" },
+  "POST /repos/{owner}/{repo}/issues/{issue_number}/reactions": { issues: "write" },
+  "POST /repos/{owner}/{repo}/issues/{issue_number}/labels": { issues: "write" },
+
+  "GET /repos/{owner}/{repo}/pulls": { pull_requests: "read" },
+  "GET /repos/{owner}/{repo}/pulls/{pull_number}": { pull_requests: "read" },
+  "POST /repos/{owner}/{repo}/pulls": { pull_requests: "write" },
+  "PATCH /repos/{owner}/{repo}/pulls/{pull_number}": { pull_requests: "write" },
+  "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments": { pull_requests: "read" },
+  "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies": { pull_requests: "write" },
+} as const satisfies Record<string, Permissions>;
+export type Endpoint = keyof typeof endpoints;
+
+/** What the token given to git may do, on one repository. */
+export const gitPermissions = {
+  read: { contents: "read" },
+  write: { contents: "write" },
+} as const satisfies Record<string, Permissions>;

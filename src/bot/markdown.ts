@@ -1,0 +1,55 @@
+import { cutText } from "#cut-markdown.ts";
+import { showHidden } from "#hidden-characters.ts";
+
+/** Text on one line that shows as it is written: nothing in it is Markdown, HTML, a mention or a reference. */
+export function inline(text: string, limit = 500): string {
+  const line = cutText(showHidden(text).replace(/\s+/g, " ").trim(), limit).replace(/\n/g, " ");
+  return line
+    .replace(/&/g, "&amp;")
+    .replace(/</g, "&lt;")
+    .replace(/>/g, "&gt;")
+    .replace(/[\\`*_{}[\]()#+!|~$-]/g, "\\$&")
+    .replace(/^(\d+)([.)])/, "$1\\$2");
+}
+
+/** Inline code, whatever the text holds. */
+export function code(text: string, limit = 200): string {
+  const line = cutText(showHidden(text).replace(/\s+/g, " ").trim(), limit).replace(/\n/g, " ");
+  if (line === "") return "``` ```";
+  if (!line.includes("`") && !line.includes("|")) return `\`${line}\``;
+
+  const ticks = "`".repeat(longestRun(line, "`") + 1);
+  return `${ticks} ${line} ${ticks}`;
+}
+
+/** A fenced block that the text cannot close: its fence is longer than any run of backticks inside. */
+export function codeBlock(text: string, language = "", limit = 30_000): string {
+  const content = cutText(showHidden(text), limit).replace(/\n$/, "");
+  const fence = "`".repeat(Math.max(3, longestRun(content, "`") + 1));
+  return `${fence}${language}\n${content}\n${fence}`;
+}
+
+/** The text as a quotation: no line of it stands outside. */
+export function quote(text: string, limit = 10_000): string {
+  return cutText(showHidden(text), limit)
+    .split("\n")
+    .map((line) => `> ${line}`.trimEnd())
+    .join("\n");
+}
+
+/** A section one opens with a tap. The summary is shown as it is; give it escaped text. */
+export function details(summary: string, content: string): string {
+  return `<details>\n<summary>${summary}</summary>\n\n${content}\n\n</details>`;
+}
+
+/** Paragraphs with an empty line between them; empty ones are left out. */
+export function paragraphs(...parts: (string | undefined | false)[]): string {
+  return parts.filter(Boolean).join("\n\n");
+}
+
+function longestRun(text: string, character: string): number {
+  return (text.match(new RegExp(`${character}+`, "g")) ?? []).reduce(
+    (longest, run) => Math.max(longest, run.length),
+    0,
+  );
+}

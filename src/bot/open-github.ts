@@ -1,0 +1,330 @@
+import type { Endpoints, RequestParameters } from "@octokit/types";
+import type { Probot, ProbotOctokit } from "probot";
+import { z } from "zod";
+import type { Config } from "#config.ts";
+import type {
+  Check,
+  Comment,
+  GitHub,
+  Issue,
+  OpenGitHub,
+  Permission,
+  PullRequest,
+  RepositoryRef,
+  ReviewComment,
+} from "#github.ts";
+import { createRedactor } from "#redact.ts";
+import { type Endpoint, gitPermissions } from "./manifest.ts";
+
+type Octokit = InstanceType<typeof ProbotOctokit>;
+type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];
+
+/** GitHub must answer in time for the webhook's own answer. */
+const permissionTimeoutMs = 8_000;
+
+/** A token of an hour is given out until it has this long to live. */
+const tokenReserveMs = 10 * 60_000;
+
+/** The GitHub of every repository the app is installed on, over Probot's Octokit. Nothing secret leaves in a text. */
+export function createOpenGitHub(probot: Probot, config: Config): OpenGitHub {
+  const redact = createRedactor(config.secrets);
+  const tokens = new Map<string, { token: string; expiresAt: number }>();
+  let slug: Promise<string> | undefined;
+
+  const ownLogin = () => {
+    slug ??= readOwnLogin(probot).catch((error) => {
+      slug = undefined;
+      throw error;
+    });
+    return slug;
+  };
+  return (repository) => openRepository({ probot, repository, redact, tokens, ownLogin, appId: config.app.appId });
+}
+
+async function readOwnLogin(probot: Probot): Promise<string> {
+  const app = await (await probot.auth()).request("GET /app");
+  return `${app.data?.slug}[bot]`;
+}
+
+interface Opened {
+  probot: Probot;
+  repository: RepositoryRef;
+  redact: (text: string) => string;
+  tokens: Map<string, { token: string; expiresAt: number }>;
+  ownLogin: () => Promise<string>;
+  appId: number;
+}
+
+function openRepository({ probot, repository, redact, tokens, ownLogin, appId }: Opened): GitHub {
+  const here = { owner: repository.owner, repo: repository.repo };
+  let octokit: Promise<Octokit> | undefined;
+  const client = () => {
+    octokit ??= probot.auth(repository.installationId);
+    return octokit;
+  };
+
+  const call = async <E extends Endpoint>(endpoint: E, parameters: Endpoints[E]["parameters"]): Promise<Answer<E>> => {
+    // Not tried again by itself: an answer that was lost may have been a comment that was made.
+    const once = endpoint.startsWith("POST") ? { request: { retries: 0 } } : {};
+    const response = await (await client()).request(
+      endpoint as "GET /app",
+      { ...parameters, ...once } as RequestParameters,
+    );
+    return response.data as Answer<E>;
+  };
+  const all = async <E extends Endpoint>(endpoint: E, parameters: Endpoints[E]["parameters"]): Promise<Answer<E>> => {
+    const paginate = (await client()).paginate as unknown as (route: string, values: object) => Promise<Answer<E>>;
+    return paginate(endpoint, { per_page: 100, ...parameters });
+  };
+
+  const readComment = async (comment: Answer<"GET /repos/{owner}/{repo}/issues/{issue_number}/comments">[number]) => {
+    const author = comment.user?.login ?? "ghost";
+    const byApp = comment.performed_via_github_app?.id;
+    return {
+      id: Number(comment.id),
+      body: comment.body ?? "",
+      author,
+      createdAt: new Date(comment.created_at),
+      updatedAt: new Date(comment.updated_at),
+      own: byApp === undefined ? author.endsWith("[bot]") && author === (await ownLogin()) : byApp === appId,
+    } satisfies Comment;
+  };
+
+  return {
+    repository,
+    ownLogin,
+
+    permissionOf: async (login) => {
+      try {
+        const answer = await (await client()).request("GET /repos/{owner}/{repo}/collaborators/{username}/permission", {
+          ...here,
+          username: login,
+          request: { retries: 1, signal: AbortSignal.timeout(permissionTimeoutMs) },
+        });
+        return readPermission(answer.data, login);
+      } catch {
+        return "none";
+      }
+    },
+
+    describe: async () => {
+      const data = await call("GET /repos/{owner}/{repo}", here);
+      return { defaultBranch: data.default_branch, private: data.private, cloneUrl: data.clone_url };
+    },
+
+    issue: async (number) => {
+      const data = await orUndefined(
+        call("GET /repos/{owner}/{repo}/issues/{issue_number}", { ...here, issue_number: number }),
+      );
+      return data && readIssue(data);
+    },
+
+    issues: async ({ state = "open", labels, limit = 30 }) => {
+      const found: Issue[] = [];
+      const query = { ...here, state, ...(labels?.length ? { labels: labels.join(",") } : {}) };
+      for (let page = 1; found.length < limit; page++) {
+        const answer = await call("GET /repos/{owner}/{repo}/issues", { ...query, per_page: 100, page });
+        found.push(...answer.map(readIssue).filter((issue) => !issue.isPullRequest));
+        if (answer.length < 100) break;
+      }
+      return found.slice(0, limit);
+    },
+
+    comments: async (number) => {
+      const endpoint = "GET /repos/{owner}/{repo}/issues/{issue_number}/comments";
+      return Promise.all((await all(endpoint, { ...here, issue_number: number })).map(readComment));
+    },
+
+    createComment: async (number, body) => {
+      const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/comments";
+      return {
+        ...(await readComment(await call(endpoint, { ...here, issue_number: number, body: redact(body) }))),
+        own: true,
+      };
+    },
+
+    updateComment: async (commentId, body) => {
+      const endpoint = "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}";
+      await call(endpoint, { ...here, comment_id: commentId, body: redact(body) });
+    },
+
+    react: async (commentId, content) => {
+      const endpoint = "POST /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions";
+      await call(endpoint, { ...here, comment_id: commentId, content });
+    },
+
+    reactToIssue: async (number, content) => {
+      const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/reactions";
+      await call(endpoint, { ...here, issue_number: number, content });
+    },
+
+    addLabels: async (number, labels) => {
+      const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/labels";
+      const data = await call(endpoint, { ...here, issue_number: number, labels: labels.map(redact) });
+      return data.map((label) => label.name);
+    },
+
+    pullRequest: async (number) => {
+      const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}";
+      const data = await orUndefined(call(endpoint, { ...here, pull_number: number }));
+      return data && readPull(data);
+    },
+
+    findPullRequest: async (branch) => {
+      const data = await call("GET /repos/{owner}/{repo}/pulls", {
+        ...here,
+        head: `${here.owner}:${branch}`,
+        state: "all",
+        per_page: 100,
+      });
+      // A server that ignores `head` must not hand us somebody else's.
+      const own = data.find(({ head, base }) => head.ref === branch && head.repo?.id === base.repo.id);
+      return own && readPull(own);
+    },
+
+    createPullRequest: async ({ title, body, ...pull }) => {
+      const words = { title: redact(title), body: redact(body) };
+      return readPull(await call("POST /repos/{owner}/{repo}/pulls", { ...here, ...pull, ...words }));
+    },
+
+    updatePullRequest: async (number, { title, body }) => {
+      const words = {
+        ...(title === undefined ? {} : { title: redact(title) }),
+        ...(body === undefined ? {} : { body: redact(body) }),
+      };
+      const endpoint = "PATCH /repos/{owner}/{repo}/pulls/{pull_number}";
+      return readPull(await call(endpoint, { ...here, pull_number: number, ...words }));
+    },
+
+    reviewComments: async (number) => {
+      const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments";
+      const data = await all(endpoint, { ...here, pull_number: number });
+      return data.map(
+        (comment): ReviewComment => ({
+          id: Number(comment.id),
+          path: comment.path,
+          line: comment.line ?? comment.original_line ?? null,
+          body: comment.body,
+          author: comment.user?.login ?? "ghost",
+        }),
+      );
+    },
+
+    replyToReview: async (number, reviewCommentId, body) => {
+      const endpoint = "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies";
+      const place = { ...here, pull_number: number, comment_id: reviewCommentId };
+      const { id } = await call(endpoint, { ...place, body: redact(body) });
+      return { id: Number(id) };
+    },
+
+    checks: async (ref) => {
+      const endpoint = "GET /repos/{owner}/{repo}/commits/{ref}/check-runs";
+      const runs = (await all(endpoint, { ...here, ref })) as unknown as Answer<typeof endpoint>["check_runs"];
+      return runs.map(
+        ({ name, status, conclusion, output, html_url }): Check => ({
+          name,
+          status,
+          conclusion,
+          summary: output?.summary ?? null,
+          url: html_url,
+        }),
+      );
+    },
+
+    readFile: async (path) => {
+      const data = await contents(path);
+      if (!data || Array.isArray(data) || data.type !== "file") return undefined;
+      // Above a megabyte the file itself comes without its content.
+      const { content, encoding } =
+        data.encoding === "base64" && data.content !== ""
+          ? data
+          : await call("GET /repos/{owner}/{repo}/git/blobs/{file_sha}", { ...here, file_sha: data.sha });
+      return Buffer.from(content, encoding === "base64" ? "base64" : "utf8").toString("utf8");
+    },
+
+    listFiles: async (path) => {
+      const data = await contents(path);
+      return Array.isArray(data) ? data.filter(({ type }) => type === "file").map(({ name }) => name) : [];
+    },
+
+    gitToken: async (access) => {
+      const key = `${repository.installationId} ${here.owner}/${here.repo} ${access}`.toLowerCase();
+      const held = tokens.get(key);
+      if (held && held.expiresAt - Date.now() > tokenReserveMs) return held.token;
+
+      // Octokit's own way to a narrowed token ignores where GitHub is, and asks api.github.com.
+      const app = await probot.auth();
+      const { data } = await app.request("POST /app/installations/{installation_id}/access_tokens", {
+        installation_id: repository.installationId,
+        repositories: [here.repo],
+        permissions: gitPermissions[access],
+      });
+      tokens.set(key, { token: data.token, expiresAt: Date.parse(data.expires_at) });
+      return data.token;
+    },
+  };
+
+  async function contents(path: string): Promise<Answer<"GET /repos/{owner}/{repo}/contents/{path}"> | undefined> {
+    const encoded = path.split("/").map(encodeURIComponent).join("/");
+    // `{+path}` keeps the slashes, which not every server takes encoded.
+    const endpoint = "GET /repos/{owner}/{repo}/contents/{+path}" as "GET /repos/{owner}/{repo}/contents/{path}";
+    return orUndefined(call(endpoint, { ...here, path: encoded }));
+  }
+}
+
+const PermissionAnswer = z.object({
+  permission: z.enum(["admin", "write", "read", "none"]),
+  role_name: z.string().optional(),
+  user: z.object({ login: z.string() }).nullish(),
+});
+
+/** The role only says more exactly what the permission allows; it never raises it. */
+function readPermission(answer: unknown, login: string): Permission {
+  const { permission, role_name: role, user } = PermissionAnswer.parse(answer);
+  if (user && user.login.toLowerCase() !== login.toLowerCase()) return "none";
+  if (permission === "write" && role === "maintain") return "maintain";
+  if (permission === "read" && role === "triage") return "triage";
+  return permission;
+}
+
+function readIssue(data: Answer<"GET /repos/{owner}/{repo}/issues/{issue_number}">): Issue {
+  return {
+    number: data.number,
+    title: data.title,
+    body: data.body ?? "",
+    author: data.user?.login ?? "ghost",
+    state: data.state === "closed" ? "closed" : "open",
+    locked: data.locked,
+    labels: data.labels.map((label) => (typeof label === "string" ? label : (label.name ?? ""))),
+    isPullRequest: data.pull_request !== undefined,
+  };
+}
+
+type PullData =
+  | Answer<"GET /repos/{owner}/{repo}/pulls/{pull_number}">
+  | Answer<"GET /repos/{owner}/{repo}/pulls">[number];
+
+function readPull(data: PullData): PullRequest {
+  return {
+    number: data.number,
+    url: data.html_url,
+    title: data.title,
+    body: data.body ?? "",
+    state: data.state === "closed" ? "closed" : "open",
+    merged: "merged" in data ? data.merged : data.merged_at !== null,
+    draft: data.draft ?? false,
+    head: { branch: data.head.ref, commit: data.head.sha, fromFork: data.head.repo?.id !== data.base.repo.id },
+    base: { branch: data.base.ref, commit: data.base.sha },
+  };
+}
+
+/** What is not there, or is gone, is undefined. */
+async function orUndefined<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    const { status } = error as { status?: number };
+    if (status === 404 || status === 410) return undefined;
+    throw error;
+  }
+}

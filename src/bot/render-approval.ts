@@ -1,0 +1,96 @@
+import type { Approval } from "#approval.ts";
+import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
+
+/** Characters of JSON that are shown without a tap when there is a preview too. */
+const shortArguments = 1_200;
+
+/** The request for one approval, or, once it is decided, what became of it. Everything the model wrote is inert. */
+export function renderApproval(approval: Approval): string {
+  return approval.status === "pending" ? renderRequest(approval) : renderDecision(approval);
+}
+
+function renderRequest(approval: Approval): string {
+  const { id, workerPath, tool, reason } = approval;
+  return paragraphs(
+    `### 🔐 **${inline(workerPath)}** asks for approval ${code(id)}`,
+    inline(reason, 2_000),
+    `Tool ${code(tool)} with these arguments:`,
+    renderArguments(approval),
+    renderPreview(approval),
+    [
+      "| to | comment |",
+      "|---|---|",
+      `| let it do this | ${code(`/approve ${id}`)} |`,
+      `| and equal calls of this run too | ${code(`/approve ${id} session`)} |`,
+      `| refuse, and tell it why | ${code(`/deny ${id} because …`)} |`,
+    ].join("\n"),
+    `Anyone with write access may answer, until ${utc(approval.expiresAt)}; after that the answer is no. ` +
+      `Only exactly this call is approved, once: ${bindingOf(approval)}.`,
+  );
+}
+
+function renderArguments({ args, preview }: Approval): string {
+  const json = codeBlock(toJson(args), "json", 12_000);
+  return preview === undefined || json.length <= shortArguments
+    ? json
+    : details(`Arguments (${json.length.toLocaleString("en-US")} characters)`, json);
+}
+
+function renderPreview({ preview }: Approval): string | undefined {
+  if (preview === undefined || preview.trim() === "") return undefined;
+  return paragraphs("What it would change:", codeBlock(preview, looksLikeDiff(preview) ? "diff" : "text", 30_000));
+}
+
+function looksLikeDiff(text: string): boolean {
+  return /^(?:diff --git |--- |\+\+\+ |@@ )/m.test(text);
+}
+
+function renderDecision(approval: Approval): string {
+  const { id, workerPath, tool, note, changedArgs } = approval;
+  return paragraphs(
+    `### ${decisionOf(approval)}`,
+    `${code(tool)} of **${inline(workerPath)}**, approval ${code(id)}, ${bindingOf(approval)}.`,
+    note && `> ${inline(note, 2_000)}`,
+    changedArgs !== undefined &&
+      paragraphs("With these arguments instead:", codeBlock(toJson(changedArgs), "json", 12_000)),
+    details(
+      "What was asked",
+      paragraphs(
+        inline(approval.reason, 2_000),
+        codeBlock(toJson(approval.args), "json", 12_000),
+        renderPreview(approval),
+      ),
+    ),
+  );
+}
+
+function decisionOf({ status, decidedBy = "somebody", decidedAt, remember, expiresAt }: Approval): string {
+  const by = inline(decidedBy);
+  const at = decidedAt === undefined ? "" : `, ${utc(decidedAt)}`;
+  switch (status) {
+    case "approved":
+    case "used":
+      return `✅ Approved by ${by}${remember === "session" ? " for this session" : ""}${at}`;
+    case "denied":
+      return `⛔ Denied by ${by}${at}`;
+    case "expired":
+      return `⌛ Expired without an answer, ${utc(expiresAt)}`;
+    case "withdrawn":
+      return "⏹️ Not asked any more: the run was stopped";
+    case "pending":
+      return "Waiting for an answer";
+  }
+}
+
+/** What the approval is bound to, short enough to compare by eye. */
+function bindingOf({ digest, baseCommit }: Approval): string {
+  return `digest ${code(digest.slice(0, 12))}, on commit ${code(baseCommit.slice(0, 7))}`;
+}
+
+function utc(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}
+
+function toJson(value: unknown): string {
+  return JSON.stringify(value, null, 2) ?? "undefined";
+}

@@ -1,0 +1,36 @@
+import { closeMarkdown, cutMarkdown } from "#cut-markdown.ts";
+import { showHidden } from "#hidden-characters.ts";
+import type { RunView } from "#run.ts";
+import { code, inline, paragraphs, quote } from "./markdown.ts";
+
+/** How a run ended, in a comment of its own. */
+export function renderOutcome(view: RunView): string {
+  const worker = view.spec.worker.name;
+  const name = `**${inline(worker)}**`;
+  const again = `To try again, comment ${code(`/run ${worker}`)}`;
+  switch (view.outcome?.kind) {
+    case "answered":
+      // The answer comes last: whatever it leaves open, nothing of ours stands behind it.
+      return paragraphs(`### ✅ ${name}`, answerOf(view.outcome.text));
+    case "failed":
+      return paragraphs(
+        `### ❌ ${name} failed`,
+        quote(view.outcome.reason),
+        `${again}, with a word on what to do differently if you like.`,
+      );
+    case "limited":
+      return paragraphs(
+        `### 🛑 ${name} reached its limit of ${inline(view.outcome.limit)}`,
+        quote(view.outcome.reason),
+        `${again}. Its limits stand under \`limits:\` in its \`.worker\` file.`,
+      );
+    case "cancelled":
+      return paragraphs(`### ⏹️ ${name} was cancelled by ${inline(view.outcome.by)}`, `${again}.`);
+    case undefined:
+      return paragraphs(`### ⚙️ ${name} is still working`);
+  }
+}
+
+function answerOf(text: string): string {
+  return closeMarkdown(cutMarkdown(showHidden(text).trim(), 50_000)) || "It is done, and has nothing to say.";
+}

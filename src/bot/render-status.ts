@@ -1,0 +1,125 @@
+import type { Approval } from "#approval.ts";
+import type { Task } from "#result.ts";
+import type { RunView } from "#run.ts";
+import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
+
+const shownTasks = 50;
+const shownLogLines = 200;
+const shownChildren = 20;
+
+/** The living comment of a run: what it is doing, what it waits for, what it cost so far, and how to stop it. */
+export function renderStatus(view: RunView, pending: readonly Approval[]): string {
+  return paragraphs(
+    `### ${headline(view)}`,
+    !view.outcome && inline(view.activity),
+    renderTasks(view.tasks),
+    renderChildren(view.children),
+    renderPending(pending),
+    renderNumbers(view),
+    renderLog(view.log),
+    renderWays(view),
+  );
+}
+
+/** One line on where a run stands. */
+export function headline(view: RunView): string {
+  const worker = `**${inline(view.spec.worker.name)}**`;
+  switch (view.outcome?.kind) {
+    case "answered":
+      return `✅ ${worker} is done`;
+    case "failed":
+      return `❌ ${worker} failed`;
+    case "limited":
+      return `🛑 ${worker} reached a limit`;
+    case "cancelled":
+      return `⏹️ ${worker} was cancelled by ${inline(view.outcome.by)}`;
+  }
+  switch (view.state) {
+    case "interrupted":
+      return `⏸️ ${worker} is stopped`;
+    case "idle":
+    case "awaitingAnswer":
+      return `💬 ${worker} waits for you`;
+    case "awaitingApproval":
+      return `🔐 ${worker} waits for an approval`;
+    default:
+      return `⚙️ ${worker} is working`;
+  }
+}
+
+function renderTasks(tasks: readonly Task[]): string | undefined {
+  if (tasks.length === 0) return undefined;
+  const lines = tasks.slice(0, shownTasks).map((task) => {
+    switch (task.status) {
+      case "completed":
+        return `- [x] ${inline(task.content)}`;
+      case "in_progress":
+        return `- [ ] **${inline(task.activeForm || task.content)}** …`;
+      case "cancelled":
+        return `- [x] ~~${inline(task.content)}~~`;
+      case "pending":
+        return `- [ ] ${inline(task.content)}`;
+    }
+  });
+  return [...lines, ...more(tasks.length - shownTasks, "tasks")].join("\n");
+}
+
+function renderChildren(children: readonly RunView[], depth = 0): string | undefined {
+  if (children.length === 0) return undefined;
+  const indent = "  ".repeat(depth);
+  const lines = children.slice(0, shownChildren).flatMap((child) => {
+    const doing = child.outcome ? "" : ` — ${inline(child.activity, 200)}`;
+    const line = `${indent}- ${headline(child)}${doing} (${numbersOf(child)})`;
+    const below = depth < 8 ? renderChildren(child.children, depth + 1) : undefined;
+    return below ? [line, below] : [line];
+  });
+  return [...lines, ...more(children.length - shownChildren, "workers").map((line) => indent + line)].join("\n");
+}
+
+/** The approvals that wait for somebody, with what to type. */
+export function renderPending(pending: readonly Approval[]): string | undefined {
+  if (pending.length === 0) return undefined;
+  const lines = pending
+    .slice(0, 20)
+    .map(
+      ({ id, workerPath, tool }) =>
+        `- ${inline(workerPath)} → ${code(tool)}: ${code(`/approve ${id}`)} or ${code(`/deny ${id} reason`)}`,
+    );
+  return ["**Waiting for approval**", "", ...lines, ...more(pending.length - 20, "approvals")].join("\n");
+}
+
+function renderNumbers(view: RunView): string {
+  return `<sub>${numbersOf(view)} · ${inline(view.spec.model)} · run ${code(view.spec.id)}</sub>`;
+}
+
+function numbersOf({ steps, usage, cost }: RunView): string {
+  const tokens = `${short(usage.inputTokens)} tokens in, ${short(usage.outputTokens)} out`;
+  const money = cost === undefined ? "" : ` · \\$${cost.toFixed(cost < 1 ? 3 : 2)}`;
+  return `${steps} ${steps === 1 ? "step" : "steps"} · ${tokens}${money}`;
+}
+
+function short(count: number): string {
+  return new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 }).format(count);
+}
+
+function renderLog(log: readonly string[]): string | undefined {
+  if (log.length === 0) return undefined;
+  const left = log.length - shownLogLines;
+  const lines = log.slice(-shownLogLines).map((line) => line.replace(/\s+/g, " ").slice(0, 300));
+  const all = left > 0 ? [`… ${left} earlier lines`, ...lines] : lines;
+  return details(
+    `Log (${log.length} ${log.length === 1 ? "line" : "lines"})`,
+    codeBlock(all.join("\n"), "text", 15_000),
+  );
+}
+
+function renderWays({ outcome, state }: RunView): string | undefined {
+  if (outcome) return undefined;
+  if (state === "interrupted")
+    return "`/resume` goes on, `/resume and use the other file` goes on with a word from you, `/cancel` ends it.";
+  return "`/stop` stops it, `/cancel` ends it, `/status` tells more. A plain comment steers it.";
+}
+
+function more(left: number, what: string): string[] {
+  return left > 0 ? [`- … ${left} more ${what}`] : [];
+}
