@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { GitHub } from "#github.ts";
 import type { ToolResult } from "#result.ts";
 import type { RunSpec } from "#run.ts";
-import type { Sandbox } from "#sandbox/sandbox.ts";
+import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { NamedTool } from "#tool.ts";
 import type { Workspace } from "#workspace.ts";
 
@@ -22,7 +22,7 @@ export interface ToolServices {
   /** The tree as this worker may see it. */
   workspace: Workspace;
   /** The whole sandbox, for git and the pull request. */
-  sandbox: Sandbox;
+  sandbox: GitSandbox;
   /** The run's own repository; every target is fixed by `spec.origin`. */
   github: GitHub;
   /** The run's own branch, `golem/<issue>-<run>`. */

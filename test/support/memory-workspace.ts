@@ -1,4 +1,5 @@
 import { ToolError } from "#errors.ts";
+import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { LogEntry, PushRequest, PushResult, Sandbox, StoredChange } from "#sandbox/sandbox.ts";
 import type { Entry, Workspace, ZoneRule } from "#workspace.ts";
 
@@ -14,7 +15,7 @@ export interface MemoryWorkspaceOptions {
 export function memoryWorkspace(
   files: Record<string, string | Uint8Array> = {},
   { rules = {}, commit = "a".repeat(40), log = [], push }: MemoryWorkspaceOptions = {},
-): Sandbox & { text(path: string): string } {
+): GitSandbox & { text(path: string): string } {
   const bytes = (content: string | Uint8Array) => (typeof content === "string" ? Buffer.from(content) : content);
   const base = new Map(Object.entries(files).map(([path, content]) => [path, bytes(content)]));
   const tree = new Map(base);
@@ -137,7 +138,18 @@ export function memoryWorkspace(
     },
     history: () => steps,
     log: async ({ limit }) => log.slice(0, limit),
+    branches: unsupported,
+    fetchBranch: unsupported,
+    readAt: unsupported,
+    mergeBranch: unsupported,
+    diffAgainstBase: unsupported,
+    stage: unsupported,
+    unstage: unsupported,
+    discard: unsupported,
+    staged: async () => ({ staged: [], unstaged: (await workspace.changes()).map(({ path }) => path) }),
     push: push ?? (() => Promise.reject(new Error("this test pushes nothing"))),
     text: (path) => Buffer.from(tree.get(resolve(path)) ?? missing(path)).toString("utf8"),
   };
 }
+
+const unsupported = () => Promise.reject(new Error("a memory workspace knows no git: open a real sandbox"));

@@ -2,7 +2,7 @@ import { asSchema } from "ai";
 import type { GitHub } from "#github.ts";
 import { ToolResult } from "#result.ts";
 import type { RunSpec } from "#run.ts";
-import type { Sandbox } from "#sandbox/sandbox.ts";
+import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { NamedTool, ToolContext } from "#tool.ts";
 import type { FinishedCall, ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { WorkerDefinition } from "#worker.ts";
@@ -29,7 +29,7 @@ export const runSpec: RunSpec = {
 
 export interface WorldOptions extends MemoryWorkspaceOptions {
   files?: Record<string, string | Uint8Array>;
-  sandbox?: Sandbox;
+  sandbox?: GitSandbox;
   config?: unknown;
   services?: Partial<ToolServices>;
 }
