@@ -91,7 +91,8 @@ async function searchFiles(args: Input, workspace: Workspace, context: ToolConte
       await setImmediate();
       yielded = performance.now();
     }
-    const content = Buffer.from(await workspace.read(path));
+    const content = await readIfFile(workspace, path);
+    if (!content) continue;
     if (content.length > largestFileBytes) search.notes.push(`${path} is too large to search.`);
     else if (content.includes(required) && !content.subarray(0, 8_000).includes(0)) {
       const matches = matchLines(path, content.toString("utf8"), expression);
@@ -99,6 +100,17 @@ async function searchFiles(args: Input, workspace: Workspace, context: ToolConte
     }
   }
   return search;
+}
+
+/** Undefined for what has no content of its own here: submodules, and links that lead nowhere or out of the tree. */
+async function readIfFile(workspace: Workspace, path: string): Promise<Buffer | undefined> {
+  try {
+    const { buffer, byteOffset, byteLength } = await workspace.read(path);
+    return Buffer.from(buffer, byteOffset, byteLength);
+  } catch (error) {
+    if (error instanceof ToolError) return undefined;
+    throw error;
+  }
 }
 
 function compile(pattern: string, caseInsensitive: boolean): RE2JS {
