@@ -50,7 +50,9 @@ export function createBaseCache(maxBytes: number): BaseCache {
         forget.register(loaded, key);
         return loaded;
       })
-      .finally(() => loading.delete(key));
+      .finally(() => {
+        if (loading.get(key)?.stop === stop) loading.delete(key);
+      });
     const begun = { base, waiting: 0, stop };
     loading.set(key, begun);
     return begun;
@@ -70,7 +72,7 @@ export function createBaseCache(maxBytes: number): BaseCache {
       } finally {
         current.waiting--;
         if (current.waiting === 0 && signal?.aborted) {
-          loading.delete(key);
+          if (loading.get(key) === current) loading.delete(key);
           current.stop.abort(signal.reason);
         }
       }

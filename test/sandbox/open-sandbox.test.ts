@@ -1,34 +1,198 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { openSandbox } from "#sandbox/open-sandbox.ts";
-import type { OpenSandbox } from "#sandbox/sandbox.ts";
-import { type GitRepository, type GitServer, startGitServer } from "../support/git-server.ts";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { UserError } from "#errors.ts";
+import { type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
 
-let server: GitServer;
+let world: SandboxWorld;
 beforeAll(async () => {
-  server = await startGitServer();
+  world = await startSandboxWorld();
 });
-afterAll(() => server.close());
+afterEach(() => {
+  world.server.options.intercept = undefined;
+});
+afterAll(() => world.close());
 
-let made = 0;
-export async function repositoryWith(files: Record<string, string>): Promise<GitRepository> {
-  const repository = await server.repository(`octo/demo-${made++}`);
-  if (Object.keys(files).length > 0) await repository.commit({ files });
-  return repository;
-}
-
-function open(repository: GitRepository, options: Partial<OpenSandbox> = {}) {
-  const source = { tenant: "1/octo/demo", url: repository.url, token: async () => undefined };
-  return openSandbox({ source, at: { branch: "main" }, changes: [], ...options });
-}
-
-const text = (bytes: Uint8Array | undefined) => bytes && Buffer.from(bytes).toString("utf8");
+const posts = () => world.server.requests.filter((line) => line.startsWith("POST")).length;
 
 test("a branch opens at its tip, with every file to be read", async () => {
-  const repository = await repositoryWith({ "README.md": "hello\n", "src/a/b.ts": "export {}\n" });
+  const repository = await world.repositoryWith({ "README.md": "hello\n", "src/a/b.ts": "export {}\n" });
 
-  const sandbox = await open(repository);
+  const sandbox = await world.open(repository);
 
   expect(sandbox.base).toEqual({ branch: "main", commit: (await repository.git("rev-parse", "main")).trim() });
   expect(await sandbox.paths()).toEqual(["README.md", "src/a/b.ts"]);
-  expect(text(await sandbox.read("/src/a/b.ts"))).toBe("export {}\n");
+  expect(textOf(await sandbox.read("/src/a/b.ts"))).toBe("export {}\n");
 });
+
+test("three hundred files open with the content, modes and sizes that git itself reports", async () => {
+  const files = Object.fromEntries(
+    Array.from({ length: 300 }, (_, index) => [
+      `src/part-${index % 17}/file-${index}.ts`,
+      { content: `export const n${index % 40} = ${"x".repeat(index)};\n`.repeat(3), executable: index % 5 === 0 },
+    ]),
+  );
+  const repository = await world.repositoryWith(files);
+  await repository.commit({ files: { "src/part-1/file-1.ts": "changed\n" } });
+  await repository.git("repack", "-adfq", "--depth=50");
+
+  const sandbox = await world.open(repository);
+
+  const listed = (await repository.git("ls-tree", "-r", "-l", "main")).trim().split("\n");
+  const entries = (await sandbox.list("", { recursive: true })).filter((entry) => entry.type === "file");
+  expect(entries.map((entry) => `${entry.executable ? "100755" : "100644"} ${entry.size} ${entry.path}`)).toEqual(
+    listed.map((line) => line.replace(/^(\d+) blob \w+ +(\d+)\t(.*)$/, "$1 $2 $3")),
+  );
+  for (const { path } of entries.filter((_, index) => index % 29 === 0)) {
+    expect(textOf(await sandbox.read(path))).toBe(await repository.git("show", `main:${path}`));
+  }
+});
+
+test("a binary file is read to the byte", async () => {
+  const bytes = Uint8Array.from({ length: 5_000 }, (_, index) => (index * 7919) % 256);
+  const repository = await world.repositoryWith({ "logo.png": bytes });
+
+  const sandbox = await world.open(repository);
+
+  expect(Buffer.from(await sandbox.read("logo.png")).equals(bytes)).toBe(true);
+});
+
+test("an empty repository says that it is empty", async () => {
+  const repository = await world.repositoryWith({});
+
+  await expect(world.open(repository)).rejects.toThrow(/^The repository octo\/demo-\d+ is empty: push a first commit/);
+});
+
+test("a branch that is not there is named, with the one that was probably meant", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+
+  await expect(world.open(repository, { at: { branch: "mian" } })).rejects.toThrow(
+    /^There is no branch mian in octo\/demo-\d+, did you mean main\.$/,
+  );
+});
+
+test("a base opens again at its own commit after the branch has moved on", async () => {
+  const repository = await world.repositoryWith({ "a.txt": "old" });
+  const { base } = await world.open(repository);
+  await repository.commit({ files: { "a.txt": "new" } });
+
+  const again = await world.open(repository, { at: base, source: another(repository.url) });
+
+  expect(again.base).toEqual(base);
+  expect(textOf(await again.read("a.txt"))).toBe("old");
+});
+
+test("a base opens again at its own commit after the branch was force-pushed", async () => {
+  const repository = await world.repositoryWith({ "a.txt": "old" });
+  const { base } = await world.open(repository);
+  await repository.commit({ files: { "b.txt": "rewritten" }, orphan: true });
+
+  const again = await world.open(repository, { at: base, source: another(repository.url) });
+
+  expect(await again.paths()).toEqual(["a.txt"]);
+});
+
+test("a base that git has thrown away is reported as gone", async () => {
+  const repository = await world.repositoryWith({ "a.txt": "old" });
+  const { base } = await world.open(repository);
+  await repository.commit({ files: { "b.txt": "rewritten" }, orphan: true });
+  await repository.git("reflog", "expire", "--expire=now", "--all");
+  await repository.git("gc", "--quiet", "--prune=now");
+
+  const again = world.open(repository, { at: base, source: another(repository.url) });
+
+  await expect(again).rejects.toThrow(/is gone from octo\/demo-\d+: the branch main was rewritten\. Start a new run\./);
+});
+
+test("a server that hands out only tips is asked for more history until the base is in it", async () => {
+  const repository = await world.repositoryWith({ "a.txt": "old" });
+  const { base } = await world.open(repository);
+  for (let index = 0; index < 3; index++) await repository.commit({ files: { "a.txt": `new ${index}` } });
+  world.server.options.intercept = refuseWant(base.commit);
+
+  const again = await world.open(repository, { at: base, source: another(repository.url) });
+
+  expect(textOf(await again.read("a.txt"))).toBe("old");
+});
+
+test("a second sandbox on the same base fetches nothing but the branch's tip", async () => {
+  const repository = await world.repositoryWith({ "a.txt": "1" });
+  await world.open(repository);
+  const before = posts();
+
+  await world.open(repository);
+
+  expect(posts() - before).toBe(1);
+});
+
+test("two sandboxes opened at once on one base fetch it once, and one giving up does not stop the other", async () => {
+  const repository = await world.repositoryWith({ "a.txt": "1" });
+  const before = posts();
+  const stop = new AbortController();
+
+  const first = world.open(repository, { signal: stop.signal });
+  const second = world.open(repository);
+  const third = world.open(repository);
+  stop.abort(new Error("a person stopped it"));
+
+  await expect(first).rejects.toThrow("a person stopped it");
+  expect(textOf(await (await second).read("a.txt"))).toBe("1");
+  expect(textOf(await (await third).read("a.txt"))).toBe("1");
+  expect(posts() - before).toBeLessThanOrEqual(4);
+});
+
+test("stopping in the middle of a fetch ends the request", async () => {
+  const repository = await world.repositoryWith({ "a.txt": "1" });
+  const stop = new AbortController();
+  const { promise: hungUp, resolve } = Promise.withResolvers<void>();
+  let fetches = 0;
+  world.server.options.intercept = (request, response) => {
+    if (request.method !== "POST" || fetches++ === 0) return false;
+    response.on("close", resolve);
+    response.writeHead(200, { "content-type": "application/x-git-upload-pack-result" });
+    response.write("000dpackfile\n");
+    stop.abort(new Error("a person stopped it"));
+    return true;
+  };
+
+  await expect(world.open(repository, { signal: stop.signal })).rejects.toThrow("a person stopped it");
+
+  await hungUp;
+});
+
+test("a server that sends us elsewhere is not followed", async () => {
+  const repository = await world.repositoryWith({ "a.txt": "1" });
+  world.server.options.intercept = (_request, response) => {
+    response.writeHead(301, { location: "http://127.0.0.1:1/" }).end();
+    return true;
+  };
+
+  await expect(world.open(repository)).rejects.toThrow(/has moved/);
+});
+
+test("an outage of the server is no one's mistake: it is not a UserError", async () => {
+  const repository = await world.repositoryWith({ "a.txt": "1" });
+  world.server.options.intercept = (_request, response) => {
+    response.writeHead(503, { "content-type": "text/plain" }).end("be right back");
+    return true;
+  };
+
+  const error = await world.open(repository).catch((thrown) => thrown);
+
+  expect(error).not.toBeInstanceOf(UserError);
+  expect(error.message).toMatch(/answered 503\. It says: be right back$/);
+});
+
+/** The same repository for another tenant, so that nothing of it is in the cache. */
+function another(url: string) {
+  return { tenant: `${url} again`, url, token: async () => undefined };
+}
+
+function refuseWant(commit: string): NonNullable<SandboxWorld["server"]["options"]["intercept"]> {
+  return (_request, response, body) => {
+    if (!body.includes(`want ${commit}`)) return false;
+
+    const words = `ERR upload-pack: not our ref ${commit}`;
+    response.writeHead(200, { "content-type": "application/x-git-upload-pack-result" });
+    response.end((words.length + 4).toString(16).padStart(4, "0") + words);
+    return true;
+  };
+}

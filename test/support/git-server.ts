@@ -21,7 +21,7 @@ export interface GitServerOptions {
   /** Asks for this token with basic authentication, as GitHub does. Default: everyone may read and write. */
   token?: string;
   /** Answers a request itself by returning true. */
-  intercept?: (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>;
+  intercept?: ((request: IncomingMessage, response: ServerResponse, body: Buffer) => boolean) | undefined;
 }
 
 export interface CommitOptions {
@@ -144,7 +144,9 @@ async function serve(root: string, options: GitServerOptions, request: IncomingM
     response.writeHead(401, { "www-authenticate": 'Basic realm="GitHub"', "content-type": "text/plain" });
     return response.end("Invalid username or token.\n");
   }
-  if (await options.intercept?.(request, response)) return;
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk);
+  if (options.intercept?.(request, response, Buffer.concat(chunks))) return;
 
   const url = new URL(request.url ?? "/", "http://localhost");
   const backend = spawn("git", ["http-backend"], {
@@ -166,7 +168,7 @@ async function serve(root: string, options: GitServerOptions, request: IncomingM
     },
     stdio: ["pipe", "pipe", "ignore"],
   });
-  request.pipe(backend.stdin);
+  backend.stdin.end(Buffer.concat(chunks));
   backend.stdin.on("error", () => {});
   response.on("close", () => backend.kill());
   await relay(backend.stdout, response);

@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { UserError } from "#errors.ts";
+import { pushTo, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
+
+const good = "ghs_goodgoodgoodgoodgoodgoodgoodgood1234";
+const bad = "ghs_badbadbadbadbadbadbadbadbadbadbad123";
+
+let world: SandboxWorld;
+beforeAll(async () => {
+  world = await startSandboxWorld({ token: good });
+});
+afterAll(() => world.close());
+
+test("the right token opens and pushes", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+
+  const sandbox = await world.open(repository, { token: good });
+  await sandbox.write("b", "2");
+  const { commit } = await sandbox.push(pushTo("golem/1"));
+
+  expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(commit);
+});
+
+test("a wrong token is refused in words that do not hold it", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+
+  const error = await world.open(repository, { token: bad }).catch((thrown) => thrown);
+
+  expect(error).toBeInstanceOf(UserError);
+  expect(error.message).toMatch(/^The git server does not let this app read octo\/demo-\d+ \(401\)\. It says: Invalid/);
+  expect(printed(error)).not.toContain(bad);
+});
+
+test("a server that echoes the token does not get it into the error", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  world.server.options.intercept = (request, response) => {
+    response.writeHead(403, { "content-type": "text/plain" });
+    response.end(`no: ${request.headers.authorization} ${good}`);
+    return true;
+  };
+
+  const error = await world.open(repository, { token: good }).catch((thrown) => thrown);
+
+  expect(printed(error)).toContain("[secret]");
+  expect(printed(error)).not.toContain(good);
+  expect(printed(error)).not.toContain(Buffer.from(`x-access-token:${good}`).toString("base64"));
+  world.server.options.intercept = undefined;
+});
+
+test("a warm cache opens nothing to someone the server refuses", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const { base } = await world.open(repository, { token: good });
+
+  await expect(world.open(repository, { token: bad })).rejects.toThrow(/does not let this app read/);
+  await expect(world.open(repository, { token: bad, at: base })).rejects.toThrow(/does not let this app read/);
+});
+
+test("an address with credentials in it is refused without repeating them", async () => {
+  const source = { tenant: "1", url: `http://x:${bad}@127.0.0.1/o/r.git`, token: async () => undefined };
+  const repository = await world.repositoryWith({ a: "1" });
+
+  const error = await world.open(repository, { source }).catch((thrown) => thrown);
+
+  expect(error).toBeInstanceOf(UserError);
+  expect(printed(error)).not.toContain(bad);
+});
+
+function printed(error: Error): string {
+  return [error.message, error.stack, JSON.stringify(error), String(error.cause), JSON.stringify(error.cause)].join(
+    "\n",
+  );
+}

@@ -1,0 +1,173 @@
+import { chmod, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { UserError } from "#errors.ts";
+import { pushTo, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
+
+let world: SandboxWorld;
+beforeAll(async () => {
+  world = await startSandboxWorld();
+});
+afterAll(() => world.close());
+
+test("a push makes exactly the commit that was asked for, as native git sees it", async () => {
+  const repository = await world.repositoryWith({
+    "README.md": "hello\n",
+    "run.sh": { content: "#!/bin/sh\n", executable: true },
+    link: { link: "README.md" },
+    module: { submodule: "1".repeat(40) },
+    "src/keep.ts": "keep\n",
+    "src/drop/only.ts": "drop\n",
+  });
+  const sandbox = await world.open(repository);
+  const binary = Uint8Array.from({ length: 3_000 }, (_, index) => (index * 31) % 256);
+
+  await sandbox.write("README.md", "hello world\n");
+  await sandbox.write("run.sh", "#!/bin/sh\necho hi\n");
+  await sandbox.write("assets/deep/logo.png", binary);
+  await sandbox.write("tool", "#!/bin/sh\n", { executable: true });
+  await sandbox.remove("src/drop/only.ts");
+  const pushed = await sandbox.push(pushTo("golem/1", { message: "Say hello\n\nFully." }));
+
+  const show = (await repository.git("show", "--raw", "--format=%P%n%an <%ae> %at%n%cn %ct%n%B", pushed.commit)).trim();
+  expect(show.split("\n").map((line) => line.replace(/ [0-9a-f]{7,} [0-9a-f]{7,} /, " "))).toEqual([
+    sandbox.base.commit,
+    "Golem <golem@example.com> 1750000000",
+    "Golem 1750000000",
+    "Say hello",
+    "",
+    "Fully.",
+    "",
+    "",
+    ":100644 100644 M\tREADME.md",
+    ":000000 100644 A\tassets/deep/logo.png",
+    ":100755 100755 M\trun.sh",
+    ":100644 000000 D\tsrc/drop/only.ts",
+    ":000000 100755 A\ttool",
+  ]);
+  expect(pushed.moved).toBe(true);
+  expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(pushed.commit);
+  expect(await repository.git("ls-tree", "--name-only", "-r", "golem/1")).toContain("module");
+  expect((await repository.git("fsck", "--strict", "--no-dangling")).trim()).toBe("");
+  const blob = (await repository.git("rev-parse", "golem/1:assets/deep/logo.png")).trim();
+  expect(await repository.git("cat-file", "-s", blob)).toBe("3000\n");
+});
+
+test("the same work pushed again is the same commit, and moves nothing", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const sandbox = await world.open(repository);
+  await sandbox.write("b", "2");
+  const first = await sandbox.push(pushTo("golem/1"));
+  const changes = sandbox.unsettled("call-1");
+
+  const restarted = await world.open(repository, { at: sandbox.base, changes: changes ? [changes] : [] });
+  const second = await restarted.push(pushTo("golem/1"));
+
+  expect(second).toEqual({ commit: first.commit, moved: false });
+});
+
+test("a later push continues on the first one with all changes", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const sandbox = await world.open(repository);
+  await sandbox.write("b", "2");
+  const first = await sandbox.push(pushTo("golem/1"));
+
+  await sandbox.write("c", "3");
+  await sandbox.write("a", "one");
+  const second = await sandbox.push(pushTo("golem/1", { expected: first.commit }));
+
+  expect((await repository.git("rev-list", "golem/1")).trim().split("\n")).toEqual([
+    second.commit,
+    first.commit,
+    sandbox.base.commit,
+  ]);
+  expect(await repository.git("ls-tree", "-r", "--name-only", "golem/1")).toBe("a\nb\nc\n");
+});
+
+test.each(["main", "MAIN", "HEAD", "", "a..b", "x.lock", "-f", "a b", "refs/heads/\u0007"])(
+  "a push to %j is refused",
+  async (branch) => {
+    const repository = await world.repositoryWith({ a: "1" });
+    const sandbox = await world.open(repository);
+    await sandbox.write("b", "2");
+
+    await expect(sandbox.push(pushTo(branch))).rejects.toBeInstanceOf(UserError);
+  },
+);
+
+test("the default branch is refused even when the run stands on another", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  await repository.commit({ branch: "topic", files: { b: "2" } });
+  const sandbox = await world.open(repository, { at: { branch: "topic" } });
+  await sandbox.write("c", "3");
+
+  await expect(sandbox.push(pushTo("main"))).rejects.toThrow("A run pushes to a branch of its own, never to main.");
+});
+
+test("a branch that is there already, or that someone else moved, is left alone", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const taken = await repository.commit({ branch: "golem/1", files: { other: "work" } });
+  const sandbox = await world.open(repository);
+  await sandbox.write("b", "2");
+
+  await expect(sandbox.push(pushTo("golem/1"))).rejects.toThrow(/There is already a branch golem\/1/);
+  await expect(sandbox.push(pushTo("golem/1", { expected: sandbox.base.commit }))).rejects.toThrow(/has moved on to/);
+  await expect(sandbox.push(pushTo("golem/2", { expected: taken }))).rejects.toThrow(/is gone from/);
+  expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(taken);
+});
+
+test("a refusal of the remote is passed on in its own words", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const hook = join(repository.path, "hooks", "pre-receive");
+  await writeFile(hook, "#!/bin/sh\necho 'GH006: Protected branch update failed'\nexit 1\n");
+  await chmod(hook, 0o755);
+  const sandbox = await world.open(repository);
+  await sandbox.write("b", "2");
+
+  const error = await sandbox.push(pushTo("golem/1")).catch((thrown) => thrown);
+
+  expect(error).toBeInstanceOf(UserError);
+  expect(error.message).toMatch(/refused the push to golem\/1: pre-receive hook declined/);
+  expect(error.message).toContain("GH006: Protected branch update failed");
+});
+
+test("a push whose answer was lost is found on the branch", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const sandbox = await world.open(repository);
+  await sandbox.write("b", "2");
+  world.server.options.intercept = (request, response) => {
+    if (request.method === "POST" && request.url?.endsWith("git-receive-pack")) {
+      // The backend does its work; what it answers never arrives.
+      response.writeHead = () => response;
+      response.write = () => true;
+      response.end = () => response.destroy();
+    }
+    return false;
+  };
+
+  const pushed = await sandbox.push(pushTo("golem/1"));
+
+  world.server.options.intercept = undefined;
+  expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(pushed.commit);
+});
+
+test("nothing changed is nothing to push", async () => {
+  const sandbox = await world.open(await world.repositoryWith({ a: "1" }));
+
+  await expect(sandbox.push(pushTo("golem/1"))).rejects.toThrow("There is nothing to push");
+});
+
+test("a file may become a folder and a folder a file, and names that are no text stay as they are", async () => {
+  const repository = await world.repositoryWith({ thing: "file", "dir/a": "1", "dir/b": "2", other: "x" });
+  const blob = (await repository.git("rev-parse", "main:other")).trim();
+  const sandbox = await world.open(repository);
+
+  await sandbox.remove("thing");
+  await sandbox.write("thing/inside", "now a folder");
+  await sandbox.remove("dir", { recursive: true });
+  await sandbox.write("dir", "now a file");
+  const { commit } = await sandbox.push(pushTo("golem/1"));
+
+  expect(await repository.git("ls-tree", "-r", "--name-only", commit)).toBe("dir\nother\nthing/inside\n");
+  expect((await repository.git("rev-parse", `${commit}:other`)).trim()).toBe(blob);
+});

@@ -1,0 +1,37 @@
+import { openSandbox } from "#sandbox/open-sandbox.ts";
+import type { OpenSandbox, PushRequest } from "#sandbox/sandbox.ts";
+import { type GitFile, type GitRepository, type GitServerOptions, startGitServer } from "./git-server.ts";
+
+export type SandboxWorld = Awaited<ReturnType<typeof startSandboxWorld>>;
+
+/** A git server with repositories on it, and sandboxes on those. */
+export async function startSandboxWorld(options?: GitServerOptions) {
+  const server = await startGitServer(options);
+  let made = 0;
+  return {
+    server,
+    /** A repository of its own, with these files on main. */
+    repositoryWith: async (files: Record<string, GitFile>): Promise<GitRepository> => {
+      const repository = await server.repository(`octo/demo-${made++}`);
+      if (Object.keys(files).length > 0) await repository.commit({ files });
+      return repository;
+    },
+    open: (repository: GitRepository, { token, ...rest }: Partial<OpenSandbox> & { token?: string } = {}) =>
+      openSandbox({
+        source: { tenant: repository.url, url: repository.url, token: async () => token },
+        at: { branch: "main" },
+        changes: [],
+        ...rest,
+      }),
+    close: () => server.close(),
+  };
+}
+
+export function pushTo(branch: string, more: Partial<PushRequest> = {}): PushRequest {
+  const author = { name: "Golem", email: "golem@example.com" };
+  return { branch, message: "Work", author, at: new Date(1_750_000_000_000), ...more };
+}
+
+export function textOf(bytes: Uint8Array | undefined): string | undefined {
+  return bytes && Buffer.from(bytes).toString("utf8");
+}
