@@ -145,8 +145,9 @@ const palette = ["#8250df", "#0969da", "#1a7f37", "#9a6700", "#bc4c00", "#bf3989
 function sendAvatar({ world }: Desk, url: URL, response: ServerResponse): void {
   const id = Number(url.pathname.split("/").at(-1));
   const user = [...world.users.values()].find((candidate) => candidate.id === id);
-  const letter = user?.type === "Bot" ? "⚒" : (/^[a-z0-9]/i.exec(user?.login ?? "")?.[0]?.toUpperCase() ?? "?");
-  const color = user?.type === "Bot" ? "#24292f" : palette[id % palette.length];
+  const person = user && user.type !== "Bot";
+  const letter = person ? (/[a-z0-9]/i.exec(user.login)?.[0]?.toUpperCase() ?? "?") : "⚒";
+  const color = person ? palette[id % palette.length] : "#24292f";
   const text = `<text x="20" y="21" font-family="system-ui,sans-serif" font-size="20" font-weight="600" fill="#fff" text-anchor="middle" dominant-baseline="central">${letter}</text>`;
   const picture = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40"><rect width="40" height="40" fill="${color}"/>${text}</svg>`;
   response.writeHead(200, { ...pageHeaders, "Content-Type": "image/svg+xml" }).end(picture);

@@ -114,11 +114,16 @@ const statusOf: Record<string, FileDiff["status"]> = {
   T: "changed",
 };
 
-/** What `head` changed since it left `base`. */
+/** What `head` changed since it left `base`, as git prints it. */
+export function diffText(directory: string, base: string, head: string): Promise<string> {
+  return git(directory, "diff", "--no-color", "--no-ext-diff", "-M", `${base}...${head}`);
+}
+
+/** What `head` changed since it left `base`, file by file. */
 export async function diffFiles(directory: string, base: string, head: string): Promise<FileDiff[]> {
   const range = `${base}...${head}`;
   const raw = await git(directory, "diff", "--raw", "--no-abbrev", "-z", "-M", range);
-  const text = await git(directory, "diff", "--no-color", "--no-ext-diff", "-M", range);
+  const text = await diffText(directory, base, head);
   // Lines of a diff's content start with a space, +, -, \ or @, so this only ever matches a header.
   const patches = text.split(/^diff --git /m).slice(1);
   return parseRaw(raw).map((file, index) => {

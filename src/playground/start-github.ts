@@ -10,7 +10,7 @@ import { type CommitFiles, commitFiles } from "./commit-files.ts";
 import { addRepository, createWorld, type NewApp, type NewRepository } from "./create-world.ts";
 import { createCredentials } from "./credentials.ts";
 import { noticePush } from "./deeds.ts";
-import { branches, findEntry, readBlob, resolveCommit } from "./git-repository.ts";
+import { branches, diffText, findEntry, readBlob, resolveCommit } from "./git-repository.ts";
 import { listen } from "./listen.ts";
 import { findRepository } from "./operation.ts";
 import { actAs, type Person } from "./people.ts";
@@ -60,6 +60,8 @@ export interface LocalGitHub extends Pick<RequestLog, "onRequest" | "afterWrite"
   addCheck(check: Omit<CheckRun, "id" | "startedAt">, repository?: string): void;
   /** The text of a file on a branch or commit; undefined when there is none. */
   readFile(ref: string, path: string, repository?: string): Promise<string | undefined>;
+  /** What one branch or commit changed since it left another, as git prints it. */
+  diff(base: string, head: string, repository?: string): Promise<string>;
   snapshot(): Promise<Snapshot>;
   /** Resolves to what `find` gives as soon as that is not undefined, asked again after every change. */
   until<T>(find: (snapshot: Snapshot) => T | undefined, options?: { timeoutMs?: number; what?: string }): Promise<T>;
@@ -181,6 +183,7 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
       const entry = commit && (await findEntry(gitDirectory, commit, path));
       return entry ? (await readBlob(gitDirectory, entry.sha)).toString("utf8") : undefined;
     },
+    diff: (base, head, name) => diffText(repositoryOf(name).gitDirectory, base, head),
     snapshot: () => takeSnapshot(world),
     until,
     watch,

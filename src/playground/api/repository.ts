@@ -60,6 +60,19 @@ export const repositoryOperations: Operation[] = [
     return { status: 200, body: await showContent(world, repository, ref, entry) };
   }),
 
+  repositoryOperation("get", `${repo}/git/blobs/{file_sha}`, { contents: "read" }, async (call) => {
+    const { world, repository, params } = call;
+    const sha = params.file_sha ?? "";
+    if (!commitHash.safeParse(sha).success) throw new ApiError(422, "The sha parameter must be exactly 40 characters.");
+
+    const bytes = await readBlob(repository.gitDirectory, sha).catch(() => undefined);
+    if (!bytes) throw notFound();
+    const url = `${apiUrl(world, repository)}/git/blobs/${sha}`;
+    const content = bytes.toString("base64");
+    const body = { sha, node_id: nodeId(sha, repository.id), size: bytes.length, url, content, encoding: "base64" };
+    return { status: 200, body };
+  }),
+
   repositoryOperation("get", `${repo}/branches`, { contents: "read" }, async (call) => {
     const { world, repository } = call;
     const all = [...(await branches(repository.gitDirectory))];

@@ -1,0 +1,22 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { pageCount, paginate } from "../src/paginate.js";
+
+const products = (count) => Array.from({ length: count }, (_, index) => `product ${index + 1}`);
+
+test("the last page holds what is left", () => {
+  const { items, pages, hasNext } = paginate(products(25), { page: 3 });
+
+  assert.deepEqual(items, products(25).slice(20));
+  assert.equal(pages, 3);
+  assert.equal(hasNext, false);
+});
+
+test("a list without items has one page", () => {
+  assert.equal(pageCount(0, 10), 1);
+});
+
+test("no empty page follows a page that is full", () => {
+  assert.equal(pageCount(20, 10), 2);
+  assert.equal(paginate(products(20), { page: 2 }).hasNext, false);
+});
