@@ -1,3 +1,4 @@
+import { UserError } from "#errors.ts";
 import { interruptible } from "#machines/effects.ts";
 import type { Desk } from "./desk.ts";
 import { fold } from "./fold.ts";
@@ -177,6 +178,8 @@ export function createDrive({ store, handlers, openDesk, now, onError }: DriveOp
         await store.postpone(effect.key, error.until);
         return undefined;
       }
+      // What someone has to put right does not get better by trying again.
+      if (error instanceof UserError) return handler.giveUp(effect, desk, error);
       onError(error, { runId: session.runId, kind: effect.kind });
       if (effect.attempts >= handler.attempts) return handler.giveUp(effect, desk, error);
       const backoff = Math.min(longestBackoffMs, firstBackoffMs * 2 ** (effect.attempts - 1));

@@ -1,3 +1,4 @@
+import { UserError } from "#errors.ts";
 import { ModelFailure } from "#models/models.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
 import { fitTranscript } from "#runtime/fit-transcript.ts";
@@ -31,7 +32,7 @@ export function callModel({ models }: EffectServices): EffectHandler {
       }
     },
     async giveUp(effect, _desk, error) {
-      const reason = `The model could not be called: ${error instanceof Error ? error.message : "unknown reason"}`;
+      const reason = error instanceof UserError ? error.message : `The model could not be called: ${error}`;
       return { events: [{ runId: effect.runId, event: { type: "model.failed", reason, retryable: false } }] };
     },
   };

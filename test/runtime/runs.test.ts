@@ -1,0 +1,226 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { origin, type RuntimeWorldOptions, runtimeWorld, turns } from "../support/runtime-world.ts";
+
+type World = Awaited<ReturnType<typeof runtimeWorld>>;
+const open: World[] = [];
+
+async function world(options: RuntimeWorldOptions): Promise<World> {
+  const made = await runtimeWorld(options);
+  open.push(made);
+  return made;
+}
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((made) => made.close()));
+});
+
+const openPull = { calls: [{ name: "open_pull_request", args: { title: "Fix the sum", body: "It was off." } }] };
+const write = { calls: [{ name: "write_file", args: { path: "new.js", content: "export const two = 2;\n" } }] };
+
+test("a worker writes, asks, is approved, and opens the pull request from its own branch", async () => {
+  const { runs, approvalAsked, ended, pulls, repository } = await world({
+    script: turns(write, openPull, { text: "Opened it." }),
+  });
+  const { id } = await runs.start({ origin, worker: "fixer", text: "please" });
+
+  const approval = await approvalAsked();
+  expect(approval).toMatchObject({ tool: "open_pull_request", status: "pending", workerPath: "fixer" });
+  expect(approval.preview).toContain("export const two = 2;");
+  await runs.decide(origin, { by: "ada", target: approval.id, approve: true });
+
+  expect((await ended()).outcome).toEqual({ kind: "answered", text: "Opened it." });
+  expect(pulls).toMatchObject([
+    { head: { branch: `golem/7-${id}` }, base: { branch: "main" }, draft: true, title: "Fix the sum" },
+  ]);
+  expect(await repository.git("show", `golem/7-${id}:new.js`)).toContain("export const two = 2;");
+});
+
+test("a denial with a reason reaches the model, which goes on", async () => {
+  const { runs, approvalAsked, ended, model, pulls } = await world({
+    script: turns(write, openPull, { text: "I left it." }),
+  });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+
+  await runs.decide(origin, { by: "ada", target: (await approvalAsked()).id, approve: false, note: "wrong branch" });
+
+  await ended();
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("wrong branch");
+  expect(pulls).toEqual([]);
+});
+
+test("an approver who lost write access before the call runs approves nothing", async () => {
+  const { runs, approvalAsked, ended, permissions, pulls, model } = await world({ script: turns(write, openPull) });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+  const { id } = await approvalAsked();
+
+  permissions.ada = "read";
+  await runs.decide(origin, { by: "ada", target: id, approve: true });
+
+  await ended();
+  expect(pulls).toEqual([]);
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("does not confirm write access");
+});
+
+test("nothing of a run that waits for a person stays in memory", async () => {
+  const { runs, runtime, approvalAsked } = await world({ script: turns(write, openPull) });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+
+  await approvalAsked();
+  await runtime.idle();
+
+  expect(runtime.awake()).toBe(0);
+});
+
+test("a question is answered by the next plain sentence, whenever it comes", async () => {
+  const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
+  const { runs, runtime, heard, ended, model } = await world({ script: turns(ask, { text: "Thanks." }) });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+
+  expect((await heard(({ kind }) => kind === "question")).text).toContain("Which sum?");
+  await runtime.idle();
+  expect(await runs.say(origin, { by: "ada", text: "The second." })).toBe(true);
+
+  await ended();
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("@ada answered: The second.");
+});
+
+test("a delivery that comes twice starts one run", async () => {
+  const { runs, ended, told, runtime } = await world({ script: turns({ text: "Hello." }) });
+
+  const first = await runs.start({ origin, worker: "fixer", text: "hi", deliveryId: "d1" });
+  const second = await runs.start({ origin, worker: "fixer", text: "hi", deliveryId: "d1" });
+
+  expect(second.id).toBe(first.id);
+  await ended();
+  await runtime.idle();
+  expect(told.filter(({ kind }) => kind === "outcome")).toHaveLength(1);
+});
+
+describe("stop", () => {
+  test("reaches a model that is thinking, and resume goes on with the person's words", async () => {
+    let asked = 0;
+    const { runs, heard, ended, model } = await world({
+      script: () => {
+        asked += 1;
+        return asked === 1 ? { hang: true } : { text: "Done." };
+      },
+    });
+    await runs.start({ origin, worker: "fixer", text: "please" });
+    await heard(({ view }) => view.state === "callingModel");
+
+    await runs.stop(origin, { by: "ada" });
+    await heard(({ view }) => view.state === "interrupted");
+    await runs.resume(origin, { by: "ada", text: "be quick" });
+
+    expect((await ended()).outcome?.kind).toBe("answered");
+    const last = JSON.stringify(model.requests.at(-1)?.messages);
+    expect(last).toContain("be quick");
+  });
+
+  test("withdraws what was asked: a late approval says so and does nothing", async () => {
+    const { runs, approvalAsked, heard, pulls } = await world({ script: turns(write, openPull) });
+    await runs.start({ origin, worker: "fixer", text: "please" });
+    const { id } = await approvalAsked();
+
+    await runs.stop(origin, { by: "ada" });
+    await heard(({ view }) => view.state === "interrupted");
+
+    await expect(runs.decide(origin, { by: "ada", target: id, approve: true })).rejects.toThrow("its run was stopped");
+    expect(pulls).toEqual([]);
+  });
+
+  test("with nothing running says so", async () => {
+    const { runs } = await world({ script: turns() });
+
+    await expect(runs.stop(origin, { by: "ada" })).rejects.toThrow("Nothing is running here.");
+  });
+});
+
+describe("a worker that calls another", () => {
+  const boss = { calls: [{ name: "explorer", args: { task: "Find the sum." } }] };
+  const script: RuntimeWorldOptions["script"] = ({ messages }) => {
+    const isChild = JSON.stringify(messages[0]).includes("You find things in the repository");
+    const turn = messages.filter(({ role }) => role === "assistant").length;
+    if (isChild)
+      return turn === 0 ? { calls: [{ name: "read_file", args: { path: "sum.js" } }] } : { text: "It is in sum.js:1." };
+    return turn === 0 ? boss : { text: "Found." };
+  };
+
+  test("gets its answer as the tool's result, from a run with its own log", async () => {
+    const { runs, ended, model, store } = await world({ script });
+    const { id } = await runs.start({ origin, worker: "fixer", text: "please" });
+
+    const view = await ended();
+    expect(view.outcome).toEqual({ kind: "answered", text: "Found." });
+    expect(view.children).toMatchObject([
+      { spec: { workerPath: "fixer -> explorer", depth: 1 }, outcome: { kind: "answered" } },
+    ]);
+    expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("It is in sum.js:1.");
+    expect(await store.childrenOf(id)).toHaveLength(1);
+  });
+
+  test("takes it along when it is cancelled", async () => {
+    const hanging: RuntimeWorldOptions["script"] = (request) => {
+      const isChild = JSON.stringify(request.messages[0]).includes("You find things in the repository");
+      return isChild ? { hang: true } : boss;
+    };
+    const { runs, heard, runtime } = await world({ script: hanging });
+    const { id } = await runs.start({ origin, worker: "fixer", text: "please" });
+    await heard(({ view }) => view.children[0]?.state === "callingModel");
+
+    await runs.cancel(origin, { by: "ada" });
+    await runtime.idle();
+
+    const view = await runs.view(id);
+    expect(view?.outcome).toEqual({ kind: "cancelled", by: "ada" });
+    expect(view?.children[0]?.outcome?.kind).toBe("cancelled");
+  });
+});
+
+describe("what cannot work is said at once", () => {
+  test.each([
+    [
+      "an unknown worker, with the nearest one",
+      { worker: "fixr" },
+      {},
+      'There is no worker "fixr". Did you mean fixer?',
+    ],
+    [
+      "a broken worker file",
+      { worker: "odd" },
+      { files: { ".github/workers/odd.worker": "---\nname: odd\ntolsets: {}\n---\nHi" } },
+      "did you mean toolsets",
+    ],
+  ])("%s", async (_, request, github, sentence) => {
+    const { runs } = await world({ script: turns(), github });
+
+    await expect(runs.start({ origin, text: "x", ...request })).rejects.toThrow(sentence);
+  });
+
+  test("an empty task on an empty issue", async () => {
+    const { runs } = await world({ script: turns(), github: { issue: { body: "" } } });
+
+    await expect(runs.start({ origin, worker: "fixer", text: " " })).rejects.toThrow("needs something to do");
+  });
+
+  test("too many runs of one person", async () => {
+    const { runs } = await world({ script: turns(), runsPerHour: 1 });
+    await runs.start({ origin, worker: "fixer", text: "one" });
+
+    await expect(runs.start({ origin, worker: "fixer", text: "two" })).rejects.toThrow("which is the limit here");
+  });
+
+  test("a repository without the branch", async () => {
+    const { runs, ended } = await world({ script: turns(), github: { defaultBranch: "trunk" } });
+    await runs.start({ origin, worker: "fixer", text: "x" });
+
+    expect((await ended()).outcome).toMatchObject({ kind: "failed", reason: expect.stringContaining("trunk") });
+  });
+
+  test("a worker file that names a toolset that does not exist", async () => {
+    const files = { ".github/workers/odd.worker": "---\nname: odd\ntoolsets: { filesytem: {} }\n---\nHi" };
+    const { runs } = await world({ script: turns(), github: { files } });
+
+    await expect(runs.start({ origin, worker: "odd", text: "x" })).rejects.toThrow("did you mean filesystem");
+  });
+});

@@ -1,0 +1,94 @@
+import type { Comment, GitHub, Issue, Permission, PullRequest } from "#github.ts";
+
+export interface FakeGitHubOptions {
+  cloneUrl?: string;
+  defaultBranch?: string;
+  issue?: Partial<Issue>;
+  permissions?: Record<string, Permission>;
+  /** Files of the default branch, such as `.github/workers/tester.worker`. */
+  files?: Record<string, string>;
+}
+
+/** A GitHub in memory behind our own interface: what a run would have left there is in `comments` and `pulls`. */
+export function fakeGitHub(options: FakeGitHubOptions = {}) {
+  const issue: Issue = {
+    number: 7,
+    title: "Totals are off by one",
+    body: "sum([1, 2]) gives 2.",
+    author: "visitor",
+    state: "open",
+    locked: false,
+    labels: [],
+    isPullRequest: false,
+    ...options.issue,
+  };
+  const comments: Comment[] = [];
+  const pulls: PullRequest[] = [];
+  const permissions: Record<string, Permission> = { ada: "write", ...options.permissions };
+  const files = options.files ?? {};
+
+  const github: GitHub = {
+    repository: { installationId: 1, owner: "octo", repo: "sums" },
+    ownLogin: async () => "golem-forge[bot]",
+    permissionOf: async (login) => permissions[login] ?? "none",
+    describe: async () => ({
+      defaultBranch: options.defaultBranch ?? "main",
+      private: false,
+      cloneUrl: options.cloneUrl ?? "http://127.0.0.1:9/octo/sums.git",
+    }),
+    issue: async (number) => (number === issue.number ? issue : undefined),
+    issues: async () => [issue],
+    comments: async () => comments,
+    createComment: async (_number, body) => {
+      const at = new Date();
+      const comment = {
+        id: comments.length + 1,
+        body,
+        author: "golem-forge[bot]",
+        createdAt: at,
+        updatedAt: at,
+        own: true,
+      };
+      comments.push(comment);
+      return comment;
+    },
+    updateComment: async (id, body) => {
+      const comment = comments.find((one) => one.id === id);
+      if (comment) comment.body = body;
+    },
+    react: async () => {},
+    reactToIssue: async () => {},
+    addLabels: async (_number, labels) => labels,
+    pullRequest: async (number) => pulls.find((pull) => pull.number === number),
+    findPullRequest: async (branch) => pulls.find((pull) => pull.head.branch === branch),
+    createPullRequest: async ({ head, base, title, body, draft }) => {
+      const number = 8 + pulls.length;
+      const pull: PullRequest = {
+        number,
+        url: `http://127.0.0.1:9/octo/sums/pull/${number}`,
+        title,
+        body,
+        state: "open",
+        merged: false,
+        draft,
+        head: { branch: head, commit: "", fromFork: false },
+        base: { branch: base, commit: "" },
+      };
+      pulls.push(pull);
+      return pull;
+    },
+    updatePullRequest: async (number, change) => {
+      const pull = pulls.find((one) => one.number === number);
+      if (!pull) throw new Error(`no pull request ${number}`);
+      return Object.assign(pull, change);
+    },
+    reviewComments: async () => [],
+    replyToReview: async () => ({ id: 1 }),
+    checks: async () => [],
+    readFile: async (path) => files[path],
+    listFiles: async (folder) =>
+      Object.keys(files).flatMap((path) => (path.startsWith(`${folder}/`) ? [path.slice(folder.length + 1)] : [])),
+    gitToken: async () => "token",
+  };
+  return { github, issue, comments, pulls, permissions };
+}

@@ -1,0 +1,129 @@
+import type { Approval } from "#approval.ts";
+import type { GitHub } from "#github.ts";
+import { createModels } from "#models/create-models.ts";
+import { type Reply, startModelServer } from "#playground/model-server.ts";
+import type { RunView } from "#run.ts";
+import { createRuntime } from "#runtime/create-runtime.ts";
+import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
+import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
+import type { Store } from "#runtime/store/store.ts";
+import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
+import { type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
+import { startGitServer } from "./git-server.ts";
+
+export interface RuntimeWorldOptions {
+  /** What the model says, turn by turn and worker by worker. */
+  script: Parameters<typeof startModelServer>[0]["script"];
+  github?: FakeGitHubOptions;
+  store?: Store;
+  files?: Record<string, string>;
+  approvalMs?: number;
+  runsPerHour?: number;
+}
+
+/** What the front end was told, in order. */
+export interface Told {
+  kind: "status" | "approval" | "question" | "outcome";
+  view: RunView;
+  options: PostOptions;
+  approval?: Approval;
+  text?: string;
+}
+
+export const origin = {
+  installationId: 1,
+  owner: "octo",
+  repo: "sums",
+  thread: 7,
+  isPullRequest: false,
+  requestedBy: "ada",
+};
+
+/** The runtime over a real store, a real git server and a model over HTTP; only GitHub's REST is in memory. */
+export async function runtimeWorld(options: RuntimeWorldOptions) {
+  const git = await startGitServer();
+  const repository = await git.repository("octo/sums");
+  await repository.commit({ files: options.files ?? { "sum.js": "export const sum = 1;\n", "README.md": "# Sums\n" } });
+  const model = await startModelServer({ script: options.script });
+  const { github, ...state } = fakeGitHub({ cloneUrl: repository.url, ...options.github });
+  const store = options.store ?? (await openSqliteStore(":memory:"));
+  const told: Told[] = [];
+  const watchers = new Set<() => void>();
+  const errors: unknown[] = [];
+
+  const runtime = createRuntime({
+    store,
+    models: createModels({
+      default: "compatible:scripted",
+      anthropic: { apiKey: undefined, baseUrl: undefined },
+      openai: { apiKey: undefined, baseUrl: undefined },
+      google: { apiKey: undefined },
+      compatible: { apiKey: undefined, baseUrl: model.url },
+    }),
+    catalog: await openWorkerCatalog(new URL("../../workers", import.meta.url).pathname),
+    openGitHub: (): GitHub => github,
+    frontEnd: recordingFrontEnd(told, () => {
+      for (const watcher of watchers) watcher();
+    }),
+    sanitize: (text) => text,
+    approvalMs: options.approvalMs ?? 60_000,
+    statusIntervalMs: 0,
+    runsPerHour: options.runsPerHour ?? 20,
+    onError: (error) => errors.push(error),
+  });
+  await runtime.start();
+
+  /** Waits until the front end was told something that fits. */
+  async function heard(fits: (told: Told) => boolean): Promise<Told> {
+    for (;;) {
+      const found = told.find(fits);
+      if (found) return found;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      watchers.add(resolve);
+      await promise;
+      watchers.delete(resolve);
+    }
+  }
+
+  return {
+    ...state,
+    runtime,
+    runs: runtime.runs,
+    store,
+    repository,
+    model,
+    told,
+    errors,
+    heard,
+    approvalAsked: async () =>
+      (await heard(({ kind, approval }) => kind === "approval" && approval?.status === "pending")).approval!,
+    ended: async () => (await heard(({ kind }) => kind === "outcome")).view,
+    close: async () => {
+      await runtime.stop(5_000);
+      await store.close();
+      await model.close();
+      await git.close();
+    },
+  };
+}
+
+function recordingFrontEnd(told: Told[], notify: () => void): FrontEnd {
+  let comments = 0;
+  const record = async (entry: Told): Promise<number> => {
+    told.push(entry);
+    notify();
+    comments += 1;
+    return entry.options.commentId ?? comments;
+  };
+  return {
+    showStatus: (view, options) => record({ kind: "status", view, options }),
+    showApproval: (view, approval, options) => record({ kind: "approval", view, approval, options }),
+    askQuestion: (view, { text }, options) => record({ kind: "question", view, text, options }),
+    showOutcome: (view, options) => record({ kind: "outcome", view, options }),
+  };
+}
+
+/** A script of fixed replies, one per turn. */
+export function turns(...replies: Reply[]): RuntimeWorldOptions["script"] {
+  return ({ messages }) => replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: "Done." };
+}
