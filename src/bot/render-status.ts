@@ -49,19 +49,20 @@ export function headline(view: RunView): string {
 
 function renderTasks(tasks: readonly Task[]): string | undefined {
   if (tasks.length === 0) return undefined;
-  const lines = tasks.slice(0, shownTasks).map((task) => {
-    switch (task.status) {
-      case "completed":
-        return `- [x] ${inline(task.content)}`;
-      case "in_progress":
-        return `- [ ] **${inline(task.activeForm || task.content)}** …`;
-      case "cancelled":
-        return `- [x] ~~${inline(task.content)}~~`;
-      case "pending":
-        return `- [ ] ${inline(task.content)}`;
-    }
-  });
-  return [...lines, ...more(tasks.length - shownTasks, "tasks")].join("\n");
+  return [...tasks.slice(0, shownTasks).map(renderTask), ...more(tasks.length - shownTasks, "tasks")].join("\n");
+}
+
+function renderTask({ content, activeForm, status }: Task): string {
+  switch (status) {
+    case "completed":
+      return `- [x] ${inline(content)}`;
+    case "in_progress":
+      return `- [ ] **${inline(activeForm || content)}** …`;
+    case "cancelled":
+      return `- [x] ~~${inline(content)}~~`;
+    case "pending":
+      return `- [ ] ${inline(content)}`;
+  }
 }
 
 function renderChildren(children: readonly RunView[], depth = 0): string | undefined {

@@ -1,0 +1,141 @@
+import { UserError } from "#errors.ts";
+import type { GitHub } from "#github.ts";
+import { nearest } from "#nearest.ts";
+import type { Runs } from "#runtime/runs.ts";
+import type { Command } from "./command.ts";
+import { paragraphs } from "./markdown.ts";
+import { renderHelp, renderStatusReply, renderWorkers } from "./render-reply.ts";
+import { renderPending } from "./render-status.ts";
+import type { Utterance } from "./utterance.ts";
+
+type Given<Kind extends Command["kind"]> = Extract<Command, { kind: Kind }>;
+
+export interface Hearer {
+  github: GitHub;
+  runs: Runs;
+  utterance: Utterance;
+}
+
+/**
+ * Does what an authorised command says. Resolves to the words to answer with, or to undefined when what follows in the
+ * thread is the answer; throws a UserError with words for the person.
+ */
+export async function answerCommand(command: Command, hearer: Hearer): Promise<string | undefined> {
+  const { runs, utterance } = hearer;
+  const { thread, by, deliveryId } = utterance;
+  switch (command.kind) {
+    case "run":
+      return run(command, hearer);
+    case "approve":
+      return approve(command, hearer);
+    case "deny":
+      return deny(command, hearer);
+    case "resume":
+      refuseWhereOver(utterance);
+      await runs.resume(thread, { by, deliveryId, ...(command.text ? { text: command.text } : {}) });
+      return undefined;
+    case "stop":
+      await runs.stop(thread, { by, deliveryId });
+      return undefined;
+    case "cancel":
+      await runs.cancel(thread, { by, deliveryId });
+      return undefined;
+    case "status":
+      return renderStatusReply(await runs.status(thread), await runs.pendingApprovals(thread));
+    case "help":
+      return renderHelp(await runs.workers(thread));
+    case "malformed":
+      return command.message;
+    case "unknown":
+      return `There is no \`/${command.word}\`. Did you mean \`/${command.meant}\`? \`/help\` lists the commands. Write it in a new comment: edited ones do not count.`;
+    case "foreign":
+    case "text":
+      return undefined;
+  }
+}
+
+async function run({ worker, text }: Given<"run">, { github, runs, utterance }: Hearer): Promise<undefined> {
+  refuseWhereOver(utterance);
+  if (utterance.isPullRequest) await refuseForks(github, utterance.thread.thread);
+
+  const { thread, isPullRequest, by, commentId, deliveryId } = utterance;
+  const origin = { ...thread, isPullRequest, requestedBy: by, ...(commentId === undefined ? {} : { commentId }) };
+  try {
+    await runs.start({ origin, worker, text, deliveryId });
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw await withWorkers(error, worker, await runs.workers(thread));
+  }
+}
+
+/** A name that no worker has is answered with those there are. */
+async function withWorkers(error: UserError, name: string, workers: Awaited<ReturnType<Runs["workers"]>>) {
+  const names = workers.map((worker) => worker.name);
+  if (names.some((known) => known.toLowerCase() === name.toLowerCase())) return error;
+
+  const meant = nearest(name, names);
+  const hint = meant && !/did you mean/i.test(error.message) && `Did you mean \`/run ${meant}\`?`;
+  return new UserError(paragraphs(error.message, hint, renderWorkers(workers)), { cause: error });
+}
+
+function refuseWhereOver({ closed, locked, isPullRequest }: Utterance): void {
+  if (!closed && !locked) return;
+  const what = isPullRequest ? "pull request" : "issue";
+  throw new UserError(
+    closed
+      ? `This ${what} is closed, so no worker starts here. Reopen it and comment again.`
+      : `This ${what} is locked, so no worker starts here. Unlock it and comment again.`,
+  );
+}
+
+async function refuseForks(github: GitHub, number: number): Promise<void> {
+  const pull = await github.pullRequest(number);
+  if (!pull?.head.fromFork) return;
+  throw new UserError(
+    "This pull request comes from a fork, and workers do not work on forks: whoever owns it could put words into their files. Push the branch to this repository, or comment on an issue.",
+  );
+}
+
+async function approve(command: Given<"approve">, { runs, utterance }: Hearer): Promise<undefined> {
+  const { target, remember, changedArgs, note } = command;
+  const { by, deliveryId, thread } = utterance;
+  await decide(runs, thread, {
+    by,
+    deliveryId,
+    target,
+    approve: true,
+    remember,
+    ...(note ? { note } : {}),
+    ...(changedArgs ? { changedArgs } : {}),
+  });
+}
+
+async function deny({ target, reason }: Given<"deny">, { runs, utterance }: Hearer): Promise<undefined> {
+  const { by, deliveryId, thread } = utterance;
+  const [, first = "", rest = ""] = /^(\S+)\s*([\s\S]*)$/.exec(reason) ?? [];
+  const id = first.toLowerCase().replace(/^#/, "");
+  const named = target === undefined && (await runs.pendingApprovals(thread)).some((approval) => approval.id === id);
+  const note = named ? rest : reason;
+  await decide(runs, thread, {
+    by,
+    deliveryId,
+    target: named ? id : target,
+    approve: false,
+    ...(note ? { note } : {}),
+  });
+}
+
+/** An answer that fits several requests decides none, and is answered with what there is to decide. */
+async function decide(
+  runs: Runs,
+  thread: Utterance["thread"],
+  decision: Parameters<Runs["decide"]>[1],
+): Promise<undefined> {
+  try {
+    await runs.decide(thread, decision);
+  } catch (error) {
+    if (!(error instanceof UserError) || decision.target === "all") throw error;
+    const pending = renderPending(await runs.pendingApprovals(thread));
+    throw new UserError(paragraphs(error.message, pending), { cause: error });
+  }
+}

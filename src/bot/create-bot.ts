@@ -1,0 +1,138 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { Probot } from "probot";
+import type { Config } from "#config.ts";
+import type { OpenGitHub } from "#github.ts";
+import { createRedactor } from "#redact.ts";
+import type { FrontEnd } from "#runtime/front-end.ts";
+import type { Runs } from "#runtime/runs.ts";
+import { createSanitizer } from "#sanitize.ts";
+import { createAuthorize } from "./authorize.ts";
+import { createHear } from "./hear.ts";
+import { heardEvents } from "./manifest.ts";
+import { createOpenGitHub } from "./open-github.ts";
+import { pacedOctokit } from "./paced-octokit.ts";
+import { createReceiveWebhook } from "./receive-webhook.ts";
+import { sweepDeliveries } from "./sweep-deliveries.ts";
+import { createThreadFrontEnd } from "./thread-front-end.ts";
+import type { Delivery } from "./utterance.ts";
+import { listenAtProxy } from "./webhook-proxy.ts";
+import { createWebhookServer } from "./webhook-server.ts";
+
+const sweepEveryMs = 10 * 60_000;
+const longestFarewellMs = 5_000;
+
+export interface BotOptions {
+  config: Config;
+  /** Asked when it is needed, since the runtime takes what the bot gives. */
+  runs: () => Runs;
+  /** Rejects while what is heard could not be stored. */
+  ready: () => Promise<void>;
+}
+
+export interface Bot {
+  openGitHub: OpenGitHub;
+  frontEnd: FrontEnd;
+  /** Begins to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
+  start(): Promise<string>;
+  /** Takes nothing more, and resolves when everything in hand is answered. */
+  stop(): Promise<void>;
+}
+
+/** The GitHub App: hears threads, asks who may command, tells the runtime, and shows runs in comments. */
+export async function createBot({ config, runs, ready }: BotOptions): Promise<Bot> {
+  const probot = await connect(config);
+  const openGitHub = createOpenGitHub(probot, config);
+  const sanitize = createSanitizer(config.secrets);
+  const log = createLog(probot, config.secrets);
+  const background = new Set<Promise<unknown>>();
+  const inBackground = (work: Promise<unknown>) => {
+    const tracked = work.finally(() => background.delete(tracked));
+    background.add(tracked);
+  };
+
+  const hear = createHear({
+    appId: config.app.appId,
+    repositories: config.github.repositories,
+    openGitHub,
+    runs,
+    authorize: createAuthorize(),
+    sanitize,
+    log,
+    inBackground,
+  });
+  listen(probot, async (delivery) => {
+    try {
+      await hear(delivery);
+    } catch (error) {
+      log.error(`Delivery ${delivery.id} could not be stored.`, error);
+      // Probot logs what it catches: it gets none of the details, which may hold a secret.
+      throw new Error(`Delivery ${delivery.id} could not be stored.`);
+    }
+  });
+
+  const receive = createReceiveWebhook(probot);
+  const { host, port, webhookPath, webhookProxy } = config.app;
+  const server = createWebhookServer({ host, port, webhookPath, receive, ready });
+  const sweep = () =>
+    sweepDeliveries(probot).then(
+      (count) => count > 0 && log.info(`Asked GitHub to send ${count} missed deliveries again.`),
+      (error) => log.info(`Missed deliveries could not be looked for: ${(error as Error).message}`),
+    );
+  let closeProxy = () => {};
+  let sweeping: NodeJS.Timeout | undefined;
+
+  return {
+    openGitHub,
+    frontEnd: createThreadFrontEnd({ openGitHub, runs, sanitize }),
+    start: async () => {
+      const address = await server.start();
+      const url = `http://${address.host}:${address.port}`;
+      log.info(`Listening on ${url}${webhookPath}.`);
+      if (webhookProxy) closeProxy = listenAtProxy({ url: webhookProxy, receive, log: log.info });
+      sweeping = setInterval(() => inBackground(sweep()), sweepEveryMs).unref();
+      inBackground(sweep());
+      return url;
+    },
+    stop: async () => {
+      clearInterval(sweeping);
+      closeProxy();
+      await server.stop();
+      // Reactions and apologies: nice to finish, and not worth waiting for GitHub's pace.
+      await Promise.race([Promise.all(background), wait(longestFarewellMs, undefined, { ref: false })]);
+    },
+  };
+}
+
+async function connect(config: Config): Promise<Probot> {
+  const { appId, privateKey, webhookSecret, logLevel } = config.app;
+  const probot = new Probot({
+    appId,
+    privateKey,
+    secret: webhookSecret,
+    baseUrl: config.github.apiUrl,
+    // Probot's type leaves `silent` out; its logger knows it.
+    logLevel: logLevel as "fatal",
+    Octokit: pacedOctokit(config.github.writeIntervalMs),
+  });
+  return probot.ready();
+}
+
+function listen(probot: Probot, hear: (delivery: Delivery) => Promise<void>): void {
+  for (const [name, actions] of Object.entries(heardEvents)) {
+    for (const action of actions) {
+      probot.on(`${name}.${action}` as "issues.opened", ({ id, name, payload }) => hear({ id, name, payload }));
+    }
+  }
+}
+
+/** Probot's log, through which no secret passes. */
+function createLog(probot: Probot, secrets: readonly string[]) {
+  const redact = createRedactor(secrets);
+  return {
+    info: (message: string) => probot.log.info(redact(message)),
+    error: (message: string, error: unknown) => {
+      const details = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      probot.log.error(redact(`${message}\n${details}`));
+    },
+  };
+}

@@ -1,0 +1,157 @@
+import { UserError } from "#errors.ts";
+import { canWrite, type GitHub, type OpenGitHub } from "#github.ts";
+import type { Runs } from "#runtime/runs.ts";
+import { answerCommand } from "./answer-command.ts";
+import type { Authorize } from "./authorize.ts";
+import { parseCommand } from "./command.ts";
+import { postComment } from "./post-comment.ts";
+import { type Delivery, readUtterance, type Utterance } from "./utterance.ts";
+
+export interface HearOptions {
+  appId: number;
+  /** `owner/repo` or `owner/*`, in lower case; undefined for every repository. */
+  repositories: readonly string[] | undefined;
+  openGitHub: OpenGitHub;
+  runs: () => Runs;
+  authorize: Authorize;
+  sanitize: (text: string) => string;
+  /** For whoever operates the app. */
+  log: { info: (message: string) => void };
+  /** Takes over work that nobody waits for, until it is over. */
+  inBackground: (work: Promise<unknown>) => void;
+}
+
+/**
+ * Gives the function that hears a delivery. It resolves when what was said is stored, and rejects when it is not, so
+ * that the delivery can be sent again.
+ */
+export function createHear(options: HearOptions): (delivery: Delivery) => Promise<void> {
+  const { appId, repositories, openGitHub, log } = options;
+
+  return async (delivery) => {
+    const hearing = readUtterance(delivery, appId);
+    if (hearing.kind === "ignored") {
+      log.info(`Delivery ${delivery.id} is ignored: ${hearing.because}.`);
+      return;
+    }
+
+    const { thread, deliveryId } = hearing.kind === "said" ? hearing.utterance : hearing;
+    if (!isAllowed(repositories, thread)) {
+      log.info(`Delivery ${deliveryId} is ignored: ${thread.owner}/${thread.repo} is not on the list of repositories.`);
+      return;
+    }
+    if (hearing.kind === "over") await stopQuietly(options.runs(), hearing);
+    else await hearWords(options, openGitHub(thread), hearing.utterance);
+  };
+}
+
+function isAllowed(
+  repositories: readonly string[] | undefined,
+  { owner, repo }: { owner: string; repo: string },
+): boolean {
+  if (!repositories) return true;
+  const [name, all] = [`${owner}/${repo}`.toLowerCase(), `${owner}/*`.toLowerCase()];
+  return repositories.includes(name) || repositories.includes(all);
+}
+
+/** Work for a thread that is closed stops; nothing running there is no news. */
+async function stopQuietly(
+  runs: Runs,
+  { thread, by, deliveryId }: { thread: Utterance["thread"]; by: string; deliveryId: string },
+) {
+  try {
+    await runs.stop(thread, { by, deliveryId });
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+  }
+}
+
+async function hearWords(options: HearOptions, github: GitHub, utterance: Utterance): Promise<void> {
+  const command = parseCommand(utterance.text);
+  if (command.kind === "foreign") return;
+  // An issue's own text can start a worker and nothing else.
+  if (utterance.commentId === undefined && command.kind !== "run") return;
+  if (command.kind === "text") return steer(options, github, utterance, command.text);
+
+  const { login, thread } = { login: utterance.by, thread: utterance.thread.thread };
+  const standing = await options.authorize(github, { login, thread });
+  if (standing !== "allowed") {
+    if (command.kind === "unknown" || command.kind === "malformed") return;
+    return refuse(options, github, utterance, standing);
+  }
+
+  if (command.kind !== "unknown" && command.kind !== "malformed") react(options, github, utterance, "eyes");
+  try {
+    const answer = await answerCommand(command, { github, runs: options.runs(), utterance });
+    if (answer) await reply(options, github, utterance, answer);
+  } catch (error) {
+    if (error instanceof UserError) return reply(options, github, utterance, error.message);
+    apologize(options, github, utterance);
+    throw error;
+  }
+}
+
+/** A plain comment reaches the workers of its thread, if there are any and its author commands here. */
+async function steer(options: HearOptions, github: GitHub, utterance: Utterance, text: string): Promise<void> {
+  const { thread, by, deliveryId } = utterance;
+  const runs = options.runs();
+  // GitHub is asked about the author only where somebody listens: most comments are none of our business.
+  const live = text !== "" && (await runs.status(thread)).some((view) => !view.outcome);
+  if (!live || !canWrite(await github.permissionOf(by))) return;
+
+  try {
+    if (await runs.say(thread, { by, text, deliveryId })) react(options, github, utterance, "eyes");
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    await reply(options, github, utterance, error.message);
+  }
+}
+
+async function refuse(
+  options: HearOptions,
+  github: GitHub,
+  utterance: Utterance,
+  standing: "told" | "reminded",
+): Promise<void> {
+  if (standing === "reminded") return react(options, github, utterance, "confused");
+  const { owner, repo } = utterance.thread;
+  const words = `${utterance.by}, commanding a worker takes write access to ${owner}/${repo}, and GitHub does not say that you have it. Nothing was started or changed.`;
+  await reply(options, github, utterance, words);
+}
+
+/** One comment for a delivery, however often it comes. */
+async function reply({ sanitize }: HearOptions, github: GitHub, utterance: Utterance, words: string): Promise<void> {
+  const { thread, deliveryId } = utterance;
+  try {
+    await postComment(github, { thread: thread.thread, name: `reply/${deliveryId}`, body: sanitize(words) });
+  } catch (error) {
+    // A locked thread may take a reaction where it takes no comment.
+    if ((error as { status?: number }).status !== 403 || !utterance.locked) throw error;
+    await sendReaction(github, utterance, "confused");
+  }
+}
+
+/** The details are in the log, under the delivery's id. */
+function apologize(options: HearOptions, github: GitHub, utterance: Utterance): void {
+  const reference = utterance.deliveryId;
+  const words = `Something failed on our side, and what you wrote may not have been done. Look at \`/status\`, then try again in a new comment. If it keeps failing, the operator finds the details in the log under \`${reference}\`.`;
+  options.inBackground(reply(options, github, utterance, words).catch(() => {}));
+}
+
+/** A sign of having heard: it comes when it comes, and its failure changes nothing. */
+function react(options: HearOptions, github: GitHub, utterance: Utterance, reaction: "eyes" | "confused"): void {
+  options.inBackground(
+    sendReaction(github, utterance, reaction).catch((error) => {
+      options.log.info(`No reaction to delivery ${utterance.deliveryId}: ${(error as Error).message}`);
+    }),
+  );
+}
+
+async function sendReaction(
+  github: GitHub,
+  { commentId, thread }: Utterance,
+  reaction: "eyes" | "confused",
+): Promise<void> {
+  if (commentId === undefined) await github.reactToIssue(thread.thread, reaction);
+  else await github.react(commentId, reaction);
+}

@@ -1,0 +1,104 @@
+import { z } from "zod";
+import type { ThreadRef } from "#runtime/runs.ts";
+
+const User = z.object({ login: z.string().min(1), id: z.number(), type: z.string().optional() });
+type User = z.infer<typeof User>;
+
+const Thread = z.object({
+  number: z.number(),
+  state: z.string().optional(),
+  locked: z.boolean().optional(),
+  pull_request: z.unknown().optional(),
+  body: z.string().nullish(),
+  user: User.nullish(),
+});
+
+const Payload = z.object({
+  installation: z.object({ id: z.number() }).nullish(),
+  repository: z.object({ name: z.string(), owner: z.object({ login: z.string() }) }),
+  sender: User.nullish(),
+  issue: Thread.optional(),
+  pull_request: Thread.optional(),
+  comment: z
+    .object({
+      id: z.number(),
+      body: z.string().nullish(),
+      user: User.nullish(),
+      performed_via_github_app: z.object({ id: z.number() }).nullish(),
+    })
+    .optional(),
+});
+
+/** Words of a person in a thread, as the signed delivery has them. */
+export interface Utterance {
+  deliveryId: string;
+  thread: ThreadRef;
+  isPullRequest: boolean;
+  closed: boolean;
+  locked: boolean;
+  by: string;
+  text: string;
+  /** Undefined when it is the issue's own text. */
+  commentId: number | undefined;
+}
+
+export type Hearing =
+  | { kind: "said"; utterance: Utterance }
+  /** The thread was closed or is gone. */
+  | { kind: "over"; deliveryId: string; thread: ThreadRef; by: string }
+  | { kind: "ignored"; because: string };
+
+export interface Delivery {
+  /** The delivery's id. */
+  id: string;
+  /** The event's name, `issue_comment`. */
+  name: string;
+  payload: unknown;
+}
+
+/** Reads a delivery. Whoever is not surely a person speaking for themselves is not heard. */
+export function readUtterance({ id, name, payload }: Delivery, appId: number): Hearing {
+  const parsed = Payload.safeParse(payload);
+  if (!parsed.success) return ignored(`it is no ${name} as GitHub sends them`);
+
+  const { installation, repository, sender, comment } = parsed.data;
+  const issue = parsed.data.issue ?? parsed.data.pull_request;
+  if (!installation) return ignored("it names no installation");
+  if (!issue) return ignored("it names no issue or pull request");
+
+  const thread = {
+    installationId: installation.id,
+    owner: repository.owner.login,
+    repo: repository.name,
+    thread: issue.number,
+  };
+  if (name !== "issue_comment" && (payload as { action?: unknown }).action !== "opened") {
+    return { kind: "over", deliveryId: id, thread, by: sender?.login ?? "ghost" };
+  }
+
+  const author = name === "issue_comment" ? comment?.user : issue.user;
+  if (!author || !sender) return ignored("its author is gone");
+  if (comment?.performed_via_github_app?.id === appId) return ignored("it is our own");
+  if (!isPerson(author) || !isPerson(sender)) return ignored("its author is no person");
+  if (author.id !== sender.id || author.login !== sender.login) return ignored("it was not sent by its author");
+
+  const utterance = {
+    deliveryId: id,
+    thread,
+    isPullRequest: issue.pull_request !== undefined && issue.pull_request !== null,
+    closed: issue.state === "closed",
+    locked: issue.locked === true,
+    by: author.login,
+    text: (comment ? comment.body : issue.body) ?? "",
+    commentId: comment?.id,
+  };
+  return { kind: "said", utterance };
+}
+
+function isPerson({ login, type = "User" }: User): boolean {
+  return type === "User" && !login.endsWith("[bot]") && login.toLowerCase() !== "ghost";
+}
+
+function ignored(because: string): Hearing {
+  return { kind: "ignored", because };
+}

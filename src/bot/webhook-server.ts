@@ -1,0 +1,108 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { RawDelivery, Receipt } from "./receive-webhook.ts";
+
+/** GitHub sends no more than 25 MB. */
+const longestBody = 25 * 1024 * 1024;
+
+export interface WebhookServerOptions {
+  host: string;
+  /** 0 for any that is free. */
+  port: number;
+  webhookPath: string;
+  receive: (delivery: RawDelivery) => Promise<Receipt>;
+  /** Rejects while the product cannot take in what it hears. */
+  ready: () => Promise<void>;
+}
+
+export interface WebhookServer {
+  /** Resolves to the address it listens on, once it does. */
+  start(): Promise<{ host: string; port: number }>;
+  /** Takes no more connections; resolves when the requests in hand are answered. */
+  stop(): Promise<void>;
+}
+
+/** The app's HTTP server: webhooks, `/healthz` (the process lives) and `/readyz` (it can work). */
+export function createWebhookServer({ host, port, webhookPath, receive, ready }: WebhookServerOptions): WebhookServer {
+  let stopping = false;
+  const path = withoutSlash(webhookPath);
+  const server = createServer(async (request, response) => {
+    const [status, words] = await answer(request).catch((): Answer => [500, "It could not be read."]);
+    send(response, status, words);
+  });
+
+  async function answer(request: IncomingMessage): Promise<Answer> {
+    const at = withoutSlash((request.url ?? "/").split("?")[0] ?? "/");
+    const reading = request.method === "GET" || request.method === "HEAD";
+    if (reading && at === "/healthz") return [200, "ok"];
+    if (reading && at === "/readyz") return isReady();
+    if (at !== path) return [404, "There is nothing here."];
+    if (request.method !== "POST") return [405, "Webhooks are posted here."];
+    if (stopping) return [503, "Shutting down. Deliver it again."];
+    return hear(request);
+  }
+
+  async function isReady(): Promise<Answer> {
+    if (stopping) return [503, "shutting down"];
+    return ready().then(
+      (): Answer => [200, "ready"],
+      (): Answer => [503, "The store does not answer."],
+    );
+  }
+
+  async function hear(request: IncomingMessage): Promise<Answer> {
+    const { headers } = request;
+    const [id, name, signature] = ["x-github-delivery", "x-github-event", "x-hub-signature-256"].map((header) =>
+      String(headers[header] ?? ""),
+    ) as [string, string, string];
+    if (!/^\s*application\/json\s*(;|$)/i.test(headers["content-type"] ?? "")) return [415, "Send application/json."];
+    if (!signature) return [401, "There is no X-Hub-Signature-256."];
+    if (!id || !name) return [400, "There is no X-GitHub-Delivery or no X-GitHub-Event."];
+
+    const body = await readBody(request);
+    if (body === undefined) return [413, "That is more than GitHub sends."];
+    const { status, words } = await receive({ id, name, signature, body });
+    return [status, words];
+  }
+
+  return {
+    start: () =>
+      new Promise((resolve, reject) => {
+        server.once("error", reject);
+        server.listen({ host, port }, () => {
+          server.off("error", reject);
+          const address = server.address() as AddressInfo;
+          resolve({ host: address.family === "IPv6" ? `[${address.address}]` : address.address, port: address.port });
+        });
+      }),
+    stop: () => {
+      stopping = true;
+      if (!server.listening) return Promise.resolve();
+      return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
+    },
+  };
+}
+
+type Answer = [status: number, words: string];
+
+function send(response: ServerResponse, status: number, words: string): void {
+  // A body that was not read must not be taken for the next request.
+  const headers = { "content-type": "text/plain; charset=utf-8", ...(status >= 400 ? { connection: "close" } : {}) };
+  response.writeHead(status, headers).end(`${words}\n`);
+}
+
+/** Undefined when it is too long. */
+async function readBody(request: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > longestBody) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function withoutSlash(path: string): string {
+  return path.length > 1 ? path.replace(/\/+$/, "") : path;
+}
