@@ -1,0 +1,67 @@
+import { z } from "zod";
+import type { ModelCall } from "#events.ts";
+import type { NamedTool } from "#tool.ts";
+import { createToolBelt, type ToolBeltOptions } from "#toolsets/create-tool-belt.ts";
+import type { CallContext } from "#toolsets/tool-belt.ts";
+import type { FinishedCall } from "#toolsets/toolset.ts";
+import { memoryWorkspace } from "./memory-workspace.ts";
+
+/** A tool that reads, with whatever a test changes of it. */
+export function aTool(change: Partial<NamedTool> = {}): NamedTool {
+  return {
+    name: "read_file",
+    description: "Reads a file",
+    inputSchema: z.object({ path: z.string(), limit: z.number().optional() }),
+    execute: ({ path }) => `content of ${path}`,
+    ...change,
+  };
+}
+
+let calls = 0;
+
+export function aCall(tool: string, args: unknown, change: Partial<ModelCall> = {}): ModelCall {
+  return { callId: `call-${++calls}`, tool, args, ...change };
+}
+
+export function aContext({ step = 1, ...change }: Partial<CallContext> & { step?: number } = {}): CallContext {
+  return {
+    abortSignal: new AbortController().signal,
+    messages: [],
+    run: { id: "run-1", worker: "fixer", depth: 0, step },
+    idempotencyKey: "run-1/call",
+    output: () => {},
+    ...change,
+  };
+}
+
+/** A belt of these tools with a history a test can write. */
+export async function beltWorld(tools: readonly NamedTool[], options: Partial<ToolBeltOptions> = {}) {
+  const history: FinishedCall[] = [];
+  const belt = await createToolBelt({ tools, workspace: memoryWorkspace(), history: () => history, ...options });
+
+  return {
+    belt,
+    history,
+    review: (
+      tool: string,
+      args: unknown,
+      { context = aContext(), remembered = [] as { tool: string; args: unknown }[] } = {},
+    ) => belt.review(aCall(tool, args), context, remembered),
+    execute: (tool: string, args: unknown, context: CallContext = aContext()) =>
+      belt.execute(aCall(tool, args), context),
+    /** Runs a call and puts it into the history. */
+    async finish(tool: string, args: unknown, step: number) {
+      const call = aCall(tool, args);
+      const result = await belt.execute(call, aContext({ step }));
+      history.push({ ...call, result, step });
+      return result;
+    },
+  };
+}
+
+/** The error of a refusal; fails the test when the call was not refused. */
+export function refusalOf(review: Awaited<ReturnType<Awaited<ReturnType<typeof beltWorld>>["belt"]["review"]>>) {
+  if (review.kind !== "refuse" || !review.result.error)
+    throw new Error(`It was not refused: ${JSON.stringify(review)}`);
+  return { ...review.result.error, llmContent: review.result.llmContent };
+}

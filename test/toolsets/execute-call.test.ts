@@ -1,0 +1,240 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test, vi } from "vitest";
+import { z } from "zod";
+import { ToolError } from "#errors.ts";
+import type { ToolContext } from "#tool.ts";
+import { ToolEvents } from "#toolsets/tool-events.ts";
+import { aCall, aContext, aTool, beltWorld } from "../support/tool-belt-world.ts";
+
+const never = new Promise<never>(() => {});
+
+describe("interruption", () => {
+  test("with a signal that is already aborted nothing runs and nothing hangs", async () => {
+    const run = vi.fn(() => never);
+    const { execute } = await beltWorld([aTool({ execute: run })]);
+
+    const result = await execute("read_file", { path: "a" }, aContext({ abortSignal: AbortSignal.abort() }));
+
+    expect(run).not.toHaveBeenCalled();
+    expect(result.error).toMatchObject({ type: "interrupted", code: "INTERRUPTED" });
+    expect(result.value).toMatchObject({ kind: "json", data: { type: "interrupted" } });
+  });
+
+  test("a tool that ignores its signal is abandoned promptly", async () => {
+    const stop = new AbortController();
+    const { execute } = await beltWorld([aTool({ execute: () => never })]);
+
+    const running = execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
+    stop.abort();
+    const { error, durationMs } = await running;
+
+    expect(error?.type).toBe("interrupted");
+    expect(durationMs).toBeLessThan(2_000);
+  });
+
+  test("the signal reaches the tool, and one that stops by throwing is interrupted", async () => {
+    const stop = new AbortController();
+    const run = (_: unknown, { abortSignal }: ToolContext) => sleep(60_000, "done", { signal: abortSignal });
+    const { execute } = await beltWorld([aTool({ execute: run })]);
+
+    const running = execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
+    stop.abort();
+
+    expect((await running).error?.type).toBe("interrupted");
+  });
+
+  test("a tool that ends soon after the signal keeps what it got done", async () => {
+    const stop = new AbortController();
+    const run = (_: unknown, { abortSignal }: ToolContext) =>
+      new Promise((resolve) => abortSignal.addEventListener("abort", () => resolve("half of it")));
+    const { execute } = await beltWorld([aTool({ execute: run })]);
+
+    const running = execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
+    setImmediate(() => stop.abort());
+
+    expect(await running).toMatchObject({ llmContent: "half of it" });
+  });
+
+  test("a deadline is a timeout and not an interruption", async () => {
+    const { execute } = await beltWorld([aTool({ execute: () => never })]);
+    const result = await execute("read_file", { path: "a" }, aContext({ abortSignal: AbortSignal.timeout(1) }));
+    expect(result.error).toMatchObject({ code: "TIMEOUT", type: "system_error" });
+  });
+
+  test("a failure after it was abandoned bothers nobody", async () => {
+    const stop = new AbortController();
+    const { promise, reject } = Promise.withResolvers<never>();
+    const { execute } = await beltWorld([aTool({ execute: () => promise })]);
+
+    const running = execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
+    stop.abort();
+    await running;
+    reject(new Error("too late"));
+
+    await expect(promise).rejects.toThrow("too late");
+  });
+});
+
+describe("failures", () => {
+  test.each<[string, unknown, object]>([
+    [
+      "a ToolError keeps its code and suggestion",
+      new ToolError("There is no a.", { code: "FILE_NOT_FOUND", suggestion: "Call list_files." }),
+      { code: "FILE_NOT_FOUND", type: "user_error", message: "There is no a.", suggestion: "Call list_files." },
+    ],
+    [
+      "any error is a system error",
+      new Error("disk full"),
+      { code: "EXECUTION_ERROR", type: "system_error", message: "disk full" },
+    ],
+    ["a file system says which", Object.assign(new Error("gone"), { code: "ENOENT" }), { code: "FILE_NOT_FOUND" }],
+    [
+      "permissions too",
+      Object.assign(new Error("no"), { code: "EACCES" }),
+      { code: "PERMISSION_DENIED", type: "permission_error" },
+    ],
+    ["a timeout too", new DOMException("late", "TimeoutError"), { code: "TIMEOUT" }],
+    ["what is no error is told as it is", "oops", { code: "EXECUTION_ERROR", message: "oops" }],
+    ["nothing thrown is still a failure", undefined, { code: "EXECUTION_ERROR" }],
+  ])("%s", async (_, thrown, expected) => {
+    const fail = () => {
+      throw thrown;
+    };
+    const { execute } = await beltWorld([aTool({ execute: fail })]);
+
+    const result = await execute("read_file", { path: "a" });
+
+    expect(result.error).toMatchObject(expected);
+    expect(result.llmContent).toContain(`Error: ${result.error?.message}`);
+  });
+
+  test("an unknown tool, wrong arguments and a tool with nothing to execute are results", async () => {
+    const { execute } = await beltWorld([aTool(), { ...aTool({ name: "ask_user" }), execute: undefined } as never]);
+
+    expect((await execute("nothing", {})).error?.code).toBe("UNKNOWN_TOOL");
+    expect((await execute("read_file", { path: 5 })).error?.code).toBe("INVALID_ARGUMENTS");
+    expect((await execute("ask_user", { path: "a" })).error?.code).toBe("UNAVAILABLE");
+  });
+});
+
+describe("output", () => {
+  const outputSchema = z.object({ sum: z.number() });
+
+  test("what keeps its promise passes, plain or as a result for both readers", async () => {
+    const shaped = { llmContent: "3", value: { kind: "json", data: { sum: 3 } } };
+    const { execute } = await beltWorld([
+      aTool({ name: "plain", outputSchema, execute: () => ({ sum: 3 }) }),
+      aTool({ name: "shaped", outputSchema, execute: () => shaped as never }),
+    ]);
+
+    expect((await execute("plain", { path: "a" })).value).toEqual({ kind: "json", data: { sum: 3 } });
+    expect(await execute("shaped", { path: "a" })).toMatchObject(shaped);
+  });
+
+  test("what does not is INVALID_OUTPUT, naming member and types", async () => {
+    const { execute } = await beltWorld([aTool({ outputSchema, execute: () => ({ sum: "three" }) as never })]);
+
+    const { error } = await execute("read_file", { path: "a" });
+
+    expect(error).toMatchObject({
+      code: "INVALID_OUTPUT",
+      type: "system_error",
+      details: { output: { sum: "three" } },
+    });
+    expect(error?.message).toContain("parameter 'sum' in the output of read_file: Expected number, got string");
+  });
+
+  test("a failure is not held to the promise", async () => {
+    const { execute } = await beltWorld([aTool({ outputSchema, execute: () => Promise.reject(new Error("no")) })]);
+    expect((await execute("read_file", { path: "a" })).error?.code).toBe("EXECUTION_ERROR");
+  });
+
+  test("what is too long for the model keeps head and tail and says so; people see all of it", async () => {
+    const lines = Array.from({ length: 5_000 }, (_, index) => `this is line number ${index}`);
+    const { execute } = await beltWorld([aTool({ execute: () => lines.join("\n") })], { maxResultTokens: 500 });
+
+    const { llmContent, value } = await execute("read_file", { path: "a" });
+
+    expect(llmContent).toMatch(/^this is line number 0\n.*left out here.*this is line number 4999$/s);
+    expect(llmContent.length).toBeLessThan(5_000);
+    expect(value).toEqual({ kind: "text", content: lines.join("\n") });
+  });
+
+  test("a tool that yields gives its last word", async () => {
+    async function* run() {
+      yield "working";
+      yield "done";
+    }
+    const { execute } = await beltWorld([aTool({ execute: run as never })]);
+    expect((await execute("read_file", { path: "a" })).llmContent).toBe("done");
+  });
+});
+
+describe("events", () => {
+  async function listenTo(run: (args: unknown, context: ToolContext) => unknown) {
+    const events = new ToolEvents();
+    const heard: unknown[] = [];
+    events.subscribe("*", ({ id, type, data }) => heard.push({ id, type, ...data }));
+    const world = await beltWorld([aTool({ execute: run })], { events });
+    return { ...world, heard };
+  }
+
+  test("a call is heard to start, print and end", async () => {
+    const output = vi.fn();
+    const { belt, heard } = await listenTo((_, context) => {
+      context.output("half");
+      return "whole";
+    });
+
+    const result = await belt.execute({ callId: "c1", tool: "read_file", args: { path: "a" } }, aContext({ output }));
+
+    expect(heard).toEqual([
+      { id: "c1", type: "tool_call_start", toolName: "read_file", arguments: { path: "a" } },
+      { id: "c1", type: "tool_output_chunk", toolName: "read_file", chunk: "half" },
+      {
+        id: "c1",
+        type: "tool_call_end",
+        toolName: "read_file",
+        success: true,
+        result: expect.objectContaining({ value: result.value }),
+      },
+    ]);
+    expect(output).toHaveBeenCalledWith("half");
+  });
+
+  test("a failure is heard as an error", async () => {
+    const { execute, heard } = await listenTo(() => Promise.reject(new Error("disk full")));
+    await execute("read_file", { path: "a" });
+    expect(heard.at(-1)).toMatchObject({ type: "error", toolName: "read_file", error: "disk full" });
+  });
+
+  test("what is printed after the end reaches nobody", async () => {
+    let late = (_: string) => {};
+    const output = vi.fn();
+    const { execute, heard } = await listenTo((_, context) => {
+      late = context.output;
+      return "done";
+    });
+    await execute("read_file", { path: "a" }, aContext({ output }));
+
+    late("too late");
+
+    expect(heard).toHaveLength(2);
+    expect(output).not.toHaveBeenCalled();
+  });
+});
+
+test("arguments changed by a person are validated again and reach the tool as its schema reads them", async () => {
+  const run = vi.fn(() => "done");
+  const inputSchema = z.object({ path: z.string().trim(), depth: z.number().default(2) });
+  const { belt } = await beltWorld([aTool({ inputSchema, execute: run })]);
+
+  await belt.execute(aCall("read_file", { path: " b " }), aContext());
+  const refused = await belt.execute(aCall("read_file", { path: 5 }), aContext());
+
+  expect(run).toHaveBeenCalledExactlyOnceWith(
+    { path: "b", depth: 2 },
+    expect.objectContaining({ sandbox: expect.anything() }),
+  );
+  expect(refused.error?.code).toBe("INVALID_ARGUMENTS");
+});
