@@ -48,7 +48,7 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
     settle: overlay.settle,
     rollback: overlay.rollback,
     history: overlay.history,
-    log: ({ limit, path }) =>
+    log: async ({ limit, path }) =>
       readHistory(base, dial, { limit, ...(path === undefined ? {} : { path: view.resolve(path) }) }),
 
     push: async (request) => {

@@ -41,7 +41,9 @@ export function createOverlay(base: Base, stored: readonly ChangeSet[], isHidden
   }
 
   const changedNow = () =>
-    [...open.values()].filter(({ space, path, before }) => !isSame(layers[space].state(path), before));
+    [...open.values()]
+      .filter(({ space, path, before }) => !isSame(layers[space].state(path), before))
+      .sort((a, b) => (a.path < b.path ? -1 : 1));
 
   function settle(): void {
     const touched = changedNow();
@@ -73,7 +75,7 @@ export function createOverlay(base: Base, stored: readonly ChangeSet[], isHidden
     unsettled: (step) => {
       openStep = step;
       const changes = changedNow().map((change) => nowAt(layers, change));
-      return changes.length > 0 ? { step, changes: changes.sort((a, b) => (a.path < b.path ? -1 : 1)) } : undefined;
+      return changes.length > 0 ? { step, changes } : undefined;
     },
     settle,
     rollback: () => {

@@ -20,6 +20,7 @@ export function parsePath(path: string): string {
     const wrong = findNameProblem(name);
     if (wrong) throw invalidPath(path, wrong);
   }
+  if (/^[a-z]:/i.test(names[0] ?? "")) throw invalidPath(path, "it starts with a drive letter");
   return names.join("/");
 }
 
@@ -62,7 +63,6 @@ export function invalidPath(path: string, problem: string): ToolError {
 function findProblem(path: string): string | undefined {
   if (path.includes("\0")) return "it has a NUL byte";
   if (path.includes("\\")) return "it has a backslash, names are separated by /";
-  if (/^[a-z]:/i.test(path)) return "it starts with a drive letter";
   if (path.startsWith("//")) return "it starts with //, which names another machine";
   if (!path.isWellFormed()) return "it is not well-formed Unicode";
   if (/\p{Cc}/u.test(path)) return "it has a control character";
