@@ -49,6 +49,8 @@ function text(version: FileVersion | undefined): string {
 }
 
 function range(start: number, count: number): string {
+  // Where nothing stands, git names the line before.
+  if (count === 0) return `${start - 1},0`;
   return count === 1 ? String(start) : `${start},${count}`;
 }
 

@@ -1,0 +1,243 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { UserError } from "#errors.ts";
+import { pushTo, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
+
+let world: SandboxWorld;
+beforeAll(async () => {
+  world = await startSandboxWorld();
+});
+afterAll(() => world.close());
+
+const minutes = (count: number) => new Date(1_700_000_000_000 + count * 60_000);
+
+test("the log goes back beyond the one commit that was fetched, newest first", async () => {
+  const repository = await world.repositoryWith({});
+  for (let index = 0; index < 8; index++) {
+    await repository.commit({ files: { a: `${index}` }, message: `Change ${index}\n\nWhy.`, at: minutes(index) });
+  }
+  const sandbox = await world.open(repository);
+
+  const entries = await sandbox.log({ limit: 5 });
+
+  expect(entries.map(({ commit }) => commit)).toEqual(
+    (await repository.git("log", "-5", "--format=%H", "main")).trim().split("\n"),
+  );
+  expect(entries[0]).toMatchObject({
+    message: "Change 7\n\nWhy.",
+    author: "Ada",
+    email: "ada@example.com",
+    date: minutes(7),
+    parents: [entries[1]?.commit],
+  });
+  expect(await sandbox.log({ limit: 100 })).toHaveLength(8);
+});
+
+test("the log of a path has only the commits that changed it, as git has it", async () => {
+  const repository = await world.repositoryWith({});
+  const commit = (index: number, files: Record<string, string | null>) =>
+    repository.commit({ files, message: `${index}`, at: minutes(index) });
+  await commit(0, { "src/a": "1", b: "1" });
+  await commit(1, { b: "2" });
+  await commit(2, { "src/a": "2" });
+  await commit(3, { "src/c": "1" });
+  await commit(4, { "src/a": null });
+  await commit(5, { b: "3" });
+  const sandbox = await world.open(repository);
+
+  const messages = async (path: string) => (await sandbox.log({ limit: 10, path })).map(({ message }) => message);
+
+  expect(await messages("src/a")).toEqual(["4", "2", "0"]);
+  expect(await messages("/src")).toEqual(["4", "3", "2", "0"]);
+  expect(await messages("nowhere")).toEqual([]);
+});
+
+test("the diff is one that git applies to the base", async () => {
+  const repository = await world.repositoryWith({
+    "edit.txt": Array.from({ length: 30 }, (_, index) => `line ${index}\n`).join(""),
+    "no-newline.txt": "end",
+    "gone.txt": "bye\n",
+    "run.sh": "#!/bin/sh\n",
+    "logo.png": Uint8Array.from([0, 1, 2, 255]),
+  });
+  const sandbox = await world.open(repository);
+  await sandbox.write(
+    "edit.txt",
+    `${textOf(await sandbox.read("edit.txt"))?.replace("line 20\n", "line twenty\n")}more`,
+  );
+  await sandbox.write("no-newline.txt", "the end");
+  await sandbox.remove("gone.txt");
+  await sandbox.write("run.sh", "#!/bin/sh\n", { executable: true });
+  await sandbox.write("new/file.txt", "new\n");
+
+  const diff = await sandbox.diffAgainstBase();
+
+  const work = mkdtempSync(join(tmpdir(), "golem-diff-"));
+  execFileSync("git", ["clone", "-q", repository.path, work]);
+  execFileSync("git", ["-C", work, "apply", "--index", "-"], { input: diff });
+  const tree = execFileSync("git", ["-C", work, "write-tree"], { encoding: "utf8" }).trim();
+  rmSync(work, { recursive: true });
+  const { commit } = await sandbox.push(pushTo("golem/1"));
+  expect((await repository.git("rev-parse", `${commit}^{tree}`)).trim()).toBe(tree);
+
+  await sandbox.write("logo.png", Uint8Array.from([0, 9]));
+  expect(await sandbox.diffAgainstBase("logo.png")).toBe(
+    "diff --git a/logo.png b/logo.png\nBinary files a/logo.png and b/logo.png differ\n",
+  );
+  expect(await sandbox.diffAgainstBase("new")).toContain("+++ b/new/file.txt\n@@ -0,0 +1 @@\n+new\n");
+});
+
+test("what is staged is pushed and the rest is not, also after a restart", async () => {
+  const repository = await world.repositoryWith({ a: "1", b: "1" });
+  const sandbox = await world.open(repository);
+  await sandbox.write("a", "2");
+  await sandbox.write("b", "2");
+  await sandbox.write("dir/c", "1");
+  await sandbox.write("dir/d", "1");
+
+  expect(await sandbox.stage(["a", "dir"])).toEqual(["a", "dir/c", "dir/d"]);
+  expect(await sandbox.unstage(["dir/d"])).toEqual(["dir/d"]);
+  expect(await sandbox.staged()).toEqual({ staged: ["a", "dir/c"], unstaged: ["b", "dir/d"] });
+
+  const stored = sandbox.unsettled("call-1");
+  const restarted = await world.open(repository, { at: sandbox.base, changes: stored ? [stored] : [] });
+  const { commit } = await restarted.push(pushTo("golem/1"));
+
+  expect(await restarted.staged()).toEqual({ staged: ["a", "dir/c"], unstaged: ["b", "dir/d"] });
+  expect(await repository.git("diff", "--name-only", "main", commit)).toBe("a\ndir/c\n");
+  expect(restarted.history().flatMap(({ after }) => after.map(({ path }) => path))).toEqual([
+    "a",
+    "b",
+    "dir/c",
+    "dir/d",
+  ]);
+  expect(await restarted.paths()).toEqual(["a", "b", "dir/c", "dir/d"]);
+  await expect(sandbox.stage(["unchanged"])).rejects.toThrow("Nothing is changed at unchanged.");
+});
+
+test("discarding puts back what the base has", async () => {
+  const repository = await world.repositoryWith({ a: "1", b: "1", "dir/c": "1" });
+  const sandbox = await world.open(repository);
+  await sandbox.write("a", "2");
+  await sandbox.remove("dir", { recursive: true });
+  await sandbox.write("dir", "a file now");
+  await sandbox.write("b", "2");
+
+  expect(await sandbox.discard(["a", "dir"])).toEqual(["a", "dir", "dir/c"]);
+
+  expect(await sandbox.changes()).toEqual([{ path: "b", status: "modified" }]);
+  expect(textOf(await sandbox.read("dir/c"))).toBe("1");
+});
+
+test("branches are listed, and one can be looked into without leaving the base", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const topic = await repository.commit({ branch: "topic/x", files: { a: "2", "deep/new": "n" } });
+  const sandbox = await world.open(repository);
+
+  expect(await sandbox.branches()).toEqual([
+    { name: "main", commit: sandbox.base.commit },
+    { name: "topic/x", commit: topic },
+  ]);
+  expect(await sandbox.fetchBranch("topic/x")).toBe(topic);
+  expect(textOf(await sandbox.readAt(topic, "deep/new"))).toBe("n");
+  expect(await sandbox.readAt(topic, "deep/none")).toBeUndefined();
+  expect(textOf(await sandbox.read("a"))).toBe("1");
+  await expect(sandbox.fetchBranch("nope")).rejects.toThrow(UserError);
+});
+
+const numbered = (change: Record<number, string> = {}) =>
+  Array.from({ length: 20 }, (_, index) => change[index] ?? `line ${index}\n`).join("");
+
+test("a branch that changed other lines and files merges into the working changes", async () => {
+  const repository = await world.repositoryWith({ text: numbered(), only: "1", gone: "1", "run.sh": "x" });
+  const start = (await repository.git("rev-parse", "main")).trim();
+  await repository.commit({ files: { unrelated: "main went on" }, at: minutes(1) });
+  await repository.commit({
+    branch: "topic",
+    parent: start,
+    files: {
+      text: numbered({ 2: "theirs\n" }),
+      only: "2",
+      gone: null,
+      "new/file": "n",
+      "run.sh": { content: "x", executable: true },
+    },
+    at: minutes(2),
+  });
+  const sandbox = await world.open(repository);
+  await sandbox.write("text", numbered({ 15: "ours\n" }));
+
+  const result = await sandbox.mergeBranch("topic");
+
+  expect(result).toMatchObject({ mergeBase: start, conflicts: [], applied: true });
+  expect(result.merged.toSorted()).toEqual(["gone", "new/file", "only", "run.sh", "text"]);
+  expect(textOf(await sandbox.read("text"))).toBe(numbered({ 2: "theirs\n", 15: "ours\n" }));
+  expect(await sandbox.exists("gone")).toBe(false);
+  expect((await sandbox.stat("run.sh")).executable).toBe(true);
+  expect(textOf(await sandbox.read("unrelated"))).toBe("main went on");
+  expect(sandbox.unsettled("call-1")?.changes.map(({ path }) => path)).toEqual([
+    "gone",
+    "new/file",
+    "only",
+    "run.sh",
+    "text",
+  ]);
+});
+
+test("conflicts change nothing until they are asked for, and name both sides", async () => {
+  const repository = await world.repositoryWith({
+    text: numbered(),
+    both: "1",
+    image: Uint8Array.from([0, 1]),
+    fine: "1",
+  });
+  await repository.commit({
+    branch: "topic",
+    files: { text: numbered({ 3: "theirs\n" }), both: null, image: Uint8Array.from([0, 2]), fine: "2" },
+    parent: (await repository.git("rev-parse", "main")).trim(),
+  });
+  const sandbox = await world.open(repository);
+  await sandbox.write("text", numbered({ 3: "ours\n" }));
+  await sandbox.write("both", "2");
+  await sandbox.write("image", Uint8Array.from([0, 3]));
+
+  const refused = await sandbox.mergeBranch("topic");
+
+  expect(refused.applied).toBe(false);
+  expect(refused.merged).toEqual(["fine"]);
+  expect(refused.conflicts.map(({ path, kind }) => [path, kind]).toSorted()).toEqual([
+    ["both", "deleted"],
+    ["image", "other"],
+    ["text", "content"],
+  ]);
+  expect(textOf(await sandbox.read("fine"))).toBe("1");
+
+  await sandbox.mergeBranch("topic", { withConflicts: true });
+
+  const marked = "<<<<<<< this run\nours\n=======\ntheirs\n>>>>>>> topic\n";
+  expect(textOf(await sandbox.read("text"))).toBe(numbered({ 3: marked }));
+  expect(textOf(await sandbox.read("both"))).toBe("2");
+  expect(textOf(await sandbox.read("fine"))).toBe("2");
+});
+
+test("a merge that would change what is read-only changes nothing", async () => {
+  const repository = await world.repositoryWith({ a: "1", "docs/b": "1" });
+  const parent = (await repository.git("rev-parse", "main")).trim();
+  await repository.commit({ branch: "topic", files: { a: "2", "docs/b": "2" }, parent });
+  const sandbox = await world.open(repository, { policy: { zones: [{ name: "docs", mode: "ro" }] } });
+
+  await expect(sandbox.mergeBranch("topic")).rejects.toThrow("docs/b would change, and it is read-only");
+
+  expect(await sandbox.changes()).toEqual([]);
+});
+
+test("a branch without common history is not merged", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  await repository.commit({ branch: "other", files: { b: "1" }, orphan: true });
+  const sandbox = await world.open(repository);
+
+  await expect(sandbox.mergeBranch("other")).rejects.toThrow(/shares no history/);
+});

@@ -1,0 +1,107 @@
+import { createHash } from "node:crypto";
+import { deflateSync } from "node:zlib";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { UserError } from "#errors.ts";
+import { createObjectStore } from "#sandbox/object-store.ts";
+import { packLimits } from "#sandbox/pack-limits.ts";
+import { connect } from "#sandbox/remote.ts";
+import { type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
+
+let world: SandboxWorld;
+beforeAll(async () => {
+  world = await startSandboxWorld();
+});
+afterAll(() => world.close());
+
+/** A pack with deltas in it, as a real server sends it, and the names of its objects. */
+async function realPack() {
+  const repository = await world.repositoryWith({});
+  const body = Array.from({ length: 400 }, (_, index) => `line ${(index * 7919) % 1_000}\n`);
+  for (let index = 0; index < 12; index++) {
+    body[index * 20] = `changed ${index}\n`;
+    await repository.commit({ files: { "big.txt": body.join(""), [`small-${index}`]: `${index}` } });
+  }
+  await repository.git("repack", "-adfq", "--depth=50", "--window=50");
+  const tip = (await repository.git("rev-parse", "main")).trim();
+  const answer = await connect({ tenant: "", url: repository.url, token: async () => undefined }, undefined).fetch({
+    wants: [tip],
+    depth: 100,
+  });
+  if (answer.kind === "refused") throw new Error(answer.reason);
+  const listed = await repository.git(
+    "cat-file",
+    "--batch-all-objects",
+    "--batch-check=%(objectname) %(objecttype) %(objectsize) %(deltabase)",
+  );
+  return { pack: answer.pack, listed: listed.trim().split("\n"), repository };
+}
+
+test("every object of a pack, deltas too, is found with its type, size and content", async () => {
+  const { pack, listed, repository } = await realPack();
+  const store = createObjectStore();
+
+  await store.addPack(pack);
+
+  expect(listed.filter((line) => !line.endsWith("0".repeat(40))).length).toBeGreaterThan(5);
+  for (const line of listed) {
+    const [oid = "", type, size] = line.split(" ");
+    const object = store.read(oid);
+    expect([object?.type, store.sizeOf(oid)]).toEqual([type, Number(size)]);
+    if (object?.type === "blob")
+      expect(object.data.toString("utf8")).toBe(await repository.git("cat-file", "blob", oid));
+  }
+});
+
+test("a pack with any byte changed, or cut off anywhere, is refused", async () => {
+  const { pack } = await realPack();
+
+  await fc.assert(
+    fc.asyncProperty(fc.nat(pack.length - 1), fc.integer({ min: 1, max: 255 }), fc.boolean(), async (at, flip, cut) => {
+      const damaged = cut ? pack.subarray(0, at) : Buffer.from(pack);
+      if (!cut) damaged[at] = (damaged[at] ?? 0) ^ flip;
+
+      await expect(createObjectStore().addPack(damaged)).rejects.toThrow(/^The pack the git server sent is damaged/);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("a pack whose checksum is right but whose objects are nonsense is refused", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.uint8Array({ maxLength: 60 }), fc.nat(3), async (bytes, count) => {
+      const store = createObjectStore();
+
+      await store
+        .addPack(sealed(count, Buffer.from(bytes)))
+        .catch((error) => expect(error.message).toMatch(/damaged|too large/));
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("an object that claims to be huge is refused before it is unpacked", async () => {
+  const limits = { ...packLimits, object: 1_000, total: 5_000 };
+  const load = (pack: Buffer) => createObjectStore(undefined, limits).addPack(pack);
+
+  await expect(load(sealed(1, blob(Buffer.alloc(2_000))))).rejects.toThrow(UserError);
+  await expect(load(sealed(6, ...Array.from({ length: 6 }, () => blob(Buffer.alloc(1_000)))))).rejects.toThrow(
+    /^The repository is too large to work on/,
+  );
+  await expect(load(sealed(1, blob(Buffer.alloc(3_000), 10)))).rejects.toThrow(/damaged/);
+});
+
+function sealed(count: number, ...objects: Buffer[]): Buffer {
+  const head = Buffer.alloc(12);
+  head.write("PACK");
+  head.writeUInt32BE(2, 4);
+  head.writeUInt32BE(count, 8);
+  const body = Buffer.concat([head, ...objects]);
+  return Buffer.concat([body, createHash("sha1").update(body).digest()]);
+}
+
+function blob(data: Buffer, claimed = data.length): Buffer {
+  const head = [(3 << 4) | (claimed & 15) | (claimed > 15 ? 128 : 0)];
+  for (let rest = claimed >> 4; rest > 0; rest >>= 7) head.push((rest & 127) | (rest > 127 ? 128 : 0));
+  return Buffer.concat([Buffer.from(head), deflateSync(data)]);
+}

@@ -1,0 +1,174 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ToolError, UserError } from "#errors.ts";
+import { createZones } from "#sandbox/zones.ts";
+import type { SandboxPolicy } from "#worker.ts";
+import type { GitRepository } from "../support/git-server.ts";
+import { pushTo, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
+
+let world: SandboxWorld;
+let repository: GitRepository;
+beforeAll(async () => {
+  world = await startSandboxWorld();
+  repository = await world.repositoryWith({
+    "README.md": "hello\n",
+    "docs/guide.md": "guide\n",
+    "docs/api/a.md": "a\n",
+    "src/a.ts": "a\n",
+    "src/secret": { link: "../README.md" },
+    "srcery/b.ts": "b\n",
+  });
+});
+afterAll(() => world.close());
+
+const open = (policy: SandboxPolicy) => world.open(repository, { policy });
+const code = (work: Promise<unknown>) =>
+  work.then(
+    () => "it worked",
+    (error) => (error instanceof ToolError ? error.code : error),
+  );
+
+test("a restricted worker sees one folder, under the names the repository has", async () => {
+  const sandbox = await open({ restrict: "/src" });
+
+  expect(await sandbox.paths()).toEqual(["src/a.ts"]);
+  expect((await sandbox.list("/")).map(({ path }) => path)).toEqual(["src"]);
+  expect((await sandbox.list("src")).map(({ path }) => path)).toEqual(["src/a.ts", "src/secret"]);
+  expect(await code(sandbox.read("README.md"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.read("src/secret"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.read("srcery/b.ts"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.write("new.md", "x"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.move("src/a.ts", "docs/a.ts"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.exists("docs"))).toBe("INVALID_PATH");
+  await sandbox.write("src/new/c.ts", "c");
+  expect(await sandbox.changes()).toEqual([{ path: "src/new/c.ts", status: "added" }]);
+});
+
+test("what is read-only is not written, deleted or moved", async () => {
+  const sandbox = await open({ zones: [{ name: "docs", mode: "ro" }] });
+
+  expect(await code(sandbox.write("docs/guide.md", "x"))).toBe("READ_ONLY");
+  expect(await code(sandbox.remove("docs", { recursive: true }))).toBe("READ_ONLY");
+  expect(await code(sandbox.move("docs/guide.md", "guide.md"))).toBe("READ_ONLY");
+  expect(await code(sandbox.move("README.md", "docs/readme2.md"))).toBe("READ_ONLY");
+  expect(await code(sandbox.write("README.md", "x"))).toBe("it worked");
+});
+
+test("the most specific zone decides, and the rest of the policy where there is none", async () => {
+  const sandbox = await open({
+    approval: { write: "ask" },
+    zones: [
+      { name: "docs", mode: "rw", approval: { write: "preApproved", delete: "blocked" } },
+      { name: "api", path: "docs/api", mode: "ro" },
+    ],
+  });
+
+  expect(sandbox.ruleFor("docs/guide.md")).toEqual({
+    zone: "docs",
+    mode: "rw",
+    write: "preApproved",
+    delete: "blocked",
+  });
+  expect(sandbox.ruleFor("docs/api/a.md")).toEqual({ zone: "api", mode: "ro", write: undefined, delete: undefined });
+  expect(sandbox.ruleFor("src/a.ts")).toEqual({ zone: "", mode: "rw", write: "ask", delete: undefined });
+  expect(sandbox.ruleFor("docsify")).toEqual({ zone: "", mode: "rw", write: "ask", delete: undefined });
+  expect(await code(sandbox.remove("docs/guide.md"))).toBe("BLOCKED");
+});
+
+test("scratch is kept with the run and never pushed, even when all else is read-only", async () => {
+  const policy: SandboxPolicy = { readonly: true, zones: [{ name: "scratch", keep: "run", mode: "rw" }] };
+  const sandbox = await open(policy);
+
+  expect(await sandbox.list("scratch")).toEqual([]);
+  expect((await sandbox.list("/")).map(({ path }) => path)).toContain("scratch");
+  await sandbox.write("/scratch/notes/plan.md", "plan");
+  expect(await code(sandbox.write("src/a.ts", "x"))).toBe("READ_ONLY");
+  expect(await sandbox.changes()).toEqual([]);
+  expect(await sandbox.paths()).toContain("scratch/notes/plan.md");
+  await expect(sandbox.push(pushTo("golem/1"))).rejects.toThrow("nothing to push");
+
+  const stored = sandbox.unsettled("call-1");
+  expect(stored?.changes.map(({ path, mode }) => [path, mode])).toEqual([["scratch/notes/plan.md", "scratch"]]);
+  const restarted = await world.open(repository, { policy, changes: stored ? [stored] : [] });
+  expect(textOf(await restarted.read("scratch/notes/plan.md"))).toBe("plan");
+  expect((await restarted.list("scratch", { recursive: true })).map(({ path }) => path)).toEqual([
+    "scratch/notes",
+    "scratch/notes/plan.md",
+  ]);
+});
+
+test("moving from scratch into the repository makes it a change", async () => {
+  const sandbox = await open({ zones: [{ name: "scratch", keep: "run", mode: "rw" }] });
+  await sandbox.write("scratch/draft.md", "draft");
+
+  await sandbox.move("scratch/draft.md", "docs/final.md");
+
+  expect(await sandbox.changes()).toEqual([{ path: "docs/final.md", status: "added" }]);
+  expect(await sandbox.exists("scratch/draft.md")).toBe(false);
+});
+
+test("a child works on the same changes and sees no more than its parent", async () => {
+  const sandbox = await open({ restrict: "/docs", zones: [{ name: "api", path: "docs/api", mode: "ro" }] });
+  await sandbox.write("docs/guide.md", "by the parent");
+
+  const child = sandbox.restricted({ restrict: "/", zones: [{ name: "api", path: "docs/api", mode: "rw" }] });
+  const elsewhere = sandbox.restricted({ restrict: "/src" });
+
+  expect(textOf(await child.read("docs/guide.md"))).toBe("by the parent");
+  expect(await code(child.read("README.md"))).toBe("INVALID_PATH");
+  expect(await code(child.write("docs/api/a.md", "x"))).toBe("READ_ONLY");
+  expect(await elsewhere.paths()).toEqual([]);
+  expect(await code(elsewhere.read("src/a.ts"))).toBe("INVALID_PATH");
+  await child.write("docs/new.md", "by the child");
+  expect((await sandbox.changes()).map(({ path }) => path)).toEqual(["docs/guide.md", "docs/new.md"]);
+});
+
+test.each([{ restrict: "/../x" }, { zones: [{ name: "x", path: ".git", mode: "rw" as const }] }])(
+  "a policy with the path of %j is refused when the sandbox opens",
+  async (policy) => {
+    await expect(open(policy)).rejects.toThrow(UserError);
+    await expect(open(policy)).rejects.toThrow(/^The sandbox of this worker cannot be set up/);
+  },
+);
+
+const decision = fc.constantFrom("preApproved" as const, "ask" as const, "blocked" as const, undefined);
+const approval = fc.option(fc.record({ write: decision, delete: decision }), { nil: undefined });
+const folder = fc.constantFrom("a", "a/b", "a/b/c", "d");
+const policy: fc.Arbitrary<SandboxPolicy> = fc.record({
+  restrict: fc.option(
+    folder.map((path) => `/${path}`),
+    { nil: undefined },
+  ),
+  readonly: fc.option(fc.boolean(), { nil: undefined }),
+  approval,
+  zones: fc.array(
+    fc.record({
+      name: fc.constantFrom("one", "two"),
+      path: folder,
+      keep: fc.constantFrom("run" as const, "repository" as const, undefined),
+      mode: fc.constantFrom("ro" as const, "rw" as const),
+      approval,
+    }),
+    { maxLength: 3 },
+  ),
+});
+
+test("a child's policy can only narrow, whatever it says", () => {
+  const rank = ["blocked", "ask", undefined, "preApproved"];
+  const places = ["", "a", "a/x", "a/b", "a/b/c", "a/b/c/d", "d", "d/e", "z"];
+
+  fc.assert(
+    fc.property(fc.option(policy, { nil: undefined }), policy, (outer, inner) => {
+      const parent = createZones(outer);
+      const child = parent.narrowed(inner);
+      for (const place of places) {
+        const [was, is] = [parent.ruleFor(place), child.ruleFor(place)];
+        if (child.sees(place)) expect(parent.sees(place)).toBe(true);
+        if (is.mode === "rw") expect(was.mode).toBe("rw");
+        expect(rank.indexOf(is.write)).toBeLessThanOrEqual(rank.indexOf(was.write));
+        expect(rank.indexOf(is.delete)).toBeLessThanOrEqual(rank.indexOf(was.delete));
+        if (parent.spaceOf(place) === "run") expect(child.spaceOf(place)).toBe("run");
+      }
+    }),
+  );
+});
