@@ -44,13 +44,19 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
   const { spec } = row;
   const github = options.openGitHub(spec.origin);
   let events: LoggedEvent[] = [];
+  let reading: Promise<void> = Promise.resolve();
   let opened: Promise<GitSandbox> | undefined;
   let belt: Promise<ToolBelt> | undefined;
 
-  async function log(): Promise<readonly LoggedEvent[]> {
+  /** One reading after the other, so that no event is taken twice. */
+  function log(): Promise<readonly LoggedEvent[]> {
+    reading = reading.catch(() => undefined).then(readOn);
+    return reading.then(() => events);
+  }
+
+  async function readOn(): Promise<void> {
     const news = await store.log(runId, events.at(-1)?.id ?? 0);
     if (news.length > 0) events = [...events, ...news];
-    return events;
   }
 
   async function open(at: OpenSandbox["at"], signal: AbortSignal): Promise<GitSandbox> {

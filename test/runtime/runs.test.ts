@@ -96,6 +96,132 @@ test("a delivery that comes twice starts one run", async () => {
   expect(told.filter(({ kind }) => kind === "outcome")).toHaveLength(1);
 });
 
+test("two approvals at once are answered in any order, each for itself", async () => {
+  const both = {
+    calls: [
+      { name: "write_file", args: { path: "README.md", content: "# One\n" } },
+      { name: "delete_file", args: { path: "sum.js" } },
+    ],
+  };
+  const files = {
+    ".github/workers/careful.worker": "---\nname: careful\ntoolsets: { filesystem: {} }\n---\nBe careful.",
+  };
+  const { runs, approvalAsked, ended, model } = await world({
+    script: turns({ calls: [{ name: "read_file", args: { path: "README.md" } }] }, both, { text: "Done." }),
+    github: { files },
+  });
+  await runs.start({ origin, worker: "careful", text: "tidy up" });
+
+  const first = await approvalAsked();
+  const second = await approvalAsked([first.id]);
+  await expect(runs.decide(origin, { by: "ada", target: undefined, approve: true })).rejects.toThrow("Which one?");
+  await runs.decide(origin, { by: "ada", target: second.id, approve: true });
+  await runs.decide(origin, { by: "ada", target: first.id, approve: false, note: "keep the title" });
+
+  await ended();
+  expect(first.tool).toBe("write_file");
+  const results = JSON.stringify(model.requests.at(-1)?.messages.slice(-2));
+  expect(results).toContain("keep the title");
+  expect(results.indexOf("keep the title")).toBeLessThan(results.indexOf("sum.js"));
+});
+
+test("changed arguments run in place of the asked ones, and the model is told what ran", async () => {
+  const { runs, approvalAsked, ended, pulls, model } = await world({
+    script: turns(write, openPull, { text: "Opened." }),
+  });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+
+  const changedArgs = { title: "Add two", body: "One more number." };
+  await runs.decide(origin, { by: "ada", target: (await approvalAsked()).id, approve: true, changedArgs });
+
+  await ended();
+  expect(pulls).toMatchObject([{ title: "Add two" }]);
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("A person changed the arguments");
+});
+
+test("changed arguments that the tool does not take are refused, and nothing runs", async () => {
+  const { runs, approvalAsked, ended, pulls, model } = await world({ script: turns(write, openPull, { text: "Hm." }) });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+
+  await runs.decide(origin, {
+    by: "ada",
+    target: (await approvalAsked()).id,
+    approve: true,
+    changedArgs: { titel: 1 },
+  });
+
+  await ended();
+  expect(pulls).toEqual([]);
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("title");
+});
+
+test("an approval for the session lets an equal call run without asking, and no other", async () => {
+  const remove = { calls: [{ name: "delete_file", args: { path: "gone.txt" } }] };
+  const again = { calls: [{ name: "write_file", args: { path: "gone.txt", content: "x" } }] };
+  const other = { calls: [{ name: "delete_file", args: { path: "sum.js" } }] };
+  const { runs, approvalAsked, ended } = await world({
+    script: turns(again, remove, again, remove, other, { text: "Done." }),
+  });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+
+  const first = await approvalAsked();
+  await runs.decide(origin, { by: "ada", target: first.id, approve: true, remember: "session" });
+  const second = await approvalAsked([first.id]);
+
+  expect(second.args).toMatchObject({ path: "sum.js" });
+  await runs.decide(origin, { by: "ada", target: second.id, approve: false });
+  await ended();
+});
+
+test("an approval nobody answers expires, and the worker is told", async () => {
+  const { runs, ended, pulls, model, heard } = await world({
+    script: turns(write, openPull, { text: "Nobody came." }),
+    approvalMs: 150,
+  });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+
+  await ended();
+  expect(pulls).toEqual([]);
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("expired");
+  await heard(({ approval }) => approval?.status === "expired");
+});
+
+test("an approval of another thread is not found in this one", async () => {
+  const { runs, approvalAsked } = await world({ script: turns(write, openPull) });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+  const { id } = await approvalAsked();
+
+  await expect(runs.decide({ ...origin, thread: 8 }, { by: "ada", target: id, approve: true })).rejects.toThrow(
+    "There is no approval",
+  );
+});
+
+test("a limit stops the run hard and says which", async () => {
+  const files = {
+    ".github/workers/short.worker":
+      "---\nname: short\ntoolsets: { filesystem: {} }\nlimits: { steps: 2 }\n---\nBe short.",
+  };
+  const list = (path: string) => ({ calls: [{ name: "list_files", args: { path } }] });
+  const { runs, ended, model } = await world({ script: turns(list("/"), list("."), list("/")), github: { files } });
+  await runs.start({ origin, worker: "short", text: "please" });
+
+  expect((await ended()).outcome).toMatchObject({ kind: "limited", limit: "steps: 2" });
+  expect(model.requests).toHaveLength(2);
+});
+
+test("trouble at the provider is waited out, as long as it asks for", async () => {
+  let asked = 0;
+  const { runs, ended } = await world({
+    script: () => {
+      asked += 1;
+      return asked === 1 ? { status: 429, retryAfter: 1 } : { text: "Here I am." };
+    },
+  });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+
+  expect((await ended()).outcome).toEqual({ kind: "answered", text: "Here I am." });
+});
+
 describe("stop", () => {
   test("reaches a model that is thinking, and resume goes on with the person's words", async () => {
     let asked = 0;
@@ -157,6 +283,36 @@ describe("a worker that calls another", () => {
     ]);
     expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("It is in sum.js:1.");
     expect(await store.childrenOf(id)).toHaveLength(1);
+  });
+
+  test("finds what it changed in its own tree, approved in the root's thread", async () => {
+    const files = {
+      ".github/workers/boss.worker":
+        "---\nname: boss\ntoolsets: { filesystem: {}, workers: { allowed: [writer] } }\n---\nYou are the boss.",
+      ".github/workers/writer.worker": "---\nname: writer\ntoolsets: { filesystem: {} }\n---\nYou are the writer.",
+    };
+    const writers: RuntimeWorldOptions["script"] = ({ messages }) => {
+      const isChild = JSON.stringify(messages[0]).includes("You are the writer.");
+      const turn = messages.filter(({ role }) => role === "assistant").length;
+      if (isChild)
+        return turn === 0 ? { calls: [{ name: "delete_file", args: { path: "sum.js" } }] } : { text: "It is gone." };
+      return (
+        [
+          { calls: [{ name: "writer", args: { task: "Delete sum.js" } }] },
+          { calls: [{ name: "file_exists", args: { path: "sum.js" } }] },
+        ][turn] ?? { text: "Done." }
+      );
+    };
+    const { runs, approvalAsked, ended, model } = await world({ script: writers, github: { files } });
+    const { id } = await runs.start({ origin, worker: "boss", text: "please" });
+
+    const approval = await approvalAsked();
+    expect(approval).toMatchObject({ workerPath: "boss -> writer", rootId: id });
+    await runs.decide(origin, { by: "ada", target: approval.id, approve: true });
+
+    const view = await ended();
+    expect(view.outcome).toEqual({ kind: "answered", text: "Done." });
+    expect(JSON.stringify(model.requests.at(-1)?.messages.at(-1))).toMatch(/not exist|false|no file/i);
   });
 
   test("takes it along when it is cancelled", async () => {

@@ -95,8 +95,14 @@ export async function runtimeWorld(options: RuntimeWorldOptions) {
     told,
     errors,
     heard,
-    approvalAsked: async () =>
-      (await heard(({ kind, approval }) => kind === "approval" && approval?.status === "pending")).approval!,
+    /** The first pending approval that is not among those known already. */
+    async approvalAsked(known: readonly string[] = []): Promise<Approval> {
+      const isNew = (approval: Approval | undefined): approval is Approval =>
+        approval?.status === "pending" && !known.includes(approval.id);
+      const { approval } = await heard((told) => isNew(told.approval));
+      if (!approval) throw new Error("unreachable: it was just seen");
+      return approval;
+    },
     ended: async () => (await heard(({ kind }) => kind === "outcome")).view,
     close: async () => {
       await runtime.stop(5_000);

@@ -56,7 +56,7 @@ export function executeTool({ store }: EffectServices): EffectHandler {
     if (!approvalId) return { args: call.args };
 
     const approval = await store.approval(approvalId);
-    if (!approval || approval.status !== "approved")
+    if (approval?.status !== "approved")
       return { args: call.args, refusal: failure("Its approval is not valid any more.") };
     const args = approval.changedArgs ?? approval.args;
     const { id: runId, workerPath } = desk.spec;
