@@ -1,6 +1,8 @@
+import type { Sandbox } from "#sandbox/sandbox.ts";
 import type { NamedTool } from "#tool.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { Workspace } from "#workspace.ts";
+import { createApplyPatchTool } from "./apply-patch.ts";
 import type { ZoneApprovalConfig } from "./consent.ts";
 import { createDeleteFileTool, deleteNeedsApproval } from "./delete-file.ts";
 import { createEditFileTool } from "./edit-file.ts";
@@ -9,6 +11,7 @@ import { createFileInfoTool } from "./file-info.ts";
 import { createListFilesTool } from "./list-files.ts";
 import { createMoveFileTool } from "./move-file.ts";
 import { createReadFileTool } from "./read-file.ts";
+import { createUndoTool } from "./undo.ts";
 import { createWriteFileTool, overwriteNeedsApproval } from "./write-file.ts";
 
 export interface FilesystemToolsetOptions {
@@ -17,6 +20,8 @@ export interface FilesystemToolsetOptions {
   zoneApprovalConfig?: ZoneApprovalConfig;
   /** The run's finished calls; with them, lines must be read before they are edited. */
   history?: () => readonly FinishedCall[];
+  /** The sandbox's settled steps; with them and the history the tool `undo` is there. */
+  steps?: Pick<Sandbox, "history">;
   /** The largest result of one read, in estimated tokens. */
   maxReadTokens?: number;
 }
@@ -25,17 +30,19 @@ export interface FilesystemToolsetOptions {
 export class FilesystemToolset {
   readonly #tools: NamedTool[];
 
-  constructor({ sandbox, zoneApprovalConfig, history, maxReadTokens }: FilesystemToolsetOptions) {
+  constructor({ sandbox, zoneApprovalConfig, history, steps, maxReadTokens }: FilesystemToolsetOptions) {
     const options = { zoneApprovalConfig, history };
     this.#tools = [
       createReadFileTool(sandbox, { ...options, maxTokens: maxReadTokens }),
       createWriteFileTool(sandbox, { ...options, needsApproval: overwriteNeedsApproval(sandbox, options) }),
       createEditFileTool(sandbox, options),
+      createApplyPatchTool(sandbox, options),
       createListFilesTool(sandbox, options),
       createDeleteFileTool(sandbox, { ...options, needsApproval: deleteNeedsApproval(sandbox, options) }),
       createMoveFileTool(sandbox, options),
       createFileExistsTool(sandbox, options),
       createFileInfoTool(sandbox, options),
+      ...(history && steps ? [createUndoTool({ sandbox: steps, workspace: sandbox }, { ...options, history })] : []),
     ];
   }
 

@@ -9,36 +9,22 @@ const numberedPattern = /^ *(\d+)\t(.*)$/;
 export type LineKnowledge = Map<number, string>;
 
 /**
- * What the finished calls showed of a file. A change drops what was known from its first line on, except for the lines
- * its own result shows; lines whose text is different now are not known either, see `seenLines`.
+ * What the finished calls showed of a file, the latest of each line. Whether a line is still the same is for the caller
+ * to compare: after a change that moved lines, most are not, see `seenLines`.
  */
 export function lineKnowledge(history: readonly FinishedCall[], path: string): LineKnowledge {
   const known: LineKnowledge = new Map();
   for (const { result, tool } of history) {
     if (result.error) continue;
     const { value } = result;
-    if (value.kind === "diff" && "modified" in value && value.path === path) {
-      dropFrom(known, firstChangedLine(value.hunks ?? []));
-      if (tool === "write_file") {
-        linesOf(value.modified).forEach((line, index) => {
-          known.set(index + 1, line);
-        });
-      }
+    if (tool === "write_file" && value.kind === "diff" && "modified" in value && value.path === path) {
+      linesOf(value.modified).forEach((line, index) => {
+        known.set(index + 1, line);
+      });
     }
     learnShownLines(known, result.llmContent, path);
   }
   return known;
-}
-
-function firstChangedLine(hunks: readonly { newStart: number; lines: readonly string[] }[]): number {
-  const [hunk] = hunks;
-  if (!hunk) return 1;
-  const context = hunk.lines.findIndex((line) => !line.startsWith(" "));
-  return hunk.newStart + Math.max(context, 0);
-}
-
-function dropFrom(known: LineKnowledge, first: number): void {
-  for (const line of known.keys()) if (line >= first) known.delete(line);
 }
 
 function learnShownLines(known: LineKnowledge, shown: string, path: string): void {

@@ -1,5 +1,6 @@
 import { distance } from "fastest-levenshtein";
 import { findLines } from "./find-lines.ts";
+import { foldPunctuation } from "./fold-punctuation.ts";
 
 /** How the place was recognised, from exact to least strict. */
 export type MatchedBy =
@@ -115,18 +116,6 @@ function isWhole({ origins }: Normalised, index: number): boolean {
   return index === 0 || origins[index - 1] !== origins[index];
 }
 
-const punctuation: Record<string, string> = {
-  ...sameFor("'", "\u2018\u2019\u201A\u201B\u2032\uFF07"),
-  ...sameFor('"', "\u201C\u201D\u201E\u201F\u2033\uFF02"),
-  ...sameFor("-", "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\uFE58\uFE63\uFF0D"),
-  ...sameFor(" ", "\u00A0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u202F\u205F\u3000"),
-  "\u2026": "...",
-};
-
-function sameFor(plain: string, variants: string): Record<string, string> {
-  return Object.fromEntries([...variants].map((variant) => [variant, plain]));
-}
-
 function normalise(text: string, { trailingSpace, punctuation: folds }: Folding): Normalised {
   const units: string[] = [];
   const origins: number[] = [];
@@ -139,7 +128,7 @@ function normalise(text: string, { trailingSpace, punctuation: folds }: Folding)
       unit = "\n";
       index++;
     }
-    for (const folded of folds ? (punctuation[unit] ?? unit) : unit) {
+    for (const folded of folds ? foldPunctuation(unit) : unit) {
       if (folded === "\n" && trailingSpace) {
         units.length = spaceFrom;
         origins.length = spaceFrom;
@@ -187,8 +176,7 @@ function blockOf(text: string): Block {
   return { lines: endsLine ? lines.slice(0, -1) : lines, endsLine };
 }
 
-const loosely = (line: string) =>
-  normalise(line.trim(), { by: "punctuation", trailingSpace: true, punctuation: true }).text;
+const loosely = (line: string) => foldPunctuation(line.trim());
 const indentOf = (line: string) => /^[ \t]*/.exec(line)?.[0] ?? "";
 
 function findShifted(content: string, edit: WantedEdit): EditMatch | undefined {

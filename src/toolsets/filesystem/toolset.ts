@@ -20,11 +20,12 @@ const config = z.strictObject({
 export const filesystemToolset: Toolset<z.infer<typeof config>> = {
   name: "filesystem",
   config,
-  create: ({ zoneApprovalConfig }, { workspace, history, spec }) =>
+  create: ({ zoneApprovalConfig }, { workspace, sandbox, history, spec }) =>
     new FilesystemToolset({
       sandbox: workspace,
       zoneApprovalConfig,
       history,
+      steps: sandbox,
       maxReadTokens: Math.floor(spec.worker.max_context_tokens * shareOfContext),
     }).getTools(),
 };
