@@ -30,10 +30,10 @@ interface Layer {
 
 /** Throws a UserError for a policy whose paths make no sense. */
 export function createZones(policy: SandboxPolicy | undefined): Zones {
-  return zonesOf(policy ? [parsePolicy(policy)] : []);
+  return zonesOf([parsePolicy(policy ?? {})]);
 }
 
-function zonesOf(layers: readonly Layer[]): Zones {
+function zonesOf(layers: readonly [Layer, ...Layer[]]): Zones {
   const spaceOf = (path: string): Space =>
     layers.some((layer) => zoneAt(layer, path)?.space === "run") ? "run" : "repository";
   const sees = (path: string) => layers.every((layer) => layerSees(layer, path));
@@ -55,8 +55,6 @@ function zonesOf(layers: readonly Layer[]): Zones {
     narrowed: (policy) => zonesOf(policy ? [...layers, parsePolicy(policy)] : layers),
   };
 }
-
-const freely: ZoneRule = { zone: "", mode: "rw", write: undefined, delete: undefined };
 
 function parsePolicy(policy: SandboxPolicy): Layer {
   const readonly = policy.readonly ?? false;
