@@ -5,6 +5,7 @@ import type { OpenGitHub } from "#github.ts";
 import { modelMatches } from "#models/model-matches.ts";
 import type { Models } from "#models/models.ts";
 import type { OpenCall, RunSpec, RunView } from "#run.ts";
+import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
 import { cleanText } from "#untrusted.ts";
 import type { WorkerDefinition } from "#worker.ts";
 import { briefing } from "./briefing.ts";
@@ -39,6 +40,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
 
     const github = openGitHub(origin);
     const { worker, source } = await catalog.find(name, github);
+    resolveToolsets(worker);
     const model = modelFor(worker, models);
     const task = cleanText(text).text.trim();
     const issue = await github.issue(origin.thread);

@@ -312,7 +312,7 @@ describe("a worker that calls another", () => {
 
     const view = await ended();
     expect(view.outcome).toEqual({ kind: "answered", text: "Done." });
-    expect(JSON.stringify(model.requests.at(-1)?.messages.at(-1))).toMatch(/not exist|false|no file/i);
+    expect(JSON.stringify(model.requests.at(-1)?.messages.at(-1))).toMatch(/There is no/);
   });
 
   test("takes it along when it is cancelled", async () => {

@@ -1,0 +1,63 @@
+import type { z } from "zod";
+import { UserError } from "#errors.ts";
+import { nearest } from "#nearest.ts";
+import type { WorkerDefinition } from "#worker.ts";
+import { toolsets as allToolsets } from "./registry.ts";
+import type { Toolset } from "./toolset.ts";
+
+/** A toolset a worker named, with its settings read. */
+export interface WantedToolset {
+  toolset: Toolset;
+  config: unknown;
+}
+
+/**
+ * The toolsets a worker names, with their settings. Throws a UserError for a toolset or a setting that is not known, with
+ * the nearest that is, and for one named twice. Opens nothing, so that a broken worker is refused before it starts.
+ */
+export function resolveToolsets(worker: WorkerDefinition, known: readonly Toolset[] = allToolsets): WantedToolset[] {
+  const wanted = Object.entries(worker.toolsets).map(([name, given]) => {
+    const toolset = known.find((one) => one.name === name || one.aliases?.includes(name));
+    if (!toolset) throw new UserError(unknownToolset(worker.name, name, known));
+    return { name, toolset, config: readConfig(worker.name, name, toolset, given ?? {}) };
+  });
+
+  for (const [index, { name, toolset }] of wanted.entries()) {
+    const first = wanted.findIndex((other) => other.toolset === toolset);
+    if (first === index) continue;
+    throw new UserError(`The worker ${worker.name} names one toolset twice: ${wanted[first]?.name} and ${name}.`);
+  }
+  return wanted;
+}
+
+function unknownToolset(worker: string, name: string, known: readonly Toolset[]): string {
+  const near = nearest(
+    name,
+    known.flatMap((toolset) => [toolset.name, ...(toolset.aliases ?? [])]),
+  );
+  const names = known.map((toolset) => toolset.name).join(", ") || "none";
+  const hint = near ? `, did you mean ${near}?` : ".";
+  return `The worker ${worker} names the toolset ${name}, which does not exist${hint} There are: ${names}.`;
+}
+
+function readConfig(worker: string, name: string, toolset: Toolset, given: unknown): unknown {
+  const parsed = toolset.config.safeParse(given);
+  if (parsed.success) return parsed.data;
+
+  const problems = parsed.error.issues.map((issue) => describeProblem(issue, toolset.config));
+  throw new UserError(`The toolset ${name} of the worker ${worker} cannot be set up so: ${problems.join(" ")}`);
+}
+
+function describeProblem(issue: z.core.$ZodIssue, config: z.ZodType): string {
+  const place = issue.path.join(".");
+  if (issue.code !== "unrecognized_keys") return `${place ? `${place}: ` : ""}${issue.message}.`;
+
+  const shape = (config as { shape?: Record<string, unknown> }).shape;
+  const known = issue.path.length === 0 && shape ? Object.keys(shape) : [];
+  return issue.keys
+    .map((key) => {
+      const near = nearest(key, known);
+      return `unknown field ${place ? `${place}.` : ""}${key}${near ? `, did you mean ${near}` : ""}.`;
+    })
+    .join(" ");
+}
