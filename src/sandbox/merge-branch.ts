@@ -10,7 +10,7 @@ import type { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
 
 /** What a merge would do to a path: write it, or with `content` undefined delete it. */
-export interface MergeEdit {
+interface MergeEdit {
   path: string;
   content: Buffer | undefined;
   executable: boolean;

@@ -4,7 +4,7 @@ import { delimiterPacket, encodePacket, flushPacket, type Packet, parsePackets, 
 import { type GitResponse, request } from "./request.ts";
 import type { SandboxSource } from "./sandbox.ts";
 
-export interface RemoteRef {
+interface RemoteRef {
   /** `refs/heads/main`, or `HEAD`. */
   name: string;
   oid: string;
@@ -12,7 +12,7 @@ export interface RemoteRef {
   target?: string;
 }
 
-export interface FetchRequest {
+interface FetchRequest {
   wants: readonly string[];
   haves?: readonly string[];
   /** How many commits of history, from the wanted ones down. */
@@ -21,12 +21,12 @@ export interface FetchRequest {
   without?: "blobs" | "trees";
 }
 
-export type FetchAnswer =
+type FetchAnswer =
   | { kind: "pack"; pack: Buffer; shallow: string[] }
   /** The server does not have, or does not hand out, what was wanted. */
   | { kind: "refused"; reason: string };
 
-export interface PushAnswer {
+interface PushAnswer {
   ok: boolean;
   /** The remote's own words, without secrets. */
   reason: string;
@@ -46,7 +46,7 @@ export interface Remote {
   push(update: { branch: string; from: string | undefined; to: string; pack: Buffer }): Promise<PushAnswer>;
 }
 
-export const noCommit = "0".repeat(40);
+const noCommit = "0".repeat(40);
 
 const agentName = "agent=golem-forge";
 const overallMs = 10 * 60_000;

@@ -45,7 +45,7 @@ function zonesOf(layers: readonly [Layer, ...Layer[]]): Zones {
     ),
   ];
   return {
-    ruleFor: (path) => (layers.length > 0 ? layers.map((layer) => layerRule(layer, path)).reduce(stricter) : freely),
+    ruleFor: (path) => layers.map((layer) => layerRule(layer, path)).reduce(stricter),
     spaceOf,
     sees,
     leadsToSeen: (folder) =>
