@@ -3,6 +3,7 @@ import { createBot } from "#bot/create-bot.ts";
 import { readConfig } from "#config.ts";
 import { UserError } from "#errors.ts";
 import { createModels } from "#models/create-models.ts";
+import { createRedactor } from "#redact.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
 import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
 import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
@@ -15,7 +16,7 @@ const graceMs = 20_000;
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   const log = pino({ level: config.app.logLevel });
-  const sanitize = createSanitizer(config.secrets);
+  const redact = createRedactor(config.secrets);
   const store = await openSqliteStore(config.databasePath);
   const models = createModels(config.models);
   const catalog = await openWorkerCatalog(config.workersDirectory ?? new URL("../workers", import.meta.url).pathname);
@@ -24,15 +25,13 @@ async function main(): Promise<void> {
   let stopping = false;
   const bot = await createBot({
     config,
-    log,
-    sanitize,
     runs: () => {
       if (!runtime) throw new Error("A webhook came in before the runtime stood");
       return runtime.runs;
     },
     ready: async () => {
+      if (stopping) throw new Error("It is stopping.");
       await store.ping();
-      return !stopping;
     },
   });
   runtime = createRuntime({
@@ -41,11 +40,11 @@ async function main(): Promise<void> {
     catalog,
     openGitHub: bot.openGitHub,
     frontEnd: bot.frontEnd,
-    sanitize,
+    sanitize: createSanitizer(config.secrets),
     approvalMs: config.approvalMs,
     statusIntervalMs: config.statusIntervalMs,
     runsPerHour: config.runsPerHour,
-    onError: (error, about) => log.error({ ...about, error }, "An effect failed"),
+    onError: (error, about) => log.error(about, redact(error instanceof Error ? `${error.stack}` : String(error))),
   });
 
   async function stop(): Promise<void> {
