@@ -86,7 +86,8 @@ export interface OpenSandbox {
   source: SandboxSource;
   /** A branch to take the tip of, or a base to open again after a restart. */
   at: { branch: string } | BaseCommit;
-  policy?: SandboxPolicy;
+  /** For a child, the policies from the root worker down to its own: each can only narrow the one before. */
+  policy?: SandboxPolicy | readonly (SandboxPolicy | undefined)[];
   /** The run's stored changes, oldest first. */
   changes: ChangeSet[];
   signal?: AbortSignal;

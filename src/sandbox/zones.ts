@@ -3,6 +3,7 @@ import { UserError } from "#errors.ts";
 import type { SandboxPolicy } from "#worker.ts";
 import type { ZoneRule } from "#workspace.ts";
 import { isWithin, parsePath } from "./paths.ts";
+import type { OpenSandbox } from "./sandbox.ts";
 
 /** Whether a path lies in the repository or beside it, kept with the run and never committed. */
 export type Space = "repository" | "run";
@@ -29,8 +30,9 @@ interface Layer {
 }
 
 /** Throws a UserError for a policy whose paths make no sense. */
-export function createZones(policy: SandboxPolicy | undefined): Zones {
-  return zonesOf([parsePolicy(policy ?? {})]);
+export function createZones(policy: OpenSandbox["policy"]): Zones {
+  const [root, ...below] = [policy ?? {}].flat();
+  return below.reduce<Zones>((zones, next) => zones.narrowed(next), zonesOf([parsePolicy(root ?? {})]));
 }
 
 function zonesOf(layers: readonly [Layer, ...Layer[]]): Zones {

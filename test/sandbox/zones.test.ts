@@ -123,6 +123,13 @@ test("a child works on the same changes and sees no more than its parent", async
   expect((await sandbox.changes()).map(({ path }) => path)).toEqual(["docs/guide.md", "docs/new.md"]);
 });
 
+test("a child's own sandbox opens under every policy above it", async () => {
+  const sandbox = await world.open(repository, { policy: [{ restrict: "/docs" }, undefined, { readonly: true }] });
+
+  expect(await sandbox.paths()).toEqual(["docs/api/a.md", "docs/guide.md"]);
+  expect(await code(sandbox.write("docs/guide.md", "x"))).toBe("READ_ONLY");
+});
+
 test.each([{ restrict: "/../x" }, { zones: [{ name: "x", path: ".git", mode: "rw" as const }] }])(
   "a policy with the path of %j is refused when the sandbox opens",
   async (policy) => {
