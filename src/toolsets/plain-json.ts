@@ -6,7 +6,7 @@ export function plainJson(value: unknown): unknown {
 function plain(value: unknown, above: object[]): unknown {
   if (typeof value === "bigint") return String(value);
   if (typeof value === "function" || typeof value === "symbol") return undefined;
-  if (typeof value === "number") return Number.isFinite(value) ? value : String(value);
+  if (typeof value === "number") return Number.isFinite(value) ? value || 0 : String(value);
   if (typeof value !== "object" || value === null) return value;
   if (above.includes(value)) return "[Circular]";
   if (above.length > 100) return "[Too deep]";

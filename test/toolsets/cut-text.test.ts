@@ -1,0 +1,51 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { estimateTokens } from "#estimate-tokens.ts";
+import { cutText } from "#toolsets/cut-text.ts";
+
+test("what fits stays as it is", () => {
+  const text = "a line of words\n".repeat(100);
+  expect(cutText(text, 30_000)).toBe(text);
+});
+
+test("what does not fit keeps whole lines at both ends and says what is gone", () => {
+  const lines = Array.from({ length: 10_000 }, (_, index) => `line ${index} of the log`);
+
+  const cut = cutText(lines.join("\n"), 1_000).split("\n");
+
+  expect(cut[0]).toBe("line 0 of the log");
+  expect(cut.at(-1)).toBe("line 9999 of the log");
+  expect(cut.every((line) => line.startsWith("[…") || lines.includes(line))).toBe(true);
+  expect(cut.find((line) => line.startsWith("[…"))).toMatch(/\d+ lines, \d+ characters left out here/);
+});
+
+test("always fits, whatever it is cut from, and keeps its ends", () => {
+  const text = fc.oneof(
+    fc.string({ unit: "binary", maxLength: 5_000 }),
+    fc.array(fc.lorem(), { maxLength: 300 }).map((words) => words.join("\n")),
+    fc.stringMatching(/^[A-Za-z0-9+/]{0,3000}$/),
+  );
+  fc.assert(
+    fc.property(text, fc.integer({ min: 60, max: 500 }), (whole, limit) => {
+      const cut = cutText(whole, limit);
+
+      expect(estimateTokens(cut)).toBeLessThanOrEqual(limit);
+      if (cut === whole) return;
+      const [head, tail] = cut.split(/\n\[… .* …\]\n/);
+      expect(whole.startsWith(head ?? "?")).toBe(true);
+      expect(whole.endsWith(tail ?? "?")).toBe(true);
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("a huge text is cut at once", () => {
+  const huge = "word ".repeat(4_000_000);
+  const started = performance.now();
+  cutText(huge, 30_000);
+  expect(performance.now() - started).toBeLessThan(3_000);
+});
+
+test("no character is cut in two", () => {
+  expect(cutText("😀".repeat(5_000), 200).isWellFormed()).toBe(true);
+});

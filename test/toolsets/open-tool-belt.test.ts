@@ -1,0 +1,150 @@
+import { asSchema, jsonSchema } from "ai";
+import { describe, expect, test, vi } from "vitest";
+import { z } from "zod";
+import { UserError } from "#errors.ts";
+import type { NamedTool } from "#tool.ts";
+import { openToolBelt } from "#toolsets/open-tool-belt.ts";
+import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
+import { WorkerDefinition } from "#worker.ts";
+import { memoryWorkspace } from "../support/memory-workspace.ts";
+import { aCall, aContext, aTool } from "../support/tool-belt-world.ts";
+import { runSpec } from "../support/toolset-world.ts";
+
+function aToolset(name: string, tools: NamedTool[], change: Partial<Toolset> = {}): Toolset {
+  return { name, config: z.strictObject({}), create: () => tools, ...change };
+}
+
+function open(names: Record<string, Record<string, unknown> | null>, toolsets: Toolset[]) {
+  const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix it.", toolsets: names });
+  const sandbox = memoryWorkspace();
+  const services = { spec: runSpec, workspace: sandbox, sandbox, history: () => [] } as unknown as ToolServices;
+  return openToolBelt(worker, services, { toolsets });
+}
+
+const files = aToolset("filesystem", [aTool({ aliases: ["read"] }), aTool({ name: "write_file" })], {
+  aliases: ["files"],
+});
+const git = aToolset("git", [
+  aTool({ name: "git_status" }),
+  aTool({ name: "git_push", manualExecution: { mode: "manual" } }),
+]);
+
+describe("opening", () => {
+  test("gives the tools of the toolsets a worker names, in its order, by name or alias", async () => {
+    const belt = await open({ git: null, files: {} }, [files, git]);
+
+    expect(belt.tools.map(({ name }) => name)).toEqual(["git_status", "git_push", "read_file", "write_file"]);
+    expect(belt.offered.map(({ name }) => name)).toEqual(["git_status", "read_file", "write_file"]);
+    expect(belt.find("read")?.name).toBe("read_file");
+    expect(belt.find("nothing")).toBeUndefined();
+  });
+
+  test("no toolsets, no tools", async () => {
+    expect((await open({}, [files])).tools).toEqual([]);
+  });
+
+  test.each<[string, Record<string, Record<string, unknown> | null>, string]>([
+    [
+      "an unknown toolset",
+      { filesytem: {} },
+      "names the toolset filesytem, which does not exist, did you mean filesystem? There are: filesystem, git.",
+    ],
+    [
+      "a toolset that is like no other",
+      { kubernetes: {} },
+      "names the toolset kubernetes, which does not exist. There are: filesystem, git.",
+    ],
+    ["one toolset twice", { filesystem: {}, files: {} }, "names one toolset twice: filesystem and files"],
+    [
+      "an unknown setting",
+      { git: { remte: 1 } },
+      "The toolset git of the worker fixer cannot be set up so: unknown field remte.",
+    ],
+  ])("refuses %s", async (_, names, message) => {
+    await expect(open(names, [files, git])).rejects.toThrow(UserError);
+    await expect(open(names, [files, git])).rejects.toThrow(message);
+  });
+
+  test("a setting that is near a known one is pointed out, and a wrong one explained", async () => {
+    const config = z.strictObject({ remote: z.string().optional(), depth: z.number().optional() });
+    const set = aToolset("git", [], { config });
+    await expect(open({ git: { remte: "x" } }, [set])).rejects.toThrow("unknown field remte, did you mean remote.");
+    await expect(open({ git: { depth: "x" } }, [set])).rejects.toThrow(/depth: .*expected number/);
+  });
+
+  test("gives the toolset its settings and what the runtime lends", async () => {
+    const create = vi.fn(() => []);
+    const config = z.strictObject({ depth: z.number().default(3) });
+    await open({ git: {} }, [aToolset("git", [], { config, create })]);
+    expect(create).toHaveBeenCalledWith({ depth: 3 }, expect.objectContaining({ onClose: expect.any(Function) }));
+    expect((create.mock.calls as unknown as [unknown, ToolServices][])[0]?.[1].spec).toBe(runSpec);
+  });
+
+  test("two tools of one name, or with one alias, are refused; a name wins over an alias", async () => {
+    await expect(open({ a: {}, b: {} }, [aToolset("a", [aTool()]), aToolset("b", [aTool()])])).rejects.toThrow(
+      "Two tools are called read_file",
+    );
+    const twice = [aTool({ name: "x", aliases: ["read"] }), aTool({ name: "y", aliases: ["read"] })];
+    await expect(open({ a: {} }, [aToolset("a", twice)])).rejects.toThrow("x and y are both also called read");
+
+    const belt = await open({ a: {} }, [aToolset("a", [aTool({ name: "x", aliases: ["y"] }), aTool({ name: "y" })])]);
+    expect(belt.find("y")?.name).toBe("y");
+  });
+
+  test("what was opened is closed: once, and also when opening fails", async () => {
+    const release = vi.fn(async () => {});
+    const holding = aToolset("holding", [], {
+      create: (_, services) => {
+        services.onClose?.(release);
+        return [];
+      },
+    });
+    const broken = aToolset("broken", [], { create: () => Promise.reject(new UserError("The server is down.")) });
+
+    const belt = await open({ holding: {} }, [holding]);
+    expect(release).not.toHaveBeenCalled();
+    await belt.close();
+    await belt.close();
+    expect(release).toHaveBeenCalledOnce();
+
+    await expect(open({ holding: {}, broken: {} }, [holding, broken])).rejects.toThrow("The server is down.");
+    expect(release).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe("schemas", () => {
+  test("are converted once and offered as JSON Schema, the same at every step", async () => {
+    let conversions = 0;
+    const inputSchema = () => {
+      conversions++;
+      return jsonSchema({ type: "object", properties: { a: { type: "string" } }, required: ["a"] });
+    };
+    const belt = await open({ a: {} }, [aToolset("a", [aTool({ inputSchema })])]);
+    const schema = () => asSchema(belt.offered[0]?.inputSchema).jsonSchema;
+
+    const before = schema();
+    await belt.review(aCall("read_file", { a: "x" }), aContext(), []);
+    await belt.execute(aCall("read_file", { a: "x" }), aContext());
+
+    expect(conversions).toBe(1);
+    expect(schema()).toBe(before);
+    expect(before).toEqual({ type: "object", properties: { a: { type: "string" } }, required: ["a"] });
+  });
+
+  test("are offered without dates or transforms failing the conversion", async () => {
+    const inputSchema = z.object({ at: z.date().optional(), n: z.string().transform(Number) });
+    const belt = await open({ a: {} }, [aToolset("a", [aTool({ inputSchema })])]);
+    expect(asSchema(belt.offered[0]?.inputSchema).jsonSchema).toMatchObject({
+      properties: { at: {}, n: { type: "string" } },
+    });
+  });
+
+  test("one that cannot be understood is refused, naming the tool", async () => {
+    const inputSchema = () => {
+      throw new Error("no such type");
+    };
+    await expect(open({ a: {} }, [aToolset("a", [aTool({ inputSchema })])])).rejects.toThrow(
+      "The schema of read_file cannot be understood: no such type",
+    );
+  });
+});

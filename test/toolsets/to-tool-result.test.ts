@@ -1,0 +1,276 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  formatErrorResponse,
+  formatSuccessResponse,
+  fromOkResult,
+  fromReturnDisplay,
+  getResultPreview,
+  isValidKind,
+  isWellKnownKind,
+  ToolResult,
+  type ToolResultDisplay,
+  taskStats,
+  toOkResult,
+  toReturnDisplay,
+  toToolResponse,
+  toToolResult,
+} from "#index.ts";
+
+const tasks = [
+  { content: "Task 1", activeForm: "Doing task 1", status: "in_progress" as const },
+  { content: "Task 2", activeForm: "Doing task 2", status: "pending" as const },
+  { content: "Task 3", activeForm: "Doing task 3", status: "completed" as const },
+];
+
+describe("whatever a tool returns becomes one result", () => {
+  test.each<[string, unknown, unknown, string]>([
+    ["text", "hello", { kind: "text", content: "hello" }, "hello"],
+    ["nothing", undefined, { kind: "text", content: "Done." }, "Done."],
+    ["null", null, { kind: "json", data: null }, "null"],
+    ["a number", 55, { kind: "json", data: 55 }, "55"],
+    ["an object", { a: 1 }, { kind: "json", data: { a: 1 } }, '{\n "a": 1\n}'],
+    ["a big number", { n: 5n }, { kind: "json", data: { n: "5" } }, '{\n "n": "5"\n}'],
+    [
+      "an object with a kind of its own",
+      { kind: "person", name: "Ada" },
+      { kind: "json", data: { kind: "person", name: "Ada" } },
+      '"Ada"',
+    ],
+    [
+      "a kind that is broken",
+      { kind: "text", words: 1 },
+      { kind: "json", data: { kind: "text", words: 1 } },
+      '"words"',
+    ],
+    [
+      "a file",
+      { kind: "file_content", path: "a", content: "x\ny", size: 3 },
+      { kind: "file_content", path: "a", content: "x\ny", size: 3 },
+      "x\ny",
+    ],
+    [
+      "a diff",
+      { kind: "diff", path: "a", modified: "y", isNew: true, bytesWritten: 1, summary: "+1 line" },
+      { kind: "diff", path: "a", modified: "y", isNew: true, bytesWritten: 1, summary: "+1 line" },
+      "+1 line",
+    ],
+    [
+      "files",
+      { kind: "file_list", path: "src", files: ["a"], count: 1 },
+      { kind: "file_list", path: "src", files: ["a"], count: 1 },
+      "1 in src",
+    ],
+    [
+      "a terminal",
+      { kind: "terminal", content: "\u001B[31mred\u001B[0m", exitCode: 1 },
+      { kind: "terminal", content: "\u001B[31mred\u001B[0m", exitCode: 1 },
+      "red\nExit code: 1",
+    ],
+    ["tasks", { kind: "task_list", tasks }, { kind: "task_list", tasks }, "[◐] Task 1\n[ ] Task 2\n[✓] Task 3"],
+    [
+      "a kind of its own",
+      {
+        kind: "git.status",
+        data: { branch: "main" },
+        summary: "clean",
+        display: { preferredView: "tree", collapsed: true },
+      },
+      {
+        kind: "git.status",
+        data: { branch: "main" },
+        summary: "clean",
+        display: { preferredView: "tree", collapsed: true },
+      },
+      "clean",
+    ],
+    [
+      "a hint nobody knows",
+      { kind: "git.status", data: 1, display: { preferredView: "hologram" } },
+      { kind: "git.status", data: 1 },
+      "1",
+    ],
+  ])("%s", (_, returned, value, llmContent) => {
+    const result = toToolResult(returned);
+    expect(result.value).toEqual(value);
+    expect(result.llmContent).toContain(llmContent);
+    expect(result.error).toBeUndefined();
+  });
+
+  test("a result stays what it is", () => {
+    const result = { llmContent: "Read 3 lines", value: { kind: "text", content: "a\nb\nc" } };
+    expect(toToolResult(result)).toEqual(result);
+  });
+
+  test("a result with a display is translated, failure and all", () => {
+    expect(toToolResult({ llmContent: "3 tasks", returnDisplay: { type: "task-list", tasks } })).toEqual({
+      llmContent: "3 tasks",
+      value: { kind: "task_list", tasks, stats: taskStats(tasks) },
+    });
+    const error = { message: "File does not exist: a", type: "FILE_NOT_FOUND" };
+    expect(toToolResult({ llmContent: "Error", returnDisplay: "not found", error })).toMatchObject({
+      value: { kind: "text", content: "not found" },
+      error: { code: "FILE_NOT_FOUND", message: "File does not exist: a" },
+    });
+  });
+
+  test.each<[string, unknown, object]>([
+    [
+      "ok: false",
+      { ok: false, error: { code: "PERMISSION_DENIED", message: "no" } },
+      { code: "PERMISSION_DENIED", type: "permission_error", message: "no" },
+    ],
+    [
+      "success: false",
+      { success: false, error: "no", error_type: "security_error", suggestion: "try" },
+      { type: "security_error", message: "no", suggestion: "try" },
+    ],
+  ])("%s is a failure", (_, returned, error) => {
+    expect(toToolResult(returned).error).toMatchObject(error);
+  });
+
+  test("ok: true gives its value", () => {
+    expect(toToolResult({ ok: true, value: [1, 2] }).value).toEqual({ kind: "json", data: [1, 2] });
+  });
+
+  test("what refers to itself is told so", () => {
+    const loop: Record<string, unknown> = { a: 1 };
+    loop.self = loop;
+    expect(toToolResult(loop).value).toEqual({ kind: "json", data: { a: 1, self: "[Circular]" } });
+  });
+
+  test("anything at all becomes a result that can be stored", () => {
+    fc.assert(
+      fc.property(
+        fc.anything({ withBigInt: true, withDate: true, withMap: true, withSet: true, withTypedArray: true }),
+        (returned) => {
+          const result = toToolResult(returned);
+          expect(ToolResult.parse(JSON.parse(JSON.stringify(result)))).toEqual(result);
+        },
+      ),
+    );
+  });
+});
+
+describe("displays", () => {
+  const fileDiff = {
+    fileDiff: "@@ -1 +1 @@\n-a\n+b",
+    fileName: "a.ts",
+    originalContent: "a",
+    newContent: "b",
+    diffStat: { additions: 1, deletions: 1, changes: 2 },
+    action: "update" as const,
+    hunks: [{ oldStart: 1, oldLines: 1, newStart: 1, newLines: 1, lines: ["-a", "+b"] }],
+  };
+
+  test.each<[string, ToolResultDisplay]>([
+    ["text", "## words"],
+    ["a diff", fileDiff],
+    [
+      "a new file that was refused",
+      { fileDiff: "", fileName: "a", originalContent: null, newContent: "b", rejected: true },
+    ],
+    ["a terminal", { type: "ansi", content: "\u001B[31mred" }],
+    ["tasks", { type: "task-list", tasks, stats: taskStats(tasks) }],
+  ])("%s comes back as it was", (_, display) => {
+    expect(toReturnDisplay({ value: fromReturnDisplay(display) })).toEqual(display);
+  });
+
+  test("files, lists and data become text", () => {
+    expect(toReturnDisplay({ value: { kind: "file_content", path: "a", content: "```", size: 3 } })).toBe(
+      "## File: a\n\n````\n```\n````",
+    );
+    expect(toReturnDisplay({ value: { kind: "file_list", path: "", files: ["a", { path: "b" }], count: 2 } })).toBe(
+      "a\nb",
+    );
+    expect(toReturnDisplay({ value: { kind: "git.status", data: { a: 1 }, summary: "clean" } })).toContain("clean");
+  });
+});
+
+test("tasks are counted by status", () => {
+  expect(taskStats([...tasks, { status: "cancelled" }])).toEqual({
+    total: 4,
+    pending: 1,
+    inProgress: 1,
+    completed: 1,
+    cancelled: 1,
+  });
+});
+
+test("an ok result goes there and back", () => {
+  expect(toOkResult(fromOkResult({ ok: true, value: { size: 3 } }))).toEqual({ ok: true, value: { size: 3 } });
+  const failed = { ok: false as const, error: { code: "FILE_NOT_FOUND", message: "no a", details: { path: "a" } } };
+  expect(toOkResult(fromOkResult(failed))).toEqual(failed);
+  expect(fromOkResult({ ok: false, error: { code: "OWN_CODE", message: "no" } }).error).toMatchObject({
+    code: "EXECUTION_ERROR",
+    details: { code: "OWN_CODE" },
+  });
+});
+
+describe("flat responses", () => {
+  test("an error names its call, leaves out what is empty and shortens what is long", () => {
+    expect(
+      formatErrorResponse(
+        { tool: "my_tool", args: { param1: "value" } },
+        "File not found",
+        "user_error",
+        "Check the path",
+      ),
+    ).toEqual({
+      success: false,
+      error: 'my_tool(param1="value"): File not found',
+      error_type: "user_error",
+      suggestion: "Check the path",
+    });
+    const args = { a: undefined, b: null, c: [], list: [1, 2, 3, 4], text: "x".repeat(50) };
+    expect(formatErrorResponse({ tool: "t", args }, "no").error).toBe(
+      `t(list=[4 items], text="${"x".repeat(37)}..."): no`,
+    );
+    expect(formatErrorResponse({ tool: "t" }, "no").error).toBe("t(): no");
+  });
+
+  test("a success carries its fields", () => {
+    expect(formatSuccessResponse({ count: 42 })).toEqual({ success: true, error: "", count: 42 });
+  });
+
+  test("a result becomes a response", () => {
+    const call = { tool: "t", args: { a: 1 } };
+    expect(toToolResponse(toToolResult({ count: 2 }), call)).toMatchObject({ success: true, error: "", count: 2 });
+    expect(toToolResponse(toToolResult("words"), call)).toMatchObject({ success: true, content: "words" });
+    expect(toToolResponse(toToolResult({ success: false, error: "no" }), call)).toMatchObject({
+      success: false,
+      error: "t(a=1): no",
+    });
+  });
+
+  test("a preview shows the first lines, or what went wrong", () => {
+    expect(getResultPreview(formatSuccessResponse({ content: "1\n2\n3\n4" }), 3)).toEqual(["1", "2", "3", "..."]);
+    expect(getResultPreview(formatSuccessResponse({}))).toEqual(["Success"]);
+    expect(getResultPreview({ success: false, error: "no", suggestion: "try" })).toEqual([
+      "Error: no",
+      "Suggestion: try",
+    ]);
+  });
+});
+
+test.each([
+  ["text", true],
+  ["git.status", true],
+  ["a_1.b2", true],
+  ["my_custom_type", true],
+  ["Git", false],
+  ["1a", false],
+  ["a..b", false],
+  ["a.", false],
+  ["a.1", false],
+  ["a-b", false],
+  ["", false],
+])("the kind %j is valid: %j", (kind, valid) => {
+  expect(isValidKind(kind)).toBe(valid);
+});
+
+test("the kinds every front end knows are told from others", () => {
+  const known = ["text", "diff", "file_content", "file_list", "json", "terminal", "task_list"];
+  expect(known.every(isWellKnownKind)).toBe(true);
+  expect(isWellKnownKind("git.status")).toBe(false);
+});

@@ -1,0 +1,139 @@
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import {
+  BlockedError,
+  getLLMTools,
+  getManualTools,
+  isLLMTool,
+  isManualTool,
+  isNamedTool,
+  type NamedTool,
+  ToolRegistry,
+  wrapWithDefaultApproval,
+} from "#index.ts";
+import { aTool } from "../support/tool-belt-world.ts";
+
+const tools = [
+  aTool({ name: "plain" }),
+  aTool({ name: "llm", manualExecution: { mode: "llm" } }),
+  aTool({ name: "manual", manualExecution: { mode: "manual" } }),
+  aTool({ name: "both", manualExecution: { mode: "both" } }),
+];
+
+describe("who may call a tool", () => {
+  test("the model gets plain, llm and both; a person gets manual and both", () => {
+    expect(getLLMTools(tools).map(({ name }) => name)).toEqual(["plain", "llm", "both"]);
+    expect(getManualTools(tools).map(({ name }) => name)).toEqual(["manual", "both"]);
+    expect(tools.map(isManualTool)).toEqual([false, false, true, true]);
+    expect(tools.map(isLLMTool)).toEqual([true, true, false, true]);
+  });
+
+  test("tools by name stay tools by name", () => {
+    const [plain, , manual, both] = tools as [NamedTool, NamedTool, NamedTool, NamedTool];
+    expect(getLLMTools({ plain, manual, both })).toEqual({ plain, both });
+    expect(getManualTools({ plain, manual, both })).toEqual({ manual, both });
+  });
+
+  test("a mode nobody knows is for nobody", () => {
+    const odd = aTool({ manualExecution: { mode: "Manual" as never } });
+    expect([isLLMTool(odd), isManualTool(odd)]).toEqual([false, false]);
+  });
+});
+
+describe("ToolRegistry", () => {
+  test("registers, gets, lists, has and unregisters", () => {
+    const registry = new ToolRegistry();
+    const [first, second] = [aTool({ aliases: ["read"] }), aTool({ name: "grep" })];
+    registry.register(first);
+    registry.register(second);
+
+    expect(registry.get("read_file")).toBe(first);
+    expect(registry.get("read")).toBe(first);
+    expect(registry.get("nothing")).toBeUndefined();
+    expect(registry.list()).toEqual([first, second]);
+    expect(registry.has("grep")).toBe(true);
+    expect(registry.unregister("grep")).toBe(true);
+    expect(registry.has("grep")).toBe(false);
+    expect(registry.unregister("grep")).toBe(false);
+  });
+
+  test("a name that is taken is refused, unless it may be replaced", () => {
+    const registry = new ToolRegistry([aTool()]);
+    const other = aTool({ description: "Another" });
+
+    expect(() => registry.register(other)).toThrow("Tool 'read_file' is already registered");
+    registry.register(other, { allowReplace: true });
+    expect(registry.list()).toEqual([other]);
+  });
+
+  test("what is no tool is refused", () => {
+    expect(() => new ToolRegistry().register({ name: "x" } as never)).toThrow("A tool needs a name");
+  });
+
+  test("tells models of the OpenAI kind with real JSON Schema, without what only people may call", () => {
+    const inputSchema = z.object({
+      path: z.string().describe("Path relative to workspace root"),
+      encoding: z.enum(["utf-8", "base64"]).optional(),
+    });
+    const registry = new ToolRegistry([
+      aTool({ inputSchema }),
+      aTool({ name: "push", manualExecution: { mode: "manual" } }),
+    ]);
+
+    expect(registry.toOpenAIFunctions()).toEqual([
+      {
+        name: "read_file",
+        description: "Reads a file",
+        parameters: {
+          type: "object",
+          properties: {
+            path: { type: "string", description: "Path relative to workspace root" },
+            encoding: { type: "string", enum: ["utf-8", "base64"] },
+          },
+          required: ["path"],
+        },
+      },
+    ]);
+  });
+});
+
+test.each<[string, unknown, boolean]>([
+  ["a tool", aTool(), true],
+  ["nothing", null, false],
+  ["a function", () => {}, false],
+  ["an object without execute", { name: "x", inputSchema: z.object({}) }, false],
+  ["an object without schema", { name: "x", execute: () => {} }, false],
+  ["an object without name", { name: "", inputSchema: z.object({}), execute: () => {} }, false],
+])("%s is a tool: %j %j", (_, value, expected) => {
+  expect(isNamedTool(value)).toBe(expected);
+});
+
+describe("wrapWithDefaultApproval", () => {
+  test.each([true, false, () => true])("a tool's own answer wins: %s", (needsApproval) => {
+    const tool = aTool({ needsApproval });
+    expect(wrapWithDefaultApproval(tool, { default: "blocked" })).toBe(tool);
+  });
+
+  test.each<[string, Parameters<typeof wrapWithDefaultApproval>[1], boolean]>([
+    ["nothing said", undefined, true],
+    ["an empty configuration", {}, true],
+    ["its default", { default: "preApproved" }, false],
+    ["the tool's own line", { default: "preApproved", tools: { read_file: "ask" } }, true],
+    ["the tool's own line", { default: "blocked", tools: { read_file: "preApproved" } }, false],
+    ["another tool's line", { tools: { write_file: "preApproved" } }, true],
+  ])("then the configuration: %s", (_, config, expected) => {
+    expect(wrapWithDefaultApproval(aTool(), config).needsApproval).toBe(expected);
+  });
+
+  test("a tool called like a part of every object is asked for", () => {
+    expect(wrapWithDefaultApproval(aTool({ name: "constructor" }), { tools: {} }).needsApproval).toBe(true);
+  });
+
+  test("blocked really blocks, asked or executed", () => {
+    const wrapped = wrapWithDefaultApproval(aTool(), { tools: { read_file: "blocked" } });
+    const ask = wrapped.needsApproval as () => boolean;
+
+    expect(ask).toThrow(BlockedError);
+    expect(() => (wrapped.execute as () => void)()).toThrow("Tool 'read_file' blocked: Blocked by policy");
+  });
+});
