@@ -206,7 +206,9 @@ describe("the in-memory shell holds", () => {
     server.on("connection", () => {
       reached = true;
     });
-    const { port } = (await new Promise((resolve) => server.on("listening", () => resolve(server.address())))) as {
+    const { port } = (await new Promise((resolve) => server.once("listening", resolve)).then(() =>
+      server.address(),
+    )) as {
       port: number;
     };
 

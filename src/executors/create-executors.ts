@@ -1,0 +1,121 @@
+import { ToolError } from "#errors.ts";
+import type { ExecSession, Executor, Standing, Tier } from "./executor.ts";
+import { createMemoryExecutor } from "./memory/memory-executor.ts";
+import { createOsExecutor, type OsExecutorOptions } from "./os/os-executor.ts";
+import { createRemoteExecutor, type RemoteExecutorOptions } from "./remote/remote-executor.ts";
+
+export interface ExecutorsOptions {
+  /** Shells kept ready in memory. */
+  spareShells?: number;
+  /** `false` never looks for an OS sandbox. */
+  os?: OsExecutorOptions | false;
+  /** A module that opens sandboxes elsewhere; none unless given. */
+  remote?: RemoteExecutorOptions;
+  /** Milliseconds after its last command until a session is closed. A later command opens a new one. */
+  idleMs?: number;
+  /** Told once per tier, when it is first looked at. */
+  onStanding?(standing: Standing): void;
+}
+
+/** Every place commands can run in, and the sessions of the runs that use them. */
+export interface Executors {
+  readonly tiers: readonly Tier[];
+  /** Where each tier stands and why; looks once. */
+  describe(): Promise<Standing[]>;
+  standing(tier: Tier): Promise<Standing>;
+  /** The session of this key, opened when there is none. Throws a ToolError `UNAVAILABLE` that says why. */
+  openSession(tier: Tier, key: string): Promise<ExecSession>;
+  close(): Promise<void>;
+}
+
+const defaultIdleMs = 10 * 60_000;
+
+export function createExecutors(options: ExecutorsOptions = {}): Executors {
+  const { idleMs = defaultIdleMs, onStanding } = options;
+  const executors = new Map<Tier, Executor>();
+  executors.set("memory", createMemoryExecutor({ spares: options.spareShells }));
+  if (options.os !== false) executors.set("os", createOsExecutor(options.os));
+  if (options.remote) executors.set("remote", createRemoteExecutor(options.remote));
+
+  const standings = new Map<Tier, Promise<Standing>>();
+  const sessions = new Map<string, { session: Promise<ExecSession>; idle: NodeJS.Timeout | undefined; busy: number }>();
+
+  function standing(tier: Tier): Promise<Standing> {
+    let known = standings.get(tier);
+    if (!known) {
+      known = look(tier);
+      standings.set(tier, known);
+    }
+    return known;
+  }
+
+  async function look(tier: Tier): Promise<Standing> {
+    const found = (await executors.get(tier)?.probe()) ?? { tier, stands: false, why: notConfigured(tier) };
+    onStanding?.(found);
+    return found;
+  }
+
+  async function open(tier: Tier): Promise<ExecSession> {
+    const { stands, why } = await standing(tier);
+    const executor = executors.get(tier);
+    if (!stands || !executor) throw new ToolError(`unavailable: ${why}`, { code: "UNAVAILABLE" });
+    return executor.open();
+  }
+
+  function watched(name: string, session: ExecSession): ExecSession {
+    const held = sessions.get(name);
+    return {
+      tier: session.tier,
+      async exec(tree, request) {
+        if (held) held.busy += 1;
+        clearTimeout(held?.idle);
+        try {
+          return await session.exec(tree, request);
+        } finally {
+          if (held) {
+            held.busy -= 1;
+            if (held.busy === 0) held.idle = setTimeout(() => void drop(name), idleMs).unref();
+          }
+        }
+      },
+      close: () => drop(name),
+    };
+  }
+
+  async function drop(name: string): Promise<void> {
+    const held = sessions.get(name);
+    sessions.delete(name);
+    clearTimeout(held?.idle);
+    await (await held?.session.catch(() => undefined))?.close();
+  }
+
+  return {
+    tiers: ["memory", "os", "remote"],
+    standing,
+    describe: () => Promise.all((["memory", "os", "remote"] as const).map(standing)),
+    async openSession(tier, key) {
+      const name = `${tier} ${key}`;
+      let held = sessions.get(name);
+      if (!held) {
+        held = { session: open(tier), idle: undefined, busy: 0 };
+        sessions.set(name, held);
+      }
+      try {
+        return watched(name, await held.session);
+      } catch (error) {
+        sessions.delete(name);
+        throw error;
+      }
+    },
+    async close() {
+      await Promise.all([...sessions.keys()].map(drop));
+      await Promise.all([...executors.values()].map((executor) => executor.close()));
+    },
+  };
+}
+
+function notConfigured(tier: Tier): string {
+  return tier === "os"
+    ? "no OS sandbox (it is switched off by this deployment)"
+    : "no remote sandbox (this deployment configures none)";
+}

@@ -1,0 +1,76 @@
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import type { GuestLimits } from "./guest-limits.ts";
+
+/** A kernel's hard limit on memory and number of processes of a whole tree. */
+export interface ControlGroup {
+  add(pid: number): void;
+  /** True when the kernel ended something in it for want of memory. */
+  ranOutOfMemory(): boolean;
+  /** Kills what is left in it and removes it. */
+  remove(): void;
+}
+
+const mounted = "/sys/fs/cgroup";
+const family = "golem-forge";
+
+/** A new group, or undefined where this process may not make any: then the watchdog alone looks after memory. */
+export function controlGroup(name: string, limits: GuestLimits): ControlGroup | undefined {
+  try {
+    return existsSync(`${mounted}/cgroup.controllers`) ? unified(name, limits) : separate(name, limits);
+  } catch {
+    return undefined;
+  }
+}
+
+function unified(name: string, { memoryMb, processes, temporaryMb }: GuestLimits): ControlGroup {
+  const parent = `${mounted}/${family}`;
+  mkdirSync(parent, { recursive: true });
+  writeFileSync(`${mounted}/cgroup.subtree_control`, "+memory +pids");
+  writeFileSync(`${parent}/cgroup.subtree_control`, "+memory +pids");
+  const folder = `${parent}/${name}`;
+  mkdirSync(folder);
+  writeFileSync(`${folder}/memory.max`, String((memoryMb + temporaryMb) * 1_048_576));
+  writeFileSync(`${folder}/pids.max`, String(processes + 16));
+  if (existsSync(`${folder}/memory.swap.max`)) writeFileSync(`${folder}/memory.swap.max`, "0");
+  return {
+    add: (pid) => writeFileSync(`${folder}/cgroup.procs`, String(pid)),
+    ranOutOfMemory: () => /^oom_kill [1-9]/m.test(readFileSync(`${folder}/memory.events`, "utf8")),
+    remove: () => removeFolders([folder]),
+  };
+}
+
+function separate(name: string, { memoryMb, processes, temporaryMb }: GuestLimits): ControlGroup {
+  const folders = ["memory", "pids"].map((controller) => `${mounted}/${controller}/${family}/${name}`);
+  const [memory, pids] = folders;
+  for (const folder of folders) mkdirSync(folder, { recursive: true });
+  writeFileSync(`${memory}/memory.limit_in_bytes`, String((memoryMb + temporaryMb) * 1_048_576));
+  writeFileSync(`${pids}/pids.max`, String(processes + 16));
+  return {
+    add: (pid) => {
+      for (const folder of folders) writeFileSync(`${folder}/cgroup.procs`, String(pid));
+    },
+    ranOutOfMemory: () => /^oom_kill [1-9]/m.test(readFileSync(`${memory}/memory.oom_control`, "utf8")),
+    remove: () => removeFolders(folders),
+  };
+}
+
+function removeFolders(folders: readonly string[]): void {
+  for (const folder of folders) {
+    for (const pid of readFileSync(`${folder}/cgroup.procs`, "utf8").split("\n").filter(Boolean)) {
+      kill(Number(pid));
+    }
+    try {
+      rmdirSync(folder);
+    } catch {
+      // Still dying: an empty group costs nothing, and the next start of this program finds it by its name.
+    }
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // Gone already.
+  }
+}

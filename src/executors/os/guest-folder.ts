@@ -1,0 +1,203 @@
+import { execFile } from "node:child_process";
+import { constants } from "node:fs";
+import { chmod, lstat, mkdir, open, readdir, rm } from "node:fs/promises";
+import { promisify } from "node:util";
+import { pathProblem } from "#executors/path-problem.ts";
+import type { TreeDelta } from "#executors/tree-mirror.ts";
+import type { ProposedChange } from "#executors/validate-changes.ts";
+import type { SandboxUser } from "./sandbox-user.ts";
+
+/**
+ * A run's copy of the tree on disk. It is only touched while no process of the guest lives, and even then nothing in it
+ * is trusted: a folder may have become a link to somewhere else.
+ */
+export interface GuestFolder {
+  bring(delta: TreeDelta): Promise<void>;
+  /** What differs from what was brought; names of ignored folders are not looked into. */
+  collect(options: { isKeptAside(path: string): boolean; known: ReadonlySet<string> }): Promise<ProposedChange[]>;
+}
+
+const execute = promisify(execFile);
+const parallel = 16;
+const mostEntries = 200_000;
+
+export function guestFolder(root: string, user: SandboxUser): GuestFolder {
+  /** Device, inode, size, mode and change time of what was brought: the last cannot be set back from user space. */
+  const brought = new Map<string, string>();
+
+  async function writeFile(path: string, content: Uint8Array, executable: boolean): Promise<void> {
+    const absolute = `${root}/${path}`;
+    await removeTree(absolute);
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+    const file = await open(absolute, flags, executable ? 0o755 : 0o644);
+    try {
+      await file.writeFile(content);
+      if (user) await file.chown(user.uid, user.gid);
+      brought.set(path, signature(await file.stat({ bigint: true })));
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** Makes real folders of everything above a path; what stood there instead goes. */
+  async function makeParents(path: string, made: Set<string>): Promise<void> {
+    const names = path.split("/").slice(0, -1);
+    for (let length = 1; length <= names.length; length += 1) {
+      const folder = names.slice(0, length).join("/");
+      if (made.has(folder)) continue;
+      const absolute = `${root}/${folder}`;
+      const found = await lstat(absolute).catch(() => undefined);
+      if (found && !found.isDirectory()) await rm(absolute, { force: true });
+      if (!found?.isDirectory()) {
+        await mkdir(absolute, { mode: 0o755 });
+        if (user) await chownFolder(absolute, user);
+      } else if ((found.mode & 0o700) !== 0o700) {
+        await chmod(absolute, 0o755);
+      }
+      made.add(folder);
+    }
+  }
+
+  async function removeFile(path: string): Promise<void> {
+    brought.delete(path);
+    // A parent that became a link must not lead the removal out of the tree.
+    if (await hasRealParents(root, path)) await removeTree(`${root}/${path}`);
+  }
+
+  return {
+    async bring({ write, remove }) {
+      for (const path of remove) await removeFile(path);
+      const made = new Set<string>();
+      for (const { path } of write) await makeParents(path, made);
+      await inParallel(write, ({ path, content, executable }) => writeFile(path, content, executable));
+    },
+
+    async collect({ isKeptAside, known }) {
+      const proposed: ProposedChange[] = [];
+      const seen = new Set<string>();
+      const knownFolders = new Set([...known].flatMap(parentsOf));
+      const folders = [""];
+      let entries = 0;
+
+      while (folders.length > 0) {
+        const folder = folders.pop() ?? "";
+        const names = await readdir(folder === "" ? root : `${root}/${folder}`).catch(() => []);
+        for (const name of names) {
+          entries += 1;
+          if (entries > mostEntries) {
+            proposed.push({ kind: "special", path: folder || name, what: "folder of too many files" });
+            return proposed;
+          }
+          const path = folder === "" ? name : `${folder}/${name}`;
+          const found = await lstat(`${root}/${path}`, { bigint: true }).catch(() => undefined);
+          if (found?.isDirectory() && !pathProblem(path)) {
+            if (knownFolders.has(path) || !isKeptAside(`${path}/`)) folders.push(path);
+            continue;
+          }
+          seen.add(path);
+          if (found && brought.get(path) === signature(found)) continue;
+          proposed.push(describeEntry(root, path, found));
+        }
+      }
+      for (const path of brought.keys()) if (!seen.has(path)) proposed.push({ kind: "gone", path });
+      return proposed;
+    },
+  };
+}
+
+type Found = Awaited<ReturnType<typeof lstat>> & { ctimeNs: bigint };
+
+function signature({
+  dev,
+  ino,
+  size,
+  mode,
+  ctimeNs,
+}: {
+  dev: bigint;
+  ino: bigint;
+  size: bigint;
+  mode: bigint;
+  ctimeNs: bigint;
+}): string {
+  return `${dev}:${ino}:${size}:${mode}:${ctimeNs}`;
+}
+
+function describeEntry(root: string, path: string, found: unknown): ProposedChange {
+  const entry = found as Found | undefined;
+  if (!entry) return { kind: "special", path, what: "name this machine cannot read" };
+  if (entry.isSymbolicLink()) return { kind: "special", path, what: "link" };
+  if (entry.isDirectory()) return { kind: "special", path, what: "folder" };
+  if (!entry.isFile()) return { kind: "special", path, what: "device, socket or pipe" };
+  const mode = Number(entry.mode);
+  if ((mode & 0o6000) !== 0) return { kind: "special", path, what: "program with a setuid bit" };
+  if (Number(entry.nlink) > 1) return { kind: "special", path, what: "hard link" };
+  const size = Number(entry.size);
+  return {
+    kind: "file",
+    path,
+    size,
+    executable: (mode & 0o100) !== 0,
+    read: () => readExactly(`${root}/${path}`, size),
+  };
+}
+
+/** Reads no link, waits for no pipe, and no more bytes than the entry said it has. */
+async function readExactly(path: string, size: number): Promise<Uint8Array> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const found = await file.stat();
+    if (!found.isFile() || found.nlink > 1) throw new Error(`${path} is no longer a plain file`);
+    const content = new Uint8Array(Math.min(size, found.size));
+    const { bytesRead } = await file.read(content, 0, content.length, 0);
+    return content.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+async function chownFolder(path: string, { uid, gid }: { uid: number; gid: number }): Promise<void> {
+  const folder = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY);
+  try {
+    await folder.chown(uid, gid);
+  } finally {
+    await folder.close();
+  }
+}
+
+async function hasRealParents(root: string, path: string): Promise<boolean> {
+  for (const parent of parentsOf(path).reverse()) {
+    const found = await lstat(`${root}/${parent}`).catch(() => undefined);
+    if (!found?.isDirectory()) return false;
+  }
+  return true;
+}
+
+/** The folders above a path, the nearest first. */
+function parentsOf(path: string): string[] {
+  const names = path.split("/").slice(0, -1);
+  return names.map((_, at) => names.slice(0, names.length - at).join("/"));
+}
+
+/** Removes what a guest left, however deep its folders are and whatever rights it gave them. Follows no link. */
+export async function removeTree(path: string): Promise<void> {
+  try {
+    await rm(path, { recursive: true, force: true });
+  } catch {
+    // These two go down folder by folder, where a path as a whole is longer than the kernel takes.
+    await execute("/bin/chmod", ["-R", "u+rwx", "--", path]).catch(() => undefined);
+    await execute("/bin/rm", ["-rf", "--", path]);
+  }
+}
+
+async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  let next = 0;
+  async function worker(): Promise<void> {
+    while (next < items.length) {
+      const item = items[next] as T;
+      next += 1;
+      await work(item);
+    }
+  }
+  await Promise.all(Array.from({ length: parallel }, worker));
+}

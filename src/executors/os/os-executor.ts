@@ -1,0 +1,245 @@
+import { randomBytes } from "node:crypto";
+import { chownSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ToolError } from "#errors.ts";
+import type { ExecRequest, ExecResult, ExecSession, Executor, Standing, TreeSource } from "#executors/executor.ts";
+import { treeMirror } from "#executors/tree-mirror.ts";
+import { validateChanges } from "#executors/validate-changes.ts";
+import { behindProxy } from "./behind-proxy.ts";
+import { bubblewrap } from "./bubblewrap.ts";
+import { flyCanaries } from "./canaries.ts";
+import { controlGroup } from "./control-group.ts";
+import { guestFolder, removeTree } from "./guest-folder.ts";
+import { defaultGuestLimits, type GuestLimits } from "./guest-limits.ts";
+import { type GuestSystem, guestSystem } from "./guest-system.ts";
+import { type Launched, launch } from "./launch.ts";
+import { registryProxy } from "./registry-proxy.ts";
+import { type SandboxUser, sandboxUser } from "./sandbox-user.ts";
+import { seccompFilter } from "./seccomp-filter.ts";
+import { watchdog } from "./watchdog.ts";
+
+export interface OsExecutorOptions {
+  /** Where copies of trees lie. Default: the system's folder for temporary files. */
+  directory?: string;
+  /** The uid guests run as when this process is root. It must be nobody else's. */
+  uid?: number;
+  /** Read-only folders of programs beside those of /usr. */
+  toolPaths?: readonly string[];
+  limits?: Partial<GuestLimits>;
+  /** Registries with a private address that `network` may name. */
+  privateRegistries?: readonly string[];
+}
+
+const treeLimits = { files: 200_000, bytes: 1_000_000_000 };
+const needed = ["/usr/bin/prlimit", "/bin/bash"];
+const folderName = "golem-forge-";
+
+/** Everything sessions share, once the sandbox was found to hold. */
+interface Ground {
+  directory: string;
+  etc: string;
+  filter: string;
+  user: SandboxUser;
+  system: GuestSystem;
+  limits: GuestLimits;
+  privateRegistries: readonly string[];
+}
+
+/** Runs real programs in bubblewrap, on this machine's kernel: own namespaces, no network, filtered system calls, hard limits. */
+export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
+  const open = new Set<ExecSession>();
+  let ground: Ground | undefined;
+
+  async function look(): Promise<string | undefined> {
+    const missing = cannotStand();
+    if (missing) return missing;
+    const who = sandboxUser(options.uid);
+    if ("problem" in who) return who.problem;
+
+    ground = prepare(options, who.user);
+    const session = createSession(ground, () => undefined);
+    try {
+      return await flyCanaries((command) => session.probe(command));
+    } finally {
+      await session.close();
+    }
+  }
+
+  return {
+    tier: "os",
+    async probe(): Promise<Standing> {
+      let problem: string | undefined;
+      try {
+        problem = await look();
+      } catch (error) {
+        problem = `it cannot be set up: ${error instanceof Error ? error.message : error}`;
+      }
+      if (!problem) return { tier: "os", stands: true, why: "bubblewrap stands, and every canary stayed inside." };
+      if (ground) await removeTree(ground.directory);
+      ground = undefined;
+      return { tier: "os", stands: false, why: `no OS sandbox (${problem})` };
+    },
+    async open() {
+      if (!ground) throw new ToolError("unavailable: no OS sandbox", { code: "UNAVAILABLE" });
+      const session = createSession(ground, () => open.delete(session));
+      open.add(session);
+      return session;
+    },
+    async close() {
+      await Promise.all([...open].map((session) => session.close()));
+      if (ground) await removeTree(ground.directory);
+      ground = undefined;
+    },
+  };
+}
+
+function cannotStand(): string | undefined {
+  if (process.platform !== "linux") return `it needs Linux, and this is ${process.platform}`;
+  if (process.arch !== "x64" && process.arch !== "arm64") return `its system call filter does not know ${process.arch}`;
+  const isInstalled = ["/usr/local/bin/bwrap", "/usr/bin/bwrap", "/bin/bwrap"].some((path) => existsSync(path));
+  if (!isInstalled) return "bubblewrap is not installed: `apt-get install bubblewrap`";
+  const absent = needed.find((path) => !existsSync(path));
+  return absent ? `${absent} is missing` : undefined;
+}
+
+function prepare(options: OsExecutorOptions, user: SandboxUser): Ground {
+  const parent = options.directory ?? tmpdir();
+  removeAbandoned(parent);
+  // Guests' own folders are closed; this one must let them through to theirs. Fails where somebody has the name already.
+  const directory = join(parent, `${folderName}${process.pid}-${randomBytes(8).toString("hex")}`);
+  mkdirSync(directory, { mode: 0o711 });
+  const etc = join(directory, "etc");
+  for (const folder of ["", "alternatives", "ssl", "java"])
+    mkdirSync(join(etc, folder), { mode: 0o755, recursive: true });
+  const files: Record<string, string> = {
+    passwd: "root:x:0:0::/root:/usr/sbin/nologin\ngolem:x:1000:1000::/home/golem:/bin/bash\n",
+    group: "root:x:0:\ngolem:x:1000:\n",
+    hosts: "127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "resolv.conf": "",
+  };
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(etc, name), text, { mode: 0o644 });
+  const filter = join(directory, "seccomp");
+  writeFileSync(filter, seccompFilter(process.arch === "arm64" ? "arm64" : "x64"));
+  return {
+    directory,
+    etc,
+    filter,
+    user,
+    system: guestSystem(options.toolPaths ?? []),
+    limits: { ...defaultGuestLimits, ...options.limits },
+    privateRegistries: options.privateRegistries ?? [],
+  };
+}
+
+/** Folders of processes that were killed before they could tidy up. */
+function removeAbandoned(parent: string): void {
+  for (const name of readdirSync(parent)) {
+    const pid = new RegExp(`^${folderName}(\\d+)-`).exec(name)?.[1];
+    if (pid && !existsSync(`/proc/${pid}`)) void removeTree(join(parent, name)).catch(() => undefined);
+  }
+}
+
+interface OsSession extends ExecSession {
+  /** Runs a command without any tree. */
+  probe(command: string[]): Promise<Launched>;
+}
+
+function createSession(ground: Ground, onClose: () => void): OsSession {
+  const { user, limits } = ground;
+  const name = randomBytes(8).toString("hex");
+  const folder = join(ground.directory, name);
+  const tree = join(folder, "tree");
+  const home = join(folder, "home");
+  mkdirSync(folder, { mode: 0o711 });
+  for (const path of [tree, home]) {
+    mkdirSync(path, { mode: 0o700 });
+    if (user) chownSync(path, user.uid, user.gid);
+  }
+  const guest = guestFolder(tree, user);
+  const mirror = treeMirror(treeLimits);
+  const stop = new AbortController();
+  let queue: Promise<unknown> = Promise.resolve();
+  let commands = 0;
+
+  function run(request: Omit<ExecRequest, "network">, proxy?: string): Promise<Launched> {
+    commands += 1;
+    const { timeoutMs, outputBytes } = request;
+    const group = user ? controlGroup(`${name}-${commands}`, limits) : undefined;
+    return launch({
+      args: bubblewrap({
+        system: ground.system,
+        tree,
+        home,
+        etc: ground.etc,
+        proxy,
+        limits,
+        env: request.env ?? {},
+        cwd: request.cwd ?? "",
+        timeoutMs,
+        command: proxy ? behindProxy(request.command) : request.command,
+      }),
+      filter: ground.filter,
+      user,
+      stdin: request.stdin,
+      timeoutMs,
+      outputBytes,
+      rawOutputBytes: limits.outputBytes,
+      signal: request.signal ? AbortSignal.any([request.signal, stop.signal]) : stop.signal,
+      onOutput: request.onOutput,
+      group,
+      watch: (pid, onExcess) => watchdog({ pid, folders: [tree, home], limits, group }, onExcess),
+    });
+  }
+
+  async function runWithNetwork(request: ExecRequest): Promise<Launched> {
+    if (!request.network?.length) return run(request);
+    const proxyFolder = join(folder, "proxy");
+    mkdirSync(proxyFolder, { mode: 0o711, recursive: true });
+    const socket = join(proxyFolder, "proxy.sock");
+    rmSync(socket, { force: true });
+    const { privateRegistries: privateHosts } = ground;
+    const proxy = await registryProxy({ socket, allowed: request.network, privateHosts });
+    try {
+      return await run(request, proxyFolder);
+    } finally {
+      await proxy.close();
+    }
+  }
+
+  async function exec(source: TreeSource, request: ExecRequest): Promise<ExecResult> {
+    if (stop.signal.aborted) throw new ToolError("The sandbox is closed.", { code: "UNAVAILABLE" });
+    await guest.bring(await mirror.next(source));
+    const known = new Set(mirror.paths);
+    try {
+      const launched = await runWithNetwork(request);
+      const proposed = await guest.collect({ isKeptAside: mirror.isKeptAside, known });
+      mirror.doubt(proposed.map(({ path }) => path).filter((path) => known.has(path) || !mirror.isKeptAside(path)));
+      const resolve = (path: string) => source.resolve(path);
+      const changes = await validateChanges(proposed, { resolve, known, isKeptAside: mirror.isKeptAside });
+      return { tier: "os", ...launched, changes };
+    } catch (error) {
+      // Half of a command's changes are none: the next one starts from the workspace again.
+      const left = await guest.collect({ isKeptAside: mirror.isKeptAside, known }).catch(() => []);
+      mirror.doubt(left.map(({ path }) => path));
+      throw error;
+    }
+  }
+
+  return {
+    tier: "os",
+    probe: (command) => run({ command, timeoutMs: 10_000, outputBytes: 20_000 }),
+    exec(source, request) {
+      const result = queue.then(() => exec(source, request));
+      queue = result.catch(() => undefined);
+      return result;
+    },
+    async close() {
+      stop.abort();
+      await queue;
+      await removeTree(folder);
+      onClose();
+    },
+  };
+}

@@ -1,0 +1,50 @@
+import { readdirSync, readFileSync } from "node:fs";
+
+/** The pids of a process and everything below it, as this machine counts them. */
+export function processTree(root: number): number[] {
+  const found = [root];
+  for (let at = 0; at < found.length && found.length < 10_000; at += 1) {
+    found.push(...childrenOf(found[at] ?? 0));
+  }
+  return found;
+}
+
+function childrenOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) => {
+      const children = readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8");
+      return children.split(" ").filter(Boolean).map(Number);
+    });
+  } catch {
+    // It ended while we looked.
+    return [];
+  }
+}
+
+/** Megabytes of memory a tree has to itself: programs and libraries from disk are not counted. */
+export function treeMemoryMb(root: number): number {
+  const kilobytes = processTree(root).map((pid) => {
+    try {
+      const status = readFileSync(`/proc/${pid}/status`, "utf8");
+      return field(status, "RssAnon") + field(status, "RssShmem");
+    } catch {
+      return 0;
+    }
+  });
+  return kilobytes.reduce((sum, value) => sum + value, 0) / 1_024;
+}
+
+function field(status: string, name: string): number {
+  return Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0);
+}
+
+/** When a process started, in the kernel's ticks; undefined when it is gone or only its entry is left. */
+export function startedAt(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const [state, ...rest] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return state === "Z" || state === "X" ? undefined : rest[18];
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,47 @@
+import { statfsSync } from "node:fs";
+import type { ControlGroup } from "./control-group.ts";
+import { folderUse } from "./folder-use.ts";
+import type { GuestLimits } from "./guest-limits.ts";
+import { treeMemoryMb } from "./process-tree.ts";
+
+const tickMs = 100;
+/** Free space that may vanish before the folders are counted: others use the disk, too. */
+const suspicious = { bytes: 64_000_000, files: 10_000 };
+
+export interface Watched {
+  pid: number;
+  folders: readonly string[];
+  limits: GuestLimits;
+  group: ControlGroup | undefined;
+}
+
+/** Looks after what the kernel does not limit for us, and calls `onExcess` once with a sentence. */
+export function watchdog({ pid, folders, limits, group }: Watched, onExcess: (why: string) => void): { stop(): void } {
+  const limit = { bytes: limits.diskMb * 1_048_576, files: limits.diskFiles };
+  let before = freeSpace(folders[0] ?? "/");
+  let counting = false;
+
+  async function count(): Promise<void> {
+    counting = true;
+    const use = await folderUse(folders, limit);
+    counting = false;
+    if (use.bytes > limit.bytes) onExcess(`It wrote more than ${limits.diskMb} MB and was ended.`);
+    else if (use.files > limit.files) onExcess(`It made more than ${limits.diskFiles} files and was ended.`);
+  }
+
+  const timer = setInterval(() => {
+    if (treeMemoryMb(pid) > limits.memoryMb || group?.ranOutOfMemory())
+      onExcess(`It used more than ${limits.memoryMb} MB of memory and was ended.`);
+    const now = freeSpace(folders[0] ?? "/");
+    const gone = before.bytes - now.bytes > suspicious.bytes || before.files - now.files > suspicious.files;
+    if (!gone || counting) return;
+    before = now;
+    void count();
+  }, tickMs);
+  return { stop: () => clearInterval(timer) };
+}
+
+function freeSpace(folder: string): { bytes: number; files: number } {
+  const { bavail, bsize, ffree } = statfsSync(folder);
+  return { bytes: bavail * bsize, files: ffree };
+}

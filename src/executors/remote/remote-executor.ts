@@ -1,0 +1,170 @@
+import type { Experimental_SandboxProcess, Experimental_SandboxSession } from "@ai-sdk/provider-utils";
+import { ToolError } from "#errors.ts";
+import type { ExecRequest, ExecResult, ExecSession, Executor, Standing, TreeSource } from "#executors/executor.ts";
+import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
+import { treeMirror } from "#executors/tree-mirror.ts";
+import { validateChanges } from "#executors/validate-changes.ts";
+import { remoteChanges } from "./remote-changes.ts";
+import { shellWords } from "./shell-words.ts";
+
+/** A sandbox somewhere else, as the AI SDK describes one, with a way to be rid of it. */
+export type RemoteSandbox = Experimental_SandboxSession & { stop?(): PromiseLike<void> };
+
+/** What a module that gives remote sandboxes exports. */
+export interface RemoteModule {
+  openSandbox(options: unknown): PromiseLike<RemoteSandbox>;
+}
+
+export interface RemoteExecutorOptions {
+  /** The module, by package name or file URL; loaded when a session is first opened. */
+  module: string;
+  /** Handed to its `openSandbox` as they are. */
+  options?: unknown;
+  /** How the module is loaded. */
+  load?(module: string): Promise<unknown>;
+}
+
+const treeLimits = { files: 20_000, bytes: 200_000_000 };
+const rawOutputBytes = 64_000_000;
+
+/** Runs commands in a sandbox of the AI SDK's kind. What it isolates is its provider's promise; what comes back is checked here. */
+export function createRemoteExecutor({
+  module,
+  options,
+  load = (name) => import(name),
+}: RemoteExecutorOptions): Executor {
+  const open = new Set<ExecSession>();
+  let loaded: RemoteModule | undefined;
+
+  return {
+    tier: "remote",
+    async probe(): Promise<Standing> {
+      try {
+        const found = (await load(module)) as Partial<RemoteModule>;
+        if (typeof found.openSandbox !== "function") throw new Error("it exports no openSandbox");
+        loaded = found as RemoteModule;
+        return { tier: "remote", stands: true, why: `Remote sandboxes come from ${module}.` };
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        return { tier: "remote", stands: false, why: `no remote sandbox (${module} cannot be used: ${why})` };
+      }
+    },
+    async open() {
+      if (!loaded) throw new ToolError("unavailable: no remote sandbox", { code: "UNAVAILABLE" });
+      const session = remoteSession(await loaded.openSandbox(options), () => open.delete(session));
+      open.add(session);
+      return session;
+    },
+    async close() {
+      await Promise.all([...open].map((session) => session.close()));
+    },
+  };
+}
+
+function remoteSession(sandbox: RemoteSandbox, onClose: () => void): ExecSession {
+  const mirror = treeMirror(treeLimits);
+  let queue: Promise<unknown> = Promise.resolve();
+
+  async function bring(tree: TreeSource): Promise<void> {
+    const { write, remove } = await mirror.next(tree);
+    for (const path of remove) await sandbox.deleteFile({ path });
+    for (const { path, content } of write) await sandbox.writeBinaryFile({ path, content });
+    const executable = write.filter((file) => file.executable).map(({ path }) => path);
+    if (executable.length > 0) await sandbox.run({ command: shellWords(["chmod", "+x", "--", ...executable]) });
+  }
+
+  async function exec(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
+    if (request.network?.length) {
+      throw new ToolError("Packages cannot be installed in the remote sandbox through this product.", {
+        code: "UNAVAILABLE",
+      });
+    }
+    await bring(tree);
+    const known = new Set(mirror.paths);
+    const ran = await runCommand(sandbox, request);
+    const found = await remoteChanges(sandbox, { known, digest: mirror.digest });
+    mirror.doubt(found.map(({ path }) => path));
+    const resolve = (path: string) => tree.resolve(path);
+    const changes = await validateChanges(found, { resolve, known, isKeptAside: mirror.isKeptAside });
+    return { tier: "remote", ...ran, changes };
+  }
+
+  return {
+    tier: "remote",
+    exec(tree, request) {
+      const result = queue.then(() => exec(tree, request));
+      queue = result.catch(() => undefined);
+      return result;
+    },
+    async close() {
+      await sandbox.stop?.();
+      onClose();
+    },
+  };
+}
+
+async function runCommand(sandbox: RemoteSandbox, request: ExecRequest): Promise<Omit<ExecResult, "tier" | "changes">> {
+  const started = performance.now();
+  const stdout = outputBudget(request.outputBytes);
+  const stderr = outputBudget(request.outputBytes);
+  const command = request.stdin === undefined ? shellWords(request.command) : withInput(request.command, request.stdin);
+  const child = await sandbox.spawn({
+    command,
+    ...(request.cwd ? { workingDirectory: request.cwd } : {}),
+    ...(request.env ? { env: request.env } : {}),
+  });
+  let timedOut = false;
+  let stopped: string | undefined;
+  const deadline = setTimeout(() => {
+    timedOut = true;
+    void child.kill();
+  }, request.timeoutMs);
+  const abort = () => void child.kill();
+  request.signal?.addEventListener("abort", abort, { once: true });
+  try {
+    const tooMuch = () => {
+      if (stdout.seen + stderr.seen <= rawOutputBytes || stopped) return;
+      stopped = "It wrote too much output and was ended.";
+      void child.kill();
+    };
+    const [ended] = await Promise.allSettled([
+      child.wait(),
+      readAll(child.stdout, stdout, (chunk) => request.onOutput?.("stdout", chunk), tooMuch),
+      readAll(child.stderr, stderr, (chunk) => request.onOutput?.("stderr", chunk), tooMuch),
+    ]);
+    if (request.signal?.aborted)
+      throw new ToolError("The command was stopped before it ended.", { code: "INTERRUPTED" });
+    const killed = timedOut || stopped !== undefined;
+    if (ended.status === "rejected" && !killed) throw ended.reason;
+    return {
+      exitCode: killed || ended.status === "rejected" ? null : ended.value.exitCode,
+      stdout: stdout.text(),
+      stderr: stderr.text(),
+      durationMs: performance.now() - started,
+      timedOut,
+      truncated: stdout.truncated || stderr.truncated,
+      ...(stopped ? { stopped } : {}),
+    };
+  } finally {
+    clearTimeout(deadline);
+    request.signal?.removeEventListener("abort", abort);
+  }
+}
+
+async function readAll(
+  stream: Experimental_SandboxProcess["stdout"],
+  budget: OutputBudget,
+  show: (chunk: string) => void,
+  check: () => void,
+): Promise<void> {
+  const decoder = new TextDecoder();
+  for await (const chunk of stream) {
+    budget.push(chunk);
+    show(decoder.decode(chunk, { stream: true }));
+    check();
+  }
+}
+
+function withInput(command: readonly string[], input: string): string {
+  return `printf %s ${shellWords([input])} | ${shellWords(command)}`;
+}

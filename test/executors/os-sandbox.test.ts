@@ -1,0 +1,475 @@
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import type { ExecRequest, ExecResult, ExecSession } from "#executors/executor.ts";
+import { createOsExecutor } from "#executors/os/os-executor.ts";
+import { workspaceTree } from "#toolsets/commands/workspace-tree.ts";
+import { memoryWorkspace } from "../support/memory-workspace.ts";
+
+const directory = mkdtempSync(join(tmpdir(), "golem-os-test-"));
+chmodSync(directory, 0o711);
+const limits = {
+  memoryMb: 1_024,
+  diskMb: 96,
+  diskFiles: 3_000,
+  temporaryMb: 32,
+  processes: 64,
+  outputBytes: 4_000_000,
+};
+process.env.GOLEM_TEST_SECRET = "secret-of-the-host";
+const executor = createOsExecutor({ directory, limits });
+const standing = await executor.probe();
+const files = { "README.md": "# Sums\n", "src/add.py": "def add(a, b):\n    return a + b\n" };
+
+let sessions: ExecSession[] = [];
+afterEach(async () => {
+  await Promise.all(sessions.map((session) => session.close()));
+  sessions = [];
+});
+afterAll(() => executor.close());
+
+async function open(): Promise<ExecSession> {
+  const session = await executor.open();
+  sessions.push(session);
+  return session;
+}
+
+interface Place {
+  session?: ExecSession;
+  workspace?: ReturnType<typeof memoryWorkspace>;
+}
+
+async function run(command: string[], request: Partial<ExecRequest> = {}, place: Place = {}): Promise<ExecResult> {
+  const workspace = place.workspace ?? memoryWorkspace(files);
+  const session = place.session ?? (await open());
+  return session.exec(workspaceTree(workspace, workspace), {
+    command,
+    timeoutMs: 8_000,
+    outputBytes: 20_000,
+    ...request,
+  });
+}
+const sh = (script: string, request?: Partial<ExecRequest>, place?: Place) =>
+  run(["bash", "-c", script], request, place);
+const python = (code: string, request?: Partial<ExecRequest>) => run(["python3", "-c", code], request);
+
+function survivors(marker: string): string[] {
+  return readdirSync("/proc").filter((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(marker);
+    } catch {
+      return false;
+    }
+  });
+}
+
+if (!standing.stands) test.skip(`the OS sandbox is not tested here: ${standing.why}`, () => undefined);
+
+describe.skipIf(!standing.stands)("a command in the OS sandbox", () => {
+  test("is a real program over the run's tree, and its changes come back", async () => {
+    const result = await sh(
+      "python3 -c 'import sys; sys.path.insert(0, \"src\"); import add; print(add.add(1, 2))'; node -p 1+1; echo x >&2; echo new > new.sh; chmod +x new.sh; rm README.md; mkdir -p node_modules/a; echo 1 > node_modules/a/i.js; exit 4",
+    );
+
+    expect(result).toMatchObject({ tier: "os", exitCode: 4, stdout: "3\n2\n", stderr: "x\n", timedOut: false });
+    expect(result.changes).toMatchObject({
+      written: [{ path: "new.sh", executable: true }],
+      deleted: ["README.md"],
+      rejected: [],
+      keptAside: 0,
+    });
+  });
+
+  test("streams its output", async () => {
+    const chunks: string[] = [];
+
+    await sh("echo one; echo two >&2", { onOutput: (stream, chunk) => chunks.push(`${stream}: ${chunk}`) });
+
+    expect(chunks.sort()).toEqual(["stderr: two\n", "stdout: one\n"]);
+  });
+
+  test("takes arguments, environment and input as they are", async () => {
+    const args = ["-c", "a b", "$(id)", "new\nline", "--"];
+
+    const { stdout } = await run(["bash", "-c", 'printf "[%s]" "$@" "$LD_X"; cat', "bash", ...args], {
+      stdin: "in",
+      env: { LD_X: "$(id)" },
+    });
+
+    expect(stdout).toBe("[-c][a b][$(id)][new\nline][--][$(id)]in");
+  });
+
+  test("later commands see what tools wrote since and what was kept aside, and not what was not taken over", async () => {
+    const place = { session: await open(), workspace: memoryWorkspace(files) };
+    await sh(
+      "echo lost > README.md; echo lost > lost.txt; mkdir node_modules; echo kept > node_modules/kept",
+      {},
+      place,
+    );
+    await place.workspace.write("added.txt", "added\n");
+    await place.workspace.remove("src/add.py");
+
+    const { stdout, changes } = await sh(
+      "cat README.md added.txt node_modules/kept; ls lost.txt src/add.py",
+      {},
+      place,
+    );
+
+    expect(stdout).toBe("# Sums\nadded\nkept\n");
+    expect(changes).toMatchObject({ written: [], deleted: [], rejected: [] });
+  });
+
+  test("an interrupted command leaves no process and no change", async () => {
+    const place = { session: await open(), workspace: memoryWorkspace(files) };
+    const stop = new AbortController();
+    const running = sh(
+      "echo gone > README.md; echo started; sleep 7771",
+      { signal: stop.signal, onOutput: () => stop.abort(), timeoutMs: 60_000 },
+      place,
+    );
+
+    await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
+
+    expect(survivors("7771")).toEqual([]);
+    expect((await sh("cat README.md", {}, place)).stdout).toBe("# Sums\n");
+  });
+});
+
+describe.skipIf(!standing.stands)("the OS sandbox holds", () => {
+  test("users, homes, programs' settings and other runs' trees are not there", async () => {
+    const other = await open();
+    await sh("echo secret > mine", {}, { session: other });
+
+    const { stdout } = await sh(
+      `cat /etc/shadow /root/.bashrc ${process.cwd()}/package.json; ls /root /work /var /srv /mnt ${directory}; find / -name mine -not -path '/proc/*' 2>/dev/null; cut -d: -f1 /etc/passwd | tr '\\n' ' '`,
+    );
+
+    expect(stdout).toBe("root golem ");
+  });
+
+  test("the environment is its own", async () => {
+    const { stdout } = await sh("env; cat /proc/*/environ | tr '\\0' '\\n'");
+
+    expect(stdout).not.toContain("secret-of-the-host");
+    expect(stdout).toContain("HOME=/home/golem");
+  });
+
+  test("no address answers: loopback of this machine, cloud metadata, names", async () => {
+    let reached = false;
+    const server = createServer(() => {
+      reached = true;
+    }).listen(0, "127.0.0.1");
+    await new Promise((resolve) => server.once("listening", resolve));
+    const { port } = server.address() as { port: number };
+
+    const { stdout } = await python(
+      [
+        "import socket",
+        `targets = [('127.0.0.1', ${port}), ('169.254.169.254', 80), ('1.1.1.1', 53)]`,
+        "for target in targets:",
+        "    try: socket.create_connection(target, 1); print('reached', target)",
+        "    except OSError: pass",
+        "for target in [('fd00:ec2::254', 80), ('::1', 22)]:",
+        "    try: socket.socket(socket.AF_INET6).connect(target); print('reached', target)",
+        "    except OSError: pass",
+        "try: print(socket.gethostbyname('example.com'))",
+        "except OSError: print('no names')",
+        "print(open('/proc/net/unix').read().count('@'))",
+      ].join("\n"),
+    );
+
+    expect(stdout).toBe("no names\n0\n");
+    expect(reached).toBe(false);
+    server.close();
+  });
+
+  test("no capability, no way to more, no root by another name", async () => {
+    const { stdout } = await sh(
+      "grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'; stat -c %u /proc/sys/kernel/core_pattern; id -u",
+    );
+
+    expect(stdout).toMatch(/CapPrm:0+\nCapEff:0+\nCapBnd:0+\nNoNewPrivs:1\nSeccomp:2\n65534\n1000\n/);
+  });
+
+  test("kernel settings and programs cannot be opened for writing", async () => {
+    const { stdout } = await python(
+      [
+        "import os",
+        "paths = ['/proc/sys/kernel/core_pattern', '/proc/sys/vm/drop_caches', '/proc/sys/vm/overcommit_memory', '/proc/sys/kernel/modprobe',",
+        "  '/proc/sysrq-trigger', '/proc/1/mem', '/usr/bin/bash', '/opt/node/bin/node', '/sys/kernel/uevent_helper', '/dev/mem', '/dev/kmsg']",
+        "for path in paths:",
+        "    try: os.close(os.open(path, os.O_WRONLY)); print('opened', path)",
+        "    except OSError: pass",
+        "for path in ['/x', '/usr/x', '/etc/x', '/dev/x', '/opt/x', '/run/x']:",
+        "    try: os.close(os.open(path, os.O_WRONLY | os.O_CREAT)); print('made', path)",
+        "    except OSError: pass",
+        "print('done')",
+      ].join("\n"),
+    );
+
+    // Its own first process is its own user's: /proc/1/mem is as harmless as its own memory.
+    expect(stdout.replace("opened /proc/1/mem\n", "")).toBe("done\n");
+  });
+
+  test("no namespace, mount, root or device of its own", async () => {
+    const { stdout } = await sh(
+      "unshare -Ur true && echo userns; unshare -m true && echo mount; mount -t tmpfs x /tmp && echo mounted; chroot / true && echo chroot; nsenter -t 1 -a true && echo nsenter; mknod /tmp/d b 8 0 && echo mknod; echo done",
+    );
+
+    expect(stdout).toBe("done\n");
+  });
+
+  test("system calls that repository code never needs are refused", async () => {
+    const arm = process.arch === "arm64";
+    const numbers = {
+      io_uring: 425,
+      bpf: arm ? 280 : 321,
+      keyctl: arm ? 219 : 250,
+      userfaultfd: arm ? 282 : 323,
+      perf: arm ? 241 : 298,
+      ptrace: arm ? 117 : 101,
+      clone3: 435,
+      unshare: arm ? 97 : 272,
+      process_vm_readv: arm ? 270 : 310,
+    };
+
+    const { stdout } = await python(
+      [
+        "import ctypes, socket, fcntl, errno",
+        "libc = ctypes.CDLL(None, use_errno=True)",
+        `for name, number in ${JSON.stringify(numbers)}.items():`,
+        "    ctypes.set_errno(0)",
+        "    result = libc.syscall(number, 0, 0, 0, 0, 0)",
+        "    if result != -1 or ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS): print('open', name, result, ctypes.get_errno())",
+        "for family in (38, 40, 17, 31):",
+        "    try: socket.socket(family, socket.SOCK_STREAM); print('family', family)",
+        "    except OSError as error:",
+        "        if error.errno != errno.EAFNOSUPPORT: print('family', family, error)",
+        "try: fcntl.ioctl(0, 0x5412, b'x'); print('TIOCSTI')",
+        "except OSError as error:",
+        "    if error.errno != errno.EPERM: print('TIOCSTI', error)",
+        ...(arm ? [] : ["print(libc.syscall(0x40000000 + 39), ctypes.get_errno() == errno.ENOSYS)"]),
+        "import subprocess, threading; threading.Thread(target=print, args=('threads work',)).start()",
+        "subprocess.run(['echo', 'processes work'])",
+      ].join("\n"),
+    );
+
+    expect(stdout).toContain("threads work\n");
+    expect(stdout).toContain("processes work\n");
+    expect(stdout).not.toMatch(/open|family|TIOCSTI/);
+    if (!arm) expect(stdout).toContain("-1 True\n");
+  });
+
+  test.skipIf(process.arch !== "x64")("the i386 calls are deadly", async () => {
+    const { exitCode, stdout } = await sh(
+      'python3 -c \'import ctypes, mmap; m = mmap.mmap(-1, 4096, prot=7); m.write(bytes.fromhex("b814000000cd80c3")); ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))(); print("lived")\'',
+    );
+
+    expect(stdout).not.toContain("lived");
+    expect(exitCode).toBe(128 + 31);
+  });
+
+  test("no terminal and no file descriptor but its own three", async () => {
+    const { stdout } = await sh(
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
+      'for fd in /proc/$$/fd/*; do [ -L "$fd" ] && echo ${fd##*/}; done; tty; (exec 3<>/dev/tty) 2>/dev/null && echo terminal',
+    );
+
+    expect(stdout).toBe("0\n1\n2\nnot a tty\n");
+  });
+});
+
+describe.skipIf(!standing.stands)("what a command may use ends somewhere:", () => {
+  test("processes", async () => {
+    const { exitCode, stderr } = await python(
+      "import os, time\nfor i in range(200):\n    if os.fork() == 0: time.sleep(20)",
+    );
+
+    expect(exitCode).not.toBe(0);
+    expect(stderr).toMatch(/Resource temporarily unavailable/);
+  });
+
+  test("memory of one process", async () => {
+    const { exitCode, stderr, stopped } = await python("x = bytearray(1500 * 1024 * 1024)");
+
+    expect(exitCode).not.toBe(0);
+    expect(stderr + stopped).toMatch(/MemoryError|memory/);
+  });
+
+  test("memory of all processes together", async () => {
+    const { exitCode, stopped } = await sh(
+      "for i in 1 2 3 4; do python3 -c 'import time; x = bytearray(b\"1\") * (500 * 1024 * 1024); time.sleep(30)' & done; wait",
+      { timeoutMs: 20_000 },
+    );
+
+    expect(stopped ?? `exit code ${exitCode}`).toMatch(/memory|exit code 1/);
+  }, 30_000);
+
+  test.each(["/tmp", "/dev/shm"])("space in %s", async (folder) => {
+    const { stdout } = await sh(
+      `for i in $(seq 20); do head -c 8M /dev/zero > ${folder}/f$i || echo full; done 2>/dev/null; du -sm ${folder} | cut -f1`,
+    );
+
+    expect(stdout).toContain("full");
+    expect(Number(stdout.trim().split("\n").at(-1))).toBeLessThanOrEqual(limits.temporaryMb);
+  });
+
+  test("space in the tree and in its home", async () => {
+    const { stopped } = await sh("while true; do i=$((i+1)); head -c 20M /dev/zero > ~/f$i; done", {
+      timeoutMs: 15_000,
+    });
+
+    expect(stopped).toMatch(/more than 96 MB/);
+  });
+
+  test("the number of files", async () => {
+    const { stopped } = await python("i = 0\nwhile True:\n    open(f'/home/golem/{i}', 'w').close(); i += 1", {
+      timeoutMs: 20_000,
+    });
+
+    expect(stopped).toMatch(/more than 3000 files/);
+  }, 25_000);
+
+  test("output, while head and tail of it are kept", async () => {
+    const { stopped, stdout, truncated } = await sh("yes 0123456789", { outputBytes: 1_000, timeoutMs: 10_000 });
+
+    expect(stopped).toMatch(/too much output/);
+    expect(truncated).toBe(true);
+    expect(stdout.length).toBeLessThan(1_100);
+  });
+
+  test("bytes that are no text do no harm", async () => {
+    const { stdout } = await sh("printf 'a\\xff\\xfe\\033]0;title\\007b'; head -c 100000 /dev/zero | tr '\\0' x", {
+      outputBytes: 60,
+    });
+
+    expect(stdout).toMatch(/^a\ufffd\ufffd/);
+  });
+
+  test.each([
+    ["a loop", "while true; do :; done"],
+    ["deafness to signals", "trap '' TERM INT HUP; sleep 7772; sleep 7772"],
+    ["a daemon", "setsid sh -c 'trap \"\" TERM; sleep 7772' </dev/null >/dev/null 2>&1 & disown; sleep 7772"],
+    ["a daemon that holds the output", "(setsid sh -c 'sleep 7772; sleep 7772' &) ; sleep 7772"],
+  ])("time, for %s too", async (_, script) => {
+    const result = await sh(script, { timeoutMs: 400 });
+
+    expect(result).toMatchObject({ timedOut: true, exitCode: null });
+    expect(result.durationMs).toBeLessThan(1_500);
+    expect(survivors("7772")).toEqual([]);
+  });
+
+  test("a daemon does not outlive its command", async () => {
+    const { exitCode, durationMs } = await sh("(setsid sh -c 'sleep 7773; sleep 7773' &); echo done");
+
+    expect(exitCode).toBe(0);
+    expect(durationMs).toBeLessThan(3_000);
+    expect(survivors("7773")).toEqual([]);
+  });
+});
+
+describe.skipIf(!standing.stands)("what comes back from the OS sandbox", () => {
+  test("never follows a link, and never waits for a pipe", async () => {
+    const { changes } = await sh(
+      "rm README.md; ln -s /etc/shadow README.md; ln -s /root/.npmrc leak; ln -s /root sub; ln -s src alias; mkfifo pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'; echo x > a; ln a b; cp /bin/true s; chmod u+s s",
+    );
+
+    expect(changes.written).toEqual([]);
+    const reasons = Object.fromEntries(changes.rejected.map(({ path, reason }) => [path, reason]));
+    expect(reasons).toEqual({
+      "README.md": "is a link",
+      leak: "is a link",
+      sub: "is a link",
+      alias: "is a link",
+      pipe: "is a device, socket or pipe",
+      sock: "is a device, socket or pipe",
+      a: "is a hard link",
+      b: "is a hard link",
+      s: "is a program with a setuid bit",
+    });
+  });
+
+  test("never leads a later write out of the tree", async () => {
+    const outside = join(directory, "outside");
+    const place = { session: await open(), workspace: memoryWorkspace(files) };
+    await sh(`rm -r src; ln -s ${outside} src`, {}, place);
+    await place.workspace.write("src/new.py", "x = 1\n");
+
+    const { stdout } = await sh("stat -c %F src; cat src/new.py", {}, place);
+
+    expect(stdout).toBe("directory\nx = 1\n");
+    expect(existsSync(outside)).toBe(false);
+  });
+
+  test("brings nothing of .git, however it is spelled", async () => {
+    const { changes } = await sh(
+      "mkdir -p .git/hooks .GIT src/.git; echo x | tee .git/hooks/pre-commit .GIT/config src/.git/config .gitmodules git~1 >/dev/null",
+    );
+
+    expect(changes.written).toEqual([]);
+    expect(changes.rejected.map(({ path }) => path).sort()).toEqual([
+      ".GIT",
+      ".git",
+      ".gitmodules",
+      "git~1",
+      "src/.git",
+    ]);
+  });
+
+  test("refuses names that mean something else elsewhere", async () => {
+    const { changes } = await python(
+      [
+        "import os, unicodedata",
+        "open('caf\\u00e9', 'w').close(); open('cafe\\u0301', 'w').close()",
+        "open(b'bad\\xff', 'w').close(); open('new\\nline', 'w').close()",
+        "os.makedirs('/'.join(['d' * 200] * 18)); p = os.getcwd()",
+        "for i in range(18): os.chdir('d' * 200)",
+        "for i in range(10):",
+        "    os.mkdir('e' * 200); os.chdir('e' * 200)",
+        "open('deep', 'w').close()",
+      ].join("\n"),
+    );
+
+    expect(changes.written).toHaveLength(1);
+    expect(changes.rejected.map(({ reason }) => reason).sort()).toEqual(
+      expect.arrayContaining([
+        "has a name that is not UTF-8",
+        "has control characters in its name",
+        "has the same name as another file, spelled otherwise",
+      ]),
+    );
+  });
+
+  test("asks the size before it reads", async () => {
+    const { changes } = await sh("truncate -s 20M sparse; echo small > small");
+
+    expect(changes.written.map(({ path }) => path)).toEqual(["small"]);
+    expect(changes.rejected).toEqual([{ path: "sparse", reason: "is larger than 10 MB" }]);
+  });
+
+  test("sees a change whose time was set back", async () => {
+    const { changes } = await sh(
+      "touch -r README.md stamp; printf '# Mums\\n' > README.md; touch -r stamp README.md; rm stamp",
+    );
+
+    expect(changes.written.map(({ path, content }) => [path, Buffer.from(content).toString()])).toEqual([
+      ["README.md", "# Mums\n"],
+    ]);
+  });
+
+  test("copes with folders nobody may read", async () => {
+    const session = await open();
+    await sh("mkdir -p closed/in; echo x > closed/in/f; chmod 0 closed/in closed", {}, { session });
+
+    expect((await sh("echo fine", {}, { session })).stdout).toBe("fine\n");
+  });
+});
+
+test("no session's folder is left when all are closed", async () => {
+  await executor.close();
+
+  expect(readdirSync(directory)).toEqual([]);
+});

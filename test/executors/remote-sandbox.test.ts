@@ -1,0 +1,120 @@
+import { spawn } from "node:child_process";
+import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { Readable } from "node:stream";
+import { expect, test } from "vitest";
+import { createRemoteExecutor, type RemoteSandbox } from "#executors/remote/remote-executor.ts";
+import { workspaceTree } from "#toolsets/commands/workspace-tree.ts";
+import { memoryWorkspace } from "../support/memory-workspace.ts";
+
+/** A sandbox of the AI SDK's kind that is a plain folder: what a provider does on its own machine. */
+async function folderSandbox(): Promise<RemoteSandbox & { root: string }> {
+  const root = await mkdtemp(join(tmpdir(), "golem-remote-test-"));
+  const start = (command: string) =>
+    spawn("bash", ["-c", command], { cwd: root, stdio: ["ignore", "pipe", "pipe"], detached: true });
+  const sandbox = {
+    root,
+    description: "a folder",
+    async writeBinaryFile({ path, content }: { path: string; content: Uint8Array }) {
+      await mkdir(dirname(join(root, path)), { recursive: true });
+      await writeFile(join(root, path), content);
+    },
+    readBinaryFile: ({ path }: { path: string }) => readFile(join(root, path)),
+    deleteFile: ({ path }: { path: string }) => rm(join(root, path)).then(() => true),
+    async run({ command }: { command: string }) {
+      const child = start(command);
+      const [stdout, stderr] = await Promise.all([child.stdout.toArray(), child.stderr.toArray()]);
+      return {
+        exitCode: child.exitCode ?? 0,
+        stdout: Buffer.concat(stdout).toString(),
+        stderr: Buffer.concat(stderr).toString(),
+      };
+    },
+    async spawn({ command }: { command: string }) {
+      const child = start(command);
+      const ended = new Promise<{ exitCode: number }>((resolve) =>
+        child.on("close", (code) => resolve({ exitCode: code ?? 137 })),
+      );
+      return {
+        stdout: Readable.toWeb(child.stdout),
+        stderr: Readable.toWeb(child.stderr),
+        wait: () => ended,
+        kill: async () => void process.kill(-(child.pid ?? 0), "SIGKILL"),
+      };
+    },
+    stop: () => rm(root, { recursive: true, force: true }),
+  };
+  return sandbox as unknown as RemoteSandbox & { root: string };
+}
+
+async function opened() {
+  const sandbox = await folderSandbox();
+  const load = async () => ({ openSandbox: async () => sandbox });
+  const executor = createRemoteExecutor({ module: "some-sandbox", load });
+  expect(await executor.probe()).toMatchObject({ stands: true });
+  const session = await executor.open();
+  const workspace = memoryWorkspace({ "a.txt": "a\n", "b.txt": "b\n" });
+  const run = (script: string, more = {}) =>
+    session.exec(workspaceTree(workspace, workspace), {
+      command: ["bash", "-c", script],
+      timeoutMs: 5_000,
+      outputBytes: 1_000,
+      ...more,
+    });
+  return { sandbox, executor, workspace, run };
+}
+
+test("a command runs on the tree in a remote sandbox, and only checked changes come back", async () => {
+  const { sandbox, executor, run } = await opened();
+  await symlink("/etc/passwd", join(sandbox.root, "planted"));
+  const chunks: string[] = [];
+
+  const result = await run(
+    "cat a.txt; echo c > 'c d.txt'; rm b.txt; mkdir .git; echo x > .git/config; echo x >&2; exit 3",
+    {
+      onOutput: (stream: string, chunk: string) => chunks.push(stream + chunk),
+    },
+  );
+
+  expect(result).toMatchObject({ tier: "remote", exitCode: 3, stdout: "a\n", stderr: "x\n" });
+  expect(chunks.sort()).toEqual(["stderrx\n", "stdouta\n"]);
+  expect(result.changes.written.map(({ path }) => path)).toEqual(["c d.txt"]);
+  expect(result.changes.deleted).toEqual(["b.txt"]);
+  expect(result.changes.rejected).toEqual([{ path: "planted", reason: "is a link, device, socket or pipe" }]);
+  await executor.close();
+});
+
+test("a remote command ends at its deadline and when it is interrupted", async () => {
+  const { executor, run } = await opened();
+  const stop = new AbortController();
+
+  expect(await run("sleep 60", { timeoutMs: 200 })).toMatchObject({ timedOut: true, exitCode: null });
+  const running = run("echo up; sleep 60", { signal: stop.signal, onOutput: () => stop.abort() });
+
+  await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
+  await executor.close();
+});
+
+test("a module that cannot be loaded is a reason, not a crash", async () => {
+  const executor = createRemoteExecutor({ module: "no-such-sandbox-module" });
+
+  expect(await executor.probe()).toMatchObject({
+    stands: false,
+    why: expect.stringContaining("no-such-sandbox-module cannot be used"),
+  });
+});
+
+test("the same words reach a remote program whatever is in them", async () => {
+  const { executor, run, sandbox } = await opened();
+  await chmod(sandbox.root, 0o700);
+  const words = ["$(id)", "it's", "a b", "-n", "new\nline", ""];
+
+  const { stdout } = await run("", {
+    command: ["bash", "-c", 'printf "[%s]" "$@"; cat', "bash", ...words],
+    stdin: "in 'put'",
+  });
+
+  expect(stdout).toBe(`${words.map((word) => `[${word}]`).join("")}in 'put'`);
+  await executor.close();
+});

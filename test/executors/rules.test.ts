@@ -1,0 +1,231 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { createExecutors } from "#executors/create-executors.ts";
+import { keptAside } from "#executors/kept-aside.ts";
+import { flyCanaries } from "#executors/os/canaries.ts";
+import { sandboxUser } from "#executors/os/sandbox-user.ts";
+import { seccompFilter } from "#executors/os/seccomp-filter.ts";
+import { outputBudget } from "#executors/output-budget.ts";
+import { pathProblem } from "#executors/path-problem.ts";
+import { isPublicAddress, publicAddresses } from "#executors/public-address.ts";
+import { validateChanges } from "#executors/validate-changes.ts";
+
+describe("a path that comes out of a sandbox", () => {
+  test.each([
+    "../x",
+    "a/../../x",
+    "/etc/passwd",
+    "",
+    ".",
+    "a//b",
+    "a/./b",
+    ".git/config",
+    ".GIT/x",
+    "a/.Git",
+    "git~1/x",
+    "GIT~2",
+    ".git /x",
+    ".git./x",
+    ".git::$INDEX_ALLOCATION/x",
+    ".g\u200cit/x",
+    "a\\.git\\config",
+    "a\0b",
+    "a\nb",
+    "bad\ufffd",
+    ".gitmodules",
+    `${"d/".repeat(2_100)}x`,
+    "n".repeat(256),
+  ])("%j is refused", (path) => {
+    expect(pathProblem(path)).toBeDefined();
+  });
+
+  test.each(["a", "src/a.ts", ".github/workflows/ci.yml", ".gitignore", "a b/c'd", "git/x", "ünïcode", "x.git"])(
+    "%j may come",
+    (path) => {
+      expect(pathProblem(path)).toBeUndefined();
+    },
+  );
+
+  test("whatever passes stays below the root", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom("..", ".", "a", "", ".git", "b.c", "\\", "~"), { maxLength: 6 }),
+        (parts) => {
+          const path = parts.join("/");
+          if (pathProblem(path)) return;
+          expect(new URL(`file:///root/${encodeURI(path)}`).pathname.startsWith("/root/")).toBe(true);
+        },
+      ),
+    );
+  });
+});
+
+test("the validator takes names first, then sizes, then content, and stops at its limits", async () => {
+  const reads: string[] = [];
+  const file = (path: string, size: number) => ({
+    kind: "file" as const,
+    path,
+    size,
+    executable: false,
+    read: () => (reads.push(path), new Uint8Array(size)),
+  });
+
+  const changes = await validateChanges(
+    [
+      file("../a", 1),
+      file("big", 1e12),
+      file("lying", 5),
+      file("one", 60),
+      file("two", 60),
+      file("n/x", 1),
+      { kind: "gone", path: "../g" },
+    ],
+    {
+      resolve: (path) => path,
+      known: new Set(),
+      isKeptAside: (path) => path.startsWith("n/"),
+      limits: { fileBytes: 100, totalBytes: 100, files: 5 },
+    },
+  );
+
+  expect(reads).toEqual(["lying", "one"]);
+  expect(changes.written.map(({ path }) => path)).toEqual(["lying", "one"]);
+  expect(changes.rejected.map(({ path }) => path)).toEqual(["../a", "big", "two", "../g"]);
+  expect(changes.keptAside).toBe(1);
+});
+
+test("ignored files stay aside, by every .gitignore of the tree and by habit", () => {
+  const isKeptAside = keptAside(
+    new Map([
+      [".gitignore", "dist/\n*.log\n!keep.log\n"],
+      ["packages/a/.gitignore", "/out\n"],
+    ]),
+  );
+
+  expect(["dist/a", "x.log", "packages/a/out/b", "node_modules/x", "a/__pycache__/b.pyc"].every(isKeptAside)).toBe(
+    true,
+  );
+  expect(["src/dist.ts", "keep.log", "packages/out/b", "src/a.ts"].some(isKeptAside)).toBe(false);
+});
+
+test("output within the budget is whole, and past it head and tail stay", () => {
+  fc.assert(
+    fc.property(fc.array(fc.string()), fc.integer({ min: 2, max: 200 }), (chunks, bytes) => {
+      const budget = outputBudget(bytes);
+      for (const chunk of chunks) budget.push(Buffer.from(chunk));
+      const whole = Buffer.from(chunks.join(""));
+
+      if (!budget.truncated) expect(budget.text()).toBe(whole.toString());
+      else expect(budget.text().length).toBeLessThanOrEqual(bytes + 60);
+      expect(budget.seen).toBe(whole.length);
+    }),
+  );
+});
+
+test.each([
+  ["0.0.0.0"],
+  ["10.0.0.1"],
+  ["100.64.0.1"],
+  ["127.0.0.1"],
+  ["169.254.169.254"],
+  ["172.16.0.1"],
+  ["192.0.2.1"],
+  ["192.168.1.1"],
+  ["198.18.0.1"],
+  ["224.0.0.1"],
+  ["240.0.0.1"],
+  ["255.255.255.255"],
+  ["::"],
+  ["::1"],
+  ["::ffff:127.0.0.1"],
+  ["::ffff:10.0.0.1"],
+  ["64:ff9b::7f00:1"],
+  ["2002:7f00:1::"],
+  ["2001::1"],
+  ["fc00::1"],
+  ["fd00:ec2::254"],
+  ["fe80::1"],
+  ["fec0::1"],
+  ["ff02::1"],
+  ["2001:db8::1"],
+  ["not an address"],
+])("%s is not public", (address) => {
+  expect(isPublicAddress(address)).toBe(false);
+});
+
+test("one private address makes the whole answer void", async () => {
+  const mixed = async () => [
+    { address: "93.184.215.14", family: 4 as const },
+    { address: "10.0.0.1", family: 4 as const },
+  ];
+
+  await expect(publicAddresses("mixed.example", mixed)).rejects.toThrow("not on the public internet");
+  expect(isPublicAddress("93.184.215.14") && isPublicAddress("2606:2800:21f:cb07:6820:80da:af6b:8b2c")).toBe(true);
+});
+
+describe("the OS sandbox is closed", () => {
+  const report = {
+    user: true,
+    capabilities: true,
+    privileges: true,
+    filter: true,
+    settings: true,
+    network: true,
+    interfaces: true,
+    environment: true,
+    outside: true,
+    program: true,
+    namespaces: true,
+    memory: true,
+    processes: true,
+    descriptors: true,
+  };
+  const launched =
+    (stdout: string, exitCode = 0) =>
+    async () => ({ exitCode, stdout, stderr: "bwrap: no\n", truncated: false, timedOut: false, durationMs: 1 });
+
+  test("by any one canary that gets out or does not come back", async () => {
+    expect(await flyCanaries(launched(JSON.stringify(report)))).toBeUndefined();
+    for (const name of Object.keys(report)) {
+      expect(await flyCanaries(launched(JSON.stringify({ ...report, [name]: false })))).toMatch(/^it does not hold: /);
+      expect(await flyCanaries(launched(JSON.stringify({ ...report, [name]: undefined })))).toMatch(
+        /^it does not hold: /,
+      );
+    }
+  });
+
+  test("when it does not start, with what bubblewrap said", async () => {
+    expect(await flyCanaries(launched("", 1))).toBe("it does not start: bwrap: no");
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("to root, and to the uid of somebody else", () => {
+    expect(sandboxUser(0)).toHaveProperty("problem");
+    expect(sandboxUser(65_534)).toHaveProperty("problem");
+    expect(sandboxUser(58_214)).toEqual({ user: { uid: 58_214, gid: 58_214 } });
+  });
+
+  test("by configuration, and says so once", async () => {
+    const said: string[] = [];
+    const executors = createExecutors({ os: false, onStanding: ({ tier, why }) => said.push(`${tier}: ${why}`) });
+
+    await expect(executors.openSession("os", "run")).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    await expect(executors.openSession("os", "run")).rejects.toThrow(
+      "unavailable: no OS sandbox (it is switched off by this deployment)",
+    );
+
+    expect(said).toEqual(["os: no OS sandbox (it is switched off by this deployment)"]);
+    await executors.close();
+  });
+});
+
+test.each(["x64", "arm64"] as const)("every jump of the %s filter lands inside it", (arch) => {
+  const program = seccompFilter(arch);
+  const length = program.length / 8;
+
+  for (let at = 0; at < length; at += 1) {
+    const isJump = (program.readUInt16LE(at * 8) & 0x07) === 0x05;
+    const furthest = Math.max(program.readUInt8(at * 8 + 2), program.readUInt8(at * 8 + 3));
+    if (isJump) expect(at + 1 + furthest).toBeLessThan(length);
+  }
+  expect(program.readUInt16LE((length - 1) * 8)).toBe(0x06);
+});
