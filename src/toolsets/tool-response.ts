@@ -1,6 +1,5 @@
 import type { ToolErrorType } from "#errors.ts";
 import type { ToolResult } from "#result.ts";
-import { toOkResult } from "./ok-result.ts";
 
 /** A result as one flat object told apart by `success`, with the tool's own fields beside it. */
 export interface ToolResponse {
@@ -47,12 +46,13 @@ export function toToolResponse(result: ToolResult, call: CalledTool): ToolRespon
   if (error) {
     return { ...formatErrorResponse(call, error.message, error.type, error.suggestion), content: result.llmContent };
   }
-  const value = (toOkResult(result) as { value: unknown }).value;
-  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  return formatSuccessResponse({
-    content: result.llmContent,
-    ...(isObject ? (value as Record<string, unknown>) : { result: value }),
-  });
+  // The tool's own fields win; what the model reads is the content of everything else.
+  const { value, llmContent } = result;
+  if (!("data" in value)) return formatSuccessResponse({ ...value, content: llmContent });
+  if (typeof value.data !== "object" || value.data === null || Array.isArray(value.data)) {
+    return formatSuccessResponse({ content: llmContent, result: value.data });
+  }
+  return formatSuccessResponse({ content: llmContent, ...value.data });
 }
 
 /** The first lines of a response, for a compact view. */

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { createInterruptSignal, InterruptError, isInterruptError } from "#index.ts";
+
+test("an interrupt signal starts, is interrupted, and can be reset", () => {
+  const signal = createInterruptSignal();
+  expect(signal.interrupted).toBe(false);
+
+  signal.interrupt();
+  signal.interrupt();
+  expect(signal.interrupted).toBe(true);
+
+  signal.reset();
+  expect(signal.interrupted).toBe(false);
+});
+
+test("it is an AbortSignal for what takes one, new after a reset", () => {
+  const interrupt = createInterruptSignal();
+  const first = interrupt.signal;
+
+  interrupt.interrupt("Ctrl+C");
+  expect(first.aborted).toBe(true);
+  expect(isInterruptError(first.reason)).toBe(true);
+  expect((first.reason as Error).message).toBe("Ctrl+C");
+
+  interrupt.reset();
+  expect(interrupt.signal.aborted).toBe(false);
+  expect(interrupt.signal).not.toBe(first);
+});
+
+test("an interrupt error is told from others", () => {
+  expect(new InterruptError().message).toBe("Execution interrupted");
+  expect(new InterruptError().name).toBe("InterruptError");
+  expect([new InterruptError("x"), new Error("x"), "x", null, undefined].map(isInterruptError)).toEqual([
+    true,
+    false,
+    false,
+    false,
+    false,
+  ]);
+});
