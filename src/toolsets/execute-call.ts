@@ -14,8 +14,6 @@ import { schemasOf, type ToolDesk, toolContext } from "./tool-desk.ts";
 
 /** Runs a call that was allowed. Never throws: failures, timeouts and interruptions are results. */
 export async function executeCall(desk: ToolDesk, call: ModelCall, context: CallContext): Promise<ToolResult> {
-  if (context.abortSignal.aborted) return stoppedResult(call.tool, context.abortSignal);
-
   const startedAt = performance.now();
   const result = await execute(desk, call, context);
   return { ...result, durationMs: Math.round(performance.now() - startedAt) };
@@ -23,7 +21,9 @@ export async function executeCall(desk: ToolDesk, call: ModelCall, context: Call
 
 async function execute(desk: ToolDesk, call: ModelCall, context: CallContext): Promise<ToolResult> {
   try {
-    const found = await findCall(desk, call, context);
+    const finding = await abandonOnAbort(() => findCall(desk, call, context), context.abortSignal);
+    if (finding.abandoned) return stoppedResult(call.tool, context.abortSignal, { started: false });
+    const found = finding.value;
     if ("refused" in found) return found.refused;
 
     const { tool, args } = found;
@@ -75,11 +75,11 @@ async function run(desk: ToolDesk, { tool, value }: FoundCall, context: ToolCont
   try {
     const work = async () => lastOf(await execute.call(tool, value, context));
     const outcome = await abandonOnAbort(work, signal);
-    if (outcome.abandoned) return stoppedResult(tool.name, signal);
+    if (outcome.abandoned) return stoppedResult(tool.name, signal, { started: true });
 
     return await checkOutput(tool, schemasOf(desk, tool).output, outcome.value);
   } catch (error) {
-    return signal.aborted ? stoppedResult(tool.name, signal) : resultOfError(error);
+    return signal.aborted ? stoppedResult(tool.name, signal, { started: true }) : resultOfError(error);
   }
 }
 
@@ -115,8 +115,9 @@ async function checkOutput(tool: NamedTool, schema: ToolSchema | undefined, retu
 }
 
 /** A deadline is a timeout; everything else that aborts is a person. */
-function stoppedResult(tool: string, signal: AbortSignal): ToolResult {
-  if ((signal.reason as { name?: unknown } | undefined)?.name !== "TimeoutError") return interruptedResult(tool);
+function stoppedResult(tool: string, signal: AbortSignal, progress: { started: boolean }): ToolResult {
+  const { name } = (signal.reason ?? {}) as { name?: unknown };
+  if (name !== "TimeoutError") return interruptedResult(tool, progress);
   return failedResult(`${tool} took longer than it may and was stopped.`, {
     code: "TIMEOUT",
     suggestion: "Try a smaller piece of the work.",

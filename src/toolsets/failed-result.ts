@@ -11,11 +11,15 @@ export function failedResult(message: string, options: ToolErrorOptions): ToolRe
   };
 }
 
-/** The result of a call that did not finish because a person stopped the run: people and programs see `{ type: "interrupted" }`. */
-export function interruptedResult(tool: string): ToolResult {
-  const message = `${tool} was interrupted before it finished.`;
+/**
+ * The result of a call that did not finish because a person stopped the run: people and programs see
+ * `{ type: "interrupted" }`. `started: false` is for one that had not even begun.
+ */
+export function interruptedResult(tool: string, { started = true }: { started?: boolean } = {}): ToolResult {
+  const message = started ? `${tool} was interrupted before it finished.` : `${tool} was interrupted before it began.`;
+  const known = started ? "It is not known what it did until then." : "It did nothing.";
   return {
-    llmContent: `${message} Nothing is known of what it did until then. {"type":"interrupted"}`,
+    llmContent: `${message} ${known} {"type":"interrupted"}`,
     value: { kind: "json", data: { type: "interrupted" }, summary: "Interrupted" },
     error: { type: "interrupted", code: "INTERRUPTED", message },
   };

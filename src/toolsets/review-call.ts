@@ -26,7 +26,7 @@ export async function reviewCall(
   };
   try {
     const review = await abandonOnAbort(reviewing, context.abortSignal);
-    return review.abandoned ? refuse(interruptedResult(call.tool)) : review.value;
+    return review.abandoned ? refuse(interruptedResult(call.tool, { started: false })) : review.value;
   } catch (error) {
     return refuse(resultOfError(error));
   }

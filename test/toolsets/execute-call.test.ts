@@ -18,6 +18,7 @@ describe("interruption", () => {
     expect(run).not.toHaveBeenCalled();
     expect(result.error).toMatchObject({ type: "interrupted", code: "INTERRUPTED" });
     expect(result.value).toMatchObject({ kind: "json", data: { type: "interrupted" } });
+    expect(result.llmContent).toContain("It did nothing.");
   });
 
   test("a tool that ignores its signal is abandoned promptly", async () => {
