@@ -22,7 +22,7 @@ interface PageDesk {
 
 const folder = new URL("./page/", import.meta.url);
 const types: Record<string, string> = { css: "text/css", js: "text/javascript", html: "text/html" };
-const appPath = /^\/(?:[^/]+\/[^/]+(?:\/(?:issues|pulls)(?:\/new|\/\d+)?|\/pull\/\d+)?\/?)?$/;
+const appPath = /^\/(?:(?!-\/)[^/]+\/[^/]+(?:\/(?:issues|pulls)(?:\/new|\/\d+)?|\/pull\/\d+)?\/?)?$/;
 const assetPath = /^\/-\/assets\/([a-z-]+\.(?:css|js))$/;
 const dataPath = /^\/-\/repositories\/([^/]+\/[^/]+)\/threads(?:\/(\d+)(?:\/(comments|state))?)?$/;
 

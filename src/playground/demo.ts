@@ -15,7 +15,9 @@ async function demo(options: DemoOptions): Promise<number> {
     if (options.story) return await Promise.race([stopped, playStory(playground, console.log).then(() => 0)]);
 
     welcome(playground);
-    return await Promise.race([stopped, playground.app.ended.then(explainEnd)]);
+    const end = await Promise.race([stopped, playground.app.ended]);
+    if (typeof end === "number") return end;
+    throw new UserError(`The app stopped: ${end}.`);
   } finally {
     await playground.close();
   }
@@ -47,11 +49,6 @@ function welcome({ issue, notice, github }: Playground): void {
       "Ctrl+C stops everything and leaves nothing behind.",
     ].join("\n"),
   );
-}
-
-function explainEnd(how: string): number {
-  console.error(`The app stopped: ${how}.`);
-  return 1;
 }
 
 /** What went wrong for somebody who can act on it is one sentence and this exit code. */

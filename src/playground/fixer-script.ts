@@ -88,11 +88,12 @@ const workingMoves: Move[] = [
   { text: "", calls: [tasksAt(2), { name: "git_diff", args: {} }] },
 ];
 
-function tasksAt(current: number, done = false): Call {
+/** The plan with the task of this index under way and all before it done. */
+function tasksAt(current: number): Call {
   const tasks = plan.map((content, index) => ({
     content,
     activeForm: inProgress[index],
-    status: done || index < current ? "completed" : index === current ? "in_progress" : "pending",
+    status: index < current ? "completed" : index === current ? "in_progress" : "pending",
   }));
   return { name: "write_tasks", args: { tasks } };
 }
@@ -108,7 +109,7 @@ function finish(messages: readonly Message[], offered: ReadonlySet<string>): Rep
   if (last === undefined) return propose("The change is small and does what the issue asks. May I propose it?");
   if (last.includes("Nobody answered"))
     return { text: "Nobody answered, so I opened no pull request. Nothing was pushed." };
-  if (denialIn(last) === undefined) return { text: describeEnd(last) };
+  if (denialIn(last) === undefined) return conclude(messages, last, offered);
   if (denials.length > 1) {
     return { text: "Twice no: I leave it at that. Nothing was pushed, and the change stays in this run only." };
   }
@@ -125,6 +126,16 @@ function finish(messages: readonly Message[], offered: ReadonlySet<string>): Rep
 function propose(text: string, note?: string): Reply {
   const body = note ? `${pullRequest.body}\n\n${note}` : pullRequest.body;
   return { text, calls: [tasksAt(3), { name: "open_pull_request", args: { ...pullRequest, body } }] };
+}
+
+/** Ticks the last task, then tells how it went. */
+function conclude(messages: readonly Message[], answer: string, offered: ReadonlySet<string>): Reply {
+  const calledLast = messages.findLast((message) => message.tool_calls?.length)?.tool_calls ?? [];
+  const ticked = !calledLast.some((call) => call.function.name === "open_pull_request");
+  const opened = /pull request #\d+/.test(answer);
+  return ticked || !opened || !offered.has("write_tasks")
+    ? { text: describeEnd(answer) }
+    : { text: "", calls: [tasksAt(plan.length)] };
 }
 
 function describeEnd(answer: string): string {

@@ -84,7 +84,7 @@ function describePost(repository: Repository, post: Thread | Comment) {
     role: permissionIn(repository, post.author.login),
     createdAt: post.createdAt.toISOString(),
     edited: "thread" in post && post.updatedAt > post.createdAt,
-    html: renderMarkdown(post.body),
+    html: renderMarkdown(post.body, fullName(repository)),
     reactions: countReactions(post.reactions),
   };
 }

@@ -56,6 +56,7 @@ export async function playStory({ github, app, issue, notice }: Playground, prin
         const last = bot.at(-1);
         const ended = /^### (?<sign>✅|❌|🛑|⏹️) \*\*\S+\*\*/u.exec(last?.body ?? "");
         if (proposed && ended?.groups?.sign === "✅") end(() => resolve(proposed));
+        else if (last && !last.body.startsWith("### ")) end(() => reject(new UserError("The worker did not start.")));
         else if (ended) end(() => reject(new UserError("The worker ended without opening a pull request.")));
       }
 

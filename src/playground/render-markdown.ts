@@ -1,11 +1,15 @@
-import markdownIt from "markdown-it";
+import markdownIt, { type StateCore, type Token } from "markdown-it";
 import sanitizeHtml from "sanitize-html";
 
 const markdown = markdownIt({ html: true, linkify: true, breaks: true });
+markdown.core.ruler.push("references", linkReferences);
 
-/** Markdown as an issue shows it, in HTML that is safe to put into a page: scripts, styles, forms and images are gone. */
-export function renderMarkdown(text: string): string {
-  return sanitizeHtml(tickTasks(markdown.render(text)), {
+/**
+ * Markdown as an issue of `repository` (`owner/name`) shows it, in HTML that is safe to put into a page: scripts,
+ * styles, forms and images are gone.
+ */
+export function renderMarkdown(text: string, repository: string): string {
+  return sanitizeHtml(tickTasks(markdown.render(text, { repository })), {
     allowedTags: [
       ...["h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "ul", "ol", "li"],
       ...["a", "strong", "b", "em", "i", "s", "del", "ins", "sub", "sup", "kbd", "code", "pre", "span"],
@@ -33,4 +37,30 @@ function tickTasks(html: string): string {
     const done = mark !== " ";
     return `${start}<span class="${done ? "task-done" : "task-open"}">${done ? "☑" : "☐"}</span> `;
   });
+}
+
+/** `#12` leads to that issue or pull request, unless it stands in a link or in code. */
+function linkReferences({ tokens, env, Token }: StateCore): void {
+  for (const block of tokens) {
+    let depth = 0;
+    block.children = (block.children ?? []).flatMap((token) => {
+      if (token.type === "link_open" || token.type === "link_close") depth += token.nesting;
+      return token.type === "text" && depth === 0 ? splitReferences(token) : [token];
+    });
+  }
+
+  function splitReferences(token: Token): Token[] {
+    return token.content.split(/(?<![\w&])(#\d{1,9})\b/).flatMap((part, index) => {
+      if (index % 2 === 0) return part === "" ? [] : [textOf(part)];
+      const open = new Token("link_open", "a", 1);
+      open.attrSet("href", `/${env.repository}/issues/${part.slice(1)}`);
+      return [open, textOf(part), new Token("link_close", "a", -1)];
+    });
+  }
+
+  function textOf(content: string): Token {
+    const token = new Token("text", "", 0);
+    token.content = content;
+    return token;
+  }
 }

@@ -22,7 +22,7 @@ const appId = 1;
 const scriptedModel = "compatible:scripted";
 /** What the deployment of somebody's real app may have set, and this one must not follow. */
 const notInherited = [
-  ...["PRIVATE_KEY_PATH", "WEBHOOK_PROXY_URL", "WEBHOOK_PATH", "GOLEM_FORGE_REPOSITORIES", "GOLEM_FORGE_WORKERS"],
+  ...["PRIVATE_KEY_PATH", "WEBHOOK_PROXY_URL", "WEBHOOK_PATH", "GOLEM_FORGE_REPOSITORIES"],
   ...["NODE_ENV", "NODE_OPTIONS", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"],
 ];
 

@@ -5,12 +5,12 @@ const remembered = "golem-forge-person";
 /** Whom one acts as; kept for this browser tab. */
 export function personChoice(people) {
   const chosen = sessionStorage.getItem(remembered) ?? people[0];
-  const roles = { maintainer: "may do everything", contributor: "has write access", visitor: "can only read" };
+  const roles = { maintainer: "admin", contributor: "write", visitor: "read" };
   const select = element(
     "select",
     { id: "person", name: "as", onchange: () => sessionStorage.setItem(remembered, select.value) },
     people.map((login) =>
-      element("option", { value: login, selected: login === chosen }, `${login}: ${roles[login] ?? ""}`),
+      element("option", { value: login, selected: login === chosen }, `${login} (${roles[login] ?? "read"})`),
     ),
   );
   return { select, label: element("label", { for: "person" }, "Write as") };

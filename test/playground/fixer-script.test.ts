@@ -1,0 +1,124 @@
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { fixerScript } from "#playground/fixer-script.ts";
+import type { ChatRequest } from "#playground/model-server.ts";
+import { readSampleIssue, readSampleRepository } from "#playground/sample-repository.ts";
+
+type Messages = ChatRequest["messages"];
+
+const everyTool = ["write_tasks", "list_files", "grep", "read_file", "edit_file", "git_diff", "open_pull_request"];
+
+/** Plays model and tools against each other until the model only speaks; gives all calls and the last words. */
+async function converse({
+  offered = everyTool,
+  answer = (_name: string, _args: Record<string, unknown>): string => "done",
+  asked,
+}: {
+  offered?: string[];
+  answer?: (name: string, args: Record<string, unknown>) => string;
+  asked?: string;
+}) {
+  const issue = await readSampleIssue();
+  const messages: Messages = [{ role: "user", content: asked ?? `${issue.title}\n\n${issue.body}` }];
+  const tools = offered.map((name) => ({ function: { name } }));
+  const calls: { name: string; args: Record<string, unknown> }[] = [];
+  for (let turn = 1; turn <= 20; turn++) {
+    const reply = fixerScript({ model: "scripted", messages, tools, stream: false });
+    if (!("calls" in reply) || !reply.calls)
+      return { calls, text: "text" in reply ? (reply.text ?? "") : "", messages };
+
+    const made = reply.calls.map(({ name, args }, index) => ({ id: `${turn}-${index}`, name, args: args as never }));
+    messages.push({
+      role: "assistant",
+      content: reply.text ?? "",
+      tool_calls: made.map(({ id, name, args }) => ({ id, function: { name, arguments: JSON.stringify(args) } })),
+    });
+    for (const { id, name, args } of made) {
+      calls.push({ name, args });
+      messages.push({ role: "tool", tool_call_id: id, content: answer(name, args) });
+    }
+  }
+  throw new Error("The script never comes to an end");
+}
+
+const opened = "Opened draft pull request #2: No empty page\nhttp://127.0.0.1:1/playground/paginate/pull/2";
+
+test("the first words say that it is a scripted model and why", async () => {
+  const { messages } = await converse({ answer: () => opened });
+
+  expect(messages[1]?.content).toMatch(/^I am a scripted model: no model key is set/);
+});
+
+test("it reads, plans, edits, looks and asks for a pull request, then says what it did", async () => {
+  const { calls, text } = await converse({ answer: () => opened });
+
+  expect(new Set(calls.map(({ name }) => name))).toEqual(new Set(everyTool));
+  expect(text).toMatch(/I opened http:\/\/127\.0\.0\.1:1\/playground\/paginate\/pull\/2/);
+});
+
+test("its edit makes the sample's failing test pass", { timeout: 60_000 }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), "golem-forge-sample-"));
+  const { commits = [] } = await readSampleRepository();
+  for (const [path, content] of commits.flatMap(({ files }) => Object.entries(files))) {
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await writeFile(join(folder, path), content ?? "");
+  }
+  const runTests = () =>
+    promisify(execFile)(process.execPath, ["--test"], { cwd: folder, env: { PATH: process.env.PATH } }).then(
+      () => "green",
+      () => "red",
+    );
+  const { calls } = await converse({ answer: () => opened });
+  const { old_text: before, new_text: after } = calls.find(({ name }) => name === "edit_file")?.args ?? {};
+  const source = String(commits.find(({ files }) => "src/paginate.js" in files)?.files["src/paginate.js"]);
+
+  const atFirst = await runTests();
+  await writeFile(join(folder, "src/paginate.js"), source.replace(String(before), String(after)));
+  const atLast = await runTests();
+  await rm(folder, { recursive: true });
+
+  expect(source.split(String(before))).toHaveLength(2);
+  expect([atFirst, atLast]).toEqual(["red", "green"]);
+});
+
+test("a reason to deny is passed on in the next proposal, and a second no is taken", async () => {
+  const denied =
+    "@maintainer denied this call and said why: mention the shop. It was not done. Do not try the same again; take the reason into account.";
+
+  const { calls, text } = await converse({ answer: (name) => (name === "open_pull_request" ? denied : "done") });
+
+  const proposals = calls.filter(({ name }) => name === "open_pull_request");
+  expect(proposals).toHaveLength(2);
+  expect(proposals[1]?.args.body).toContain("A reviewer said: mention the shop");
+  expect(text).toMatch(/Nothing was pushed/);
+});
+
+test("a no without a reason is taken at once", async () => {
+  const denied = "@maintainer denied this call without giving a reason. It was not done.";
+
+  const { calls, text } = await converse({ answer: (name) => (name === "open_pull_request" ? denied : "done") });
+
+  expect(calls.filter(({ name }) => name === "open_pull_request")).toHaveLength(1);
+  expect(text).toMatch(/no pull request/);
+});
+
+test("what it is not offered it does not call, and it says what is missing", async () => {
+  const { calls, text } = await converse({ offered: ["read_file", "edit_file"] });
+
+  expect(new Set(calls.map(({ name }) => name))).toEqual(new Set(["read_file", "edit_file"]));
+  expect(text).toMatch(/not given a tool to open a pull request/);
+});
+
+test.each([
+  ["another issue", { asked: "Translate the readme into Welsh" }],
+  ["a worker that may not edit", { offered: ["read_file", "grep"] }],
+])("to %s it answers honestly what it is and what is needed", async (_, situation) => {
+  const { calls, text } = await converse(situation);
+
+  expect(calls).toEqual([]);
+  expect(text).toMatch(/^I am a scripted model: no model key is set[\s\S]*ANTHROPIC_API_KEY/);
+});
