@@ -1,8 +1,7 @@
-import { spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { ToolError } from "#errors.ts";
 import { readFrames, writeFrame } from "./frames.ts";
+import { spawnGuarded } from "./spawn-guarded.ts";
 
 /** What a child may say. It handles hostile input, so it is not believed to keep to its protocol. */
 const ChildMessage = z.union([
@@ -50,17 +49,8 @@ export interface GuardedChild {
   kill(): void;
 }
 
-const sources = fileURLToPath(new URL("../", import.meta.url));
-const packages = fileURLToPath(new URL("../../node_modules", import.meta.url));
-const manifest = fileURLToPath(new URL("../../package.json", import.meta.url));
-
 export function startGuardedChild({ entry, memoryMb, messageBytes }: GuardedChildOptions): GuardedChild {
-  const readable = [sources, packages, manifest].map((path) => `--allow-fs-read=${path}`);
-  const child = spawn(
-    process.execPath,
-    ["--permission", ...readable, `--max-old-space-size=${memoryMb}`, "--no-warnings", fileURLToPath(entry)],
-    { env: {}, cwd: "/", stdio: ["pipe", "pipe", "ignore"] },
-  );
+  const child = spawnGuarded({ entry, memoryMb });
   // A spare child must not keep this process from ending; while a call is open, its deadline does.
   for (const handle of [child, child.stdin, child.stdout]) (handle as { unref?(): void }).unref?.();
   let alive = true;
