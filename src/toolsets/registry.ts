@@ -1,6 +1,7 @@
 import { askToolset } from "./ask/toolset.ts";
 import { filesystemToolset } from "./filesystem/toolset.ts";
 import { gitToolset } from "./git/toolset.ts";
+import { githubToolset } from "./github/toolset.ts";
 import { pullRequestToolset } from "./pull-request/toolset.ts";
 import { searchToolset } from "./search/toolset.ts";
 import { tasksToolset } from "./tasks/toolset.ts";
@@ -12,6 +13,7 @@ export const toolsets: readonly Toolset[] = [
   filesystemToolset,
   searchToolset,
   gitToolset,
+  githubToolset,
   pullRequestToolset,
   tasksToolset,
   askToolset,

@@ -21,6 +21,7 @@ export function memoryWorkspace(
   const tree = new Map(base);
   let settled = new Map(base);
   const steps: ReturnType<Sandbox["history"]> = [];
+  let openStep = "";
 
   function resolve(path: string): string {
     const parts = path.split("/").filter((part) => part !== "" && part !== ".");
@@ -124,12 +125,14 @@ export function memoryWorkspace(
     base: { commit, branch: "main" },
     restricted: () => workspace,
     unsettled: (step) => {
+      openStep = step;
       const { after } = differences(settled);
       return after.length > 0 ? { step, changes: after } : undefined;
     },
     settle() {
       const { before, after } = differences(settled);
-      if (after.length > 0) steps.push({ step: `step-${steps.length + 1}`, before, after });
+      if (after.length > 0) steps.push({ step: openStep, before, after });
+      openStep = "";
       settled = new Map(tree);
     },
     rollback() {

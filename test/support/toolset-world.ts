@@ -76,9 +76,8 @@ export async function toolsetWorld(toolset: Toolset, options: WorldOptions = {})
       const result = ToolResult.parse(await tool(name).execute?.(value, toolContext({ sandbox, step, ...context })));
       const callId = `call-${step}`;
       history.push({ callId, tool: name, args, result, step });
+      sandbox.unsettled(callId);
       sandbox.settle();
-      const stored = sandbox.history().at(-1);
-      if (stored?.step.startsWith("step-")) stored.step = callId;
       return result;
     },
     async asks(name: string, args: unknown): Promise<boolean> {

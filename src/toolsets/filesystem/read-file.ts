@@ -34,7 +34,7 @@ interface Reading {
   problem?: ToolError;
 }
 
-const defaultMaxTokens = 40_000;
+const defaultMaxTokens = 25_000;
 
 /** Reads one file or several, with line numbers. Refuses what does not fit into the context. */
 export function createReadFileTool(workspace: Workspace, options: ReadFileOptions = {}): NamedTool<Input, ToolResult> {

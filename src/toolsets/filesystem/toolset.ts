@@ -3,8 +3,10 @@ import { ApprovalDecisionType } from "#approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { FilesystemToolset } from "./filesystem-toolset.ts";
 
-// One read may take this part of the context, so that a few of them fit beside the conversation.
+// One read may take this part of the context, so that a few of them fit beside the conversation, and never more than
+// a result may have before the tool belt cuts it.
 const shareOfContext = 0.2;
+const mostTokens = 25_000;
 
 const zoneApproval = z.strictObject({
   write: ApprovalDecisionType.optional(),
@@ -26,6 +28,6 @@ export const filesystemToolset: Toolset<z.infer<typeof config>> = {
       zoneApprovalConfig,
       history,
       steps: sandbox,
-      maxReadTokens: Math.floor(spec.worker.max_context_tokens * shareOfContext),
+      maxReadTokens: Math.min(mostTokens, Math.floor(spec.worker.max_context_tokens * shareOfContext)),
     }).getTools(),
 };

@@ -23,7 +23,10 @@ export function createGitStatusTool({ workspace, sandbox, branch }: ToolServices
       const summary = isClean
         ? "Nothing has changed"
         : `${added.length} added, ${modified.length} modified, ${deleted.length} deleted`;
-      const lines = changes.map(({ path, status }) => `${letters[status]} ${path}`);
+      const { staged } = await sandbox.staged();
+      const lines = changes.map(
+        ({ path, status }) => `${letters[status]} ${path}${staged.includes(path) ? " (staged)" : ""}`,
+      );
       return {
         llmContent: [
           `On ${branch}, from ${sandbox.base.branch} at ${sandbox.base.commit.slice(0, 7)}. ${summary}.`,
@@ -31,7 +34,7 @@ export function createGitStatusTool({ workspace, sandbox, branch }: ToolServices
         ].join("\n"),
         value: {
           kind: "git.status",
-          data: { branch, base: sandbox.base, added, modified, deleted, isClean },
+          data: { branch, base: sandbox.base, added, modified, deleted, staged, isClean },
           summary,
           display: { preferredView: "tree", collapsed: isClean },
         },

@@ -1,14 +1,31 @@
 import { z } from "zod";
 import type { Toolset } from "#toolsets/toolset.ts";
+import { createGitBranchesTool } from "./git-branches.ts";
+import { createGitCheckConflictsTool } from "./git-check-conflicts.ts";
 import { createGitDiffTool } from "./git-diff.ts";
+import { createGitDiscardTool } from "./git-discard.ts";
 import { createGitLogTool } from "./git-log.ts";
+import { createGitMergeTool, createGitPullTool } from "./git-merge.ts";
+import { createGitPushTool } from "./git-push.ts";
+import { createGitStageTool } from "./git-stage.ts";
 import { createGitStatusTool } from "./git-status.ts";
 
 const config = z.strictObject({});
 
-/** The repository's history and the run's own changes. */
+/** The repository's history and branches, and the run's own changes. */
 export const gitToolset: Toolset<z.infer<typeof config>> = {
   name: "git",
   config,
-  create: (_, services) => [createGitStatusTool(services), createGitDiffTool(services), createGitLogTool(services)],
+  create: (_, services) => [
+    createGitStatusTool(services),
+    createGitDiffTool(services),
+    createGitLogTool(services),
+    createGitStageTool(services),
+    createGitDiscardTool(services),
+    createGitBranchesTool(services),
+    createGitPullTool(services),
+    createGitMergeTool(services),
+    createGitCheckConflictsTool(services),
+    createGitPushTool(services),
+  ],
 };

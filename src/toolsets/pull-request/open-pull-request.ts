@@ -8,6 +8,7 @@ import { configuredApproval } from "#toolsets/configured-approval.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { outgoingChanges } from "./outgoing-changes.ts";
 import { pushChanges } from "./push-changes.ts";
 
 const input = z.object({
@@ -34,11 +35,12 @@ export function createOpenPullRequestTool(
     needsApproval: async () => {
       const mustAsk = configured();
       // A command may have changed them without the consent a file tool asks for.
-      return mustAsk || (await sandbox.changes()).some(({ path }) => isProtectedPath(path));
+      return mustAsk || (await outgoingChanges(sandbox)).some(({ path }) => isProtectedPath(path));
     },
     approvalReason: ({ title }) => `The worker wants to open a draft pull request: ${title}`,
     preview: async (args) => {
-      const diffs = await diffChanges(sandbox);
+      const outgoing = new Set((await outgoingChanges(sandbox)).map(({ path }) => path));
+      const diffs = (await diffChanges(sandbox)).filter(({ path }) => outgoing.has(path));
       const { title, body } = texts(args, services);
       return [title, "", body, "", summarizeDiffs(diffs), ...diffs.map(({ diff }) => diff)].join("\n");
     },

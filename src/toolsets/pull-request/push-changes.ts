@@ -3,6 +3,7 @@ import { z } from "zod";
 import { ToolError } from "#errors.ts";
 import type { ToolContext } from "#tool.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
+import { outgoingChanges } from "./outgoing-changes.ts";
 
 /** What stands on the run's own branch, as the call that pushed it wrote down. */
 export const Pushed = z.object({
@@ -54,7 +55,7 @@ export function lastPushed(history: readonly FinishedCall[]): Pushed | undefined
 }
 
 async function digestChanges({ sandbox }: ToolServices): Promise<string> {
-  const changes = await sandbox.changes();
+  const changes = await outgoingChanges(sandbox);
   if (changes.length === 0) {
     throw new ToolError("Nothing has changed, so there is nothing to propose.", {
       code: "CONFLICT",

@@ -2,6 +2,8 @@ import { z } from "zod";
 import { ApprovalConfig } from "#approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { createOpenPullRequestTool } from "./open-pull-request.ts";
+import { createReplyToReviewTool } from "./reply-to-review.ts";
+import { createUpdatePullRequestTool } from "./update-pull-request.ts";
 
 const config = z.strictObject({ approval: ApprovalConfig.optional() });
 
@@ -9,5 +11,9 @@ const config = z.strictObject({ approval: ApprovalConfig.optional() });
 export const pullRequestToolset: Toolset<z.infer<typeof config>> = {
   name: "pull_request",
   config,
-  create: ({ approval }, services) => [createOpenPullRequestTool(services, approval)],
+  create: ({ approval }, services) => [
+    createOpenPullRequestTool(services, approval),
+    createUpdatePullRequestTool(services, approval),
+    createReplyToReviewTool(services, approval),
+  ],
 };

@@ -70,8 +70,8 @@ test("a file too large for the context is refused with estimate, limit and a rea
 
   const refusal = await call("read_file", { path: "big.txt" }).catch((error) => error);
 
-  expect(refusal).toMatchObject({ code: "TOO_LARGE", details: { limit: 40_000 } });
-  expect(refusal.details.estimate).toBeGreaterThan(40_000);
+  expect(refusal).toMatchObject({ code: "TOO_LARGE", details: { limit: 25_000 } });
+  expect(refusal.details.estimate).toBeGreaterThan(25_000);
   const { offset, limit } = JSON.parse(refusal.suggestion.slice(refusal.suggestion.indexOf("{"), -1));
   expect((await call("read_file", { path: "big.txt", offset, limit })).error).toBeUndefined();
 });

@@ -1,0 +1,57 @@
+import { z } from "zod";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import { filesAt } from "#toolsets/filesystem/consent.ts";
+import { decode, linesOf } from "#toolsets/filesystem/text-file.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import type { Workspace } from "#workspace.ts";
+
+const input = z.object({
+  path: z.string().optional().describe("The file or folder to look in; default every changed file"),
+});
+type Input = z.infer<typeof input>;
+
+/** Finds conflict markers that are still in files. */
+export function createGitCheckConflictsTool({ workspace }: ToolServices): NamedTool<Input, ToolResult> {
+  return {
+    name: "git_check_conflicts",
+    description: "Find merge conflict markers that are still in the changed files.",
+    inputSchema: input,
+    readOnly: true,
+    needsApproval: false,
+    execute: async ({ path }) => {
+      const paths = path === undefined ? await changedFiles(workspace) : await filesAt(workspace, path);
+      const conflicts: { path: string; line: number }[] = [];
+      for (const file of paths) conflicts.push(...(await conflictsIn(workspace, file)));
+      const summary =
+        conflicts.length === 0
+          ? "No conflict markers"
+          : `${conflicts.length} ${conflicts.length === 1 ? "conflict" : "conflicts"} left`;
+      const lines = conflicts.map(({ path, line }) => `${path}:${line}`);
+      return {
+        llmContent: [`${summary}.`, ...lines].join("\n"),
+        value: { kind: "git.conflicts", data: { conflicts }, summary, preview: lines.join("\n") },
+      };
+    },
+  };
+}
+
+async function changedFiles(workspace: Workspace): Promise<string[]> {
+  return (await workspace.changes()).filter(({ status }) => status !== "deleted").map(({ path }) => path);
+}
+
+async function conflictsIn(workspace: Workspace, path: string): Promise<{ path: string; line: number }[]> {
+  const { type } = await workspace.stat(path);
+  const text = type === "file" ? decode(await workspace.read(path)) : undefined;
+  if (text === undefined) return [];
+
+  const lines = linesOf(text);
+  return lines.flatMap((line, index) => {
+    if (!/^<{7}( |$)/.test(line)) return [];
+    // One side alone may be a heading underlined in a text.
+    const rest = lines.slice(index);
+    return rest.includes("=======") && rest.some((other) => /^>{7}( |$)/.test(other))
+      ? [{ path, line: index + 1 }]
+      : [];
+  });
+}

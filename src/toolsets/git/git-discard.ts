@@ -1,0 +1,33 @@
+import { z } from "zod";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import { diffChanges } from "#toolsets/git/diff-changes.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+
+const input = z.object({
+  paths: z.array(z.string().min(1)).min(1).max(200).describe("Changed files, or folders with all changes below"),
+});
+type Input = z.infer<typeof input>;
+
+/** Puts files back to what the base commit has. Asks, and shows what would be lost. */
+export function createGitDiscardTool({ sandbox, workspace }: ToolServices): NamedTool<Input, ToolResult> {
+  return {
+    name: "git_discard",
+    description: "Throw away this run's changes of some files: they become what the base commit has.",
+    inputSchema: input,
+    needsApproval: true,
+    approvalReason: ({ paths }) => `The worker wants to throw away its changes of ${paths.join(", ")}.`,
+    preview: async ({ paths }) => {
+      const diffs = await Promise.all(paths.map((path) => diffChanges(workspace, path)));
+      return `These changes would be lost:\n${diffs
+        .flat()
+        .map(({ diff }) => diff)
+        .join("")}`;
+    },
+    execute: async ({ paths }) => {
+      const discarded = await sandbox.discard(paths.map((path) => workspace.resolve(path)));
+      const summary = `Discarded the changes of ${discarded.join(", ")}`;
+      return { llmContent: `${summary}.`, value: { kind: "git.discarded", data: { discarded }, summary } };
+    },
+  };
+}

@@ -1,0 +1,44 @@
+import { z } from "zod";
+import { ToolError } from "#errors.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import { pushChanges } from "#toolsets/pull-request/push-changes.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+
+const input = z.object({
+  message: z.string().min(1).max(5_000).optional().describe("Commit message"),
+  branch: z.string().optional().describe("Only the run's own branch can be pushed; default that one"),
+  remote: z.literal("origin").default("origin").describe("Where to push"),
+  force: z.boolean().default(false).describe("Refused: history is never rewritten"),
+});
+type Input = z.infer<typeof input>;
+
+/** Pushes the run's changes to its own branch: for people, never offered to the model. */
+export function createGitPushTool(services: ToolServices): NamedTool<Input, ToolResult> {
+  const { branch: own, spec } = services;
+  return {
+    name: "git_push",
+    description: "Commit the run's changes and push them to its own branch.",
+    inputSchema: input,
+    needsApproval: false,
+    manualExecution: { mode: "manual", label: "Push to Remote", category: "Git" },
+    execute: async ({ message, branch = own, force }, context) => {
+      if (branch !== own) {
+        throw new ToolError(`This run pushes to its own branch ${own} and to no other.`, {
+          code: "PERMISSION_DENIED",
+          suggestion: `Leave branch out, and merge ${own} through a pull request.`,
+        });
+      }
+      if (force) {
+        throw new ToolError("A push with force does not exist here.", {
+          code: "PERMISSION_DENIED",
+          suggestion: "Push without force; a new commit is made on top.",
+        });
+      }
+      const subject = message ?? `Changes of ${spec.worker.name} for #${spec.origin.thread}`;
+      const pushed = await pushChanges({ services, context, message: subject });
+      const summary = `Pushed ${pushed.commit.slice(0, 7)} to ${own}`;
+      return { llmContent: `${summary}.`, value: { kind: "git.push", data: { branch: own, pushed }, summary } };
+    },
+  };
+}

@@ -1,0 +1,34 @@
+import { z } from "zod";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+
+const input = z.object({
+  paths: z.array(z.string().min(1)).min(1).max(200).describe("Changed files, or folders with all changes below"),
+  unstage: z.boolean().optional().describe("Take them out again"),
+});
+type Input = z.infer<typeof input>;
+
+/** Chooses what the next push takes. */
+export function createGitStageTool({ sandbox }: ToolServices): NamedTool<Input, ToolResult> {
+  return {
+    name: "git_stage",
+    description:
+      "Choose the changed files that the pull request shall hold. Without staging it holds all changes; with it, the staged files only.",
+    inputSchema: input,
+    needsApproval: false,
+    execute: async ({ paths, unstage = false }) => {
+      const changed = unstage ? await sandbox.unstage(paths) : await sandbox.stage(paths);
+      const status = await sandbox.staged();
+      const summary = `${unstage ? "Unstaged" : "Staged"} ${changed.length} ${changed.length === 1 ? "file" : "files"}`;
+      const lines = [
+        ...status.staged.map((path) => `staged   ${path}`),
+        ...status.unstaged.map((path) => `unstaged ${path}`),
+      ];
+      return {
+        llmContent: [`${summary}.`, ...lines].join("\n"),
+        value: { kind: "git.staged", data: status, summary, preview: lines.join("\n") },
+      };
+    },
+  };
+}

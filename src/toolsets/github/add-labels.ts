@@ -1,0 +1,32 @@
+import { z } from "zod";
+import type { ApprovalConfig } from "#approval.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import { configuredApproval } from "#toolsets/configured-approval.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+
+const input = z.object({
+  labels: z.array(z.string().trim().min(1).max(50)).min(1).max(10).describe("Names of labels"),
+});
+type Input = z.infer<typeof input>;
+
+/** Puts labels on the run's own issue. */
+export function createAddLabelsTool(
+  { github, spec, sanitize }: ToolServices,
+  approval?: ApprovalConfig,
+): NamedTool<Input, ToolResult> {
+  const { thread } = spec.origin;
+  return {
+    name: "add_labels",
+    description: "Add labels to the issue of this thread.",
+    inputSchema: input,
+    needsApproval: configuredApproval("add_labels", approval),
+    approvalReason: ({ labels }) => `The worker wants to label #${thread}: ${labels.join(", ")}`,
+    preview: ({ labels }) => `Labels for #${thread}: ${labels.join(", ")}`,
+    execute: async ({ labels }) => {
+      const now = await github.addLabels(thread, labels.map(sanitize));
+      const summary = `#${thread} has the labels ${now.join(", ")}`;
+      return { llmContent: `${summary}.`, value: { kind: "json", data: { labels: now }, summary } };
+    },
+  };
+}

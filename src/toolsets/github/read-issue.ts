@@ -1,0 +1,40 @@
+import { z } from "zod";
+import { ToolError } from "#errors.ts";
+import type { Issue } from "#github.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { outsideText } from "./outside-text.ts";
+
+/** The issue or pull request of the run's thread, as it is now. */
+export function createReadIssueTool({ github, spec }: ToolServices): NamedTool<object, ToolResult> {
+  return {
+    name: "read_issue",
+    description: "Read the issue of this thread: title, text, labels and state.",
+    inputSchema: z.object({}),
+    readOnly: true,
+    needsApproval: false,
+    execute: async () => {
+      const issue = await github.issue(spec.origin.thread);
+      if (!issue) throw missing(spec.origin.thread);
+
+      const { number, state, labels, author, title } = issue;
+      const facts = `#${number}, ${state}, by @${author}, labels: ${labels.join(", ") || "none"}`;
+      return {
+        llmContent: `${facts}\n${outsideText(`${title}\n\n${issue.body}`, `@${author}`)}`,
+        value: { kind: "github.issue", data: issueData(issue), summary: `#${number} ${title}` },
+      };
+    },
+  };
+}
+
+export function issueData({ number, title, body, author, state, labels }: Issue) {
+  return { number, title, body, author, state, labels };
+}
+
+export function missing(number: number): ToolError {
+  return new ToolError(`#${number} cannot be found.`, {
+    code: "FILE_NOT_FOUND",
+    suggestion: "It may have been deleted or transferred; say so and stop.",
+  });
+}

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { ToolError } from "#errors.ts";
+import type { PullRequest } from "#github.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { outsideText } from "./outside-text.ts";
+
+/** The pull request of the thread, or else the one this run opened. Throws a ToolError when there is neither. */
+export async function ownPullRequest({ github, spec, branch }: ToolServices): Promise<PullRequest> {
+  const { isPullRequest, thread } = spec.origin;
+  const pull = (await github.findPullRequest(branch)) ?? (isPullRequest ? await github.pullRequest(thread) : undefined);
+  if (pull) return pull;
+  throw new ToolError("This run has no pull request yet.", {
+    code: "FILE_NOT_FOUND",
+    suggestion: "Open one with open_pull_request when the change is ready.",
+  });
+}
+
+/** The run's pull request with the comments of its review. */
+export function createReadPullRequestTool(services: ToolServices): NamedTool<object, ToolResult> {
+  return {
+    name: "read_pull_request",
+    description: "Read the pull request this run works on or opened, with its review comments and their ids.",
+    inputSchema: z.object({}),
+    readOnly: true,
+    needsApproval: false,
+    execute: async () => {
+      const pull = await ownPullRequest(services);
+      const comments = await services.github.reviewComments(pull.number);
+      const state = pull.merged ? "merged" : `${pull.state}${pull.draft ? ", draft" : ""}`;
+      const facts = `#${pull.number}, ${state}, ${pull.head.branch} at ${pull.head.commit.slice(0, 7)} into ${pull.base.branch}`;
+      const reviews = comments.map(
+        ({ id, path, line, body, author }) =>
+          `Review comment ${id} on ${path}${line === null ? "" : `:${line}`}\n${outsideText(body, `@${author}`)}`,
+      );
+      const { number, url, title, body, draft, merged, head, base } = pull;
+      return {
+        llmContent: [`${facts}\n${outsideText(`${title}\n\n${body}`, "the pull request's author")}`, ...reviews].join(
+          "\n\n",
+        ),
+        value: {
+          kind: "github.pull_request",
+          data: { number, url, title, body, draft, merged, state: pull.state, head, base, comments },
+          summary: `#${number} ${title}`,
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,53 @@
+import { z } from "zod";
+import type { Comment } from "#github.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { outsideText } from "./outside-text.ts";
+
+const input = z.object({
+  limit: z.number().int().min(1).max(100).optional().describe("How many of the latest comments; default 30"),
+});
+type Input = z.infer<typeof input>;
+
+// What this app wrote is mostly status, which the run knows better.
+const ownLength = 300;
+
+/** The comments of the run's thread. */
+export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<Input, ToolResult> {
+  return {
+    name: "read_thread",
+    description: "Read the latest comments of this thread, oldest first.",
+    inputSchema: input,
+    readOnly: true,
+    needsApproval: false,
+    execute: async ({ limit = 30 }) => {
+      const all = await github.comments(spec.origin.thread);
+      const comments = all.slice(-limit);
+      const earlier = all.length - comments.length;
+      const shown = comments.map((comment) => describe(comment, spec.createdAt));
+      const summary = `${all.length} ${all.length === 1 ? "comment" : "comments"} on #${spec.origin.thread}`;
+      return {
+        llmContent: [`${summary}.`, ...(earlier > 0 ? [`(${earlier} earlier ones not shown)`] : []), ...shown].join(
+          "\n\n",
+        ),
+        value: {
+          kind: "github.thread",
+          data: { comments: comments.map(({ id, author, body, createdAt }) => ({ id, author, body, createdAt })) },
+          summary,
+        },
+      };
+    },
+  };
+}
+
+function describe({ author, body, own, createdAt, updatedAt }: Comment, runStartedAt: number): string {
+  const at = createdAt.toISOString().slice(0, 16).replace("T", " ");
+  if (own)
+    return `This app, ${at}: ${body
+      .replace(/<!--.*?-->/gs, "")
+      .trim()
+      .slice(0, ownLength)}`;
+  const edited = updatedAt > createdAt && updatedAt.getTime() >= runStartedAt ? ", edited after this run began" : "";
+  return outsideText(body, `@${author}, ${at}${edited}`);
+}

@@ -1,0 +1,34 @@
+import { z } from "zod";
+import type { ApprovalConfig } from "#approval.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import { configuredApproval } from "#toolsets/configured-approval.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { postMarker } from "./post-marker.ts";
+
+const input = z.object({ text: z.string().trim().min(1).max(60_000).describe("The comment, in Markdown") });
+type Input = z.infer<typeof input>;
+
+/** Comments in the run's own thread, once for each call whatever crashes in between. */
+export function createReplyTool(
+  { github, spec, sanitize }: ToolServices,
+  approval?: ApprovalConfig,
+): NamedTool<Input, ToolResult> {
+  const { thread } = spec.origin;
+  return {
+    name: "reply",
+    description:
+      "Post a comment in this thread. Your final answer is posted by itself; use this only for something else.",
+    inputSchema: input,
+    needsApproval: configuredApproval("reply", approval),
+    approvalReason: () => `The worker wants to comment on #${thread}.`,
+    preview: ({ text }) => sanitize(text),
+    execute: async ({ text }, { idempotencyKey }) => {
+      const marker = postMarker(idempotencyKey);
+      const earlier = (await github.comments(thread)).find(({ own, body }) => own && body.includes(marker));
+      const { id } = earlier ?? (await github.createComment(thread, `${sanitize(text)}\n\n${marker}`));
+      const summary = `Commented on #${thread}`;
+      return { llmContent: `${summary}.`, value: { kind: "json", data: { commentId: id }, summary } };
+    },
+  };
+}

@@ -1,0 +1,27 @@
+import { z } from "zod";
+import { ApprovalConfig } from "#approval.ts";
+import type { Toolset } from "#toolsets/toolset.ts";
+import { createAddLabelsTool } from "./add-labels.ts";
+import { createListIssuesTool } from "./list-issues.ts";
+import { createReadChecksTool } from "./read-checks.ts";
+import { createReadIssueTool } from "./read-issue.ts";
+import { createReadPullRequestTool } from "./read-pull-request.ts";
+import { createReadThreadTool } from "./read-thread.ts";
+import { createReplyTool } from "./reply.ts";
+
+const config = z.strictObject({ approval: ApprovalConfig.optional() });
+
+/** The run's own thread on GitHub. No tool takes a number: where a text goes is fixed by the run. */
+export const githubToolset: Toolset<z.infer<typeof config>> = {
+  name: "github",
+  config,
+  create: ({ approval }, services) => [
+    createReadIssueTool(services),
+    createReadThreadTool(services),
+    createReadPullRequestTool(services),
+    createReadChecksTool(services),
+    createListIssuesTool(services),
+    createAddLabelsTool(services, approval),
+    createReplyTool(services, approval),
+  ],
+};

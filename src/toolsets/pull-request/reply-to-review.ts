@@ -1,0 +1,48 @@
+import { z } from "zod";
+import type { ApprovalConfig } from "#approval.ts";
+import { ToolError } from "#errors.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import { configuredApproval } from "#toolsets/configured-approval.ts";
+import { postMarker } from "#toolsets/github/post-marker.ts";
+import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+
+const input = z.object({
+  review_comment_id: z.number().int().positive().describe("The comment to answer, as read_pull_request names it"),
+  text: z.string().trim().min(1).max(60_000).describe("The answer, in Markdown"),
+});
+type Input = z.infer<typeof input>;
+
+/** Answers a review comment of the run's own pull request, once for each call whatever crashes in between. */
+export function createReplyToReviewTool(
+  services: ToolServices,
+  approval?: ApprovalConfig,
+): NamedTool<Input, ToolResult> {
+  const { github, sanitize } = services;
+  return {
+    name: "reply_to_review",
+    description: "Answer a review comment on the pull request of this run.",
+    inputSchema: input,
+    needsApproval: configuredApproval("reply_to_review", approval),
+    approvalReason: ({ review_comment_id }) => `The worker wants to answer the review comment ${review_comment_id}.`,
+    preview: ({ text }) => sanitize(text),
+    execute: async ({ review_comment_id, text }, { idempotencyKey }) => {
+      const { number } = await ownPullRequest(services);
+      const comments = await github.reviewComments(number);
+      // The id is the model's; only a comment of this pull request is answered.
+      if (!comments.some(({ id }) => id === review_comment_id)) {
+        throw new ToolError(`Pull request #${number} has no review comment ${review_comment_id}.`, {
+          code: "FILE_NOT_FOUND",
+          suggestion: "Call read_pull_request for the comments and their ids.",
+        });
+      }
+      const [marker, login] = [postMarker(idempotencyKey), await github.ownLogin()];
+      const earlier = comments.find(({ author, body }) => author === login && body.includes(marker));
+      const { id } =
+        earlier ?? (await github.replyToReview(number, review_comment_id, `${sanitize(text)}\n\n${marker}`));
+      const summary = `Answered the review comment ${review_comment_id} on #${number}`;
+      return { llmContent: `${summary}.`, value: { kind: "json", data: { commentId: id }, summary } };
+    },
+  };
+}

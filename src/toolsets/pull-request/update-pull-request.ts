@@ -1,0 +1,71 @@
+import { z } from "zod";
+import type { ApprovalConfig } from "#approval.ts";
+import { ToolError } from "#errors.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool } from "#tool.ts";
+import { configuredApproval } from "#toolsets/configured-approval.ts";
+import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
+import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { closedByPeople, oneLine, resultOf, texts, withTexts } from "./open-pull-request.ts";
+import { outgoingChanges } from "./outgoing-changes.ts";
+import { lastPushed, pushChanges } from "./push-changes.ts";
+
+const input = z.object({
+  message: z.string().trim().min(1).max(250).describe("What this update does, as one line; the commit message"),
+  title: z.string().trim().min(1).max(250).optional().describe("A new title"),
+  body: z.string().max(60_000).optional().describe("A new text, in Markdown"),
+});
+type Input = z.infer<typeof input>;
+
+const tool = "update_pull_request";
+
+/** Pushes what changed since to the pull request this run opened, and changes its texts when asked. */
+export function createUpdatePullRequestTool(
+  services: ToolServices,
+  approval?: ApprovalConfig,
+): NamedTool<Input, ToolResult> {
+  const { sandbox, github, branch, sanitize, history } = services;
+  const configured = configuredApproval(tool, approval);
+  return {
+    name: tool,
+    description: "Push this run's further changes to the pull request it opened, with a new title or text if given.",
+    inputSchema: input,
+    needsApproval: async () => {
+      const mustAsk = configured();
+      return mustAsk || (await outgoingChanges(sandbox)).some(({ path }) => isProtectedPath(path));
+    },
+    approvalReason: ({ message }) => `The worker wants to update its pull request: ${message}`,
+    preview: async ({ message, title, body }) => {
+      const outgoing = new Set((await outgoingChanges(sandbox)).map(({ path }) => path));
+      const diffs = (await diffChanges(sandbox)).filter(({ path }) => outgoing.has(path));
+      const parts = [
+        sanitize(message),
+        title && `New title: ${sanitize(title)}`,
+        body && `New text:\n${sanitize(body)}`,
+      ];
+      const all = `All changes of the pull request: ${summarizeDiffs(diffs)}`;
+      return [...parts.filter(Boolean), all, ...diffs.map(({ diff }) => diff)].join("\n");
+    },
+    execute: async ({ message, title, body }, context) => {
+      const pull = await github.findPullRequest(branch);
+      if (!pull) {
+        throw new ToolError("This run has not opened a pull request.", {
+          code: "FILE_NOT_FOUND",
+          suggestion: "Call open_pull_request.",
+        });
+      }
+      if (pull.state === "closed") throw closedByPeople(pull);
+
+      const before = lastPushed(history());
+      const pushed = await pushChanges({ services, context, message });
+      const change = {
+        ...(title === undefined ? {} : { title: oneLine(sanitize(title)) }),
+        ...(body === undefined ? {} : { body: texts({ title: message, body }, services).body }),
+      };
+      const updated = await withTexts(pull, change, services);
+      const nothingNew = before?.commit === pushed.commit && title === undefined && body === undefined;
+      return resultOf(updated, { pushed, done: nothingNew ? "Nothing new for" : "Updated" });
+    },
+  };
+}

@@ -1,0 +1,163 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openSandbox } from "#sandbox/open-sandbox.ts";
+import { isManualTool } from "#tool.ts";
+import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
+import { gitToolset } from "#toolsets/git/toolset.ts";
+import { pullRequestToolset } from "#toolsets/pull-request/toolset.ts";
+import { searchToolset } from "#toolsets/search/toolset.ts";
+import type { Toolset } from "#toolsets/toolset.ts";
+import { type GitRepository, type GitServer, startGitServer } from "../../support/git-server.ts";
+import { memoryGitHub } from "../../support/memory-github.ts";
+import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
+
+let server: GitServer;
+let repository: GitRepository;
+let count = 0;
+
+beforeAll(async () => {
+  server = await startGitServer();
+});
+afterAll(() => server.close());
+
+async function world(toolset: Toolset = gitToolset, options: WorldOptions = {}) {
+  repository = await server.repository(`octo/r${++count}`);
+  await repository.commit({
+    files: { "a.txt": "1\n2\n3\n4\n5\n", "b.txt": "b\n", "src/c.ts": "c\n" },
+    message: "First",
+  });
+  const sandbox = await openSandbox({
+    source: { tenant: `1:octo/r${count}`, url: repository.url, token: async () => undefined },
+    at: { branch: "main" },
+    changes: [],
+  });
+  const { github } = memoryGitHub();
+  return toolsetWorld(toolset, { sandbox, ...options, services: { github, ...options.services } });
+}
+
+test("a person pushes to the run's own branch, and to no other, never with force", async () => {
+  const { call, sandbox, tool } = await world();
+  await sandbox.write("b.txt", "B\n");
+
+  const { llmContent } = await call("git_push", { message: "Use B" });
+
+  expect(llmContent).toMatch(/^Pushed [0-9a-f]{7} to golem\/7-run-1\.$/);
+  expect(await repository.git("show", "golem/7-run-1:b.txt")).toContain("B");
+  expect(await repository.git("show", "main:b.txt")).toContain("b");
+  await expect(call("git_push", { branch: "main" })).rejects.toMatchObject({ code: "PERMISSION_DENIED" });
+  await expect(call("git_push", { force: true })).rejects.toMatchObject({ code: "PERMISSION_DENIED" });
+  expect(isManualTool(tool("git_push"))).toBe(true);
+  expect(tool("git_push").manualExecution).toEqual({ mode: "manual", label: "Push to Remote", category: "Git" });
+});
+
+test("only what is staged is pushed", async () => {
+  const { call, sandbox } = await world();
+  await sandbox.write("a.txt", "A\n");
+  await sandbox.write("src/c.ts", "C\n");
+
+  const { llmContent } = await call("git_stage", { paths: ["src"] });
+  await call("git_push", {});
+
+  expect(llmContent).toBe("Staged 1 file.\nstaged   src/c.ts\nunstaged a.txt");
+  expect((await call("git_status", {})).llmContent).toContain("M src/c.ts (staged)");
+  expect(await repository.git("diff", "--name-only", "main", "golem/7-run-1")).toBe("src/c.ts\n");
+  expect((await call("git_stage", { paths: ["src/c.ts"], unstage: true })).llmContent).toContain("Unstaged 1 file.");
+  await expect(call("git_stage", { paths: ["b.txt"] })).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
+});
+
+test("discarding asks, shows what is lost, and puts the base back", async () => {
+  const { call, sandbox, asks, preview } = await world();
+  await sandbox.write("b.txt", "B\n");
+
+  expect(await asks("git_discard", { paths: ["b.txt"] })).toBe(true);
+  expect(await preview("git_discard", { paths: ["b.txt"] })).toContain("-b\n+B");
+  await call("git_discard", { paths: ["b.txt"] });
+
+  expect(await sandbox.changes()).toEqual([]);
+});
+
+test("branches are listed with the run's base marked", async () => {
+  const { call } = await world();
+  await repository.commit({ branch: "topic", files: { "t.txt": "t" } });
+
+  const { llmContent } = await call("git_branches", {});
+
+  expect(llmContent).toMatch(/^2 branches:\nmain [0-9a-f]{7} \(this run's base\)\ntopic [0-9a-f]{7}$/);
+});
+
+test("what is new on the base is pulled in beside the run's own changes", async () => {
+  const { call, sandbox, asks } = await world();
+  await sandbox.write("a.txt", "1\n2\n3\n4\nfive\n");
+  await repository.commit({ files: { "a.txt": "one\n2\n3\n4\n5\n" } });
+
+  const { llmContent } = await call("git_pull", {});
+
+  expect(llmContent).toContain("Merged main: 1 files changed.");
+  expect(Buffer.from(await sandbox.read("a.txt")).toString()).toBe("one\n2\n3\n4\nfive\n");
+  expect(await asks("git_pull", {})).toBe(false);
+});
+
+test("a merge with conflicts changes nothing until markers are asked for, and they are found", async () => {
+  const { call, sandbox, asks } = await world();
+  await sandbox.write("a.txt", "mine\n2\n3\n4\n5\n");
+  const parent = sandbox.base.commit;
+  await repository.commit({ branch: "topic", parent, files: { "a.txt": "theirs\n2\n3\n4\n5\n" } });
+
+  expect(await asks("git_merge", { branch: "topic" })).toBe(true);
+  expect((await call("git_merge", { branch: "topic" })).llmContent).toContain("Nothing was changed.");
+  expect((await call("git_check_conflicts", {})).llmContent).toBe("No conflict markers.");
+  await call("git_merge", { branch: "topic", with_conflicts: true });
+
+  expect((await call("git_check_conflicts", {})).llmContent).toBe("1 conflict left.\na.txt:1");
+  expect((await call("git_check_conflicts", { path: "b.txt" })).llmContent).toBe("No conflict markers.");
+});
+
+test("the log is the history of the repository", async () => {
+  const { call } = await world();
+
+  expect((await call("git_log", {})).llmContent).toMatch(/[0-9a-f]{7} \d{4}-\d\d-\d\d .*: First/);
+});
+
+test("file tools, undo included, work on a real repository", async () => {
+  const { call, sandbox } = await world(filesystemToolset);
+  await call("read_file", { path: "a.txt" });
+  await call("edit_file", { path: "a.txt", old_text: "3", new_text: "three" }, {});
+
+  expect(Buffer.from(await sandbox.read("a.txt")).toString()).toBe("1\n2\nthree\n4\n5\n");
+  await call("undo", {});
+  expect(await sandbox.changes()).toEqual([]);
+  await expect(call("read_file", { path: ".git/config" })).rejects.toMatchObject({ code: "INVALID_PATH" });
+  await expect(call("write_file", { path: "../x", content: "" })).rejects.toMatchObject({ code: "INVALID_PATH" });
+});
+
+test("search passes over links and submodules", async () => {
+  const { call, sandbox } = await world(searchToolset);
+  await repository.commit({
+    branch: "links",
+    files: { out: { link: "../../etc/passwd" }, dead: { link: "nowhere" }, sub: { submodule: "1".repeat(40) } },
+  });
+  const linked = await openSandbox({
+    source: { tenant: "1:octo/links", url: repository.url, token: async () => undefined },
+    at: { branch: "links" },
+    changes: [],
+  });
+  const opened = await toolsetWorld(searchToolset, { sandbox: linked });
+
+  expect((await opened.call("grep", { pattern: "." })).error).toBeUndefined();
+  expect((await call("glob", { pattern: "**/*.ts" })).llmContent).toContain("src/c.ts");
+  expect(await sandbox.paths()).toContain("b.txt");
+});
+
+test("a pull request is pushed to a real remote, and the same call again makes the same commit", async () => {
+  const { call, sandbox, history } = await world(pullRequestToolset);
+  await sandbox.write("b.txt", "B\n");
+  await call("open_pull_request", { title: "Use B", body: "Because." });
+  const first = await repository.git("rev-parse", "golem/7-run-1");
+  history.length = 0;
+
+  await call("open_pull_request", { title: "Use B", body: "Because." });
+
+  expect(await repository.git("rev-parse", "golem/7-run-1")).toBe(first);
+  expect(await repository.git("log", "-1", "--format=%an <%ae>%n%B", "golem/7-run-1")).toContain(
+    "golem-forge[bot] <golem-forge[bot]@users.noreply.github.com>\nUse B\n\nBecause.",
+  );
+});
