@@ -70,6 +70,7 @@ export {
   type RuntimeUI,
   type WaitOptions,
 } from "#runtime-ui.ts";
+export { createMemoryWorkspace, type MemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 // Tools: who may call them, and what they get. `import type { NamedTool } from "golem-forge"`.
 export {
   type ExecutionMode,
@@ -86,6 +87,18 @@ export {
 } from "#tool.ts";
 export { createToolBelt, type ToolBeltOptions } from "#toolsets/create-tool-belt.ts";
 export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
+export { createApplyPatchTool } from "#toolsets/filesystem/apply-patch.ts";
+// The file tools over one workspace, together or each by itself.
+export type { ZoneApprovalConfig } from "#toolsets/filesystem/consent.ts";
+export { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
+export { createEditFileTool } from "#toolsets/filesystem/edit-file.ts";
+export { createFileExistsTool } from "#toolsets/filesystem/file-exists.ts";
+export { createFileInfoTool } from "#toolsets/filesystem/file-info.ts";
+export { FilesystemToolset, type FilesystemToolsetOptions } from "#toolsets/filesystem/filesystem-toolset.ts";
+export { createListFilesTool } from "#toolsets/filesystem/list-files.ts";
+export { createMoveFileTool } from "#toolsets/filesystem/move-file.ts";
+export { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
+export { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
 export { isNamedTool } from "#toolsets/is-named-tool.ts";
 export { fromOkResult, type OkResult, toOkResult } from "#toolsets/ok-result.ts";
 // Running tools: `ToolManager` for a program of its own, the belt for a worker's run.
@@ -122,7 +135,6 @@ export {
 } from "#toolsets/tool-response.ts";
 export type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 export { wrapWithDefaultApproval } from "#toolsets/wrap-with-default-approval.ts";
-
 // User interfaces.
 export { createUIEventBus, type EventHandler, type UIEventBus, type Unsubscribe } from "#ui-event-bus.ts";
 export type * from "#ui-events.ts";

@@ -1,0 +1,51 @@
+import { describe, expect, test } from "vitest";
+import { createMemoryWorkspace, FilesystemToolset, ToolManager } from "#index.ts";
+
+describe("a workspace of files that are in no repository", () => {
+  test("reads what was given and keeps changes apart from it", async () => {
+    const workspace = createMemoryWorkspace({ "src/a.ts": "one", "/readme.md": "hello" });
+
+    await workspace.write("src/b.ts", "two");
+
+    expect(await workspace.paths()).toEqual(["readme.md", "src/a.ts", "src/b.ts"]);
+    expect(String(await workspace.read("/src/a.ts"))).toBe("one");
+    expect(await workspace.changes()).toEqual([{ path: "src/b.ts", status: "added" }]);
+    expect(String(await workspace.readBase("readme.md"))).toBe("hello");
+  });
+
+  test("checks paths and zones as a run's sandbox does", async () => {
+    const workspace = createMemoryWorkspace({ "docs/a": "x" }, { zones: [{ name: "docs", mode: "ro" }] });
+
+    await expect(workspace.write("docs/a", "y")).rejects.toMatchObject({ code: "READ_ONLY" });
+    await expect(workspace.read("../etc/passwd")).rejects.toMatchObject({ code: "INVALID_PATH" });
+    expect(() => createMemoryWorkspace({ "../a": "x" })).toThrow(expect.objectContaining({ code: "INVALID_PATH" }));
+  });
+
+  test("serves the file tools of a program without a run, with approval by zone", async () => {
+    const sandbox = createMemoryWorkspace(
+      { "a.txt": "hello" },
+      {
+        zones: [
+          { name: "scratch", mode: "rw", keep: "run" },
+          { name: "output", mode: "rw" },
+        ],
+      },
+    );
+    const zoneApprovalConfig = {
+      scratch: { write: "preApproved", delete: "preApproved" },
+      output: { write: "ask", delete: "blocked" },
+    } as const;
+    const tools = new FilesystemToolset({ sandbox, zoneApprovalConfig }).getTools();
+    const manager = new ToolManager(tools, { workspace: sandbox });
+
+    const read = await manager.call("read_file", { path: "a.txt" });
+    const scratch = await manager.call("write_file", { path: "/scratch/temp.txt", content: "x" });
+    const output = await manager.call("write_file", { path: "/output/report.md", content: "x" });
+    const gone = await manager.call("delete_file", { path: "/output/report.md" });
+
+    expect(read.llmContent).toContain("hello");
+    expect(scratch.error).toBeUndefined();
+    expect(output.error?.code).toBe("DENIED");
+    expect(gone.error?.code).toBe("BLOCKED");
+  });
+});
