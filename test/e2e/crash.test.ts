@@ -1,0 +1,154 @@
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { once } from "node:events";
+import { describe, expect, test } from "vitest";
+import { turnOf } from "#playground/model-server.ts";
+import type { Snapshot } from "#playground/snapshot.ts";
+import { approvalIdIn, type Forge, type ForgeOptions, startForge } from "../support/forge-world.ts";
+
+/** Every commit of the story when this is `all`; otherwise so many of them, spread evenly. */
+const sweep = process.env.CRASH_SWEEP === "all" ? Number.POSITIVE_INFINITY : 14;
+const killer = fileURLToPath(new URL("../support/kill-at-commit.ts", import.meta.url));
+
+describe("kill -9 loses nothing and doubles nothing on GitHub", { timeout: 600_000 }, () => {
+  test("at every step that is written down", async () => {
+    const undisturbed = await playStory({});
+    const points = spread(undisturbed.commits, sweep).flatMap((at) => [`before:${at}`, `after:${at}`]);
+    expect(undisturbed.commits).toBeGreaterThan(10);
+
+    await inPairs(points, async (killAt) => {
+      const { held, kills } = await playStory({ killAt });
+      expect(kills, `${killAt} was reached`).toBe(1);
+      expect(held, `killed ${killAt}`).toEqual(undisturbed.held);
+    });
+  });
+
+  test("between what GitHub did and what we wrote down about it", async () => {
+    const undisturbed = await playStory({});
+    expect(undisturbed.writes.length).toBeGreaterThan(5);
+
+    await inPairs(
+      undisturbed.writes.map((_, index) => index),
+      async (killAfterWrite) => {
+        const { held, kills } = await playStory({ killAfterWrite });
+        expect(kills).toBe(1);
+        expect(held, `killed after ${undisturbed.writes[killAfterWrite]}`).toEqual(undisturbed.held);
+      },
+    );
+  });
+});
+
+interface Story {
+  killAt?: string;
+  killAfterWrite?: number;
+}
+
+/** Plays the story from /run to the answer; whenever the app dies it is started again, as a supervisor would. */
+async function playStory({ killAt, killAfterWrite }: Story) {
+  const forge = await startForge({ script, nodeOptions: ["--import", killer] });
+  const { github, botSays, databasePath } = forge;
+  const commitLog = `${databasePath}.commits`;
+  const writes: string[] = [];
+  let kills = 0;
+  let over = false;
+
+  const live = async (more: Record<string, string>): Promise<void> => {
+    const app = await forge.start(more);
+    redeliverFailed(forge);
+    const exited = app.exitCode === null && app.signalCode === null ? once(app, "exit") : Promise.resolve();
+    void exited.then(() => {
+      if (over) return;
+      kills += 1;
+      return live({});
+    });
+  };
+  github.afterWrite(({ method, operation }) => {
+    // How often the status is drawn depends on the clock; it is one comment all the same.
+    if (over || method === "PATCH" || /access_tokens/.test(operation ?? "")) return undefined;
+    writes.push(operation ?? method);
+    if (writes.length - 1 !== killAfterWrite) return undefined;
+    void forge.end("SIGKILL");
+    return "drop";
+  });
+
+  try {
+    await live({ ...(killAt ? { KILL_AT: killAt } : {}), COMMIT_LOG: commitLog });
+    const issue = github.as("visitor").openIssue({ title: "The total is one too high", body: "Two items give 3." });
+    const maintainer = github.as("maintainer");
+    maintainer.comment(issue.number, "/run fixer");
+    maintainer.comment(issue.number, `/approve ${approvalIdIn(await botSays(issue.number, /asks for approval/))}`);
+    await botSays(issue.number, /Fixed: every item counts once\./);
+    await botSays(issue.number, /Approved by maintainer/);
+    await botSays(issue.number, /\*\*fixer\*\* is done/);
+    await github.deliveriesSettled();
+    const held = await whatGitHubHolds(forge, await github.snapshot());
+    over = true;
+    await forge.end("SIGTERM");
+    return { held, writes, kills, commits: (await readFile(commitLog, "utf8")).length };
+  } finally {
+    over = true;
+    await forge.close();
+  }
+}
+
+/** GitHub sends nothing twice by itself: what reached nobody is sent again on demand, as its operators do. */
+function redeliverFailed({ github }: Forge): void {
+  const byGuid = Map.groupBy(github.deliveries, ({ guid }) => guid);
+  for (const attempts of byGuid.values()) {
+    const failed = attempts.every(({ statusCode }) => statusCode !== undefined && statusCode !== 200);
+    if (failed && attempts[0]) github.redeliver(attempts[0].id);
+  }
+}
+
+/** Everything there is on GitHub, without what differs from run to run: ids, times, and how often the model was asked. */
+async function whatGitHubHolds({ github }: Forge, snapshot: Snapshot): Promise<unknown> {
+  const [repository] = Object.values(snapshot);
+  const plain = (text: string) =>
+    text
+      .replace(/golem\/1-[a-z0-9]{8}/g, "golem/1-RUN")
+      .replace(/(status|outcome)%2F[a-z0-9]{8}/g, "$1%2FRUN")
+      .replace(/(approval%2F|approved |approval `|\/approve |\/deny )[a-z0-9]{4}\b/g, "$1ID")
+      .replace(/run `[a-z0-9]{8}`/g, "run `RUN`")
+      .replace(/127\.0\.0\.1:\d+/g, "HOST")
+      .replace(/digest `\w+`/g, "digest")
+      .replace(/\d{4}-\d\d-\d\d \d\d:\d\d UTC/g, "TIME")
+      .replace(/[\d.]+K? tokens in, [\d.]+K? out|\d+ steps?/g, "COUNT");
+  const branches = Object.keys(repository?.branches ?? {}).map(plain).sort();
+  const pulls = await Promise.all(
+    (repository?.pulls ?? []).map(async ({ title, body, pull }) => ({
+      title,
+      body: plain(body),
+      head: plain(pull?.head ?? ""),
+      draft: pull?.draft,
+      file: await github.readFile(pull?.head ?? "", "src/total.js"),
+    })),
+  );
+  const comments = (repository?.issues ?? []).flatMap((issue) =>
+    issue.comments.map(({ author, body, reactions }) => ({ author, body: plain(body), reactions })),
+  );
+  return { branches, pulls, comments };
+}
+
+function spread(count: number, most: number): number[] {
+  const all = Array.from({ length: count }, (_, index) => index + 1);
+  if (count <= most) return all;
+  return Array.from({ length: most }, (_, index) => all[Math.floor((index * count) / most)] ?? 1);
+}
+
+/** Two at a time: as many as the smallest machine has cores. */
+async function inPairs<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const left = [...items];
+  const next = async (): Promise<void> => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) await work(item);
+  };
+  await Promise.all([next(), next()]);
+}
+
+const script: ForgeOptions["script"] = ({ messages }) => {
+  const steps = [
+    { calls: [{ name: "read_file", args: { path: "src/total.js" } }] },
+    { calls: [{ name: "edit_file", args: { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" } }] },
+    { calls: [{ name: "open_pull_request", args: { title: "Count every item once", body: "One too many." } }] },
+  ];
+  return steps[turnOf(messages)] ?? { text: "Fixed: every item counts once." };
+};

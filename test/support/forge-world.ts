@@ -1,0 +1,158 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { type ModelServerOptions, startModelServer } from "#playground/model-server.ts";
+import type { SnapshotComment, SnapshotThread } from "#playground/snapshot.ts";
+import { freePort } from "#playground/start-app.ts";
+import { type GitHubOptions, startGitHub } from "#playground/start-github.ts";
+import { privateKey, publicKey } from "./playground-world.ts";
+
+export interface ForgeOptions {
+  script: ModelServerOptions["script"];
+  repositories?: GitHubOptions["repositories"];
+  /** On top of what every app is given. */
+  environment?: Record<string, string>;
+  /** Given to Node before the program. */
+  nodeOptions?: string[];
+}
+
+/** Where everything happens unless a test says otherwise. */
+export const forgeRepository = {
+  name: "shop",
+  commits: [
+    {
+      branch: "main",
+      message: "A shop",
+      author: "maintainer",
+      at: new Date("2025-01-02T03:04:05Z"),
+      files: { "README.md": "# Shop\n", "src/total.js": "export const total = (items) => items.length + 1;\n" },
+    },
+  ],
+};
+
+const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+const webhookSecret = "a secret of the webhook";
+
+/**
+ * The app in its own process, given nothing but environment variables; a GitHub with signed webhooks and git over HTTP;
+ * a model over HTTP. Nothing inside the product is replaced.
+ */
+export async function startForge(options: ForgeOptions) {
+  const directory = await mkdtemp(join(tmpdir(), "golem-forge-e2e-"));
+  const port = await freePort();
+  const model = await startModelServer({ script: options.script });
+  const github = await startGitHub({
+    app: { id: 7, key: publicKey },
+    webhook: { url: `http://127.0.0.1:${port}/api/github/webhooks`, secret: webhookSecret },
+    repositories: options.repositories ?? [forgeRepository],
+  });
+  const environment: Record<string, string> = {
+    PATH: process.env.PATH ?? "",
+    APP_ID: "7",
+    PRIVATE_KEY: privateKey,
+    WEBHOOK_SECRET: webhookSecret,
+    PORT: String(port),
+    HOST: "127.0.0.1",
+    LOG_LEVEL: "warn",
+    GHE_HOST: github.host,
+    GHE_PROTOCOL: "http",
+    GOLEM_FORGE_MODEL: "openai:scripted",
+    OPENAI_BASE_URL: model.url,
+    OPENAI_API_KEY: "sk-not-a-real-key-of-anyone",
+    DATABASE_URL: `file:${join(directory, "forge.db")}`,
+    GOLEM_FORGE_STATUS_INTERVAL_MS: "50",
+    GOLEM_FORGE_WRITE_INTERVAL_MS: "0",
+    ...options.environment,
+  };
+  let app: ChildProcess | undefined;
+  let printed = "";
+
+  /** Starts the app and waits until it is ready, or until it ended. */
+  async function start(more: Record<string, string> = {}): Promise<ChildProcess> {
+    const env = { ...environment, ...more };
+    const child = spawn(process.execPath, [...(options.nodeOptions ?? []), main], { env, stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (text: string) => {
+        printed = (printed + text).slice(-100_000);
+      });
+    }
+    app = child;
+    const ended = once(child, "exit").then(() => true);
+    while (!(await isReady(port)) && !hasEnded(child)) await Promise.race([ended, pause(20)]);
+    return child;
+  }
+
+  async function end(signal: NodeJS.Signals): Promise<number | null> {
+    if (!app || hasEnded(app)) return app?.exitCode ?? null;
+    const exited = once(app, "exit");
+    app.kill(signal);
+    await exited;
+    return app.exitCode;
+  }
+
+  /** Resolves to the first thing `find` finds in the thread, looked for after every change on GitHub. */
+  function inThread<T>(number: number, find: (thread: SnapshotThread) => T | undefined, what: string): Promise<T> {
+    return github
+      .until(
+        (snapshot) => {
+          const [repository] = Object.values(snapshot);
+          const thread = [...(repository?.issues ?? []), ...(repository?.pulls ?? [])].find((one) => one.number === number);
+          return thread && find(thread);
+        },
+        { what, timeoutMs: 25_000 },
+      )
+      .catch((error: Error) => {
+        throw new Error(`${error.message}\nThe app printed:\n${printed}`);
+      });
+  }
+
+  return {
+    github,
+    model,
+    databasePath: join(directory, "forge.db"),
+    url: `http://127.0.0.1:${port}`,
+    webhookSecret,
+    start,
+    end,
+    printed: () => printed,
+    inThread,
+    /** The bot's first comment that matches. */
+    botSays: (number: number, pattern: RegExp): Promise<SnapshotComment> =>
+      inThread(
+        number,
+        ({ comments }) => comments.find(({ author, body }) => author === github.botLogin && pattern.test(body)),
+        `a comment of the bot like ${pattern}`,
+      ),
+    close: async () => {
+      await end("SIGKILL");
+      await github.close();
+      await model.close();
+      await rm(directory, { recursive: true, force: true, maxRetries: 3 });
+    },
+  };
+}
+
+export type Forge = Awaited<ReturnType<typeof startForge>>;
+
+/** The short id of the approval a comment asks for. */
+export function approvalIdIn({ body }: SnapshotComment): string {
+  return /\/approve ([a-z0-9]+)/.exec(body)?.[1] ?? "";
+}
+
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
+}
+
+async function isReady(port: number): Promise<boolean> {
+  try {
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
+    await answer.arrayBuffer();
+    return answer.ok;
+  } catch {
+    return false;
+  }
+}

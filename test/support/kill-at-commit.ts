@@ -1,0 +1,22 @@
+import { appendFileSync } from "node:fs";
+import { StatementSync } from "node:sqlite";
+
+/**
+ * Loaded into the app's process before the app: ends it with SIGKILL just before or just after its n-th commit, and
+ * counts commits into a file. `KILL_AT` is `before:12` or `after:12`; `COMMIT_LOG` is the file.
+ */
+const [side, at] = (process.env.KILL_AT ?? "").split(":");
+const log = process.env.COMMIT_LOG;
+const run = StatementSync.prototype.run;
+let commits = 0;
+
+StatementSync.prototype.run = function (this: StatementSync, ...parameters: never[]) {
+  if (this.sourceSQL.trim().toLowerCase() !== "commit") return run.apply(this, parameters);
+
+  commits += 1;
+  if (log) appendFileSync(log, ".");
+  if (side === "before" && commits === Number(at)) process.kill(process.pid, "SIGKILL");
+  const result = run.apply(this, parameters);
+  if (side === "after" && commits === Number(at)) process.kill(process.pid, "SIGKILL");
+  return result;
+} as typeof run;
