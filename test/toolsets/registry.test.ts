@@ -1,0 +1,49 @@
+import { describe, expect, test } from "vitest";
+import { openToolBelt } from "#toolsets/open-tool-belt.ts";
+import { toolsets } from "#toolsets/registry.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { WorkerDefinition } from "#worker.ts";
+import { memoryWorkspace } from "../support/memory-workspace.ts";
+import { runSpec } from "../support/toolset-world.ts";
+
+const withoutSettings = toolsets.filter((toolset) => toolset.config.safeParse({}).success);
+
+function openAll() {
+  const named = Object.fromEntries(withoutSettings.map(({ name }) => [name, {}]));
+  const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix it.", toolsets: named });
+  const sandbox = memoryWorkspace({ "a.txt": "hello" });
+  const services: ToolServices = {
+    spec: runSpec,
+    workspace: sandbox,
+    sandbox,
+    github: {} as never,
+    branch: "golem/7-run-1",
+    history: () => [],
+    workers: async () => [{ name: "tester", description: "Runs the tests" }],
+    sanitize: (text) => text,
+  };
+  return openToolBelt(worker, services);
+}
+
+describe("the toolsets that ship with it", () => {
+  test("have names and aliases of their own", () => {
+    const names = toolsets.flatMap(({ name, aliases = [] }) => [name, ...aliases]);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  test("can all be given to one worker: no two tools share a name, and every schema can be offered", async () => {
+    const belt = await openAll();
+
+    expect(belt.tools.length).toBeGreaterThan(withoutSettings.length);
+    expect(belt.offered.every(({ description }) => description.length > 10)).toBe(true);
+    await belt.close();
+  });
+
+  test("say of every tool whether it asks: nothing is free because somebody forgot", async () => {
+    const belt = await openAll();
+    const silent = belt.tools.filter(({ needsApproval }) => needsApproval === undefined).map(({ name }) => name);
+    await belt.close();
+
+    expect(silent).toEqual([]);
+  });
+});
