@@ -68,7 +68,7 @@ export function createWorld({ url, app, tell, touch }: { app: NewApp } & Pick<Wo
 }
 
 /** The user of this login, made when there is none. */
-export function addUser({ users, nextId }: Pick<World, "users" | "nextId">, login: string, type: User["type"]): User {
+function addUser({ users, nextId }: Pick<World, "users" | "nextId">, login: string, type: User["type"]): User {
   const user = users.get(nameKey(login)) ?? { id: nextId(), login, type };
   users.set(nameKey(login), user);
   return user;

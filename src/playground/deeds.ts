@@ -13,7 +13,7 @@ import type {
 } from "./world.ts";
 
 /** GitHub's limit for the body of a comment, an issue and a pull request, in characters. */
-export const longestBody = 65_536;
+const longestBody = 65_536;
 
 /** Where something happens, and who does it. */
 export interface Scene {

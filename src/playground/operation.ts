@@ -13,7 +13,7 @@ type Responses<P extends keyof paths, M extends Method> =
 type JsonOf<R> = R extends { content: { "application/json": infer Body } } ? Body : undefined;
 
 /** A successful answer of an operation, as GitHub publishes it. */
-export type Reply<P extends keyof paths, M extends Method> = {
+type Reply<P extends keyof paths, M extends Method> = {
   [S in keyof Responses<P, M> & Success]: {
     status: S;
     body: JsonOf<Responses<P, M>[S]>;

@@ -12,7 +12,7 @@ export interface RequestRecord {
 }
 
 /** What a test does to a request: another answer, or no answer at all. */
-export type Intervention = { status: number; body?: unknown; headers?: Record<string, string> } | "drop";
+type Intervention = { status: number; body?: unknown; headers?: Record<string, string> } | "drop";
 
 type Intervene = (request: RequestRecord) => Intervention | undefined | Promise<Intervention | undefined>;
 

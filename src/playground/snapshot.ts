@@ -24,7 +24,7 @@ export interface SnapshotThread {
   pull?: { head: string; commit: string; base: string; draft: boolean; merged: boolean };
 }
 
-export interface RepositorySnapshot {
+interface RepositorySnapshot {
   /** Short names with their commits. */
   branches: Record<string, string>;
   issues: SnapshotThread[];

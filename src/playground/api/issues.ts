@@ -133,7 +133,7 @@ export const issueOperations: Operation[] = [
 ];
 
 /** The issue or pull request the path names. */
-export function findThread(call: RepositoryCall, name = "issue_number"): Thread {
+function findThread(call: RepositoryCall, name = "issue_number"): Thread {
   const thread = call.repository.threads.get(numberIn(call, name));
   if (!thread) throw notFound();
   return thread;
