@@ -14,7 +14,7 @@ const { privateKey, publicKey } = generateKeyPairSync("rsa", {
 export { privateKey, publicKey };
 
 /** One webhook as it arrived. */
-export interface Received {
+interface Received {
   headers: IncomingHttpHeaders;
   body: string;
   payload: Record<string, never>;
