@@ -1,20 +1,19 @@
 import { cutText } from "#cut-markdown.ts";
 import { showHidden } from "#hidden-characters.ts";
 
-/** Text on one line that shows as it is written: nothing in it is Markdown, HTML, a mention or a reference. */
+/** Text on one line that shows as it is written: nothing in it is Markdown or HTML. */
 export function inline(text: string, limit = 500): string {
-  const line = cutText(showHidden(text).replace(/\s+/g, " ").trim(), limit).replace(/\n/g, " ");
-  return line
+  return oneLine(text, limit)
     .replace(/&/g, "&amp;")
     .replace(/</g, "&lt;")
     .replace(/>/g, "&gt;")
-    .replace(/[\\`*_{}[\]()#+!|~$-]/g, "\\$&")
-    .replace(/^(\d+)([.)])/, "$1\\$2");
+    .replace(/[\\`*_[\]~|$]/g, "\\$&")
+    .replace(/^(?:[-+#=]|\d+(?=[.)]))/, (start) => (/\d/.test(start) ? `${start}\\` : `\\${start}`));
 }
 
 /** Inline code, whatever the text holds. */
 export function code(text: string, limit = 200): string {
-  const line = cutText(showHidden(text).replace(/\s+/g, " ").trim(), limit).replace(/\n/g, " ");
+  const line = oneLine(text, limit);
   if (line === "") return "``` ```";
   if (!line.includes("`") && !line.includes("|")) return `\`${line}\``;
 
@@ -24,14 +23,14 @@ export function code(text: string, limit = 200): string {
 
 /** A fenced block that the text cannot close: its fence is longer than any run of backticks inside. */
 export function codeBlock(text: string, language = "", limit = 30_000): string {
-  const content = cutText(showHidden(text), limit).replace(/\n$/, "");
+  const content = cutText(showHidden(cutText(text, 4 * limit)), limit).replace(/\n$/, "");
   const fence = "`".repeat(Math.max(3, longestRun(content, "`") + 1));
   return `${fence}${language}\n${content}\n${fence}`;
 }
 
 /** The text as a quotation: no line of it stands outside. */
 export function quote(text: string, limit = 10_000): string {
-  return cutText(showHidden(text), limit)
+  return cutText(showHidden(cutText(text, 4 * limit)), limit)
     .split("\n")
     .map((line) => `> ${line}`.trimEnd())
     .join("\n");
@@ -45,6 +44,14 @@ export function details(summary: string, content: string): string {
 /** Paragraphs with an empty line between them; empty ones are left out. */
 export function paragraphs(...parts: (string | undefined | false)[]): string {
   return parts.filter(Boolean).join("\n\n");
+}
+
+function oneLine(text: string, limit: number): string {
+  // Cut first as well, so that the cost is that of what is shown.
+  const line = showHidden(text.slice(0, 4 * limit))
+    .replace(/\s+/g, " ")
+    .trim();
+  return line.length > limit ? `${line.slice(0, limit - 1).toWellFormed()}…` : line;
 }
 
 function longestRun(text: string, character: string): number {

@@ -9,7 +9,7 @@ export function createOnce(): (key: string, work: () => Promise<void>) => Promis
 
   return (key, work) => {
     const known = done.get(key);
-    if (known) return known;
+    if (known !== undefined) return known;
 
     const doing = work();
     done.set(key, doing);

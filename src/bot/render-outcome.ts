@@ -1,4 +1,4 @@
-import { closeMarkdown, cutMarkdown } from "#cut-markdown.ts";
+import { closeMarkdown, cutMarkdown, cutText } from "#cut-markdown.ts";
 import { showHidden } from "#hidden-characters.ts";
 import type { RunView } from "#run.ts";
 import { code, inline, paragraphs, quote } from "./markdown.ts";
@@ -32,5 +32,8 @@ export function renderOutcome(view: RunView): string {
 }
 
 function answerOf(text: string): string {
-  return closeMarkdown(cutMarkdown(showHidden(text).trim(), 50_000)) || "It is done, and has nothing to say.";
+  return (
+    closeMarkdown(cutMarkdown(showHidden(cutText(text, 200_000)).trim(), 50_000)) ||
+    "It is done, and has nothing to say."
+  );
 }

@@ -106,7 +106,7 @@ function short(count: number): string {
 function renderLog(log: readonly string[]): string | undefined {
   if (log.length === 0) return undefined;
   const left = log.length - shownLogLines;
-  const lines = log.slice(-shownLogLines).map((line) => line.replace(/\s+/g, " ").slice(0, 300));
+  const lines = log.slice(-shownLogLines).map((line) => line.slice(0, 300).replace(/\s+/g, " "));
   const all = left > 0 ? [`… ${left} earlier lines`, ...lines] : lines;
   return details(
     `Log (${log.length} ${log.length === 1 ? "line" : "lines"})`,

@@ -1,0 +1,140 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { parseCommand } from "#bot/command.ts";
+
+describe("commands", () => {
+  test.each([
+    ["/run fixer", { kind: "run", worker: "fixer", text: "" }],
+    ["/Run fixer", { kind: "run", worker: "fixer", text: "" }],
+    [
+      "/run fixer it's \"broken\r\n\r\nSee `sum.js`\\",
+      { kind: "run", worker: "fixer", text: "it's \"broken\nSee `sum.js`\\" },
+    ],
+    ["/approve", { kind: "approve", target: undefined, remember: "none" }],
+    ["/approve K7MQ ", { kind: "approve", target: "k7mq", remember: "none" }],
+    ["/approve #k7mq session", { kind: "approve", target: "k7mq", remember: "session" }],
+    ["/approve session", { kind: "approve", target: undefined, remember: "session" }],
+    ["/approve all", { kind: "approve", target: "all", remember: "none" }],
+    ["/approve k7mq\n\nThank you!", { kind: "approve", target: "k7mq", remember: "none", note: "Thank you!" }],
+    [
+      '/approve k7mq\n```json\n{"title": "Better"}\n```',
+      { kind: "approve", target: "k7mq", remember: "none", changedArgs: { title: "Better" } },
+    ],
+    ["/deny", { kind: "deny", target: undefined, reason: "" }],
+    ["/deny k7mq it's wrong", { kind: "deny", target: "k7mq", reason: "it's wrong" }],
+    ["/deny all", { kind: "deny", target: "all", reason: "" }],
+    ["/deny because it's wrong\nand ugly", { kind: "deny", target: undefined, reason: "because it's wrong\nand ugly" }],
+    ["/stop", { kind: "stop" }],
+    ["/stop please!", { kind: "stop" }],
+    ["/resume", { kind: "resume", text: "" }],
+    ["/resume use the other file", { kind: "resume", text: "use the other file" }],
+    ["/cancel", { kind: "cancel" }],
+    ["/status", { kind: "status" }],
+    ["/help", { kind: "help" }],
+  ])("%j is understood", (body, command) => {
+    expect(parseCommand(body)).toEqual(command);
+  });
+
+  test.each([
+    "/run",
+    "/run ../../etc/passwd",
+    "/run fix;er",
+    "/approve not yet",
+    "/approve k7mq please",
+    "/approve k7mq\n```json\n{broken\n```",
+    "/approve k7mq\n```json\n[1]\n```",
+    '/approve all\n```json\n{"a":1}\n```',
+    '/approve k7mq\n```json\n{"a":1}\n```\n```json\n{"a":2}\n```',
+    '/approve k7mq\nsome words\n```json\n{"a":1}\n```',
+    '/approve k7mq\n{"a":1}',
+    "/cancel the child",
+  ])("%j is one of ours, written wrong: nothing happens but an answer", (body) => {
+    expect(parseCommand(body)).toMatchObject({ kind: "malformed", message: expect.any(String) });
+  });
+
+  test.each([
+    ["/aprove", "approve"],
+    ["/runn fixer", "run"],
+    ["/stpo", "stop"],
+    ["/rnu fixer", "run"],
+    ["/statsu", "status"],
+    ["/canel", "cancel"],
+    ["/deni k7mq", "deny"],
+  ])("%j is a near miss of /%s", (body, meant) => {
+    expect(parseCommand(body)).toMatchObject({ kind: "unknown", meant });
+  });
+
+  test.each(["/assign @bob", "/lgtm", "/hold", "/close", "/cc @ada", "/test all", "/retest", "/ready"])(
+    "%j is another bot's: silence",
+    (body) => {
+      expect(parseCommand(body)).toEqual({ kind: "foreign" });
+    },
+  );
+
+  test.each([
+    "hello",
+    "",
+    "please /run fixer",
+    " /run fixer",
+    "    /run fixer",
+    "> /approve",
+    "```\n/approve\n```",
+    "Thanks.\n/approve",
+    "\n/approve",
+    "one\ntwo\nthree\nfour\n/run fixer",
+    "\u200B/approve",
+    "／approve",
+    "//approve",
+    "/",
+    "/ run",
+    "/usr/bin is missing",
+    "/approve.",
+    "/run/fixer",
+    "`/approve`",
+    "**/approve**",
+    "<!-- x -->/approve",
+  ])("%j is no command", (body) => {
+    expect(parseCommand(body).kind).toBe("text");
+  });
+});
+
+test("whatever is written, it is read without failing, and only from a slash in the first place", () => {
+  const word = fc.constantFrom(
+    "/run",
+    "/approve",
+    "/deny",
+    "/",
+    "fixer",
+    "all",
+    "session",
+    "```",
+    "json",
+    "{}",
+    "\n",
+    " ",
+    "\r\n",
+    "k7mq",
+  );
+  const body = fc.oneof(
+    fc.string(),
+    fc.array(word, { maxLength: 12 }).map((words) => words.join(" ")),
+  );
+  fc.assert(
+    fc.property(body, (text) => {
+      const command = parseCommand(text);
+      if (!text.startsWith("/")) expect(command.kind).toBe("text");
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("the words of a task and of a reason arrive as they were written", () => {
+  fc.assert(
+    fc.property(fc.string({ minLength: 1 }), (words) => {
+      const text = words.replace(/\r\n?/g, "\n").trim();
+      const command = parseCommand(`/run fixer\n${words}`);
+      expect(command).toEqual({ kind: "run", worker: "fixer", text });
+      expect(parseCommand(`/deny\n${words}`)).toMatchObject({ kind: "deny", target: undefined, reason: text });
+    }),
+  );
+});

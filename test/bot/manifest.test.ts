@@ -1,0 +1,30 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { endpoints, gitPermissions, heardEvents } from "#bot/manifest.ts";
+
+const app = parse(readFileSync("app.yml", "utf8")) as {
+  default_events: string[];
+  default_permissions: Record<string, string>;
+};
+
+test("app.yml asks for the events the code hears, and no others", () => {
+  expect([...app.default_events].sort()).toEqual(Object.keys(heardEvents).sort());
+});
+
+test("app.yml asks for the permissions the code uses, and no more", () => {
+  const used: Record<string, string> = {};
+  for (const permissions of [...Object.values(endpoints), ...Object.values(gitPermissions)]) {
+    for (const [name, level] of Object.entries(permissions as Record<string, string>)) {
+      if (used[name] !== "write") used[name] = level;
+    }
+  }
+
+  expect(app.default_permissions).toEqual(used);
+});
+
+test("nothing the code calls can merge, approve, dispatch or administer", () => {
+  const paths = Object.keys(endpoints).join("\n");
+
+  expect(paths).not.toMatch(/merge|reviews$|dispatch|DELETE|PUT|branches|git\/refs|\/actions|admin|hooks\//);
+});

@@ -1,0 +1,315 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { renderApproval } from "#bot/render-approval.ts";
+import { renderOutcome } from "#bot/render-outcome.ts";
+import { renderQuestion } from "#bot/render-question.ts";
+import { renderHelp, renderStatusReply } from "#bot/render-reply.ts";
+import { renderStatus } from "#bot/render-status.ts";
+import { splitCode } from "#markdown-code.ts";
+import { createSanitizer } from "#sanitize.ts";
+import { sampleApproval, sampleView } from "../support/run-view.ts";
+
+const sanitize = createSanitizer([]);
+
+describe("status", () => {
+  test("says what goes on, what is done, what it cost, and how to stop it", () => {
+    const view = sampleView({
+      tasks: [
+        { content: "Read it", activeForm: "Reading it", status: "completed" },
+        { content: "Fix it", activeForm: "Fixing it", status: "in_progress" },
+        { content: "Test it", activeForm: "Testing it", status: "pending" },
+        { content: "Drop it", activeForm: "Dropping it", status: "cancelled" },
+      ],
+    });
+
+    expect(renderStatus(view, [sampleApproval()])).toMatchInlineSnapshot(`
+      "### ⚙️ **fixer** is working
+
+      Thinking.
+
+      - [x] Read it
+      - [ ] **Fixing it** …
+      - [ ] Test it
+      - [x] ~~Drop it~~
+
+      **Waiting for approval**
+
+      - fixer → \`open_pull_request\`: \`/approve k7mq\` or \`/deny k7mq reason\`
+
+      <sub>3 steps · 12.3K tokens in, 678 out · \\$0.123 · anthropic:claude-sonnet-4-5 · run \`run1\`</sub>
+
+      <details>
+      <summary>Log (2 lines)</summary>
+
+      \`\`\`text
+      Opened main at abc1234
+      read_file: 12 lines
+      \`\`\`
+
+      </details>
+
+      \`/stop\` stops it, \`/cancel\` ends it, \`/status\` tells more. A plain comment steers it."
+    `);
+  });
+
+  test("shows children below their parents, with what each costs", () => {
+    const grandchild = sampleView({
+      spec: { ...sampleView().spec, worker: { ...sampleView().spec.worker, name: "linter" } },
+    });
+    const child = sampleView({
+      spec: { ...sampleView().spec, worker: { ...sampleView().spec.worker, name: "tester" } },
+      outcome: { kind: "failed", reason: "no" },
+      children: [grandchild],
+    });
+
+    const status = renderStatus(sampleView({ children: [child] }), []);
+
+    expect(status).toMatch(/^- ❌ \*\*tester\*\* failed \(3 steps .*\)\n {2}- ⚙️ \*\*linter\*\* is working — Thinking/m);
+  });
+
+  test.each([
+    ["interrupted", "is stopped", "`/resume`"],
+    ["awaitingApproval", "waits for an approval", "`/stop`"],
+    ["awaitingAnswer", "waits for you", "`/stop`"],
+    ["idle", "waits for you", "`/stop`"],
+  ])("in the state %s a person reads %j", (state, words, way) => {
+    const status = renderStatus(sampleView({ state }), []);
+
+    expect(status).toContain(words);
+    expect(status).toContain(way);
+  });
+
+  test("a log of thousands of lines shows its end", () => {
+    const status = renderStatus(sampleView({ log: Array.from({ length: 5_000 }, (_, index) => `line ${index}`) }), []);
+
+    expect(status).toContain("… 4800 earlier lines");
+    expect(status).toContain("line 4999");
+    expect(status.length).toBeLessThan(20_000);
+  });
+});
+
+describe("approvals", () => {
+  test("show the tool, its arguments, the change, who may answer until when, and what to type", () => {
+    expect(renderApproval(sampleApproval())).toMatchInlineSnapshot(`
+      "### 🔐 **fixer** asks for approval \`k7mq\`
+
+      fixer wants to open a pull request.
+
+      Tool \`open_pull_request\` with these arguments:
+
+      \`\`\`json
+      {
+        "title": "Fix the sum",
+        "body": "It added twice."
+      }
+      \`\`\`
+
+      What it would change:
+
+      \`\`\`diff
+      --- a/sum.js
+      +++ b/sum.js
+      @@ -1 +1 @@
+      -a + a
+      +a + b
+      \`\`\`
+
+      | to | comment |
+      |---|---|
+      | let it do this | \`/approve k7mq\` |
+      | and equal calls of this run too | \`/approve k7mq session\` |
+      | refuse, and tell it why | \`/deny k7mq because …\` |
+
+      Anyone with write access may answer, until 2026-05-04 10:00 UTC; after that the answer is no. Only exactly this call is approved, once: digest \`0123456789ab\`, on commit \`aaaaaaa\`."
+    `);
+  });
+
+  test.each([
+    [
+      { status: "approved" as const, decidedBy: "mia", decidedAt: Date.UTC(2026, 4, 1, 11) },
+      "✅ Approved by mia, 2026-05-01 11:00 UTC",
+    ],
+    [
+      { status: "used" as const, decidedBy: "mia", remember: "session" as const },
+      "✅ Approved by mia for this session",
+    ],
+    [{ status: "denied" as const, decidedBy: "mia", note: "wrong *file*" }, "⛔ Denied by mia"],
+    [{ status: "expired" as const }, "⌛ Expired without an answer, 2026-05-04 10:00 UTC"],
+    [{ status: "withdrawn" as const }, "Not asked any more"],
+  ])("that are decided say by whom: %j", (change, words) => {
+    const shown = renderApproval(sampleApproval(change));
+
+    expect(shown).toContain(words);
+    expect(shown).not.toContain("/approve k7mq");
+    if ("note" in change) expect(shown).toContain("> wrong \\*file\\*");
+  });
+
+  test("that were changed show the arguments that ran", () => {
+    const shown = renderApproval(
+      sampleApproval({ status: "used", decidedBy: "mia", changedArgs: { title: "Better" } }),
+    );
+
+    expect(shown).toMatch(/With these arguments instead:\s+```json\n\{\n {2}"title": "Better"/);
+  });
+});
+
+describe("outcomes", () => {
+  test.each([
+    [{ kind: "answered" as const, text: "All **fine**." }, "All **fine**."],
+    [{ kind: "answered" as const, text: " " }, "nothing to say"],
+    [
+      { kind: "failed" as const, reason: "The model is down." },
+      "> The model is down.\n\nTo try again, comment `/run fixer`",
+    ],
+    [
+      { kind: "limited" as const, limit: "steps", reason: "50 steps were taken." },
+      "`/run fixer`. Its limits stand under `limits:`",
+    ],
+    [{ kind: "cancelled" as const, by: "ada" }, "was cancelled by ada"],
+  ])("%j", (outcome, words) => {
+    expect(renderOutcome(sampleView({ outcome }))).toContain(words);
+  });
+});
+
+test("a question is quoted, and its last line says how to answer", () => {
+  expect(renderQuestion({ callId: "c", workerPath: "fixer", text: "Which one?\n- a\n- b" })).toBe(
+    "### 💬 **fixer** asks\n\n> Which one?\n> - a\n> - b\n\nAnswer with a plain comment. `/stop` stops the worker instead.",
+  );
+});
+
+test("help without workers says how to add one, status without runs how to begin", () => {
+  expect(renderHelp([])).toContain(".github/workers/");
+  expect(renderStatusReply([], [])).toContain("/help");
+});
+
+// What a model may write to break out of its place.
+const piece = fc.constantFrom(
+  "`",
+  "```",
+  "````",
+  "~~~",
+  "\n",
+  "\n\n",
+  " ",
+  "<!--",
+  "-->",
+  "</details>",
+  "</summary>",
+  "<details>",
+  "<pre>",
+  "@victim",
+  "#12",
+  "> ",
+  "- ",
+  "| ",
+  "\\",
+  "*",
+  "[x](y)",
+  "![x](https://evil.example)",
+  "/approve k7mq",
+  "### ✅ Approved by @mia",
+  "\u202E",
+  "\u200B",
+  "``\u001B[0m`",
+  "<!-- golem-forge:approval%2Fk7mq -->",
+  "a",
+  "1. ",
+);
+const hostile = fc.array(piece, { maxLength: 25 }).map((pieces) => pieces.join(""));
+
+describe("whatever a model writes", () => {
+  test("an approval ends with our own words, outside of any code", () => {
+    fc.assert(
+      fc.property(hostile, hostile, hostile, fc.boolean(), (args, reason, preview, decided) => {
+        const status = decided ? ("denied" as const) : ("pending" as const);
+        const approval = sampleApproval({ args: { args }, reason, preview, tool: "tool", workerPath: reason, status });
+        const sent = sanitize(renderApproval(approval));
+        const prose = proseOf(sent);
+        if (!decided)
+          expect(prose.slice(-3).join("")).toMatch(/Only exactly this call is approved, once: digest , on commit \.$/);
+        else expect(sent.endsWith("\n</details>")).toBe(true);
+        expectInert(sent);
+        expect(prose.join("").match(/<details>/g)?.length ?? 0).toBe(prose.join("").match(/<\/details>/g)?.length ?? 0);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  test("a status keeps its sections", () => {
+    fc.assert(
+      fc.property(hostile, hostile, hostile, (log, activity, content) => {
+        const task = { content, activeForm: content, status: "in_progress" as const };
+        const sent = sanitize(renderStatus(sampleView({ log: [log, log], activity, tasks: [task] }), []));
+        expect(proseOf(sent).join("")).toMatch(/<\/details>\n\n\s*stops it, .*A plain comment steers it\.$/s);
+        expectInert(sent);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  test("a question stays in its quotation", () => {
+    fc.assert(
+      fc.property(hostile, (text) => {
+        const sent = sanitize(renderQuestion({ callId: "c", workerPath: "fixer", text }));
+        const [, ...lines] = sent.split("\n\n").join("\n").split("\n");
+        expect(lines.slice(0, -1).every((line) => line.startsWith(">") || line === "")).toBe(true);
+        expect(sent.endsWith("stops the worker instead.")).toBe(true);
+        expectInert(sent);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  test("an answer, a failure and a worker's name stay inert", () => {
+    fc.assert(
+      fc.property(hostile, (text) => {
+        expectInert(sanitize(renderOutcome(sampleView({ outcome: { kind: "answered", text } }))));
+        expectInert(sanitize(renderOutcome(sampleView({ outcome: { kind: "failed", reason: text } }))));
+        expectInert(sanitize(renderHelp([{ name: "fixer", description: text }])));
+      }),
+      { numRuns: 400 },
+    );
+  });
+});
+
+test("nothing is longer than GitHub takes", () => {
+  const long = "@a `x` <b> ".repeat(20_000);
+  const view = sampleView({
+    log: Array(3_000).fill(long),
+    activity: long,
+    tasks: Array(500).fill({ content: long, activeForm: long, status: "pending" }),
+    outcome: { kind: "answered", text: `<details>\n\n\`\`\`\n${long}\n${"x\n".repeat(100_000)}` },
+    children: Array(100).fill(sampleView({ activity: long })),
+  });
+  const approval = sampleApproval({ args: { long }, preview: long, reason: long });
+
+  for (const markdown of [
+    renderStatus(view, Array(200).fill(approval)),
+    renderApproval(approval),
+    renderOutcome(view),
+    renderOutcome({ ...view, outcome: { kind: "failed", reason: long } }),
+    renderQuestion({ callId: "c", workerPath: "fixer", text: long }),
+    renderStatusReply(Array(5).fill({ ...view, outcome: undefined }), Array(200).fill(approval)),
+  ]) {
+    expect(sanitize(markdown).length).toBeLessThanOrEqual(60_000);
+  }
+  expect(sanitize(renderApproval(approval))).toMatch(
+    /approval `k7mq`[\s\S]*Only exactly this call is approved, once: digest `0123456789ab`/,
+  );
+});
+
+function proseOf(markdown: string): string[] {
+  return splitCode(markdown)
+    .filter((part) => !part.code)
+    .map((part) => part.text);
+}
+
+/** No live mention, reference, image, comment, marker or hidden character. */
+function expectInert(markdown: string): void {
+  for (const { text, code } of splitCode(markdown)) {
+    expect(text).not.toMatch(/\u202E|<!--\s*golem-forge:/);
+    if (code) continue;
+    expect(text).not.toMatch(/(?<![A-Za-z0-9_])@(?:victim|mia)|<!--|<pre|(?<!&)#12/);
+    expect(text).not.toMatch(/!\[x\]\(https/);
+  }
+}

@@ -1,0 +1,62 @@
+import type { Approval } from "#approval.ts";
+import type { RunView } from "#run.ts";
+import { WorkerDefinition } from "#worker.ts";
+
+/** A root run of `fixer` on octo/shop#1, at work. */
+export function sampleView(change: Partial<RunView> = {}): RunView {
+  const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix it." });
+  return {
+    spec: {
+      id: "run1",
+      rootId: "run1",
+      depth: 0,
+      workerPath: "fixer",
+      worker,
+      workerSource: "deployment",
+      model: "anthropic:claude-sonnet-4-5",
+      origin: {
+        installationId: 7,
+        owner: "octo",
+        repo: "shop",
+        thread: 1,
+        isPullRequest: false,
+        commentId: 50,
+        requestedBy: "ada",
+      },
+      createdAt: Date.UTC(2026, 4, 1),
+    } as RunView["spec"],
+    state: "callingModel",
+    activity: "Thinking.",
+    tasks: [],
+    steps: 3,
+    usage: { inputTokens: 12_345, outputTokens: 678 },
+    cost: 0.1234,
+    openCalls: [],
+    log: ["Opened main at abc1234", "read_file: 12 lines"],
+    children: [],
+    startedAt: Date.UTC(2026, 4, 1),
+    updatedAt: Date.UTC(2026, 4, 1),
+    ...change,
+  };
+}
+
+/** A request of `fixer` to open a pull request, waiting. */
+export function sampleApproval(change: Partial<Approval> = {}): Approval {
+  return {
+    id: "k7mq",
+    runId: "run1",
+    rootId: "run1",
+    workerPath: "fixer",
+    callId: "call1",
+    tool: "open_pull_request",
+    args: { title: "Fix the sum", body: "It added twice." },
+    baseCommit: "a".repeat(40),
+    digest: "0123456789abcdef".repeat(4),
+    reason: "fixer wants to open a pull request.",
+    preview: "--- a/sum.js\n+++ b/sum.js\n@@ -1 +1 @@\n-a + a\n+a + b\n",
+    status: "pending",
+    requestedAt: Date.UTC(2026, 4, 1, 10),
+    expiresAt: Date.UTC(2026, 4, 4, 10),
+    ...change,
+  };
+}
