@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import type { Executors } from "#executors/create-executors.ts";
 import type { GitHub } from "#github.ts";
 import type { ToolResult } from "#result.ts";
 import type { RunSpec } from "#run.ts";
@@ -35,6 +36,8 @@ export interface ToolServices {
   sanitize(text: string): string;
   /** The directory of the deployment's own worker file; undefined for a worker of the repository. */
   workerDirectory?: string;
+  /** Where commands run; the process's own when a deployment configures none. */
+  executors?: Executors;
   /** Keeps what must be released when the run's tools are put away: a connection, a process. */
   onClose?(release: () => Promise<void>): void;
 }
