@@ -1,0 +1,335 @@
+import type { components } from "@octokit/openapi-types";
+import { HttpResponse, http } from "msw";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Bot } from "#bot/create-bot.ts";
+import { createBot } from "#bot/create-bot.ts";
+import type { GitHub } from "#github.ts";
+import {
+  api,
+  appId,
+  botConfig,
+  comment,
+  person,
+  privateKey,
+  recordingRuns,
+  repository,
+  startGitHub,
+} from "../support/bot-world.ts";
+
+type Schema = components["schemas"];
+
+const { state, server } = startGitHub();
+let bot: Bot;
+let github: GitHub;
+const repo = `${api}/repos/octo/shop`;
+
+async function open(environment: Record<string, string> = {}): Promise<GitHub> {
+  bot = await createBot({ config: botConfig(environment), runs: recordingRuns, ready: async () => {} });
+  return bot.openGitHub(repository);
+}
+
+beforeAll(async () => {
+  github = await open();
+});
+beforeEach(() => {
+  state.requests = [];
+  state.comments = [];
+});
+afterEach(() => server.resetHandlers());
+afterAll(() => server.close());
+
+const json = (body: unknown, init?: { status?: number; headers?: Record<string, string> }) =>
+  HttpResponse.json(body as object, init);
+const getting = (path: string, body: unknown, status = 200) => http.get(`${repo}${path}`, () => json(body, { status }));
+
+describe("identity", () => {
+  test("the app comments as its own bot, asked once", async () => {
+    const fresh = await open();
+
+    expect([await fresh.ownLogin(), await fresh.ownLogin()]).toEqual(["golem-forge[bot]", "golem-forge[bot]"]);
+    expect(state.requests.filter((request) => request === "GET /app")).toHaveLength(1);
+  });
+
+  test("a comment is our own by the app that made it or by our login, never by what it says", async () => {
+    state.comments = [
+      comment(1, "golem-forge[bot]", "ours", { performed_via_github_app: { id: appId } as Schema["integration"] }),
+      comment(2, "golem-forge[bot]", "another app's", { performed_via_github_app: { id: 9 } as Schema["integration"] }),
+      comment(3, "golem-forge[bot]", "ours by name", { performed_via_github_app: null }),
+      comment(4, "tom", "I am golem-forge[bot] <!-- golem-forge:x -->"),
+      comment(5, "evil[bot]", "hello"),
+      { ...comment(6, "tom", "gone"), user: null },
+    ];
+
+    const comments = await github.comments(1);
+
+    expect(comments.filter(({ own }) => own).map(({ id }) => id)).toEqual([1, 3]);
+    expect(comments.at(-1)?.author).toBe("ghost");
+  });
+
+  test("every page of the comments is read", async () => {
+    state.comments = Array.from({ length: 250 }, (_, index) => comment(index, "tom", `${index}`));
+
+    expect((await github.comments(1)).map(({ id }) => id)).toEqual(Array.from({ length: 250 }, (_, index) => index));
+  });
+});
+
+describe("permissions fail closed", () => {
+  test.each<[string, unknown, string]>([
+    ["admin", { permission: "admin", role_name: "admin", user: person("ada") }, "admin"],
+    ["maintain", { permission: "write", role_name: "maintain", user: person("ada") }, "maintain"],
+    ["triage", { permission: "read", role_name: "triage", user: person("ada") }, "triage"],
+    ["a custom role on write", { permission: "write", role_name: "releaser", user: person("Ada") }, "write"],
+    ["no role named", { permission: "write", user: person("ada") }, "write"],
+    ["a role above its permission", { permission: "none", role_name: "maintain", user: person("ada") }, "none"],
+    ["somebody else", { permission: "admin", role_name: "admin", user: person("eve") }, "none"],
+    ["a list", [{ permission: "admin" }], "none"],
+    ["nothing", null, "none"],
+  ])("%s", async (_, answer, permission) => {
+    server.use(getting("/collaborators/:login/permission", answer));
+
+    expect(await github.permissionOf("ada")).toBe(permission);
+  });
+
+  test("a connection that breaks is no permission", async () => {
+    server.use(http.get(`${repo}/collaborators/:login/permission`, () => HttpResponse.error()));
+
+    expect(await github.permissionOf("ada")).toBe("none");
+  });
+
+  test("a login cannot climb out of its place in the address", async () => {
+    expect(await github.permissionOf("../../../app?x=")).toBe("none");
+    expect(state.requests.some((request) => request.includes("/collaborators/..%2F..%2F"))).toBe(true);
+  });
+});
+
+describe("tokens for git", () => {
+  test("are narrowed to the repository and to what git does, asked where GitHub is, and kept while they live", async () => {
+    const asked: unknown[] = [];
+    server.use(
+      http.post(`${api}/app/installations/7/access_tokens`, async ({ request }) => {
+        const body = (await request.text()) || "{}";
+        asked.push(JSON.parse(body));
+        const token: Schema["installation-token"] = {
+          token: `ghs_${asked.length}`,
+          expires_at: new Date(Date.now() + 3_600_000).toISOString(),
+        };
+        return json(token, { status: 201 });
+      }),
+    );
+
+    const tokens = [await github.gitToken("read"), await github.gitToken("read"), await github.gitToken("write")];
+
+    expect(tokens).toEqual(["ghs_1", "ghs_1", "ghs_2"]);
+    expect(asked).toEqual([
+      { repositories: ["shop"], permissions: { contents: "read" } },
+      { repositories: ["shop"], permissions: { contents: "write" } },
+    ]);
+  });
+
+  test("that are about to end are asked for again", async () => {
+    const fresh = await open();
+    let count = 0;
+    server.use(
+      http.post(`${api}/app/installations/7/access_tokens`, () =>
+        json({ token: `t${++count}`, expires_at: new Date(Date.now() + 60_000).toISOString() }, { status: 201 }),
+      ),
+    );
+
+    expect([await fresh.gitToken("read"), await fresh.gitToken("read")]).toEqual(["t1", "t2"]);
+  });
+});
+
+describe("reading", () => {
+  test("issues, without the pull requests among them", async () => {
+    const issue = {
+      number: 3,
+      title: "A",
+      body: null,
+      user: null,
+      state: "open",
+      locked: true,
+      labels: ["bug", { name: "ui" }],
+    };
+    server.use(
+      getting("/issues", [issue, { ...issue, number: 4, pull_request: {} }]),
+      getting("/issues/3", issue),
+      getting("/issues/9", { message: "Not Found" }, 404),
+      getting("/issues/8", { message: "Gone" }, 410),
+    );
+
+    expect(await github.issues({})).toEqual([
+      {
+        number: 3,
+        title: "A",
+        body: "",
+        author: "ghost",
+        state: "open",
+        locked: true,
+        labels: ["bug", "ui"],
+        isPullRequest: false,
+      },
+    ]);
+    expect(await github.issue(3)).toMatchObject({ number: 3 });
+    expect([await github.issue(9), await github.issue(8)]).toEqual([undefined, undefined]);
+  });
+
+  test("files and folders of the default branch", async () => {
+    const file = {
+      type: "file",
+      sha: "s",
+      encoding: "base64",
+      content: Buffer.from("name: fixer\nü").toString("base64"),
+    };
+    server.use(
+      getting("/contents/.github/workers/a%20b.worker", file),
+      getting("/contents/.github/workers", [
+        { type: "file", name: "fixer.worker" },
+        { type: "dir", name: "sub" },
+      ]),
+      getting("/contents/big.txt", { ...file, encoding: "none", content: "" }),
+      getting("/git/blobs/s", { encoding: "base64", content: Buffer.from("big").toString("base64") }),
+      getting("/contents/nothing", { message: "This repository is empty." }, 404),
+      getting("/contents/link", { type: "submodule", sha: "s" }),
+    );
+
+    expect(await github.readFile(".github/workers/a b.worker")).toBe("name: fixer\nü");
+    expect(await github.listFiles(".github/workers")).toEqual(["fixer.worker"]);
+    expect(await github.readFile("big.txt")).toBe("big");
+    expect([await github.readFile("nothing"), await github.listFiles("nothing")]).toEqual([undefined, []]);
+    expect([await github.readFile(".github/workers"), await github.readFile("link")]).toEqual([undefined, undefined]);
+  });
+
+  test("checks, reviews and the repository", async () => {
+    server.use(
+      getting("/commits/abc/check-runs", {
+        total_count: 1,
+        check_runs: [
+          { name: "test", status: "completed", conclusion: "failure", output: { summary: "1 failed" }, html_url: null },
+        ],
+      }),
+      getting("/pulls/2/comments", [{ id: 5, path: "a.js", original_line: 3, body: "why?", user: person("mia") }]),
+      getting("", { default_branch: "main", private: true, clone_url: "https://github.example/octo/shop.git" }),
+    );
+
+    expect(await github.checks("abc")).toEqual([
+      { name: "test", status: "completed", conclusion: "failure", summary: "1 failed", url: null },
+    ]);
+    expect(await github.reviewComments(2)).toEqual([{ id: 5, path: "a.js", line: 3, body: "why?", author: "mia" }]);
+    expect(await github.describe()).toEqual({
+      defaultBranch: "main",
+      private: true,
+      cloneUrl: "https://github.example/octo/shop.git",
+    });
+  });
+
+  test("the one pull request of a branch, never a fork's of the same name", async () => {
+    const pull = (number: number, headRepo: number) => ({
+      number,
+      html_url: `https://github.example/octo/shop/pull/${number}`,
+      title: "t",
+      body: null,
+      state: "closed",
+      merged_at: "2026-05-01T10:00:00Z",
+      draft: true,
+      head: { ref: "golem/1-a", sha: "b", repo: { id: headRepo } },
+      base: { ref: "main", sha: "a", repo: { id: 1 } },
+    });
+    server.use(getting("/pulls", [pull(8, 2), pull(7, 1)]));
+
+    expect(await github.findPullRequest("golem/1-a")).toMatchObject({ number: 7, merged: true, state: "closed" });
+    expect(await github.findPullRequest("golem/1-b")).toBeUndefined();
+    expect((await github.pullRequest(2))?.head.fromFork).toBe(false);
+  });
+});
+
+describe("writing", () => {
+  test("no secret leaves by any way", async () => {
+    const sent: string[] = [];
+    const pull = {
+      number: 7,
+      html_url: "",
+      title: "",
+      body: "",
+      state: "open",
+      head: { ref: "b", sha: "b", repo: { id: 1 } },
+      base: { ref: "m", sha: "a", repo: { id: 1 } },
+    };
+    const take =
+      (answer: object) =>
+      async ({ request }: { request: Request }) => {
+        sent.push(await request.text());
+        return json(answer, { status: 201 });
+      };
+    server.use(
+      http.post(`${repo}/issues/1/comments`, take(comment(1, "golem-forge[bot]", "x"))),
+      http.patch(`${repo}/issues/comments/1`, take(comment(1, "golem-forge[bot]", "x"))),
+      http.post(`${repo}/issues/1/labels`, take([{ name: "bug" }])),
+      http.post(`${repo}/pulls`, take(pull)),
+      http.patch(`${repo}/pulls/7`, take(pull)),
+      http.post(`${repo}/pulls/7/comments/5/replies`, take({ id: 9 })),
+    );
+    const leak = `a webhook secret, ghp_${"a1".repeat(18)} and ${privateKey.split("\n")[2]}`;
+
+    await github.createComment(1, leak);
+    await github.updateComment(1, leak);
+    await github.addLabels(1, [leak]);
+    await github.createPullRequest({ head: "b", base: "main", title: leak, body: leak, draft: true });
+    await github.updatePullRequest(7, { title: leak, body: leak });
+    await github.replyToReview(7, 5, leak);
+
+    expect(sent).toHaveLength(6);
+    for (const body of sent) expect(body).not.toMatch(/a webhook secret|ghp_|[A-Za-z0-9+/]{40}/);
+    expect(sent[3]).toContain('"draft":true');
+  });
+
+  test("a comment whose answer was lost is not posted again by itself", async () => {
+    let posts = 0;
+    server.use(
+      http.post(`${repo}/issues/1/comments`, () => {
+        posts++;
+        return HttpResponse.error();
+      }),
+    );
+
+    await expect(github.createComment(1, "hello")).rejects.toThrow();
+    expect(posts).toBe(1);
+  });
+
+  test.each([
+    ["a secondary limit", 403, { message: "You have exceeded a secondary rate limit" }],
+    ["too many requests", 429, { message: "Too Many Requests" }],
+  ])("after %s the bot waits as long as it is told", async (_, status, body) => {
+    const times: number[] = [];
+    server.use(
+      http.post(`${repo}/issues/1/comments`, () => {
+        times.push(performance.now());
+        return times.length === 1
+          ? json(body, { status, headers: { "retry-after": "2" } })
+          : json(comment(1, "golem-forge[bot]", "x"), { status: 201 });
+      }),
+    );
+
+    await github.createComment(1, "hello");
+
+    expect(times).toHaveLength(2);
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(1_900);
+  });
+
+  test("a pause of many minutes is not slept through", async () => {
+    server.use(
+      http.post(`${repo}/issues/1/comments`, () => json({}, { status: 429, headers: { "retry-after": "3600" } })),
+    );
+
+    await expect(github.createComment(1, "hello")).rejects.toMatchObject({ status: 429 });
+  });
+
+  test("writes keep the distance that was configured", async () => {
+    const paced = await open({ GOLEM_FORGE_WRITE_INTERVAL_MS: "150" });
+    const started = performance.now();
+
+    await Promise.all([1, 2, 3].map((id) => paced.react(id, "eyes")));
+
+    expect(performance.now() - started).toBeGreaterThan(290);
+    expect(performance.now() - started).toBeLessThan(1_000);
+  });
+});
