@@ -82,7 +82,6 @@ export interface LocalGitHub extends Pick<RequestLog, "onRequest" | "afterWrite"
 
 /** Starts it on 127.0.0.1. Throws a UserError when the port is taken. */
 export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> {
-  const directory = options.dataDirectory ?? (await mkdtemp(join(tmpdir(), "golem-forge-github-")));
   const log = createRequestLog();
   const watchers = new Set<() => void>();
   let desk: Desk | undefined;
@@ -95,6 +94,8 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
     });
   });
   const port = await listen(server, options.port ?? 0);
+  // After the port is ours: where it is taken, nothing is left behind.
+  const directory = options.dataDirectory ?? (await mkdtemp(join(tmpdir(), "golem-forge-github-")));
   const host = `127.0.0.1:${port}`;
   const { key, ...app } = { slug: "golem-forge", ...options.app };
   const world = createWorld({
