@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { createGlobTool } from "./glob.ts";
 import { createGrepTool } from "./grep.ts";
+import { createSearchCodeTool } from "./search-code.ts";
 
 const config = z.strictObject({});
 
@@ -9,5 +10,9 @@ const config = z.strictObject({});
 export const searchToolset: Toolset<z.infer<typeof config>> = {
   name: "search",
   config,
-  create: (_, { workspace }) => [createGrepTool(workspace), createGlobTool(workspace)],
+  create: (_, services) => [
+    createGrepTool(services.workspace),
+    createGlobTool(services.workspace),
+    createSearchCodeTool(services),
+  ],
 };

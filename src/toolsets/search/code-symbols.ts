@@ -1,0 +1,30 @@
+export interface CodeSymbol {
+  name: string;
+  /** From 1. */
+  line: number;
+}
+
+const longestLine = 400;
+const name = "([\\p{L}_$][\\p{L}\\p{N}_$]*)";
+const keyword =
+  "function|class|interface|type|enum|struct|trait|impl|union|record|protocol|namespace|module|mod|object|def|fn|fun|func|sub|proc|const|let|var|val|static|macro_rules!";
+const modifier =
+  "export|default|declare|public|private|protected|internal|abstract|final|sealed|static|async|override|readonly|pub|unsafe|extern|partial|virtual|inline|open|data|suspend|get|set";
+// Each alternative of the loops ends in white space, so that no line has two readings to try.
+const declaration = new RegExp(
+  `^\\s*(?:(?:${modifier})\\s+)*(?:${keyword})\\s*\\*?\\s+(?:\\([^()]*\\)\\s*)?${name}`,
+  "u",
+);
+const method = new RegExp(`^\\s+(?:(?:${modifier})\\s+)*[*#]?${name}\\s*\\([^;{}]*\\)[^;=]*\\{\\s*$`, "u");
+const heading = /^#{1,6}\s+(.{1,120})$/;
+const control = new Set(["if", "for", "while", "switch", "catch", "function", "return", "with", "else", "do", "match"]);
+
+/** Where names are defined, as far as one line shows it in the common languages; headings of Markdown too. */
+export function codeSymbols(lines: readonly string[], path: string): CodeSymbol[] {
+  const isProse = /\.(md|mdx|markdown|rst|txt)$/i.test(path);
+  return lines.flatMap((text, index) => {
+    if (text.length > longestLine) return [];
+    const found = isProse ? heading.exec(text)?.[1] : (declaration.exec(text)?.[1] ?? method.exec(text)?.[1]);
+    return found === undefined || control.has(found) ? [] : [{ name: found, line: index + 1 }];
+  });
+}

@@ -1,0 +1,112 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { codeSymbols } from "#toolsets/search/code-symbols.ts";
+import { codeTerms, splitIdentifier } from "#toolsets/search/code-terms.ts";
+import { searchToolset } from "#toolsets/search/toolset.ts";
+import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
+
+const files = {
+  "src/uses.ts": 'import { parseCommand } from "./command";\nparseCommand(a);\nparseCommand(b);\nparseCommand(c);\n',
+  "src/words.ts":
+    "/** Reads what a person typed. */\nexport function parseCommand(text: string) {\n  return text;\n}\n",
+  "src/permission.ts": "export class Gate {\n  checkPermission(who: string) {\n    return who;\n  }\n}\n",
+  "lib/user_store.py": "def load_user(name):\n    return name\n",
+  "docs/guide.md": "# Permission model\n\nWho may do what.\n",
+  "logo.png": new Uint8Array([0, 1]),
+};
+
+async function best(query: string, options: WorldOptions = {}): Promise<string[]> {
+  const { call } = await toolsetWorld(searchToolset, { files, ...options });
+  const { value } = await call("search_code", { query });
+  return (value as unknown as { data: { results: { path: string }[] } }).data.results.map(({ path }) => path);
+}
+
+test("a definition ranks above its uses, however many there are", async () => {
+  expect(await best("parseCommand")).toEqual(["src/words.ts", "src/uses.ts"]);
+});
+
+test.each([
+  ["parse command", "src/words.ts"],
+  ["where is the permission checked", "src/permission.ts"],
+  ["permission model", "docs/guide.md"],
+  ["loadUser", "lib/user_store.py"],
+  ["user store", "lib/user_store.py"],
+  ["person typed", "src/words.ts"],
+])("%j finds %s first", async (query, path) => {
+  expect((await best(query))[0]).toBe(path);
+});
+
+test("the lines that fit are shown, the definition among them", async () => {
+  const { call } = await toolsetWorld(searchToolset, { files });
+
+  const { llmContent, value } = await call("search_code", {
+    query: "parseCommand",
+    path: "src",
+    glob: "*.ts",
+    limit: 1,
+  });
+
+  expect(llmContent).toBe(
+    "2 files fit parseCommand:\nsrc/words.ts\n  2: export function parseCommand(text: string) {\n… and 1 more that fit less.",
+  );
+  expect(value).toMatchObject({ kind: "search.code", data: { total: 2 } });
+});
+
+test("changes of the run are found at once, and never by another run on the same commit", async () => {
+  const spec = { ...runSpec, origin: { ...runSpec.origin, repo: "changes" } };
+  const mine = await toolsetWorld(searchToolset, { files, services: { spec } });
+  const other = await toolsetWorld(searchToolset, { files, services: { spec } });
+  await mine.call("search_code", { query: "zebra" });
+  await mine.sandbox.write("src/zebra.ts", "export const zebra = 1;\n");
+  await mine.sandbox.write("src/words.ts", "export const nothing = 1;\n");
+
+  expect((await mine.call("search_code", { query: "zebra" })).llmContent).toContain("src/zebra.ts");
+  expect((await mine.call("search_code", { query: "parseCommand" })).llmContent).not.toContain("src/words.ts");
+  expect((await other.call("search_code", { query: "zebra" })).llmContent).toBe("Nothing fits zebra.");
+  expect((await other.call("search_code", { query: "parseCommand" })).llmContent).toContain("src/words.ts");
+});
+
+test("the same commit of another tenant is another index", async () => {
+  const spec = (installationId: number) => ({ ...runSpec, origin: { ...runSpec.origin, installationId } });
+  await best("parseCommand", { services: { spec: spec(11) } });
+
+  expect(await best("parseCommand", { files: { "a.ts": "b" }, services: { spec: spec(12) } })).toEqual([]);
+});
+
+test("a query without words is refused", async () => {
+  await expect(best("=> {")).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
+});
+
+test.each([
+  ["parseHTTPRequest_v2", ["parse", "http", "request", "v2"]],
+  ["snake_case_name", ["snake", "case", "name"]],
+  ["word", ["word"]],
+  ["ÄrgerFall", ["ärger", "fall"]],
+])("%s is %j", (word, parts) => {
+  expect(splitIdentifier(word)).toEqual(parts);
+});
+
+test.each([
+  ["export default async function load() {", "load"],
+  ["  public static parse(text: string): Node {", "parse"],
+  ["func (s *Server) Start() error {", "Start"],
+  ["pub fn open(path: &str) -> File {", "open"],
+  ["class Gate:", "Gate"],
+  ["const answer = 42;", "answer"],
+])("%s defines %s", (line, name) => {
+  expect(codeSymbols([line], "a.code")).toEqual([{ name, line: 1 }]);
+});
+
+test.each(["  if (x) {", "  for (const a of b) {", "  call(x);", "  return (a) => {"])("%s defines nothing", (line) => {
+  expect(codeSymbols([line], "a.code")).toEqual([]);
+});
+
+test("any text has terms and symbols, quickly", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary", maxLength: 300 }), (text) => {
+      expect(codeTerms(text).every((term) => term === term.toLowerCase())).toBe(true);
+      codeSymbols(text.split("\n"), "a.ts");
+    }),
+  );
+  codeSymbols([`  ${"static ".repeat(57)}`, ` ${"a(".repeat(190)}`, `${" ".repeat(399)}`], "a.ts");
+});
