@@ -4,6 +4,7 @@ import { gitToolset } from "./git/toolset.ts";
 import { githubToolset } from "./github/toolset.ts";
 import { pullRequestToolset } from "./pull-request/toolset.ts";
 import { searchToolset } from "./search/toolset.ts";
+import { shellToolset } from "./shell/toolset.ts";
 import { tasksToolset } from "./tasks/toolset.ts";
 import type { Toolset } from "./toolset.ts";
 import { workersToolset } from "./workers/toolset.ts";
@@ -13,6 +14,7 @@ export const toolsets: readonly Toolset[] = [
   filesystemToolset,
   searchToolset,
   gitToolset,
+  shellToolset,
   githubToolset,
   pullRequestToolset,
   tasksToolset,

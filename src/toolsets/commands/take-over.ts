@@ -1,5 +1,6 @@
 import { ToolError } from "#errors.ts";
 import type { TreeChanges } from "#executors/executor.ts";
+import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import type { Workspace } from "#workspace.ts";
 
 /** What reached the workspace, and what did not. */
@@ -10,25 +11,25 @@ export interface TakenOver {
 }
 
 /**
- * Puts what a command changed into the workspace, by the zones of the worker. A path whose zone asks is only taken over
- * when a person agreed to this command.
+ * Puts what a command changed into the workspace, by the zones of the worker. What is always asked (a zone that says
+ * so, files that steer CI, dependencies or agents) is only taken over where a person agreed to it.
  */
 export async function takeOver(
   { written, deleted, rejected }: TreeChanges,
   workspace: Workspace,
-  { personAgreed }: { personAgreed: boolean },
+  { isAgreed }: { isAgreed(path: string): boolean },
 ): Promise<TakenOver> {
   const taken: TakenOver = { written: [], deleted: [], rejected: [...rejected] };
 
   // Deletions first, so that a folder can become a file.
   for (const path of deleted) {
-    const problem = forbidden(workspace, path, "delete", personAgreed) ?? (await attempt(() => workspace.remove(path)));
+    const problem = forbidden(workspace, path, "delete", isAgreed) ?? (await attempt(() => workspace.remove(path)));
     if (problem) taken.rejected.push({ path, reason: problem });
     else taken.deleted.push(path);
   }
   for (const { path, content, executable } of written) {
     const problem =
-      forbidden(workspace, path, "write", personAgreed) ??
+      forbidden(workspace, path, "write", isAgreed) ??
       (await attempt(() => workspace.write(path, content, { executable })));
     if (problem) taken.rejected.push({ path, reason: problem });
     else taken.written.push(path);
@@ -36,11 +37,17 @@ export async function takeOver(
   return taken;
 }
 
-function forbidden(workspace: Workspace, path: string, what: "write" | "delete", agreed: boolean): string | undefined {
+function forbidden(
+  workspace: Workspace,
+  path: string,
+  what: "write" | "delete",
+  isAgreed: (path: string) => boolean,
+): string | undefined {
   const rule = workspace.ruleFor(path);
   if (rule.mode === "ro") return "lies where this worker may only read";
   if (rule[what] === "blocked") return `lies where this worker may not ${what}`;
-  if (rule[what] === "ask" && !agreed) return `lies where a person is asked first: use the file tools to ${what} it`;
+  const isAsked = rule[what] === "ask" || isProtectedPath(path);
+  if (isAsked && !isAgreed(path)) return `lies where a person is asked first: use the file tools to ${what} it`;
   return undefined;
 }
 

@@ -1,0 +1,30 @@
+import { stripVTControlCharacters } from "node:util";
+import type { ToolResult } from "#result.ts";
+import { describeChanges, describeEnd } from "./describe-result.ts";
+import type { RanCommand } from "./run-command.ts";
+
+/** What a command came to: stdout and stderr apart for the model, as on a terminal for people. */
+export function commandResult({ result, taken }: RanCommand, summary: string): ToolResult {
+  const end = describeEnd(result);
+  const sections = [
+    end,
+    section("stdout", result.stdout),
+    section("stderr", result.stderr),
+    describeChanges(taken),
+    result.changes.keptAside > 0 ? `${result.changes.keptAside} ignored files stay in the sandbox.` : "",
+  ];
+  const llmContent = sections.filter((text) => text !== "").join("\n");
+  const content = [result.stdout, result.stderr, result.timedOut || result.stopped ? end : ""]
+    .filter(Boolean)
+    .join("\n");
+  const value = { kind: "terminal" as const, content, exitCode: result.exitCode, summary: `${summary}: ${end}` };
+  if (!result.timedOut && !result.stopped) return { llmContent, value };
+
+  const code = result.timedOut ? "TIMEOUT" : "EXECUTION_ERROR";
+  return { llmContent, value, error: { type: "system_error", code, message: end } };
+}
+
+function section(name: string, text: string): string {
+  const plain = stripVTControlCharacters(text).replace(/\n$/, "");
+  return plain === "" ? `${name}: (nothing)` : `${name}:\n${plain}`;
+}

@@ -1,0 +1,105 @@
+import { z } from "zod";
+import { ApprovalDecisionType } from "#approval.ts";
+import { BlockedError, ToolError } from "#errors.ts";
+import type { NamedTool, ToolContext } from "#tool.ts";
+import { commandResult } from "#toolsets/commands/command-result.ts";
+import { runCommand } from "#toolsets/commands/run-command.ts";
+import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
+import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
+import { judgeCommand } from "./command-rules.ts";
+import { interactiveProblem } from "./interactive-command.ts";
+
+const config = z.strictObject({
+  /** `memory` works everywhere; `os` and `remote` run real programs where they stand. */
+  tier: z.enum(["memory", "os", "remote"]).default("memory"),
+  /** Seconds. */
+  timeout: z.number().positive().default(5),
+  max_timeout: z.number().positive().max(3_600).default(60),
+  /** Bytes kept of stdout and of stderr. */
+  output_bytes: z.number().int().min(200).max(1_000_000).default(30_000),
+  /** By the first words of a command; the first that fits decides. */
+  rules: z
+    .array(z.strictObject({ pattern: z.string().trim().min(1), approval: ApprovalDecisionType.default("ask") }))
+    .default([]),
+  /** For commands no rule speaks of. */
+  default: z.strictObject({ approval: ApprovalDecisionType.default("ask") }).prefault({}),
+});
+type Config = z.infer<typeof config>;
+
+interface Input {
+  command: string;
+  description?: string;
+  working_dir?: string;
+  timeout?: number;
+}
+
+const aboutTier = {
+  memory:
+    "A bash-like shell over the repository, in memory: coreutils, sed, awk, jq, rg, find and reading git; no network, no node, python or package managers.",
+  os: "Real bash in a sandbox over the repository: the machine's programs, no network.",
+  remote: "A shell in a remote sandbox over the repository.",
+};
+
+/** Shell commands on the run's tree. */
+export const shellToolset: Toolset<Config> = {
+  name: "shell",
+  aliases: ["bash"],
+  config,
+  create: (settings, services) => [createShellTool(settings, services)],
+};
+
+function createShellTool(settings: Config, services: ToolServices): NamedTool<Input> {
+  const inputSchema = z.object({
+    command: z.string().min(1).describe("The shell command to run"),
+    description: z.string().optional().describe("What it does, in 5 to 10 words"),
+    working_dir: z.string().optional().describe("The folder to run in; default: the root of the repository"),
+    timeout: z
+      .number()
+      .positive()
+      .optional()
+      .describe(`Seconds; default ${settings.timeout}, at most ${settings.max_timeout}`),
+  });
+  const judge = (command: string) => judgeCommand(command, settings.rules, settings.default.approval);
+
+  /** True when a person has to agree. Throws for what nobody may run, or nobody could. */
+  function review(command: string): boolean {
+    const { decision, why } = judge(command);
+    if (decision === "blocked") throw new BlockedError("shell", why);
+    const problem = interactiveProblem(command);
+    if (problem) throw new ToolError(problem, { code: "INVALID_ARGUMENTS" });
+    return decision === "ask";
+  }
+
+  async function execute({ command, description, working_dir, timeout }: Input, context: ToolContext) {
+    const personAgreed = review(command);
+    const seconds = Math.min(timeout ?? settings.timeout, settings.max_timeout);
+    const ran = await runCommand(services, {
+      tier: settings.tier,
+      request: {
+        command: ["bash", "-c", command],
+        cwd: working_dir,
+        timeoutMs: seconds * 1_000,
+        outputBytes: settings.output_bytes,
+        signal: context.abortSignal,
+        onOutput: (_, chunk) => context.output(chunk),
+      },
+      // Who approved the command saw its text, so a file that is always asked has to be named in it.
+      isAgreed: (path) => personAgreed && (!isProtectedPath(path) || command.includes(path)),
+    });
+    return commandResult(ran, description ?? command.split("\n")[0]?.slice(0, 80) ?? "command");
+  }
+
+  return {
+    name: "shell",
+    aliases: ["bash"],
+    description: `Run a shell command. ${aboutTier[settings.tier]} Changes to files are kept; each call starts in the root of the repository with a fresh environment.`,
+    inputSchema,
+    needsApproval: ({ command }) => review(command),
+    approvalReason: ({ command, description }) => {
+      const what = description ? ` (${description})` : "";
+      return `The worker wants to run a shell command${what}, and a person is asked because ${judge(command).why}.`;
+    },
+    preview: ({ command, working_dir }) => (working_dir ? `cd ${working_dir}\n${command}` : command),
+    execute,
+  };
+}

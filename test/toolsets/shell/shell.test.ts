@@ -1,0 +1,164 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { createExecutors } from "#executors/create-executors.ts";
+import { shellToolset } from "#toolsets/shell/toolset.ts";
+import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
+
+const executors = createExecutors({ os: false });
+afterAll(() => executors.close());
+let runs = 0;
+
+/** A world of its own session: sessions are kept by the commit they stand on. */
+function world(options: WorldOptions = {}) {
+  runs += 1;
+  const commit = String(runs).padStart(40, "0");
+  return toolsetWorld(shellToolset, {
+    files: { "README.md": "# Sums\n", "src/a.ts": "a\n" },
+    commit,
+    ...options,
+    services: { executors, ...options.services },
+  });
+}
+
+const rules = [
+  { pattern: "ls", approval: "preApproved" },
+  { pattern: "git push", approval: "blocked" },
+];
+
+describe("the shell tool", () => {
+  test("runs a command, keeps what it wrote, and gives stdout, stderr and exit code apart", async () => {
+    const { call, sandbox } = await world();
+
+    const result = await call("bash", {
+      command: "echo out; echo err >&2; echo x > new.txt; rm src/a.ts; exit 2",
+      description: "Make a file",
+    });
+
+    expect(result.llmContent).toMatch(
+      /^Exit code 2 after [\d.]+ s\.\nstdout:\nout\nstderr:\nerr\nChanged: new\.txt\nDeleted: src\/a\.ts$/,
+    );
+    expect(result.value).toMatchObject({ kind: "terminal", exitCode: 2, content: "out\n\nerr\n" });
+    expect(result.error).toBeUndefined();
+    expect(sandbox.text("new.txt")).toBe("x\n");
+    expect(await sandbox.exists("src/a.ts")).toBe(false);
+  });
+
+  test("runs in a folder, and says when there is none", async () => {
+    const { call } = await world();
+
+    expect((await call("shell", { command: "pwd", working_dir: "src" })).llmContent).toContain("/workspace/src");
+    expect((await call("shell", { command: "pwd", working_dir: "/workspace/src" })).llmContent).toContain(
+      "/workspace/src",
+    );
+    await expect(call("shell", { command: "pwd", working_dir: "nowhere" })).rejects.toMatchObject({
+      code: "FILE_NOT_FOUND",
+    });
+    await expect(call("shell", { command: "pwd", working_dir: "README.md" })).rejects.toMatchObject({
+      code: "NOT_A_DIRECTORY",
+    });
+    await expect(call("shell", { command: "pwd", working_dir: "../.." })).rejects.toMatchObject({
+      code: "INVALID_PATH",
+    });
+  });
+
+  test("a command past its timeout is an error that says so, and never longer than the most", async () => {
+    const { call } = await world({ config: { max_timeout: 0.2 } });
+
+    const result = await call("shell", { command: "sleep 50", timeout: 40 });
+
+    expect(result.error).toMatchObject({
+      code: "TIMEOUT",
+      message: expect.stringContaining("did not end within its timeout"),
+    });
+  });
+
+  test("an interrupted command throws and changes nothing", async () => {
+    const { call, sandbox } = await world();
+    const stop = new AbortController();
+    const running = call(
+      "shell",
+      { command: "echo x > README.md; sleep 50", timeout: 60 },
+      { abortSignal: stop.signal },
+    );
+
+    stop.abort();
+
+    await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
+    expect(sandbox.text("README.md")).toBe("# Sums\n");
+  });
+
+  test("asks, runs and blocks by its rules", async () => {
+    const { asks, tool, call } = await world({ config: { rules } });
+
+    expect(await asks("shell", { command: "ls -la" })).toBe(false);
+    expect(await asks("shell", { command: "ls; cat x" })).toBe(true);
+    await expect(asks("shell", { command: "ls && git push" })).rejects.toThrow(
+      "Tool 'shell' blocked: `git push` is blocked",
+    );
+    await expect(call("shell", { command: "git push" })).rejects.toThrow("blocked");
+    expect(tool("shell").approvalReason?.({ command: "cat x" })).toBe(
+      "The worker wants to run a shell command, and a person is asked because no rule speaks of `cat x`.",
+    );
+  });
+
+  test("refuses what waits for somebody at a keyboard, before anybody is asked", async () => {
+    const { asks } = await world();
+
+    await expect(asks("shell", { command: "vim README.md" })).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
+  });
+
+  test("shows the person the whole command", async () => {
+    const { preview } = await world();
+
+    expect(await preview("shell", { command: "sed -i s/a/b/ x", working_dir: "src" })).toBe("cd src\nsed -i s/a/b/ x");
+  });
+
+  test("the zones of the worker hold for what a command writes", async () => {
+    const { call, sandbox } = await world({
+      files: { "docs/a.md": "a\n", "locked/b": "b\n", "asked/c": "c\n" },
+      rules: { docs: { mode: "ro" }, locked: { write: "blocked", delete: "blocked" }, asked: { write: "ask" } },
+      config: { default: { approval: "preApproved" } },
+    });
+
+    const { llmContent } = await call("shell", {
+      command: "echo x > docs/a.md; rm locked/b; echo x > asked/c; echo x > free",
+    });
+
+    expect(sandbox.text("docs/a.md") + sandbox.text("locked/b") + sandbox.text("asked/c")).toBe("a\nb\nc\n");
+    expect(sandbox.text("free")).toBe("x\n");
+    expect(llmContent).toContain("Not taken over: docs/a.md, because it lies where this worker may only read.");
+    expect(llmContent).toContain("Not taken over: locked/b, because it lies where this worker may not delete.");
+    expect(llmContent).toContain("Not taken over: asked/c, because it lies where a person is asked first");
+  });
+
+  test("what steers CI changes only when the approved command names it", async () => {
+    const { call, sandbox } = await world({
+      files: { ".github/workflows/ci.yml": "on: push\n", "package.json": "{}\n", "src/a.ts": "" },
+    });
+
+    await call("shell", {
+      command: "for f in $(find . -name '*.json') .github/workflows/*; do echo x > $f; done; echo y > src/a.ts",
+    });
+    expect(sandbox.text("package.json") + sandbox.text(".github/workflows/ci.yml")).toBe("{}\non: push\n");
+    await call("shell", { command: "echo '{ }' > package.json" });
+
+    expect(sandbox.text("package.json")).toBe("{ }\n");
+    expect(sandbox.text("src/a.ts")).toBe("y\n");
+  });
+
+  test("cuts long output in the middle", async () => {
+    const { call } = await world({ config: { output_bytes: 400 } });
+
+    const { llmContent } = await call("shell", { command: "for i in {1..900}; do echo line $i; done" });
+
+    expect(llmContent).toMatch(/line 1\n[\s\S]*bytes left out[\s\S]*line 900/);
+    expect(llmContent.length).toBeLessThan(600);
+  });
+
+  test("without the tier it is configured for it says why", async () => {
+    const { call } = await world({ config: { tier: "os" } });
+
+    await expect(call("shell", { command: "ls" })).rejects.toThrow(
+      "unavailable: no OS sandbox (it is switched off by this deployment)",
+    );
+  });
+});
