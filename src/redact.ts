@@ -45,11 +45,15 @@ export function createRedactor(secrets: readonly string[]): (text: string) => st
   const redact = (text: string) => (held ? text.replace(held, removed) : text).replace(shapes, removed);
 
   return (text) => {
+    const direct = redact(text);
     // Hidden characters may be there to break a token in two: where they do, the text goes without them.
-    const bare = replaceHidden(plainLines(text), () => "");
-    const safe = redact(bare);
-    return safe === bare ? redact(text) : safe;
+    const safe = redact(bare(text));
+    return bare(direct) === safe ? direct : safe;
   };
+}
+
+function bare(text: string): string {
+  return replaceHidden(plainLines(text), () => "");
 }
 
 function formsOf(secret: string): string[] {

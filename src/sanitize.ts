@@ -1,4 +1,4 @@
-import { cutMarkdown } from "#cut-markdown.ts";
+import { cutMarkdown, cutText } from "#cut-markdown.ts";
 import { describeHidden, plainLines, replaceHidden } from "#hidden-characters.ts";
 import { splitCode } from "#markdown-code.ts";
 import { createRedactor } from "#redact.ts";
@@ -31,11 +31,18 @@ const keptAddress = /^<https?:\/\/[^\s<>"'`]{1,2000}>/i;
  * Gives the function that every text passes on its way out. Secrets and token shapes are taken out; hidden characters
  * become visible; in prose, mentions, references to other issues, closing keywords, images and raw HTML become inert;
  * what is longer than GitHub takes is cut in the middle. Code stays as it is written. Applying it twice changes nothing more.
+ *
+ * `plain` is for titles and commit messages, which GitHub shows as they are: nothing in them is code or HTML.
  */
-export function createSanitizer(secrets: readonly string[]): (text: string) => string {
+export function createSanitizer(secrets: readonly string[]): (text: string, kind?: "markdown" | "plain") => string {
   const redact = createRedactor(secrets);
-  return (text) => {
+  return (text, kind = "markdown") => {
     const visible = showHidden(redact(plainLines(text)));
+    if (kind === "plain") {
+      const named = visible.replaceAll(breaker, "").replace(closingAddress, "$1$2`$3`");
+      return cutText(breakReferences(named), longest);
+    }
+
     const escaped = splitCode(visible).map((part) => (part.code ? part.text : disarm(part.text)));
     // Split again: without its tags, more of the text is surely code.
     const inert = splitCode(escaped.join("")).map((part) => (part.code ? inertCode(part.text) : inertProse(part.text)));
@@ -56,12 +63,17 @@ function inertCode(code: string): string {
 }
 
 function inertProse(prose: string): string {
-  return prose
-    .replaceAll(breaker, "")
-    .replace(oddEntity, "&amp;")
-    .replace(/!(?=\[)/g, "&#33;")
-    .replace(threadAddress, "https://redirect.github.com")
-    .replace(mentionOrReference, (found, whole?: string) => whole ?? found + breaker);
+  return breakReferences(
+    prose
+      .replaceAll(breaker, "")
+      .replace(oddEntity, "&amp;")
+      .replace(/!(?=\[)/g, "&#33;")
+      .replace(threadAddress, "https://redirect.github.com"),
+  );
+}
+
+function breakReferences(text: string): string {
+  return text.replace(mentionOrReference, (found, whole?: string) => whole ?? found + breaker);
 }
 
 /** What changes where code begins and ends: raw HTML is escaped, the address after a closing keyword becomes code. */

@@ -202,3 +202,13 @@ test.each([
 
   expect(performance.now() - started).toBeLessThan(2_000);
 });
+
+test.each([
+  ["Use Array<string> & `@Input()` ![x]", "Use Array<string> & `@\u200BInput()` ![x]"],
+  ["Fix @ada's sum\n\nFixes #12", "Fix @\u200Bada's sum\n\nFixes #\u200B12"],
+  [`a\u202Eb ghp_${"a1".repeat(18)}`, "a⟨U+202E⟩b [secret removed]"],
+  ["closes https://github.com/o/r/issues/3", "closes `https://github.com/o/r/issues/3`"],
+])("a title or a commit message keeps its brackets, and nothing else: %j", (text, plain) => {
+  expect(sanitize(text, "plain")).toBe(plain);
+  expect(sanitize(plain, "plain")).toBe(plain);
+});
