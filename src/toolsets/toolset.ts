@@ -32,12 +32,14 @@ export interface ToolServices {
   history(): readonly FinishedCall[];
   /** The workers this deployment and repository know, for the tools that call them. */
   workers(): Promise<{ name: string; description?: string }[]>;
-  /** Every text that leaves passes here: held secrets, token shapes, mentions, closing keywords, size. */
-  sanitize(text: string): string;
+  /** Every text that leaves passes here: held secrets, token shapes, mentions, closing keywords, size. `plain` for titles and commit messages. */
+  sanitize(text: string, kind?: "markdown" | "plain"): string;
   /** The directory of the deployment's own worker file; undefined for a worker of the repository. */
   workerDirectory?: string;
   /** Where commands run; the process's own when a deployment configures none. */
   executors?: Executors;
+  /** Whether a repository's own `tools.ts` may run; default: none may. */
+  customToolsFrom?(owner: string, repo: string): boolean;
   /** Keeps what must be released when the run's tools are put away: a connection, a process. */
   onClose?(release: () => Promise<void>): void;
 }
