@@ -28,7 +28,7 @@ export interface StoredChange {
 
 /** The changes one tool call made. */
 export interface ChangeSet {
-  /** The id of the tool call. */
+  /** The tool call, as `<step of the model>/<call id>`; `child/<run id>` for what a child handed over. */
   step: string;
   changes: StoredChange[];
 }

@@ -76,7 +76,7 @@ export async function toolsetWorld(toolset: Toolset, options: WorldOptions = {})
       const result = ToolResult.parse(await tool(name).execute?.(value, toolContext({ sandbox, step, ...context })));
       const callId = `call-${step}`;
       history.push({ callId, tool: name, args, result, step });
-      sandbox.unsettled(callId);
+      sandbox.unsettled(`${step}/${callId}`);
       sandbox.settle();
       return result;
     },

@@ -3,7 +3,7 @@ import { findLines } from "./find-lines.ts";
 import { foldPunctuation } from "./fold-punctuation.ts";
 
 /** How the place was recognised, from exact to least strict. */
-export type MatchedBy =
+type MatchedBy =
   | "exact text"
   | "line endings"
   | "trailing space"

@@ -1,6 +1,6 @@
 import { ToolError } from "#errors.ts";
 
-export interface PatchLine {
+interface PatchLine {
   mark: " " | "+" | "-";
   text: string;
 }

@@ -93,7 +93,7 @@ async function planUndo({ path: given }: Input, { sandbox, workspace, history }:
   const isUndone = (step: string, file: string) =>
     undos.some((undo) => undo.step === step && undo.paths.includes(file));
   // Steps of other runs, whose changes came with the sandbox, are not this run's to take back.
-  const own = new Set(history.filter(({ tool: name }) => name !== tool).map(({ callId }) => callId));
+  const own = new Set(history.filter((call) => call.tool !== tool).map(({ step, callId }) => `${step}/${callId}`));
 
   for (const { step, before, after } of sandbox.history().toReversed()) {
     const reversals = before

@@ -32,7 +32,7 @@ export function issueData({ number, title, body, author, state, labels }: Issue)
   return { number, title, body, author, state, labels };
 }
 
-export function missing(number: number): ToolError {
+function missing(number: number): ToolError {
   return new ToolError(`#${number} cannot be found.`, {
     code: "FILE_NOT_FOUND",
     suggestion: "It may have been deleted or transferred; say so and stop.",

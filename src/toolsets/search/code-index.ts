@@ -36,7 +36,7 @@ export function codeIndexOf(key: string): CodeIndex {
   return index;
 }
 
-export function createCodeIndex(): CodeIndex {
+function createCodeIndex(): CodeIndex {
   const ids = new Map<string, number>();
   const files = new Map<string, IndexedFile>();
 
