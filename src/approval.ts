@@ -22,6 +22,8 @@ export interface ApprovalSubject {
   args: unknown;
   /** The commit the sandbox stands on. */
   baseCommit: string;
+  /** What the person was shown it would change; undefined for arguments a person wrote. */
+  preview: string | undefined;
 }
 
 export const ApprovalStatus = z.enum(["pending", "approved", "denied", "expired", "withdrawn", "used"]);
@@ -74,7 +76,8 @@ export function canonicalJson(value: unknown): string {
 }
 
 /** The sha256, in hex, of everything the approval is bound to. */
-export function approvalDigest({ runId, workerPath, callId, tool, args, baseCommit }: ApprovalSubject): string {
-  const subject = canonicalJson({ runId, workerPath, callId, tool, args, baseCommit });
+export function approvalDigest(approval: ApprovalSubject): string {
+  const { runId, workerPath, callId, tool, args, baseCommit, preview } = approval;
+  const subject = canonicalJson({ runId, workerPath, callId, tool, args, baseCommit, preview });
   return createHash("sha256").update(subject).digest("hex");
 }

@@ -116,6 +116,8 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
 
   async function decide(thread: ThreadRef, decision: Parameters<Runs["decide"]>[1]): Promise<Approval[]> {
     const { approve, by, note, remember, changedArgs, deliveryId } = decision;
+    if (await isOld(deliveryId)) return [];
+
     const chosen = await choose(thread, decision.target);
     if (changedArgs !== undefined && chosen.length !== 1)
       throw new UserError("Changed arguments need exactly one approval: name its id.");
@@ -131,7 +133,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
         changed:
           changedArgs === undefined
             ? undefined
-            : { args: changedArgs, digest: approvalDigest({ ...approval, args: changedArgs }) },
+            : { args: changedArgs, digest: approvalDigest({ ...approval, args: changedArgs, preview: undefined }) },
         now: now(),
         deliveryId: deliveryId && `${deliveryId}/${approval.id}`,
       });
@@ -139,7 +141,12 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
       else if (chosen.length === 1) throw settled(approval.id, result.kind === "settled" ? result.approval : undefined);
       drive.wake(approval.runId);
     }
+    if (deliveryId) await store.ingest({ deliveryId, events: [] });
     return decided;
+  }
+
+  async function isOld(deliveryId: string | undefined): Promise<boolean> {
+    return deliveryId !== undefined && store.heard(deliveryId);
   }
 
   async function choose(thread: ThreadRef, target: string | undefined): Promise<Approval[]> {
@@ -162,6 +169,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
   }
 
   async function stop(thread: ThreadRef, { by, deliveryId }: Parameters<Runs["stop"]>[1]): Promise<RunSpec[]> {
+    if (await isOld(deliveryId)) return [];
     const running = (await liveRuns(thread)).filter((row) => stateOf(row) !== "interrupted");
     if (running.length === 0) throw new UserError("Nothing is running here.");
     await tell(
@@ -175,6 +183,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     thread: ThreadRef,
     { by, text, deliveryId }: Parameters<Runs["resume"]>[1],
   ): Promise<RunSpec[]> {
+    if (await isOld(deliveryId)) return [];
     const stopped = (await liveRuns(thread)).filter((row) => stateOf(row) === "interrupted");
     if (stopped.length === 0) throw new UserError("Nothing here is stopped. Start a worker with /run.");
     const words = text ? cleanText(text).text : "";
@@ -196,6 +205,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
   }
 
   async function cancel(thread: ThreadRef, { by, deliveryId }: Parameters<Runs["cancel"]>[1]): Promise<RunSpec[]> {
+    if (await isOld(deliveryId)) return [];
     const live = await liveRuns(thread);
     if (live.length === 0) throw new UserError("Nothing is running here.");
     await tell(

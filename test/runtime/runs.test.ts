@@ -222,6 +222,37 @@ test("trouble at the provider is waited out, as long as it asks for", async () =
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Here I am." });
 });
 
+test("an approval covers what was shown: when the tree has changed since, it is asked anew", async () => {
+  const both = {
+    calls: [
+      { name: "open_pull_request", args: { title: "Add two", body: "" } },
+      { name: "write_file", args: { path: "sneaky.js", content: "steal();\n" } },
+    ],
+  };
+  const { runs, approvalAsked, ended, pulls, model, heard } = await world({ script: turns(write, both, { text: "Hm." }) });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+  const { id, preview } = await approvalAsked();
+  expect(preview).not.toContain("sneaky");
+  await heard(({ view }) => view.state === "awaitingApproval" && view.log.some((line) => line.includes("sneaky.js")));
+
+  await runs.decide(origin, { by: "ada", target: id, approve: true });
+
+  await ended();
+  expect(pulls).toEqual([]);
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("has changed since it was approved");
+});
+
+test("a command that is delivered again after it was done does nothing and says nothing", async () => {
+  const { runs, approvalAsked, heard } = await world({ script: turns(write, openPull) });
+  await runs.start({ origin, worker: "fixer", text: "please" });
+  await approvalAsked();
+
+  await runs.stop(origin, { by: "ada", deliveryId: "d2" });
+  await heard(({ view }) => view.state === "interrupted");
+
+  expect(await runs.stop(origin, { by: "ada", deliveryId: "d2" })).toEqual([]);
+});
+
 describe("stop", () => {
   test("reaches a model that is thinking, and resume goes on with the person's words", async () => {
     let asked = 0;

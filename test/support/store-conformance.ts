@@ -56,6 +56,12 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await texts("r1")).toEqual(["hello"]);
       });
 
+      test("knows the deliveries it has heard, also those that brought no events", async () => {
+        expect(await store.heard("d1")).toBe(false);
+        await store.ingest({ deliveryId: "d1", events: [] });
+        expect(await store.heard("d1")).toBe(true);
+      });
+
       test("takes a delivery in once when both arrive in the same turn", async () => {
         await startRun();
         const heard = { deliveryId: "d1", events: [{ runId: "r1", event: said("hello") }] };

@@ -1,17 +1,16 @@
-import { type Approval, approvalDigest } from "#approval.ts";
+import { ToolError } from "#errors.ts";
 import type { ModelCall } from "#events.ts";
-import { canWrite } from "#github.ts";
 import type { ToolResult } from "#result.ts";
-import type { Desk } from "#runtime/desk.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
-import { openCallOf, readBase } from "#runtime/read-log.ts";
+import { openCallOf } from "#runtime/read-log.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import { callContext } from "./call-context.ts";
+import { checkApproval, type Grant } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /**
  * Runs one call. What it changed in the sandbox is stored with its result, so a call that died half way has changed
- * nothing. An approval is checked here once more: for this very call, by someone who may still give it.
+ * nothing. An approval is checked here once more.
  */
 export function executeTool({ store }: EffectServices): EffectHandler {
   return {
@@ -23,10 +22,10 @@ export function executeTool({ store }: EffectServices): EffectHandler {
 
       // What an earlier attempt left half done was never stored.
       sandbox.rollback();
-      const granted = await grant(call, approvalId, desk);
-      if (granted.refusal) return finished(effect, call, granted.refusal);
-      if (effect.attempts > 1 && belt.find(call.tool)?.afterCrash === "report")
-        return finished(effect, call, unknownEffect);
+      const granted: Grant = approvalId
+        ? await checkApproval(store, desk, { call, step, approvalId, signal })
+        : { args: call.args, changed: false };
+      if (effect.attempts > 1 && belt.find(call.tool)?.afterCrash === "report") throw unknownEffect();
 
       const result = await belt.execute({ ...call, args: granted.args }, callContext(desk, call, step, signal));
       if (signal.aborted) {
@@ -44,63 +43,36 @@ export function executeTool({ store }: EffectServices): EffectHandler {
     async giveUp(effect, desk, error) {
       const { callId } = effect.input as { callId: string };
       const { call } = openCallOf(await desk.log(), callId);
-      return finished(
-        effect,
-        call,
-        failure(`It could not be run: ${error instanceof Error ? error.message : "unknown reason"}`),
-      );
+      return finished(effect, call, failure(error));
     },
   };
-
-  async function grant(call: ModelCall, approvalId: string | undefined, desk: Desk): Promise<Grant> {
-    if (!approvalId) return { args: call.args };
-
-    const approval = await store.approval(approvalId);
-    if (approval?.status !== "approved")
-      return { args: call.args, refusal: failure("Its approval is not valid any more.") };
-    const args = approval.changedArgs ?? approval.args;
-    const { id: runId, workerPath } = desk.spec;
-    const baseCommit = readBase(await desk.log())?.commit ?? "";
-    const digest = approvalDigest({ runId, workerPath, callId: call.callId, tool: call.tool, args, baseCommit });
-    if (digest !== approval.digest)
-      return { args, refusal: failure("What was approved is not this call; it was not run.") };
-    if (!(await mayStillApprove(desk, approval))) {
-      return {
-        args,
-        refusal: failure(
-          `@${approval.decidedBy} approved it, but GitHub does not confirm write access any more; it was not run.`,
-        ),
-      };
-    }
-    return { args, changed: approval.changedArgs !== undefined };
-  }
-}
-
-interface Grant {
-  args: unknown;
-  refusal?: ToolResult;
-  changed?: boolean;
-}
-
-async function mayStillApprove({ github }: Desk, { decidedBy }: Approval): Promise<boolean> {
-  return decidedBy !== undefined && canWrite(await github.permissionOf(decidedBy));
 }
 
 function finished(effect: Effect, { callId, tool }: ModelCall, result: ToolResult): Done {
   return { events: [{ runId: effect.runId, event: { type: "tool.finished", callId, tool, result } }] };
 }
 
-function failure(message: string): ToolResult {
+function failure(error: unknown): ToolResult {
+  const { code, type, suggestion } = error instanceof ToolError ? error : unexpected(error);
+  const message = error instanceof Error ? error.message : String(error);
   return {
-    llmContent: message,
+    llmContent: suggestion ? `${message} ${suggestion}` : message,
     value: { kind: "text", content: message },
-    error: { type: "system_error", code: "EXECUTION_ERROR", message },
+    error: { type, code, message, suggestion },
   };
 }
 
-const unknownEffect = failure(
-  "The process stopped while this call was under way. It is not known whether it took effect: look before you try again.",
-);
+function unexpected(error: unknown): ToolError {
+  return new ToolError(`It could not be run: ${error}`, { code: "EXECUTION_ERROR", cause: error });
+}
+
+function unknownEffect(): ToolError {
+  return new ToolError("The process stopped while this call was under way. It is not known whether it took effect.", {
+    code: "INTERRUPTED",
+    type: "system_error",
+    suggestion: "Look before you try again.",
+  });
+}
 
 function tellChange(result: ToolResult, args: unknown): ToolResult {
   const note = `A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`;

@@ -33,14 +33,14 @@ export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectH
       async function ask(call: ModelCall, review: Extract<Review, { kind: "ask" }>, step: number): Promise<Approval> {
         const { id: runId, rootId, workerPath } = desk.spec;
         const { callId, tool } = call;
-        const subject = { runId, workerPath, callId, tool, args: review.args, baseCommit: readBase(log)?.commit ?? "" };
+        const { args, preview } = review;
+        const subject = { runId, workerPath, callId, tool, args, baseCommit: readBase(log)?.commit ?? "", preview };
         return {
           ...subject,
           id: await freeId(store, `${runId}/${step}/${callId}`),
           rootId,
           digest: approvalDigest(subject),
           reason: review.reason,
-          preview: review.preview,
           status: "pending",
           requestedAt: now(),
           expiresAt: now() + approvalMs,

@@ -7,6 +7,7 @@ import { openCallOf } from "#runtime/read-log.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 import type { Limits } from "#worker.ts";
+import { checkApproval } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** Makes the run that answers a worker call: a run of its own, with no more than its parent has left. */
@@ -14,9 +15,9 @@ export function startChild(services: EffectServices): EffectHandler {
   return {
     attempts: 4,
     async perform(effect, desk, signal) {
-      const { callId } = effect.input as { callId: string };
+      const { callId, approvalId } = effect.input as { callId: string; approvalId?: string };
       try {
-        return await start(services, desk, callId, signal);
+        return await start(services, desk, { callId, approvalId, signal });
       } catch (error) {
         if (!(error instanceof UserError)) throw error;
         return refused(desk, callId, error.message);
@@ -30,11 +31,11 @@ export function startChild(services: EffectServices): EffectHandler {
 async function start(
   { store, catalog, models, now }: EffectServices,
   desk: Desk,
-  callId: string,
-  signal: AbortSignal,
+  { callId, approvalId, signal }: { callId: string; approvalId: string | undefined; signal: AbortSignal },
 ): Promise<Done> {
   const { spec, github } = desk;
   const { call, step } = openCallOf(await desk.log(), callId);
+  const granted = approvalId && (await checkApproval(store, desk, { call, step, approvalId, signal }));
   const answeredBy = (await desk.tools(signal)).find(call.tool)?.answeredBy;
   if (answeredBy?.kind !== "worker") throw new UserError(`${call.tool} does not call a worker.`);
 
@@ -62,8 +63,8 @@ async function start(
     parentChanges: row.changeSets,
     createdAt: now(),
   };
-  const event = { type: "user.said" as const, text: taskOf(call.args), by: spec.worker.name, trusted: true };
-  return { run: firstState(child), events: [{ runId: id, event, dedupe: `${id}/task` }] };
+  const event = { type: "user.said" as const, text: taskOf(granted ? granted.args : call.args), by: spec.worker.name, trusted: true };
+  return { run: firstState(child), events: [{ runId: id, event, dedupe: `${id}/task` }], usedApproval: approvalId };
 }
 
 function checkDelegation({ worker, workerPath, depth }: RunSpec, name: string, siblings: number): void {

@@ -16,12 +16,13 @@ import { wakeQueries } from "./wake-queries.ts";
 export async function openSqliteStore(path: string): Promise<Store> {
   const sql = await openSqliteConnection(path);
   const tables = sqliteTables(sql);
-  const { runs, events, effects, approvals, changes, posts } = tables;
+  const { runs, events, effects, approvals, changes, posts, deliveries } = tables;
   const { awake, nextDue } = wakeQueries(sql);
   const { write, read, close } = groupCommits(sql);
 
   return {
     ingest: (heard) => write(() => ingest(tables, heard)),
+    heard: (guid) => read(() => deliveries.resultOf({ guid, part: "" }) !== undefined),
     run: (id) => read(() => runs.find(id)),
     runsOfThread: (thread) => read(() => runs.ofThread(thread)),
     childrenOf: (runId) => read(() => runs.childrenOf(runId)),

@@ -133,6 +133,9 @@ export interface Store {
    */
   ingest(heard: { deliveryId?: string; run?: NewRun; events: NewEvent[] }): Promise<boolean>;
 
+  /** True for a delivery that was taken in before. */
+  heard(deliveryId: string): Promise<boolean>;
+
   run(id: string): Promise<RunRow | undefined>;
   /** The root runs of an issue or pull request, newest first. */
   runsOfThread(thread: { owner: string; repo: string; thread: number }): Promise<RunRow[]>;

@@ -54,7 +54,9 @@ export function createOpenPullRequestTool(
         const pull = existing
           ? await withTexts(existing, { title, body }, services)
           : await github.createPullRequest({ head: branch, base: sandbox.base.branch, title, body, draft: true });
-        return resultOf(pull, { pushed, done: existing ? "Updated" : "Opened" });
+        // The same work found in place was left there by this very call, cut short before it could say so.
+        const isNew = !existing || (pull === existing && existing.head.commit === pushed.commit);
+        return resultOf(pull, { pushed, done: isNew ? "Opened" : "Updated" });
       } catch (error) {
         throw new ToolError(
           `The branch ${branch} is pushed, but GitHub did not open the pull request: ${reason(error)}`,
