@@ -25,6 +25,7 @@ async function main(): Promise<void> {
   let stopping = false;
   const bot = await createBot({
     config,
+    log,
     runs: () => {
       if (!runtime) throw new Error("A webhook came in before the runtime stood");
       return runtime.runs;

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
+import { type Logger, pino } from "pino";
 import { Probot } from "probot";
 import type { Config } from "#config.ts";
 import type { OpenGitHub } from "#github.ts";
@@ -27,6 +28,8 @@ export interface BotOptions {
   runs: () => Runs;
   /** Rejects while what is heard could not be stored. */
   ready: () => Promise<void>;
+  /** Default: one of its own at the configured level. */
+  log?: Logger;
 }
 
 export interface Bot {
@@ -39,8 +42,8 @@ export interface Bot {
 }
 
 /** The GitHub App: hears threads, asks who may command, tells the runtime, and shows runs in comments. */
-export async function createBot({ config, runs, ready }: BotOptions): Promise<Bot> {
-  const probot = await connect(config);
+export async function createBot({ config, runs, ready, log: logger }: BotOptions): Promise<Bot> {
+  const probot = await connect(config, logger ?? pino({ level: config.app.logLevel }));
   const openGitHub = createOpenGitHub(probot, config);
   const sanitize = createSanitizer(config.secrets);
   const log = createLog(probot, config.secrets);
@@ -103,15 +106,14 @@ export async function createBot({ config, runs, ready }: BotOptions): Promise<Bo
   };
 }
 
-async function connect(config: Config): Promise<Probot> {
-  const { appId, privateKey, webhookSecret, logLevel } = config.app;
+async function connect(config: Config, log: Logger): Promise<Probot> {
+  const { appId, privateKey, webhookSecret } = config.app;
   const probot = new Probot({
     appId,
     privateKey,
     secret: webhookSecret,
     baseUrl: config.github.apiUrl,
-    // Probot's type leaves `silent` out; its logger knows it.
-    logLevel: logLevel as "fatal",
+    log,
     Octokit: pacedOctokit(config.github.writeIntervalMs),
   });
   return probot.ready();
