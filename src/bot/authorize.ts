@@ -1,7 +1,7 @@
 import { canWrite, type GitHub } from "#github.ts";
 
 /** What became of someone's wish to command: `told` comes once an hour, then `reminded`. */
-export type Standing = "allowed" | "told" | "reminded";
+type Standing = "allowed" | "told" | "reminded";
 
 export type Authorize = (github: GitHub, who: { login: string; thread: number }) => Promise<Standing>;
 

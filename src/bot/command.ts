@@ -1,7 +1,7 @@
 import { distance } from "fastest-levenshtein";
 
 /** The thread's commands, in the order /help shows them. */
-export const commandNames = ["run", "approve", "deny", "stop", "resume", "cancel", "status", "help"] as const;
+const commandNames = ["run", "approve", "deny", "stop", "resume", "cancel", "status", "help"] as const;
 type CommandName = (typeof commandNames)[number];
 
 /** What a comment asks for, read from its first line. */

@@ -13,7 +13,7 @@ type Schema = components["schemas"];
 
 export const api = "https://github.example/api/v3";
 export const appId = 4711;
-export const secret = "a webhook secret";
+const secret = "a webhook secret";
 export const repository = { owner: "octo", repo: "shop", installationId: 7 };
 
 const keyPair = generateKeyPairSync("rsa", { modulusLength: 2048 });
@@ -62,7 +62,7 @@ export function comment(id: number, login: string, body: string, more: object = 
 }
 
 /** What GitHub holds and was asked, changed by tests at will. */
-export interface GitHubState {
+interface GitHubState {
   /** Answers of the permission endpoint by login; a number is a status. Others: 404. */
   permissions: Record<string, string | number | object>;
   comments: Schema["issue-comment"][];
