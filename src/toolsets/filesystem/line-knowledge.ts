@@ -1,9 +1,10 @@
 import { ToolError } from "#errors.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
+import { isCallOf } from "./is-call-of.ts";
 import { linesOf } from "./text-file.ts";
 
 const headingPattern = /^=== (.+) ===$/;
-const numberedPattern = /^ *(\d+)\t(.*)$/;
+const numberedPattern = /^ *(\d+)\t([\s\S]*)$/;
 
 /** The lines of a file that the run has seen, by number. */
 export type LineKnowledge = Map<number, string>;
@@ -14,10 +15,11 @@ export type LineKnowledge = Map<number, string>;
  */
 export function lineKnowledge(history: readonly FinishedCall[], path: string): LineKnowledge {
   const known: LineKnowledge = new Map();
-  for (const { result, tool } of history) {
+  for (const call of history) {
+    const { result } = call;
     if (result.error) continue;
     const { value } = result;
-    if (tool === "write_file" && value.kind === "diff" && "modified" in value && value.path === path) {
+    if (isCallOf(call, "write_file") && value.kind === "diff" && "modified" in value && value.path === path) {
       linesOf(value.modified).forEach((line, index) => {
         known.set(index + 1, line);
       });
@@ -33,7 +35,7 @@ function learnShownLines(known: LineKnowledge, shown: string, path: string): voi
   for (const line of shown.split("\n")) {
     current = headingPattern.exec(line)?.[1] ?? current;
     const numbered = current === path ? numberedPattern.exec(line) : null;
-    if (numbered) known.set(Number(numbered[1]), (numbered[2] ?? "").replace(/\r$/, ""));
+    if (numbered) known.set(Number(numbered[1]), numbered[2] ?? "");
   }
 }
 

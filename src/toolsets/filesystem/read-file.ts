@@ -6,6 +6,7 @@ import type { NamedTool, ToolContext } from "#tool.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { Workspace } from "#workspace.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
+import { isCallOf } from "./is-call-of.ts";
 import { lineKnowledge } from "./line-knowledge.ts";
 import { lineHeading, numberLines } from "./number-lines.ts";
 import { decode, isBinary, lfsPointerSize, linesOf } from "./text-file.ts";
@@ -156,10 +157,12 @@ function refuseTooLarge(shown: string, paths: readonly string[], maxTokens: numb
 /** True when the run knows every line of this and the model can still see the call that showed it; never twice in a row. */
 function alreadyShown({ path, shown }: Reading, args: Input, { options, context }: Reader): boolean {
   const history = options.history?.() ?? [];
-  const earlier = history.filter(
-    ({ tool, args: given, result }) =>
-      (tool === "read_file" || tool === "read") && !result.error && namesPath(given, path) && sameRange(given, args),
-  );
+  const earlier = history.filter((call) => {
+    // As the model made it, which may be nothing like what the tool takes.
+    const given = input.safeParse(call.args);
+    if (!isCallOf(call, "read_file", "read") || call.result.error || !given.success) return false;
+    return isAlone(path, given.data) && sameRange(given.data, args);
+  });
   const last = earlier.at(-1);
   if (last?.result.llmContent !== shown || !isInContext(last, context)) return false;
 
@@ -169,25 +172,18 @@ function alreadyShown({ path, shown }: Reading, args: Input, { options, context 
   return [...now].every(([line, text]) => known.get(line) === text);
 }
 
-function sameRange(a: unknown, b: unknown): boolean {
+function sameRange(a: Input, b: Input): boolean {
   return JSON.stringify(rangeOf(a)) === JSON.stringify(rangeOf(b));
 }
 
-function rangeOf(args: unknown) {
-  const { offset = 0, limit = 0, encoding = "utf-8" } = args as Input;
+function rangeOf({ offset = 0, limit = 0, encoding = "utf-8" }: Input) {
   return [offset, limit, encoding];
 }
 
-function namesPath(args: unknown, path: string): boolean {
-  const { path: one, file_paths = [], paths = [] } = args as Input;
+function isAlone(path: string, { path: one, file_paths = [], paths = [] }: Input): boolean {
   const [given = "", ...others] = [...(one === undefined ? [] : [one]), ...file_paths, ...paths];
-  return (
-    others.length === 0 &&
-    given
-      .split("/")
-      .filter((part) => part !== "" && part !== ".")
-      .join("/") === path
-  );
+  const parts = given.split("/").filter((part) => part !== "" && part !== ".");
+  return others.length === 0 && parts.join("/") === path;
 }
 
 // Compaction may have dropped the earlier result. Without messages there is no telling, and a second ask gets the content.

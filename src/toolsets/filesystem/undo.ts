@@ -8,6 +8,7 @@ import type { Workspace } from "#workspace.ts";
 import { needsConsent } from "./consent.ts";
 import { unifiedDiff } from "./diff-result.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
+import { isCallOf } from "./is-call-of.ts";
 import { decode, isBinary } from "./text-file.ts";
 
 const input = z.object({
@@ -93,7 +94,7 @@ async function planUndo({ path: given }: Input, { sandbox, workspace, history }:
   const isUndone = (step: string, file: string) =>
     undos.some((undo) => undo.step === step && undo.paths.includes(file));
   // Steps of other runs, whose changes came with the sandbox, are not this run's to take back.
-  const own = new Set(history.filter((call) => call.tool !== tool).map(({ step, callId }) => `${step}/${callId}`));
+  const own = new Set(history.filter((call) => !isCallOf(call, tool)).map(({ step, callId }) => `${step}/${callId}`));
 
   for (const { step, before, after } of sandbox.history().toReversed()) {
     const reversals = before

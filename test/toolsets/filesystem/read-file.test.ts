@@ -85,6 +85,16 @@ test("an unchanged file is not repeated while the first answer is in context, an
   expect((await call("read_file", { path: "a.txt" })).llmContent).toContain("     1\ta");
 });
 
+test("calls of the past that make no sense do not keep a file from being read", async () => {
+  const { call, history } = await world({ "a.txt": "a\n" });
+  const result = { llmContent: "odd", value: { kind: "text" as const, content: "odd" } };
+  for (const args of [undefined, null, "a.txt", { path: 7 }]) {
+    history.push({ callId: "odd", tool: "Read-File", args, step: 1, result });
+  }
+
+  expect((await call("read_file", { path: "a.txt" })).llmContent).toContain("     1\ta");
+});
+
 test("an unchanged file is repeated when the first answer has left the context", async () => {
   const { call } = await world({ "a.txt": "a\n" });
   await call("read_file", { path: "a.txt" });
