@@ -1,4 +1,5 @@
 import { askToolset } from "./ask/toolset.ts";
+import { codeToolset } from "./code/toolset.ts";
 import { filesystemToolset } from "./filesystem/toolset.ts";
 import { gitToolset } from "./git/toolset.ts";
 import { githubToolset } from "./github/toolset.ts";
@@ -15,6 +16,7 @@ export const toolsets: readonly Toolset[] = [
   searchToolset,
   gitToolset,
   shellToolset,
+  codeToolset,
   githubToolset,
   pullRequestToolset,
   tasksToolset,

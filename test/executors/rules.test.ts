@@ -67,7 +67,10 @@ test("the validator takes names first, then sizes, then content, and stops at it
     path,
     size,
     executable: false,
-    read: () => (reads.push(path), new Uint8Array(size)),
+    read: () => {
+      reads.push(path);
+      return new Uint8Array(size);
+    },
   });
 
   const changes = await validateChanges(

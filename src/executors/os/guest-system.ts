@@ -37,7 +37,12 @@ export function guestSystem(toolPaths: readonly string[]): GuestSystem {
     else mounts.push("--ro-bind", path, path);
   }
   const nodeFolder = dirname(process.execPath);
-  if (!bound.some((path) => isInside(nodeFolder, path))) mounts.push("--ro-bind", nodeFolder, guestNode);
+  if (!bound.some((path) => isInside(nodeFolder, path))) {
+    mounts.push("--ro-bind", nodeFolder, guestNode);
+    // npm lies beside it, and is found from there by a relative link.
+    const npm = resolve(nodeFolder, "../lib/node_modules/npm");
+    if (existsSync(npm)) mounts.push("--ro-bind", npm, "/opt/node/lib/node_modules/npm");
+  }
   for (const path of secretFolders()) {
     if (bound.some((folder) => isInside(path, folder))) mounts.push("--tmpfs", path);
   }

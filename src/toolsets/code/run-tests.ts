@@ -1,0 +1,112 @@
+import { stripVTControlCharacters } from "node:util";
+import { z } from "zod";
+import { ToolError } from "#errors.ts";
+import type { ToolResult } from "#result.ts";
+import type { NamedTool, ToolContext } from "#tool.ts";
+import { describeChanges, describeEnd } from "#toolsets/commands/describe-result.ts";
+import { type RanCommand, runCommand } from "#toolsets/commands/run-command.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { findTestRunner, type TestRunner } from "./test-runner.ts";
+import { summarizeTests, type TestSummary } from "./test-summary.ts";
+import type { CodeConfig } from "./toolset.ts";
+
+const inputSchema = z.object({
+  path: z.string().optional().describe("The folder of the project; default: the root of the repository"),
+  args: z.array(z.string()).default([]).describe("More arguments for the runner, such as a test file"),
+  timeout: z.number().positive().optional().describe("Seconds; default 60"),
+});
+type Input = z.infer<typeof inputSchema>;
+
+/** Reports are read whole, and JSON cut in the middle says nothing. */
+const reportBytes = 16_000_000;
+const shownFailures = 10;
+const shownOutput = 6_000;
+
+export function createRunTestsTool(settings: CodeConfig, services: ToolServices): NamedTool<Input> {
+  return {
+    name: "run_tests",
+    description:
+      "Run the project's tests with its own runner (vitest, jest, mocha, node --test, npm test, pytest, go test, cargo test) and get a summary: how many passed and failed, which failed and how. No network: install packages first with install_package.",
+    inputSchema,
+    needsApproval: false,
+    manualExecution: { mode: "both", label: "Run tests", category: "Development" },
+    execute: (input, context) => execute(input, context, settings, services),
+  };
+}
+
+async function execute(
+  { path = "", args, timeout }: Input,
+  context: ToolContext,
+  settings: CodeConfig,
+  services: ToolServices,
+): Promise<ToolResult> {
+  const folder = services.workspace.resolve(path);
+  const runner = await findTestRunner(services.workspace, folder);
+  if (!runner) {
+    throw new ToolError(`There is no test runner I know in ${folder || "the repository"}.`, {
+      code: "UNAVAILABLE",
+      suggestion: "Give the folder of the project in `path`, or start its tests with run_code.",
+    });
+  }
+  const ran = await runCommand(services, {
+    tier: settings.tier,
+    request: {
+      command: [...runner.command, ...args],
+      cwd: folder,
+      timeoutMs: Math.min(timeout ?? settings.timeout, settings.max_timeout) * 1_000,
+      outputBytes: reportBytes,
+      signal: context.abortSignal,
+      onOutput: (_, chunk) => context.output(chunk),
+    },
+    isAgreed: () => false,
+  });
+  return report(runner, ran, summarizeTests(runner.report, ran.result.stdout, ran.result.stderr));
+}
+
+function report(runner: TestRunner, { result, taken }: RanCommand, summary: TestSummary | undefined): ToolResult {
+  const headline = summary ? countsOf(summary) : "No summary could be read from the output";
+  const failures =
+    summary?.failures.slice(0, shownFailures).map(({ name, error }) => `✗ ${name}\n${indent(error)}`) ?? [];
+  const more = (summary?.failures.length ?? 0) - shownFailures;
+  const needsOutput = !summary || (result.exitCode !== 0 && failures.length === 0);
+  const llmContent = [
+    `${runner.name}: ${headline}. ${describeEnd(result)} ${runner.because}`,
+    ...failures,
+    more > 0 ? `… and ${more} more failures.` : "",
+    needsOutput ? `stdout:\n${tail(result.stdout)}\nstderr:\n${tail(result.stderr)}` : "",
+    describeChanges(taken),
+  ];
+  const value = {
+    kind: "test.summary",
+    data: {
+      runner: runner.name,
+      command: runner.command.join(" "),
+      exitCode: result.exitCode,
+      durationMs: Math.round(result.durationMs),
+      ...(summary ?? { passed: null, failed: null, skipped: null, failures: [] }),
+    },
+    summary: `${runner.name}: ${headline}`,
+    preview: failures.join("\n"),
+  };
+  const text = llmContent.filter((line) => line !== "").join("\n");
+  if (!result.timedOut && !result.stopped) return { llmContent: text, value };
+
+  const code = result.timedOut ? "TIMEOUT" : "EXECUTION_ERROR";
+  return { llmContent: text, value, error: { type: "system_error", code, message: describeEnd(result) } };
+}
+
+function countsOf({ passed, failed, skipped }: TestSummary): string {
+  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
+}
+
+function indent(text: string): string {
+  return text
+    .split("\n")
+    .map((line) => `    ${line}`)
+    .join("\n");
+}
+
+function tail(text: string): string {
+  const plain = stripVTControlCharacters(text).trim();
+  return plain.length > shownOutput ? `…${plain.slice(-shownOutput)}` : plain || "(nothing)";
+}

@@ -1,0 +1,255 @@
+import { stripVTControlCharacters } from "node:util";
+import type { TestReport } from "./test-runner.ts";
+
+export interface FailedTest {
+  name: string;
+  /** The first lines of what it said. */
+  error: string;
+}
+
+export interface TestSummary {
+  passed: number;
+  failed: number;
+  skipped: number;
+  failures: FailedTest[];
+}
+
+const errorLines = 12;
+const mostFailures = 50;
+
+/** What a test runner's output says, or undefined when it says nothing we can read: then only the exit code speaks. */
+export function summarizeTests(report: TestReport, stdout: string, stderr: string): TestSummary | undefined {
+  const text = stripVTControlCharacters(stdout);
+  const both = `${text}\n${stripVTControlCharacters(stderr)}`;
+  switch (report) {
+    case "vitest":
+    case "jest":
+      return fromJestJson(text);
+    case "mocha":
+      return fromMochaJson(text);
+    case "tap":
+      return fromTap(text);
+    case "pytest":
+      return fromPytest(text);
+    case "go":
+      return fromGo(text);
+    case "cargo":
+      return fromCargo(text);
+    case "plain":
+      return fromJestJson(text) ?? fromTap(both) ?? fromPytest(both) ?? fromCargo(both) ?? fromWords(both);
+  }
+}
+
+function firstLines(text: string): string {
+  const lines = stripVTControlCharacters(text)
+    .split("\n")
+    .map((line) => line.trimEnd());
+  const start = lines.findIndex((line) => line.trim() !== "");
+  return lines
+    .slice(Math.max(0, start), Math.max(0, start) + errorLines)
+    .join("\n")
+    .trim();
+}
+
+function summary(counts: Omit<TestSummary, "failures">, failures: FailedTest[]): TestSummary {
+  return { ...counts, failures: failures.slice(0, mostFailures) };
+}
+
+/** The last complete JSON object of an output that may begin with other things. */
+function lastJson(text: string): Record<string, unknown> | undefined {
+  for (
+    let start = text.indexOf("{"), tries = 0;
+    start !== -1 && tries < 50;
+    start = text.indexOf("\n{", start + 1), tries += 1
+  ) {
+    try {
+      const value: unknown = JSON.parse(text.slice(start, text.lastIndexOf("}") + 1));
+      if (isRecord(value)) return value;
+    } catch {
+      // It began with something else that has a brace.
+    }
+  }
+  return undefined;
+}
+
+function fromJestJson(text: string): TestSummary | undefined {
+  const json = lastJson(text);
+  if (!json || typeof json.numPassedTests !== "number" || typeof json.numFailedTests !== "number") return undefined;
+
+  const failures = records(json.testResults).flatMap((file): FailedTest[] => {
+    const failed = records(file.assertionResults).filter(({ status }) => status === "failed");
+    const named = failed.map((test) => ({
+      name: textOf(test.fullName),
+      error: firstLines(strings(test.failureMessages).join("\n")),
+    }));
+    // A file that could not even be loaded has no test that failed.
+    return named.length > 0 || file.status !== "failed"
+      ? named
+      : [{ name: textOf(file.name), error: firstLines(textOf(file.message)) }];
+  });
+  const skipped = numberOf(json.numPendingTests) + numberOf(json.numTodoTests);
+  const failed = Math.max(json.numFailedTests, failures.length);
+  return summary({ passed: json.numPassedTests, failed, skipped }, failures);
+}
+
+function fromMochaJson(text: string): TestSummary | undefined {
+  const json = lastJson(text);
+  const stats = json?.stats;
+  if (!json || !isRecord(stats) || typeof stats.passes !== "number" || typeof stats.failures !== "number")
+    return undefined;
+
+  const failures = records(json.failures).map((test) => {
+    const error = isRecord(test.err) ? textOf(test.err.stack) || textOf(test.err.message) : "";
+    return { name: textOf(test.fullTitle), error: firstLines(error) };
+  });
+  return summary({ passed: stats.passes, failed: stats.failures, skipped: numberOf(stats.pending) }, failures);
+}
+
+function fromTap(text: string): TestSummary | undefined {
+  const count = (name: string) => /^\d+$/.exec(new RegExp(`^# ${name} (\\d+)$`, "m").exec(text)?.[1] ?? "")?.[0];
+  const [passed, failed] = [count("pass"), count("fail")];
+  if (passed === undefined || failed === undefined) return undefined;
+
+  const lines = text.split("\n");
+  const failures: FailedTest[] = [];
+  for (const [at, line] of lines.entries()) {
+    const name = /^\s*not ok \d+ - (.*)$/.exec(line)?.[1];
+    if (name === undefined) continue;
+    const block = lines.slice(at + 1, at + 60);
+    const end = block.findIndex((other) => other.trim() === "...");
+    const details = (end === -1 ? block : block.slice(0, end)).join("\n");
+    // A suite fails because of a test in it, and that one is named itself.
+    if (/failureType: 'subtestsFailed'/.test(details)) continue;
+    failures.push({ name: name.replace(/ # .*$/, ""), error: firstLines(tapError(details)) });
+  }
+  const skipped = Number(count("skipped") ?? 0) + Number(count("todo") ?? 0);
+  return summary({ passed: Number(passed), failed: Number(failed), skipped }, failures);
+}
+
+/** The `error` of a TAP diagnostic: on its line, or in the deeper lines below it. */
+function tapError(details: string): string {
+  const lines = details.split("\n");
+  const start = lines.findIndex((line) => /^\s*error: /.test(line));
+  const first = /^(\s*)error: (.*)$/.exec(lines[start] ?? "");
+  if (!first) return details;
+  const [, indent = "", text = ""] = first;
+  if (!text.startsWith("|")) return text;
+  const below = lines.slice(start + 1);
+  const end = below.findIndex((line) => line.trim() !== "" && !line.startsWith(`${indent} `));
+  return (end === -1 ? below : below.slice(0, end)).join("\n");
+}
+
+function fromPytest(text: string): TestSummary | undefined {
+  const last = text.split("\n").findLast((line) => /\b\d+ (passed|failed|errors?|skipped)\b.* in [\d.]+s/.test(line));
+  if (last === undefined) return undefined;
+
+  const count = (pattern: string) => Number(new RegExp(`(\\d+) ${pattern}`).exec(last)?.[1] ?? 0);
+  const failures = [...text.matchAll(/^(?:FAILED|ERROR) (\S+?)(?: - (.*))?$/gm)].map(([, name = "", reason = ""]) => ({
+    name,
+    error: firstLines(pytestSection(text, name) || reason),
+  }));
+  return summary(
+    { passed: count("passed"), failed: count("failed") + count("errors?"), skipped: count("skipped") },
+    failures,
+  );
+}
+
+/** The lines of a failure that pytest marks with `E`, or the place it happened. */
+function pytestSection(text: string, name: string): string {
+  const test = name.slice(name.lastIndexOf("::") + 2);
+  const lines = text.split("\n");
+  const start = lines.findIndex((line) => /^_{3,} .* _{3,}$/.test(line) && line.includes(test));
+  if (start === -1) return "";
+  const end = lines.findIndex((line, at) => at > start && /^(_{3,} .* _{3,}|={3,}.*={3,})$/.test(line));
+  return lines
+    .slice(start + 1, end === -1 ? undefined : end)
+    .filter((line) => /^(E |>|\S+:\d+:)/.test(line))
+    .join("\n");
+}
+
+function fromGo(text: string): TestSummary | undefined {
+  const outputs = new Map<string, string[]>();
+  const ended = new Map<string, string>();
+  let isJson = false;
+  for (const line of text.split("\n")) {
+    const event = parseLine(line);
+    if (!event || typeof event.Action !== "string") continue;
+    isJson = true;
+    const name = [event.Package, event.Test].filter((part) => typeof part === "string").join(" ");
+    if (event.Action === "output") outputs.set(name, [...(outputs.get(name) ?? []).slice(-40), textOf(event.Output)]);
+    const isTest = typeof event.Test === "string";
+    if (["pass", "fail", "skip"].includes(event.Action) && (isTest || event.Action === "fail"))
+      ended.set(name, event.Action);
+  }
+  if (!isJson) return undefined;
+
+  const names = [...ended.keys()];
+  // A package or a test fails with the tests below it: only the innermost is a failure of its own.
+  const failed = names.filter(
+    (name) => ended.get(name) === "fail" && !names.some((other) => isBelow(other, name) && ended.get(other) === "fail"),
+  );
+  const count = (action: string) => names.filter((name) => ended.get(name) === action && name.includes(" ")).length;
+  const failures = failed.map((name) => ({
+    name,
+    error: firstLines((outputs.get(name) ?? []).filter((line) => !/^(=== |--- )/.test(line.trim())).join("")),
+  }));
+  return summary({ passed: count("pass"), failed: failed.length, skipped: count("skip") }, failures);
+}
+
+function isBelow(name: string, parent: string): boolean {
+  return name.startsWith(`${parent}/`) || (!parent.includes(" ") && name.startsWith(`${parent} `));
+}
+
+function fromCargo(text: string): TestSummary | undefined {
+  const results = [...text.matchAll(/^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored/gm)];
+  if (results.length === 0) return undefined;
+
+  const sum = (index: number) => results.reduce((total, result) => total + Number(result[index]), 0);
+  const failures = [...text.matchAll(/^---- (\S+) stdout ----\n([\s\S]*?)(?=\n---- |\nfailures:|$)/gm)];
+  return summary(
+    { passed: sum(1), failed: sum(2), skipped: sum(3) },
+    failures.map(([, name = "", error = ""]) => ({ name, error: firstLines(error) })),
+  );
+}
+
+/** What most runners print near their end: "3 passing", "Tests: 1 failed, 2 passed". */
+function fromWords(text: string): TestSummary | undefined {
+  const count = (words: string) =>
+    [...text.matchAll(new RegExp(`\\b(\\d+) (?:tests? )?(?:${words})\\b`, "gi"))].at(-1)?.[1];
+  const [passed, failed] = [count("passed|passing|passes"), count("failed|failing|failures?")];
+  if (passed === undefined && failed === undefined) return undefined;
+  return summary(
+    { passed: Number(passed ?? 0), failed: Number(failed ?? 0), skipped: Number(count("skipped|pending") ?? 0) },
+    [],
+  );
+}
+
+function parseLine(line: string): Record<string, unknown> | undefined {
+  if (!line.startsWith("{")) return undefined;
+  try {
+    const value: unknown = JSON.parse(line);
+    return isRecord(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function records(value: unknown): Record<string, unknown>[] {
+  return Array.isArray(value) ? value.filter(isRecord) : [];
+}
+
+function strings(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function numberOf(value: unknown): number {
+  return typeof value === "number" ? value : 0;
+}

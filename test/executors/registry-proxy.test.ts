@@ -1,0 +1,81 @@
+import { createServer } from "node:net";
+import { afterAll, describe, expect, test } from "vitest";
+import { createOsExecutor } from "#executors/os/os-executor.ts";
+import { workspaceTree } from "#toolsets/commands/workspace-tree.ts";
+import { memoryWorkspace } from "../support/memory-workspace.ts";
+
+const registry = createServer((socket) => socket.end("hello from the registry")).listen(0, "127.0.0.1");
+await new Promise((resolve) => registry.once("listening", resolve));
+const { port } = registry.address() as { port: number };
+const allowed = `localhost:${port}`;
+const executor = createOsExecutor({ privateRegistries: [allowed] });
+const { stands } = await executor.probe();
+afterAll(async () => {
+  await executor.close();
+  registry.close();
+});
+
+/** Asks for a tunnel as npm does, and prints what comes through it. */
+const tunnel = `
+const net = require("node:net");
+const proxy = process.env.https_proxy ? new URL(process.env.https_proxy) : { hostname: "127.0.0.1", port: 1 };
+const socket = net.connect(Number(proxy.port), proxy.hostname, () => socket.write("CONNECT " + process.argv[1] + " HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"));
+socket.on("data", (chunk) => process.stdout.write(chunk));
+socket.on("error", (error) => console.log(error.code));
+`;
+
+async function open() {
+  const session = await executor.open();
+  const workspace = memoryWorkspace({});
+  const ask = (target: string, network: string[]) =>
+    session.exec(workspaceTree(workspace, workspace), {
+      command: ["node", "-e", tunnel, target],
+      timeoutMs: 5_000,
+      outputBytes: 2_000,
+      network,
+    });
+  return { session, ask };
+}
+
+describe.skipIf(!stands)("a command with network", () => {
+  test("reaches the registry it may reach, nothing else, and nothing at all afterwards", async () => {
+    const { session, ask } = await open();
+
+    expect((await ask(allowed, [allowed])).stdout).toContain("hello from the registry");
+    for (const target of [
+      `127.0.0.1:${port}`,
+      "169.254.169.254:80",
+      "example.com:443",
+      `localhost:${port + 1}`,
+      `LOCALHOST.:${port}`,
+    ]) {
+      expect((await ask(target, [allowed])).stdout).toMatch(/^HTTP\/1\.1 403/);
+    }
+    expect((await ask(allowed, [])).stdout).toBe("ECONNREFUSED\n");
+    await session.close();
+  });
+
+  test("a registry with a private address is refused unless the deployment names it", async () => {
+    const { session, ask } = await open();
+
+    expect((await ask(`127.0.0.1:${port}`, [`127.0.0.1:${port}`])).stdout).toMatch(/^HTTP\/1\.1 502/);
+    await session.close();
+  });
+
+  test("is ended with everything in it when it is interrupted", async () => {
+    const { session } = await open();
+    const workspace = memoryWorkspace({});
+    const stop = new AbortController();
+    const running = session.exec(workspaceTree(workspace, workspace), {
+      command: ["bash", "-c", "echo up; sleep 60"],
+      timeoutMs: 30_000,
+      outputBytes: 100,
+      network: [allowed],
+      signal: stop.signal,
+      onOutput: () => stop.abort(),
+    });
+
+    await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
+    await session.close();
+  });
+});

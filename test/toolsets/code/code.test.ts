@@ -1,0 +1,242 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { createExecutors } from "#executors/create-executors.ts";
+import { findFormatter } from "#toolsets/code/formatter.ts";
+import { installCommand, type PackageManager } from "#toolsets/code/install-command.ts";
+import { findTestRunner } from "#toolsets/code/test-runner.ts";
+import { codeToolset } from "#toolsets/code/toolset.ts";
+import { memoryWorkspace } from "../../support/memory-workspace.ts";
+import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
+
+const executors = createExecutors();
+const closed = createExecutors({ os: false });
+const standing = await executors.standing("os");
+afterAll(() => Promise.all([executors.close(), closed.close()]));
+let runs = 0;
+
+function world(options: WorldOptions = {}) {
+  runs += 1;
+  const commit = String(runs).padStart(40, "0");
+  return toolsetWorld(codeToolset, { commit, ...options, services: { executors, ...options.services } });
+}
+
+const project = {
+  "package.json": JSON.stringify({ type: "module", scripts: { test: "node --test" } }),
+  "add.js": "export const add = (a, b) => a - b;\n",
+  "add.test.js": [
+    'import assert from "node:assert";',
+    'import { test } from "node:test";',
+    'import { add } from "./add.js";',
+    'test("adds two numbers", () => assert.strictEqual(add(1, 2), 3));',
+    'test("adds nothing", () => assert.strictEqual(add(1, 0), 1));',
+  ].join("\n"),
+};
+
+if (!standing.stands) test.skip(`running code is not tested here: ${standing.why}`, () => undefined);
+
+describe.skipIf(!standing.stands)("in the OS sandbox", () => {
+  test("python and bash run with arguments and environment, and their files are kept", async () => {
+    const { call, sandbox } = await world({ files: { "data.txt": "7\n" } });
+
+    const python = await call("run_code", {
+      language: "python",
+      code: "import os, sys\nprint(int(open('data.txt').read()) * int(sys.argv[1]), os.environ['WHO'])\nopen('out.txt', 'w').write('x')",
+      args: ["6"],
+      env: { WHO: "golem" },
+    });
+    const bash = await call("run_code", { language: "bash", code: 'echo "$1" >&2; exit 3', args: ["$(id)"] });
+
+    expect(python.llmContent).toMatch(
+      /^Exit code 0 after [\d.]+ s\.\nstdout:\n42 golem\nstderr: \(nothing\)\nChanged: out\.txt$/,
+    );
+    expect(sandbox.text("out.txt")).toBe("x");
+    expect(bash).toMatchObject({
+      value: { kind: "terminal", exitCode: 3 },
+      llmContent: expect.stringContaining("stderr:\n$(id)"),
+    });
+  });
+
+  test("tests are red, the file is edited, and they are green", async () => {
+    const { call, sandbox } = await world({ files: project });
+
+    const red = await call("run_tests", {});
+    await sandbox.write("add.js", "export const add = (a, b) => a + b;\n");
+    const green = await call("run_tests", {});
+
+    expect(red.value).toMatchObject({
+      kind: "test.summary",
+      data: { runner: "node --test", passed: 1, failed: 1, failures: [{ name: "adds two numbers" }] },
+    });
+    expect(red.llmContent).toContain("node --test: 1 passed, 1 failed.");
+    expect(red.llmContent).toContain("-1 !== 3");
+    expect(green.value).toMatchObject({ data: { passed: 2, failed: 0, exitCode: 0 } });
+  });
+
+  test("a test that never ends is a timeout", async () => {
+    const { call } = await world({ files: { ...project, "add.js": "export const add = () => { while (true); };" } });
+
+    const result = await call("run_tests", { timeout: 1 });
+
+    expect(result.error).toMatchObject({ code: "TIMEOUT" });
+  });
+
+  test("code cannot change what steers CI or dependencies, nor write where a person is asked", async () => {
+    const { call, sandbox } = await world({
+      files: { ...project, ".github/workflows/ci.yml": "on: push\n", "asked/a": "a" },
+      rules: { asked: { write: "ask" } },
+    });
+    const before = sandbox.text("package.json");
+
+    const { llmContent } = await call("run_code", {
+      language: "bash",
+      code: "echo x | tee package.json .github/workflows/ci.yml asked/a > free",
+    });
+
+    expect(sandbox.text("package.json") + sandbox.text(".github/workflows/ci.yml") + sandbox.text("asked/a")).toBe(
+      `${before}on: push\na`,
+    );
+    expect(sandbox.text("free")).toBe("x\n");
+    expect(llmContent.match(/Not taken over: /g)).toHaveLength(3);
+  });
+
+  test("the project's own formatter formats", async () => {
+    const { call, sandbox } = await world({
+      files: {
+        "package.json": JSON.stringify({ scripts: { format: "node format.js" } }),
+        "format.js": 'require("node:fs").writeFileSync("a.js", "let a;\\n");',
+        "a.js": "let  a",
+      },
+    });
+
+    const result = await call("format_code", {});
+
+    expect(result.llmContent).toContain("Changed: a.js");
+    expect(sandbox.text("a.js")).toBe("let a;\n");
+  });
+});
+
+describe("without an OS sandbox", () => {
+  test.each([
+    ["run_code", { language: "python", code: "print(1)" }],
+    ["run_tests", {}],
+    ["format_code", {}],
+    ["install_package", { packages: ["left-pad"] }],
+  ])("%s is unavailable, and says why", async (name, args) => {
+    const files = { ...project, "package.json": '{"scripts":{"test":"node --test","format":"x"}}' };
+    const { call } = await world({ files, services: { executors: closed } });
+
+    await expect(call(name, args)).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: "unavailable: no OS sandbox (it is switched off by this deployment)",
+    });
+  });
+});
+
+describe("what a project is tested and formatted with", () => {
+  test.each([
+    [{ "package.json": '{"scripts":{"test":"vitest run"}}' }, "vitest"],
+    [{ "package.json": '{"devDependencies":{"vitest":"1"}}' }, "vitest"],
+    [{ "package.json": '{"scripts":{"test":"jest --coverage"}}' }, "jest"],
+    [{ "package.json": '{"scripts":{"test":"mocha"}}' }, "mocha"],
+    [{ "package.json": '{"scripts":{"test":"NODE_ENV=test node --import tsx --test"}}' }, "node --test"],
+    [{ "package.json": '{"scripts":{"test":"make check"}}' }, "npm test"],
+    [
+      { "package.json": '{"scripts":{"test":"echo \\"Error: no test specified\\" && exit 1"}}', "pytest.ini": "" },
+      "pytest",
+    ],
+    [{ "go.mod": "module x" }, "go test"],
+    [{ "Cargo.toml": "" }, "cargo test"],
+    [{ "pkg/test_a.py": "" }, "pytest"],
+    [{ "README.md": "" }, undefined],
+  ])("%j is tested with %s", async (files: Record<string, string>, name) => {
+    expect((await findTestRunner(memoryWorkspace(files), ""))?.name).toBe(name);
+  });
+
+  test.each([
+    [{ "package.json": '{"devDependencies":{"@biomejs/biome":"2"}}' }, "biome"],
+    [{ "package.json": '{"devDependencies":{"prettier":"3"}}' }, "prettier"],
+    [{ "package.json": '{"scripts":{"format":"x"}}' }, "npm run format"],
+    [{ "pyproject.toml": "[tool.ruff]\n" }, "ruff"],
+    [{ "requirements-dev.txt": "black==24\n" }, "black"],
+    [{ "go.mod": "" }, "gofmt"],
+    [{ "Cargo.toml": "" }, "cargo fmt"],
+    [{ "README.md": "" }, undefined],
+  ])("%j is formatted with %s", async (files: Record<string, string>, name) => {
+    expect((await findFormatter(memoryWorkspace(files), ""))?.name).toBe(name);
+  });
+
+  test("a package.json that is no JSON is a sentence", async () => {
+    await expect(findTestRunner(memoryWorkspace({ "package.json": "{" }), "")).rejects.toThrow(
+      "package.json is not a package manifest",
+    );
+  });
+});
+
+describe("installing packages", () => {
+  const has = () => false;
+
+  test.each<[PackageManager, string[]]>([
+    ["npm", ["https://evil.example/x.tgz"]],
+    ["npm", ["git+ssh://git@host/x"]],
+    ["npm", ["../x"]],
+    ["npm", ["--registry=http://evil"]],
+    ["npm", ["user/repo"]],
+    ["npm", ["x@file:../y"]],
+    ["npm", ["x@https://evil.example/y"]],
+    ["npm", ["x; rm -rf /"]],
+    ["pip", ["-r", "x"]],
+    ["pip", ["git+https://evil/x"]],
+    ["pip", ["x @ https://evil/x"]],
+    ["pip", ["./x"]],
+    ["go", ["-exec=x"]],
+    ["cargo", ["--git"]],
+  ])("%s never installs %j", (manager, packages) => {
+    expect(() => installCommand({ manager, packages, dev: false, has })).toThrow("is not a package of a registry");
+  });
+
+  test.each<[PackageManager, string[], string]>([
+    [
+      "npm",
+      ["left-pad", "@scope/x@^1.2.0"],
+      "npm install --ignore-scripts --no-audit --no-fund -- left-pad @scope/x@^1.2.0",
+    ],
+    [
+      "pip",
+      ["requests>=2,<3", "uvicorn[standard]==0.1"],
+      "python3 -m pip install --user --only-binary=:all: --no-input --disable-pip-version-check -- requests>=2,<3 uvicorn[standard]==0.1",
+    ],
+    ["go", ["golang.org/x/text@v0.1.0"], "go get golang.org/x/text@v0.1.0"],
+    ["cargo", ["serde"], "cargo add serde"],
+  ])("%s installs %j without scripts", (manager, packages, expected) => {
+    expect(installCommand({ manager, packages, dev: false, has }).command.join(" ")).toBe(expected);
+  });
+
+  test("a lock file is installed as it is", () => {
+    expect(
+      installCommand({
+        manager: "npm",
+        packages: [],
+        dev: false,
+        has: (name) => name === "package-lock.json",
+      }).command.slice(0, 2),
+    ).toEqual(["npm", "ci"]);
+  });
+
+  test("asks unless the worker says otherwise, and shows the command", async () => {
+    const { asks, preview } = await world({ files: project });
+
+    expect(await asks("install_package", { packages: ["left-pad"] })).toBe(true);
+    expect(await preview("install_package", { packages: ["left-pad"] })).toContain("npm install --ignore-scripts");
+    await expect((await world({ config: { install: "blocked" } })).asks("install_package", {})).rejects.toThrow(
+      "may not install packages",
+    );
+    expect(await (await world({ config: { install: "preApproved" } })).asks("install_package", {})).toBe(false);
+  });
+});
+
+test.each([
+  [{ language: "python", code: "x".repeat(200_000) }, "too long"],
+  [{ language: "bash", code: "a\0b" }, "NUL"],
+  [{ language: "bash", code: "a", env: { "A=B": "x" } }, "no name for an environment variable"],
+])("code that cannot be handed over is a sentence", async (input, message) => {
+  await expect((await world()).call("run_code", input)).rejects.toThrow(message);
+});

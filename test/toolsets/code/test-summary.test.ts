@@ -1,0 +1,196 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { summarizeTests } from "#toolsets/code/test-summary.ts";
+
+const jest = JSON.stringify({
+  numPassedTests: 3,
+  numFailedTests: 1,
+  numPendingTests: 2,
+  testResults: [
+    {
+      name: "/workspace/a.test.js",
+      status: "failed",
+      assertionResults: [
+        { status: "passed", fullName: "adds" },
+        {
+          status: "failed",
+          fullName: "sums subtracts",
+          failureMessages: ["\u001b[31mError: expected 1\u001b[39m\n    at a.test.js:3\n"],
+        },
+      ],
+    },
+    { name: "/workspace/b.test.js", status: "failed", message: "SyntaxError: oh", assertionResults: [] },
+  ],
+});
+
+const tap = `TAP version 13
+# Subtest: sums
+    # Subtest: adds
+    not ok 1 - adds
+      ---
+      duration_ms: 1.1
+      type: 'test'
+      failureType: 'testCodeFailure'
+      error: |-
+        Expected values to be strictly equal:
+
+        -1 !== 3
+
+      code: 'ERR_ASSERTION'
+      ...
+    1..1
+not ok 1 - sums
+  ---
+  failureType: 'subtestsFailed'
+  error: '1 subtest failed'
+  ...
+ok 2 - other
+1..2
+# tests 2
+# pass 1
+# fail 1
+# cancelled 0
+# skipped 0
+# todo 0
+`;
+
+const pytest = `..F                                                  [100%]
+=================================== FAILURES ===================================
+___________________________________ test_add ___________________________________
+
+    def test_add():
+>       assert add(1, 2) == 3
+E       assert -1 == 3
+E        +  where -1 = add(1, 2)
+
+test_sums.py:4: AssertionError
+=========================== short test summary info ============================
+PASSED test_sums.py::test_a
+FAILED test_sums.py::test_add - assert -1 == 3
+1 failed, 2 passed, 1 skipped in 0.02s
+`;
+
+const go = [
+  { Action: "run", Package: "ex/sums", Test: "TestAdd" },
+  { Action: "output", Package: "ex/sums", Test: "TestAdd", Output: "=== RUN   TestAdd\n" },
+  { Action: "output", Package: "ex/sums", Test: "TestAdd/one", Output: "    sums_test.go:6: got -1, want 3\n" },
+  { Action: "fail", Package: "ex/sums", Test: "TestAdd/one" },
+  { Action: "fail", Package: "ex/sums", Test: "TestAdd" },
+  { Action: "pass", Package: "ex/sums", Test: "TestOther" },
+  { Action: "skip", Package: "ex/sums", Test: "TestSkipped" },
+  { Action: "fail", Package: "ex/sums" },
+  { Action: "output", Package: "ex/broken", Output: "./b.go:3: undefined: x\n" },
+  { Action: "fail", Package: "ex/broken" },
+]
+  .map((event) => JSON.stringify(event))
+  .join("\n");
+
+const cargo = `running 2 tests
+test tests::other ... ok
+test tests::adds ... FAILED
+
+failures:
+
+---- tests::adds stdout ----
+thread 'tests::adds' panicked at src/lib.rs:9:9:
+assertion \`left == right\` failed
+
+failures:
+    tests::adds
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
+`;
+
+const mocha = JSON.stringify({
+  stats: { passes: 2, failures: 1, pending: 1 },
+  failures: [
+    {
+      fullTitle: "sums adds",
+      err: { message: "expected -1 to equal 3", stack: "AssertionError: expected -1 to equal 3\n    at x" },
+    },
+  ],
+});
+
+describe("a runner's output becomes counts, names and first error lines", () => {
+  test("jest and vitest, with a file that did not load", () => {
+    expect(summarizeTests("jest", `> test\n> jest {}\n\n${jest}\n`, "")).toEqual({
+      passed: 3,
+      failed: 2,
+      skipped: 2,
+      failures: [
+        { name: "sums subtracts", error: "Error: expected 1\n    at a.test.js:3" },
+        { name: "/workspace/b.test.js", error: "SyntaxError: oh" },
+      ],
+    });
+  });
+
+  test("node --test: the test itself, not the suite around it", () => {
+    expect(summarizeTests("tap", tap, "")).toEqual({
+      passed: 1,
+      failed: 1,
+      skipped: 0,
+      failures: [{ name: "adds", error: expect.stringContaining("-1 !== 3") }],
+    });
+  });
+
+  test("pytest", () => {
+    expect(summarizeTests("pytest", pytest, "")).toEqual({
+      passed: 2,
+      failed: 1,
+      skipped: 1,
+      failures: [{ name: "test_sums.py::test_add", error: expect.stringContaining("E       assert -1 == 3") }],
+    });
+  });
+
+  test("go test: the innermost failure, and a package that does not build", () => {
+    expect(summarizeTests("go", go, "")).toEqual({
+      passed: 1,
+      failed: 2,
+      skipped: 1,
+      failures: [
+        { name: "ex/sums TestAdd/one", error: "sums_test.go:6: got -1, want 3" },
+        { name: "ex/broken", error: "./b.go:3: undefined: x" },
+      ],
+    });
+  });
+
+  test("cargo test, over all its binaries", () => {
+    expect(summarizeTests("cargo", cargo, "")).toMatchObject({
+      passed: 3,
+      failed: 1,
+      skipped: 1,
+      failures: [{ name: "tests::adds", error: expect.stringContaining("panicked at src/lib.rs:9:9") }],
+    });
+  });
+
+  test("mocha", () => {
+    expect(summarizeTests("mocha", mocha, "")).toMatchObject({
+      passed: 2,
+      failed: 1,
+      skipped: 1,
+      failures: [{ name: "sums adds" }],
+    });
+  });
+
+  test("a runner we do not know, by what most of them print", () => {
+    expect(summarizeTests("plain", "\u001b[32m  7 passing\u001b[0m (3ms)\n  2 failing\n", "")).toMatchObject({
+      passed: 7,
+      failed: 2,
+    });
+    expect(summarizeTests("plain", "", "Tests: 1 failed, 4 passed, 5 total")).toMatchObject({ passed: 4, failed: 1 });
+    expect(summarizeTests("plain", "all is well", "")).toBeUndefined();
+  });
+});
+
+test("no output breaks a parser, whole or cut", () => {
+  const samples = fc.constantFrom(jest, tap, pytest, go, cargo, mocha);
+  const kinds = fc.constantFrom("jest", "vitest", "mocha", "tap", "pytest", "go", "cargo", "plain" as const);
+  fc.assert(
+    fc.property(kinds, samples, fc.nat(2_000), fc.string({ unit: "binary" }), (kind, sample, at, noise) => {
+      const text = sample.slice(0, at) + noise + sample.slice(at);
+      const summary = summarizeTests(kind as Parameters<typeof summarizeTests>[0], text, noise);
+      if (summary) expect(Math.min(summary.passed, summary.failed, summary.skipped)).toBeGreaterThanOrEqual(0);
+    }),
+  );
+});
