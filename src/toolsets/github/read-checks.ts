@@ -22,13 +22,11 @@ export function createReadChecksTool({ github, sandbox, history }: ToolServices)
       const summary = `${checks.length} checks at ${commit.slice(0, 7)}: ${failed} failed, ${open} not finished`;
       const lines = checks.map(({ name, status, conclusion, summary: text }) => {
         const head = `${name}: ${conclusion ?? status}`;
-        // Logs hold whatever the tested code printed.
-        return text && conclusion !== "success"
-          ? `${head}\n${outsideText(text.slice(0, shownSummary), `the check ${name}`)}`
-          : head;
+        return text && conclusion !== "success" ? `${head}\n${text.slice(0, shownSummary)}` : head;
       });
       return {
-        llmContent: [`${summary}.`, ...lines].join("\n"),
+        // Names are a workflow's, and logs hold whatever the tested code printed.
+        llmContent: checks.length === 0 ? `${summary}.` : `${summary}.\n${outsideText(lines.join("\n"), "CI")}`,
         value: { kind: "github.checks", data: { commit, checks }, summary, display: { preferredView: "table" } },
       };
     },

@@ -43,11 +43,8 @@ export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<
 
 function describe({ author, body, own, createdAt, updatedAt }: Comment, runStartedAt: number): string {
   const at = createdAt.toISOString().slice(0, 16).replace("T", " ");
-  if (own)
-    return `This app, ${at}: ${body
-      .replace(/<!--.*?-->/gs, "")
-      .trim()
-      .slice(0, ownLength)}`;
+  // What it quotes came from elsewhere, so it is data like the rest.
+  if (own) return outsideText(body.slice(0, ownLength), `this app, ${at}`);
   const edited = updatedAt > createdAt && updatedAt.getTime() >= runStartedAt ? ", edited after this run began" : "";
   return outsideText(body, `@${author}, ${at}${edited}`);
 }

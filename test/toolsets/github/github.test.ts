@@ -50,7 +50,7 @@ describe("reading", () => {
     expect(llmContent).toContain("3 comments on #7.");
     expect(llmContent).toMatch(/source="@ada, .*"\s*>\nfirst/);
     expect(llmContent).toContain("edited after this run began");
-    expect(llmContent).toContain("This app, ");
+    expect(llmContent).toContain("comes from this app, ");
     expect(llmContent).not.toContain("golem-forge:status");
     expect(llmContent.length).toBeLessThan(1_800);
     expect((await call("read_thread", { limit: 1 })).llmContent).toContain("(2 earlier ones not shown)");
@@ -89,9 +89,9 @@ describe("reading", () => {
     history.push({ callId: "c", tool: "git_push", args: {}, step: 2, result: { llmContent: "", value } });
     const { llmContent } = await call("read_checks", {});
 
-    expect(llmContent).toContain("2 checks at ddddddd: 1 failed, 1 not finished.\ntest: failure");
-    expect(llmContent).toContain("1 failed\n</untrusted");
-    expect(llmContent).toContain("lint: queued");
+    expect(llmContent).toContain("2 checks at ddddddd: 1 failed, 1 not finished.\n");
+    expect(llmContent).toContain("test: failure\n1 failed");
+    expect(llmContent).toMatch(/lint: queued\n1 failed\n<\/untrusted/);
   });
 
   test("issues are listed by number, as data", async () => {
