@@ -6,6 +6,7 @@ import { resolveToolsets } from "./resolve-toolsets.ts";
 import type { ToolBelt } from "./tool-belt.ts";
 import type { ToolEvents } from "./tool-events.ts";
 import type { ToolServices, Toolset } from "./toolset.ts";
+import { wrapWithDefaultApproval } from "./wrap-with-default-approval.ts";
 
 export interface OpenToolBeltOptions {
   /** Default: every toolset of the registry. */
@@ -35,10 +36,9 @@ export async function openToolBelt(
   try {
     const tools: NamedTool[] = [];
     for (const { toolset, config } of wanted) {
-      const lent: ToolServices = Object.create(services, {
-        onClose: { value: (one: () => Promise<void>) => release.push(one) },
-      });
-      tools.push(...(await toolset.create(config, lent)));
+      const created = await toolset.create(config, lend(services, release));
+      // A tool that forgot to say whether it asks, asks.
+      tools.push(...created.map((tool) => wrapWithDefaultApproval(tool)));
     }
     const { workspace } = services;
     return await createToolBelt({
@@ -54,4 +54,13 @@ export async function openToolBelt(
     await close().catch(() => {});
     throw error;
   }
+}
+
+/** The services with a way to keep what must be released. */
+function lend(services: ToolServices, release: (() => Promise<void>)[]): ToolServices {
+  const onClose = (one: () => Promise<void>) => release.push(one);
+  return Object.create(Object.getPrototypeOf(services), {
+    ...Object.getOwnPropertyDescriptors(services),
+    onClose: { value: onClose, enumerable: true },
+  });
 }

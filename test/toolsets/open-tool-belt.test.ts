@@ -112,6 +112,13 @@ describe("opening", () => {
   });
 });
 
+test("a tool that does not say whether it asks, asks", async () => {
+  const belt = await open({ a: {} }, [aToolset("a", [aTool(), aTool({ name: "free", needsApproval: false })])]);
+
+  expect((await belt.review(aCall("read_file", { path: "a" }), aContext(), [])).kind).toBe("ask");
+  expect((await belt.review(aCall("free", { path: "a" }), aContext(), [])).kind).toBe("allow");
+});
+
 describe("schemas", () => {
   test("are converted once and offered as JSON Schema, the same at every step", async () => {
     let conversions = 0;

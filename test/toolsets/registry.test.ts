@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { openToolBelt } from "#toolsets/open-tool-belt.ts";
 import { toolsets } from "#toolsets/registry.ts";
-import type { ToolServices } from "#toolsets/toolset.ts";
+import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { WorkerDefinition } from "#worker.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 import { runSpec } from "../support/toolset-world.ts";
 
 const withoutSettings = toolsets.filter((toolset) => toolset.config.safeParse({}).success);
 
-function openAll() {
+function openAll(chosen: readonly Toolset[] = toolsets) {
   const named = Object.fromEntries(withoutSettings.map(({ name }) => [name, {}]));
   const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix it.", toolsets: named });
   const sandbox = memoryWorkspace({ "a.txt": "hello" });
@@ -22,7 +22,7 @@ function openAll() {
     workers: async () => [{ name: "tester", description: "Runs the tests" }],
     sanitize: (text) => text,
   };
-  return openToolBelt(worker, services);
+  return openToolBelt(worker, services, { toolsets: chosen });
 }
 
 describe("the toolsets that ship with it", () => {
@@ -40,8 +40,17 @@ describe("the toolsets that ship with it", () => {
   });
 
   test("say of every tool whether it asks: nothing is free because somebody forgot", async () => {
-    const belt = await openAll();
-    const silent = belt.tools.filter(({ needsApproval }) => needsApproval === undefined).map(({ name }) => name);
+    const silent: string[] = [];
+    const watched = toolsets.map((toolset) => ({
+      ...toolset,
+      create: async (config: unknown, services: ToolServices) => {
+        const tools = await toolset.create(config, services);
+        silent.push(...tools.filter(({ needsApproval }) => needsApproval === undefined).map(({ name }) => name));
+        return tools;
+      },
+    }));
+
+    const belt = await openAll(watched);
     await belt.close();
 
     expect(silent).toEqual([]);
