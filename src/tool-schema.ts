@@ -17,7 +17,7 @@ export interface SchemaIssue {
   errors?: SchemaIssue[][];
 }
 
-export type Validation = { valid: true; value: unknown } | { valid: false; issues: SchemaIssue[] };
+type Validation = { valid: true; value: unknown } | { valid: false; issues: SchemaIssue[] };
 
 /** A schema ready for use: its JSON Schema and its validation, whichever library it was written with. */
 export interface ToolSchema {

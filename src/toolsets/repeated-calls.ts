@@ -3,7 +3,7 @@ import type { NamedTool } from "#tool.ts";
 import type { FinishedCall } from "./toolset.ts";
 
 /** A call about to be reviewed or run. */
-export interface CheckedCall {
+interface CheckedCall {
   callId: string;
   tool: NamedTool;
   /** The arguments as the model gave them and as they were understood: either may be what the log has. */
