@@ -4,6 +4,7 @@ import { inflateSync } from "node:zlib";
 import { UserError } from "#errors.ts";
 import { type GitObject, hashObject } from "./git-objects.ts";
 import type { PackLimits } from "./pack-limits.ts";
+import type { Recent } from "./recent.ts";
 
 /** Where an object lies in a pack; a delta is read on top of its base. */
 export interface PackedObject {
@@ -28,6 +29,7 @@ interface Unresolved {
 export interface IndexPackOptions {
   /** Finds the bases of a thin pack. */
   find(oid: string): PackedObject | GitObject | undefined;
+  recent: Recent<PackedObject>;
   limits: PackLimits;
   signal?: AbortSignal | undefined;
 }
@@ -79,7 +81,7 @@ export async function indexPack(pack: Buffer, options: IndexPackOptions): Promis
 
   const stack: { object: PackedObject | GitObject; data: Buffer; keys: (number | string)[] }[] = [];
   const resolveFrom = async (object: PackedObject | GitObject, keys: (number | string)[]) => {
-    stack.push({ object, data: readPacked(object), keys });
+    stack.push({ object, data: readPacked(object, options.recent), keys });
     for (let top = stack.pop(); top; top = stack.pop()) {
       for (const child of takeChildren(children, top.keys)) {
         await turn();
@@ -111,16 +113,21 @@ export async function indexPack(pack: Buffer, options: IndexPackOptions): Promis
   return found;
 }
 
-/** The bytes of an object, built up from the base of its base. */
-export function readPacked(object: PackedObject | GitObject): Buffer {
-  const deltas: Buffer[] = [];
-  let current: PackedObject | GitObject = object;
-  while (!("data" in current) && current.base) {
-    deltas.push(inflate(current.pack, current.start, current.inflated).data);
+/** The bytes of an object, built up from the base of its base. They belong to whoever reads next, too: do not write to them. */
+export function readPacked(object: PackedObject | GitObject, recent: Recent<PackedObject>): Buffer {
+  const line: PackedObject[] = [];
+  let current: PackedObject | GitObject | undefined = object;
+  while (current && !("data" in current) && !recent.has(current)) {
+    line.push(current);
     current = current.base;
   }
-  const whole = "data" in current ? current.data : inflate(current.pack, current.start, current.inflated).data;
-  return deltas.reduceRight((base, delta) => applyDelta(delta, base), whole);
+  let data = current && ("data" in current ? current.data : recent.get(current));
+  for (const packed of line.reverse()) {
+    const inflated = inflate(packed.pack, packed.start, packed.inflated).data;
+    data = data ? applyDelta(inflated, data) : inflated;
+    recent.set(packed, data);
+  }
+  return data ?? Buffer.alloc(0);
 }
 
 function takeChildren(children: Map<number | string, Unresolved[]>, keys: (number | string)[]): Unresolved[] {

@@ -157,7 +157,7 @@ test("nothing changed is nothing to push", async () => {
   await expect(sandbox.push(pushTo("golem/1"))).rejects.toThrow("There is nothing to push");
 });
 
-test("a file may become a folder and a folder a file, and names that are no text stay as they are", async () => {
+test("a file may become a folder and a folder a file", async () => {
   const repository = await world.repositoryWith({ thing: "file", "dir/a": "1", "dir/b": "2", other: "x" });
   const blob = (await repository.git("rev-parse", "main:other")).trim();
   const sandbox = await world.open(repository);
@@ -170,4 +170,28 @@ test("a file may become a folder and a folder a file, and names that are no text
 
   expect(await repository.git("ls-tree", "-r", "--name-only", commit)).toBe("dir\nother\nthing/inside\n");
   expect((await repository.git("rev-parse", `${commit}:other`)).trim()).toBe(blob);
+});
+
+test("names that are no text, odd modes and names like git's own stay in the tree as they are", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const blob = (await repository.git("rev-parse", "main:a")).trim();
+  const odd = Buffer.from(
+    ["100664 a", "100644 caf\u00e9", "100644 git~1"]
+      .map((line) => `${line.replace(" ", ` blob ${blob}\t`)}\x00`)
+      .join(""),
+    "latin1",
+  );
+  const tree = (await repository.feed(odd, "mktree", "-z")).trim();
+  const commit = (await repository.feed("odd", "-c", "user.name=a", "-c", "user.email=b", "commit-tree", tree)).trim();
+  await repository.git("update-ref", "refs/heads/odd", commit);
+  await repository.git("config", "receive.fsckObjects", "false");
+  const sandbox = await world.open(repository, { at: { branch: "odd" } });
+
+  await sandbox.write("b", "2");
+  const pushed = await sandbox.push(pushTo("golem/1"));
+
+  expect(await sandbox.paths()).toEqual(["a", "b"]);
+  const before = await repository.git("ls-tree", commit);
+  expect(await repository.git("diff-tree", "-r", "--name-status", commit, pushed.commit)).toBe("A\tb\n");
+  expect(before.split("\n").every((line) => line === "" || /^100(644|664)/.test(line))).toBe(true);
 });

@@ -307,7 +307,7 @@ test("any sequence of steps gives the tree that a plain map gives, now and after
       );
       expect(restarted.history()).toEqual(sandbox.history());
     }),
-    { numRuns: 60 },
+    { numRuns: 40 },
   );
 });
 

@@ -54,6 +54,8 @@ export interface GitRepository {
   path: string;
   /** Runs git in the bare repository and gives its output. */
   git(...args: string[]): Promise<string>;
+  /** The same with something to read from standard input. */
+  feed(input: string | Buffer, ...args: string[]): Promise<string>;
   /** Commits onto a branch, by default `main`, and gives the commit. */
   commit(options: CommitOptions): Promise<string>;
 }
@@ -91,6 +93,7 @@ async function createRepository(root: string, url: string, name: string): Promis
     url: `${url}/${name}.git`,
     path,
     git: (...args) => git(path, args),
+    feed: (input, ...args) => git(path, args, Buffer.from(input as string)),
     commit: (options) => commit(path, options),
   };
 }
