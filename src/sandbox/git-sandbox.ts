@@ -1,6 +1,6 @@
 import type { Sandbox } from "./sandbox.ts";
 
-export interface Branch {
+interface Branch {
   name: string;
   commit: string;
 }
@@ -26,7 +26,7 @@ export interface MergeResult {
   applied: boolean;
 }
 
-export interface StagedChanges {
+interface StagedChanges {
   staged: string[];
   unstaged: string[];
 }
