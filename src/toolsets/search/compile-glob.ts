@@ -30,9 +30,11 @@ function translate(pattern: string): string {
     const inBraces = (depths[at] ?? 0) > 0;
     if (token?.match) {
       // `**` counts only as a whole name.
+      const end = at + token.match[0].length;
       const startsName = at === 0 || "/{,".includes(pattern.charAt(at - 1));
-      source += token.known.source(token.match, startsName);
-      at += token.match[0].length;
+      const endsName = end === pattern.length || "},".includes(pattern.charAt(end)) || pattern.charAt(end - 1) === "/";
+      source += token.known.source(token.match, startsName && endsName);
+      at = end;
       continue;
     }
     source += choice(pattern.charAt(at), inBraces) ?? RE2JS.quote(pattern.charAt(at));
@@ -43,13 +45,13 @@ function translate(pattern: string): string {
 
 interface Token {
   pattern: RegExp;
-  source(match: RegExpExecArray, startsName: boolean): string;
+  source(match: RegExpExecArray, isName: boolean): string;
 }
 
 const tokens: Token[] = [
   { pattern: /^\\([\s\S])/, source: ([, literal = ""]) => RE2JS.quote(literal) },
-  { pattern: /^\*\*\//, source: (_, startsName) => (startsName ? "(?:[^/]+/)*" : "[^/]*/") },
-  { pattern: /^\*\*+/, source: (_, startsName) => (startsName ? ".*" : "[^/]*") },
+  { pattern: /^\*\*\//, source: (_, isName) => (isName ? "(?:[^/]+/)*" : "[^/]*/") },
+  { pattern: /^\*\*+/, source: (_, isName) => (isName ? ".*" : "[^/]*") },
   { pattern: /^\*/, source: () => "[^/]*" },
   { pattern: /^\?/, source: () => "[^/]" },
   { pattern: /^\[([!^]?)(\]?[^\]/]+)\]/, source: ([, not, members = ""]) => characterClass(not !== "", members) },
