@@ -5,6 +5,7 @@ import type { ToolResult } from "#result.ts";
 import type { RunSpec } from "#run.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { NamedTool } from "#tool.ts";
+import type { WebAccess } from "#toolsets/web/web-access.ts";
 import type { Workspace } from "#workspace.ts";
 
 /** A tool call of this run that is over, as the log has it. */
@@ -38,6 +39,8 @@ export interface ToolServices {
   workerDirectory?: string;
   /** Where commands run; the process's own when a deployment configures none. */
   executors?: Executors;
+  /** What a deployment lends of the web beyond its public part: a search provider, hosts of its own network. */
+  web?: WebAccess;
   /** Whether a repository's own `tools.ts` may run; default: none may. */
   customToolsFrom?(owner: string, repo: string): boolean;
   /** Keeps what must be released when the run's tools are put away: a connection, a process. */

@@ -1,0 +1,49 @@
+import { ToolError } from "#errors.ts";
+import type { Workspace } from "#workspace.ts";
+import type { SandboxCall } from "./messages.ts";
+
+const changing: ReadonlySet<SandboxCall["method"]> = new Set(["write", "remove", "move"]);
+
+/** Carries out a sandbox call of a tool's process, where the run's own rules for paths and zones hold. */
+export async function answerSandboxCall(
+  workspace: Workspace,
+  call: SandboxCall,
+  { mayChange }: { mayChange: boolean },
+): Promise<unknown> {
+  if (!mayChange && changing.has(call.method)) {
+    throw new ToolError("Nothing may be changed before the call is allowed.", { code: "PERMISSION_DENIED" });
+  }
+  switch (call.method) {
+    case "exists":
+      return workspace.exists(call.path);
+    case "stat":
+      return workspace.stat(call.path);
+    case "read":
+      return encode(await workspace.read(call.path));
+    case "write": {
+      const content = typeof call.content === "string" ? call.content : Buffer.from(call.content.base64, "base64");
+      const { executable } = call;
+      return workspace.write(call.path, content, executable === undefined ? {} : { executable });
+    }
+    case "remove":
+      return workspace.remove(call.path, { recursive: call.recursive ?? false });
+    case "move":
+      return workspace.move(call.from, call.to, { overwrite: call.overwrite ?? false });
+    case "list":
+      return workspace.list(call.path, { recursive: call.recursive ?? false });
+    case "paths":
+      return workspace.paths();
+    case "changes":
+      return workspace.changes();
+    case "readBase": {
+      const content = await workspace.readBase(call.path);
+      return content && encode(content);
+    }
+    case "ruleFor":
+      return workspace.ruleFor(call.path);
+  }
+}
+
+function encode(content: Uint8Array): { base64: string } {
+  return { base64: Buffer.from(content.buffer, content.byteOffset, content.byteLength).toString("base64") };
+}

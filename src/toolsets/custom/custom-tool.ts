@@ -1,0 +1,143 @@
+import { jsonSchema } from "ai";
+import { z } from "zod";
+import type { ApprovalConfig } from "#approval.ts";
+import { canonicalJson } from "#approval.ts";
+import { ToolError } from "#errors.ts";
+import type { NamedTool, ToolContext } from "#tool.ts";
+import { wrapWithDefaultApproval } from "#toolsets/wrap-with-default-approval.ts";
+import type { ToolDescription } from "./messages.ts";
+import type { Question, ToolProcess } from "./tool-process.ts";
+
+/** Milliseconds for what is asked around a call: its arguments, its approval, its preview. */
+const askMs = 5_000;
+const previewCharacters = 60_000;
+
+const Checked = z.union([
+  z.object({ valid: z.literal(true) }),
+  z.object({
+    valid: z.literal(false),
+    issues: z
+      .array(
+        z.object({
+          code: z.string().max(100).optional(),
+          path: z.array(z.union([z.string(), z.number()])).max(50),
+          message: z.string().max(2_000),
+          expected: z.string().max(200).optional(),
+          keys: z.array(z.string()).max(50).optional(),
+          values: z.array(z.unknown()).max(50).optional(),
+        }),
+      )
+      .max(20),
+  }),
+]);
+const Judgement = z.object({ needed: z.boolean().nullish(), reason: z.string().max(2_000).nullish() });
+
+export interface CustomToolOptions {
+  approval: ApprovalConfig | undefined;
+  /** Milliseconds a call may take. */
+  deadlineMs: number;
+}
+
+/** A tool of a module as the run has it: its schemas, its rules and its work are asked of the module's process. */
+export function customTool(
+  process: ToolProcess,
+  described: ToolDescription,
+  { approval, deadlineMs }: CustomToolOptions,
+): NamedTool {
+  const { exportName, hasPreview, hasReason, needsApproval, inputSchema, outputSchema, ...rest } = described;
+  const { manualExecution, aliases, readOnly, afterCrash } = rest;
+
+  function ask(task: Question["task"], args: unknown, context?: ToolContext): Promise<unknown> {
+    return process.ask({
+      task,
+      tool: exportName,
+      args,
+      deadlineMs: task === "execute" ? deadlineMs : Math.min(askMs, deadlineMs),
+      ...(context && contextOf(context)),
+    });
+  }
+  /** The schema of the module itself decides, in its own process: what it costs and what it runs stays there. */
+  function schemaOf(json: Record<string, unknown>, task: "checkInput" | "checkOutput") {
+    return jsonSchema<unknown>(json, {
+      async validate(value) {
+        const checked = Checked.parse(await ask(task, value).catch((error) => unchecked(task, error)));
+        if (checked.valid) return { success: true, value };
+        return {
+          success: false,
+          error: Object.assign(new Error("The value does not fit"), { issues: checked.issues }),
+        };
+      },
+    });
+  }
+
+  const reasons = new Map<string, string>();
+  const tool: NamedTool = {
+    name: described.name,
+    description: described.description,
+    inputSchema: schemaOf(inputSchema, "checkInput"),
+    ...(outputSchema && { outputSchema: schemaOf(outputSchema, "checkOutput") }),
+    execute: (args, context) => ask("execute", args, context),
+    ...(hasPreview && {
+      preview: async (args, context) => {
+        const preview = await ask("preview", args, context);
+        return typeof preview === "string" ? preview.slice(0, previewCharacters) : undefined;
+      },
+    }),
+    ...(typeof needsApproval === "boolean" && { needsApproval }),
+    ...(manualExecution && { manualExecution: withoutUndefined(manualExecution) }),
+    ...(aliases && { aliases }),
+    ...(readOnly !== undefined && { readOnly }),
+    ...(afterCrash && { afterCrash }),
+  };
+  const decision = approval?.tools?.[described.name] ?? approval?.tools?.[exportName];
+  const settings: ApprovalConfig = {
+    ...(approval?.default && { default: approval.default }),
+    ...(decision && { tools: { [described.name]: decision } }),
+  };
+  // What the worker forbids by name stays forbidden, whatever the module says of itself.
+  if (decision === "blocked") return wrapWithDefaultApproval({ ...tool, needsApproval: undefined }, settings);
+
+  const settled = needsApproval === "rule" ? { ...tool, needsApproval: true } : wrapWithDefaultApproval(tool, settings);
+  const { needsApproval: known } = settled;
+  const isAsked = needsApproval === "rule" || (hasReason && known === true);
+  if (!isAsked) return settled;
+
+  return {
+    ...settled,
+    async needsApproval(args: unknown, context: ToolContext) {
+      const { needed, reason } = await judge(args, context);
+      if (reason) reasons.set(canonicalJson(args), reason);
+      return needed ?? true;
+    },
+    approvalReason: (args) => reasons.get(canonicalJson(args)) ?? `${described.name} asks to be allowed this call.`,
+  };
+
+  async function judge(args: unknown, context: ToolContext): Promise<z.infer<typeof Judgement>> {
+    try {
+      return Judgement.parse(await ask("judge", args, context));
+    } catch (error) {
+      // A rule that could not be asked has not refused: a person decides.
+      if (error instanceof ToolError && ["TIMEOUT", "EXECUTION_ERROR", "UNAVAILABLE"].includes(error.code)) {
+        throw new Error(error.message, { cause: error });
+      }
+      throw error;
+    }
+  }
+}
+
+/** Arguments are checked once more where the tool runs, and what kept them from being asked about is then the result. */
+function unchecked(task: Question["task"], error: unknown): { valid: true } {
+  if (task === "checkInput") return { valid: true };
+  throw error;
+}
+
+function contextOf({ toolCallId, idempotencyKey, run, abortSignal, sandbox, output }: ToolContext) {
+  return { facts: { toolCallId, idempotencyKey, run }, signal: abortSignal, sandbox, output };
+}
+
+function withoutUndefined<T extends object>(value: T) {
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T & {
+    label?: string;
+    category?: string;
+  };
+}

@@ -1,0 +1,95 @@
+import module, { isBuiltin, registerHooks } from "node:module";
+import os from "node:os";
+import process from "node:process";
+import v8 from "node:v8";
+
+/** What a tool may import of Node: values and nothing outside. */
+const pure = new Set([
+  ...["assert", "assert/strict", "buffer", "console", "constants", "crypto", "events", "path", "path/posix"],
+  ...["path/win32", "perf_hooks", "punycode", "querystring", "stream", "stream/consumers", "stream/promises"],
+  ...["stream/web", "string_decoder", "timers", "timers/promises", "url", "util", "util/types", "zlib"],
+]);
+
+/** What the packages behind a tool may import besides: Node's permission model keeps these from reaching anything. */
+const guarded = new Set([
+  ...["async_hooks", "child_process", "diagnostics_channel", "dgram", "dns", "dns/promises", "fs", "fs/promises"],
+  ...["http", "http2", "https", "module", "net", "os", "process", "readline", "readline/promises", "tls", "tty"],
+  ...["v8", "vm", "worker_threads"],
+]);
+
+/**
+ * The permission model of Node holds files, network, processes and threads. It does not hold SQLite's own files,
+ * signals and priorities of other processes, the user id, or V8's flags (Node 26): those go here. After this nothing
+ * but the modules under `trusted` reaches more of Node than plain values, and they no more than the model guards.
+ */
+export function confine(trusted: readonly URL[]): void {
+  const isTrusted = (url: string | undefined) => trusted.some((folder) => url?.startsWith(folder.href));
+
+  registerHooks({
+    resolve(specifier, context, next) {
+      const own = isTrusted(context.parentURL);
+      if (isBuiltin(specifier)) return checkBuiltin(specifier, own, next(specifier, context));
+      // A tool's packages are this program's, wherever its module lies.
+      const isBare = !/^(?:[./]|[a-z][a-z+.-]*:)/i.test(specifier);
+      const from = isBare && !own ? { ...context, parentURL: import.meta.url } : context;
+      return checkBuiltin(specifier, own, next(specifier, from));
+    },
+    load(url, context, next) {
+      const loaded = next(url, context);
+      if (!isTrusted(url) && loaded.format?.startsWith("commonjs")) {
+        throw new Error(`${url} is a CommonJS module. Write import and export instead of require and module.exports.`);
+      }
+      return loaded;
+    },
+  });
+  dropPowers();
+}
+
+function checkBuiltin<T extends { url: string }>(specifier: string, own: boolean, resolved: T): T {
+  if (!resolved.url.startsWith("node:")) return resolved;
+  const name = resolved.url.slice("node:".length);
+  if (pure.has(name) || (own && guarded.has(name))) return resolved;
+  throw new Error(
+    `${specifier} cannot be imported here: a custom tool has no files, network, processes or environment of its own. ` +
+      "Its second argument has the sandbox.",
+  );
+}
+
+function dropPowers(): void {
+  const powers = ["kill", "_kill", "_debugProcess", "_debugEnd", "_startProfilerIdleNotifier", "getBuiltinModule"];
+  powers.push("binding", "_linkedBinding", "dlopen", "execve", "setuid", "setgid", "seteuid", "setegid", "setgroups");
+  powers.push("initgroups", "umask", "chdir", "abort", "report", "loadEnvFile", "openStdin");
+  for (const power of powers) drop(process, power);
+  drop(os, "setPriority");
+  drop(v8, "setFlagsFromString");
+  for (const power of ["registerHooks", "register", "syncBuiltinESMExports"]) drop(module, power);
+
+  // Powers that were named when the module was first imported are the same functions still.
+  syncNames();
+  Object.defineProperty(globalThis, "process", { value: plainProcess(), configurable: false, writable: false });
+}
+
+const syncNames = module.syncBuiltinESMExports;
+
+function drop(owner: object, power: string): void {
+  Reflect.deleteProperty(owner, power);
+}
+
+/** What packages ask of `process`, with nothing behind it. */
+function plainProcess(): object {
+  const { version, versions, platform, arch, release, features, nextTick, hrtime, uptime, memoryUsage } = process;
+  const deaf = () => facade;
+  const facade = {
+    ...{ version, versions, platform, arch, release, features, nextTick, hrtime, uptime, memoryUsage },
+    env: Object.freeze({}),
+    argv: Object.freeze([]),
+    execArgv: Object.freeze([]),
+    cwd: () => "/",
+    exit: () => {
+      throw new Error("A custom tool cannot end its process.");
+    },
+    emitWarning: () => {},
+    ...{ on: deaf, once: deaf, off: deaf, addListener: deaf, removeListener: deaf, emit: () => false },
+  };
+  return Object.freeze(facade);
+}

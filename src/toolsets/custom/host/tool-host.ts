@@ -1,0 +1,176 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { Console } from "node:console";
+import { readFileSync } from "node:fs";
+import process from "node:process";
+import { Writable } from "node:stream";
+import { pathToFileURL } from "node:url";
+import { ToolError } from "#errors.ts";
+import type { ToolContext } from "#tool.ts";
+import { readLines } from "#toolsets/custom/lines.ts";
+import { type CallFacts, type FromHost, lineBytes, type SandboxCall, type ToHost } from "#toolsets/custom/messages.ts";
+import { plainJson } from "#toolsets/plain-json.ts";
+import { confine } from "./confine.ts";
+import { type HostedTool, hostTool } from "./describe-tool.ts";
+import { plainError } from "./plain-error.ts";
+import { remoteSandbox } from "./remote-sandbox.ts";
+
+/** What a call may print before the rest is dropped, in characters. */
+const printedCharacters = 200_000;
+
+const tools = new Map<string, HostedTool>();
+const calls = new Map<number, AbortController>();
+const questions = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
+const underWay = new AsyncLocalStorage<(chunk: string) => void>();
+let asked = 0;
+
+function say(message: FromHost): void {
+  process.stdout.write(`${JSON.stringify(message)}\n`);
+}
+
+function hear(message: ToHost): void {
+  switch (message.kind) {
+    case "load":
+      void load(message);
+      return;
+    case "call":
+      void answer(message);
+      return;
+    case "abort":
+      calls.get(message.id)?.abort(new DOMException("The call was stopped.", message.reason));
+      return;
+    case "answer": {
+      const question = questions.get(message.id);
+      questions.delete(message.id);
+      if (!message.error) question?.resolve(message.value);
+      else question?.reject(Object.assign(new Error(message.error.message), message.error));
+    }
+  }
+}
+
+async function load({ module, shown, tools: wanted }: Extract<ToHost, { kind: "load" }>): Promise<void> {
+  try {
+    const exports: Record<string, unknown> = await import(pathToFileURL(module).href);
+    const source = readFileSync(module, "utf8");
+    const outcomes = await Promise.allSettled(wanted.map((name) => hostTool({ exports, shown, source }, name)));
+    const problems = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [messageOf(outcome.reason)] : []));
+    if (problems.length > 0) {
+      say({ kind: "refused", problem: problems.join(" ") });
+      return;
+    }
+
+    const hosted = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+    for (const tool of hosted) tools.set(tool.description.exportName, tool);
+    say({ kind: "loaded", tools: hosted.map(({ description }) => description) });
+  } catch (error) {
+    say({ kind: "refused", problem: `${shown} cannot be loaded: ${messageOf(error)}` });
+  }
+}
+
+function messageOf(error: unknown): string {
+  return plainError(error).message;
+}
+
+async function answer(call: Extract<ToHost, { kind: "call" }>): Promise<void> {
+  const controller = new AbortController();
+  calls.set(call.id, controller);
+  try {
+    const value = await underWay.run(printer(call.id), () => carryOut(call, controller.signal));
+    say({ kind: "done", id: call.id, value: plainJson(value) });
+  } catch (error) {
+    say({ kind: "failed", id: call.id, error: plainError(error) });
+  } finally {
+    calls.delete(call.id);
+  }
+}
+
+async function carryOut(call: Extract<ToHost, { kind: "call" }>, signal: AbortSignal): Promise<unknown> {
+  const hosted = tools.get(call.tool);
+  if (!hosted) throw new Error(`${call.tool} is not loaded.`);
+  const { tool, input, output } = hosted;
+  if (call.task === "checkInput") return check(input, call.args);
+  if (call.task === "checkOutput") return output ? check(output, call.args) : { valid: true };
+
+  const value = await validated(hosted, call.args);
+  const context = contextOf(call, signal);
+  if (call.task === "preview") return tool.preview?.(value, context);
+  if (call.task === "judge") {
+    const needed =
+      typeof tool.needsApproval === "function" ? (await tool.needsApproval(value, context)) !== false : undefined;
+    return { needed, reason: tool.approvalReason?.(value) };
+  }
+  return lastOf(await tool.execute?.(value, context));
+}
+
+async function check(schema: HostedTool["input"], value: unknown): Promise<unknown> {
+  const checked = await schema.validate(value);
+  return checked.valid ? { valid: true } : { valid: false, issues: checked.issues.slice(0, 20) };
+}
+
+async function validated({ description, input }: HostedTool, args: unknown): Promise<unknown> {
+  const checked = await input.validate(args);
+  if (checked.valid) return checked.value;
+
+  const problems = checked.issues
+    .slice(0, 5)
+    .map(({ path, message }) => `${path.join(".") || "arguments"}: ${message}`);
+  throw new ToolError(`The arguments for ${description.name} do not fit: ${problems.join(". ")}.`, {
+    code: "INVALID_ARGUMENTS",
+  });
+}
+
+/** An execution that yields gives its last word as its result, as in the AI SDK. */
+async function lastOf(returned: unknown): Promise<unknown> {
+  if (typeof returned !== "object" || returned === null || !(Symbol.asyncIterator in returned)) return returned;
+  let last: unknown;
+  for await (const word of returned as AsyncIterable<unknown>) last = word;
+  return last;
+}
+
+function contextOf({ id, facts }: Extract<ToHost, { kind: "call" }>, signal: AbortSignal): ToolContext {
+  const { toolCallId, idempotencyKey, run } = facts as CallFacts;
+  const sandbox = remoteSandbox((request) => askParent(id, request));
+  return { sandbox, run, toolCallId, idempotencyKey, abortSignal: signal, messages: [], output: printer(id) };
+}
+
+function askParent(call: number, request: SandboxCall): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    asked += 1;
+    questions.set(asked, { resolve, reject });
+    say({ kind: "ask", id: asked, call, request });
+  });
+}
+
+function printer(call: number): (chunk: string) => void {
+  let printed = 0;
+  return (chunk) => {
+    const rest = printedCharacters - printed;
+    const text = String(chunk).slice(0, rest);
+    printed += text.length;
+    if (text !== "") say({ kind: "output", call, chunk: text });
+  };
+}
+
+/** What a tool prints is the output of its call, and never a message. */
+function printToCalls(): void {
+  const stdout = new Writable({
+    decodeStrings: false,
+    write(chunk, _encoding, written) {
+      underWay.getStore()?.(String(chunk));
+      written();
+    },
+  });
+  globalThis.console = new Console({ stdout, stderr: stdout });
+}
+
+process.on("uncaughtException", (error) => {
+  say({ kind: "crashed", problem: messageOf(error) });
+  process.exit(1);
+});
+process.stdin.on("end", () => process.exit(0));
+printToCalls();
+confine([new URL("../../../", import.meta.url), new URL("../../../../node_modules/", import.meta.url)]);
+readLines(process.stdin, {
+  maxBytes: 2 * lineBytes,
+  onValue: (value) => hear(value as ToHost),
+  onFailure: () => process.exit(1),
+});

@@ -1,0 +1,97 @@
+import { z } from "zod";
+import type { ToolRun } from "#tool.ts";
+
+/** The longest line either side takes from the other, in bytes. */
+export const lineBytes = 32_000_000;
+
+/** What a tool of a module can be asked. */
+export type Task = "execute" | "judge" | "preview" | "checkInput" | "checkOutput";
+
+/** The part of a call's context that is data. */
+export interface CallFacts {
+  toolCallId: string;
+  idempotencyKey: string;
+  run: ToolRun;
+}
+
+/** An error as it crosses between processes. */
+export const PlainError = z.object({
+  name: z.string().max(200),
+  message: z.string().max(20_000),
+  code: z.string().max(100).optional(),
+  suggestion: z.string().max(2_000).optional(),
+  toolName: z.string().max(200).optional(),
+  reason: z.string().max(2_000).optional(),
+});
+export type PlainError = z.infer<typeof PlainError>;
+
+/** What the process of a module is told. */
+export type ToHost =
+  | { kind: "load"; module: string; shown: string; tools: string[] }
+  | { kind: "call"; id: number; task: Task; tool: string; args?: unknown; facts?: CallFacts | undefined }
+  | { kind: "abort"; id: number; reason: "TimeoutError" | "AbortError" }
+  | { kind: "answer"; id: number; value?: unknown; error?: PlainError };
+
+const name = z.string().regex(/^[A-Za-z_][\w-]{0,63}$/);
+
+/** A tool of a module, as far as it is data. */
+export const ToolDescription = z.strictObject({
+  /** What the worker file calls it. */
+  exportName: z.string(),
+  name,
+  description: z.string().max(10_000),
+  inputSchema: z.record(z.string(), z.unknown()),
+  outputSchema: z.record(z.string(), z.unknown()).optional(),
+  /** `rule`: a function, asked for each call. */
+  needsApproval: z.union([z.boolean(), z.literal("rule")]).optional(),
+  hasPreview: z.boolean(),
+  hasReason: z.boolean(),
+  manualExecution: z
+    .strictObject({
+      mode: z.enum(["llm", "manual", "both"]),
+      label: z.string().max(200).optional(),
+      category: z.string().max(200).optional(),
+    })
+    .optional(),
+  aliases: z.array(name).max(20).optional(),
+  readOnly: z.boolean().optional(),
+  afterCrash: z.enum(["repeat", "report"]).optional(),
+});
+export type ToolDescription = z.infer<typeof ToolDescription>;
+
+/** File contents that are not text. */
+const Bytes = z.strictObject({ base64: z.base64() });
+const path = z.string();
+
+/** A method of the sandbox, called from the other process. */
+export const SandboxCall = z.discriminatedUnion("method", [
+  z.strictObject({ method: z.literal("exists"), path }),
+  z.strictObject({ method: z.literal("stat"), path }),
+  z.strictObject({ method: z.literal("read"), path }),
+  z.strictObject({
+    method: z.literal("write"),
+    path,
+    content: z.union([z.string(), Bytes]),
+    executable: z.boolean().optional(),
+  }),
+  z.strictObject({ method: z.literal("remove"), path, recursive: z.boolean().optional() }),
+  z.strictObject({ method: z.literal("move"), from: path, to: path, overwrite: z.boolean().optional() }),
+  z.strictObject({ method: z.literal("list"), path, recursive: z.boolean().optional() }),
+  z.strictObject({ method: z.literal("paths") }),
+  z.strictObject({ method: z.literal("changes") }),
+  z.strictObject({ method: z.literal("readBase"), path }),
+  z.strictObject({ method: z.literal("ruleFor"), path }),
+]);
+export type SandboxCall = z.infer<typeof SandboxCall>;
+
+/** What the process of a module may say. It runs somebody's code, so it is not believed to keep to this. */
+export const FromHost = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("loaded"), tools: z.array(ToolDescription).max(100) }),
+  z.object({ kind: z.literal("refused"), problem: z.string().max(20_000) }),
+  z.object({ kind: z.literal("crashed"), problem: z.string().max(20_000) }),
+  z.object({ kind: z.literal("done"), id: z.number(), value: z.unknown() }),
+  z.object({ kind: z.literal("failed"), id: z.number(), error: PlainError }),
+  z.object({ kind: z.literal("ask"), id: z.number(), call: z.number(), request: SandboxCall }),
+  z.object({ kind: z.literal("output"), call: z.number(), chunk: z.string() }),
+]);
+export type FromHost = z.infer<typeof FromHost>;

@@ -1,0 +1,86 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import type { ModelCall } from "#events.ts";
+import type { RunSpec } from "#run.ts";
+import { customToolset } from "#toolsets/custom/toolset.ts";
+import { openToolBelt } from "#toolsets/open-tool-belt.ts";
+import type { CallContext } from "#toolsets/tool-belt.ts";
+import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
+import { WorkerDefinition } from "#worker.ts";
+import { memoryWorkspace } from "./memory-workspace.ts";
+import { runSpec } from "./toolset-world.ts";
+
+export interface BeltWorldOptions {
+  files?: Record<string, string>;
+  rules?: Parameters<typeof memoryWorkspace>[1] extends infer O
+    ? NonNullable<O>["rules" & keyof NonNullable<O>]
+    : never;
+  services?: Partial<ToolServices>;
+  spec?: Partial<RunSpec>;
+}
+
+/** A folder that is gone after the test. */
+export async function temporaryFolder(files: Record<string, string> = {}): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "golem-forge-test-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
+  return folder;
+}
+
+/** The belt of a worker with one toolset, over a small repository; it is closed after the test. */
+export async function beltWorld(toolset: Toolset, config: unknown, options: BeltWorldOptions = {}) {
+  const sandbox = memoryWorkspace(options.files ?? { "README.md": "# Sums\n" }, { rules: options.rules ?? {} });
+  const worker = WorkerDefinition.parse({ name: "fixer", toolsets: { [toolset.name]: config }, instructions: "Fix." });
+  const services: ToolServices = {
+    spec: { ...runSpec, worker, ...options.spec },
+    workspace: sandbox,
+    sandbox,
+    github: {} as ToolServices["github"],
+    branch: "golem/7-run-1",
+    history: () => [],
+    workers: async () => [],
+    sanitize: (text) => text,
+    ...options.services,
+  };
+  const belt = await openToolBelt(worker, services, { toolsets: [toolset] });
+  onTestFinished(() => belt.close());
+
+  let calls = 0;
+  const printed: string[] = [];
+  const call = (tool: string, args: unknown): ModelCall => ({ callId: `call-${++calls}`, tool, args });
+  const context = (given: Partial<CallContext> = {}): CallContext => ({
+    abortSignal: new AbortController().signal,
+    messages: [],
+    run: { id: "run-1", worker: "fixer", depth: 0, step: calls },
+    idempotencyKey: `run-1/call-${calls}`,
+    output: (chunk) => printed.push(chunk),
+    ...given,
+  });
+
+  return {
+    belt,
+    sandbox,
+    printed,
+    run: (tool: string, args: unknown = {}, given?: Partial<CallContext>) =>
+      belt.execute(call(tool, args), context(given)),
+    review: (tool: string, args: unknown = {}, given?: Partial<CallContext>) =>
+      belt.review(call(tool, args), context(given), []),
+  };
+}
+
+/** A belt with the tools of a `tools.ts` that ships with the deployment. */
+export async function customTools(
+  source: string,
+  { tools, ...config }: { tools: string[]; approval?: unknown; timeout?: number },
+  options: BeltWorldOptions = {},
+) {
+  const folder = await temporaryFolder({ "tools.ts": source });
+  const world = await beltWorld(
+    customToolset,
+    { module: "./tools.ts", tools, ...config },
+    { ...options, services: { workerDirectory: folder, ...options.services } },
+  );
+  return { ...world, folder };
+}

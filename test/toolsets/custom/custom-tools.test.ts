@@ -1,0 +1,405 @@
+import { rename, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { loadCustomTools } from "#toolsets/custom/load-custom-tools.ts";
+import { customToolset } from "#toolsets/custom/toolset.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { beltWorld, customTools, temporaryFolder } from "../../support/custom-tools-world.ts";
+
+/** As the design document has it, word for word. */
+const fibonacci = `// tools.ts
+import { z } from 'zod';
+
+/** Calculate the nth Fibonacci number */
+export function calculateFibonacci({ n }: { n: number }): number {
+  if (n <= 1) return n;
+  let a = 0, b = 1;
+  for (let i = 2; i <= n; i++) [a, b] = [b, a + b];
+  return b;
+}
+
+// Schema must be exported with matching name + "Schema" suffix
+// Uses z.object() directly - same pattern as built-in tools
+export const calculateFibonacciSchema = z.object({
+  n: z.number().int().min(0).describe('Position in sequence'),
+});
+`;
+const fibonacciObject = `// tools.ts
+import { z } from 'zod';
+import type { NamedTool } from 'golem-forge';
+
+export const calculateFibonacci: NamedTool = {
+  name: 'calculateFibonacci',
+  description: 'Calculate the nth Fibonacci number',
+  inputSchema: z.object({
+    n: z.number().int().min(0).describe('Position in sequence'),
+  }),
+  // Tool can define its own needsApproval
+  needsApproval: false,
+  execute: async ({ n }) => {
+    if (n <= 1) return n;
+    let a = 0, b = 1;
+    for (let i = 2; i <= n; i++) [a, b] = [b, a + b];
+    return b;
+  },
+};
+`;
+
+describe("a function with a schema", () => {
+  test("is a tool that asks, described by its comment, with arguments checked by its schema", async () => {
+    const { belt, run, review } = await customTools(fibonacci, { tools: ["calculateFibonacci"] });
+
+    expect(belt.offered).toMatchObject([
+      { name: "calculateFibonacci", description: "Calculate the nth Fibonacci number" },
+    ]);
+    expect(await review("calculateFibonacci", { n: 10 })).toMatchObject({ kind: "ask", args: { n: 10 } });
+    expect(await run("calculateFibonacci", { n: 10 })).toMatchObject({
+      llmContent: "55",
+      value: { kind: "json", data: 55 },
+    });
+    expect(await review("calculateFibonacci", { n: -1 })).toMatchObject({
+      kind: "refuse",
+      result: { error: { code: "INVALID_ARGUMENTS", message: expect.stringContaining("calculateFibonacci") } },
+    });
+  });
+
+  test("is described by its schema first, and by its name when nothing else is there", async () => {
+    const source = `import { z } from "zod";
+      /** Not this one. */
+      export const other = 1;
+      /**
+       * Greets
+       *   somebody.
+       * @param name whom
+       */
+      export const greet = ({ name }: { name: string }) => "Hello " + name;
+      export const greetSchema = z.object({ name: z.string() });
+      export const plain = () => "plain";
+      export const plainSchema = z.object({});
+      export const shown = () => "shown";
+      export const shownSchema = z.object({}).describe("Shows it.");`;
+
+    const { belt } = await customTools(source, { tools: ["greet", "plain", "shown"] });
+
+    expect(belt.tools.map(({ description }) => description)).toEqual([
+      "Greets somebody.",
+      "Custom tool: plain",
+      "Shows it.",
+    ]);
+  });
+});
+
+describe("a tool object", () => {
+  test("runs unchanged as the design document writes it, and its own answer about approval wins", async () => {
+    const { run, review } = await customTools(fibonacciObject, {
+      tools: ["calculateFibonacci"],
+      approval: { default: "ask", tools: { calculateFibonacci: "ask" } },
+    });
+
+    expect(await review("calculateFibonacci", { n: 5 })).toMatchObject({ kind: "allow" });
+    expect((await run("calculateFibonacci", { n: 5 })).llmContent).toBe("5");
+  });
+
+  test("may be a tool of the AI SDK, with rules, previews and modes of its own", async () => {
+    const source = `import { tool } from "ai";
+      import { z } from "zod";
+      export const publish = Object.assign(tool({
+        description: "Publishes",
+        inputSchema: z.object({ level: z.enum(["patch", "major"]), at: z.coerce.date().optional() }),
+        needsApproval: async ({ level }) => level === "major",
+        execute: async ({ level, at }, { toolCallId, run }) => ({ level, year: at?.getFullYear(), toolCallId, worker: run.worker }),
+      }), {
+        preview: ({ level }) => "- " + level,
+        approvalReason: ({ level }) => "A " + level + " release cannot be taken back.",
+        manualExecution: { mode: "both", label: "Publish", category: "Release" },
+      });`;
+    const { belt, run, review } = await customTools(source, { tools: ["publish"] });
+
+    expect(belt.find("publish")).toMatchObject({ manualExecution: { mode: "both", label: "Publish" } });
+    expect(await review("publish", { level: "patch" })).toMatchObject({ kind: "allow" });
+    expect(await review("publish", { level: "major" })).toMatchObject({
+      kind: "ask",
+      reason: "A major release cannot be taken back.",
+      preview: "- major",
+    });
+    expect((await run("publish", { level: "patch", at: "2026-05-01" })).value).toMatchObject({
+      kind: "json",
+      data: { level: "patch", year: 2026, toolCallId: "call-3", worker: "fixer" },
+    });
+  });
+
+  test("returns results for both readers, and what does not fit its output schema is said", async () => {
+    const source = `import { z } from "zod";
+      const base = { description: "x", inputSchema: z.object({ ok: z.boolean() }), needsApproval: false };
+      export const report = { ...base, execute: () => ({ kind: "file_list", path: ".", files: ["a.ts"], count: 1 }) };
+      export const count = { ...base, outputSchema: z.object({ count: z.number() }),
+        execute: ({ ok }) => (ok ? { count: 1 } : { count: "one" }) };`;
+    const { run } = await customTools(source, { tools: ["report", "count"] });
+
+    expect((await run("report", { ok: true })).value).toMatchObject({ kind: "file_list" });
+    expect(await run("count", { ok: true })).toMatchObject({ value: { data: { count: 1 } } });
+    expect(await run("count", { ok: false })).toMatchObject({
+      error: { code: "INVALID_OUTPUT", message: expect.stringContaining("count returned something else") },
+    });
+  });
+});
+
+describe("the second argument of a tool", () => {
+  test("has the sandbox, whose rules are those of the run", async () => {
+    const source = `import { z } from "zod";
+      export const tourSchema = z.object({});
+      export async function tour(_, { sandbox, run, toolCallId, idempotencyKey, output }) {
+        output("on the way");
+        await sandbox.write("new/é.txt", "été");
+        await sandbox.write("new/raw.bin", new Uint8Array([0, 255, 128]));
+        await sandbox.move("b.txt", "c.txt");
+        await sandbox.remove("a.txt");
+        const entries = await sandbox.list("", { recursive: true });
+        return {
+          read: new TextDecoder().decode(await sandbox.read("new/é.txt")),
+          raw: [...(await sandbox.read("new/raw.bin"))],
+          paths: await sandbox.paths(), changes: await sandbox.changes(),
+          there: [await sandbox.exists("c.txt"), await sandbox.exists("b.txt")],
+          isDate: (await sandbox.stat("c.txt")).modified instanceof Date && entries.every(({ modified }) => modified instanceof Date),
+          before: (await sandbox.readBase("a.txt")).length, none: (await sandbox.readBase("c.txt")) === undefined,
+          zone: (await sandbox.ruleFor("docs/a.md")).zone, resolved: sandbox.resolve("/docs//a.md"),
+          missing: await sandbox.read("nope").catch(({ code }) => code),
+          outside: await sandbox.read("../x").catch(({ code }) => code),
+          facts: [run.id, run.step, toolCallId, idempotencyKey],
+        };
+      }`;
+    const { run, printed, sandbox } = await customTools(
+      source,
+      { tools: ["tour"] },
+      { files: { "a.txt": "aaa", "b.txt": "b" }, rules: { docs: { write: "ask" } } },
+    );
+
+    const { value } = await run("tour");
+
+    expect(value).toMatchObject({
+      data: {
+        read: "été",
+        raw: [0, 255, 128],
+        paths: ["c.txt", "new/raw.bin", "new/é.txt"],
+        there: [true, false],
+        isDate: true,
+        before: 3,
+        none: true,
+        zone: "docs",
+        resolved: "docs/a.md",
+        missing: "FILE_NOT_FOUND",
+        outside: "INVALID_PATH",
+        facts: ["run-1", 1, "call-1", "run-1/call-1"],
+      },
+    });
+    expect(printed).toEqual(["on the way"]);
+    expect(sandbox.text("c.txt")).toBe("b");
+  });
+
+  test("carries the errors of the public API both ways", async () => {
+    const source = `import { z } from "zod";
+      import { BlockedError, ToolError } from "golem-forge";
+      const inputSchema = z.object({});
+      export const fails = { description: "x", inputSchema, needsApproval: false,
+        execute: () => { throw new ToolError("No such ticket.", { code: "FILE_NOT_FOUND", suggestion: "Look again." }); } };
+      export const blocked = { description: "x", inputSchema, execute: () => "never",
+        needsApproval: () => { throw new BlockedError("blocked", "not on Fridays"); } };`;
+    const { run, review } = await customTools(source, { tools: ["fails", "blocked"] });
+
+    expect(await run("fails")).toMatchObject({
+      error: { code: "FILE_NOT_FOUND", message: "No such ticket.", suggestion: "Look again." },
+    });
+    expect(await review("blocked")).toMatchObject({
+      kind: "refuse",
+      result: { error: { code: "BLOCKED", message: "blocked is blocked by policy: not on Fridays" } },
+    });
+  });
+});
+
+describe("approval of custom tools", () => {
+  const source = `${fibonacci}
+    export const own = { description: "x", inputSchema: z.object({}), needsApproval: false, execute: () => 1 };`;
+  const tools = ["calculateFibonacci", "own"];
+
+  test.each([
+    [undefined, "ask"],
+    [{ default: "preApproved" }, "allow"],
+    [{ default: "blocked", tools: { calculateFibonacci: "preApproved" } }, "allow"],
+    [{ default: "preApproved", tools: { calculateFibonacci: "ask" } }, "ask"],
+    [{ default: "blocked" }, "refuse"],
+  ])("configured as %j decides: %s", async (approval, kind) => {
+    const { review } = await customTools(source, { tools, ...(approval && { approval }) });
+
+    expect((await review("calculateFibonacci", { n: 1 })).kind).toBe(kind);
+    expect((await review("own")).kind).toBe("allow");
+  });
+
+  test("blocked by name blocks a tool whatever it says of itself, also when it is executed", async () => {
+    const { review, run } = await customTools(source, { tools, approval: { tools: { own: "blocked" } } });
+
+    expect((await review("own")).kind).toBe("refuse");
+    expect(await run("own")).toMatchObject({ error: { code: "BLOCKED" } });
+  });
+});
+
+describe("a module that does not give what the worker names", () => {
+  const source = `${fibonacci}
+    export const bare = () => 1;
+    export const version = 3;
+    export const half = { description: "no execute", inputSchema: z.object({}) };
+    export const texted = () => 1;
+    export const textedSchema = "n";`;
+
+  test("is refused with what is wrong with each name, and what is there", async () => {
+    const tools = ["calculateFibonaci", "toString", "bare", "version", "half", "texted"];
+
+    const refused = await customTools(source, { tools }).catch((error: Error) => error.message);
+
+    const all = "It exports: bare, calculateFibonacci, calculateFibonacciSchema, half, texted, textedSchema, version.";
+    expect(refused).toBe(
+      [
+        `Tool 'calculateFibonaci' not found in ./tools.ts. Did you mean 'calculateFibonacci'? ${all}`,
+        `Tool 'toString' not found in ./tools.ts. ${all}`,
+        `Schema 'bareSchema' required for function 'bare' in ./tools.ts: export const bareSchema = z.object({ … }). ${all}`,
+        "Export 'version' in ./tools.ts must be a function or tool object, it is a number.",
+        "Export 'half' in ./tools.ts must be a function or tool object, it is an object with description, inputSchema, and needs inputSchema and execute.",
+        "The input schema of 'texted' in ./tools.ts must be a schema such as z.object({ … }), it is a string.",
+      ].join(" "),
+    );
+  });
+
+  test("is refused when it breaks while loading, or is not there", async () => {
+    await expect(customTools("export const a: = 1;", { tools: ["a"] })).rejects.toThrow(
+      /^\.\/tools\.ts cannot be loaded: /,
+    );
+    await expect(customTools(`export const a = 1; throw new Error("no luck");`, { tools: ["a"] })).rejects.toThrow(
+      /cannot be loaded: no luck/,
+    );
+    const folder = await temporaryFolder({ "tools.ts": fibonacci });
+    const open = (module: string) =>
+      beltWorld(customToolset, { module, tools: ["a"] }, { services: { workerDirectory: folder } });
+    await expect(open("./tool.ts")).rejects.toThrow(
+      "module: there is no ./tool.ts in the folder of the worker. Did you mean ./tools.ts? There are: tools.ts.",
+    );
+    await expect(open("./tools.py")).rejects.toThrow("module: ./tools.py is no module.");
+  });
+
+  test("is refused outside the folder of the worker, also by a link", async () => {
+    const outside = await temporaryFolder({ "tools.ts": fibonacci });
+    const folder = await temporaryFolder({});
+    await symlink(join(outside, "tools.ts"), join(folder, "linked.ts"));
+
+    for (const module of ["../tools.ts", join(outside, "tools.ts"), "./linked.ts"]) {
+      const opened = beltWorld(customToolset, { module, tools: ["a"] }, { services: { workerDirectory: folder } });
+      await expect(opened).rejects.toThrow(/lies outside the folder of the worker/);
+    }
+  });
+
+  test("is refused when approval names a tool it does not give, or a setting is not known", async () => {
+    const approval = { tools: { calculateFibonaci: "blocked" } };
+
+    await expect(customTools(fibonacci, { tools: ["calculateFibonacci"], approval })).rejects.toThrow(
+      "approval.tools names calculateFibonaci, which is not among the tools of ./tools.ts. Did you mean calculateFibonacci?",
+    );
+    await expect(customTools(fibonacci, { tools: [] })).rejects.toThrow("Name the exports that become tools");
+  });
+});
+
+describe("a module that changes", () => {
+  const version = (text: string) => `import { z } from "zod"; import { word } from "./word.ts";
+    export const say = { description: "Says ${text}", inputSchema: z.object({}), needsApproval: false, execute: () => "${text} " + word };`;
+
+  test("is loaded anew when the tools are opened again, also for what it imports", async () => {
+    const folder = await temporaryFolder({ "tools.ts": version("one"), "word.ts": `export const word = "old";` });
+    const open = () =>
+      beltWorld(customToolset, { module: "./tools.ts", tools: ["say"] }, { services: { workerDirectory: folder } });
+    const said = async () => {
+      const { belt, run } = await open();
+      return [belt.tools[0]?.description, (await run("say")).llmContent];
+    };
+
+    const first = await said();
+    await writeFile(join(folder, "word.ts"), `export const word = "new";`);
+    const second = await said();
+    await writeFile(join(folder, "tools.ts"), version("two"));
+
+    expect([first, second, await said()]).toEqual([
+      ["Says one", "one old"],
+      ["Says one", "one new"],
+      ["Says two", "two new"],
+    ]);
+  });
+
+  test("is refused when it changed between the opening and the first call", async () => {
+    const files = { "tools.ts": version("one"), "word.ts": `export const word = "old";` };
+    const folder = await temporaryFolder(files);
+    const open = () =>
+      beltWorld(customToolset, { module: "./tools.ts", tools: ["say"] }, { services: { workerDirectory: folder } });
+    await open();
+    const { run } = await open();
+    await writeFile(join(folder, "next.ts"), version("two"));
+    await rename(join(folder, "next.ts"), join(folder, "tools.ts"));
+
+    expect(await run("say")).toMatchObject({ error: { code: "STALE" } });
+  });
+});
+
+describe("tools of a repository's own worker", () => {
+  const github = (files: Record<string, string>) =>
+    ({ readFile: async (path: string) => files[path] }) as unknown as ToolServices["github"];
+  const config = { module: "./tools.ts", tools: ["calculateFibonacci"] };
+
+  test("are off unless the deployment allows the repository", async () => {
+    const services = { github: github({ ".github/workers/tools.ts": fibonacci }) };
+
+    await expect(beltWorld(customToolset, config, { services })).rejects.toThrow(
+      "The worker fixer comes from octo/sums and wants to run ./tools.ts, and custom tools of repositories are off. " +
+        "Whoever runs Golem Forge can allow them with GOLEM_FORGE_CUSTOM_TOOLS_FROM=octo/sums.",
+    );
+  });
+
+  test("run from the default branch where they are allowed", async () => {
+    const asked: string[] = [];
+    const services: Partial<ToolServices> = {
+      github: github({ ".github/workers/tools.ts": fibonacci }),
+      customToolsFrom: (owner, repo) => asked.push(`${owner}/${repo}`) > 0,
+    };
+    const { run } = await beltWorld(customToolset, config, { services });
+
+    expect((await run("calculateFibonacci", { n: 10 })).llmContent).toBe("55");
+    expect(asked).toEqual(["octo/sums"]);
+  });
+
+  test.each([["../../src/tools.ts"], ["/etc/tools.ts"], ["../workers.ts"]])("never come from %s", async (module) => {
+    const services = { github: github({}), customToolsFrom: () => true };
+
+    await expect(beltWorld(customToolset, { ...config, module }, { services })).rejects.toThrow(
+      /lies outside \.github\/workers/,
+    );
+  });
+
+  test("are refused when the default branch has no such file", async () => {
+    const services = { github: github({}), customToolsFrom: () => true };
+
+    await expect(beltWorld(customToolset, config, { services })).rejects.toThrow(
+      "module: .github/workers/tools.ts is not on the default branch of octo/sums.",
+    );
+  });
+});
+
+describe("loadCustomTools", () => {
+  let close: (() => Promise<void>) | undefined;
+  afterEach(() => close?.());
+
+  test("gives the tools of a module to a program of its own", async () => {
+    const folder = await temporaryFolder({ "tools.ts": fibonacci });
+
+    const tools = await loadCustomTools(join(folder, "tools.ts"), {
+      tools: ["calculateFibonacci"],
+      approval: { tools: { calculateFibonacci: "preApproved" } },
+    });
+
+    close = tools.close;
+    expect([...tools]).toMatchObject([{ name: "calculateFibonacci", needsApproval: false }]);
+  });
+});
