@@ -42,6 +42,8 @@ const Environment = z.object({
   GOLEM_FORGE_WORKERS: z.string().optional(),
   /** Only these repositories, `owner/repo` or `owner/*`, separated by commas. Default: every one the App is installed on. */
   GOLEM_FORGE_REPOSITORIES: z.string().optional(),
+  /** Repositories whose own `tools.ts` may run, `owner/repo` or `owner/*`, separated by commas. Default: none. */
+  GOLEM_FORGE_CUSTOM_TOOLS_FROM: z.string().optional(),
   /** Hours until an unanswered approval expires. */
   GOLEM_FORGE_APPROVAL_HOURS: positive.max(24 * 30).default(72),
   /** Runs one person may start in an hour. */
@@ -78,6 +80,8 @@ export interface Config {
   };
   databasePath: string;
   workersDirectory: string | undefined;
+  /** In lower case: `owner/repo` or `owner/*`. */
+  customToolsFrom: string[];
   approvalMs: number;
   runsPerHour: number;
   statusIntervalMs: number;
@@ -126,6 +130,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     },
     databasePath: env.DATABASE_URL.replace(/^(file|sqlite):(\/\/)?/, ""),
     workersDirectory: env.GOLEM_FORGE_WORKERS,
+    customToolsFrom: (env.GOLEM_FORGE_CUSTOM_TOOLS_FROM ?? "").split(",").map((name) => name.trim().toLowerCase()),
     approvalMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
     runsPerHour: env.GOLEM_FORGE_RUNS_PER_HOUR,
     statusIntervalMs: env.GOLEM_FORGE_STATUS_INTERVAL_MS,

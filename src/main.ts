@@ -2,6 +2,7 @@ import { pino } from "pino";
 import { createBot } from "#bot/create-bot.ts";
 import { readConfig } from "#config.ts";
 import { UserError } from "#errors.ts";
+import { isListedRepository } from "#is-listed-repository.ts";
 import { createModels } from "#models/create-models.ts";
 import { createRedactor } from "#redact.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
@@ -42,6 +43,7 @@ async function main(): Promise<void> {
     openGitHub: bot.openGitHub,
     frontEnd: bot.frontEnd,
     sanitize: createSanitizer(config.secrets),
+    customToolsFrom: (owner, repo) => isListedRepository(config.customToolsFrom, owner, repo),
     approvalMs: config.approvalMs,
     statusIntervalMs: config.statusIntervalMs,
     runsPerHour: config.runsPerHour,

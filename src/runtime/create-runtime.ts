@@ -18,6 +18,8 @@ export interface RuntimeOptions {
   openGitHub: OpenGitHub;
   frontEnd: FrontEnd;
   sanitize: (text: string) => string;
+  /** Whether a repository's own `tools.ts` may run. Default: none may. */
+  customToolsFrom?: (owner: string, repo: string) => boolean;
   approvalMs: number;
   statusIntervalMs: number;
   runsPerHour: number;
@@ -47,7 +49,15 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     store,
     handlers: effectHandlers({ store, models, frontEnd, catalog, now, approvalMs, statusIntervalMs }),
     openDesk: (runId) =>
-      openDesk(runId, { store, openGitHub, openSandbox, openToolBelt, catalog, sanitize: options.sanitize }),
+      openDesk(runId, {
+        store,
+        openGitHub,
+        openSandbox,
+        openToolBelt,
+        catalog,
+        sanitize: options.sanitize,
+        customToolsFrom: options.customToolsFrom ?? (() => false),
+      }),
     now,
     onError,
   });

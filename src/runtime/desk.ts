@@ -34,6 +34,7 @@ export interface DeskOptions {
   openToolBelt: (worker: WorkerDefinition, services: ToolServices) => Promise<ToolBelt>;
   catalog: WorkerCatalog;
   sanitize: (text: string) => string;
+  customToolsFrom: (owner: string, repo: string) => boolean;
 }
 
 export async function openDesk(runId: string, options: DeskOptions): Promise<Desk> {
@@ -98,6 +99,7 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
       history: () => finishedCalls(events),
       workers: () => catalog.list(github),
       sanitize: options.sanitize,
+      customToolsFrom: options.customToolsFrom,
       workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
     });
     belt.catch(() => {
