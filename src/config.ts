@@ -11,7 +11,7 @@ const Environment = z.object({
   APP_ID: z.string().regex(/^\d+$/, "is the number on your GitHub App's settings page"),
   PRIVATE_KEY: z.string().optional(),
   PRIVATE_KEY_PATH: z.string().optional(),
-  WEBHOOK_SECRET: z.string().min(8, "must be the secret of your GitHub App's webhook, 8 characters or more"),
+  WEBHOOK_SECRET: z.string(),
   PORT: port.default(3000),
   HOST: z.string().default("localhost"),
   WEBHOOK_PATH: z.string().startsWith("/").default("/api/github/webhooks"),

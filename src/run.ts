@@ -49,6 +49,8 @@ export const RunSpec = z.object({
   /** `provider:model`, settled at the start so that a redeployment does not change a run under way. */
   model: z.string(),
   origin: RunOrigin,
+  /** What the person wrote behind the command, as they wrote it; for the command that tries again. */
+  task: z.string().optional(),
   /** For a child: how many of its parent's stored changes it starts from. */
   parentChanges: z.number().optional(),
   createdAt: z.number(),

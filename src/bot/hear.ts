@@ -1,3 +1,4 @@
+import { setTimeout as wait } from "node:timers/promises";
 import { UserError } from "#errors.ts";
 import { canWrite, type GitHub, type OpenGitHub } from "#github.ts";
 import type { Runs } from "#runtime/runs.ts";
@@ -6,6 +7,9 @@ import type { Authorize } from "./authorize.ts";
 import { parseCommand } from "./command.ts";
 import { postComment } from "./post-comment.ts";
 import { type Delivery, readUtterance, type Utterance } from "./utterance.ts";
+
+/** GitHub waits ten seconds for an answer to a delivery. */
+const longestReactionMs = 4_000;
 
 export interface HearOptions {
   appId: number;
@@ -80,10 +84,13 @@ async function hearWords(options: HearOptions, github: GitHub, utterance: Uttera
     return refuse(options, github, utterance, standing);
   }
 
-  if (command.kind !== "unknown" && command.kind !== "malformed") react(options, github, utterance, "eyes");
+  const seen =
+    command.kind === "unknown" || command.kind === "malformed" ? undefined : react(options, github, utterance, "eyes");
   try {
     const answer = await answerCommand(command, { github, runs: options.runs(), utterance });
     if (answer) await reply(options, github, utterance, answer);
+    // A delivery that dies before its sign of having heard is sent again, and makes it then.
+    await Promise.race([seen, wait(longestReactionMs, undefined, { ref: false })]);
   } catch (error) {
     if (error instanceof UserError) return reply(options, github, utterance, error.message);
     apologize(options, github, utterance);
@@ -100,7 +107,7 @@ async function steer(options: HearOptions, github: GitHub, utterance: Utterance,
   if (!live || !canWrite(await github.permissionOf(by))) return;
 
   try {
-    if (await runs.say(thread, { by, text, deliveryId })) react(options, github, utterance, "eyes");
+    if (await runs.say(thread, { by, text, deliveryId })) void react(options, github, utterance, "eyes");
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(options, github, utterance, error.message);
@@ -113,7 +120,7 @@ async function refuse(
   utterance: Utterance,
   standing: "told" | "reminded",
 ): Promise<void> {
-  if (standing === "reminded") return react(options, github, utterance, "confused");
+  if (standing === "reminded") return void react(options, github, utterance, "confused");
   const { owner, repo } = utterance.thread;
   const words = `${utterance.by}, commanding a worker takes write access to ${owner}/${repo}, and GitHub does not say that you have it. Nothing was started or changed.`;
   await reply(options, github, utterance, words);
@@ -139,12 +146,17 @@ function apologize(options: HearOptions, github: GitHub, utterance: Utterance): 
 }
 
 /** A sign of having heard: it comes when it comes, and its failure changes nothing. */
-function react(options: HearOptions, github: GitHub, utterance: Utterance, reaction: "eyes" | "confused"): void {
-  options.inBackground(
-    sendReaction(github, utterance, reaction).catch((error) => {
-      options.log.info(`No reaction to delivery ${utterance.deliveryId}: ${(error as Error).message}`);
-    }),
-  );
+function react(
+  options: HearOptions,
+  github: GitHub,
+  utterance: Utterance,
+  reaction: "eyes" | "confused",
+): Promise<void> {
+  const reacting = sendReaction(github, utterance, reaction).catch((error) => {
+    options.log.info(`No reaction to delivery ${utterance.deliveryId}: ${(error as Error).message}`);
+  });
+  options.inBackground(reacting);
+  return reacting;
 }
 
 async function sendReaction(

@@ -7,7 +7,7 @@ import { code, inline, paragraphs, quote } from "./markdown.ts";
 export function renderOutcome(view: RunView): string {
   const worker = view.spec.worker.name;
   const name = `**${inline(worker)}**`;
-  const again = `To try again, comment ${code(`/run ${worker}`)}`;
+  const again = `To try again, comment ${code(commandOf(view))}`;
   switch (view.outcome?.kind) {
     case "answered":
       // The answer comes last: whatever it leaves open, nothing of ours stands behind it.
@@ -29,6 +29,11 @@ export function renderOutcome(view: RunView): string {
     case undefined:
       return paragraphs(`### ⚙️ ${name} is still working`);
   }
+}
+
+/** The command as it was given; what stood below its first line is left out. */
+function commandOf({ spec: { worker, task = "" } }: RunView): string {
+  return cutText(`/run ${worker.name} ${task.split("\n", 1)[0]}`.trim(), 300);
 }
 
 function answerOf(text: string): string {

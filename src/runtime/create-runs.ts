@@ -63,6 +63,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
       workerSource: source,
       model,
       origin,
+      ...(task ? { task } : {}),
       createdAt,
     };
     const events: NewEvent[] = [

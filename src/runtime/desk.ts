@@ -5,7 +5,7 @@ import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { BaseCommit, ChangeSet, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
 import type { ToolBelt } from "#toolsets/tool-belt.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import type { WorkerDefinition } from "#worker.ts";
+import type { SandboxPolicy, WorkerDefinition } from "#worker.ts";
 import { branchOf } from "./branch-of.ts";
 import { finishedCalls, readBase } from "./read-log.ts";
 import type { Store } from "./store/store.ts";
@@ -61,8 +61,12 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
   }
 
   async function open(at: OpenSandbox["at"], signal: AbortSignal): Promise<GitSandbox> {
-    const [source, changes] = await Promise.all([sourceOf(github), storedChanges(store, spec)]);
-    return options.openSandbox({ source, at, changes, policy: spec.worker.sandbox, signal });
+    const [source, changes, policy] = await Promise.all([
+      sourceOf(github),
+      storedChanges(store, spec),
+      policiesOf(store, spec),
+    ]);
+    return options.openSandbox({ source, at, changes, policy, signal });
   }
 
   async function openTip(branch: string, signal: AbortSignal): Promise<BaseCommit> {
@@ -123,6 +127,13 @@ async function storedChanges(store: Store, spec: RunSpec): Promise<ChangeSet[]> 
   if (!spec.parentId) return own;
   const inherited = await inheritedChanges(store, spec);
   return [...inherited, ...(await own)];
+}
+
+/** From the root's policy down to the run's own: a child sees and may do no more than each worker above it. */
+async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<SandboxPolicy[]> {
+  const parent = parentId ? await store.run(parentId) : undefined;
+  const above = parent ? await policiesOf(store, parent.spec) : [];
+  return worker.sandbox ? [...above, worker.sandbox] : above;
 }
 
 /** A child starts from its parent's tree as it was then, and the parent from its own parent's. */

@@ -39,9 +39,8 @@ describe("signatures", () => {
     expect(world.runs.start).not.toHaveBeenCalled();
   });
 
-  test("a secret that is not set or too short keeps the app from starting", async () => {
+  test("a secret that is not set keeps the app from starting", async () => {
     await expect(startBot({ WEBHOOK_SECRET: "" })).rejects.toThrow("WEBHOOK_SECRET");
-    await expect(startBot({ WEBHOOK_SECRET: "short" })).rejects.toThrow("WEBHOOK_SECRET");
   });
 });
 

@@ -43,7 +43,9 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
   expect(pull).toMatchObject({ title: "Count every item once", author: github.botLogin });
   expect(pull.pull).toMatchObject({ base: "main", draft: true });
   expect(pull.pull?.head).toMatch(new RegExp(`^golem/${issue.number}-`));
-  expect(await github.readFile(pull.pull?.head ?? "", "src/total.js")).toBe("export const total = (items) => items.length;\n");
+  expect(await github.readFile(pull.pull?.head ?? "", "src/total.js")).toBe(
+    "export const total = (items) => items.length;\n",
+  );
   expect(await github.readFile("main", "src/total.js")).toContain("+ 1");
 
   // The request says who approved it, the status is done with every task checked, and the answer is a comment of its own.
@@ -62,11 +64,21 @@ const fixesTheTotal: ForgeOptions["script"] = ({ messages }) => {
     { text: "I look at the code.", calls: [{ name: "read_file", args: { path: "src/total.js" } }] },
     {
       calls: [
-        { name: "write_tasks", args: { tasks: [{ content: "Fix the total", activeForm: "Fixing the total", status: "completed" }] } },
+        {
+          name: "write_tasks",
+          args: { tasks: [{ content: "Fix the total", activeForm: "Fixing the total", status: "completed" }] },
+        },
         { name: "edit_file", args: { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" } },
       ],
     },
-    { calls: [{ name: "open_pull_request", args: { title: "Count every item once", body: "The total counted one too many." } }] },
+    {
+      calls: [
+        {
+          name: "open_pull_request",
+          args: { title: "Count every item once", body: "The total counted one too many." },
+        },
+      ],
+    },
   ];
   return steps[turnOf(messages)] ?? { text: "Fixed: every item counts once." };
 };

@@ -132,11 +132,14 @@ test("changed arguments run in place of the asked ones, and the model is told wh
   await runs.start({ origin, worker: "fixer", text: "please" });
 
   const changedArgs = { title: "Add two", body: "One more number." };
-  await runs.decide(origin, { by: "ada", target: (await approvalAsked()).id, approve: true, changedArgs });
+  const decision = { by: "ada", target: (await approvalAsked()).id, approve: true, note: "shorter is better" };
+  await runs.decide(origin, { ...decision, changedArgs });
 
   await ended();
   expect(pulls).toMatchObject([{ title: "Add two" }]);
-  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("A person changed the arguments");
+  const told = JSON.stringify(model.requests.at(-1)?.messages);
+  expect(told).toContain("A person changed the arguments");
+  expect(told).toContain("shorter is better");
 });
 
 test("changed arguments that the tool does not take are refused, and nothing runs", async () => {
@@ -229,7 +232,9 @@ test("an approval covers what was shown: when the tree has changed since, it is 
       { name: "write_file", args: { path: "sneaky.js", content: "steal();\n" } },
     ],
   };
-  const { runs, approvalAsked, ended, pulls, model, heard } = await world({ script: turns(write, both, { text: "Hm." }) });
+  const { runs, approvalAsked, ended, pulls, model, heard } = await world({
+    script: turns(write, both, { text: "Hm." }),
+  });
   await runs.start({ origin, worker: "fixer", text: "please" });
   const { id, preview } = await approvalAsked();
   expect(preview).not.toContain("sneaky");
@@ -344,6 +349,28 @@ describe("a worker that calls another", () => {
     const view = await ended();
     expect(view.outcome).toEqual({ kind: "answered", text: "Done." });
     expect(JSON.stringify(model.requests.at(-1)?.messages.at(-1))).toMatch(/There is no/);
+  });
+
+  test("lends it no more of the tree than it has itself", async () => {
+    const files = {
+      ".github/workers/reader.worker":
+        "---\nname: reader\ntoolsets: { workers: { allowed: [writer] } }\nsandbox: { readonly: true }\n---\nYou are the reader.",
+      ".github/workers/writer.worker":
+        "---\nname: writer\ntoolsets: { filesystem: {} }\nsandbox: { approval: { write: preApproved } }\n---\nYou are the writer.",
+    };
+    const script: RuntimeWorldOptions["script"] = ({ messages }) => {
+      const isChild = JSON.stringify(messages[0]).includes("You are the writer.");
+      const turn = messages.filter(({ role }) => role === "assistant").length;
+      if (turn > 0) return { text: "Done." };
+      return isChild ? write : { calls: [{ name: "writer", args: { task: "Write new.js" } }] };
+    };
+    const { runs, ended, model, store } = await world({ script, github: { files } });
+    const { id } = await runs.start({ origin, worker: "reader", text: "please" });
+
+    await ended();
+    const [child] = await store.childrenOf(id);
+    expect(await store.changesOf(child?.spec.id ?? "")).toEqual([]);
+    expect(model.requests.map(({ messages }) => JSON.stringify(messages.at(-1))).join()).toMatch(/read-only/i);
   });
 
   test("takes it along when it is cancelled", async () => {

@@ -1,5 +1,5 @@
 import { appendFileSync } from "node:fs";
-import { StatementSync } from "node:sqlite";
+import { type StatementResultingChanges, StatementSync } from "node:sqlite";
 
 /**
  * Loaded into the app's process before the app: ends it with SIGKILL just before or just after its n-th commit, and
@@ -7,16 +7,16 @@ import { StatementSync } from "node:sqlite";
  */
 const [side, at] = (process.env.KILL_AT ?? "").split(":");
 const log = process.env.COMMIT_LOG;
-const run = StatementSync.prototype.run;
+const run: (this: StatementSync, ...parameters: never[]) => StatementResultingChanges = StatementSync.prototype.run;
 let commits = 0;
 
-StatementSync.prototype.run = function (this: StatementSync, ...parameters: never[]) {
-  if (this.sourceSQL.trim().toLowerCase() !== "commit") return run.apply(this, parameters);
+StatementSync.prototype.run = function (this: StatementSync, ...parameters: unknown[]) {
+  if (this.sourceSQL.trim().toLowerCase() !== "commit") return run.apply(this, parameters as never[]);
 
   commits += 1;
   if (log) appendFileSync(log, ".");
   if (side === "before" && commits === Number(at)) process.kill(process.pid, "SIGKILL");
-  const result = run.apply(this, parameters);
+  const result = run.apply(this, parameters as never[]);
   if (side === "after" && commits === Number(at)) process.kill(process.pid, "SIGKILL");
   return result;
-} as typeof run;
+};

@@ -10,8 +10,8 @@ import { callContext } from "./call-context.ts";
 export interface Grant {
   /** What was approved, which is what runs. */
   args: unknown;
-  /** A person put these in place of the asked ones. */
-  changed: boolean;
+  /** What the model has to be told besides the result: that a person changed the arguments, or what they said. */
+  notes: string[];
 }
 
 /**
@@ -36,13 +36,18 @@ export async function checkApproval(
   const { id: runId, workerPath } = desk.spec;
   const baseCommit = readBase(await desk.log())?.commit ?? "";
   const digest = approvalDigest({ runId, workerPath, callId: call.callId, tool: call.tool, args, baseCommit, preview });
-  if (digest !== approval.digest) throw notRun("what it would do has changed since it was approved; call it again to ask anew");
+  if (digest !== approval.digest)
+    throw notRun("what it would do has changed since it was approved; call it again to ask anew");
 
   const { decidedBy } = approval;
   if (!decidedBy || !canWrite(await desk.github.permissionOf(decidedBy))) {
     throw notRun(`@${decidedBy} approved it, but GitHub does not confirm write access any more`);
   }
-  return { args, changed };
+  const notes = [
+    ...(changed ? [`A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`] : []),
+    ...(approval.note ? [`@${decidedBy} approved it and said: ${approval.note}`] : []),
+  ];
+  return { args, notes };
 }
 
 function notRun(reason: string): ToolError {

@@ -24,7 +24,7 @@ export function executeTool({ store }: EffectServices): EffectHandler {
       sandbox.rollback();
       const granted: Grant = approvalId
         ? await checkApproval(store, desk, { call, step, approvalId, signal })
-        : { args: call.args, changed: false };
+        : { args: call.args, notes: [] };
       if (effect.attempts > 1 && belt.find(call.tool)?.afterCrash === "report") throw unknownEffect();
 
       const result = await belt.execute({ ...call, args: granted.args }, callContext(desk, call, step, signal));
@@ -33,7 +33,7 @@ export function executeTool({ store }: EffectServices): EffectHandler {
         throw signal.reason;
       }
       return {
-        ...finished(effect, call, granted.changed ? tellChange(result, granted.args) : result),
+        ...finished(effect, call, { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") }),
         usedApproval: approvalId,
         changes: sandbox.unsettled(`${step}/${callId}`),
         afterCommit: () => sandbox.settle(),
@@ -72,9 +72,4 @@ function unknownEffect(): ToolError {
     type: "system_error",
     suggestion: "Look before you try again.",
   });
-}
-
-function tellChange(result: ToolResult, args: unknown): ToolResult {
-  const note = `A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`;
-  return { ...result, llmContent: `${note}\n${result.llmContent}` };
 }

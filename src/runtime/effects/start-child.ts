@@ -63,7 +63,12 @@ async function start(
     parentChanges: row.changeSets,
     createdAt: now(),
   };
-  const event = { type: "user.said" as const, text: taskOf(granted ? granted.args : call.args), by: spec.worker.name, trusted: true };
+  const event = {
+    type: "user.said" as const,
+    text: taskOf(granted ? granted.args : call.args),
+    by: spec.worker.name,
+    trusted: true,
+  };
   return { run: firstState(child), events: [{ runId: id, event, dedupe: `${id}/task` }], usedApproval: approvalId };
 }
 

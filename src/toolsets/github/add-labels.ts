@@ -24,7 +24,10 @@ export function createAddLabelsTool(
     approvalReason: ({ labels }) => `The worker wants to label #${thread}: ${labels.join(", ")}`,
     preview: ({ labels }) => `Labels for #${thread}: ${labels.join(", ")}`,
     execute: async ({ labels }) => {
-      const now = await github.addLabels(thread, labels.map(sanitize));
+      const now = await github.addLabels(
+        thread,
+        labels.map((label) => sanitize(label, "plain")),
+      );
       const summary = `#${thread} has the labels ${now.join(", ")}`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { labels: now }, summary } };
     },
