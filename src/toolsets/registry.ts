@@ -8,6 +8,7 @@ import { searchToolset } from "./search/toolset.ts";
 import { shellToolset } from "./shell/toolset.ts";
 import { tasksToolset } from "./tasks/toolset.ts";
 import type { Toolset } from "./toolset.ts";
+import { webToolset } from "./web/toolset.ts";
 import { workersToolset } from "./workers/toolset.ts";
 
 /** Every toolset a worker file may name, in the order its tools are offered: one line per toolset. */
@@ -17,6 +18,7 @@ export const toolsets: readonly Toolset[] = [
   gitToolset,
   shellToolset,
   codeToolset,
+  webToolset,
   githubToolset,
   pullRequestToolset,
   tasksToolset,

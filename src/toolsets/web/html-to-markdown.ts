@@ -1,0 +1,86 @@
+import { z } from "zod";
+import { ToolError } from "#errors.ts";
+import { startGuardedChild } from "#executors/guarded-child.ts";
+
+const Converted = z.object({ title: z.string().catch(""), markdown: z.string() });
+
+const killAfterMs = 10_000;
+const deepest = 400;
+const longest = 2_000_000;
+
+/** A page as readable Markdown. What is too deep, too long or too slow to convert comes as its plain text. */
+export async function htmlToMarkdown(html: string, url: string, signal?: AbortSignal): Promise<string> {
+  if (html.length > longest || nesting(html) > deepest) return plainText(html);
+
+  const entry = new URL("./html-child.ts", import.meta.url);
+  const child = startGuardedChild({ entry, memoryMb: 256, messageBytes: 16_000_000 });
+  try {
+    const { title, markdown } = Converted.parse(await child.call({ html, url }, { killAfterMs, signal }));
+    if (markdown.trim() === "") return plainText(html);
+    return title && !markdown.startsWith("# ") ? `# ${title}\n\n${markdown}` : markdown;
+  } catch (error) {
+    if (error instanceof ToolError) throw error;
+    return plainText(html);
+  } finally {
+    child.kill();
+  }
+}
+
+const empty = new Set("area base br col embed hr img input link meta param source track wbr".split(" "));
+
+/** How deep the tags of a page are nested at most, counted in one pass. */
+export function nesting(html: string): number {
+  let depth = 0;
+  let most = 0;
+  for (const [, slash, name = ""] of html.matchAll(/<(\/?)([a-z][a-z0-9-]{0,20})/gi)) {
+    if (slash) depth = Math.max(0, depth - 1);
+    else if (!empty.has(name.toLowerCase())) depth += 1;
+    most = Math.max(most, depth);
+  }
+  return most;
+}
+
+/** The words of a page without its tags, scripts and styles, in one pass over it. */
+export function plainText(html: string): string {
+  const words: string[] = [];
+  let at = 0;
+  while (at < html.length) {
+    const open = html.indexOf("<", at);
+    words.push(html.slice(at, open === -1 ? undefined : open));
+    if (open === -1) break;
+    at = afterTag(html, open);
+    words.push(" ");
+  }
+  return decodeEntities(words.join(""))
+    .split("\n")
+    .map((line) => line.replace(/[ \t\r\f]+/g, " ").trim())
+    .filter((line) => line !== "")
+    .join("\n");
+}
+
+function afterTag(html: string, open: number): number {
+  const hidden = /^<(script|style|template|noscript|!--)/i.exec(html.slice(open, open + 12))?.[1]?.toLowerCase();
+  if (hidden) {
+    const end = hidden === "!--" ? "-->" : `</${hidden}`;
+    // A page may write its tags as it likes, and looking for both spellings is still one pass.
+    const found = [html.indexOf(end, open), html.indexOf(end.toUpperCase(), open)].filter(
+      (position) => position !== -1,
+    );
+    if (found.length === 0) return html.length;
+    const start = Math.min(...found);
+    const close = html.indexOf(">", start);
+    return close === -1 ? html.length : close + 1;
+  }
+  const close = html.indexOf(">", open);
+  return close === -1 ? html.length : close + 1;
+}
+
+const entities: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: " " };
+
+function decodeEntities(text: string): string {
+  return text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,6}));/gi, (whole, decimal, hexadecimal, name) => {
+    if (name) return entities[String(name).toLowerCase()] ?? whole;
+    const code = decimal ? Number(decimal) : Number.parseInt(hexadecimal, 16);
+    return code > 0 && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? String.fromCodePoint(code) : "";
+  });
+}
