@@ -60,6 +60,8 @@ export const AttachmentPolicy = z.strictObject({
   denied_suffixes: z.array(z.string()).default([]),
 });
 
+const settings = z.record(z.string(), z.unknown());
+
 export const WorkerFrontMatter = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/i, "A worker's name is letters, digits, - and _"),
   description: z.string().optional(),
@@ -69,7 +71,8 @@ export const WorkerFrontMatter = z.strictObject({
   model: z.string().optional(),
   /** Patterns such as `anthropic:*`; any model when absent. */
   compatible_models: z.array(z.string()).min(1).optional(),
-  toolsets: z.record(z.string(), z.record(z.string(), z.unknown()).nullable()).default({}),
+  /** The settings of each, or a list of them where a toolset takes several. */
+  toolsets: z.record(z.string(), z.union([settings, z.array(settings)]).nullable()).default({}),
   sandbox: SandboxPolicy.optional(),
   limits: Limits.prefault({}),
   max_context_tokens: z.number().int().positive().default(200_000),
