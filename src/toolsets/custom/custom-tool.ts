@@ -4,7 +4,7 @@ import type { ApprovalConfig } from "#approval.ts";
 import { canonicalJson } from "#approval.ts";
 import { ToolError } from "#errors.ts";
 import type { NamedTool, ToolContext } from "#tool.ts";
-import { wrapWithDefaultApproval } from "#toolsets/wrap-with-default-approval.ts";
+import { approveAsConfigured } from "#toolsets/approve-as-configured.ts";
 import type { ToolDescription } from "./messages.ts";
 import type { Question, ToolProcess } from "./tool-process.ts";
 
@@ -94,12 +94,9 @@ export function customTool(
     ...(approval?.default && { default: approval.default }),
     ...(decision && { tools: { [described.name]: decision } }),
   };
-  // What the worker forbids by name stays forbidden, whatever the module says of itself.
-  if (decision === "blocked") return wrapWithDefaultApproval({ ...tool, needsApproval: undefined }, settings);
-
-  const settled = needsApproval === "rule" ? { ...tool, needsApproval: true } : wrapWithDefaultApproval(tool, settings);
+  const settled = approveAsConfigured(needsApproval === "rule" ? { ...tool, needsApproval: true } : tool, settings);
   const { needsApproval: known } = settled;
-  const isAsked = needsApproval === "rule" || (hasReason && known === true);
+  const isAsked = known === true && (needsApproval === "rule" || hasReason);
   if (!isAsked) return settled;
 
   return {

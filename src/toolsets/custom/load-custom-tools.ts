@@ -3,8 +3,8 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import { ApprovalConfig, canonicalJson } from "#approval.ts";
 import { ToolError, UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
 import type { NamedTool } from "#tool.ts";
+import { checkApprovalNames } from "#toolsets/approve-as-configured.ts";
 import { digestOf } from "./code-files.ts";
 import { customTool } from "./custom-tool.ts";
 import { readableAround } from "./find-module.ts";
@@ -61,7 +61,8 @@ export async function loadModule(
     const key = `${await digestOf(module.readable)} ${wanted.join(" ")}`;
     const descriptions = known.get(key) ?? (await process.describe());
     remember(key, descriptions);
-    checkApproval(module.shown, approval, descriptions);
+    const callable = descriptions.flatMap(({ name, exportName }) => [name, exportName]);
+    checkApprovalNames(approval, callable, module.shown);
 
     const unchanged = ensureUnchanged(process, descriptions, module.shown);
     const options = { approval, deadlineMs: timeout * 1_000 };
@@ -92,16 +93,4 @@ function ensureUnchanged(process: ToolProcess, descriptions: ToolDescription[], 
       });
     },
   };
-}
-
-function checkApproval(shown: string, approval: ApprovalConfig | undefined, tools: readonly ToolDescription[]): void {
-  const names = tools.flatMap(({ name, exportName }) => [name, exportName]);
-  for (const name of Object.keys(approval?.tools ?? {})) {
-    if (names.includes(name)) continue;
-    const near = nearest(name, names);
-    const list = [...new Set(names)].join(", ");
-    throw new UserError(
-      `approval.tools names ${name}, which is not among the tools of ${shown}.${near ? ` Did you mean ${near}?` : ""} There are: ${list}.`,
-    );
-  }
 }

@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { ApprovalConfig } from "#approval.ts";
+import { UserError } from "#errors.ts";
+import { nearest } from "#nearest.ts";
+import { approveAsConfigured, checkApprovalNames } from "#toolsets/approve-as-configured.ts";
+import type { Toolset } from "#toolsets/toolset.ts";
+import { importPackage } from "./import-package.ts";
+import { readTools } from "./read-tools.ts";
+
+const External = z.strictObject({
+  /** As npm knows it, with a path inside it where the package has several entries. */
+  package: z.string().min(1),
+  /** The export that gives the tools. */
+  import: z.string().min(1),
+  approval: ApprovalConfig.optional(),
+});
+type External = z.infer<typeof External>;
+
+const config = z.preprocess((given) => [given].flat(), z.array(External).min(1).max(20));
+
+/** Tools from npm packages that the deployment installed. They run in this process, as the deployment's own code. */
+export const externalToolset: Toolset<z.infer<typeof config>> = {
+  name: "external",
+  config,
+  async create(given, { workerDirectory, spec: { worker, origin } }) {
+    if (workerDirectory === undefined) {
+      throw new UserError(
+        `The worker ${worker.name} comes from ${origin.owner}/${origin.repo} and names packages of the deployment. Only ` +
+          "the deployment's own workers may, for a package runs with all that Golem Forge itself can reach.",
+      );
+    }
+    const tools = await Promise.all(given.map((external) => openExternal(external, workerDirectory)));
+    return tools.flat();
+  },
+};
+
+async function openExternal({ package: name, import: exportName, approval }: External, folder: string) {
+  const exports = await importPackage(name, folder);
+  if (!Object.hasOwn(exports, exportName)) throw new UserError(missingExport(exports, name, exportName));
+
+  const tools = await readTools(exports[exportName], exportName, `${exportName} of ${name}`);
+  const names = tools.map((tool) => tool.name);
+  checkApprovalNames(approval, names, name);
+  return tools.map((tool) => approveAsConfigured(tool, approval));
+}
+
+function missingExport(exports: Record<string, unknown>, name: string, exportName: string): string {
+  const there = Object.keys(exports)
+    .filter((key) => key !== "module.exports")
+    .sort();
+  const near = nearest(exportName, there);
+  return (
+    `import: ${name} has no export ${exportName}.${near ? ` Did you mean ${near}?` : ""} ` +
+    `It exports: ${there.slice(0, 50).join(", ") || "nothing"}.`
+  );
+}

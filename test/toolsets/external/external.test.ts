@@ -1,0 +1,111 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { externalToolset } from "#toolsets/external/toolset.ts";
+import { beltWorld, temporaryFolder } from "../../support/custom-tools-world.ts";
+
+const schema = `{ "~standard": { version: 1, vendor: "test", validate: (value) => ({ value }),
+  jsonSchema: { input: () => ({ type: "object", properties: { q: { type: "string" } } }), output: () => ({}) } } }`;
+const source = `const inputSchema = ${schema};
+const tool = (more) => ({ description: "Looks", inputSchema, execute: ({ q }) => "found " + q, ...more });
+export const record = { web_search: tool(), quick_look: tool({ needsApproval: false }) };
+export const list = [tool({ name: "listed" })];
+export const nameless = [tool()];
+export const getter = { getTools: () => [tool({ name: "got" })] };
+export class Kit { getTools() { return { classy: tool() }; } }
+export const factory = async () => ({ made: tool() });
+export const single = tool();
+export const version = 3;
+export const empty = {};
+export const mixed = { fine: tool(), broken: { description: "no" } };
+export const failing = () => { throw new Error("no key given"); };
+`;
+
+async function workersWithPackage(): Promise<string> {
+  const folder = await temporaryFolder();
+  const home = join(folder, "node_modules", "@acme", "tools");
+  await mkdir(home, { recursive: true });
+  await writeFile(join(home, "package.json"), `{ "name": "@acme/tools", "type": "module", "main": "index.js" }`);
+  await writeFile(join(home, "index.js"), source);
+  await writeFile(join(home, "broken.js"), "import 'nowhere-to-be-found'; export const a: 1;");
+  return folder;
+}
+
+async function external(config: unknown, workerDirectory?: string) {
+  const folder = workerDirectory ?? (await workersWithPackage());
+  return beltWorld(externalToolset, config, { services: { workerDirectory: folder } });
+}
+const from = (name: string, more: object = {}) => ({ package: "@acme/tools", import: name, ...more });
+
+describe("a toolset from an npm package", () => {
+  test.each([
+    ["record", ["web_search", "quick_look"]],
+    ["list", ["listed"]],
+    ["getter", ["got"]],
+    ["Kit", ["classy"]],
+    ["factory", ["made"]],
+    ["single", ["single"]],
+  ])("is read from %s", async (name, tools) => {
+    const { belt, run } = await external(from(name));
+
+    expect(belt.offered.map((tool) => tool.name)).toEqual(tools);
+    expect((await run(tools[0] ?? "", { q: "it" })).llmContent).toBe("found it");
+    expect(belt.tools[0]?.afterCrash).toBe("report");
+  });
+
+  test("asks by default; its own answer wins, then the settings, and what is blocked by name is blocked", async () => {
+    const kinds = async (approval?: unknown) => {
+      const { review } = await external(from("record", approval ? { approval } : {}));
+      return [(await review("web_search", { q: "a" })).kind, (await review("quick_look", { q: "a" })).kind];
+    };
+
+    expect(await kinds()).toEqual(["ask", "allow"]);
+    expect(await kinds({ tools: { web_search: "preApproved" } })).toEqual(["allow", "allow"]);
+    expect(await kinds({ default: "preApproved", tools: { quick_look: "blocked" } })).toEqual(["allow", "refuse"]);
+  });
+
+  test("may be several", async () => {
+    const { belt } = await external([from("list"), from("factory")]);
+
+    expect(belt.offered.map((tool) => tool.name)).toEqual(["listed", "made"]);
+  });
+
+  test.each([
+    [
+      from("recrd"),
+      "import: @acme/tools has no export recrd. Did you mean record? It exports: Kit, empty, factory, failing,",
+    ],
+    [
+      from("version"),
+      "version of @acme/tools must be a list or record of tools, an object with getTools(), or a function that gives one of these; it is a number.",
+    ],
+    [from("empty"), "empty of @acme/tools gives no tools: it is an empty object."],
+    [
+      from("mixed"),
+      "broken of mixed of @acme/tools is no tool with inputSchema and execute: it is an object with description.",
+    ],
+    [from("nameless"), "entry 1 of nameless of @acme/tools has no name a tool can have"],
+    [from("failing"), "failing of @acme/tools failed to give its tools: no key given"],
+    [
+      from("record", { approval: { tools: { websearch: "blocked" } } }),
+      "approval.tools names websearch, which is not among the tools of @acme/tools. Did you mean web_search?",
+    ],
+    [
+      { package: "@acme/tool", import: "a" },
+      "package: @acme/tool is not installed. Run npm install @acme/tool where Golem Forge is installed.",
+    ],
+    [{ package: "@acme/tools/broken.js", import: "a" }, "package: @acme/tools/broken.js cannot be loaded: "],
+    [{ package: "child_process", import: "exec" }, "package: child_process is not the name of an npm package"],
+    [{ package: "node:fs", import: "readFile" }, "is not the name of an npm package"],
+    [{ package: "../secrets.js", import: "a" }, "is not the name of an npm package"],
+    [{ package: "@acme/tools" }, "import: "],
+  ])("%j is refused with a sentence", async (config, message) => {
+    await expect(external(config)).rejects.toThrow(message);
+  });
+
+  test("is not for the workers of a repository, for it is not confined", async () => {
+    await expect(beltWorld(externalToolset, from("record"))).rejects.toThrow(
+      /comes from octo\/sums and names packages of the deployment\. Only the deployment's own workers may/,
+    );
+  });
+});
