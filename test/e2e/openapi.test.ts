@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { endpoints } from "#bot/manifest.ts";
+import { call, inTurn, type Script, wordsOf } from "../support/forge-stories.ts";
+import { approvalIdIn, type Forge, forgeRepository, startForge } from "../support/forge-world.ts";
+import { checkRequest } from "../support/github-openapi.ts";
+
+let forge: Forge;
+
+beforeAll(async () => {
+  forge = await startForge({ script: (request) => scriptFor(request), repositories: [repository] });
+  // As if the app had been down for hours: it asks for what it missed.
+  forge.github.onRequest(({ operation }) => {
+    return operation === "GET /app/hook/deliveries" ? { status: 200, body: [missedDelivery] } : undefined;
+  });
+  await forge.start();
+});
+afterAll(() => forge.close());
+
+test("every request to GitHub is one that GitHub describes, with a path, a query and a body as described", async () => {
+  const { github, botSays } = forge;
+  const maintainer = github.as("maintainer");
+
+  // An issue that is a command itself, on a worker of the repository that does everything a worker can.
+  const issue = github.as("maintainer").openIssue({ title: "Count right", body: "/run clerk please" });
+  await botSays(issue.number, /asks for approval/);
+  maintainer.comment(issue.number, "/help");
+  await botSays(issue.number, /\/run clerk/);
+  maintainer.comment(issue.number, "/status");
+  maintainer.comment(issue.number, `/approve ${approvalIdIn(await botSays(issue.number, /asks for approval/))}`);
+  await botSays(issue.number, /Everything is asked\./);
+
+  // The pull request it opened is reviewed, and the worker answers there.
+  const { number } = await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
+  maintainer.reviewComment(number, { path: "src/total.js", line: 1, body: "Why?" });
+  maintainer.comment(number, "/run clerk answer the review");
+  await botSays(number, /The review is answered\./);
+  await github.until(() => (asked().has("POST /app/hook/deliveries/{delivery_id}/attempts") ? true : undefined));
+
+  const wrong = restRequests().flatMap((request) => {
+    const { problems } = checkRequest(request);
+    return problems.length > 0 ? [{ request: `${request.method} ${request.path}`, problems }] : [];
+  });
+  expect(wrong).toEqual([]);
+  expect(github.unknownRequests()).toEqual([]);
+});
+
+test("each endpoint the manifest lists was asked, and no other", () => {
+  expect([...asked()].sort()).toEqual(Object.keys(endpoints).sort());
+});
+
+function restRequests() {
+  return forge.github.requests.filter(({ operation }) => !/^(git-|info\/refs)/.test(operation ?? ""));
+}
+
+function asked(): Set<string | undefined> {
+  return new Set(restRequests().map((request) => checkRequest(request).operation));
+}
+
+const scriptFor: Script = (request) => {
+  const [first] = request.messages.filter(({ role }) => role === "user");
+  return /^Pull request/.test(wordsOf(first)) ? answersReview(request) : asksEverything(request);
+};
+
+const asksEverything = inTurn(
+  call("read_issue", {}),
+  call("read_thread", {}),
+  call("list_issues", { labels: ["bug"], state: "all", limit: 5 }),
+  call("add_labels", { labels: ["bug", "good first issue"] }),
+  call("reply", { text: "I am on it." }),
+  call("read_file", { path: "src/total.js" }),
+  call("edit_file", { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" }),
+  call("open_pull_request", { title: "Count every item once", body: "One too many.", closes_issue: true }),
+  call("read_checks", {}),
+  call("write_file", { path: "CHANGES.md", content: "# The total is right\n" }),
+  call("update_pull_request", { message: "A better title", title: "Count right", body: "It counts right." }),
+  call("read_pull_request", {}),
+  { text: "Everything is asked." },
+);
+
+const answersReview: Script = ({ messages }) => {
+  const read = messages.map(wordsOf).find((text) => text.includes("Review comment"));
+  const id = Number(/Review comment (\d+)/.exec(read ?? "")?.[1]);
+  return inTurn(
+    call("read_pull_request", {}),
+    call("reply_to_review", { review_comment_id: id, text: "Because it counted one too many." }),
+    { text: "The review is answered." },
+  )({ messages } as never);
+};
+
+const clerk = `---
+name: clerk
+toolsets:
+  filesystem: {}
+  github:
+    approval: { default: preApproved }
+  pull_request:
+    approval: { default: preApproved, tools: { open_pull_request: ask } }
+sandbox:
+  approval: { write: preApproved }
+---
+You do as you are told.
+`;
+
+const repository = {
+  ...forgeRepository,
+  commits: forgeRepository.commits.map((commit) => ({
+    ...commit,
+    files: {
+      ...commit.files,
+      ".github/workers/clerk.worker": clerk,
+      // More than GitHub gives along with a file's name.
+      ".github/workers/novelist.worker": `---\nname: novelist\n---\n${"It was a dark and stormy night.\n".repeat(40_000)}`,
+    },
+  })),
+};
+
+const missedDelivery = {
+  id: 1,
+  guid: "0b989ba4-242f-11e5-81e1-c7b6966d2516",
+  delivered_at: new Date(Date.now() - 60 * 60_000).toISOString(),
+  redelivery: false,
+  duration: 0.03,
+  status: "Service Unavailable",
+  status_code: 503,
+  event: "issue_comment",
+  action: "created",
+  installation_id: 1,
+  repository_id: 1,
+};
