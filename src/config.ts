@@ -52,6 +52,28 @@ const Environment = z.object({
   GOLEM_FORGE_STATUS_INTERVAL_MS: z.coerce.number().int().min(0).default(4_000),
   /** Milliseconds between two writes to GitHub. Default: the pace GitHub asks of its apps. Lower it only on a server without rate limits. */
   GOLEM_FORGE_WRITE_INTERVAL_MS: z.coerce.number().int().min(0).optional(),
+
+  /** `off` never runs code of a repository on this machine. */
+  GOLEM_FORGE_SANDBOX: z.enum(["auto", "off"]).default("auto"),
+  /** The uid of sandboxed code when this process is root; it must be nobody else's. */
+  GOLEM_FORGE_SANDBOX_UID: z.coerce.number().int().min(1_000).max(65_533).optional(),
+  /** Where copies of trees lie while code runs on them. Default: the system's folder for temporary files. */
+  GOLEM_FORGE_SANDBOX_DIRECTORY: z.string().optional(),
+  /** Folders of programs that sandboxed code may read beside those of /usr, separated by commas. */
+  GOLEM_FORGE_SANDBOX_TOOL_PATHS: z.string().optional(),
+  /** Megabytes all processes of one command may have together. */
+  GOLEM_FORGE_SANDBOX_MEMORY_MB: z.coerce.number().int().min(1_024).optional(),
+  /** `host:port` of package registries with a private address, separated by commas. */
+  GOLEM_FORGE_PRIVATE_REGISTRIES: z.string().optional(),
+  /** A module whose `openSandbox` gives sandboxes of the AI SDK's kind. */
+  GOLEM_FORGE_REMOTE_SANDBOX: z.string().optional(),
+  /** `host:port` of the deployment's own network that workers may fetch from, separated by commas. */
+  GOLEM_FORGE_WEB_PRIVATE_HOSTS: z.string().optional(),
+  /** A search engine for web_search; the first that is set counts. */
+  SEARXNG_URL: url.optional(),
+  BRAVE_API_KEY: z.string().optional(),
+  TAVILY_API_KEY: z.string().optional(),
+  EXA_API_KEY: z.string().optional(),
 });
 
 export interface Config {
@@ -85,6 +107,24 @@ export interface Config {
   approvalMs: number;
   runsPerHour: number;
   statusIntervalMs: number;
+  /** Where commands of workers run. */
+  executors: {
+    os:
+      | false
+      | {
+          uid: number | undefined;
+          directory: string | undefined;
+          toolPaths: string[];
+          limits: { memoryMb?: number };
+          privateRegistries: string[];
+        };
+    remote: { module: string } | undefined;
+  };
+  /** What workers may reach of the web beyond its public part. */
+  web: {
+    privateHosts: string[];
+    search: { provider: "searxng"; url: string } | { provider: "brave" | "tavily" | "exa"; apiKey: string } | undefined;
+  };
   /** Every secret value held, so that none leaves in a text. */
   secrets: string[];
 }
@@ -105,6 +145,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   const env = parsed.data;
   const secrets = [env.WEBHOOK_SECRET, key.pem, env.ANTHROPIC_API_KEY, env.OPENAI_API_KEY];
   secrets.push(env.GOOGLE_GENERATIVE_AI_API_KEY, env.OPENAI_COMPATIBLE_API_KEY);
+  secrets.push(env.BRAVE_API_KEY, env.TAVILY_API_KEY, env.EXA_API_KEY);
   return {
     app: {
       appId: Number(env.APP_ID),
@@ -134,8 +175,39 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     approvalMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
     runsPerHour: env.GOLEM_FORGE_RUNS_PER_HOUR,
     statusIntervalMs: env.GOLEM_FORGE_STATUS_INTERVAL_MS,
+    executors: readExecutors(env),
+    web: { privateHosts: listOf(env.GOLEM_FORGE_WEB_PRIVATE_HOSTS), search: readSearch(env) },
     secrets: secrets.filter((secret) => secret !== undefined),
   };
+}
+
+function readExecutors(env: z.infer<typeof Environment>): Config["executors"] {
+  const memoryMb = env.GOLEM_FORGE_SANDBOX_MEMORY_MB;
+  const os = {
+    uid: env.GOLEM_FORGE_SANDBOX_UID,
+    directory: env.GOLEM_FORGE_SANDBOX_DIRECTORY,
+    toolPaths: listOf(env.GOLEM_FORGE_SANDBOX_TOOL_PATHS),
+    limits: memoryMb === undefined ? {} : { memoryMb },
+    privateRegistries: listOf(env.GOLEM_FORGE_PRIVATE_REGISTRIES),
+  };
+  return {
+    os: env.GOLEM_FORGE_SANDBOX === "auto" && os,
+    remote: env.GOLEM_FORGE_REMOTE_SANDBOX ? { module: env.GOLEM_FORGE_REMOTE_SANDBOX } : undefined,
+  };
+}
+
+function readSearch(env: z.infer<typeof Environment>): Config["web"]["search"] {
+  if (env.SEARXNG_URL) return { provider: "searxng", url: env.SEARXNG_URL };
+  if (env.BRAVE_API_KEY) return { provider: "brave", apiKey: env.BRAVE_API_KEY };
+  if (env.TAVILY_API_KEY) return { provider: "tavily", apiKey: env.TAVILY_API_KEY };
+  return env.EXA_API_KEY ? { provider: "exa", apiKey: env.EXA_API_KEY } : undefined;
+}
+
+function listOf(text: string | undefined): string[] {
+  return (text ?? "")
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
 }
 
 function describeProblem(issue: z.core.$ZodIssue): string {
