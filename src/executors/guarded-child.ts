@@ -19,7 +19,7 @@ export interface GuardedChildOptions {
   messageBytes: number;
 }
 
-export interface GuardedCall {
+interface GuardedCall {
   /** Killed this many milliseconds after the call. */
   killAfterMs: number;
   signal?: AbortSignal;

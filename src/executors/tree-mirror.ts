@@ -29,7 +29,7 @@ export interface TreeLimits {
 }
 
 /** The name of some content. */
-export function contentDigest(content: Uint8Array): string {
+function contentDigest(content: Uint8Array): string {
   return hash("sha1", content, "hex");
 }
 

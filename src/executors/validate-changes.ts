@@ -8,13 +8,13 @@ export type ProposedChange =
   /** A link, FIFO, socket, device: `what` completes "is a …". */
   | { kind: "special"; path: string; what: string };
 
-export interface ChangeLimits {
+interface ChangeLimits {
   fileBytes: number;
   totalBytes: number;
   files: number;
 }
 
-export const defaultChangeLimits: ChangeLimits = { fileBytes: 10_000_000, totalBytes: 50_000_000, files: 5_000 };
+const defaultChangeLimits: ChangeLimits = { fileBytes: 10_000_000, totalBytes: 50_000_000, files: 5_000 };
 
 export interface ValidateOptions {
   /** The workspace's own check: throws for a path it cannot have. */

@@ -17,8 +17,8 @@ export interface BubblewrapOptions {
   command: readonly string[];
 }
 
-export const guestTree = "/workspace";
-export const guestHome = "/home/golem";
+const guestTree = "/workspace";
+const guestHome = "/home/golem";
 export const guestProxy = "/run/golem";
 
 /** File descriptors a launch hands over. */

@@ -27,9 +27,7 @@ export function guestFolder(root: string, user: SandboxUser): GuestFolder {
 
   async function writeFile(path: string, content: Uint8Array, executable: boolean): Promise<void> {
     const absolute = `${root}/${path}`;
-    await removeTree(absolute);
-    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-    const file = await open(absolute, flags, executable ? 0o755 : 0o644);
+    const file = await openNew(absolute, executable ? 0o755 : 0o644);
     try {
       await file.writeFile(content);
       if (user) await file.chown(user.uid, user.gid);
@@ -153,6 +151,17 @@ async function readExactly(path: string, size: number): Promise<Uint8Array> {
     return content.subarray(0, bytesRead);
   } finally {
     await file.close();
+  }
+}
+
+/** A file that was not there: whatever stood in its place goes, unread and not followed. */
+async function openNew(path: string, mode: number) {
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+  try {
+    return await open(path, flags, mode);
+  } catch {
+    await removeTree(path);
+    return await open(path, flags, mode);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Experimental_SandboxProcess, Experimental_SandboxSession } from "@ai-sdk/provider-utils";
+import type { Experimental_SandboxProcess, Experimental_SandboxSession } from "ai";
 import { ToolError } from "#errors.ts";
 import type { ExecRequest, ExecResult, ExecSession, Executor, Standing, TreeSource } from "#executors/executor.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
@@ -11,7 +11,7 @@ import { shellWords } from "./shell-words.ts";
 export type RemoteSandbox = Experimental_SandboxSession & { stop?(): PromiseLike<void> };
 
 /** What a module that gives remote sandboxes exports. */
-export interface RemoteModule {
+interface RemoteModule {
   openSandbox(options: unknown): PromiseLike<RemoteSandbox>;
 }
 

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import type { TestReport } from "./test-runner.ts";
 
-export interface FailedTest {
+interface FailedTest {
   name: string;
   /** The first lines of what it said. */
   error: string;
