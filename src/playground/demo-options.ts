@@ -27,7 +27,8 @@ export const demoUsage = `Golem Forge on a GitHub of its own, on this machine: n
   npm run demo -- --story                          plays one issue from start to pull request, in the terminal
   npm run demo -- --help                           says this
 
-Without GOLEM_FORGE_MODEL or --model, a scripted model answers. It can only fix the sample issue.`;
+With ANTHROPIC_API_KEY, OPENAI_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY set, a real model answers; --model or
+GOLEM_FORGE_MODEL says which. Without, a scripted one does, and says so. It can only fix the sample issue.`;
 
 /** Reads the command line. Throws a UserError that says what is wrong with it. */
 export function parseDemoOptions(args: readonly string[]): DemoOptions {

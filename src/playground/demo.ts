@@ -1,4 +1,5 @@
 import { UserError } from "#errors.ts";
+import { chooseModel } from "./choose-model.ts";
 import { type DemoOptions, demoUsage, parseDemoOptions } from "./demo-options.ts";
 import { playStory } from "./play-story.ts";
 import { type Playground, startPlayground } from "./start-playground.ts";
@@ -25,7 +26,7 @@ async function demo(options: DemoOptions): Promise<number> {
 
 async function openPlayground({ port, model, story }: DemoOptions): Promise<Playground> {
   const environment = process.env;
-  const chosen = { model: model ?? environment.GOLEM_FORGE_MODEL, environment };
+  const chosen = { model: chooseModel(model, environment), environment };
   if (port !== undefined || story) return startPlayground({ ...chosen, port: port ?? 0 });
   try {
     return await startPlayground({ ...chosen, port: usualPort });
