@@ -8,7 +8,7 @@ import { configuredApproval } from "#toolsets/configured-approval.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { outgoingChanges } from "./outgoing-changes.ts";
+import { outgoingChanges, proposedChanges } from "./outgoing-changes.ts";
 import { pushChanges } from "./push-changes.ts";
 
 const input = z.object({
@@ -39,7 +39,7 @@ export function createOpenPullRequestTool(
     },
     approvalReason: ({ title }) => `The worker wants to open a draft pull request: ${title}`,
     preview: async (args) => {
-      const outgoing = new Set((await outgoingChanges(sandbox)).map(({ path }) => path));
+      const outgoing = new Set((await proposedChanges(sandbox)).map(({ path }) => path));
       const diffs = (await diffChanges(sandbox)).filter(({ path }) => outgoing.has(path));
       const { title, body } = texts(args, services);
       return [title, "", body, "", summarizeDiffs(diffs), ...diffs.map(({ diff }) => diff)].join("\n");

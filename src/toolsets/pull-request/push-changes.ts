@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ToolError } from "#errors.ts";
 import type { ToolContext } from "#tool.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
-import { outgoingChanges } from "./outgoing-changes.ts";
+import { proposedChanges } from "./outgoing-changes.ts";
 
 /** What stands on the run's own branch, as the call that pushed it wrote down. */
 export const Pushed = z.object({
@@ -55,13 +55,7 @@ export function lastPushed(history: readonly FinishedCall[]): Pushed | undefined
 }
 
 async function digestChanges({ sandbox }: ToolServices): Promise<string> {
-  const changes = await outgoingChanges(sandbox);
-  if (changes.length === 0) {
-    throw new ToolError("Nothing has changed, so there is nothing to propose.", {
-      code: "CONFLICT",
-      suggestion: "Make the changes first; git_status shows them.",
-    });
-  }
+  const changes = await proposedChanges(sandbox);
   const hash = createHash("sha256");
   let bytes = 0;
   for (const { path, status } of changes) {

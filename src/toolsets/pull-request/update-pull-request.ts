@@ -8,7 +8,7 @@ import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { closedByPeople, oneLine, resultOf, texts, withTexts } from "./open-pull-request.ts";
-import { outgoingChanges } from "./outgoing-changes.ts";
+import { outgoingChanges, proposedChanges } from "./outgoing-changes.ts";
 import { lastPushed, pushChanges } from "./push-changes.ts";
 
 const input = z.object({
@@ -37,7 +37,7 @@ export function createUpdatePullRequestTool(
     },
     approvalReason: ({ message }) => `The worker wants to update its pull request: ${message}`,
     preview: async ({ message, title, body }) => {
-      const outgoing = new Set((await outgoingChanges(sandbox)).map(({ path }) => path));
+      const outgoing = new Set((await proposedChanges(sandbox)).map(({ path }) => path));
       const diffs = (await diffChanges(sandbox)).filter(({ path }) => outgoing.has(path));
       const parts = [
         sanitize(message),

@@ -145,6 +145,8 @@ test.each([
 test("nothing changed, too many files or too many bytes are refused before anything leaves", async () => {
   const empty = await world();
   await expect(empty.call("open_pull_request", { title: "Nothing" })).rejects.toThrow("Nothing has changed");
+  // The preview is made before anybody is asked, so nobody is asked to approve nothing.
+  await expect(empty.preview("open_pull_request", { title: "Nothing" })).rejects.toThrow("Nothing has changed");
 
   const many = await world();
   for (let index = 0; index < 101; index++) await many.sandbox.write(`n/${index}`, "x");
