@@ -56,8 +56,8 @@ export function requireSeen(seen: readonly boolean[], path: string, { first, las
   if (from === undefined) return;
 
   const to = unseen.at(-1) ?? from;
-  const lines = from === to ? `line ${from}` : `lines ${from}-${to}`;
-  throw new ToolError(`${path}: ${lines} must be read before they are edited, as they are now.`, {
+  const lines = from === to ? `read line ${from} as it is now` : `read lines ${from}-${to} as they are now`;
+  throw new ToolError(`${path}: ${lines} before you edit there.`, {
     code: "STALE",
     type: "validation_error",
     suggestion: `Call read_file with ${JSON.stringify({ path, offset: from, limit: to - from + 1 })}, then edit again.`,
