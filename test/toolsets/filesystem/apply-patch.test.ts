@@ -202,7 +202,7 @@ describe("what is refused", () => {
 
     await expect(
       call("apply_patch", { patch: "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n 3\n-4\n+four\n" }),
-    ).rejects.toThrow("lines 3-4 must be read");
+    ).rejects.toThrow("read lines 3-4 as");
   });
 });
 

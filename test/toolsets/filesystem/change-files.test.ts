@@ -159,7 +159,7 @@ describe("reading before editing", () => {
     const { call, sandbox } = await world({ "a.txt": "a\nb\nc\n" });
     await call("read_file", { path: "a.txt", offset: 1, limit: 2 });
 
-    await expect(call("edit_file", edit("b\nc", "x"))).rejects.toThrow("line 3 must be read");
+    await expect(call("edit_file", edit("b\nc", "x"))).rejects.toThrow("read line 3 as");
     await call("edit_file", edit("b", "x"));
     expect(sandbox.text("a.txt")).toBe("a\nx\nc\n");
   });
@@ -170,7 +170,7 @@ describe("reading before editing", () => {
     await call("read_file", { path: "a.txt" });
     await call("edit_file", edit("line 5.", "line 5.\nline 5b."));
 
-    await expect(call("edit_file", edit("line 30.", "x"))).rejects.toThrow("line 31 must be read");
+    await expect(call("edit_file", edit("line 30.", "x"))).rejects.toThrow("read line 31 as");
     await call("edit_file", edit("line 5b.", "line 5c."));
     await call("edit_file", edit("line 2.", "line 2b."));
   });
