@@ -11,7 +11,7 @@ export interface ExecutorsOptions {
   os?: OsExecutorOptions | false;
   /** A module that opens sandboxes elsewhere; none unless given. */
   remote?: RemoteExecutorOptions;
-  /** Milliseconds after its last command until a session is closed. A later command opens a new one. */
+  /** Milliseconds after its last command until a session is closed; a later command opens a new one. Default: a minute in memory, ten elsewhere. */
   idleMs?: number;
   /** Told once per tier, when it is first looked at. */
   onStanding?(standing: Standing): void;
@@ -25,13 +25,16 @@ export interface Executors {
   standing(tier: Tier): Promise<Standing>;
   /** The session of this key, opened when there is none. Throws a ToolError `UNAVAILABLE` that says why. */
   openSession(tier: Tier, key: string): Promise<ExecSession>;
+  /** Ends the session of this key, if there is one. */
+  closeSession(tier: Tier, key: string): Promise<void>;
   close(): Promise<void>;
 }
 
-const defaultIdleMs = 10 * 60_000;
+// A shell in memory holds a process; a folder with installed packages waits for the next command of its run.
+const defaultIdleMs: Record<Tier, number> = { memory: 60_000, os: 10 * 60_000, remote: 10 * 60_000 };
 
 export function createExecutors(options: ExecutorsOptions = {}): Executors {
-  const { idleMs = defaultIdleMs, onStanding } = options;
+  const { idleMs, onStanding } = options;
   const executors = new Map<Tier, Executor>();
   executors.set("memory", createMemoryExecutor({ spares: options.spareShells }));
   if (options.os !== false) executors.set("os", createOsExecutor(options.os));
@@ -74,7 +77,8 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
         } finally {
           if (held) {
             held.busy -= 1;
-            if (held.busy === 0) held.idle = setTimeout(() => void drop(name), idleMs).unref();
+            if (held.busy === 0)
+              held.idle = setTimeout(() => void drop(name), idleMs ?? defaultIdleMs[session.tier]).unref();
           }
         }
       },
@@ -107,6 +111,7 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
         throw error;
       }
     },
+    closeSession: (tier, key) => drop(`${tier} ${key}`),
     async close() {
       await Promise.all([...sessions.keys()].map(drop));
       await Promise.all([...executors.values()].map((executor) => executor.close()));

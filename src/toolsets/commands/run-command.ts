@@ -1,4 +1,5 @@
 import { ToolError } from "#errors.ts";
+import type { Executors } from "#executors/create-executors.ts";
 import { defaultExecutors } from "#executors/default-executors.ts";
 import type { ExecRequest, ExecResult, Tier } from "#executors/executor.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
@@ -23,12 +24,24 @@ export async function runCommand(
   services: ToolServices,
   { tier, request, isAgreed }: CommandOptions,
 ): Promise<RanCommand> {
-  const { workspace, sandbox, spec } = services;
-  const executors = services.executors ?? defaultExecutors();
-  const session = await executors.openSession(tier, `${spec.id} ${sandbox.base.commit}`);
+  const { workspace, sandbox } = services;
+  const session = await executorsOf(services).openSession(tier, sessionKey(services));
   const cwd = await folderIn(services, request.cwd);
   const result = await session.exec(workspaceTree(workspace, sandbox), { ...request, cwd });
   return { result, taken: await takeOver(result.changes, workspace, { isAgreed }) };
+}
+
+/** Ends the run's session in memory when its tools are put away: a run that waits holds no process. */
+export function endWithTools(services: ToolServices): void {
+  services.onClose?.(() => executorsOf(services).closeSession("memory", sessionKey(services)));
+}
+
+function executorsOf({ executors }: ToolServices): Executors {
+  return executors ?? defaultExecutors();
+}
+
+function sessionKey({ spec, sandbox }: ToolServices): string {
+  return `${spec.id} ${sandbox.base.commit}`;
 }
 
 async function folderIn({ workspace }: ToolServices, path: string | undefined): Promise<string> {

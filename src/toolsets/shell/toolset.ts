@@ -3,7 +3,7 @@ import { ApprovalDecisionType } from "#approval.ts";
 import { BlockedError, ToolError } from "#errors.ts";
 import type { NamedTool, ToolContext } from "#tool.ts";
 import { commandResult } from "#toolsets/commands/command-result.ts";
-import { runCommand } from "#toolsets/commands/run-command.ts";
+import { endWithTools, runCommand } from "#toolsets/commands/run-command.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { judgeCommand } from "./command-rules.ts";
@@ -45,7 +45,10 @@ export const shellToolset: Toolset<Config> = {
   name: "shell",
   aliases: ["bash"],
   config,
-  create: (settings, services) => [createShellTool(settings, services)],
+  create: (settings, services) => {
+    if (settings.tier === "memory") endWithTools(services);
+    return [createShellTool(settings, services)];
+  },
 };
 
 function createShellTool(settings: Config, services: ToolServices): NamedTool<Input> {

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
 import { shellToolset } from "#toolsets/shell/toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
@@ -152,6 +152,25 @@ describe("the shell tool", () => {
 
     expect(llmContent).toMatch(/line 1\n[\s\S]*bytes left out[\s\S]*line 900/);
     expect(llmContent.length).toBeLessThan(600);
+  });
+
+  test("its process ends with the run's tools, and when nothing happens", async () => {
+    const releases: (() => Promise<void>)[] = [];
+    const idle = createExecutors({ os: false, idleMs: 10 });
+    const { call } = await world({ services: { onClose: (release) => releases.push(release) } });
+    const quiet = await world({ services: { executors: idle } });
+    const left = async (shell: typeof call) => (await shell("shell", { command: "cat /tmp/left" })).llmContent;
+    for (const shell of [call, quiet.call]) await shell("shell", { command: "echo left > /tmp/left" });
+
+    expect(await left(call)).toContain("stdout:\nleft");
+    await Promise.all(releases.map((release) => release()));
+
+    expect(await left(call)).toContain("stdout: (nothing)");
+    await vi.waitFor(async () => expect(await left(quiet.call)).toContain("stdout: (nothing)"), {
+      interval: 300,
+      timeout: 10_000,
+    });
+    await idle.close();
   });
 
   test("without the tier it is configured for it says why", async () => {
