@@ -1,8 +1,8 @@
-import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 import { ApprovalDecisionType } from "#approval.ts";
+import { describeProblems } from "#describe-problems.ts";
 import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
+import { readYaml } from "#read-yaml.ts";
 
 const PathApproval = z.strictObject({
   write: ApprovalDecisionType.optional(),
@@ -100,47 +100,22 @@ export function parseWorker(text: string, fileName: string): WorkerDefinition {
 
   const fields = parseFields(match[1] ?? "", fileName);
   const parsed = WorkerDefinition.safeParse({ ...fields, instructions: (match[2] ?? "").trim() });
-  if (!parsed.success) throw new UserError(`${fileName} is not a worker: ${describeIssues(parsed.error)}`);
+  if (!parsed.success) {
+    throw new UserError(`${fileName} is not a worker: ${describeProblems(parsed.error.issues, knownFieldsAt)}`);
+  }
 
   return parsed.data;
 }
 
 function parseFields(yaml: string, fileName: string): Record<string, unknown> {
-  let fields: unknown;
-  try {
-    fields = parseYaml(yaml, { maxAliasCount: 20 });
-  } catch (error) {
-    throw new UserError(
-      `The front matter of ${fileName} is not YAML: ${error instanceof Error ? error.message : error}`,
-      {
-        cause: error,
-      },
-    );
-  }
+  const fields = readYaml(yaml, `The front matter of ${fileName}`);
   if (fields === null || typeof fields !== "object" || Array.isArray(fields)) {
     throw new UserError(`The front matter of ${fileName} is not a list of fields such as "name: fixer".`);
   }
   return fields as Record<string, unknown>;
 }
 
-function describeIssues(error: z.ZodError): string {
-  return error.issues.map(describeIssue).join(" ");
-}
-
-function describeIssue(issue: z.core.$ZodIssue): string {
-  const place = issue.path.join(".");
-  if (issue.code !== "unrecognized_keys") return `${place ? `${place}: ` : ""}${issue.message}.`;
-
-  const known = knownFieldsAt(issue.path);
-  return issue.keys
-    .map((key) => {
-      const near = nearest(key, known);
-      return `unknown field ${place ? `${place}.` : ""}${key}${near ? `, did you mean ${near}` : ""}.`;
-    })
-    .join(" ");
-}
-
-function knownFieldsAt(path: PropertyKey[]): string[] {
+function knownFieldsAt(path: readonly PropertyKey[]): string[] {
   switch (path[0]) {
     case undefined:
       return Object.keys(WorkerFrontMatter.shape);

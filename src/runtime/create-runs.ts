@@ -2,12 +2,11 @@ import { randomUUID } from "node:crypto";
 import { type Approval, approvalDigest } from "#approval.ts";
 import { UserError } from "#errors.ts";
 import type { OpenGitHub } from "#github.ts";
-import { modelMatches } from "#models/model-matches.ts";
 import type { Models } from "#models/models.ts";
+import { parseRepositorySettings, refuseApprover, settingsPath } from "#repository-settings.ts";
 import type { OpenCall, RunSpec, RunView } from "#run.ts";
-import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
 import { cleanText } from "#untrusted.ts";
-import type { WorkerDefinition } from "#worker.ts";
+import { admitWorker } from "./admit-worker.ts";
 import { briefing } from "./briefing.ts";
 import type { Drive } from "./drive.ts";
 import { firstState, type Snapshot, stateName } from "./fold.ts";
@@ -39,9 +38,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     if (known) return known.spec;
 
     const github = openGitHub(origin);
-    const { worker, source } = await catalog.find(name, github);
-    resolveToolsets(worker);
-    const model = modelFor(worker, models);
+    const { worker, source, model } = await admitWorker(name, { catalog, models, github, model: models.defaultModel });
     const task = cleanText(text).text.trim();
     const issue = await github.issue(origin.thread);
     if (!issue) throw new UserError(`#${origin.thread} cannot be read.`);
@@ -123,6 +120,9 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     if (changedArgs !== undefined && chosen.length !== 1)
       throw new UserError("Changed arguments need exactly one approval: name its id.");
 
+    const refusal = approve ? await refusalOf(thread, chosen, by) : undefined;
+    if (refusal) throw new UserError(refusal);
+
     const decided: Approval[] = [];
     for (const approval of chosen) {
       const result = await store.decide({
@@ -148,6 +148,16 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
 
   async function isOld(deliveryId: string | undefined): Promise<boolean> {
     return deliveryId !== undefined && store.heard(deliveryId);
+  }
+
+  /** The repository may say who approves, and that nobody approves what they started. */
+  async function refusalOf(thread: ThreadRef, chosen: Approval[], by: string): Promise<string | undefined> {
+    const settings = parseRepositorySettings(await openGitHub(thread).readFile(settingsPath));
+    const roots = await Promise.all(chosen.map(({ rootId }) => store.run(rootId)));
+    const refusals = roots.map((root) =>
+      refuseApprover(settings, { by, requestedBy: root?.spec.origin.requestedBy ?? by }),
+    );
+    return refusals.find((refusal) => refusal !== undefined);
   }
 
   async function choose(thread: ThreadRef, target: string | undefined): Promise<Approval[]> {
@@ -243,18 +253,6 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     workers: (thread) => catalog.list(openGitHub(thread)),
     view: (runId) => readView(store, runId),
   };
-}
-
-function modelFor(worker: WorkerDefinition, models: Models): string {
-  const model = worker.model ?? models.defaultModel;
-  if (!model)
-    throw new UserError("No model is configured here: set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5.");
-  const problem = models.problemWith(model);
-  if (problem) throw new UserError(problem);
-  if (worker.compatible_models && !modelMatches(worker.compatible_models, model)) {
-    throw new UserError(`${worker.name} works with ${worker.compatible_models.join(", ")}, and not with ${model}.`);
-  }
-  return model;
 }
 
 function commandOf(requestedBy: string, task: string): string {

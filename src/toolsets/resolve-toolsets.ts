@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import { describeProblems } from "#describe-problems.ts";
 import { UserError } from "#errors.ts";
 import { nearest } from "#nearest.ts";
 import type { WorkerDefinition } from "#worker.ts";
@@ -44,20 +44,7 @@ function readConfig(worker: string, name: string, toolset: Toolset, given: unkno
   const parsed = toolset.config.safeParse(given);
   if (parsed.success) return parsed.data;
 
-  const problems = parsed.error.issues.map((issue) => describeProblem(issue, toolset.config));
-  throw new UserError(`The toolset ${name} of the worker ${worker} cannot be set up so: ${problems.join(" ")}`);
-}
-
-function describeProblem(issue: z.core.$ZodIssue, config: z.ZodType): string {
-  const place = issue.path.join(".");
-  if (issue.code !== "unrecognized_keys") return `${place ? `${place}: ` : ""}${issue.message}.`;
-
-  const shape = (config as { shape?: Record<string, unknown> }).shape;
-  const known = issue.path.length === 0 && shape ? Object.keys(shape) : [];
-  return issue.keys
-    .map((key) => {
-      const near = nearest(key, known);
-      return `unknown field ${place ? `${place}.` : ""}${key}${near ? `, did you mean ${near}` : ""}.`;
-    })
-    .join(" ");
+  const shape = (toolset.config as { shape?: Record<string, unknown> }).shape ?? {};
+  const problems = describeProblems(parsed.error.issues, (path) => (path.length === 0 ? Object.keys(shape) : []));
+  throw new UserError(`The toolset ${name} of the worker ${worker} cannot be set up so: ${problems}`);
 }

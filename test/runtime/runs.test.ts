@@ -391,6 +391,53 @@ describe("a worker that calls another", () => {
   });
 });
 
+describe("what the repository's settings say", () => {
+  const settings = (text: string) => ({
+    files: { ".github/golem-forge.yml": text },
+    permissions: { bob: "write" as const },
+  });
+
+  test("only the workers they allow start", async () => {
+    const { runs } = await world({ script: turns(), github: settings("workers: [triager]") });
+
+    await expect(runs.start({ origin, worker: "fixer", text: "x" })).rejects.toThrow("fixer may not be run here");
+  });
+
+  test("settings that cannot be read start nothing", async () => {
+    const { runs } = await world({ script: turns(), github: settings("limit: {}") });
+
+    await expect(runs.start({ origin, worker: "fixer", text: "x" })).rejects.toThrow("did you mean limits");
+  });
+
+  test("a second person approves, also when everything is approved at once", async () => {
+    const { runs, approvalAsked, ended, pulls } = await world({
+      script: turns(write, openPull, { text: "Opened." }),
+      github: settings("second_person: true"),
+    });
+    await runs.start({ origin, worker: "fixer", text: "please" });
+    const { id } = await approvalAsked();
+
+    for (const target of [id, "all", undefined]) {
+      await expect(runs.decide(origin, { by: "ada", target, approve: true })).rejects.toThrow("a second person");
+    }
+    await runs.decide(origin, { by: "bob", target: id, approve: true });
+
+    await ended();
+    expect(pulls).toHaveLength(1);
+  });
+
+  test("every worker is told what they tell it, and stops at their limits", async () => {
+    const { runs, ended, model } = await world({
+      script: turns(write, write, write),
+      github: settings("instructions: Tests run with make.\nlimits: { steps: 1 }"),
+    });
+    await runs.start({ origin, worker: "fixer", text: "please" });
+
+    expect((await ended()).outcome).toMatchObject({ kind: "limited", limit: "steps: 1" });
+    expect(JSON.stringify(model.requests[0]?.messages[0])).toContain("Tests run with make.");
+  });
+});
+
 describe("what cannot work is said at once", () => {
   test.each([
     [

@@ -2,6 +2,7 @@ import { approvalDigest } from "#approval.ts";
 import { ToolError } from "#errors.ts";
 import type { ModelCall } from "#events.ts";
 import { canWrite } from "#github.ts";
+import { parseRepositorySettings, refuseApprover, settingsPath } from "#repository-settings.ts";
 import type { Desk } from "#runtime/desk.ts";
 import { readBase } from "#runtime/read-log.ts";
 import type { Store } from "#runtime/store/store.ts";
@@ -43,6 +44,10 @@ export async function checkApproval(
   if (!decidedBy || !canWrite(await desk.github.permissionOf(decidedBy))) {
     throw notRun(`@${decidedBy} approved it, but GitHub does not confirm write access any more`);
   }
+  const settings = parseRepositorySettings(await desk.github.readFile(settingsPath));
+  const refusal = refuseApprover(settings, { by: decidedBy, requestedBy: desk.spec.origin.requestedBy });
+  if (refusal) throw notRun(refusal.replace(/\.$/, ""));
+
   const notes = [
     ...(changed ? [`A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`] : []),
     ...(approval.note ? [`@${decidedBy} approved it and said: ${approval.note}`] : []),

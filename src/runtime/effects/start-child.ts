@@ -1,5 +1,6 @@
 import { UserError } from "#errors.ts";
 import type { RunSpec } from "#run.ts";
+import { admitWorker } from "#runtime/admit-worker.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
 import { firstState, type Snapshot } from "#runtime/fold.ts";
@@ -45,10 +46,8 @@ async function start(
   const others = siblings.filter((sibling) => sibling.spec.id !== id);
   checkDelegation(spec, answeredBy.worker, others.length);
 
-  const { worker, source } = await catalog.find(answeredBy.worker, github);
-  const model = worker.model ?? spec.model;
-  const problem = models.problemWith(model);
-  if (problem) throw new UserError(problem);
+  const options = { catalog, models, github, model: spec.model };
+  const { worker, source, model } = await admitWorker(answeredBy.worker, options);
 
   const child: RunSpec = {
     ...spec,

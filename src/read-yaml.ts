@@ -1,0 +1,12 @@
+import { parse } from "yaml";
+import { UserError } from "#errors.ts";
+
+/** Reads YAML that a person wrote. Throws a UserError that names it, `The front matter of fixer.worker`, and the line. */
+export function readYaml(text: string, name: string): unknown {
+  try {
+    // Aliases multiply: a few lines could stand for gigabytes.
+    return parse(text, { maxAliasCount: 20 });
+  } catch (error) {
+    throw new UserError(`${name} is not YAML: ${error instanceof Error ? error.message : error}`, { cause: error });
+  }
+}

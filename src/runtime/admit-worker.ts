@@ -1,0 +1,61 @@
+import { UserError } from "#errors.ts";
+import type { GitHub } from "#github.ts";
+import { modelMatches } from "#models/model-matches.ts";
+import type { Models } from "#models/models.ts";
+import { narrowLimits, parseRepositorySettings, type RepositorySettings, settingsPath } from "#repository-settings.ts";
+import type { RunSpec } from "#run.ts";
+import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
+import type { WorkerDefinition } from "#worker.ts";
+import type { WorkerCatalog } from "./worker-catalog.ts";
+
+export interface Admission {
+  /** The worker as it may work here: within the repository's limits, and told what the repository tells every worker. */
+  worker: WorkerDefinition;
+  source: RunSpec["workerSource"];
+  model: string;
+}
+
+/**
+ * Decides whether a worker may start on a repository, before it does anything. Throws a UserError when it is not known,
+ * not whole, not allowed here, or has no model it can work with. `model` is what a worker that names none works with.
+ */
+export async function admitWorker(
+  name: string,
+  {
+    catalog,
+    models,
+    github,
+    model,
+  }: { catalog: WorkerCatalog; models: Models; github: GitHub; model: string | undefined },
+): Promise<Admission> {
+  const settings = parseRepositorySettings(await github.readFile(settingsPath));
+  const { worker, source } = await catalog.find(name, github);
+  checkAllowed(worker, settings);
+  resolveToolsets(worker);
+  return {
+    worker: {
+      ...worker,
+      limits: narrowLimits(worker.limits, settings),
+      instructions: [worker.instructions, settings.instructions].filter(Boolean).join("\n\n"),
+    },
+    source,
+    model: modelFor(worker, worker.model ?? model, models),
+  };
+}
+
+function checkAllowed({ name }: WorkerDefinition, { workers }: RepositorySettings): void {
+  if (!workers || workers.some((allowed) => allowed.toLowerCase() === name.toLowerCase())) return;
+  throw new UserError(`${name} may not be run here: ${settingsPath} allows ${workers.join(", ") || "no worker"}.`);
+}
+
+function modelFor(worker: WorkerDefinition, model: string | undefined, models: Models): string {
+  if (!model) {
+    throw new UserError("No model is configured here: set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5.");
+  }
+  const problem = models.problemWith(model);
+  if (problem) throw new UserError(problem);
+  if (worker.compatible_models && !modelMatches(worker.compatible_models, model)) {
+    throw new UserError(`${worker.name} works with ${worker.compatible_models.join(", ")}, and not with ${model}.`);
+  }
+  return model;
+}
