@@ -26,7 +26,7 @@ export interface ApprovalSubject {
   preview: string | undefined;
 }
 
-export const ApprovalStatus = z.enum(["pending", "approved", "denied", "expired", "withdrawn", "used"]);
+const ApprovalStatus = z.enum(["pending", "approved", "denied", "expired", "withdrawn", "used"]);
 export type ApprovalStatus = z.infer<typeof ApprovalStatus>;
 
 /** One row of the approval ledger. */

@@ -13,7 +13,7 @@ export interface RepositoryRef {
   repo: string;
 }
 
-export interface Repository {
+interface Repository {
   defaultBranch: string;
   private: boolean;
   /** Where git fetches from, without credentials. */

@@ -1,5 +1,4 @@
-import type { ToolExecutionOptions, ToolNeedsApprovalFunction } from "@ai-sdk/provider-utils";
-import type { FlexibleSchema } from "ai";
+import type { FlexibleSchema, ToolExecutionOptions } from "ai";
 import type { Workspace } from "#workspace.ts";
 
 /** Who may invoke a tool: the model, a person with a command, or either. */
@@ -72,9 +71,6 @@ export interface NamedTool<Input = any, Output = any> {
 }
 
 export type NeedsApproval<Input> = (args: Input, context: ToolContext) => boolean | Promise<boolean>;
-
-/** Holds that a NamedTool's approval function fits where the AI SDK expects one. */
-export type SdkNeedsApproval = ToolNeedsApprovalFunction<unknown, unknown>;
 
 function modeOf(tool: NamedTool): ExecutionMode {
   return tool.manualExecution?.mode ?? "llm";

@@ -12,7 +12,7 @@ const PathApproval = z.strictObject({
 const topLevelName = z.string().regex(/^[A-Za-z0-9][\w.-]*$/, "A zone's name is a top-level folder, such as docs");
 
 /** A part of the tree with rules of its own: `mode` is what is possible, `approval` what a person must agree to. */
-export const Zone = z.strictObject({
+const Zone = z.strictObject({
   name: topLevelName,
   /** Where it lies in the repository; default: the folder of its name. */
   path: z.string().optional(),
@@ -53,7 +53,7 @@ export const Limits = z.strictObject({
 });
 export type Limits = z.infer<typeof Limits>;
 
-export const AttachmentPolicy = z.strictObject({
+const AttachmentPolicy = z.strictObject({
   max_attachments: z.number().int().min(0).default(4),
   max_total_bytes: z.number().positive().default(10_000_000),
   allowed_suffixes: z.array(z.string()).default([]),
@@ -62,7 +62,7 @@ export const AttachmentPolicy = z.strictObject({
 
 const settings = z.record(z.string(), z.unknown());
 
-export const WorkerFrontMatter = z.strictObject({
+const WorkerFrontMatter = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/i, "A worker's name is letters, digits, - and _"),
   description: z.string().optional(),
   /** `single` ends with its answer; `chat` waits for the next sentence. */

@@ -25,7 +25,7 @@ export interface WorkerContext {
   end: RunEnd | undefined;
 }
 
-export type WorkerInput = Pick<WorkerContext, "mode" | "limits">;
+type WorkerInput = Pick<WorkerContext, "mode" | "limits">;
 
 const maxFailures = 5;
 const firstRetryMs = 2_000;

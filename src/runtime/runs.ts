@@ -10,7 +10,7 @@ export interface ThreadRef {
 }
 
 /** Words of a person, with the delivery that brought them: each delivery counts once. */
-export interface Heard {
+interface Heard {
   by: string;
   deliveryId?: string;
 }
