@@ -62,7 +62,10 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
   return {
     tier: "memory",
     async probe() {
-      return { tier: "memory", stands: true, why: "The in-memory shell needs nothing of this machine." };
+      const walls = process.allowedNodeEnvironmentFlags.has("--allow-net")
+        ? "The in-memory shell needs nothing of this machine."
+        : "The in-memory shell stands, but this version of Node cannot forbid its process the network: use Node 25 or later.";
+      return { tier: "memory", stands: true, why: walls };
     },
     async open() {
       const session = memorySession(take, () => open.delete(session));

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { chownSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ToolError } from "#errors.ts";
@@ -137,7 +137,10 @@ function prepare(options: OsExecutorOptions, user: SandboxUser): Ground {
 function removeAbandoned(parent: string): void {
   for (const name of readdirSync(parent)) {
     const pid = new RegExp(`^${folderName}(\\d+)-`).exec(name)?.[1];
-    if (pid && !existsSync(`/proc/${pid}`)) void removeTree(join(parent, name)).catch(() => undefined);
+    const path = join(parent, name);
+    // Anybody may make a folder of that name here; one that is not ours could be changed under our hands.
+    const isOurs = pid && !existsSync(`/proc/${pid}`) && lstatSync(path).uid === process.getuid?.();
+    if (isOurs) void removeTree(path).catch(() => undefined);
   }
 }
 
