@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -28,7 +28,10 @@ afterEach(async () => {
   await Promise.all(sessions.map((session) => session.close()));
   sessions = [];
 });
-afterAll(() => executor.close());
+afterAll(async () => {
+  await executor.close();
+  rmSync(directory, { recursive: true });
+});
 
 async function open(): Promise<ExecSession> {
   const session = await executor.open();
