@@ -86,6 +86,7 @@ export {
   type ToolRun,
 } from "#tool.ts";
 export { createToolBelt, type ToolBeltOptions } from "#toolsets/create-tool-belt.ts";
+export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/load-custom-tools.ts";
 export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
 export { createApplyPatchTool } from "#toolsets/filesystem/apply-patch.ts";
 // The file tools over one workspace, together or each by itself.

@@ -1,8 +1,11 @@
 import { askToolset } from "./ask/toolset.ts";
 import { codeToolset } from "./code/toolset.ts";
+import { customToolset } from "./custom/toolset.ts";
+import { externalToolset } from "./external/toolset.ts";
 import { filesystemToolset } from "./filesystem/toolset.ts";
 import { gitToolset } from "./git/toolset.ts";
 import { githubToolset } from "./github/toolset.ts";
+import { mcpToolset } from "./mcp/toolset.ts";
 import { pullRequestToolset } from "./pull-request/toolset.ts";
 import { searchToolset } from "./search/toolset.ts";
 import { shellToolset } from "./shell/toolset.ts";
@@ -24,4 +27,7 @@ export const toolsets: readonly Toolset[] = [
   tasksToolset,
   askToolset,
   workersToolset,
+  customToolset,
+  externalToolset,
+  mcpToolset,
 ];
