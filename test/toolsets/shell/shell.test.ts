@@ -173,6 +173,25 @@ describe("the shell tool", () => {
     await idle.close();
   });
 
+  test("in the OS sandbox it runs real programs and streams what they say", async (context) => {
+    const real = createExecutors();
+    const { stands, why } = await real.standing("os");
+    if (!stands) return context.skip(why);
+    const chunks: string[] = [];
+    const { call, sandbox } = await world({ config: { tier: "os" }, services: { executors: real } });
+
+    const result = await call(
+      "shell",
+      { command: "python3 -c 'print(6 * 7)'; echo x > made" },
+      { output: (chunk) => chunks.push(chunk) },
+    );
+
+    expect(result.llmContent).toContain("stdout:\n42");
+    expect(chunks.join("")).toBe("42\n");
+    expect(sandbox.text("made")).toBe("x\n");
+    await real.close();
+  });
+
   test("without the tier it is configured for it says why", async () => {
     const { call } = await world({ config: { tier: "os" } });
 
