@@ -3,7 +3,7 @@ import type { GitHub } from "#github.ts";
 import { nearest } from "#nearest.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { Command } from "./command.ts";
-import { paragraphs } from "./markdown.ts";
+import { code, paragraphs } from "./markdown.ts";
 import { renderHelp, renderStatusReply, renderWorkers } from "./render-reply.ts";
 import { renderPending } from "./render-status.ts";
 import type { Utterance } from "./utterance.ts";
@@ -74,8 +74,8 @@ async function withWorkers(error: UserError, name: string, workers: Awaited<Retu
   if (names.some((known) => known.toLowerCase() === name.toLowerCase())) return error;
 
   const meant = nearest(name, names);
-  const hint = meant && !/did you mean/i.test(error.message) && `Did you mean \`/run ${meant}\`?`;
-  return new UserError(paragraphs(error.message, hint, renderWorkers(workers)), { cause: error });
+  const unknown = `There is no worker ${code(name)}.${meant ? ` Did you mean ${code(`/run ${meant}`)}?` : ""}`;
+  return new UserError(paragraphs(unknown, renderWorkers(workers)), { cause: error });
 }
 
 function refuseWhereOver({ closed, locked, isPullRequest }: Utterance): void {

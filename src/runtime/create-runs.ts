@@ -165,12 +165,14 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     const pending = all.filter(({ status }) => status === "pending");
     if (target !== undefined && target !== "all") {
       const named = all.find(({ id }) => id === target.toLowerCase());
-      if (!named)
-        throw new UserError(`There is no approval ${JSON.stringify(target)} in this thread. ${listPending(pending)}`);
+      if (!named) {
+        const others = pending.length === 0 ? " Nothing here waits for one." : "";
+        throw new UserError(`There is no approval ${target} in this thread.${others}`);
+      }
       return [named];
     }
     if (pending.length === 0) throw new UserError("Nothing here waits for an approval.");
-    if (target === undefined && pending.length > 1) throw new UserError(`Which one? ${listPending(pending)}`);
+    if (target === undefined && pending.length > 1) throw new UserError("Which one? Several wait.");
     return pending;
   }
 
@@ -265,11 +267,6 @@ function openCalls({ snapshot }: RunRow): OpenCall[] {
 
 function stateOf({ snapshot }: RunRow): string {
   return stateName(snapshot as Snapshot);
-}
-
-function listPending(pending: Approval[]): string {
-  if (pending.length === 0) return "Nothing here waits for one.";
-  return `Waiting: ${pending.map(({ id, tool, workerPath }) => `${id} (${workerPath}: ${tool})`).join(", ")}.`;
 }
 
 function settled(id: string, approval: Approval | undefined): UserError {

@@ -350,7 +350,7 @@ describe("answers", () => {
 
     await say({ body: "/run fixr" });
 
-    expect(bodies()[0]).toMatch(/There is no worker "fixr"[\s\S]*Did you mean `\/run fixer`[\s\S]*`\/run reviewer`/);
+    expect(bodies()[0]).toMatch(/There is no worker `fixr`\. Did you mean `\/run fixer`[\s\S]*`\/run reviewer`/);
   });
 
   test("a near miss is answered with what was meant, and nothing is done", async () => {
