@@ -1,21 +1,106 @@
+import { createHmac, randomUUID } from "node:crypto";
 import { type ChatRequest, type Reply, turnOf } from "#playground/model-server.ts";
-import type { Forge, ForgeOptions } from "./forge-world.ts";
+import type { SnapshotComment, SnapshotThread } from "#playground/snapshot.ts";
+import type { Thread } from "#playground/world.ts";
+import { type Forge, type ForgeOptions, startForge } from "./forge-world.ts";
 
 export type Script = ForgeOptions["script"];
 
-/** One model for many stories at once: each issue has its own script, known by the issue's title. */
-export function byTitle(scripts: Record<string, Script>): Script {
-  return (request) => {
-    const beginning = wordsOf(request.messages.find(({ role }) => role === "user"));
-    const title = Object.keys(scripts).find((one) => beginning.includes(one));
-    const script = title === undefined ? undefined : scripts[title];
-    return script ? script(request) : { status: 400, message: `There is no script for: ${beginning.slice(0, 500)}` };
-  };
+/** One issue, with its own script for the model, and what people say and hear in it. */
+export interface Story {
+  issue: Thread;
+  /** What the model was asked in this story, oldest first. */
+  requests: ChatRequest[];
+  /** Comments, as the maintainer unless someone else is named. */
+  say(text: string, login?: string): { id: number };
+  /** The bot's first comment that matches, as soon as there is one. */
+  hears(pattern: RegExp): Promise<SnapshotComment>;
+  /** Resolves as soon as the thread is so. */
+  until<T>(find: (thread: SnapshotThread) => T | undefined, what: string): Promise<T>;
+  /** The bot's comments at this moment. */
+  comments(): Promise<string[]>;
 }
+
+export interface NewStory {
+  title: string;
+  body?: string;
+  script?: Script;
+  /** `owner/name`; default: the first. */
+  repository?: string;
+  by?: string;
+}
+
+/** An app for many stories that do not disturb each other: the model tells them apart by the issue's title. */
+export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
+  const told: { title: string; script: Script; requests: ChatRequest[] }[] = [];
+  const script: Script = (request) => {
+    const beginning = wordsOf(request.messages.find(({ role }) => role === "user"));
+    const story = told.find(({ title }) => beginning.includes(title));
+    if (!story) return { status: 400, message: `There is no script for: ${beginning.slice(0, 500)}` };
+    story.requests.push(request);
+    return story.script(request);
+  };
+  const environment = { GOLEM_FORGE_RUNS_PER_HOUR: "1000", ...options.environment };
+  const forge = await startForge({ ...options, environment, script });
+  const { github } = forge;
+
+  function open({
+    title,
+    body = "It is broken.",
+    script = says("Done."),
+    repository,
+    by = "visitor",
+  }: NewStory): Story {
+    const requests: ChatRequest[] = [];
+    told.push({ title, script, requests });
+    const issue = github.as(by, repository).openIssue({ title, body });
+    const until: Story["until"] = (find, what) =>
+      github
+        .until(
+          (snapshot) => {
+            const name = repository ?? Object.keys(snapshot)[0] ?? "";
+            const thread = snapshot[name]?.issues.find(({ number }) => number === issue.number);
+            return thread && find(thread);
+          },
+          { what: `${what} in "${title}"` },
+        )
+        .catch(async (error: Error) => {
+          throw new Error(
+            `${error.message}\nThe bot said:\n${(await comments()).join("\n\n")}\nThe app printed:\n${forge.printed()}`,
+          );
+        });
+    async function comments(): Promise<string[]> {
+      return until(
+        ({ comments }) => comments.filter(({ author }) => author === github.botLogin).map(({ body }) => body),
+        "comments",
+      );
+    }
+    return {
+      issue,
+      requests,
+      say: (text, login = "maintainer") => github.as(login, repository).comment(issue.number, text),
+      hears: (pattern) =>
+        until(
+          ({ comments }) => comments.find(({ author, body }) => author === github.botLogin && pattern.test(body)),
+          `a comment like ${pattern}`,
+        ),
+      until,
+      comments,
+    };
+  }
+
+  return { ...forge, open };
+}
+
+export type Stories = Awaited<ReturnType<typeof startStories>>;
 
 /** The replies one after the other; the last one for good. */
 export function inTurn(...replies: Reply[]): Script {
   return ({ messages }) => replies[Math.min(turnOf(messages), replies.length - 1)] ?? { text: "Done." };
+}
+
+export function says(text: string): Script {
+  return () => ({ text });
 }
 
 /** A reply that calls one tool. */
@@ -29,10 +114,33 @@ export function wordsOf(message: ChatRequest["messages"][number] | undefined): s
   return typeof content === "string" ? content : JSON.stringify(content ?? "");
 }
 
-/** The bot's comments in a thread at this moment. */
-export async function botComments({ github }: Forge, number: number): Promise<string[]> {
-  const [repository] = Object.values(await github.snapshot());
-  const threads = [...(repository?.issues ?? []), ...(repository?.pulls ?? [])];
-  const comments = threads.find((thread) => thread.number === number)?.comments ?? [];
-  return comments.filter(({ author }) => author === github.botLogin).map(({ body }) => body);
+export interface RawWebhook {
+  body: string;
+  event?: string;
+  delivery?: string;
+  /** Default: the right one. */
+  signature?: string;
+}
+
+/** Posts a webhook by hand. Resolves to the status the app answers. */
+export async function postWebhook(
+  { url, webhookSecret }: Pick<Forge, "url" | "webhookSecret">,
+  { body, event = "issue_comment", delivery = randomUUID(), signature = signatureOf(body, webhookSecret) }: RawWebhook,
+): Promise<number> {
+  const answer = await fetch(`${url}/api/github/webhooks`, {
+    method: "POST",
+    body,
+    headers: {
+      "content-type": "application/json",
+      "x-github-delivery": delivery,
+      "x-github-event": event,
+      "x-hub-signature-256": signature,
+    },
+  });
+  await answer.arrayBuffer();
+  return answer.status;
+}
+
+function signatureOf(body: string, secret: string): string {
+  return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }
