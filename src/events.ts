@@ -78,6 +78,15 @@ export const RunEvent = z.discriminatedUnion("type", [
   z.object({ type: z.literal("approval.expired"), approvalId: z.string(), callId: z.string() }),
   z.object({ type: z.literal("person.answered"), callId: z.string(), text: z.string(), by: z.string() }),
   z.object({ type: z.literal("tool.finished"), callId: z.string(), tool: z.string(), result: ToolResult }),
+  /** A person ran a manual tool. It answers no call of the model, and is news to it. */
+  z.object({
+    type: z.literal("tool.invoked"),
+    callId: z.string(),
+    tool: z.string(),
+    by: z.string(),
+    args: z.unknown(),
+    result: ToolResult,
+  }),
   z.object({
     type: z.literal("child.finished"),
     callId: z.string(),

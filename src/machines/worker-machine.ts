@@ -90,6 +90,8 @@ export const workerMachine = machineSetup.createMachine({
   initial: "preparing",
   on: {
     "user.said": { guard: "isAlive", actions: { type: "record", params: hear } },
+    // Known from here on, and nothing to act on: the model reads of it when it is called next.
+    "tool.invoked": { guard: "isAlive", actions: { type: "record", params: {} } },
     "run.stop": { guard: "isAlive", target: ".interrupted" },
     "run.cancel": {
       guard: "isAlive",

@@ -16,7 +16,12 @@ export function readBase(log: readonly LoggedEvent[]): BaseCommit | undefined {
 export function lastAnswer(log: readonly LoggedEvent[]): { answer: Answered; step: number } | undefined {
   const answer = log.findLast(({ event }) => event.type === "model.answered")?.event;
   if (answer?.type !== "model.answered") return undefined;
-  return { answer, step: log.filter(({ event }) => event.type === "model.answered").length };
+  return { answer, step: stepsOf(log) };
+}
+
+/** How often the model has answered: the step a person's call belongs to. */
+export function stepsOf(log: readonly LoggedEvent[]): number {
+  return log.filter(({ event }) => event.type === "model.answered").length;
 }
 
 /** A call of the last answer. Throws for one that is not there, which would be a bug. */
@@ -27,7 +32,7 @@ export function openCallOf(log: readonly LoggedEvent[], callId: string): { call:
   return { call, step: last.step };
 }
 
-/** Every tool call that is over, with what was asked and what came of it, oldest first. */
+/** Every tool call that is over, the model's and people's, with what was asked and what came of it, oldest first. */
 export function finishedCalls(log: readonly LoggedEvent[]): FinishedCall[] {
   let step = 0;
   let calls: ModelCall[] = [];
@@ -35,6 +40,10 @@ export function finishedCalls(log: readonly LoggedEvent[]): FinishedCall[] {
     if (event.type === "model.answered") {
       step += 1;
       calls = event.calls;
+    }
+    if (event.type === "tool.invoked") {
+      const { callId, tool, args, result } = event;
+      return [{ callId, tool, args, result, step, byPerson: true }];
     }
     if (event.type !== "tool.finished") return [];
     const { callId, tool, result } = event;

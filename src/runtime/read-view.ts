@@ -1,5 +1,5 @@
 import type { LoggedEvent } from "#events.ts";
-import type { Task } from "#result.ts";
+import type { Task, ToolResult } from "#result.ts";
 import type { RunOutcome, RunView, TokenUsage } from "#run.ts";
 import { type Snapshot, stateName } from "./fold.ts";
 import type { RunRow, Store } from "./store/store.ts";
@@ -103,9 +103,9 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "model.failed":
       return [`The model failed: ${event.reason}`];
     case "tool.finished":
-      return [
-        `${event.tool}: ${event.result.error ? `failed, ${firstLine(event.result.error.message)}` : summaryOf(event.result)}`,
-      ];
+      return [describeEnd(event)];
+    case "tool.invoked":
+      return [`@${event.by} ran ${describeEnd(event)}`];
     case "calls.reviewed":
       return event.verdicts.flatMap((verdict) =>
         verdict.kind === "refuse"
@@ -131,7 +131,11 @@ function lineOf({ event }: LoggedEvent): string[] {
   }
 }
 
-function summaryOf({ value, llmContent }: Extract<LoggedEvent["event"], { type: "tool.finished" }>["result"]): string {
+function describeEnd({ tool, result }: { tool: string; result: ToolResult }): string {
+  return `${tool}: ${result.error ? `failed, ${firstLine(result.error.message)}` : summaryOf(result)}`;
+}
+
+function summaryOf({ value, llmContent }: ToolResult): string {
   return value.summary ?? firstLine(llmContent);
 }
 

@@ -1,6 +1,12 @@
 import type { ModelMessage, ToolModelMessage } from "ai";
+import { canonicalJson } from "#approval.ts";
+import { cutText } from "#cut-markdown.ts";
 import type { LoggedEvent, ModelCall, RunEvent } from "#events.ts";
+import { wrapUntrusted } from "#untrusted.ts";
 import { describeOutcome } from "./describe-outcome.ts";
+
+/** Characters of a person's command and of its result: what people say is never shortened later. */
+const longestInvocation = 8_000;
 
 type ToolResultPart = Extract<ToolModelMessage["content"][number], { type: "tool-result" }>;
 
@@ -93,7 +99,15 @@ function said(event: RunEvent): ModelMessage[] {
   if (event.type === "user.said") return [{ role: "user", content: event.text }];
   if (event.type === "run.resume")
     return [{ role: "user", content: `@${event.by} stopped you and now wants you to go on.` }];
+  if (event.type === "tool.invoked") return [{ role: "user", content: invocation(event) }];
   return [];
+}
+
+/** The person's deed, and what the tool said of it: data, like every result. */
+function invocation({ by, tool, args, result }: Extract<RunEvent, { type: "tool.invoked" }>): string {
+  const end = result.error ? "It failed" : "It is done, in your sandbox";
+  const said = wrapUntrusted(cutText(result.llmContent, longestInvocation), `the result of ${tool}`);
+  return `@${by} ran ${tool} with ${cutText(canonicalJson(args), longestInvocation)}. ${end}:\n${said}`;
 }
 
 function part({ callId, tool }: ModelCall, text: string, failed: boolean): ToolResultPart {

@@ -27,12 +27,8 @@ async function execute(desk: ToolDesk, call: ModelCall, context: CallContext): P
     if ("refused" in found) return found.refused;
 
     const { tool, args } = found;
-    const warning = desk.repeated.warning({
-      callId: call.callId,
-      tool,
-      args: [call.args, args],
-      step: context.run.step,
-    });
+    const checked = { callId: call.callId, tool, args: [call.args, args] as const, step: context.run.step };
+    const warning = context.invokedBy === "person" ? undefined : desk.repeated.warning(checked);
     const result = await runWithEvents(desk, call.callId, found, context);
     const llmContent = cutText(result.llmContent, desk.maxResultTokens);
     return { ...result, llmContent: warning && !result.error ? `${warning}\n\n${llmContent}` : llmContent };

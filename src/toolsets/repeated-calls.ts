@@ -33,7 +33,7 @@ export function watchRepeatedCalls(
       if (finished.callId === call.callId || finished.result.error) continue;
 
       const tool = find(finished.tool);
-      if (tool === call.tool && wanted.has(canonicalJson(finished.args))) return finished;
+      if (tool === call.tool && !finished.byPerson && wanted.has(canonicalJson(finished.args))) return finished;
       if (!tool?.readOnly) return undefined;
     }
     return undefined;

@@ -39,9 +39,11 @@ function refuse(result: Extract<Review, { kind: "refuse" }>["result"]): Review {
 async function refuseRepetition(
   desk: ToolDesk,
   call: ModelCall,
-  { run }: CallContext,
+  { run, invokedBy }: CallContext,
   { tool, args }: FoundCall,
 ): Promise<Review | undefined> {
+  // People may look as often as they like.
+  if (invokedBy === "person") return undefined;
   const checked = { callId: call.callId, tool, args: [call.args, args] as const, step: run.step };
   if (!desk.repeated.isRedundant(checked)) return undefined;
 

@@ -14,8 +14,10 @@ export interface FinishedCall {
   tool: string;
   args: unknown;
   result: ToolResult;
-  /** Which call of the model asked for it, counted from 1. */
+  /** Which call of the model asked for it, counted from 1; for a person's call, how many there had been. */
   step: number;
+  /** A person asked for it with a command: the model has not seen its result as the answer to a call. */
+  byPerson?: boolean;
 }
 
 /** What the runtime lends to toolsets: all a tool can ever reach. */

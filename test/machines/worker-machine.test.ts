@@ -14,6 +14,7 @@ const limits = Limits.parse({ steps: 3 });
 
 const said: RunEvent = { type: "user.said", text: "hello", by: "ada", trusted: true };
 const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branch: "main" };
+const invoked: RunEvent = { type: "tool.invoked", callId: "i1", tool: "t", by: "ada", args: {}, result };
 const reviewed = (as: "tool" | "person" | "worker", kind: "allow" | "ask"): RunEvent => ({
   type: "calls.reviewed",
   verdicts: [
@@ -41,6 +42,7 @@ const events: RunEvent[] = [
   { type: "person.answered", callId: "a", text: "yes", by: "ada" },
   { type: "tool.finished", callId: "a", tool: "t", result },
   { type: "child.finished", callId: "a", childId: "c1", outcome: { kind: "answered", text: "done" }, usage },
+  invoked,
   { type: "run.stop", by: "ada" },
   { type: "run.resume", by: "ada" },
   { type: "run.cancel", by: "ada" },
@@ -128,6 +130,16 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
 
       const calls = requests(actions).some(({ kind }) => kind === "model.call");
       expect(calls || after.context.heard > state.context.heard || after.status === "done").toBe(true);
+    }
+  });
+
+  test("takes in what a person ran, and nothing else changes", () => {
+    for (const state of states.filter((state) => state.status !== "done")) {
+      const [after, actions] = transition(workerMachine, state, invoked);
+
+      expect(state.can(invoked)).toBe(true);
+      expect({ value: after.value, context: after.context }).toEqual({ value: state.value, context: state.context });
+      expect(actions).toEqual([]);
     }
   });
 

@@ -39,6 +39,12 @@ function finished(callId: string, text = "ok"): RunEvent {
   };
 }
 
+function invoked(text: string, failed = false): RunEvent {
+  const error = { type: "system_error" as const, code: "TIMEOUT" as const, message: text };
+  const result = { llmContent: text, value: { kind: "text" as const, content: text }, ...(failed && { error }) };
+  return { type: "tool.invoked", callId: "i1", tool: "git_push", by: "ada", args: { branch: "b" }, result };
+}
+
 function logOf(...events: RunEvent[]): LoggedEvent[] {
   return events.map((event, index) => ({ id: index + 1, runId: "r", at: 0, event }));
 }
@@ -100,6 +106,23 @@ test("calls that a stop cut short are answered as interrupted, and the resumed m
   expect(JSON.stringify(messages[2])).toContain('"type":"interrupted"');
 });
 
+describe("what a person ran", () => {
+  test("is told with its arguments and its result, which is data, after the results of the calls under way", () => {
+    const messages = transcript(logOf(said("go"), answered("", ["a"], 1), invoked("Pushed abc1234."), finished("a")));
+
+    expect(roles(messages)).toEqual(["user", "assistant", "tool", "user"]);
+    expect(messages[3]?.content).toMatch(/^@ada ran git_push with \{"branch":"b"\}\. It is done/);
+    expect(messages[3]?.content).toMatch(/<untrusted id="\w+" source="the result of git_push">\nPushed abc1234\.\n/);
+  });
+
+  test("is told as failed when it failed, and cut when it is long", () => {
+    const messages = transcript(logOf(said("go"), invoked("x".repeat(100_000), true)));
+
+    expect(messages[1]?.content).toContain("It failed");
+    expect(String(messages[1]?.content).length).toBeLessThan(10_000);
+  });
+});
+
 describe("whatever happens to a run", () => {
   const happening = fc.constantFrom(
     "said",
@@ -111,6 +134,7 @@ describe("whatever happens to a run", () => {
     "finishB",
     "deny",
     "expire",
+    "invoke",
     "stop",
     "resume",
     "fail",
@@ -120,7 +144,8 @@ describe("whatever happens to a run", () => {
   test("every call is followed at once by exactly one result, so a provider accepts the conversation", () => {
     fc.assert(
       fc.property(fc.array(happening, { maxLength: 40 }), (names) => {
-        const messages = transcript(play(names));
+        const log = play(names);
+        const messages = transcript(log);
 
         messages.forEach((message, index) => {
           const calls = idsOf(message, "tool-call");
@@ -128,6 +153,11 @@ describe("whatever happens to a run", () => {
           if (calls.length > 0 && index + 1 < messages.length) expect(results).toEqual(calls);
           if (message.role === "tool") expect(idsOf(messages[index - 1], "tool-call").length).toBeGreaterThan(0);
         });
+        const isOpen = messages.at(-1)?.role === "assistant" && idsOf(messages.at(-1), "tool-call").length > 0;
+        const told = messages.filter(({ content }) => String(content).startsWith("@ada ran git_push")).length;
+        const ran = log.filter(({ event }) => event.type === "tool.invoked").length;
+        if (isOpen) expect(told).toBeLessThanOrEqual(ran);
+        else expect(told).toBe(ran);
       }),
       { numRuns: 500 },
     );
@@ -174,6 +204,8 @@ function toEvent(name: string, seen: number): RunEvent {
       return { type: "approval.denied", approvalId: "k1", callId: "a", by: "ada" };
     case "expire":
       return { type: "approval.expired", approvalId: "k1", callId: "a" };
+    case "invoke":
+      return invoked("ok");
     case "stop":
       return { type: "run.stop", by: "ada" };
     case "resume":

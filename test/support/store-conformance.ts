@@ -56,6 +56,27 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await texts("r1")).toEqual(["hello"]);
       });
 
+      test("stores effects for a run with the delivery that asked for them, once, and wakes the run", async () => {
+        await store.ingest({ run: sampleRun("r1"), events: [] });
+        const heard = { deliveryId: "d1", events: [], effects: [sampleEffect("r1", "k1")] };
+        expect(await store.awake(later)).toEqual([]);
+
+        expect(await store.ingest(heard)).toBe(true);
+        expect(await store.ingest(heard)).toBe(false);
+
+        expect(await store.awake(later)).toEqual(["r1"]);
+        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
+        await store.finish({ key: "k1" });
+        expect(await store.begin("r1", "work", 0)).toBeUndefined();
+      });
+
+      test("writes nothing when one of its effects is for a run that is not there", async () => {
+        const heard = { deliveryId: "d1", events: [], effects: [sampleEffect("nobody", "k1")] };
+
+        await expect(store.ingest(heard)).rejects.toThrow();
+        expect(await store.heard("d1")).toBe(false);
+      });
+
       test("knows the deliveries it has heard, also those that brought no events", async () => {
         expect(await store.heard("d1")).toBe(false);
         await store.ingest({ deliveryId: "d1", events: [] });

@@ -4,7 +4,7 @@ import type { Store } from "./store.ts";
 
 /** Takes in what a front end heard; false when the delivery was taken in before. */
 export function ingest(tables: SqliteTables, heard: Parameters<Store["ingest"]>[0]): boolean {
-  const { deliveries, events } = tables;
+  const { deliveries, events, effects } = tables;
   const now = Date.now();
   if (heard.deliveryId !== undefined) {
     const delivery = { guid: heard.deliveryId, part: "" };
@@ -14,5 +14,6 @@ export function ingest(tables: SqliteTables, heard: Parameters<Store["ingest"]>[
 
   if (heard.run) insertRun(tables, heard.run);
   for (const event of heard.events) events.append(event, now);
+  for (const effect of heard.effects ?? []) effects.insert(effect);
   return true;
 }

@@ -130,8 +130,9 @@ export interface Store {
   /**
    * Takes in what a front end heard. False, and nothing is written, when the delivery was taken in before.
    * A run whose id exists is not made again; its events are appended all the same unless their dedupe key is known.
+   * `effects` are for runs that are there already.
    */
-  ingest(heard: { deliveryId?: string; run?: NewRun; events: NewEvent[] }): Promise<boolean>;
+  ingest(heard: { deliveryId?: string; run?: NewRun; events: NewEvent[]; effects?: NewEffect[] }): Promise<boolean>;
 
   /** True for a delivery that was taken in before. */
   heard(deliveryId: string): Promise<boolean>;
