@@ -2,7 +2,9 @@ import { pino } from "pino";
 import { createBot } from "#bot/create-bot.ts";
 import { readConfig } from "#config.ts";
 import { UserError } from "#errors.ts";
+import { createExecutors } from "#executors/create-executors.ts";
 import { isListedRepository } from "#is-listed-repository.ts";
+import { listsRepository } from "#lists-repository.ts";
 import { createModels } from "#models/create-models.ts";
 import { createRedactor } from "#redact.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
@@ -21,6 +23,11 @@ async function main(): Promise<void> {
   const store = await openSqliteStore(config.databasePath);
   const models = createModels(config.models);
   const catalog = await openWorkerCatalog(config.workersDirectory ?? new URL("../workers", import.meta.url).pathname);
+
+  const executors = createExecutors({
+    ...config.executors,
+    onStanding: ({ tier, stands, why }) => log.info({ tier, stands }, why),
+  });
 
   let runtime: Runtime | undefined;
   let stopping = false;
@@ -42,7 +49,12 @@ async function main(): Promise<void> {
     catalog,
     openGitHub: bot.openGitHub,
     frontEnd: bot.frontEnd,
-    sanitize: createSanitizer(config.secrets),
+    lent: {
+      sanitize: createSanitizer(config.secrets),
+      executors,
+      web: config.web,
+      customToolsFrom: (owner, repo) => listsRepository(config.customToolsFrom, { owner, repo }),
+    },
     customToolsFrom: (owner, repo) => isListedRepository(config.customToolsFrom, owner, repo),
     approvalMs: config.approvalMs,
     statusIntervalMs: config.statusIntervalMs,
@@ -55,11 +67,13 @@ async function main(): Promise<void> {
     stopping = true;
     await bot.stop();
     await runtime?.stop(graceMs);
+    await executors.close();
     await store.close();
     process.exitCode = 0;
   }
 
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
+  await executors.describe();
   await runtime.start();
   await bot.start();
 }

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { UserError } from "#errors.ts";
 import { canWrite, type GitHub, type OpenGitHub } from "#github.ts";
+import { listsRepository } from "#lists-repository.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { answerCommand } from "./answer-command.ts";
 import type { Authorize } from "./authorize.ts";
@@ -40,22 +41,13 @@ export function createHear(options: HearOptions): (delivery: Delivery) => Promis
     }
 
     const { thread, deliveryId } = hearing.kind === "said" ? hearing.utterance : hearing;
-    if (!isAllowed(repositories, thread)) {
+    if (repositories && !listsRepository(repositories, thread)) {
       log.info(`Delivery ${deliveryId} is ignored: ${thread.owner}/${thread.repo} is not on the list of repositories.`);
       return;
     }
     if (hearing.kind === "over") await stopQuietly(options.runs(), hearing);
     else await hearWords(options, openGitHub(thread), hearing.utterance);
   };
-}
-
-function isAllowed(
-  repositories: readonly string[] | undefined,
-  { owner, repo }: { owner: string; repo: string },
-): boolean {
-  if (!repositories) return true;
-  const [name, all] = [`${owner}/${repo}`.toLowerCase(), `${owner}/*`.toLowerCase()];
-  return repositories.includes(name) || repositories.includes(all);
 }
 
 /** Work for a thread that is closed stops; nothing running there is no news. */

@@ -2,14 +2,8 @@ import { createExecutors, type Executors } from "./create-executors.ts";
 
 let shared: Executors | undefined;
 
-/** The executors of a process that configures none: made at first use. */
+/** The executors of a program that lends its tools none: made at first use, and gone with the process. */
 export function defaultExecutors(): Executors {
   shared ??= createExecutors();
   return shared;
-}
-
-/** Ends every session of the default executors; for the end of the process. */
-export async function closeDefaultExecutors(): Promise<void> {
-  await shared?.close();
-  shared = undefined;
 }

@@ -3,7 +3,7 @@ import type { Models } from "#models/models.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { openToolBelt } from "#toolsets/open-tool-belt.ts";
 import { createRuns } from "./create-runs.ts";
-import { openDesk } from "./desk.ts";
+import { type LentServices, openDesk } from "./desk.ts";
 import { createDrive } from "./drive.ts";
 import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
@@ -17,7 +17,8 @@ export interface RuntimeOptions {
   catalog: WorkerCatalog;
   openGitHub: OpenGitHub;
   frontEnd: FrontEnd;
-  sanitize: (text: string) => string;
+  /** What the deployment lends to tools. */
+  lent: LentServices;
   /** Whether a repository's own `tools.ts` may run. Default: none may. */
   customToolsFrom?: (owner: string, repo: string) => boolean;
   approvalMs: number;

@@ -33,9 +33,11 @@ export interface DeskOptions {
   openSandbox: (options: OpenSandbox) => Promise<GitSandbox>;
   openToolBelt: (worker: WorkerDefinition, services: ToolServices) => Promise<ToolBelt>;
   catalog: WorkerCatalog;
-  sanitize: (text: string) => string;
-  customToolsFrom: (owner: string, repo: string) => boolean;
+  lent: LentServices;
 }
+
+/** What a deployment lends to every tool, whatever the run. */
+export type LentServices = Pick<ToolServices, "sanitize" | "executors" | "web" | "customToolsFrom">;
 
 export async function openDesk(runId: string, options: DeskOptions): Promise<Desk> {
   const { store, catalog } = options;
@@ -102,7 +104,7 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
       branch: branchOf(spec),
       history: () => finishedCalls(events),
       workers: () => catalog.list(github),
-      sanitize: options.sanitize,
+      ...options.lent,
       customToolsFrom: options.customToolsFrom,
       workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
     });

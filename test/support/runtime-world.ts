@@ -65,7 +65,7 @@ export async function runtimeWorld(options: RuntimeWorldOptions) {
     frontEnd: recordingFrontEnd(told, () => {
       for (const watcher of watchers) watcher();
     }),
-    sanitize: (text) => text,
+    lent: { sanitize: (text) => text },
     approvalMs: options.approvalMs ?? 60_000,
     statusIntervalMs: 0,
     runsPerHour: options.runsPerHour ?? 20,
