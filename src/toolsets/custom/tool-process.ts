@@ -214,7 +214,7 @@ function startProcess(module: ToolModule, tools: readonly string[]): LiveProcess
     broken("it could not be started");
     gone.resolve();
   });
-  child.on("exit", (code, signal) => {
+  child.on("close", (code, signal) => {
     broken(
       signal ? `it was stopped by ${signal}, as one that takes too much memory is` : `it ended by itself (${code})`,
     );
