@@ -1,0 +1,160 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Reply } from "#playground/model-server.ts";
+import { call, inTurn, type Script, type Stories, startStories, wordsOf } from "../support/forge-stories.ts";
+
+const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
+let forge: Stories;
+
+beforeAll(async () => {
+  forge = await startStories({ environment: { OPENAI_API_KEY: key, LOG_LEVEL: "info" } });
+  await forge.start();
+});
+afterAll(() => forge.close());
+
+describe.concurrent("a model that", () => {
+  test("asks for patience is asked again when it said, and people see why it takes so long", async () => {
+    const at: number[] = [];
+    const script = timed(
+      at,
+      inOrder({ status: 429, message: "Slow down.", retryAfter: 1 }, { text: "Patience paid." }),
+    );
+    const { say, hears } = forge.open({ title: "Too many requests", script });
+
+    say("/run fixer");
+
+    await hears(/Waiting to try the model again: OpenAI is limiting our requests: Slow down\./);
+    await hears(/Patience paid\./);
+    expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThanOrEqual(1_000);
+  });
+
+  test("asks for more patience than people have ends the run at once", async () => {
+    const script = inOrder({ status: 429, message: "Come back tomorrow.", retryAfter: 86_400 });
+    const { say, hears, requests } = forge.open({ title: "Come back tomorrow", script });
+
+    say("/run fixer");
+
+    expect((await hears(/failed[\s\S]*To try again/)).body).toContain(
+      "> OpenAI is limiting our requests: Come back tomorrow.",
+    );
+    expect(requests).toHaveLength(1);
+  });
+
+  test("has trouble twice is asked a third time", async () => {
+    const trouble: Reply = { status: 500, message: "<html>Internal</html>", retryAfter: 0 };
+    const { say, hears } = forge.open({
+      title: "Twice trouble",
+      script: inOrder(trouble, trouble, { text: "At last." }),
+    });
+
+    say("/run fixer");
+
+    await hears(/At last\./);
+  });
+
+  test("breaks off in mid-answer is asked again, and its half sentence is nobody's answer", async () => {
+    const script = inOrder(
+      { dropAfterBytes: 600, text: "Half a sentence that ends in the mid" },
+      { text: "A whole one." },
+    );
+    const { say, hears, comments, requests } = forge.open({ title: "Broken off", script });
+
+    say("/run fixer");
+
+    await hears(/A whole one\./);
+    expect(JSON.stringify([await comments(), requests.at(-1)?.messages])).not.toContain("Half a sentence");
+  });
+
+  test("says nothing is asked again", async () => {
+    const { say, hears } = forge.open({
+      title: "Nothing to say",
+      script: inOrder({ text: "" }, { text: "Here I am." }),
+    });
+
+    say("/run fixer");
+
+    await hears(/Here I am\./);
+  });
+
+  test.each<[string, Reply, RegExp]>([
+    ["calls with broken JSON", { rawCalls: [{ name: "read_file", arguments: '{"path": "src/to' }] }, /JSON|path/],
+    ["calls a tool that is not there", call("read_fil", { path: "README.md" }), /Did you mean read_file\?/],
+    ["gives arguments of wrong types", call("grep", { pattern: { not: "text" } }), /pattern/],
+    ["reads outside the repository", call("read_file", { path: "../../etc/passwd" }), /outside|leaves|repository/],
+  ])("%s is told what is wrong, and goes on", async (what, reply, complaint) => {
+    const script = inTurn(reply, { text: "Never mind." });
+    const { say, hears, requests } = forge.open({ title: `The model ${what}`, script });
+
+    say("/run fixer");
+
+    await hears(/Never mind\./);
+    const told =
+      requests
+        .at(-1)
+        ?.messages.filter(({ role }) => role === "tool")
+        .map(wordsOf) ?? [];
+    expect(told).toHaveLength(1);
+    expect(told[0]).toMatch(complaint);
+  });
+
+  test.each<[string, Reply, string]>([
+    [
+      "refuses the key",
+      { status: 401, message: `Incorrect API key provided: ${key}.` },
+      "> OpenAI refused the key: check OPENAI_API_KEY.",
+    ],
+    [
+      "is not known",
+      { status: 404, message: "The model `scripted` does not exist", code: "model_not_found" },
+      "> OpenAI does not know the model openai:scripted",
+    ],
+    [
+      "has no credit left",
+      { status: 429, message: "You exceeded your quota.", code: "insufficient_quota" },
+      "no credit left",
+    ],
+    [
+      "does not take the request",
+      { status: 400, message: "Invalid value for 'tools'." },
+      "> OpenAI did not accept the request (HTTP 400): Invalid value for 'tools'.",
+    ],
+  ])("%s ends the run with a sentence, after one try", async (what, reply, sentence) => {
+    const { say, hears, requests } = forge.open({ title: `The model that ${what}`, script: inOrder(reply) });
+
+    say("/run fixer");
+
+    expect((await hears(/failed[\s\S]*To try again/)).body).toContain(sentence);
+    expect(requests).toHaveLength(1);
+  });
+
+  test("falls silent can be stopped by a person, and goes on when told to", async () => {
+    const script = inOrder({ hang: true, text: "Let me th" }, { text: "Thought it through." });
+    const { say, hears, requests, until } = forge.open({ title: "Falls silent", script });
+    say("/run fixer");
+    await until(() => (requests.length === 1 ? true : undefined), "the first request");
+
+    say("/stop");
+    await hears(/\*\*fixer\*\* is stopped/);
+    say("/resume");
+
+    await hears(/Thought it through\./);
+  });
+});
+
+test("every request was a streaming one, and the key is in no comment and no log", async () => {
+  expect(forge.model.requests.every(({ stream }) => stream)).toBe(true);
+  expect(JSON.stringify(await forge.github.snapshot())).not.toContain(key);
+  expect(forge.printed()).not.toContain(key);
+});
+
+/** One reply after the other, whatever the conversation holds; the last one for good. */
+function inOrder(...replies: Reply[]): Script {
+  let asked = 0;
+  return () => replies[Math.min(asked++, replies.length - 1)] ?? { text: "" };
+}
+
+function timed(at: number[], script: Script): Script {
+  return (request) => {
+    at.push(Date.now());
+    return script(request);
+  };
+}
