@@ -4,7 +4,6 @@ import { readConfig } from "#config.ts";
 import { UserError } from "#errors.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { isListedRepository } from "#is-listed-repository.ts";
-import { listsRepository } from "#lists-repository.ts";
 import { createModels } from "#models/create-models.ts";
 import { createRedactor } from "#redact.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
@@ -53,9 +52,8 @@ async function main(): Promise<void> {
       sanitize: createSanitizer(config.secrets),
       executors,
       web: config.web,
-      customToolsFrom: (owner, repo) => listsRepository(config.customToolsFrom, { owner, repo }),
+      customToolsFrom: (owner, repo) => isListedRepository(config.customToolsFrom, owner, repo),
     },
-    customToolsFrom: (owner, repo) => isListedRepository(config.customToolsFrom, owner, repo),
     approvalMs: config.approvalMs,
     statusIntervalMs: config.statusIntervalMs,
     runsPerHour: config.runsPerHour,

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { UserError } from "#errors.ts";
 import { canWrite, type GitHub, type OpenGitHub } from "#github.ts";
-import { listsRepository } from "#lists-repository.ts";
+import { isListedRepository } from "#is-listed-repository.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { answerCommand } from "./answer-command.ts";
 import type { Authorize } from "./authorize.ts";
@@ -41,7 +41,7 @@ export function createHear(options: HearOptions): (delivery: Delivery) => Promis
     }
 
     const { thread, deliveryId } = hearing.kind === "said" ? hearing.utterance : hearing;
-    if (repositories && !listsRepository(repositories, thread)) {
+    if (repositories && !isListedRepository(repositories, thread.owner, thread.repo)) {
       log.info(`Delivery ${deliveryId} is ignored: ${thread.owner}/${thread.repo} is not on the list of repositories.`);
       return;
     }

@@ -19,8 +19,6 @@ export interface RuntimeOptions {
   frontEnd: FrontEnd;
   /** What the deployment lends to tools. */
   lent: LentServices;
-  /** Whether a repository's own `tools.ts` may run. Default: none may. */
-  customToolsFrom?: (owner: string, repo: string) => boolean;
   approvalMs: number;
   statusIntervalMs: number;
   runsPerHour: number;
@@ -49,16 +47,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
   const drive = createDrive({
     store,
     handlers: effectHandlers({ store, models, frontEnd, catalog, now, approvalMs, statusIntervalMs }),
-    openDesk: (runId) =>
-      openDesk(runId, {
-        store,
-        openGitHub,
-        openSandbox,
-        openToolBelt,
-        catalog,
-        sanitize: options.sanitize,
-        customToolsFrom: options.customToolsFrom ?? (() => false),
-      }),
+    openDesk: (runId) => openDesk(runId, { store, openGitHub, openSandbox, openToolBelt, catalog, lent: options.lent }),
     now,
     onError,
   });

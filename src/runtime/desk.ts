@@ -105,7 +105,6 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
       history: () => finishedCalls(events),
       workers: () => catalog.list(github),
       ...options.lent,
-      customToolsFrom: options.customToolsFrom,
       workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
     });
     belt.catch(() => {
