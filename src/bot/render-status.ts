@@ -1,9 +1,9 @@
 import type { Approval } from "#approval.ts";
-import type { Task } from "#result.ts";
 import type { RunView } from "#run.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
+import { more } from "./more.ts";
+import { renderTasks } from "./render-tasks.ts";
 
-const shownTasks = 50;
 const shownLogLines = 200;
 const shownChildren = 20;
 
@@ -12,7 +12,7 @@ export function renderStatus(view: RunView, pending: readonly Approval[]): strin
   return paragraphs(
     `### ${headline(view)}`,
     !view.outcome && inline(view.activity),
-    renderTasks(view.tasks),
+    view.tasks.length > 0 && renderTasks(view.tasks),
     renderChildren(view.children),
     renderPending(pending),
     renderNumbers(view),
@@ -44,24 +44,6 @@ export function headline(view: RunView): string {
       return `🔐 ${worker} waits for an approval`;
     default:
       return `⚙️ ${worker} is working`;
-  }
-}
-
-function renderTasks(tasks: readonly Task[]): string | undefined {
-  if (tasks.length === 0) return undefined;
-  return [...tasks.slice(0, shownTasks).map(renderTask), ...more(tasks.length - shownTasks, "tasks")].join("\n");
-}
-
-function renderTask({ content, activeForm, status }: Task): string {
-  switch (status) {
-    case "completed":
-      return `- [x] ${inline(content)}`;
-    case "in_progress":
-      return `- [ ] **${inline(activeForm || content)}** …`;
-    case "cancelled":
-      return `- [x] ~~${inline(content)}~~`;
-    case "pending":
-      return `- [ ] ${inline(content)}`;
   }
 }
 
@@ -119,8 +101,4 @@ function renderWays({ outcome, state }: RunView): string | undefined {
   if (state === "interrupted")
     return "`/resume` goes on, `/resume and use the other file` goes on with a word from you, `/cancel` ends it.";
   return "`/stop` stops it, `/cancel` ends it, `/status` tells more. A plain comment steers it.";
-}
-
-function more(left: number, what: string): string[] {
-  return left > 0 ? [`- … ${left} more ${what}`] : [];
 }

@@ -7,6 +7,7 @@ import { renderApproval } from "./render-approval.ts";
 import { renderOutcome } from "./render-outcome.ts";
 import { renderQuestion } from "./render-question.ts";
 import { renderStatus } from "./render-status.ts";
+import { renderToolReply } from "./render-tool-reply.ts";
 
 export interface ThreadFrontEndOptions {
   openGitHub: OpenGitHub;
@@ -29,6 +30,7 @@ export function createThreadFrontEnd({ openGitHub, runs, sanitize }: ThreadFront
     },
     showApproval: (view, approval, options) => post(view, renderApproval(approval), options),
     askQuestion: (view, question, options) => post(view, renderQuestion(question), options),
+    showToolReply: (view, reply, options) => post(view, renderToolReply(reply), options),
     showOutcome: (view, options) => post(view, renderOutcome(view), options),
   };
 }

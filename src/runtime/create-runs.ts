@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type Approval, approvalDigest } from "#approval.ts";
+import { parseCommand } from "#command.ts";
 import { UserError } from "#errors.ts";
 import type { OpenGitHub } from "#github.ts";
 import type { Models } from "#models/models.ts";
@@ -9,11 +10,12 @@ import { cleanText } from "#untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
 import { briefing } from "./briefing.ts";
 import type { Drive } from "./drive.ts";
+import type { Invocation } from "./effects/invoke-tool.ts";
 import { firstState, type Snapshot, stateName } from "./fold.ts";
 import { readView } from "./read-view.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import { shortId } from "./short-id.ts";
-import type { NewEvent, RunRow, Store } from "./store/store.ts";
+import type { NewEffect, NewEvent, RunRow, Store } from "./store/store.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
 
 export interface RunsOptions {
@@ -228,6 +230,30 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     return live.map(({ spec }) => spec);
   }
 
+  async function invoke(
+    thread: ThreadRef,
+    { by, line, mayBeForeign = false, deliveryId }: Parameters<Runs["invoke"]>[1],
+  ): Promise<void> {
+    if (await isOld(deliveryId)) return;
+    const words = cleanText(line).text.trim();
+    try {
+      parseCommand(words);
+    } catch (error) {
+      if (mayBeForeign) return;
+      throw error;
+    }
+    const [newest] = await store.runsOfThread(thread);
+    if (!newest) {
+      throw new UserError("No worker was started in this thread yet, so there are no tools. Start one with /run.");
+    }
+    const runId = newest.spec.id;
+    const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
+    const input: Invocation = { callId, by, line: words, mayBeForeign };
+    const effect: NewEffect = { key: `${runId}/${callId}`, runId, lane: "work", kind: "tool.invoke", input };
+    await store.ingest({ deliveryId, events: [], effects: [effect] });
+    drive.wake(runId);
+  }
+
   async function tell(events: NewEvent[], deliveryId: string | undefined): Promise<void> {
     await store.ingest({ deliveryId, events });
     for (const { runId } of events) drive.wake(runId);
@@ -250,6 +276,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     stop,
     resume,
     cancel,
+    invoke,
     status,
     pendingApprovals: async (thread) => (await approvalsOf(thread)).filter((approval) => approval.status === "pending"),
     workers: (thread) => catalog.list(openGitHub(thread)),

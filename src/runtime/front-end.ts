@@ -1,5 +1,6 @@
 import type { Approval } from "#approval.ts";
 import type { RunView } from "#run.ts";
+import type { ToolReply } from "./tool-reply.ts";
 
 /** How a post finds itself again: `repeated` says an attempt may have gone through, so look for the name before posting. */
 export interface PostOptions {
@@ -26,5 +27,7 @@ export interface FrontEnd {
   /** Shows the request, or, when it is no longer pending, what became of it. */
   showApproval(view: RunView, approval: Approval, options: PostOptions): Promise<number>;
   askQuestion(view: RunView, question: Question, options: PostOptions): Promise<number>;
+  /** Answers a person's command for a tool. */
+  showToolReply(view: RunView, reply: ToolReply, options: PostOptions): Promise<number>;
   showOutcome(view: RunView, options: PostOptions): Promise<number>;
 }

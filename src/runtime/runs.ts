@@ -43,6 +43,12 @@ export interface Runs {
   resume(thread: ThreadRef, heard: Heard & { text?: string }): Promise<RunSpec[]>;
   /** Ends the thread's live runs for good. */
   cancel(thread: ThreadRef, heard: Heard): Promise<RunSpec[]>;
+  /**
+   * A command for the tools of the thread's newest run, live or over: `/tool name --option value`, `/name …`, `/tool name
+   * -i`, `/tools`. It is answered in the thread, when the run's work allows it. `mayBeForeign`: the word may be another
+   * bot's, so there is no answer unless a tool has that name. Refuses a line that cannot be read, and a thread without runs.
+   */
+  invoke(thread: ThreadRef, command: Heard & { line: string; mayBeForeign?: boolean }): Promise<void>;
   /** The thread's root runs, newest first, with their children. */
   status(thread: ThreadRef): Promise<RunView[]>;
   pendingApprovals(thread: ThreadRef): Promise<Approval[]>;

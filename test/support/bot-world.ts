@@ -185,6 +185,7 @@ export function recordingRuns() {
     stop: vi.fn<Runs["stop"]>(async () => []),
     resume: vi.fn<Runs["resume"]>(async () => []),
     cancel: vi.fn<Runs["cancel"]>(async () => []),
+    invoke: vi.fn<Runs["invoke"]>(async () => {}),
     status: vi.fn<Runs["status"]>(async () => [sampleView()]),
     pendingApprovals: vi.fn<Runs["pendingApprovals"]>(async () => [sampleApproval()]),
     workers: vi.fn<Runs["workers"]>(async () => [{ name: "fixer", description: "Fixes bugs" }, { name: "reviewer" }]),

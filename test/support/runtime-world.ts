@@ -7,6 +7,7 @@ import { createRuntime } from "#runtime/create-runtime.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
+import type { ToolReply } from "#runtime/tool-reply.ts";
 import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
 import { type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
 import { startGitServer } from "./git-server.ts";
@@ -23,10 +24,11 @@ export interface RuntimeWorldOptions {
 
 /** What the front end was told, in order. */
 export interface Told {
-  kind: "status" | "approval" | "question" | "outcome";
+  kind: "status" | "approval" | "question" | "outcome" | "tool";
   view: RunView;
   options: PostOptions;
   approval?: Approval;
+  reply?: ToolReply;
   text?: string;
 }
 
@@ -103,6 +105,14 @@ export async function runtimeWorld(options: RuntimeWorldOptions) {
       if (!approval) throw new Error("unreachable: it was just seen");
       return approval;
     },
+    /** The answer to the n-th command for a tool, counted from 0. */
+    async toolReply(nth = 0): Promise<ToolReply> {
+      const answered = () => told.filter((one) => one.kind === "tool");
+      await heard(() => answered().length > nth);
+      const reply = answered()[nth]?.reply;
+      if (!reply) throw new Error("unreachable: it was just seen");
+      return reply;
+    },
     ended: async () => (await heard(({ kind }) => kind === "outcome")).view,
     close: async () => {
       await runtime.stop(5_000);
@@ -125,6 +135,7 @@ function recordingFrontEnd(told: Told[], notify: () => void): FrontEnd {
     showStatus: (view, options) => record({ kind: "status", view, options }),
     showApproval: (view, approval, options) => record({ kind: "approval", view, approval, options }),
     askQuestion: (view, { text }, options) => record({ kind: "question", view, text, options }),
+    showToolReply: (view, reply, options) => record({ kind: "tool", view, reply, options }),
     showOutcome: (view, options) => record({ kind: "outcome", view, options }),
   };
 }

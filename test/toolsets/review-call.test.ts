@@ -186,6 +186,23 @@ describe("repetition", () => {
     );
   });
 
+  test("people look as often as they like, and what they looked at is new to the model", async () => {
+    const { belt, history, review, finish } = await beltWorld([
+      aTool({ readOnly: true, manualExecution: { mode: "both" } }),
+    ]);
+    await finish("read_file", { path: "a" }, 1);
+    const person = aContext({ invokedBy: "person" });
+
+    expect((await review("read_file", { path: "a" }, { context: person })).kind).toBe("allow");
+    expect(
+      (await belt.execute(aCall("read_file", { path: "a" }), aContext({ invokedBy: "person", step: 2 }))).llmContent,
+    ).toBe("content of a");
+
+    const [call] = history.splice(0);
+    if (call) history.push({ ...call, byPerson: true });
+    expect((await review("read_file", { path: "a" })).kind).toBe("allow");
+  });
+
   test("two in one answer of the model are redundant before either has run", async () => {
     const { belt, review } = await beltWorld(tools);
     const first = aCall("read_file", { path: "a", limit: 5 });

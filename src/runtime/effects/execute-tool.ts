@@ -7,6 +7,7 @@ import type { Effect } from "#runtime/store/store.ts";
 import { callContext } from "./call-context.ts";
 import { checkApproval, type Grant } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
+import { unknownEffect } from "./unknown-effect.ts";
 
 /**
  * Runs one call. What it changed in the sandbox is stored with its result, so a call that died half way has changed
@@ -64,12 +65,4 @@ function failure(error: unknown): ToolResult {
 
 function unexpected(error: unknown): ToolError {
   return new ToolError(`It could not be run: ${error}`, { code: "EXECUTION_ERROR", cause: error });
-}
-
-function unknownEffect(): ToolError {
-  return new ToolError("The process stopped while this call was under way. It is not known whether it took effect.", {
-    code: "INTERRUPTED",
-    type: "system_error",
-    suggestion: "Look before you try again.",
-  });
 }

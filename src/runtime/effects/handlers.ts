@@ -4,16 +4,21 @@ import { callModel } from "./call-model.ts";
 import { cancelChildren } from "./cancel-children.ts";
 import type { EffectServices } from "./effect-services.ts";
 import { executeTool } from "./execute-tool.ts";
+import { invokeTool } from "./invoke-tool.ts";
 import { openBase } from "./open-base.ts";
 import { postApproval } from "./post-approval.ts";
 import { postQuestion } from "./post-question.ts";
+import { postToolReply } from "./post-tool-reply.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reviewCalls } from "./review-calls.ts";
 import { showStatus } from "./show-status.ts";
 import { startChild } from "./start-child.ts";
 
-/** Who does what a run asks for: one handler for each kind of effect. */
-export function effectHandlers(services: EffectServices): Record<EffectRequest["kind"] | "status.show", EffectHandler> {
+/** What is not asked for by a run itself. */
+type OtherEffect = "status.show" | "tool.invoke" | "tool.reply";
+
+/** Who does what runs and people ask for: one handler for each kind of effect. */
+export function effectHandlers(services: EffectServices): Record<EffectRequest["kind"] | OtherEffect, EffectHandler> {
   return {
     "sandbox.open": openBase(services),
     "model.call": callModel(services),
@@ -25,5 +30,7 @@ export function effectHandlers(services: EffectServices): Record<EffectRequest["
     "children.cancel": cancelChildren(services),
     "outcome.report": reportOutcome(services),
     "status.show": showStatus(services),
+    "tool.invoke": invokeTool(),
+    "tool.reply": postToolReply(services),
   };
 }

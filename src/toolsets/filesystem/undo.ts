@@ -52,6 +52,7 @@ export function createUndoTool(
       "Take back the last change of this run: of one file with path, otherwise everything the last step changed.",
     inputSchema: input,
     needsApproval: options.needsApproval ?? (async (args) => (await plan(args)).reversals.map(asksFor).includes(true)),
+    manualExecution: { mode: "both", label: "Take back the last change", category: "Files" },
     approvalReason: () => "The worker wants to take back its last change.",
     preview: async (args) => (await plan(args)).reversals.map(describe).join(""),
     execute: async (args) => {

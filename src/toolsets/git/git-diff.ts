@@ -17,6 +17,7 @@ export function createGitDiffTool({ workspace }: ToolServices): NamedTool<Input,
     inputSchema: input,
     readOnly: true,
     needsApproval: false,
+    manualExecution: { mode: "both", label: "Show the changes", category: "Git" },
     execute: async ({ path }) => {
       const diffs = await diffChanges(workspace, path);
       const diff = diffs.map((file) => file.diff).join("");

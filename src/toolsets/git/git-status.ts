@@ -14,6 +14,7 @@ export function createGitStatusTool({ workspace, sandbox, branch }: ToolServices
     inputSchema: z.object({}),
     readOnly: true,
     needsApproval: false,
+    manualExecution: { mode: "both", label: "What has changed", category: "Git" },
     execute: async () => {
       const changes = await workspace.changes();
       const pathsOf = (status: Change["status"]) =>

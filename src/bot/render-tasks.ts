@@ -1,0 +1,23 @@
+import type { Task } from "#result.ts";
+import { inline } from "./markdown.ts";
+import { more } from "./more.ts";
+
+const shownTasks = 50;
+
+/** A task list with a mark for each. */
+export function renderTasks(tasks: readonly Task[]): string {
+  return [...tasks.slice(0, shownTasks).map(renderTask), ...more(tasks.length - shownTasks, "tasks")].join("\n");
+}
+
+function renderTask({ content, activeForm, status }: Task): string {
+  switch (status) {
+    case "completed":
+      return `- [x] ${inline(content)}`;
+    case "in_progress":
+      return `- [ ] **${inline(activeForm || content)}** …`;
+    case "cancelled":
+      return `- [x] ~~${inline(content)}~~`;
+    case "pending":
+      return `- [ ] ${inline(content)}`;
+  }
+}

@@ -1,0 +1,118 @@
+import type { ManualToolField, ManualToolInfo } from "#form-fields.ts";
+import type { ToolReply } from "#runtime/tool-reply.ts";
+import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
+import { more } from "./more.ts";
+import { renderValue } from "./render-value.ts";
+
+const shownTools = 100;
+const shownFields = 50;
+
+/** The answer to a person's command for a tool. */
+export function renderToolReply(reply: ToolReply): string {
+  switch (reply.kind) {
+    case "result":
+      return renderResult(reply);
+    case "confirm":
+      return renderConfirm(reply);
+    case "form":
+      return renderForm(reply.tool);
+    case "list":
+      return renderList(reply.tools);
+    case "refused":
+      return paragraphs(
+        `${inline(reply.by)}, nothing was run.`,
+        ...reply.message.split("\n").map((line) => inline(line, 2_000)),
+      );
+  }
+}
+
+function renderResult({ by, tool, args, result }: Extract<ToolReply, { kind: "result" }>): string {
+  const { error, value } = result;
+  const head = error ? `### ❌ ${code(tool)} failed` : `### 🔧 ${code(tool)}`;
+  const isSaid = error !== undefined && value.kind === "text";
+  return paragraphs(
+    `${head}, run by ${inline(by)}`,
+    error && inline([error.message, error.suggestion].filter(Boolean).join(" "), 2_000),
+    !error && value.summary && inline(value.summary, 1_000),
+    !isSaid && renderValue(value),
+    renderArguments(args),
+  );
+}
+
+function renderConfirm({ tool, args, preview, command }: Extract<ToolReply, { kind: "confirm" }>): string {
+  return paragraphs(
+    `### 🔐 ${code(tool)} asks before it runs`,
+    renderArguments(args),
+    preview !== undefined && preview.trim() !== "" && paragraphs("What it would change:", renderPreview(preview)),
+    "Nothing was run yet. This runs exactly what is shown here; if it would do something else by then, it is shown anew:",
+    codeBlock(command, "", 10_000),
+  );
+}
+
+function renderPreview(preview: string): string {
+  return codeBlock(preview, /^(?:diff --git |--- |\+\+\+ |@@ )/m.test(preview) ? "diff" : "text", 30_000);
+}
+
+function renderArguments(args: unknown): string | undefined {
+  const json = JSON.stringify(args, null, 2) ?? "{}";
+  return json === "{}" ? undefined : details("Arguments", codeBlock(json, "json", 5_000));
+}
+
+function renderForm({ name, label, description, fields }: ManualToolInfo): string {
+  const rows = fields
+    .slice(0, shownFields)
+    .map(
+      (field) =>
+        `| ${inline(`--${field.name}`)} | ${describeType(field)} | ${describeNeed(field)} | ${inline(field.description)} |`,
+    );
+  return paragraphs(
+    `### 🔧 ${inline(label)}`,
+    inline(description, 1_000),
+    rows.length > 0 && ["| option | value | needed | what it is |", "|---|---|---|---|", ...rows].join("\n"),
+    more(fields.length - shownFields, "options").join(""),
+    "To run it, comment:",
+    codeBlock([`/tool ${name}`, ...fields.filter(({ required }) => required).map(example)].join(" "), "", 5_000),
+  );
+}
+
+function describeType({ type, options = [] }: ManualToolField): string {
+  if (type === "select") return options.map((option) => inline(option, 100)).join(", ");
+  return type === "boolean" ? "yes or no" : type;
+}
+
+function describeNeed({ required, default: preset }: ManualToolField): string {
+  if (required) return "yes";
+  return preset === undefined ? "no" : `no, otherwise ${inline(JSON.stringify(preset) ?? "", 100)}`;
+}
+
+function example({ name, type, options = [] }: ManualToolField): string {
+  switch (type) {
+    case "boolean":
+      return `--${name}`;
+    case "number":
+      return `--${name} 1`;
+    case "select":
+      return `--${name} ${JSON.stringify(options[0] ?? "")}`;
+    case "text":
+      return `--${name} "…"`;
+  }
+}
+
+function renderList(tools: readonly ManualToolInfo[]): string {
+  if (tools.length === 0) return "This worker has no tools that people can call.";
+
+  const groups = Map.groupBy(tools.slice(0, shownTools), ({ category = "Other" }) => category);
+  const lists = [...groups].map(([category, members]) =>
+    [`**${inline(category)}**`, "", ...members.map(renderTool)].join("\n"),
+  );
+  return paragraphs(
+    "### 🔧 Tools that people can call",
+    ...lists,
+    more(tools.length - shownTools, "tools").join(""),
+    "`/tool <name> -i` shows what one takes.",
+  );
+}
+
+function renderTool({ name, label, description }: ManualToolInfo): string {
+  return `- ${code(`/${name}`)} ${inline(label, 100)} — ${inline(description, 200)}`;
+}

@@ -1,0 +1,141 @@
+import {
+  type CustomResultValue,
+  type DisplayHints,
+  isWellKnownKind,
+  type ResultValue,
+  type WellKnownResultValue,
+} from "#result.ts";
+import { code, codeBlock, details, inline, paragraphs, quote } from "./markdown.ts";
+import { renderTasks } from "./render-tasks.ts";
+
+/** What a comment shows of one value, in characters. */
+const longestValue = 20_000;
+/** A value longer than this is opened with a tap. */
+const openLines = 40;
+const shownRows = 50;
+const shownColumns = 8;
+
+/** A tool's result for people, by its kind and its own hints. Nothing in it is Markdown, unless it asks for that. */
+export function renderValue(value: ResultValue): string | undefined {
+  if (value.display?.preferredView === "hidden") return undefined;
+  return isWellKnownKind(value.kind)
+    ? renderWellKnown(value as WellKnownResultValue)
+    : renderCustom(value as CustomResultValue);
+}
+
+function renderWellKnown(value: WellKnownResultValue): string | undefined {
+  const { display } = value;
+  switch (value.kind) {
+    case "text":
+      return renderText(value.content, display);
+    case "diff":
+      return paragraphs(
+        `${code(value.path)}, ${describeDiff(value)}`,
+        block(value.diff ?? value.modified, value.diff === undefined ? "text" : "diff", display),
+      );
+    case "file_content":
+      return paragraphs(
+        `${code(value.path)}, ${count(value.size, "byte")}`,
+        block(value.content, languageOf(value.path), display),
+      );
+    case "file_list":
+      return paragraphs(
+        `${count(value.count, "file")} in ${code(value.path || "/")}`,
+        block(value.files.map(nameOf).join("\n"), "text", display),
+      );
+    case "json":
+      return renderData(value.data, display);
+    case "terminal":
+      return paragraphs(
+        typeof value.exitCode === "number" && `Exit code ${value.exitCode}`,
+        block(value.content, "text", display),
+      );
+    case "task_list":
+      return renderTasks(value.tasks);
+  }
+}
+
+function renderCustom({ data, preview, display }: CustomResultValue): string | undefined {
+  return preview === undefined ? renderData(data, display) : renderText(preview, display);
+}
+
+function renderText(content: string, display: DisplayHints | undefined): string | undefined {
+  if (display?.preferredView === "markdown") return quote(content, longestValue);
+  return block(content, "text", display);
+}
+
+function renderData(data: unknown, display: DisplayHints | undefined): string | undefined {
+  if (display?.preferredView === "table" && isTable(data)) return renderTable(data);
+  if (typeof data === "string") return renderText(data, display);
+  return block(JSON.stringify(data, null, 2) ?? "nothing", "json", display);
+}
+
+/** Text as it is, cut where its hints or the room say so. Nothing for nothing. */
+function block(content: string, language: string, hints: DisplayHints = {}): string | undefined {
+  if (content.trim() === "") return undefined;
+
+  const lines = content.split("\n");
+  const height = hints.maxHeight !== undefined && hints.maxHeight >= 1 ? Math.floor(hints.maxHeight) : lines.length;
+  const rest = lines.length > height ? [`… ${lines.length - height} more lines`] : [];
+  const shown = codeBlock(
+    [...lines.slice(0, height), ...rest].join("\n"),
+    plainLanguage(hints.language) ?? language,
+    longestValue,
+  );
+  const isLong = height > openLines || content.length > longestValue / 4;
+  return hints.collapsed === true || (hints.collapsed === undefined && isLong)
+    ? details(`Show (${count(lines.length, "line")})`, shown)
+    : shown;
+}
+
+/** A language stands on the fence, where anything else would be markup. */
+function plainLanguage(language: string | undefined): string | undefined {
+  return language !== undefined && /^[a-z0-9+#-]{1,20}$/i.test(language) ? language : undefined;
+}
+
+function languageOf(path: string): string {
+  return plainLanguage(/\.([^./]+)$/.exec(path)?.[1]) ?? "text";
+}
+
+function describeDiff({ isNew, action, stats, rejected }: Extract<WellKnownResultValue, { kind: "diff" }>): string {
+  const done = action === "delete" ? "deleted" : isNew ? "new" : "changed";
+  const lines = stats ? `, +${stats.additions} −${stats.deletions}` : "";
+  return `${rejected ? "not " : ""}${done}${lines}`;
+}
+
+function nameOf(file: unknown): string {
+  if (typeof file === "string") return file;
+  const { path, name } = (file ?? {}) as { path?: unknown; name?: unknown };
+  const named = [path, name].find((one) => typeof one === "string");
+  return typeof named === "string" ? named : (JSON.stringify(file) ?? "");
+}
+
+type Row = Record<string, unknown>;
+
+function isTable(data: unknown): data is Row[] {
+  return (
+    Array.isArray(data) &&
+    data.length > 0 &&
+    data.every((row) => row !== null && typeof row === "object" && !Array.isArray(row))
+  );
+}
+
+function renderTable(rows: readonly Row[]): string | undefined {
+  const columns = [...new Set(rows.slice(0, shownRows).flatMap(Object.keys))].slice(0, shownColumns);
+  if (columns.length === 0) return undefined;
+
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => inline(cell, 200)).join(" | ")} |`;
+  const body = rows.slice(0, shownRows).map((row) => line(columns.map((column) => cellOf(row[column]))));
+  const left = rows.length - shownRows;
+  const table = [line(columns), `|${columns.map(() => "---|").join("")}`, ...body].join("\n");
+  return paragraphs(table, left > 0 && `… ${left} more rows`);
+}
+
+function cellOf(value: unknown): string {
+  if (value === undefined) return "";
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+}
+
+function count(number: number, what: string): string {
+  return `${number.toLocaleString("en-US")} ${what}${number === 1 ? "" : "s"}`;
+}

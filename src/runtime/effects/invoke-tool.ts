@@ -1,0 +1,137 @@
+import { approvalDigest } from "#approval.ts";
+import { UserError } from "#errors.ts";
+import { argumentsFromOptions } from "#form-fields.ts";
+import { canWrite } from "#github.ts";
+import type { Desk } from "#runtime/desk.ts";
+import type { Done, EffectHandler } from "#runtime/drive.ts";
+import { type AskedOfTools, readInvocation } from "#runtime/read-invocation.ts";
+import { readBase, stepsOf } from "#runtime/read-log.ts";
+import { shortId } from "#runtime/short-id.ts";
+import type { Effect } from "#runtime/store/store.ts";
+import type { ToolReply } from "#runtime/tool-reply.ts";
+import { writeCommand } from "#runtime/write-command.ts";
+import type { NamedTool } from "#tool.ts";
+import { resultOfError } from "#toolsets/failed-result.ts";
+import type { CallContext } from "#toolsets/tool-belt.ts";
+import { callContext } from "./call-context.ts";
+import { unknownEffect } from "./unknown-effect.ts";
+
+/** A person's command for a run's tools, as it is stored when it is heard. */
+export interface Invocation {
+  callId: string;
+  by: string;
+  /** The first line of the comment. */
+  line: string;
+  /** Its word may be another bot's: unless it is the name of a tool, nothing is said. */
+  mayBeForeign: boolean;
+}
+
+type AskedToRun = Extract<AskedOfTools, { kind: "run" }>;
+
+/**
+ * Does what a person's command asks of the run's tools. What a tool changed is stored with its result; what must be
+ * agreed to is shown first, and runs when the command comes again with the word that stands for exactly this.
+ */
+export function invokeTool(): EffectHandler {
+  return {
+    attempts: 3,
+    async perform(effect, desk, signal) {
+      const invocation = effect.input as Invocation;
+      await checkAccess(desk, invocation.by);
+      if (!readBase(await desk.log())) throw new UserError("This run never opened the repository, so it has no tools.");
+
+      const belt = await desk.tools(signal);
+      const asked = readInvocation(invocation.line, belt);
+      switch (asked.kind) {
+        case "list":
+        case "form":
+          return reply(effect, asked);
+        case "unknown":
+          return invocation.mayBeForeign ? {} : refused(effect, new UserError(asked.message));
+        case "run":
+          return run(effect, desk, asked, signal).catch((error) => {
+            if (!(error instanceof UserError)) throw error;
+            return refused(effect, error);
+          });
+      }
+    },
+    giveUp: async (effect, _desk, error) => ((effect.input as Invocation).mayBeForeign ? {} : refused(effect, error)),
+  };
+}
+
+async function checkAccess({ github, spec: { origin } }: Desk, by: string): Promise<void> {
+  if (canWrite(await github.permissionOf(by))) return;
+  throw new UserError(`GitHub does not confirm that you have write access to ${origin.owner}/${origin.repo}.`);
+}
+
+async function run(effect: Effect, desk: Desk, asked: AskedToRun, signal: AbortSignal): Promise<Done> {
+  const { callId, by } = effect.input as Invocation;
+  const { tool } = asked;
+  const step = stepsOf(await desk.log());
+  const context: CallContext = { ...callContext(desk, { callId }, step, signal), invokedBy: "person" };
+  const [belt, sandbox] = [await desk.tools(signal), await desk.sandbox(signal)];
+  // What an earlier attempt left half done was never stored.
+  sandbox.rollback();
+
+  const call = { callId, tool: tool.name, args: await readArguments(asked) };
+  const review = await belt.review(call, context, []);
+  signal.throwIfAborted();
+  if (review.kind === "refuse") throw refusal(review.result.error, tool);
+  const { args } = review;
+  if (review.kind === "ask") {
+    const word = await wordFor(desk, { tool: tool.name, args, preview: review.preview });
+    if (asked.agreed !== word) {
+      const command = writeCommand(tool.name, { ...asked.options, yes: word });
+      return reply(effect, { kind: "confirm", tool: tool.name, args, preview: review.preview, command });
+    }
+  }
+
+  const mayHaveRun = effect.attempts > 1 && tool.afterCrash === "report";
+  const result = mayHaveRun ? resultOfError(unknownEffect()) : await belt.execute({ ...call, args }, context);
+  if (signal.aborted) {
+    sandbox.rollback();
+    throw signal.reason;
+  }
+  return {
+    ...reply(effect),
+    events: [{ runId: effect.runId, event: { type: "tool.invoked", callId, tool: tool.name, by, args, result } }],
+    changes: sandbox.unsettled(`${step}/${callId}`),
+    afterCommit: () => sandbox.settle(),
+    afterCancel: () => sandbox.rollback(),
+  };
+}
+
+async function readArguments({ tool, options }: AskedToRun): Promise<Record<string, unknown>> {
+  try {
+    return await argumentsFromOptions(tool.inputSchema, options);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw new UserError(`${error.message}\n/tool ${tool.name} -i shows what it takes.`, { cause: error });
+  }
+}
+
+function refusal(error: { message: string; suggestion?: string } | undefined, { name }: NamedTool): UserError {
+  return new UserError([error?.message ?? `${name} is not allowed here.`, error?.suggestion].filter(Boolean).join(" "));
+}
+
+/** Stands for this run, call and preview, so that nobody agrees to something else than what they were shown. */
+async function wordFor(
+  desk: Desk,
+  shown: { tool: string; args: unknown; preview: string | undefined },
+): Promise<string> {
+  const { id: runId, workerPath } = desk.spec;
+  const baseCommit = readBase(await desk.log())?.commit ?? "";
+  return shortId(approvalDigest({ ...shown, runId, workerPath, callId: "", baseCommit }), 8);
+}
+
+function refused(effect: Effect, error: unknown): Done {
+  const { by } = effect.input as Invocation;
+  const message = error instanceof UserError ? error.message : "Something failed on our side. Try again later.";
+  return reply(effect, { kind: "refused", by, message });
+}
+
+/** Said in an effect of its own, so that a lost comment does not run the tool again. Without words: the result, from the log. */
+function reply({ key, runId, input }: Effect, words?: ToolReply): Done {
+  const { callId } = input as Invocation;
+  return { effects: [{ key: `${key}/reply`, runId, lane: "thread", kind: "tool.reply", input: { callId, words } }] };
+}

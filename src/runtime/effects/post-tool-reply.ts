@@ -1,0 +1,34 @@
+import type { LoggedEvent } from "#events.ts";
+import type { EffectHandler } from "#runtime/drive.ts";
+import { readView } from "#runtime/read-view.ts";
+import type { ToolReply } from "#runtime/tool-reply.ts";
+import type { EffectServices } from "./effect-services.ts";
+
+/** Answers a person's command for a tool in the thread. */
+export function postToolReply({ store, frontEnd }: EffectServices): EffectHandler {
+  return {
+    attempts: 12,
+    async perform(effect, desk) {
+      const { callId, words } = effect.input as { callId: string; words?: ToolReply };
+      const reply = words ?? resultOf(await desk.log(), callId);
+      const view = await readView(store, effect.runId);
+      if (!reply || !view) return {};
+
+      const name = `tool/${effect.runId}/${callId}`;
+      const post = await store.post(name);
+      const options = { name, repeated: effect.attempts > 1, commentId: post?.commentId };
+      return { post: { name, commentId: await frontEnd.showToolReply(view, reply, options) } };
+    },
+    giveUp: async () => ({}),
+  };
+}
+
+function resultOf(log: readonly LoggedEvent[], callId: string): ToolReply | undefined {
+  for (const { event } of log) {
+    if (event.type === "tool.invoked" && event.callId === callId) {
+      const { by, tool, args, result } = event;
+      return { kind: "result", by, tool, args, result };
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,61 @@
+import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand, parseCommand } from "#command.ts";
+import { UserError } from "#errors.ts";
+import { extractManualToolInfo, getManualToolInfos } from "#form-fields.ts";
+import { nearest } from "#nearest.ts";
+import { getManualTools, isManualTool, type NamedTool } from "#tool.ts";
+import type { ToolBelt } from "#toolsets/tool-belt.ts";
+import type { ToolReply } from "./tool-reply.ts";
+
+/** What a command line asks of a run's tools. */
+export type AskedOfTools =
+  | Extract<ToolReply, { kind: "list" | "form" }>
+  /** `agreed`: what stands behind `--yes`. */
+  | { kind: "run"; tool: NamedTool; options: ParsedCommand["options"]; agreed: string | undefined }
+  /** The command itself would be the name of a tool, and there is none. */
+  | { kind: "unknown"; message: string };
+
+/** Reads `/tool name --option value`, `/name --option value`, `/tool name -i` and `/tools`. Throws a UserError. */
+export function readInvocation(line: string, { tools, find }: Pick<ToolBelt, "tools" | "find">): AskedOfTools {
+  const manual = getManualTools(tools);
+  const parsed = parseCommand(line);
+  if (!parsed) throw new UserError("A command begins with a slash, such as /tools.");
+
+  const asked = classifyCommand(parsed, manual);
+  if (asked.type !== "tool" && isBuiltinCommand(parsed.name.toLowerCase()))
+    return { kind: "list", tools: getManualToolInfos(manual) };
+
+  const isDirect = !isBuiltinCommand(parsed.name.toLowerCase());
+  const name = asked.type === "tool" ? asked.toolName : parsed.name;
+  const tool = find(name);
+  if (!tool || !isManualTool(tool)) {
+    const message = tool ? describeModelTool(tool, manual) : describeUnknown(name, manual);
+    if (isDirect) return { kind: "unknown", message };
+    throw new UserError(message);
+  }
+  const form = isInteractive(parsed) && extractManualToolInfo(tool);
+  if (form) return { kind: "form", tool: form };
+
+  const [stray] = isDirect ? parsed.args : parsed.args.slice(1);
+  if (stray !== undefined) {
+    throw new UserError(
+      `${JSON.stringify(stray)} stands alone: write what it is for, as in --name ${JSON.stringify(stray)}. /tool ${tool.name} -i lists the options.`,
+    );
+  }
+  const { yes, ...options } = parsed.options;
+  return { kind: "run", tool, options, agreed: typeof yes === "string" ? yes.toLowerCase() : undefined };
+}
+
+function describeUnknown(name: string, manual: readonly NamedTool[]): string {
+  const words = manual.flatMap((tool) => [tool.name, ...(tool.aliases ?? [])]);
+  const near = nearest(name, words);
+  return `There is no tool ${JSON.stringify(name)} here.${near ? ` Did you mean ${near}?` : ""} ${listOf(manual)}`;
+}
+
+function describeModelTool({ name }: NamedTool, manual: readonly NamedTool[]): string {
+  return `${name} is a tool of the worker, and not one that people call. ${listOf(manual)}`;
+}
+
+function listOf(manual: readonly NamedTool[]): string {
+  if (manual.length === 0) return "This worker has no tools that people can call.";
+  return `People can call: ${manual.map(({ name }) => name).join(", ")}.`;
+}

@@ -1,0 +1,12 @@
+import type { ManualToolInfo } from "#form-fields.ts";
+import type { ToolResult } from "#result.ts";
+
+/** What a person's command for a tool came to. */
+export type ToolReply =
+  | { kind: "result"; by: string; tool: string; args: unknown; result: ToolResult }
+  /** Nothing ran yet: `command` does it, as long as it would still do what is shown here. */
+  | { kind: "confirm"; tool: string; args: unknown; preview?: string; command: string }
+  | { kind: "form"; tool: ManualToolInfo }
+  | { kind: "list"; tools: ManualToolInfo[] }
+  /** Nothing ran; the sentences say why, and what to do. */
+  | { kind: "refused"; by: string; message: string };

@@ -1,0 +1,291 @@
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { Desk } from "#runtime/desk.ts";
+import { type Invocation, invokeTool } from "#runtime/effects/invoke-tool.ts";
+import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
+import type { Effect, Store } from "#runtime/store/store.ts";
+import { origin, type RuntimeWorldOptions, runtimeWorld, turns } from "../support/runtime-world.ts";
+import { aTool, beltWorld } from "../support/tool-belt-world.ts";
+
+type World = Awaited<ReturnType<typeof runtimeWorld>>;
+const open: World[] = [];
+
+async function world(options: RuntimeWorldOptions): Promise<World> {
+  const made = await runtimeWorld(options);
+  open.push(made);
+  return made;
+}
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((made) => made.close()));
+});
+
+const write = { calls: [{ name: "write_file", args: { path: "new.js", content: "export const two = 2;\n" } }] };
+const openPull = { calls: [{ name: "open_pull_request", args: { title: "Add two", body: "One more." } }] };
+
+/** A run that wrote `new.js` and is over. */
+async function afterRun(options: Partial<RuntimeWorldOptions> = {}, worker = "fixer") {
+  const made = await world({ script: turns(write, { text: "Written." }), ...options });
+  const { id } = await made.runs.start({ origin, worker, text: "please" });
+  await made.ended();
+  const invoke = (line: string, more: object = {}) => made.runs.invoke(origin, { by: "ada", line, ...more });
+  return { ...made, id, invoke };
+}
+
+describe("a tool that a person calls", () => {
+  test("runs on a run that is over, is answered once, and is written down", async () => {
+    const { id, invoke, toolReply, repository, runs, runtime, told, store } = await afterRun();
+
+    await invoke('/tool git_push --message "By hand"', { deliveryId: "d1" });
+    const reply = await toolReply();
+    await invoke('/tool git_push --message "By hand"', { deliveryId: "d1" });
+    await runtime.idle();
+
+    expect(reply).toMatchObject({ kind: "result", by: "ada", tool: "git_push", args: { message: "By hand" } });
+    expect(await repository.git("log", "-1", "--format=%s", `golem/7-${id}`)).toBe("By hand\n");
+    expect(await repository.git("show", `golem/7-${id}:new.js`)).toBe("export const two = 2;\n");
+    expect(told.filter(({ kind }) => kind === "tool")).toHaveLength(1);
+    expect((await store.log(id)).filter(({ event }) => event.type === "tool.invoked")).toHaveLength(1);
+    const view = await runs.view(id);
+    expect(view?.outcome).toEqual({ kind: "answered", text: "Written." });
+    expect(view?.log.at(-1)).toMatch(/^@ada ran git_push: Pushed [0-9a-f]{7} to golem\/7-/);
+  });
+
+  test("runs while the worker waits, which then goes on from there and is told", async () => {
+    const { runs, approvalAsked, ended, toolReply, model, pulls } = await world({
+      script: turns(write, openPull, { text: "Opened." }),
+    });
+    await runs.start({ origin, worker: "fixer", text: "please" });
+    const approval = await approvalAsked();
+
+    await runs.invoke(origin, { by: "ada", line: "/git_push" });
+    expect(await toolReply()).toMatchObject({ kind: "result", tool: "git_push" });
+    await runs.decide(origin, { by: "ada", target: approval.id, approve: true });
+
+    await ended();
+    expect(pulls).toMatchObject([{ title: "Add two" }]);
+    const last = model.requests.at(-1)?.messages.slice(-2);
+    expect(last?.map(({ role }) => role)).toEqual(["tool", "user"]);
+    expect(JSON.stringify(last?.[1])).toContain("@ada ran git_push");
+  });
+
+  test("changes the tree for everything after it, and what it did can be undone", async () => {
+    const { invoke, toolReply, store, id } = await afterRun();
+
+    await invoke("/undo");
+    expect(await toolReply(0)).toMatchObject({ kind: "result", result: { value: { kind: "filesystem.undo" } } });
+    await invoke("/tool git_status");
+
+    expect(await toolReply(1)).toMatchObject({ result: { value: { summary: "Nothing has changed" } } });
+    expect(await store.changesOf(id)).toMatchObject([
+      { step: expect.stringMatching(/^1\/call/) },
+      { step: expect.stringMatching(/^2\/by-/) },
+    ]);
+  });
+
+  test("that fails is answered with its failure", async () => {
+    const { invoke, toolReply, runs, id } = await afterRun();
+
+    await invoke("/t git_push --branch main");
+
+    expect(await toolReply()).toMatchObject({ kind: "result", result: { error: { code: "PERMISSION_DENIED" } } });
+    expect((await runs.view(id))?.log.at(-1)).toContain("@ada ran git_push: failed, This run pushes to its own branch");
+  });
+
+  test("may be called as often as a person likes", async () => {
+    const { invoke, toolReply } = await afterRun();
+
+    await invoke("/git_status");
+    await invoke("/git_status");
+
+    expect(await toolReply(0)).toMatchObject({
+      kind: "result",
+      result: { llmContent: expect.stringContaining("A new.js") },
+    });
+    expect(await toolReply(1)).toMatchObject({
+      kind: "result",
+      result: { llmContent: expect.stringMatching(/^On golem/) },
+    });
+  });
+});
+
+describe("what must be agreed to", () => {
+  const careful = {
+    ".github/workers/careful.worker":
+      "---\nname: careful\ntoolsets: { filesystem: {}, git: {} }\nsandbox: { approval: { write: preApproved, delete: ask } }\n---\nBe careful.",
+  };
+
+  test("is shown first, and runs when the command comes again with its word", async () => {
+    const { invoke, toolReply, store, id } = await afterRun({ github: { files: careful } }, "careful");
+
+    await invoke("/undo --yes");
+    const shown = await toolReply(0);
+    expect(shown).toMatchObject({
+      kind: "confirm",
+      preview: expect.stringContaining("-export const two = 2;"),
+      command: expect.stringMatching(/^\/tool undo --yes [a-z0-9]{8}$/),
+    });
+    expect(await store.changesOf(id)).toHaveLength(1);
+
+    await invoke(shown.kind === "confirm" ? shown.command : "");
+    expect(await toolReply(1)).toMatchObject({ kind: "result", tool: "undo" });
+    expect(await store.changesOf(id)).toHaveLength(2);
+  });
+
+  test("is shown anew when it would do something else by now", async () => {
+    const { invoke, toolReply } = await afterRun({ github: { files: careful } }, "careful");
+    await invoke("/undo --path new.js");
+    const shown = await toolReply(0);
+
+    await invoke(shown.kind === "confirm" ? shown.command.replace(" --path new.js", "") : "");
+
+    expect(await toolReply(1)).toMatchObject({ kind: "confirm", args: {} });
+  });
+
+  test("and what is blocked stays blocked", async () => {
+    const files = {
+      ".github/workers/careful.worker": careful[".github/workers/careful.worker"].replace("ask", "blocked"),
+    };
+    const { invoke, toolReply } = await afterRun({ github: { files } }, "careful");
+
+    await invoke("/tool undo --yes abcdefgh");
+
+    expect(await toolReply()).toMatchObject({ kind: "refused", message: expect.stringContaining("blocked by policy") });
+  });
+});
+
+describe("what cannot run is said, and nothing runs", () => {
+  test.each([
+    [
+      "an unknown tool, with the nearest one",
+      "/tool git_psh",
+      'There is no tool "git_psh" here. Did you mean git_push?',
+    ],
+    ["a tool of the worker", "/tool write_file --path x", "write_file is a tool of the worker"],
+    ["an unknown option, with the nearest one", "/git_push --brnch main", "did you mean --branch?"],
+    ["a wrong value", "/git_push --force maybe", 'force is yes or no, not "maybe".'],
+    ["a value without its name", "/t git_push main", '"main" stands alone'],
+    ["a name of nothing, like no other bot's", "/make_coffee", "There is no tool"],
+  ])("%s", async (_, line, sentence) => {
+    const { invoke, toolReply, store, id } = await afterRun();
+
+    await invoke(line);
+
+    expect(await toolReply()).toMatchObject({ kind: "refused", message: expect.stringContaining(sentence) });
+    expect((await store.log(id)).some(({ event }) => event.type === "tool.invoked")).toBe(false);
+  });
+
+  test("a command of someone who lost write access before it ran", async () => {
+    const { invoke, toolReply, permissions, repository } = await afterRun();
+    permissions.ada = "read";
+
+    await invoke("/tool git_push");
+
+    expect(await toolReply()).toMatchObject({
+      message: expect.stringContaining("does not confirm that you have write access"),
+    });
+    expect(await repository.git("branch", "--list", "golem/*")).toBe("");
+  });
+
+  test("a command in a thread without runs, or one that cannot be read", async () => {
+    const { runs } = await world({ script: turns() });
+
+    await expect(runs.invoke(origin, { by: "ada", line: "/tool git_push" })).rejects.toThrow("No worker was started");
+    await expect(runs.invoke(origin, { by: "ada", line: '/tool git_push --message "x' })).rejects.toThrow("Unclosed");
+  });
+
+  test("a command for a run that never opened its repository", async () => {
+    const { runs, ended, toolReply } = await world({ script: turns(), github: { defaultBranch: "trunk" } });
+    await runs.start({ origin, worker: "fixer", text: "x" });
+    await ended();
+
+    await runs.invoke(origin, { by: "ada", line: "/tools" });
+
+    expect(await toolReply()).toMatchObject({ message: expect.stringContaining("never opened the repository") });
+  });
+
+  test("a word that may be another bot's is met with silence, unless it is a tool", async () => {
+    const { invoke, toolReply, runtime, told } = await afterRun();
+
+    for (const line of ["/retest", "/lgtm it's fine", "/hold --for a day"]) await invoke(line, { mayBeForeign: true });
+    await runtime.idle();
+    expect(told.filter(({ kind }) => kind === "tool")).toEqual([]);
+
+    await invoke("/Undo", { mayBeForeign: true });
+    expect(await toolReply()).toMatchObject({ kind: "result", tool: "undo" });
+  });
+});
+
+test("the tools that people can call are listed with label and category, and each has a form", async () => {
+  const { invoke, toolReply } = await afterRun();
+
+  await invoke("/tools");
+  await invoke("/tool");
+  await invoke("/tool git_push -i");
+
+  const list = await toolReply(0);
+  expect(list.kind === "list" && list.tools.map(({ name, label, category }) => [name, label, category])).toContainEqual(
+    ["git_push", "Push to Remote", "Git"],
+  );
+  expect(await toolReply(1)).toEqual(list);
+  expect(await toolReply(2)).toMatchObject({
+    kind: "form",
+    tool: {
+      name: "git_push",
+      fields: expect.arrayContaining([expect.objectContaining({ name: "force", type: "boolean" })]),
+    },
+  });
+});
+
+describe("after a crash", () => {
+  test("between the push and what was to be written down about it, the same commit is pushed and told once", async () => {
+    const { store, crashes } = crashingOnce(await openSqliteStore(":memory:"));
+    const { id, invoke, toolReply, repository, told, runtime } = await afterRun({ store });
+
+    await invoke("/git_push");
+    await vi.waitFor(() => expect(crashes()).toBe(1));
+    const pushed = (await repository.git("rev-parse", `golem/7-${id}`)).trim();
+    await invoke("/git_status");
+
+    expect(await toolReply(0)).toMatchObject({ result: { value: { data: { pushed: { commit: pushed } } } } });
+    await toolReply(1);
+    await runtime.idle();
+    expect(await repository.git("rev-list", "--count", `main..golem/7-${id}`)).toBe("1\n");
+    expect(told.filter(({ kind }) => kind === "tool")).toHaveLength(2);
+  });
+
+  test("a tool that must not run twice is not run again, and that is said", async () => {
+    const execute = vi.fn();
+    const deploy = aTool({ name: "deploy", manualExecution: { mode: "manual" }, afterCrash: "report", execute });
+    const { belt } = await beltWorld([deploy]);
+    const base = { type: "sandbox.opened" as const, commit: "c".repeat(40), branch: "main" };
+    const desk = {
+      spec: { id: "r1", workerPath: "fixer", worker: { name: "fixer" }, origin },
+      github: { permissionOf: async () => "write" },
+      log: async () => [{ id: 1, runId: "r1", at: 0, event: base }],
+      tools: async () => belt,
+      sandbox: async () => ({ rollback: () => {}, unsettled: () => undefined }),
+    } as unknown as Desk;
+    const input: Invocation = { callId: "by-1", by: "ada", line: "/deploy --path x", mayBeForeign: false };
+    const effect: Effect = { key: "k", runId: "r1", lane: "work", kind: "tool.invoke", dueAt: 0, attempts: 2, input };
+
+    const done = await invokeTool().perform(effect, desk, new AbortController().signal);
+
+    expect(execute).not.toHaveBeenCalled();
+    expect(done.events).toMatchObject([
+      { event: { type: "tool.invoked", result: { error: { message: expect.stringContaining("not known whether") } } } },
+    ]);
+  });
+});
+
+/** A store whose process dies, as it were, when the result of a person's tool is to be written the first time. */
+function crashingOnce(store: Store) {
+  let crashes = 0;
+  const finish: Store["finish"] = async (finished) => {
+    if (crashes === 0 && finished.events?.some(({ event }) => event.type === "tool.invoked")) {
+      crashes += 1;
+      throw new Error("The disk is gone.");
+    }
+    return store.finish(finished);
+  };
+  return { store: { ...store, finish }, crashes: () => crashes };
+}
