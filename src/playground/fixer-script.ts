@@ -1,4 +1,5 @@
 import { type ChatRequest, type Reply, turnOf } from "./model-server.ts";
+import { readTestRun, type TestRun } from "./read-test-run.ts";
 
 type Message = ChatRequest["messages"][number];
 
@@ -13,38 +14,30 @@ interface Move {
 }
 
 const library = "src/paginate.js";
-const before = "  return Math.floor(total / perPage) + 1;";
-const after = "  return Math.max(1, Math.ceil(total / perPage));";
+const wrong = "  return Math.floor(total / perPage) + 1;";
+const right = "  return Math.max(1, Math.ceil(total / perPage));";
 
 const whatIAm =
   "I am a scripted model: no model key is set, so nothing here thinks. I only know how to fix the sample issue.";
 const howToDoBetter =
   "For anything else, stop the demo, set a key such as ANTHROPIC_API_KEY or OPENAI_API_KEY together with GOLEM_FORGE_MODEL (for example anthropic:claude-sonnet-4-5), and start it again.";
 
-const plan = [
-  "Find where pages are counted",
-  "Correct the count",
-  "Look at the change as a reviewer would",
-  "Open a draft pull request",
-];
-const inProgress = [
-  "Finding where pages are counted",
-  "Correcting the count",
-  "Looking at the change",
-  "Opening a draft pull request",
-];
-
-const pullRequest = {
-  closes_issue: true,
-  title: "No empty page after a page that is full",
-  body: [
-    "`pageCount` divided, cut the rest off and added one. That is right unless the list fills its last page exactly: 20 items, 10 on a page, made 3 pages.",
-    "",
-    "It now rounds up, and a list without items still has its one page. The test *no empty page follows a page that is full* was red and covers it.",
-    "",
-    "Written by a scripted model in the Golem Forge playground.",
-  ].join("\n"),
+const steps = {
+  find: { content: "Find where pages are counted", activeForm: "Finding where pages are counted" },
+  see: { content: "Run the tests as they are", activeForm: "Running the tests as they are" },
+  correct: { content: "Correct the count", activeForm: "Correcting the count" },
+  check: { content: "Run the tests again", activeForm: "Running the tests again" },
+  review: { content: "Look at the change as a reviewer would", activeForm: "Looking at the change" },
+  open: { content: "Open a draft pull request", activeForm: "Opening a draft pull request" },
 };
+type Step = keyof typeof steps;
+
+/** What the tests said before and after the edit, as far as the conversation has come. */
+interface Tests {
+  canRun: boolean;
+  before: TestRun | undefined;
+  after: TestRun | undefined;
+}
 
 /**
  * Plays a model that works the sample issue for real with the tools it is offered, and says what it is to everybody
@@ -60,94 +53,162 @@ export function fixerScript({ messages, tools }: ChatRequest): Reply {
   const refused = answersTo(messages, "edit_file").find((answer) => denialIn(answer) !== undefined);
   if (refused) return { text: `I may not change ${library}, so I stop here. Nothing was changed.` };
 
-  const moves = workingMoves.map(({ text, calls }) => ({ text, calls: calls.filter(({ name }) => offered.has(name)) }));
+  const [before, after] = answersTo(messages, "run_tests").map(readTestRun);
+  const tests = { canRun: offered.has("run_tests") && before?.kind !== "did not run", before, after };
+  if (after?.kind === "ran" && !after.isGreen) {
+    return { text: `The tests are still red after my change (${describeRun(after)}), so I propose nothing.` };
+  }
+  const moves = workingMoves(tests).map(({ text, calls }) => ({
+    text,
+    calls: calls.filter(({ name }) => offered.has(name)),
+  }));
   const move = moves.filter(({ calls }) => calls.length > 0)[turnOf(messages)];
-  return move ?? finish(messages, offered);
+  return move ?? finish(messages, offered, tests);
 }
 
-const workingMoves: Move[] = [
-  {
-    text: `${whatIAm} This is that issue, so I start.`,
-    calls: [
-      tasksAt(0),
-      { name: "list_files", args: { path: "", recursive: true } },
-      { name: "grep", args: { pattern: "pageCount|hasNext" } },
-    ],
-  },
-  {
-    text: "",
-    calls: [
-      { name: "read_file", args: { path: library } },
-      { name: "read_file", args: { path: "test/paginate.test.js" } },
-    ],
-  },
-  {
-    text: "`pageCount` adds one even when the last page is full. Rounding up does what was meant.",
-    calls: [tasksAt(1), { name: "edit_file", args: { path: library, old_text: before, new_text: after } }],
-  },
-  { text: "", calls: [tasksAt(2), { name: "git_diff", args: {} }] },
-];
+function workingMoves(tests: Tests): Move[] {
+  const at = (step: Step) => tasksAt(step, tests);
+  const runTests = { name: "run_tests", args: {} };
+  return [
+    {
+      text: `${whatIAm} This is that issue, so I start.`,
+      calls: [
+        at("find"),
+        { name: "list_files", args: { path: "", recursive: true } },
+        { name: "grep", args: { pattern: "pageCount|hasNext" } },
+      ],
+    },
+    {
+      text: "",
+      calls: [
+        { name: "read_file", args: { path: library } },
+        { name: "read_file", args: { path: "test/paginate.test.js" } },
+      ],
+    },
+    ...(tests.canRun || tests.before
+      ? [{ text: "Before I change anything, I want to see what is red.", calls: [at("see"), runTests] }]
+      : []),
+    {
+      text: paragraphs(
+        tests.before && describeBefore(tests.before),
+        "`pageCount` adds one even when the last page is full. Rounding up does what was meant.",
+      ),
+      calls: [at("correct"), { name: "edit_file", args: { path: library, old_text: wrong, new_text: right } }],
+    },
+    ...(tests.canRun ? [{ text: "", calls: [at("check"), runTests] }] : []),
+    {
+      text: tests.after ? describeAfter(tests.after) : "",
+      calls: [at("review"), { name: "git_diff", args: {} }],
+    },
+  ];
+}
 
-/** The plan with the task of this index under way and all before it done. */
-function tasksAt(current: number): Call {
-  const tasks = plan.map((content, index) => ({
-    content,
-    activeForm: inProgress[index],
-    status: index < current ? "completed" : index === current ? "in_progress" : "pending",
+function describeBefore(run: TestRun): string {
+  if (run.kind === "did not run") {
+    return `The tests cannot be run here: ${run.why}. I go on without them, and say so in the pull request.`;
+  }
+  return run.isGreen
+    ? `Everything is green before my change (${describeRun(run)}), so no test shows what the issue tells.`
+    : `Red, as the issue says: ${describeRun(run)}.`;
+}
+
+function describeAfter(run: TestRun): string {
+  return run.kind === "ran" ? `Green now: ${describeRun(run)}.` : `This time the tests did not run: ${run.why}.`;
+}
+
+/** The counts of the runner, and the tests that failed. */
+function describeRun(run: TestRun): string {
+  if (run.kind === "did not run") return run.why;
+  const failed = run.failed.map((name) => `*${name}*`).join(", ");
+  return `\`${run.counts}\`${failed && ` – ${failed}`}`;
+}
+
+/** The plan with this step under way and all before it done; with no step, everything is done. */
+function tasksAt(current: Step | undefined, { canRun }: Tests): Call {
+  const plan = (Object.keys(steps) as Step[]).filter((step) => canRun || (step !== "see" && step !== "check"));
+  const done = current === undefined ? plan.length : plan.indexOf(current);
+  const tasks = plan.map((step, index) => ({
+    ...steps[step],
+    status: index < done ? "completed" : index === done ? "in_progress" : "pending",
   }));
   return { name: "write_tasks", args: { tasks } };
 }
 
 /** The pull request, as often as a person's reasons make it worth asking, and the last words. */
-function finish(messages: readonly Message[], offered: ReadonlySet<string>): Reply {
+function finish(messages: readonly Message[], offered: ReadonlySet<string>, tests: Tests): Reply {
   if (!offered.has("open_pull_request")) {
     return { text: `I corrected ${library}, but I was not given a tool to open a pull request with.` };
   }
   const answers = answersTo(messages, "open_pull_request");
   const denials = answers.map(denialIn).filter((denial) => denial !== undefined);
   const last = answers.at(-1);
-  if (last === undefined) return propose("The change is small and does what the issue asks. May I propose it?");
+  if (last === undefined) {
+    return propose({ text: "The change is small and does what the issue asks. May I propose it?", tests });
+  }
   if (last.includes("Nobody answered"))
     return { text: "Nobody answered, so I opened no pull request. Nothing was pushed." };
-  if (denialIn(last) === undefined) return conclude(messages, last, offered);
+  if (denialIn(last) === undefined) return conclude(messages, last, offered, tests);
   if (denials.length > 1) {
     return { text: "Twice no: I leave it at that. Nothing was pushed, and the change stays in this run only." };
   }
   const reason = denials[0];
   if (!reason) return { text: "I understand: no pull request. Nothing was pushed." };
 
-  const note = `A reviewer said: ${reason}`;
-  return propose(
-    `You said: ${reason}\n\nA script cannot act on that, but it can pass it on. May I propose it like this?`,
-    note,
-  );
+  return propose({
+    text: `You said: ${reason}\n\nA script cannot act on that, but it can pass it on. May I propose it like this?`,
+    note: `A reviewer said: ${reason}`,
+    tests,
+  });
 }
 
-function propose(text: string, note?: string): Reply {
-  const body = note ? `${pullRequest.body}\n\n${note}` : pullRequest.body;
-  return { text, calls: [tasksAt(3), { name: "open_pull_request", args: { ...pullRequest, body } }] };
+function propose({ text, note, tests }: { text: string; note?: string; tests: Tests }): Reply {
+  const body = paragraphs(
+    "`pageCount` divided, cut the rest off and added one. That is right unless the list fills its last page exactly: 20 items, 10 on a page, made 3 pages.",
+    "It now rounds up, and a list without items still has its one page.",
+    reportTests(tests),
+    "Written by a scripted model in the Golem Forge playground.",
+    note,
+  );
+  const args = { closes_issue: true, title: "No empty page after a page that is full", body };
+  return { text, calls: [tasksAt("open", tests), { name: "open_pull_request", args }] };
+}
+
+function reportTests({ before, after }: Tests): string {
+  if (!before) return "I was not given a tool to run the tests with. `npm test` runs them.";
+  if (before.kind === "did not run") return `The tests were **not run** here: ${before.why}. \`npm test\` runs them.`;
+  return [
+    "**Tests**",
+    "",
+    `- before: ${describeRun(before)}`,
+    `- after: ${after ? describeRun(after) : "they were not run again"}`,
+  ].join("\n");
 }
 
 /** Ticks the last task, then tells how it went. */
-function conclude(messages: readonly Message[], answer: string, offered: ReadonlySet<string>): Reply {
+function conclude(messages: readonly Message[], answer: string, offered: ReadonlySet<string>, tests: Tests): Reply {
   const calledLast = messages.findLast((message) => message.tool_calls?.length)?.tool_calls ?? [];
   const ticked = !calledLast.some((call) => call.function.name === "open_pull_request");
   const opened = /pull request #\d+/.test(answer);
   return ticked || !opened || !offered.has("write_tasks")
-    ? { text: describeEnd(answer) }
-    : { text: "", calls: [tasksAt(plan.length)] };
+    ? { text: describeEnd(answer, tests) }
+    : { text: "", calls: [tasksAt(undefined, tests)] };
 }
 
-function describeEnd(answer: string): string {
+function describeEnd(answer: string, tests: Tests): string {
   const where = /https?:\/\/\S+\/pull\/\d+/.exec(answer)?.[0] ?? /#\d+/.exec(answer)?.[0];
   if (!where) return `The pull request could not be opened: ${answer.slice(0, 500)}`;
-  return [
+  return paragraphs(
     `I opened ${where}.`,
-    "",
-    `- \`pageCount\` in \`${library}\` rounds up instead of adding one, so a full last page is the last page.`,
-    "- A list without items still has one page.",
-    "- I did not run the tests: `npm test` does.",
-  ].join("\n");
+    [
+      `- \`pageCount\` in \`${library}\` rounds up instead of adding one, so a full last page is the last page.`,
+      "- A list without items still has one page.",
+    ].join("\n"),
+    reportTests(tests),
+  );
+}
+
+function paragraphs(...texts: (string | undefined)[]): string {
+  return texts.filter(Boolean).join("\n\n");
 }
 
 /** What came back from every call of this tool, oldest first. */

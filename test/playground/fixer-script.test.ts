@@ -3,14 +3,16 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { fixerScript } from "#playground/fixer-script.ts";
 import type { ChatRequest } from "#playground/model-server.ts";
 import { readSampleIssue, readSampleRepository } from "#playground/sample-repository.ts";
 
 type Messages = ChatRequest["messages"];
 
-const everyTool = ["write_tasks", "list_files", "grep", "read_file", "edit_file", "git_diff", "open_pull_request"];
+const everyTool = [
+  ...["write_tasks", "list_files", "grep", "read_file", "run_tests", "edit_file", "git_diff", "open_pull_request"],
+];
 
 /** Plays model and tools against each other until the model only speaks; gives all calls and the last words. */
 async function converse({
@@ -58,6 +60,70 @@ test("it reads, plans, edits, looks and asks for a pull request, then says what 
 
   expect(new Set(calls.map(({ name }) => name))).toEqual(new Set(everyTool));
   expect(text).toMatch(/I opened http:\/\/127\.0\.0\.1:1\/playground\/paginate\/pull\/2/);
+});
+
+describe("the tests", () => {
+  const red =
+    "node --test: 4 passed, 2 failed. Exit code 1 after 0.30 s. Because.\n✗ first\n    error\n✗ second\n    error";
+  const green = "node --test: 6 passed, 0 failed. Exit code 0 after 0.30 s. Because.";
+
+  /** Plays the issue with these answers of run_tests, the last one for good. */
+  async function withTests(...answers: string[]) {
+    const left = [...answers];
+    const result = await converse({
+      answer: (name) => (name === "run_tests" ? ((left.length > 1 ? left.shift() : left[0]) ?? "") : opened),
+    });
+    const { calls, messages } = result;
+    const said = messages.filter(({ role }) => role === "assistant").map(({ content }) => String(content));
+    return {
+      ...result,
+      order: calls
+        .map(({ name }) => name)
+        .filter((name) => ["run_tests", "edit_file", "open_pull_request"].includes(name)),
+      said: said.join("\n"),
+      body: String(calls.find(({ name }) => name === "open_pull_request")?.args.body),
+      plan: JSON.stringify(calls.findLast(({ name }) => name === "write_tasks")?.args),
+    };
+  }
+
+  test("run before and after the edit, and the pull request holds what they said", async () => {
+    const { order, said, body, text } = await withTests(red, green);
+
+    expect(order).toEqual(["run_tests", "edit_file", "run_tests", "open_pull_request"]);
+    expect(said).toContain("Red, as the issue says: `node --test: 4 passed, 2 failed` – *first*, *second*.");
+    expect(said).toContain("Green now: `node --test: 6 passed, 0 failed`.");
+    for (const report of [body, text]) {
+      expect(report).toContain("- before: `node --test: 4 passed, 2 failed` – *first*, *second*");
+      expect(report).toContain("- after: `node --test: 6 passed, 0 failed`");
+    }
+  });
+
+  test.each([
+    [
+      "unavailable: no OS sandbox (it needs Linux, and this is darwin)",
+      "no OS sandbox (it needs Linux, and this is darwin)",
+    ],
+    [JSON.stringify({ error: "unavailable: no OS sandbox" }), "no OS sandbox"],
+    ["There is no test runner I know in the repository.", "There is no test runner I know in the repository"],
+    [
+      "node --test: 2 passed, 0 failed. Killed after 60 s: it did not end within its timeout.",
+      "node --test: 2 passed, 0 failed. Killed after 60 s: it did not end within its timeout",
+    ],
+  ])("that cannot be run are tried once, and why is said: %s", async (answer, why) => {
+    const { order, said, body, text, plan } = await withTests(answer);
+
+    expect(order).toEqual(["run_tests", "edit_file", "open_pull_request"]);
+    expect(said).toContain(`The tests cannot be run here: ${why}. I go on without them`);
+    for (const report of [body, text]) expect(report).toContain(`The tests were **not run** here: ${why}.`);
+    expect(plan).not.toMatch(/tests/);
+  });
+
+  test("that stay red end it before anything is proposed", async () => {
+    const { order, text } = await withTests(red);
+
+    expect(order).toEqual(["run_tests", "edit_file", "run_tests"]);
+    expect(text).toMatch(/still red after my change .*\*first\*.* so I propose nothing/);
+  });
 });
 
 test("its edit makes the sample's failing test pass", { timeout: 60_000 }, async () => {

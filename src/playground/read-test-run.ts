@@ -1,0 +1,28 @@
+/** What came of one call of run_tests. */
+export type TestRun =
+  /** `counts` as the tool says them, such as "node --test: 2 passed, 1 failed". */
+  | { kind: "ran"; counts: string; isGreen: boolean; failed: string[] }
+  /** `why` goes on after a colon. */
+  | { kind: "did not run"; why: string };
+
+/** Reads a test run from what the tool answered. Tests that were killed, or told nothing, did not run. */
+export function readTestRun(answer: string): TestRun {
+  const [, counts, failures, exitCode] =
+    /^(.+?: \d+ passed, (\d+) failed(?:, \d+ skipped)?)\. Exit code (\d+) after /.exec(answer) ?? [];
+  if (counts !== undefined) {
+    const failed = [...answer.matchAll(/^✗ (.+)$/gm)].map(([, name = ""]) => name);
+    return { kind: "ran", counts, isGreen: failures === "0" && exitCode === "0", failed };
+  }
+  const [line = ""] = errorIn(answer).split("\n");
+  return { kind: "did not run", why: (/\bunavailable: (.+)/.exec(line)?.[1] ?? line).replace(/[.\s]+$/, "") };
+}
+
+/** Some clients hand a model the text of an error as it is, others as JSON. */
+function errorIn(answer: string): string {
+  try {
+    const { error } = JSON.parse(answer);
+    return typeof error === "string" ? error : answer;
+  } catch {
+    return answer;
+  }
+}
