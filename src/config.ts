@@ -1,68 +1,96 @@
+import { createPrivateKey } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { UserError } from "#errors.ts";
 
-const port = z.coerce.number().int().min(0).max(65_535);
-const url = z.url({ protocol: /^https?$/ });
-const positive = z.coerce.number().positive();
+/** Plain digits: `1e9` and `0x10` are slips more often than they are meant. */
+const number = z
+  .string()
+  .regex(/^\d+(\.\d+)?$/)
+  .transform(Number);
+const whole = (least: number, most: number) => number.pipe(z.number().int().min(least).max(most));
+const url = z.url({ protocol: /^https?$/ }).describe("an http or https address");
+const repositories = z
+  .string()
+  .regex(/^\s*[\w.-]+\/(\*|[\w.-]+)\s*(,\s*[\w.-]+\/(\*|[\w.-]+)\s*)*,?\s*$/)
+  .describe("a list of owner/repo or owner/*, separated by commas");
+const milliseconds = whole(0, 60 * 60_000).describe("a whole number of milliseconds, an hour at most");
+
+/** The same, not needed, and described alike. */
+function optional<T extends z.ZodType>(schema: T) {
+  return schema.optional().describe(String(schema.description));
+}
 
 /** Every environment variable the product reads, with its default. Names as Probot and the AI SDK's providers know them. */
 const Environment = z.object({
-  APP_ID: z.string().regex(/^\d+$/, "is the number on your GitHub App's settings page"),
+  APP_ID: z.string().regex(/^\d+$/).describe("the number on your GitHub App's settings page"),
   PRIVATE_KEY: z.string().optional(),
   PRIVATE_KEY_PATH: z.string().optional(),
   WEBHOOK_SECRET: z.string(),
-  PORT: port.default(3000),
+  PORT: whole(0, 65_535).default(3000).describe("a number from 0 to 65535"),
   HOST: z.string().default("localhost"),
-  WEBHOOK_PATH: z.string().startsWith("/").default("/api/github/webhooks"),
+  WEBHOOK_PATH: z.string().startsWith("/").default("/api/github/webhooks").describe("a path that begins with /"),
   LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
-  GHE_HOST: z.string().optional(),
+  GHE_HOST: z
+    .string()
+    .regex(/^(\[[0-9a-f:]+\]|[^\s/:@]+)(:\d{1,5})?$/i)
+    .optional()
+    .describe("a host without https:// and path, such as github.example.com"),
   GHE_PROTOCOL: z.enum(["http", "https"]).default("https"),
-  WEBHOOK_PROXY_URL: url.optional(),
+  WEBHOOK_PROXY_URL: optional(url),
 
   GOLEM_FORGE_MODEL: z
     .string()
-    .regex(/^[a-z][a-z0-9-]*:.+$/, "is provider:model, such as anthropic:claude-sonnet-4-5")
-    .optional(),
+    .regex(/^[a-z][a-z0-9-]*:.+$/)
+    .optional()
+    .describe("provider:model, such as anthropic:claude-sonnet-4-5"),
   ANTHROPIC_API_KEY: z.string().optional(),
-  ANTHROPIC_BASE_URL: url.optional(),
+  ANTHROPIC_BASE_URL: optional(url),
   OPENAI_API_KEY: z.string().optional(),
-  OPENAI_BASE_URL: url.optional(),
+  OPENAI_BASE_URL: optional(url),
   GOOGLE_GENERATIVE_AI_API_KEY: z.string().optional(),
   /** An OpenAI-compatible endpoint, such as a local model's; models are then `compatible:<name>`. */
-  OPENAI_COMPATIBLE_BASE_URL: url.optional(),
+  OPENAI_COMPATIBLE_BASE_URL: optional(url),
   OPENAI_COMPATIBLE_API_KEY: z.string().optional(),
 
   DATABASE_URL: z
     .string()
-    .regex(/^(file:|sqlite:|[./])/, "is the path of a SQLite file, such as file:./data/golem-forge.db")
-    .default("file:./data/golem-forge.db"),
+    .regex(/^(file:|sqlite:|[./])/)
+    .default("file:./data/golem-forge.db")
+    .describe("the path of a SQLite file, such as file:./data/golem-forge.db"),
 
   /** The folder of the deployment's own workers; default: those that ship with it. */
   GOLEM_FORGE_WORKERS: z.string().optional(),
   /** Only these repositories, `owner/repo` or `owner/*`, separated by commas. Default: every one the App is installed on. */
-  GOLEM_FORGE_REPOSITORIES: z.string().optional(),
+  GOLEM_FORGE_REPOSITORIES: optional(repositories),
   /** Repositories whose own `tools.ts` may run, `owner/repo` or `owner/*`, separated by commas. Default: none. */
-  GOLEM_FORGE_CUSTOM_TOOLS_FROM: z.string().optional(),
+  GOLEM_FORGE_CUSTOM_TOOLS_FROM: optional(repositories),
   /** Hours until an unanswered approval expires. */
-  GOLEM_FORGE_APPROVAL_HOURS: positive.max(24 * 30).default(72),
+  GOLEM_FORGE_APPROVAL_HOURS: number
+    .pipe(z.number().positive().max(720))
+    .default(72)
+    .describe("a number of hours above 0, 720 at most"),
   /** Runs one person may start in an hour. */
-  GOLEM_FORGE_RUNS_PER_HOUR: positive.int().default(20),
+  GOLEM_FORGE_RUNS_PER_HOUR: whole(1, 1_000_000).default(20).describe("a whole number of 1 or more"),
+  /** Seconds that work in hand gets after SIGTERM; what is not done by then goes on at the next start. */
+  GOLEM_FORGE_STOP_SECONDS: whole(0, 3_600).default(20).describe("a whole number of seconds, 3600 at most"),
   /** Milliseconds between two edits of a status comment. */
-  GOLEM_FORGE_STATUS_INTERVAL_MS: z.coerce.number().int().min(0).default(4_000),
+  GOLEM_FORGE_STATUS_INTERVAL_MS: milliseconds.default(4_000).describe(String(milliseconds.description)),
   /** Milliseconds between two writes to GitHub. Default: the pace GitHub asks of its apps. Lower it only on a server without rate limits. */
-  GOLEM_FORGE_WRITE_INTERVAL_MS: z.coerce.number().int().min(0).optional(),
+  GOLEM_FORGE_WRITE_INTERVAL_MS: optional(milliseconds),
 
   /** `off` never runs code of a repository on this machine. */
   GOLEM_FORGE_SANDBOX: z.enum(["auto", "off"]).default("auto"),
   /** The uid of sandboxed code when this process is root; it must be nobody else's. */
-  GOLEM_FORGE_SANDBOX_UID: z.coerce.number().int().min(1_000).max(65_533).optional(),
+  GOLEM_FORGE_SANDBOX_UID: optional(whole(1_000, 65_533).describe("a uid from 1000 to 65533")),
   /** Where copies of trees lie while code runs on them. Default: the system's folder for temporary files. */
   GOLEM_FORGE_SANDBOX_DIRECTORY: z.string().optional(),
   /** Folders of programs that sandboxed code may read beside those of /usr, separated by commas. */
   GOLEM_FORGE_SANDBOX_TOOL_PATHS: z.string().optional(),
   /** Megabytes all processes of one command may have together. */
-  GOLEM_FORGE_SANDBOX_MEMORY_MB: z.coerce.number().int().min(1_024).optional(),
+  GOLEM_FORGE_SANDBOX_MEMORY_MB: optional(
+    whole(1_024, 1_048_576).describe("a whole number of megabytes, at least 1024"),
+  ),
   /** `host:port` of package registries with a private address, separated by commas. */
   GOLEM_FORGE_PRIVATE_REGISTRIES: z.string().optional(),
   /** A module whose `openSandbox` gives sandboxes of the AI SDK's kind. */
@@ -70,7 +98,7 @@ const Environment = z.object({
   /** `host:port` of the deployment's own network that workers may fetch from, separated by commas. */
   GOLEM_FORGE_WEB_PRIVATE_HOSTS: z.string().optional(),
   /** A search engine for web_search; the first that is set counts. */
-  SEARXNG_URL: url.optional(),
+  SEARXNG_URL: optional(url),
   BRAVE_API_KEY: z.string().optional(),
   TAVILY_API_KEY: z.string().optional(),
   EXA_API_KEY: z.string().optional(),
@@ -107,6 +135,7 @@ export interface Config {
   approvalMs: number;
   runsPerHour: number;
   statusIntervalMs: number;
+  stopMs: number;
   /** Where commands of workers run. */
   executors: {
     os:
@@ -135,7 +164,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     Object.entries(environment).filter(([, value]) => value !== undefined && value !== ""),
   );
   const parsed = Environment.safeParse(given);
-  const problems = parsed.success ? [] : parsed.error.issues.map(describeProblem);
+  const problems = parsed.success ? [] : parsed.error.issues.map((issue) => describeProblem(issue, given));
   const key = readPrivateKey(given);
   if (key.problem) problems.push(key.problem);
   if (!parsed.success || problems.length > 0) {
@@ -175,6 +204,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     approvalMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
     runsPerHour: env.GOLEM_FORGE_RUNS_PER_HOUR,
     statusIntervalMs: env.GOLEM_FORGE_STATUS_INTERVAL_MS,
+    stopMs: env.GOLEM_FORGE_STOP_SECONDS * 1_000,
     executors: readExecutors(env),
     web: { privateHosts: listOf(env.GOLEM_FORGE_WEB_PRIVATE_HOSTS), search: readSearch(env) },
     secrets: secrets.filter((secret) => secret !== undefined),
@@ -210,10 +240,12 @@ function listOf(text: string | undefined): string[] {
     .filter((item) => item !== "");
 }
 
-function describeProblem(issue: z.core.$ZodIssue): string {
-  const name = issue.path.join(".");
-  if (issue.code === "invalid_type") return `${name} is not set`;
-  return `${name} ${issue.message.replace(/^Invalid (input|option|string|URL):?/, "is not valid:")}`;
+/** Never quotes a value: it may be a secret in the wrong place. */
+function describeProblem({ path, ...issue }: z.core.$ZodIssue, given: Record<string, unknown>): string {
+  const name = String(path[0]) as keyof typeof Environment.shape;
+  if (given[name] === undefined) return `${name} is not set`;
+  if (issue.code === "invalid_value") return `${name} must be one of ${issue.values.join(", ")}`;
+  return `${name} must be ${Environment.shape[name].description}`;
 }
 
 function readPrivateKey(env: Record<string, string | undefined>): { pem: string; problem?: string } {
@@ -234,7 +266,10 @@ function readPrivateKey(env: Record<string, string | undefined>): { pem: string;
 function checkPem(text: string, name: string): { pem: string; problem?: string } {
   const plain = text.includes("-----BEGIN") ? text : Buffer.from(text, "base64").toString("utf8");
   const pem = plain.replaceAll("\\n", "\n").trim();
-  return pem.startsWith("-----BEGIN")
-    ? { pem }
-    : { pem: "", problem: `${name} is not a PEM key, neither plain nor in base64` };
+  try {
+    createPrivateKey(pem);
+    return { pem };
+  } catch {
+    return { pem: "", problem: `${name} is no private key that can be read: a PEM file, as it is or in base64` };
+  }
 }

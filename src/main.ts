@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { createBot } from "#bot/create-bot.ts";
 import { readConfig } from "#config.ts";
@@ -11,17 +12,19 @@ import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
 import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
 import { createSanitizer } from "#sanitize.ts";
 
-/** Work in hand gets this long after SIGTERM; what is not done by then goes on at the next start. */
-const graceMs = 20_000;
-
 /** Reads the environment, wires the rooms, and serves until it is told to stop. */
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   const log = pino({ level: config.app.logLevel });
   const redact = createRedactor(config.secrets);
-  const store = await openSqliteStore(config.databasePath);
   const models = createModels(config.models);
-  const catalog = await openWorkerCatalog(config.workersDirectory ?? new URL("../workers", import.meta.url).pathname);
+  const modelProblem = models.defaultModel && models.problemWith(models.defaultModel);
+  if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
+
+  const store = await openSqliteStore(config.databasePath);
+  const catalog = await openWorkerCatalog(
+    config.workersDirectory ?? fileURLToPath(new URL("../workers", import.meta.url)),
+  );
 
   const executors = createExecutors({
     ...config.executors,
@@ -64,10 +67,11 @@ async function main(): Promise<void> {
     if (stopping) return;
     stopping = true;
     await bot.stop();
-    await runtime?.stop(graceMs);
+    await runtime?.stop(config.stopMs);
     await executors.close();
     await store.close();
-    process.exitCode = 0;
+    // Requests to GitHub that are tried again later would keep the process alive.
+    process.exit(0);
   }
 
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
@@ -81,5 +85,5 @@ try {
 } catch (error) {
   if (!(error instanceof UserError)) throw error;
   process.stderr.write(`${error.message}\n`);
-  process.exitCode = 1;
+  process.exit(1);
 }

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { UserError } from "#errors.ts";
 import type { RawDelivery, Receipt } from "./receive-webhook.ts";
 
 /** GitHub sends no more than 25 MB. */
@@ -68,9 +69,10 @@ export function createWebhookServer({ host, port, webhookPath, receive, ready }:
   return {
     start: () =>
       new Promise((resolve, reject) => {
-        server.once("error", reject);
+        const fail = (error: Error) => reject(cannotListen(error));
+        server.once("error", fail);
         server.listen({ host, port }, () => {
-          server.off("error", reject);
+          server.off("error", fail);
           const address = server.address() as AddressInfo;
           resolve({ host: address.family === "IPv6" ? `[${address.address}]` : address.address, port: address.port });
         });
@@ -81,6 +83,13 @@ export function createWebhookServer({ host, port, webhookPath, receive, ready }:
       return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
     },
   };
+}
+
+function cannotListen(error: Error): UserError {
+  const reason = error.message.replace(/^listen \w+: /, "");
+  return new UserError(`Golem Forge cannot listen: ${reason}. Set HOST and PORT to an address that is free.`, {
+    cause: error,
+  });
 }
 
 type Answer = [status: number, words: string];

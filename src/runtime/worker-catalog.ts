@@ -48,11 +48,19 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
 
 async function readShipped(directory: string): Promise<Map<string, WorkerDefinition>> {
   const workers = new Map<string, WorkerDefinition>();
-  for (const file of (await readdir(directory)).filter((name) => name.endsWith(ending)).sort()) {
+  for (const file of (await filesIn(directory)).filter((name) => name.endsWith(ending)).sort()) {
     const worker = parseWorker(await readFile(join(directory, file), "utf8"), file);
     workers.set(worker.name.toLowerCase(), worker);
   }
   return workers;
+}
+
+async function filesIn(directory: string): Promise<string[]> {
+  try {
+    return await readdir(directory);
+  } catch (error) {
+    throw new UserError(`GOLEM_FORGE_WORKERS names a folder that cannot be read: ${directory}`, { cause: error });
+  }
 }
 
 async function readOwn(github: GitHub): Promise<string[]> {

@@ -1,0 +1,80 @@
+import { expect, test } from "vitest";
+import { readConfig } from "#config.ts";
+import { privateKey } from "./support/playground-world.ts";
+
+const complete = { APP_ID: "7", PRIVATE_KEY: privateKey, WEBHOOK_SECRET: "a secret" };
+
+test("three variables are enough, and the rest has defaults", () => {
+  expect(readConfig(complete)).toMatchObject({
+    app: { appId: 7, port: 3000, host: "localhost", webhookPath: "/api/github/webhooks", logLevel: "info" },
+    github: { apiUrl: "https://api.github.com", repositories: undefined },
+    databasePath: "./data/golem-forge.db",
+    approvalMs: 72 * 60 * 60_000,
+    stopMs: 20_000,
+  });
+});
+
+test("an empty variable is one that is not set", () => {
+  expect(readConfig({ ...complete, PORT: "", LOG_LEVEL: "", GHE_HOST: "" }).app.port).toBe(3000);
+  expect(() => readConfig({ ...complete, WEBHOOK_SECRET: "" })).toThrow("WEBHOOK_SECRET is not set");
+});
+
+test.each([
+  ["as it is", privateKey],
+  ["with its lines escaped", privateKey.replaceAll("\n", "\\n")],
+  ["in base64", Buffer.from(privateKey).toString("base64")],
+])("the private key is read %s", (_, written) => {
+  expect(readConfig({ ...complete, PRIVATE_KEY: written }).app.privateKey).toBe(privateKey.trim());
+});
+
+test("a server of one's own is asked where its API is", () => {
+  const { github } = readConfig({ ...complete, GHE_HOST: "127.0.0.1:3333", GHE_PROTOCOL: "http" });
+
+  expect(github.apiUrl).toBe("http://127.0.0.1:3333/api/v3");
+});
+
+test("every bad value is named at once with what it must be, and none is printed", () => {
+  const bad = {
+    APP_ID: "my-app",
+    PRIVATE_KEY: "-----BEGIN RSA PRIVATE KEY-----\nhunter2hunter2\n-----END RSA PRIVATE KEY-----",
+    PORT: "99999",
+    LOG_LEVEL: "loud",
+    GHE_HOST: "https://hunter2@github.example.com/",
+    GHE_PROTOCOL: "ftp",
+    WEBHOOK_PATH: "hooks",
+    WEBHOOK_PROXY_URL: "smee",
+    GOLEM_FORGE_MODEL: "sk-hunter2-in-the-wrong-place",
+    OPENAI_BASE_URL: "ftp://hunter2@host",
+    DATABASE_URL: "postgres://user:hunter2@host/db",
+    GOLEM_FORGE_REPOSITORIES: "shop, blog",
+    GOLEM_FORGE_APPROVAL_HOURS: "0",
+    GOLEM_FORGE_RUNS_PER_HOUR: "10abc",
+    GOLEM_FORGE_STOP_SECONDS: "-1",
+    GOLEM_FORGE_STATUS_INTERVAL_MS: "1e9",
+  };
+
+  const words = problems(bad);
+
+  const named = words.split("\n").map((line) => /^ {2}- (\w+) (must be|is) /.exec(line)?.[1]);
+  expect(named.slice(1).sort()).toEqual(Object.keys(bad).sort());
+  expect(words).toContain("- PORT must be a number from 0 to 65535");
+  expect(words).toContain("- LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent");
+  expect(words).toContain("- GHE_HOST must be a host without https:// and path, such as github.example.com");
+  expect(words).toContain("- GOLEM_FORGE_APPROVAL_HOURS must be a number of hours above 0, 720 at most");
+  expect(words).not.toMatch(/undefined|hunter2/);
+});
+
+test("a key file that cannot be read is named by its path", () => {
+  const words = problems({ PRIVATE_KEY: "", PRIVATE_KEY_PATH: "/no/such/key.pem" });
+
+  expect(words).toContain("PRIVATE_KEY_PATH names a file that cannot be read: /no/such/key.pem");
+});
+
+function problems(environment: Record<string, string>): string {
+  try {
+    readConfig({ ...complete, ...environment });
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return "";
+}
