@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Reply } from "#playground/model-server.ts";
-import { call, inTurn, type Script, type Stories, startStories, wordsOf } from "../support/forge-stories.ts";
+import { call, inOrder, inTurn, type Script, type Stories, startStories, wordsOf } from "../support/forge-stories.ts";
 
 const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
 let forge: Stories;
@@ -128,9 +128,9 @@ describe.concurrent("a model that", () => {
 
   test("falls silent can be stopped by a person, and goes on when told to", async () => {
     const script = inOrder({ hang: true, text: "Let me th" }, { text: "Thought it through." });
-    const { say, hears, requests, until } = forge.open({ title: "Falls silent", script });
+    const { say, hears, asked } = forge.open({ title: "Falls silent", script });
     say("/run fixer");
-    await until(() => (requests.length === 1 ? true : undefined), "the first request");
+    await asked;
 
     say("/stop");
     await hears(/\*\*fixer\*\* is stopped/);
@@ -145,12 +145,6 @@ test("every request was a streaming one, and the key is in no comment and no log
   expect(JSON.stringify(await forge.github.snapshot())).not.toContain(key);
   expect(forge.printed()).not.toContain(key);
 });
-
-/** One reply after the other, whatever the conversation holds; the last one for good. */
-function inOrder(...replies: Reply[]): Script {
-  let asked = 0;
-  return () => replies[Math.min(asked++, replies.length - 1)] ?? { text: "" };
-}
 
 function timed(at: number[], script: Script): Script {
   return (request) => {

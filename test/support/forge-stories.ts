@@ -11,6 +11,8 @@ export interface Story {
   issue: Thread;
   /** What the model was asked in this story, oldest first. */
   requests: ChatRequest[];
+  /** Resolves when the model is asked for the first time. */
+  asked: Promise<void>;
   /** Comments, as the maintainer unless someone else is named. */
   say(text: string, login?: string): { id: number };
   /** The bot's first comment that matches, as soon as there is one. */
@@ -32,12 +34,13 @@ export interface NewStory {
 
 /** An app for many stories that do not disturb each other: the model tells them apart by the issue's title. */
 export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
-  const told: { title: string; script: Script; requests: ChatRequest[] }[] = [];
+  const told: { title: string; script: Script; requests: ChatRequest[]; wake: () => void }[] = [];
   const script: Script = (request) => {
     const beginning = wordsOf(request.messages.find(({ role }) => role === "user"));
     const story = told.find(({ title }) => beginning.includes(title));
     if (!story) return { status: 400, message: `There is no script for: ${beginning.slice(0, 500)}` };
     story.requests.push(request);
+    story.wake();
     return story.script(request);
   };
   const environment = { GOLEM_FORGE_RUNS_PER_HOUR: "1000", ...options.environment };
@@ -52,7 +55,8 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
     by = "visitor",
   }: NewStory): Story {
     const requests: ChatRequest[] = [];
-    told.push({ title, script, requests });
+    const { promise: asked, resolve: wake } = Promise.withResolvers<void>();
+    told.push({ title, script, requests, wake });
     const issue = github.as(by, repository).openIssue({ title, body });
     const until: Story["until"] = (find, what) =>
       github
@@ -78,6 +82,7 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
     return {
       issue,
       requests,
+      asked,
       say: (text, login = "maintainer") => github.as(login, repository).comment(issue.number, text),
       hears: (pattern) =>
         until(
@@ -97,6 +102,12 @@ export type Stories = Awaited<ReturnType<typeof startStories>>;
 /** The replies one after the other; the last one for good. */
 export function inTurn(...replies: Reply[]): Script {
   return ({ messages }) => replies[Math.min(turnOf(messages), replies.length - 1)] ?? { text: "Done." };
+}
+
+/** One reply after the other, whatever the conversation holds; the last one for good. */
+export function inOrder(...replies: Reply[]): Script {
+  let asked = 0;
+  return () => replies[Math.min(asked++, replies.length - 1)] ?? { text: "Done." };
 }
 
 export function says(text: string): Script {

@@ -1,0 +1,185 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { listen } from "#playground/listen.ts";
+import { call, inOrder, inTurn, type Stories, startStories } from "../support/forge-stories.ts";
+import { privateKey } from "../support/playground-world.ts";
+
+let directory: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "golem-forge-configuration-"));
+});
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+describe("what keeps it from starting is said in words, and no secret is printed", () => {
+  test("nothing set: every variable it needs at once", async () => {
+    const { code, printed } = await start({});
+
+    expect(code).toBe(1);
+    expect(printed).toBe(
+      [
+        "Golem Forge cannot start:",
+        "  - APP_ID is not set",
+        "  - WEBHOOK_SECRET is not set",
+        "  - PRIVATE_KEY or PRIVATE_KEY_PATH is not set: download a key on your GitHub App's settings page\n",
+      ].join("\n"),
+    );
+  });
+
+  test.each([
+    [
+      "a folder of workers that is not there",
+      { GOLEM_FORGE_WORKERS: "/no/such/folder" },
+      "cannot be read: /no/such/folder",
+    ],
+    ["a provider nobody knows", { GOLEM_FORGE_MODEL: "antropic:claude" }, "Did you mean anthropic:claude?"],
+  ])("%s", async (_, environment, words) => {
+    const { code, printed } = await start({ ...complete(), ...environment });
+
+    expect(code).toBe(1);
+    expect(printed).toContain(words);
+    expect(printed).not.toMatch(/\n {4}at /);
+  });
+
+  test("a port that is taken", async () => {
+    const other = createServer();
+    const port = await listen(other, 0);
+
+    const { code, printed } = await start({ ...complete(), PORT: String(port) });
+
+    other.close();
+    expect(code).toBe(1);
+    expect(printed).toMatch(/cannot listen: address already in use 127\.0\.0\.1:\d+\. Set HOST and PORT/);
+    expect(printed).not.toMatch(/\n {4}at /);
+  });
+});
+
+describe("while it runs", () => {
+  let forge: Stories;
+  let memoryAtStart: number;
+
+  beforeAll(async () => {
+    forge = await startStories({ environment: { GOLEM_FORGE_STOP_SECONDS: "1" } });
+    await forge.start();
+  });
+  afterAll(() => forge.close());
+
+  test("/healthz says that it lives, /readyz that it takes work, and nothing else is there", async () => {
+    expect(await ask("/healthz")).toEqual([200, "ok\n"]);
+    expect(await ask("/readyz")).toEqual([200, "ready\n"]);
+    expect(await ask("/")).toEqual([404, "There is nothing here.\n"]);
+    expect(await ask("/api/github/webhooks")).toEqual([405, "Webhooks are posted here.\n"]);
+  });
+
+  test("a second process on the same database is refused", async () => {
+    const { code, printed } = await start({ ...complete(), DATABASE_URL: `file:${forge.databasePath}` });
+
+    expect(code).toBe(1);
+    expect(printed).toMatch(/in use by another Golem Forge process/);
+    expect(printed).not.toMatch(/\n {4}at /);
+  });
+
+  test("SIGTERM in the middle of a model call exits 0 in time, and the run goes on at the next start", async () => {
+    const script = inOrder({ hang: true, text: "Let me th" }, { text: "Where was I? Done." });
+    const { say, hears, asked, requests } = forge.open({ title: "Interrupted", script });
+    say("/run fixer");
+    await asked;
+
+    const began = Date.now();
+    expect(await forge.end("SIGTERM")).toBe(0);
+    expect(Date.now() - began).toBeLessThan(6_000);
+    memoryAtStart = await memoryOf(await forge.start());
+
+    await hears(/Where was I\? Done\./);
+    expect(requests).toHaveLength(2);
+  });
+
+  test("twenty thousand runs that wait cost the next start no memory and no requests", async () => {
+    const { say, hears, until } = forge.open({
+      title: "Waits",
+      script: inTurn(call("ask_user", { question: "Well?" }), { text: "Well then." }),
+    });
+    say("/run fixer");
+    await hears(/Well\?/);
+    await until(({ comments }) => comments.find(({ body }) => /waits for you/.test(body)), "the status");
+    await forge.end("SIGTERM");
+    multiplyWaitingRuns(forge.databasePath, 20_000);
+    const known = forge.github.requests.length;
+
+    const after = await memoryOf(await forge.start());
+    const asked = forge.github.requests.slice(known).map(({ operation }) => operation);
+    say("Well what?");
+
+    await hears(/Well then\./);
+    expect(asked.filter((operation) => operation !== "GET /app/hook/deliveries")).toEqual([]);
+    expect(after - memoryAtStart).toBeLessThan(24);
+  });
+
+  async function ask(path: string): Promise<[number, string]> {
+    const answer = await fetch(`${forge.url}${path}`);
+    return [answer.status, await answer.text()];
+  }
+});
+
+const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+
+/** Starts the program with exactly this environment and waits for its end. */
+function start(environment: Record<string, string>): Promise<{ code: number | null; printed: string }> {
+  const child = spawn(process.execPath, [main], {
+    env: { PATH: process.env.PATH ?? "", ...environment },
+    cwd: directory,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let printed = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => (printed += text));
+  return new Promise((resolve) => child.on("close", (code) => resolve({ code, printed })));
+}
+
+/** Everything that is needed, in a database of its own. */
+function complete(): Record<string, string> {
+  return {
+    APP_ID: "7",
+    PRIVATE_KEY: privateKey,
+    WEBHOOK_SECRET: "a secret",
+    HOST: "127.0.0.1",
+    PORT: "0",
+    LOG_LEVEL: "silent",
+    GHE_HOST: "127.0.0.1:1",
+    GHE_PROTOCOL: "http",
+    DATABASE_URL: `file:${join(directory, `${Math.random()}.db`)}`,
+  };
+}
+
+/** Megabytes in use by the app's process. */
+async function memoryOf({ pid }: ChildProcess): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8");
+  return Number(/VmRSS:\s*(\d+)/.exec(status)?.[1]) / 1024;
+}
+
+/** Copies the waiting run of a database that nobody has open, each copy in a thread of its own. */
+function multiplyWaitingRuns(path: string, times: number): void {
+  const database = new DatabaseSync(path);
+  const columns = database
+    .prepare("select name from pragma_table_info('runs')")
+    .all()
+    .map(({ name }) => String(name));
+  const changed: Record<string, string> = {
+    id: "'copy' || n.value",
+    root_id: "'copy' || n.value",
+    thread: "100000 + n.value",
+  };
+  const values = columns.map((name) => changed[name] ?? name).join(", ");
+  database.exec(`
+    with recursive n(value) as (select 1 union all select value + 1 from n where value < ${times})
+    insert into runs (${columns.join(", ")}) select ${values} from runs, n where status = 'waiting';
+    insert into specs (run_id, spec) select copy.id, specs.spec from runs copy, specs
+      where copy.id like 'copy%' and specs.run_id = (select id from runs where status = 'waiting' and id not like 'copy%');
+  `);
+  database.close();
+}
