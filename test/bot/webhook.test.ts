@@ -175,7 +175,7 @@ describe("health", () => {
   });
 
   test("a port that is taken is said", async () => {
-    await expect(startBot({ PORT: new URL(world.url).port })).rejects.toThrow("EADDRINUSE");
+    await expect(startBot({ PORT: new URL(world.url).port })).rejects.toThrow("cannot listen: address already in use");
   });
 });
 
