@@ -52,6 +52,8 @@ export async function startForge(options: ForgeOptions) {
   });
   const environment: Record<string, string> = {
     PATH: process.env.PATH ?? "",
+    // Stories start the app many times; what Node compiled the first time serves the others.
+    NODE_COMPILE_CACHE: join(tmpdir(), "golem-forge-compile-cache"),
     APP_ID: "7",
     PRIVATE_KEY: privateKey,
     WEBHOOK_SECRET: webhookSecret,
@@ -74,7 +76,10 @@ export async function startForge(options: ForgeOptions) {
   /** Starts the app and waits until it is ready, or until it ended. */
   async function start(more: Record<string, string> = {}): Promise<ChildProcess> {
     const env = { ...environment, ...more };
-    const child = spawn(process.execPath, [...(options.nodeOptions ?? []), main], { env, stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(process.execPath, [...(options.nodeOptions ?? []), main], {
+      env,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8").on("data", (text: string) => {
         printed = (printed + text).slice(-100_000);
@@ -100,7 +105,9 @@ export async function startForge(options: ForgeOptions) {
       .until(
         (snapshot) => {
           const [repository] = Object.values(snapshot);
-          const thread = [...(repository?.issues ?? []), ...(repository?.pulls ?? [])].find((one) => one.number === number);
+          const thread = [...(repository?.issues ?? []), ...(repository?.pulls ?? [])].find(
+            (one) => one.number === number,
+          );
           return thread && find(thread);
         },
         { what, timeoutMs: 25_000 },
