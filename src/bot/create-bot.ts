@@ -86,7 +86,7 @@ export async function createBot({ config, runs, ready, log: logger }: BotOptions
 
   return {
     openGitHub,
-    frontEnd: createThreadFrontEnd({ openGitHub, runs, sanitize }),
+    frontEnd: createThreadFrontEnd({ openGitHub, runs, redact: createRedactor(config.secrets), sanitize }),
     start: async () => {
       const address = await server.start();
       const url = `http://${address.host}:${address.port}`;

@@ -105,3 +105,13 @@ test("a name cannot end its comment early", async () => {
   expect(state.comments).toHaveLength(1);
   expect(state.comments[0]?.body).toMatch(/\n<!-- golem-forge:[^>-]*(?:-[^>-]+)* -->$/);
 });
+
+test("a secret where a line is cut is gone as a whole, and not up to the cut", async () => {
+  const secret = botConfig().app.webhookSecret;
+  const log = [`${"x".repeat(290)} ${secret}`];
+
+  await frontEnd.showStatus(sampleView({ log }), { name: "status/run1", repeated: false });
+
+  expect(state.comments[0]?.body).toContain("xxx [secret");
+  expect(state.comments[0]?.body).not.toContain(secret.slice(0, 6));
+});
