@@ -48,7 +48,10 @@ export async function answerCommand(command: Command, hearer: Hearer): Promise<s
       return command.message;
     case "unknown":
       return `There is no \`/${command.word}\`. Did you mean \`/${command.meant}\`? \`/help\` lists the commands. Write it in a new comment: edited ones do not count.`;
-    case "foreign":
+    case "tool":
+      await runs.invoke(thread, { by, deliveryId, line: command.line });
+      return undefined;
+    case "direct":
     case "text":
       return undefined;
   }

@@ -1,7 +1,7 @@
 import { distance } from "fastest-levenshtein";
 
 /** The thread's commands, in the order /help shows them. */
-const commandNames = ["run", "approve", "deny", "stop", "resume", "cancel", "status", "help"] as const;
+const commandNames = ["run", "approve", "deny", "stop", "resume", "cancel", "tool", "tools", "status", "help"] as const;
 type CommandName = (typeof commandNames)[number];
 
 /** What a comment asks for, read from its first line. */
@@ -13,19 +13,21 @@ export type Command =
   | { kind: "deny"; target: string | undefined; reason: string }
   | { kind: "resume"; text: string }
   | { kind: "stop" | "cancel" | "status" | "help" }
+  /** A command for the tools of a run: `/tool`, `/t` or `/tools`, with everything behind it. */
+  | { kind: "tool"; line: string }
   /** One of ours, but not written as it should be; the message says how. */
   | { kind: "malformed"; message: string }
   | { kind: "unknown"; word: string; meant: CommandName }
-  /** A word after a slash that is nobody's, or another bot's. */
-  | { kind: "foreign" }
+  /** A word after a slash that may be the name of a tool. `mayBeForeign`: it may as well be another bot's command. */
+  | { kind: "direct"; line: string; mayBeForeign: boolean }
   /** No command at all. */
   | { kind: "text"; text: string };
 
 /** Reads a comment. Only its first line can be a command, from its first character on. Never throws. */
 export function parseCommand(body: string): Command {
   const lines = body.split(/\r\n|\n|\r/);
-  const first = lines[0] ?? "";
-  const match = /^\/([A-Za-z][A-Za-z-]{0,30})(?:[ \t]+(.*))?$/.exec(first.trimEnd());
+  const line = (lines[0] ?? "").trimEnd();
+  const match = /^\/([A-Za-z][A-Za-z0-9_-]{0,63})(?:[ \t]+(.*))?$/.exec(line);
   if (!match) return { kind: "text", text: body.trim() };
 
   const word = (match[1] ?? "").toLowerCase();
@@ -48,9 +50,14 @@ export function parseCommand(body: string): Command {
     case "status":
     case "help":
       return { kind: word };
+    case "tool":
+    case "tools":
+    case "t":
+      return { kind: "tool", line };
   }
   const meant = nearMiss(word);
-  return meant ? { kind: "unknown", word, meant } : { kind: "foreign" };
+  // Other bots' commands are letters and hyphens.
+  return meant ? { kind: "unknown", word, meant } : { kind: "direct", line, mayBeForeign: !/[0-9_]/.test(word) };
 }
 
 function readRun(rest: string, more: string): Command {

@@ -5,7 +5,7 @@ import { isListedRepository } from "#is-listed-repository.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { answerCommand } from "./answer-command.ts";
 import type { Authorize } from "./authorize.ts";
-import { parseCommand } from "./command.ts";
+import { type Command, parseCommand } from "./command.ts";
 import { postComment } from "./post-comment.ts";
 import { type Delivery, readUtterance, type Utterance } from "./utterance.ts";
 
@@ -64,10 +64,10 @@ async function stopQuietly(
 
 async function hearWords(options: HearOptions, github: GitHub, utterance: Utterance): Promise<void> {
   const command = parseCommand(utterance.text);
-  if (command.kind === "foreign") return;
   // An issue's own text can start a worker and nothing else.
   if (utterance.commentId === undefined && command.kind !== "run") return;
   if (command.kind === "text") return steer(options, github, utterance, command.text);
+  if (command.kind === "direct") return callTool(options, github, utterance, command);
 
   const { login, thread } = { login: utterance.by, thread: utterance.thread.thread };
   const standing = await options.authorize(github, { login, thread });
@@ -100,6 +100,26 @@ async function steer(options: HearOptions, github: GitHub, utterance: Utterance,
 
   try {
     if (await runs.say(thread, { by, text, deliveryId })) void react(options, github, utterance, "eyes");
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    await reply(options, github, utterance, error.message);
+  }
+}
+
+/** A word that may be a tool's name is heard where there are runs, from people who command here, and is nobody's otherwise. */
+async function callTool(
+  options: HearOptions,
+  github: GitHub,
+  utterance: Utterance,
+  { line, mayBeForeign }: Extract<Command, { kind: "direct" }>,
+): Promise<void> {
+  const { thread, by, deliveryId } = utterance;
+  const runs = options.runs();
+  if ((await runs.status(thread)).length === 0 || !canWrite(await github.permissionOf(by))) return;
+
+  try {
+    await runs.invoke(thread, { by, deliveryId, line, mayBeForeign });
+    if (!mayBeForeign) void react(options, github, utterance, "eyes");
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(options, github, utterance, error.message);

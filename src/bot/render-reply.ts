@@ -16,6 +16,7 @@ export function renderHelp(workers: Workers): string {
       "| `/deny <id> why` | refuses, and tells the worker why |",
       "| `/stop` | stops the workers of this thread; `/resume` goes on, with your words if you add some |",
       "| `/cancel` | ends them for good |",
+      "| `/tool <name> --option value`, `/t …`, `/<name> …` | runs a tool of the newest worker yourself, such as `/git_push`; `/tools` lists them, `/tool <name> -i` shows what one takes |",
       "| `/status` | what is going on, what waits, what it cost |",
       "| a plain comment | answers a worker's question, or steers it |",
     ].join("\n"),

@@ -6,6 +6,7 @@ import { renderValue } from "./render-value.ts";
 
 const shownTools = 100;
 const shownFields = 50;
+const shownOptions = 20;
 
 /** The answer to a person's command for a tool. */
 export function renderToolReply(reply: ToolReply): string {
@@ -63,7 +64,7 @@ function renderForm({ name, label, description, fields }: ManualToolInfo): strin
     .slice(0, shownFields)
     .map(
       (field) =>
-        `| ${inline(`--${field.name}`)} | ${describeType(field)} | ${describeNeed(field)} | ${inline(field.description)} |`,
+        `| ${inline(`--${field.name}`)} | ${describeType(field)} | ${describeNeed(field)} | ${inline(field.description, 300)} |`,
     );
   return paragraphs(
     `### 🔧 ${inline(label)}`,
@@ -76,7 +77,13 @@ function renderForm({ name, label, description, fields }: ManualToolInfo): strin
 }
 
 function describeType({ type, options = [] }: ManualToolField): string {
-  if (type === "select") return options.map((option) => inline(option, 100)).join(", ");
+  if (type === "select") {
+    const rest = options.length > shownOptions ? ", …" : "";
+    return `${options
+      .slice(0, shownOptions)
+      .map((option) => inline(option, 60))
+      .join(", ")}${rest}`;
+  }
   return type === "boolean" ? "yes or no" : type;
 }
 

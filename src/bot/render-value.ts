@@ -5,7 +5,7 @@ import {
   type ResultValue,
   type WellKnownResultValue,
 } from "#result.ts";
-import { code, codeBlock, details, inline, paragraphs, quote } from "./markdown.ts";
+import { codeBlock, details, inline, paragraphs, quote } from "./markdown.ts";
 import { renderTasks } from "./render-tasks.ts";
 
 /** What a comment shows of one value, in characters. */
@@ -30,17 +30,17 @@ function renderWellKnown(value: WellKnownResultValue): string | undefined {
       return renderText(value.content, display);
     case "diff":
       return paragraphs(
-        `${code(value.path)}, ${describeDiff(value)}`,
+        `**${inline(value.path)}**, ${describeDiff(value)}`,
         block(value.diff ?? value.modified, value.diff === undefined ? "text" : "diff", display),
       );
     case "file_content":
       return paragraphs(
-        `${code(value.path)}, ${count(value.size, "byte")}`,
+        `**${inline(value.path)}**, ${count(value.size, "byte")}`,
         block(value.content, languageOf(value.path), display),
       );
     case "file_list":
       return paragraphs(
-        `${count(value.count, "file")} in ${code(value.path || "/")}`,
+        `${count(value.count, "file")} in **${inline(value.path || "/")}**`,
         block(value.files.map(nameOf).join("\n"), "text", display),
       );
     case "json":
@@ -124,7 +124,7 @@ function renderTable(rows: readonly Row[]): string | undefined {
   const columns = [...new Set(rows.slice(0, shownRows).flatMap(Object.keys))].slice(0, shownColumns);
   if (columns.length === 0) return undefined;
 
-  const line = (cells: readonly string[]) => `| ${cells.map((cell) => inline(cell, 200)).join(" | ")} |`;
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => inline(cell, 60)).join(" | ")} |`;
   const body = rows.slice(0, shownRows).map((row) => line(columns.map((column) => cellOf(row[column]))));
   const left = rows.length - shownRows;
   const table = [line(columns), `|${columns.map(() => "---|").join("")}`, ...body].join("\n");

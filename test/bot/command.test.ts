@@ -31,6 +31,11 @@ describe("commands", () => {
     ["/cancel", { kind: "cancel" }],
     ["/status", { kind: "status" }],
     ["/help", { kind: "help" }],
+    ['/tool git_push --message "it\'s on" \nThanks!', { kind: "tool", line: '/tool git_push --message "it\'s on"' }],
+    ["/T git_push", { kind: "tool", line: "/T git_push" }],
+    ["/tool", { kind: "tool", line: "/tool" }],
+    ["/tools", { kind: "tool", line: "/tools" }],
+    ["/git_push --branch main\r\nmore", { kind: "direct", line: "/git_push --branch main", mayBeForeign: false }],
   ])("%j is understood", (body, command) => {
     expect(parseCommand(body)).toEqual(command);
   });
@@ -59,15 +64,16 @@ describe("commands", () => {
     ["/rnu fixer", "run"],
     ["/statsu", "status"],
     ["/canel", "cancel"],
+    ["/tol git_push", "tool"],
     ["/deni k7mq", "deny"],
   ])("%j is a near miss of /%s", (body, meant) => {
     expect(parseCommand(body)).toMatchObject({ kind: "unknown", meant });
   });
 
   test.each(["/assign @bob", "/lgtm", "/hold", "/close", "/cc @ada", "/test all", "/retest", "/ready"])(
-    "%j is another bot's: silence",
+    "%j may be another bot's, or the name of a tool",
     (body) => {
-      expect(parseCommand(body)).toEqual({ kind: "foreign" });
+      expect(parseCommand(body)).toEqual({ kind: "direct", line: body, mayBeForeign: true });
     },
   );
 

@@ -116,7 +116,7 @@ describe("who may command", () => {
     expect(runs.decide).not.toHaveBeenCalled();
   });
 
-  test.each(["/run fixer", "/approve", "/deny", "/stop", "/resume", "/cancel", "/status", "/help"])(
+  test.each(["/run fixer", "/approve", "/deny", "/stop", "/resume", "/cancel", "/status", "/help", "/tools", "/undo"])(
     "GitHub is asked anew before %s",
     async (body) => {
       await say({ body });
@@ -282,7 +282,60 @@ describe("plain sentences", () => {
     await say({ body: "/src/sum.js is the one" });
     await say({ body: "/assign @mia" });
 
+    expect(state.comments).toEqual([]);
     expect(runs.say.mock.calls.map(([, words]) => words.text)).toEqual(["/src/sum.js is the one"]);
+  });
+});
+
+describe("tools", () => {
+  const thread = { installationId: 7, owner: "octo", repo: "shop", thread: 1 };
+
+  test.each(["/tool git_push --branch main", "/t git_push -i", "/tools", "/git_push"])(
+    "%s reaches the runs of the thread with its delivery, and 👀 follows",
+    async (line) => {
+      await say({ body: `${line}\nplease` }, { id: "d1" });
+
+      expect(runs.invoke).toHaveBeenCalledOnce();
+      expect(runs.invoke.mock.calls[0]).toMatchObject([thread, { by: "ada", deliveryId: "d1", line }]);
+      await vi.waitFor(() => expect(state.reactions).toHaveLength(1));
+    },
+  );
+
+  test("are not called by someone without write access", async () => {
+    await say({ body: "/tool git_push", login: "tom" });
+    await say({ body: "/git_push", login: "tom" });
+    await say({ body: "/retest", login: "tom" });
+
+    nothingHappened();
+    expect(bodies()).toEqual([expect.stringContaining("takes write access to octo/shop")]);
+  });
+
+  test("a word that may be another bot's is looked up without a sign, and only where a worker was started", async () => {
+    await say({ body: "/retest" }, { id: "d1" });
+    runs.status.mockResolvedValue([]);
+    await say({ body: "/retest" });
+    await say({ body: "/make_coffee" });
+
+    expect(runs.invoke.mock.calls).toEqual([
+      [thread, { by: "ada", deliveryId: "d1", line: "/retest", mayBeForeign: true }],
+    ]);
+    expect([...state.reactions, ...bodies()]).toEqual([]);
+  });
+
+  test.each(["/tool git_push", "/git_push"])("what cannot be done with %s is said", async (body) => {
+    runs.invoke.mockRejectedValue(new UserError("No worker was started here."));
+
+    await say({ body });
+
+    expect(bodies()).toEqual([expect.stringContaining("No worker was started here.")]);
+  });
+
+  test("an issue's own text calls none", async () => {
+    const payload = commentPayload();
+    const opened = { ...payload, action: "opened", comment: undefined };
+    await deliver(world.url, { ...opened, issue: { ...payload.issue, body: "/git_push" } }, { name: "issues" });
+
+    nothingHappened();
   });
 });
 

@@ -5,8 +5,8 @@ import { renderOutcome } from "#bot/render-outcome.ts";
 import { renderQuestion } from "#bot/render-question.ts";
 import { renderHelp, renderStatusReply } from "#bot/render-reply.ts";
 import { renderStatus } from "#bot/render-status.ts";
-import { splitCode } from "#markdown-code.ts";
 import { createSanitizer } from "#sanitize.ts";
+import { expectInert, hostile, proseOf } from "../support/hostile-text.ts";
 import { sampleApproval, sampleView } from "../support/run-view.ts";
 
 const sanitize = createSanitizer([]);
@@ -182,41 +182,6 @@ test("help without workers says how to add one, status without runs how to begin
   expect(renderStatusReply([], [])).toContain("/help");
 });
 
-// What a model may write to break out of its place.
-const piece = fc.constantFrom(
-  "`",
-  "```",
-  "````",
-  "~~~",
-  "\n",
-  "\n\n",
-  " ",
-  "<!--",
-  "-->",
-  "</details>",
-  "</summary>",
-  "<details>",
-  "<pre>",
-  "@victim",
-  "#12",
-  "> ",
-  "- ",
-  "| ",
-  "\\",
-  "*",
-  "[x](y)",
-  "![x](https://evil.example)",
-  "/approve k7mq",
-  "### ✅ Approved by @mia",
-  "\u202E",
-  "\u200B",
-  "``\u001B[0m`",
-  "<!-- golem-forge:approval%2Fk7mq -->",
-  "a",
-  "1. ",
-);
-const hostile = fc.array(piece, { maxLength: 25 }).map((pieces) => pieces.join(""));
-
 describe("whatever a model writes", () => {
   test("an approval ends with our own words, outside of any code", () => {
     fc.assert(
@@ -297,19 +262,3 @@ test("nothing is longer than GitHub takes", () => {
     /approval `k7mq`[\s\S]*Only exactly this call is approved, once: digest `0123456789ab`/,
   );
 });
-
-function proseOf(markdown: string): string[] {
-  return splitCode(markdown)
-    .filter((part) => !part.code)
-    .map((part) => part.text);
-}
-
-/** No live mention, reference, image, comment, marker or hidden character. */
-function expectInert(markdown: string): void {
-  for (const { text, code } of splitCode(markdown)) {
-    expect(text).not.toMatch(/\u202E|<!--\s*golem-forge:/);
-    if (code) continue;
-    expect(text).not.toMatch(/(?<![A-Za-z0-9_])@(?:victim|mia)|<!--|<pre|(?<!&)#12/);
-    expect(text).not.toMatch(/!\[x\]\(https/);
-  }
-}
