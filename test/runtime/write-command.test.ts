@@ -1,0 +1,26 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { parseCommand } from "#command.ts";
+import { writeCommand } from "#runtime/write-command.ts";
+
+test.each([
+  [{ branch: "golem/7-a", b: "x", force: true, f: true }, "/tool git_push --branch golem/7-a -b x --force -f"],
+  [{ message: 'say "hi"\\' }, '/tool git_push --message="say \\"hi\\"\\\\"'],
+  [{ count: "-1", empty: "" }, '/tool git_push --count="-1" --empty=""'],
+])("%j is written as a person would", (options, line) => {
+  expect(writeCommand("git_push", options)).toBe(line);
+});
+
+test("whatever was typed, the line that is written reads as the same", () => {
+  const name = fc.stringMatching(/^[a-z][a-z_-]{0,10}$/);
+  const value = fc.oneof(fc.string(), fc.constant(true), fc.constantFrom("—x", "--", "-", "“", "a=b", "'", "\\"));
+  fc.assert(
+    fc.property(fc.dictionary(name, value), (options) => {
+      const parsed = parseCommand(writeCommand("git_push", options));
+
+      expect(parsed).toMatchObject({ name: "tool", args: ["git_push"] });
+      expect(parsed?.options).toEqual({ ...options });
+    }),
+    { numRuns: 1_000 },
+  );
+});
