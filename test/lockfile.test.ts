@@ -1,0 +1,44 @@
+import { readFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+
+interface Lockfile {
+  packages: Record<string, { version?: string; resolved?: string; optionalDependencies?: Record<string, string> }>;
+}
+
+const { packages } = JSON.parse(await readFile(new URL("../package-lock.json", import.meta.url), "utf8")) as Lockfile;
+
+// npm leaves out what its registry does not have for other machines, and `npm ci` then refuses the whole file.
+test("the lockfile holds the packages of every platform, so that npm ci works on each", () => {
+  const missing = Object.entries(packages).flatMap(([parent, { optionalDependencies = {} }]) =>
+    Object.keys(optionalDependencies).filter((name) => !places(parent, name).some((place) => place in packages)),
+  );
+
+  expect(missing).toEqual([]);
+});
+
+test("the lockfile names no registry", () => {
+  expect(Object.values(packages).filter(({ resolved }) => resolved)).toEqual([]);
+});
+
+test.each([
+  ["ai", 7],
+  ["xstate", 5],
+  ["zod", 4],
+  ["probot", 14],
+  ["@octokit/rest", 22],
+  ["memfs", 4],
+  ["vitest", 5],
+  ["msw", 3],
+  ["typescript", 7],
+  ["node", 26],
+])("%s is of major %i: an old npm would have taken an older one without a word", (name, major) => {
+  expect(packages[`node_modules/${name}`]?.version).toMatch(new RegExp(`^${major}\\.`));
+});
+
+/** Where Node looks for a package that another one needs. */
+function places(parent: string, name: string): string[] {
+  const folders = parent
+    .split("/node_modules/")
+    .map((_, index, parts) => parts.slice(0, index + 1).join("/node_modules/"));
+  return ["", ...folders].map((folder) => `${folder ? `${folder}/` : ""}node_modules/${name}`);
+}
