@@ -38,7 +38,11 @@ export function createGitPushTool(services: ToolServices): NamedTool<Input, Tool
       const subject = message ?? `Changes of ${spec.worker.name} for #${spec.origin.thread}`;
       const pushed = await pushChanges({ services, context, message: subject });
       const summary = `Pushed ${pushed.commit.slice(0, 7)} to ${own}`;
-      return { llmContent: `${summary}.`, value: { kind: "git.push", data: { branch: own, pushed }, summary } };
+      const display = { preferredView: "hidden" as const };
+      return {
+        llmContent: `${summary}.`,
+        value: { kind: "git.push", data: { branch: own, pushed }, summary, display },
+      };
     },
   };
 }

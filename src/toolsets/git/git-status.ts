@@ -37,6 +37,7 @@ export function createGitStatusTool({ workspace, sandbox, branch }: ToolServices
           kind: "git.status",
           data: { branch, base: sandbox.base, added, modified, deleted, staged, isClean },
           summary,
+          preview: lines.join("\n"),
           display: { preferredView: "tree", collapsed: isClean },
         },
       };
