@@ -315,6 +315,22 @@ describe("writing", () => {
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(1_900);
   });
 
+  test("a question that failed is asked again after a second, whatever failed before it", async () => {
+    const times: number[] = [];
+    server.use(
+      http.get(`${repo}/issues/404`, () => json({}, { status: 404 })),
+      http.get(`${repo}/issues/1/comments`, () => {
+        times.push(performance.now());
+        return times.length === 1 ? json({}, { status: 500 }) : json([]);
+      }),
+    );
+    expect(await github.issue(404)).toBeUndefined();
+
+    await github.comments(1);
+
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeLessThan(3_000);
+  });
+
   test("a pause of many minutes is not slept through", async () => {
     server.use(
       http.post(`${repo}/issues/1/comments`, () => json({}, { status: 429, headers: { "retry-after": "3600" } })),
