@@ -1,0 +1,123 @@
+import { describe, expect, test } from "vitest";
+import type { LocalGitHub } from "#playground/start-github.ts";
+import { call, type Script, startStories } from "../support/forge-stories.ts";
+import { approvalIdIn } from "../support/forge-world.ts";
+
+describe.concurrent("the story comes to its end, and GitHub shows nothing twice", () => {
+  // In parts, since each failure costs a second of patience.
+  test.each([
+    ["question about the repository", /^GET .*(contents|permission|\{repo\}$)/],
+    ["question about issues and pull requests", /^GET .*(issues|pulls|app$)/],
+    ["write", /^(POST|PATCH) .*\//],
+    ["exchange with git", /(info\/refs|git-)/],
+  ])("when every %s fails the first time", async (_, chosen) => {
+    const { failed, held } = await playFaulty(chosen, { status: 500, body: { message: "Server Error" } });
+
+    expect(failed).toBeGreaterThan(2);
+    expect(held).toEqual(whatItShouldHold);
+  });
+
+  test.each([
+    [403, "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."],
+    [429, "Too many requests"],
+  ])("when every operation is told once to slow down, by a %i", async (status, message) => {
+    const fault = { status, body: { message }, headers: { "retry-after": "0" } };
+
+    const { failed, held } = await playFaulty(/^\w+ \//, fault);
+
+    expect(failed).toBeGreaterThan(10);
+    expect(held).toEqual(whatItShouldHold);
+  });
+
+  test("when every write is carried out and its answer is lost", async () => {
+    const lost = new Set<string>();
+
+    const held = await playStory(({ afterWrite }) => {
+      afterWrite(({ operation = "", body }) => {
+        const marker = /<!-- (.*) -->\s*$/.exec(String((body as { body?: unknown })?.body))?.[1];
+        const name = `${operation} ${marker}`;
+        if (lost.has(name)) return undefined;
+        lost.add(name);
+        return "drop";
+      });
+    });
+
+    expect([...lost].length).toBeGreaterThan(7);
+    expect(held).toEqual(whatItShouldHold);
+  });
+});
+
+/** Plays from /run to the answer and gives what of it stands on GitHub; every request for approval is granted. */
+async function playStory(disturb: (github: LocalGitHub) => void) {
+  const forge = await startStories({ environment: { LOG_LEVEL: "silent" } });
+  try {
+    disturb(forge.github);
+    const { pid } = await forge.start();
+    const { say, until } = forge.open({ title: "The total is one too high", script: fixesTheTotal });
+    // GitHub itself sends nothing twice: what could not be taken in is sent again as its operators do.
+    say("/run fixer");
+    await forge.github.deliveriesSettled();
+    for (const { id: delivery, statusCode } of [...forge.github.deliveries]) {
+      if (statusCode !== 200) forge.github.redeliver(delivery);
+    }
+    const approved = new Set<string>();
+    const thread = await until(({ comments }) => {
+      for (const comment of comments.filter(({ body }) => /asks for approval/.test(body))) {
+        const approval = approvalIdIn(comment);
+        if (!approved.has(approval)) say(`/approve ${approval}`);
+        approved.add(approval);
+      }
+      const done = [/\*\*fixer\*\* is done/, /^### ✅ \*\*fixer\*\*\n/].every((words) =>
+        comments.some(({ author, body }) => author === forge.github.botLogin && words.test(body)),
+      );
+      return done ? comments : undefined;
+    }, "the answer");
+    expect(() => process.kill(pid ?? 0, 0)).not.toThrow();
+
+    const [repository] = Object.values(await forge.github.snapshot());
+    const kinds = thread.flatMap(({ body }) => /<!-- golem-forge:(\w+)/.exec(body)?.[1] ?? []);
+    return {
+      comments: kinds.filter((kind) => kind !== "approval").sort(),
+      approvals: kinds.filter((kind) => kind === "approval").length - approved.size,
+      branches: Object.keys(repository?.branches ?? {}).length,
+      pulls: repository?.pulls.map(({ title, pull }) => ({ title, draft: pull?.draft })),
+    };
+  } finally {
+    await forge.close();
+  }
+}
+
+const whatItShouldHold = {
+  comments: ["outcome", "status"],
+  approvals: 0,
+  branches: 2,
+  pulls: [{ title: "Count every item once", draft: true }],
+};
+
+/** Each of the chosen operations fails the first time. */
+async function playFaulty(chosen: RegExp, fault: { status: number; body: unknown; headers?: Record<string, string> }) {
+  const failed = new Set<string>();
+  const held = await playStory(({ onRequest }) => {
+    onRequest(({ method, operation = "" }) => {
+      const name = operation.startsWith(method) ? operation : `git ${operation}`;
+      if (!chosen.test(name) || failed.has(name)) return undefined;
+      failed.add(name);
+      return fault;
+    });
+  });
+  return { failed: failed.size, held };
+}
+
+/** As a model would: when the pull request could not be opened, it tries again. */
+const fixesTheTotal: Script = ({ messages }) => {
+  const calls = messages.flatMap(({ tool_calls = [] }) => tool_calls.map((one) => one.function.name));
+  const last = String(messages.at(-1)?.content);
+  if (!calls.includes("read_file")) return call("read_file", { path: "src/total.js" });
+  if (!calls.includes("edit_file")) {
+    return call("edit_file", { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" });
+  }
+  if (!/pull request #\d+/.test(last)) {
+    return call("open_pull_request", { title: "Count every item once", body: "One too many." });
+  }
+  return { text: "Fixed: every item counts once." };
+};
