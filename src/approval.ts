@@ -45,6 +45,8 @@ export const Approval = z.object({
   digest: z.string(),
   /** Why it is asked, as a sentence. */
   reason: z.string(),
+  /** Who may approve, as the repository's settings had it then: `Anyone with write access`. */
+  approvers: z.string().optional(),
   /** What will change, shown to the person who decides: a unified diff or other plain text. */
   preview: z.string().optional(),
   status: ApprovalStatus,

@@ -65,3 +65,9 @@ export function refuseApprover(
   }
   return undefined;
 }
+
+/** Who may approve a call of a run that this person started, in words. */
+export function describeApprovers({ approvers, second_person }: RepositorySettings, requestedBy: string): string {
+  const people = approvers ? approvers.map((login) => `@${login}`).join(" or ") : "Anyone with write access";
+  return second_person ? `${people}, but not @${requestedBy}, who started this run,` : people;
+}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { narrowLimits, parseRepositorySettings, refuseApprover } from "#repository-settings.ts";
+import { describeApprovers, narrowLimits, parseRepositorySettings, refuseApprover } from "#repository-settings.ts";
 import { Limits } from "#worker.ts";
 
 test("a repository without settings narrows nothing", () => {
@@ -29,6 +29,14 @@ test("where a second person is asked for, nobody approves what they started", ()
 
   expect(refuseApprover(settings, { by: "ada", requestedBy: "Ada" })).toContain("a second person has to approve");
   expect(refuseApprover(settings, { by: "bob", requestedBy: "ada" })).toBeUndefined();
+});
+
+test("who may approve is said in words", () => {
+  const words = (text: string) => describeApprovers(parseRepositorySettings(text), "ada");
+
+  expect(words("")).toBe("Anyone with write access");
+  expect(words("approvers: [grace, bob]")).toBe("@grace or @bob");
+  expect(words("second_person: true")).toBe("Anyone with write access, but not @ada, who started this run,");
 });
 
 test.each([

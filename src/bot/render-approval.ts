@@ -24,7 +24,7 @@ function renderRequest(approval: Approval): string {
       `| and equal calls of this run too | ${code(`/approve ${id} session`)} |`,
       `| refuse, and tell it why | ${code(`/deny ${id} because …`)} |`,
     ].join("\n"),
-    `Anyone with write access may answer, until ${utc(approval.expiresAt)}; after that the answer is no. ` +
+    `${inline(approval.approvers ?? "Anyone with write access")} may approve, until ${utc(approval.expiresAt)}; after that the answer is no. ` +
       `Only exactly this call is approved, once: ${bindingOf(approval)}.`,
   );
 }

@@ -1,5 +1,11 @@
 import { type Approval, approvalDigest } from "#approval.ts";
 import type { ModelCall, Verdict } from "#events.ts";
+import {
+  describeApprovers,
+  parseRepositorySettings,
+  type RepositorySettings,
+  settingsPath,
+} from "#repository-settings.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";
@@ -18,7 +24,7 @@ export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectH
       const last = lastAnswer(log);
       if (!last) throw new Error(`Run ${effect.runId} has no answer to review`);
 
-      const remembered = await rememberedCalls(store, desk);
+      const [remembered, settings] = await Promise.all([rememberedCalls(store, desk), readSettings(desk)]);
       const verdicts: Verdict[] = [];
       const approvals: Approval[] = [];
       for (const call of last.answer.calls) {
@@ -41,6 +47,7 @@ export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectH
           rootId,
           digest: approvalDigest(subject),
           reason: review.reason,
+          approvers: describeApprovers(settings, desk.spec.origin.requestedBy),
           status: "pending",
           requestedAt: now(),
           expiresAt: now() + approvalMs,
@@ -76,6 +83,10 @@ async function rememberedCalls(store: Store, { spec }: Desk): Promise<{ tool: st
         runId === spec.id && remember === "session" && (status === "approved" || status === "used"),
     )
     .map(({ tool, args, changedArgs }) => ({ tool, args: changedArgs ?? args }));
+}
+
+async function readSettings({ github }: Desk): Promise<RepositorySettings> {
+  return parseRepositorySettings(await github.readFile(settingsPath));
 }
 
 /** Four letters are enough for a thread; two approvals never share them, so a clash takes one more. */
