@@ -120,7 +120,7 @@ describe("approvals", () => {
       | and equal calls of this run too | \`/approve k7mq session\` |
       | refuse, and tell it why | \`/deny k7mq because …\` |
 
-      Anyone with write access may answer, until 2026-05-04 10:00 UTC; after that the answer is no. Only exactly this call is approved, once: digest \`0123456789ab\`, on commit \`aaaaaaa\`."
+      Anyone with write access may approve, until 2026-05-04 10:00 UTC; after that the answer is no. Only exactly this call is approved, once: digest \`0123456789ab\`, on commit \`aaaaaaa\`."
     `);
   });
 
