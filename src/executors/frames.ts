@@ -1,21 +1,61 @@
 import type { Readable, Writable } from "node:stream";
-import { deserialize, serialize } from "node:v8";
 
-const headerBytes = 4;
+/** The lengths of the whole and of its JSON. */
+const headerBytes = 8;
 
-/** Writes one value with its length before it. */
+/** JSON makes objects of up to ten times its size, so bytes and long texts travel beside it, as they are. */
+const longestInline = 1_024;
+
+/** Stands in the JSON for a part beside it: where it begins there, and how long it is. */
+type Part = { $bytes: [start: number, length: number] } | { $text: [start: number, length: number] };
+
+/** Writes one value of plain data, bytes included, with its lengths before it. */
 export function writeFrame(stream: Writable, value: unknown): void {
-  const body = serialize(value);
+  const beside: Uint8Array[] = [];
+  let length = 0;
+
+  function keep(bytes: Uint8Array): [number, number] {
+    beside.push(bytes);
+    length += bytes.length;
+    return [length - bytes.length, bytes.length];
+  }
+
+  function inline(member: unknown): unknown {
+    if (typeof member === "string" && member.length > longestInline) {
+      return { $text: keep(Buffer.from(member)) } satisfies Part;
+    }
+    if (typeof member !== "object" || member === null || member instanceof Date) return member;
+    if (member instanceof Uint8Array) return { $bytes: keep(member) } satisfies Part;
+    if (Array.isArray(member)) return member.map(inline);
+    return Object.fromEntries(Object.entries(member).map(([key, inner]) => [key, inline(inner)]));
+  }
+
+  const json = Buffer.from(JSON.stringify(inline(value)));
   const header = Buffer.alloc(headerBytes);
-  header.writeUInt32BE(body.length);
-  stream.write(header);
-  stream.write(body);
+  header.writeUInt32BE(json.length + length, 0);
+  header.writeUInt32BE(json.length, 4);
+  for (const part of [header, json, ...beside]) stream.write(part);
 }
 
-/** Reads values as `writeFrame` wrote them. A frame longer than `maxBytes` is a failure before a byte of it is kept. */
+export interface FrameLimits {
+  /** The longest frame taken. */
+  maxBytes: number;
+  /** The longest JSON in it, without the bytes and texts beside it. */
+  maxJsonBytes: number;
+}
+
+/**
+ * Reads values as `writeFrame` wrote them. They may come from code that means harm, so they are plain data of about the
+ * size they came in: a frame longer than the limits is a failure before a byte of it is kept, and so is one that lies.
+ */
 export function readFrames(
   stream: Readable,
-  { maxBytes, onFrame, onFailure }: { maxBytes: number; onFrame(value: unknown): void; onFailure(error: Error): void },
+  {
+    maxBytes,
+    maxJsonBytes,
+    onFrame,
+    onFailure,
+  }: FrameLimits & { onFrame(value: unknown): void; onFailure(error: Error): void },
 ): void {
   let chunks: Buffer[] = [];
   let held = 0;
@@ -34,25 +74,49 @@ export function readFrames(
     return joined.subarray(0, length);
   }
 
-  let expected: number | undefined;
+  let expected: { whole: number; json: number } | undefined;
   stream.on("data", (chunk: Buffer) => {
     if (failed) return;
     chunks.push(chunk);
     held += chunk.length;
-    for (;;) {
+    while (!failed) {
       if (expected === undefined) {
         if (held < headerBytes) return;
-        expected = take(headerBytes).readUInt32BE();
-        if (expected > maxBytes) return fail(new Error(`A frame of ${expected} bytes is too long`));
+        const header = take(headerBytes);
+        expected = { whole: header.readUInt32BE(0), json: header.readUInt32BE(4) };
+        const { whole, json } = expected;
+        if (whole > maxBytes || json > maxJsonBytes || json > whole) {
+          return fail(new Error(`A frame of ${whole} bytes, ${json} of them JSON, is not taken`));
+        }
       }
-      if (held < expected) return;
-      const body = take(expected);
+      if (held < expected.whole) return;
+      const frame = take(expected.whole);
+      const { json } = expected;
       expected = undefined;
       try {
-        onFrame(deserialize(body));
+        onFrame(parseFrame(frame.subarray(0, json), frame.subarray(json)));
       } catch (error) {
         return fail(error instanceof Error ? error : new Error(String(error)));
       }
     }
+  });
+}
+
+function parseFrame(json: Buffer, beside: Buffer): unknown {
+  let left = beside.length;
+
+  function partOf(place: unknown): Buffer {
+    const [start, length] = Array.isArray(place) ? place : [];
+    const isPlace = [start, length].every(Number.isSafeInteger) && start >= 0 && length >= 0;
+    // Each byte is used once: a part that is named a thousand times would be a thousand texts.
+    if (!isPlace || length > left || start + length > beside.length) throw new Error("A frame points beside itself");
+    left -= length;
+    return beside.subarray(start, start + length);
+  }
+
+  return JSON.parse(json.toString("utf8"), (_, member: unknown) => {
+    if (typeof member !== "object" || member === null) return member;
+    if ("$bytes" in member) return partOf(member.$bytes);
+    return "$text" in member ? partOf(member.$text).toString("utf8") : member;
   });
 }

@@ -17,7 +17,15 @@ export interface GuardedChildOptions {
   memoryMb: number;
   /** The longest message taken from the child. */
   messageBytes: number;
+  /** Seconds of computing until the kernel ends it, for the case that nobody is left to. */
+  cpuSeconds: number;
 }
+
+/** Of a message, without its bytes and long texts. */
+const longestJson = 8_000_000;
+/** What the child may ask at once, and the answers that wait because it does not read them. */
+const openQuestions = 64;
+const unreadBytes = 256_000_000;
 
 interface GuardedCall {
   /** Killed this many milliseconds after the call. */
@@ -49,12 +57,14 @@ export interface GuardedChild {
   kill(): void;
 }
 
-export function startGuardedChild({ entry, memoryMb, messageBytes }: GuardedChildOptions): GuardedChild {
-  const child = spawnGuarded({ entry, memoryMb });
+export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }: GuardedChildOptions): GuardedChild {
+  // Node alone takes half a gigabyte of what is counted, and files are held several times over while they travel.
+  const child = spawnGuarded({ entry, memoryMb, limits: { dataMb: 1_024 + 2 * memoryMb, cpuSeconds } });
   // A spare child must not keep this process from ending; while a call is open, its deadline does.
   for (const handle of [child, child.stdin, child.stdout]) (handle as { unref?(): void }).unref?.();
   let alive = true;
   let calls = 0;
+  let answering = 0;
   let pending:
     | { id: number; settle(outcome: { result: unknown } | { error: Error }): void; call: GuardedCall }
     | undefined;
@@ -70,16 +80,24 @@ export function startGuardedChild({ entry, memoryMb, messageBytes }: GuardedChil
   }
 
   async function answerQuestion(id: number, question: unknown): Promise<void> {
+    answering += 1;
+    // Whoever asks while nobody called it, or without end, or reads no answer, is not our program any more.
+    if (!pending || answering > openQuestions || child.stdin.writableLength > unreadBytes) {
+      return end(new ChildEnded("died"));
+    }
     try {
-      const value = await pending?.call.answer?.(question);
+      const value = await pending.call.answer?.(question);
       if (alive) writeFrame(child.stdin, { answer: id, value });
     } catch (error) {
       if (alive) writeFrame(child.stdin, { answer: id, error: error instanceof Error ? error.message : String(error) });
+    } finally {
+      answering -= 1;
     }
   }
 
   readFrames(child.stdout, {
     maxBytes: messageBytes,
+    maxJsonBytes: Math.min(messageBytes, longestJson),
     onFrame(value) {
       const message = ChildMessage.parse(value);
       if ("ready" in message) up();

@@ -1,10 +1,20 @@
+import { Console } from "node:console";
+import process from "node:process";
+import { Writable } from "node:stream";
+import { confine } from "./confine.ts";
 import { readFrames, writeFrame } from "./frames.ts";
 
 /** Asks the parent process something while a request is being handled. */
 export type AskParent = (question: unknown) => Promise<unknown>;
 
-/** The inside of a guarded child: answers the parent's requests one by one, and ends when the parent goes. */
+/**
+ * The inside of a guarded child: gives up every power it does not need, answers the parent's requests one by one, and
+ * ends when the parent goes.
+ */
 export function serveParent(handle: (request: unknown, ask: AskParent) => Promise<unknown>): void {
+  // What packages print must not be taken for a message.
+  globalThis.console = new Console({ stdout: new Writable({ write: (_chunk, _encoding, written) => written() }) });
+  confine("this process has no files, network, processes or environment.");
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
   let questions = 0;
 
@@ -25,6 +35,7 @@ export function serveParent(handle: (request: unknown, ask: AskParent) => Promis
 
   readFrames(process.stdin, {
     maxBytes: 0xffff_ffff,
+    maxJsonBytes: 0xffff_ffff,
     onFrame(value) {
       const message = value as { id: number; request: unknown } | { answer: number; value?: unknown; error?: string };
       if ("id" in message) {

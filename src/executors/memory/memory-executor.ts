@@ -47,6 +47,7 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
       entry: new URL("./shell-child.ts", import.meta.url),
       memoryMb: 512,
       messageBytes: 256_000_000,
+      cpuSeconds: 4 * 3_600,
     });
   }
 

@@ -13,7 +13,7 @@ export async function htmlToMarkdown(html: string, url: string, signal?: AbortSi
   if (html.length > longest || nesting(html) > deepest) return plainText(html);
 
   const entry = new URL("./html-child.ts", import.meta.url);
-  const child = startGuardedChild({ entry, memoryMb: 256, messageBytes: 16_000_000 });
+  const child = startGuardedChild({ entry, memoryMb: 256, messageBytes: 16_000_000, cpuSeconds: 30 });
   try {
     const { title, markdown } = Converted.parse(await child.call({ html, url }, { killAfterMs, signal }));
     if (markdown.trim() === "") return plainText(html);

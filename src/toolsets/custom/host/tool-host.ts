@@ -5,11 +5,11 @@ import process from "node:process";
 import { Writable } from "node:stream";
 import { pathToFileURL } from "node:url";
 import { ToolError } from "#errors.ts";
+import { confine } from "#executors/confine.ts";
 import type { ToolContext } from "#tool.ts";
 import { type CallFacts, type FromHost, lineBytes, type SandboxCall, type ToHost } from "#toolsets/custom/messages.ts";
 import { plainJson } from "#toolsets/plain-json.ts";
 import { readLines } from "#toolsets/read-lines.ts";
-import { confine } from "./confine.ts";
 import { type HostedTool, hostTool } from "./describe-tool.ts";
 import { plainError } from "./plain-error.ts";
 import { remoteSandbox } from "./remote-sandbox.ts";
@@ -168,7 +168,9 @@ process.on("uncaughtException", (error) => {
 });
 process.stdin.on("end", () => process.exit(0));
 printToCalls();
-confine([new URL("../../../", import.meta.url), new URL("../../../../node_modules/", import.meta.url)]);
+confine(
+  "a custom tool has no files, network, processes or environment of its own. Its second argument has the sandbox.",
+);
 readLines(process.stdin, {
   maxBytes: 2 * lineBytes,
   onValue: (value) => hear(value as ToHost),

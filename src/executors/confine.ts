@@ -1,28 +1,39 @@
+import crypto from "node:crypto";
 import module, { isBuiltin, registerHooks } from "node:module";
 import os from "node:os";
 import process from "node:process";
 import v8 from "node:v8";
 
-/** What a tool may import of Node: values and nothing outside. */
+/** What foreign code may import of Node: values and nothing outside. */
 const pure = new Set([
   ...["assert", "assert/strict", "buffer", "console", "constants", "crypto", "events", "path", "path/posix"],
   ...["path/win32", "perf_hooks", "punycode", "querystring", "stream", "stream/consumers", "stream/promises"],
   ...["stream/web", "string_decoder", "timers", "timers/promises", "url", "util", "util/types", "zlib"],
 ]);
 
-/** What the packages behind a tool may import besides: Node's permission model keeps these from reaching anything. */
+/** What trusted modules may import besides: Node's permission model keeps these from reaching anything. */
 const guarded = new Set([
   ...["async_hooks", "child_process", "diagnostics_channel", "dgram", "dns", "dns/promises", "fs", "fs/promises"],
   ...["http", "http2", "https", "module", "net", "os", "process", "readline", "readline/promises", "tls", "tty"],
   ...["v8", "vm", "worker_threads"],
 ]);
 
+/** This program's own modules and its packages. */
+const trusted = [new URL("../", import.meta.url), new URL("../../node_modules/", import.meta.url)];
+
 /**
  * The permission model of Node holds files, network, processes and threads. It does not hold SQLite's own files,
  * signals and priorities of other processes, the user id, or V8's flags (Node 26): those go here. After this nothing
- * but the modules under `trusted` reaches more of Node than plain values, and they no more than the model guards.
+ * but this program's modules reaches more of Node than plain values, and they no more than the model guards. `refusal`
+ * is said to whoever imports more.
  */
-export function confine(trusted: readonly URL[]): void {
+export function confine(refusal: string): void {
+  const checkBuiltin = <T extends { url: string }>(specifier: string, own: boolean, resolved: T): T => {
+    if (!resolved.url.startsWith("node:")) return resolved;
+    const name = resolved.url.slice("node:".length);
+    if (pure.has(name) || (own && guarded.has(name))) return resolved;
+    throw new Error(`${specifier} cannot be imported here: ${refusal}`);
+  };
   const isTrusted = (url: string | undefined) => trusted.some((folder) => url?.startsWith(folder.href));
 
   registerHooks({
@@ -45,23 +56,14 @@ export function confine(trusted: readonly URL[]): void {
   dropPowers();
 }
 
-function checkBuiltin<T extends { url: string }>(specifier: string, own: boolean, resolved: T): T {
-  if (!resolved.url.startsWith("node:")) return resolved;
-  const name = resolved.url.slice("node:".length);
-  if (pure.has(name) || (own && guarded.has(name))) return resolved;
-  throw new Error(
-    `${specifier} cannot be imported here: a custom tool has no files, network, processes or environment of its own. ` +
-      "Its second argument has the sandbox.",
-  );
-}
-
 function dropPowers(): void {
   const powers = ["kill", "_kill", "_debugProcess", "_debugEnd", "_startProfilerIdleNotifier", "getBuiltinModule"];
   powers.push("binding", "_linkedBinding", "dlopen", "execve", "setuid", "setgid", "seteuid", "setegid", "setgroups");
   powers.push("initgroups", "umask", "chdir", "abort", "report", "loadEnvFile", "openStdin");
   for (const power of powers) drop(process, power);
   drop(os, "setPriority");
-  drop(v8, "setFlagsFromString");
+  for (const power of ["setFlagsFromString", "setHeapSnapshotNearHeapLimit", "writeHeapSnapshot"]) drop(v8, power);
+  drop(crypto, "setEngine");
   for (const power of ["registerHooks", "register", "syncBuiltinESMExports"]) drop(module, power);
 
   // Powers that were named when the module was first imported are the same functions still.
@@ -86,10 +88,10 @@ function plainProcess(): object {
     execArgv: Object.freeze([]),
     cwd: () => "/",
     exit: () => {
-      throw new Error("A custom tool cannot end its process.");
+      throw new Error("What runs here cannot end its process.");
     },
     emitWarning: () => {},
     ...{ on: deaf, once: deaf, off: deaf, addListener: deaf, removeListener: deaf, emit: () => false },
   };
-  return Object.freeze(facade);
+  return facade;
 }
