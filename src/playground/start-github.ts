@@ -131,19 +131,29 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
     return new Promise((resolve, reject) => {
       const stop = watch(() => void look());
       const timer = setTimeout(() => {
-        stop();
-        reject(new Error(`GitHub did not show ${what} within ${timeoutMs} ms.`));
+        settle(() => reject(new Error(`GitHub did not show ${what} within ${timeoutMs} ms.`)));
       }, timeoutMs);
+      let looking = false;
+      let changed = false;
+      let settled = false;
+      // One look at a time: what changes meanwhile is seen by one more look, however much it is.
       async function look() {
+        changed = true;
+        if (looking) return;
+        looking = true;
         try {
-          const found = find(await takeSnapshot(world));
-          if (found === undefined) return;
-          settle(() => resolve(found));
+          while (changed && !settled) {
+            changed = false;
+            const found = find(await takeSnapshot(world));
+            if (found !== undefined) settle(() => resolve(found));
+          }
         } catch (error) {
           settle(() => reject(error));
         }
+        looking = false;
       }
       function settle(end: () => void) {
+        settled = true;
         clearTimeout(timer);
         stop();
         end();

@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => forge.close());
 
-describe("a worker that cannot be run is answered with a sentence", () => {
+describe.concurrent("a worker that cannot be run is answered with a sentence", () => {
   test("a name nobody has, with the nearest one and the list", async () => {
     const { say, hears } = forge.open({ title: "Unknown worker" });
 
@@ -122,7 +122,7 @@ describe("words that are no command of ours", () => {
   });
 });
 
-describe("issues of all kinds", () => {
+describe.concurrent("issues of all kinds", () => {
   test("an issue of 65,000 characters is worked on, and an answer too long for a comment is cut", async () => {
     const script = says(`It begins. ${"and so on ".repeat(7_500)}`);
     const { say, hears, requests } = forge.open({ title: "Long story", body: "Chapter one. ".repeat(5_000), script });
@@ -234,7 +234,7 @@ describe("deliveries of all kinds", () => {
   });
 });
 
-describe("answers to a worker", () => {
+describe.concurrent("answers to a worker", () => {
   test("an id of another issue, an unknown id and a used id approve nothing", async () => {
     const one = forge.open({ title: "First asker", script: proposes });
     const other = forge.open({ title: "Second asker", script: proposes });

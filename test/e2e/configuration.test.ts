@@ -150,6 +150,7 @@ function complete(): Record<string, string> {
     HOST: "127.0.0.1",
     PORT: "0",
     LOG_LEVEL: "silent",
+    GOLEM_FORGE_SANDBOX: "off",
     GHE_HOST: "127.0.0.1:1",
     GHE_PROTOCOL: "http",
     DATABASE_URL: `file:${join(directory, `${Math.random()}.db`)}`,

@@ -43,7 +43,8 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
     story.wake();
     return story.script(request);
   };
-  const environment = { GOLEM_FORGE_RUNS_PER_HOUR: "1000", ...options.environment };
+  // Without the sandbox of the operating system, whose trial at every start these stories do not need.
+  const environment = { GOLEM_FORGE_RUNS_PER_HOUR: "1000", GOLEM_FORGE_SANDBOX: "off", ...options.environment };
   const forge = await startForge({ ...options, environment, script });
   const { github } = forge;
 
