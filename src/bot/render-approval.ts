@@ -38,11 +38,18 @@ function renderArguments({ args, preview }: Approval): string {
 
 function renderPreview({ preview }: Approval): string | undefined {
   if (preview === undefined || preview.trim() === "") return undefined;
-  return paragraphs("What it would change:", codeBlock(preview, looksLikeDiff(preview) ? "diff" : "text", 30_000));
+  const { words, diff } = splitPreview(preview);
+  return paragraphs(
+    "What it would change:",
+    words && codeBlock(words, "text", 15_000),
+    diff && codeBlock(diff, "diff", 30_000),
+  );
 }
 
-function looksLikeDiff(text: string): boolean {
-  return /^(?:diff --git |--- |\+\+\+ |@@ )/m.test(text);
+/** Words before the first file's change are no diff: a list in them would look like lines taken out. */
+function splitPreview(preview: string): { words: string; diff: string } {
+  const start = /^(?:diff --git |--- (?:a\/|\/dev\/null)|@@ )/m.exec(preview)?.index ?? preview.length;
+  return { words: preview.slice(0, start).trim(), diff: preview.slice(start) };
 }
 
 function renderDecision(approval: Approval): string {
