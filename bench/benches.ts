@@ -1,0 +1,20 @@
+import type { Bench } from "./figure.ts";
+import { durableStepBench } from "./figures/durable-step.ts";
+import { killBench } from "./figures/kill.ts";
+import { modelStepBench } from "./figures/model-step.ts";
+import { osSandboxBench } from "./figures/os-sandbox.ts";
+import { sandboxBench } from "./figures/sandbox.ts";
+import { shellBench } from "./figures/shell.ts";
+import { sleepingRunsBench } from "./figures/sleeping-runs.ts";
+import { webhooksBench } from "./figures/webhooks.ts";
+
+export const benches: readonly Bench[] = [
+  shellBench,
+  osSandboxBench,
+  killBench,
+  sandboxBench,
+  durableStepBench,
+  sleepingRunsBench,
+  webhooksBench,
+  modelStepBench,
+];

@@ -1,0 +1,49 @@
+import { createModels } from "../../src/models/create-models.ts";
+import { createRuntime } from "../../src/runtime/create-runtime.ts";
+import type { FrontEnd } from "../../src/runtime/front-end.ts";
+import { openSqliteStore } from "../../src/runtime/store/open-sqlite-store.ts";
+import { openWorkerCatalog } from "../../src/runtime/worker-catalog.ts";
+import { collectGarbage } from "../collect-garbage.ts";
+
+// A process of its own, so that its memory is its own: starts the runtime over a database and says what that took.
+
+const [path = ""] = process.argv.slice(2);
+const unused = new Proxy({} as FrontEnd, {
+  get: () => () => {
+    throw new Error("Nobody has anything to say here");
+  },
+});
+const catalog = await openWorkerCatalog(new URL("../../workers", import.meta.url).pathname);
+
+const begun = performance.now();
+const store = await openSqliteStore(path);
+const runtime = createRuntime({
+  store,
+  models: createModels({
+    default: undefined,
+    anthropic: { apiKey: undefined, baseUrl: undefined },
+    openai: { apiKey: undefined, baseUrl: undefined },
+    google: { apiKey: undefined },
+    compatible: { apiKey: undefined, baseUrl: undefined },
+  }),
+  catalog,
+  openGitHub: () => {
+    throw new Error("Nobody needs GitHub here");
+  },
+  frontEnd: unused,
+  lent: { sanitize: (text) => text },
+  approvalMs: 60_000,
+  statusIntervalMs: 0,
+  runsPerHour: { person: 20, repository: 100 },
+  onError: (error) => {
+    throw error;
+  },
+});
+await runtime.start();
+await runtime.idle();
+const startMs = performance.now() - begun;
+
+collectGarbage();
+process.stdout.write(JSON.stringify({ startMs, memoryMb: process.memoryUsage().rss / 1_048_576 }));
+await runtime.stop(1_000);
+await store.close();

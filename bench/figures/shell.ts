@@ -1,0 +1,119 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import type { ExecSession, TreeSource } from "../../src/executors/executor.ts";
+import { createMemoryExecutor } from "../../src/executors/memory/memory-executor.ts";
+import { processTree } from "../../src/executors/os/process-tree.ts";
+import type { Bench, Figure } from "../figure.ts";
+import { generateFiles } from "../generate-files.ts";
+import { generatedTree } from "../generated-tree.ts";
+import { interleaved, median, percentile, timed } from "../measure.ts";
+import { processMemoryMb } from "../process-memory.ts";
+import { runProgram } from "../run-program.ts";
+import { inScratch, writeTree } from "../scratch.ts";
+
+const files = generateFiles(2_000);
+const small = "wc -l < README.md";
+const search = "grep -rl needle src | sort | head -5";
+
+export const shellBench: Bench = {
+  name: "shell",
+  measure: () => inScratch(async (folder) => [...(await roundTrips(folder)), await idleMemory()]),
+};
+
+async function roundTrips(folder: string): Promise<Figure[]> {
+  const executor = createMemoryExecutor();
+  const { tree } = generatedTree(files);
+  const copy = join(folder, "copy");
+  await writeTree(copy, files);
+  const bash = (script: string) => timed(() => runProgram("bash", ["-c", script], { cwd: copy }));
+  try {
+    const warm = await executor.open();
+    await execute(warm, tree, small);
+    const one = await interleaved(60, { ours: () => timed(() => execute(warm, tree, small)), bash: () => bash(small) });
+    const many = await interleaved(12, {
+      ours: () => timed(() => execute(warm, tree, search)),
+      bash: () => bash(search),
+    });
+    const first = await interleaved(7, {
+      ours: async () => {
+        const session = await executor.open();
+        const took = await timed(() => execute(session, tree, small));
+        await session.close();
+        return took;
+      },
+      bash: async (round) => {
+        const fresh = join(folder, `first-${round}`);
+        return timed(async () => {
+          await writeTree(fresh, files);
+          await runProgram("bash", ["-c", small], { cwd: fresh });
+        });
+      },
+    });
+    const side = (what: string, values: number[]) => ({ what, median: median(values), p99: percentile(values, 0.99) });
+    return [
+      {
+        name: "one command, warm",
+        unit: "ms",
+        ours: side("in-memory shell", one.ours),
+        peers: [side("bash -c, spawned", one.bash)],
+        rounds: one.ours.length,
+        note: "The spawned bash has this machine's files, network and secrets before it; ours has none of them.",
+      },
+      {
+        name: "grep -r over 2,000 files, warm",
+        unit: "ms",
+        ours: side("in-memory shell", many.ours),
+        peers: [side("bash -c, spawned", many.bash)],
+        rounds: many.ours.length,
+      },
+      {
+        name: "first command over 2,000 files",
+        unit: "ms",
+        ours: side("in-memory shell, process ready", first.ours),
+        peers: [side("files written out, then bash -c", first.bash)],
+        rounds: first.ours.length,
+      },
+    ];
+  } finally {
+    await executor.close();
+  }
+}
+
+async function execute(session: ExecSession, tree: TreeSource, script: string): Promise<void> {
+  const result = await session.exec(tree, { command: ["bash", "-c", script], timeoutMs: 30_000, outputBytes: 10_000 });
+  // A shell that dies at once would be fast.
+  if (result.exitCode !== 0 || result.stdout === "") throw new Error(`The shell failed: ${JSON.stringify(result)}`);
+}
+
+async function idleMemory(): Promise<Figure> {
+  const count = 4;
+  const { tree } = generatedTree(generateFiles(20));
+  const before = new Set(processTree(process.pid));
+  const executor = createMemoryExecutor({ spares: 0 });
+  const idle: ChildProcess[] = [];
+  try {
+    for (let index = 0; index < count; index += 1) await execute(await executor.open(), tree, small);
+    const shells = processTree(process.pid).filter((pid) => !before.has(pid));
+    for (let index = 0; index < count; index += 1) idle.push(await idleBash());
+    const memory = (pids: (number | undefined)[]) => median(pids.map((pid) => processMemoryMb(pid ?? 0)));
+    return {
+      name: "memory of an idle shell",
+      unit: "MB",
+      ours: { what: "in-memory shell", median: memory(shells) },
+      peers: [{ what: "bash", median: memory(idle.map(({ pid }) => pid)) }],
+      rounds: count,
+      note: "Ours holds a Node process until its run waits, or a minute after the last command; a run that waits holds none.",
+    };
+  } finally {
+    for (const child of idle) child.kill("SIGKILL");
+    await executor.close();
+  }
+}
+
+async function idleBash(): Promise<ChildProcess> {
+  const child = spawn("bash", ["--norc", "--noprofile"], { stdio: ["pipe", "pipe", "ignore"] });
+  child.stdin?.write("echo up\n");
+  if (child.stdout) await once(child.stdout, "data");
+  return child;
+}

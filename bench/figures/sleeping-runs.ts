@@ -1,0 +1,88 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { openSqliteStore } from "../../src/runtime/store/open-sqlite-store.ts";
+import type { Store } from "../../src/runtime/store/store.ts";
+import { sampleApproval, sampleEffect, sampleSpec, sampleStep } from "../../test/support/store-samples.ts";
+import type { Bench } from "../figure.ts";
+import { interleaved, median } from "../measure.ts";
+import { runProgram } from "../run-program.ts";
+import { inScratch } from "../scratch.ts";
+
+const sleepers = 100_000;
+const actors = 10_000;
+const batch = 2_000;
+
+export const sleepingRunsBench: Bench = {
+  name: "sleeping-runs",
+  measure: () =>
+    inScratch(async (folder) => {
+      const [full, empty] = [join(folder, "full.db"), join(folder, "empty.db")];
+      await fill(full);
+      await (await openSqliteStore(empty)).close();
+
+      const starts: Record<"full" | "empty", { startMs: number; memoryMb: number }[]> = { full: [], empty: [] };
+      await interleaved(3, {
+        full: async () => starts.full.push(await child("start-runtime.ts", full)),
+        empty: async () => starts.empty.push(await child("start-runtime.ts", empty)),
+      });
+      const live = await child<{ eachKb: number }>("live-actors.ts", String(actors));
+      const startMs = (side: "full" | "empty") => median(starts[side].map((one) => one.startMs));
+      const memoryMb = (side: "full" | "empty") => median(starts[side].map((one) => one.memoryMb));
+      const what = { full: `${sleepers.toLocaleString("en-US")} runs wait for an approval`, empty: "no runs at all" };
+      const rounds = starts.full.length;
+      return [
+        {
+          name: "start of the runtime",
+          unit: "ms",
+          ours: { what: what.full, median: startMs("full") },
+          peers: [{ what: what.empty, median: startMs("empty") }],
+          rounds,
+          note: "From opening the database until every run that has something to do was woken.",
+        },
+        {
+          name: "memory of the process after its start",
+          unit: "MB",
+          ours: { what: what.full, median: memoryMb("full") },
+          peers: [{ what: what.empty, median: memoryMb("empty") }],
+          rounds,
+        },
+        {
+          name: "memory of one waiting run",
+          unit: "KB",
+          ours: { what: "a row", median: Math.max(0, ((memoryMb("full") - memoryMb("empty")) * 1_024) / sleepers) },
+          peers: [{ what: "a live XState actor of the same machine", median: live.eachKb }],
+          rounds,
+          note: `Ours from the difference above, the peer from ${actors.toLocaleString("en-US")} actors without a transcript.`,
+        },
+      ];
+    }),
+};
+
+/** Runs that asked for an approval and wait for it, as they lie in the database. */
+async function fill(path: string): Promise<void> {
+  const store = await openSqliteStore(path);
+  for (let first = 0; first < sleepers; first += batch) {
+    await Promise.all(Array.from({ length: batch }, (_, index) => sleep(store, first + index)));
+  }
+  await store.close();
+}
+
+async function sleep(store: Store, index: number): Promise<void> {
+  const id = `run-${index}`;
+  const key = `${id}/ask`;
+  const origin = { ...sampleSpec(id).origin, thread: index + 1 };
+  const spec = sampleSpec(id, { origin, createdAt: Date.now() });
+  const expiresAt = Date.now() + 72 * 60 * 60_000;
+  const written = [
+    store.ingest({ run: { spec, snapshot: { value: "working" }, effects: [sampleEffect(id, key)] }, events: [] }),
+    store.begin(id, "work", Date.now()),
+    store.finish({ key, approvals: [sampleApproval(id, `ask-${index}`, { requestedAt: Date.now(), expiresAt })] }),
+    store.advance(sampleStep(id, { snapshot: { value: { working: "awaitingApproval" } }, status: "waiting" })),
+  ];
+  if ((await Promise.all(written)).some((result) => result === false)) throw new Error(`${id} does not sleep`);
+}
+
+async function child<Answer = { startMs: number; memoryMb: number }>(name: string, argument: string): Promise<Answer> {
+  const path = fileURLToPath(new URL(`../children/${name}`, import.meta.url));
+  return JSON.parse(await runProgram(process.execPath, [path, argument]));
+}

@@ -1,0 +1,75 @@
+import { arch, availableParallelism, platform, release, totalmem } from "node:os";
+import { parseArgs } from "node:util";
+import { UserError } from "../src/errors.ts";
+import { nearest } from "../src/nearest.ts";
+import { benches } from "./benches.ts";
+import type { Bench, Figure, Missing } from "./figure.ts";
+import { type Measured, ratioOf, render } from "./render.ts";
+
+const usage = `Measures Golem Forge beside its peers, in the same run and by turns.
+
+  npm run bench                        everything, in about three minutes
+  npm run bench -- --only shell,kill   some of it: ${benches.map(({ name }) => name).join(", ")}
+  npm run bench -- --json              as JSON on standard output
+
+×2 behind a peer means that its figure is twice ours.`;
+
+function chosen(only: string | undefined): readonly Bench[] {
+  if (only === undefined) return benches;
+  const names = benches.map(({ name }) => name);
+  return only.split(",").map((asked) => {
+    const bench = benches.find(({ name }) => name === asked.trim());
+    if (bench) return bench;
+    const near = nearest(asked, names);
+    throw new UserError(
+      `There is no bench "${asked}"${near ? `, did you mean ${near}` : ""}. There are ${names.join(", ")}.`,
+    );
+  });
+}
+
+async function measure({ name, measure }: Bench): Promise<Measured> {
+  const begun = performance.now();
+  const figures = await measure();
+  process.stderr.write(`${name}: ${Math.round((performance.now() - begun) / 1_000)} s\n`);
+  return { bench: name, figures };
+}
+
+function withRatios(figure: Figure | Missing): object {
+  if ("missing" in figure) return figure;
+  const { ours, peers } = figure;
+  return { ...figure, peers: peers.map((peer) => ({ ...peer, ratio: ratioOf(peer, ours) })) };
+}
+
+async function run(): Promise<void> {
+  const { values } = parseArgs({
+    options: { json: { type: "boolean" }, only: { type: "string" }, help: { type: "boolean", short: "h" } },
+  });
+  if (values.help) return console.log(usage);
+
+  const machine = {
+    node: process.version,
+    system: `${platform()} ${release()} ${arch()}`,
+    cores: availableParallelism(),
+    memoryGb: Math.round(totalmem() / 2 ** 30),
+  };
+  const { node, system, cores, memoryGb } = machine;
+  if (!values.json) console.log(`Node ${node}, ${system}, ${cores} cores, ${memoryGb} GB. ×2 is twice ours.\n`);
+  const measured: Measured[] = [];
+  for (const bench of chosen(values.only)) {
+    const found = await measure(bench);
+    measured.push(found);
+    if (!values.json) console.log(render(found));
+  }
+  if (!values.json) return;
+  const results = measured.map(({ bench, figures }) => ({ bench, figures: figures.map(withRatios) }));
+  console.log(JSON.stringify({ machine, results }, null, 2));
+}
+
+try {
+  await run();
+} catch (error) {
+  const isTypo = (error as { code?: string }).code?.startsWith("ERR_PARSE_ARGS");
+  if (!(error instanceof UserError) && !isTypo) throw error;
+  console.error((error as Error).message);
+  process.exitCode = 2;
+}
