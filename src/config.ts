@@ -74,6 +74,8 @@ const Environment = z.object({
   GOLEM_FORGE_RUNS_PER_HOUR: whole(1, 1_000_000).default(20).describe("a whole number of 1 or more"),
   /** Seconds that work in hand gets after SIGTERM; what is not done by then goes on at the next start. */
   GOLEM_FORGE_STOP_SECONDS: whole(0, 3_600).default(20).describe("a whole number of seconds, 3600 at most"),
+  /** Runs all people together may start in a repository in an hour. */
+  GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR: whole(1, 1_000_000).default(100).describe("a whole number of 1 or more"),
   /** Milliseconds between two edits of a status comment. */
   GOLEM_FORGE_STATUS_INTERVAL_MS: milliseconds.default(4_000).describe(String(milliseconds.description)),
   /** Milliseconds between two writes to GitHub. Default: the pace GitHub asks of its apps. Lower it only on a server without rate limits. */
@@ -133,7 +135,8 @@ export interface Config {
   /** In lower case: `owner/repo` or `owner/*`. */
   customToolsFrom: string[];
   approvalMs: number;
-  runsPerHour: number;
+  /** How many runs may start in an hour. */
+  runsPerHour: { person: number; repository: number };
   statusIntervalMs: number;
   stopMs: number;
   /** Where commands of workers run. */
@@ -202,7 +205,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     workersDirectory: env.GOLEM_FORGE_WORKERS,
     customToolsFrom: (env.GOLEM_FORGE_CUSTOM_TOOLS_FROM ?? "").split(",").map((name) => name.trim().toLowerCase()),
     approvalMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
-    runsPerHour: env.GOLEM_FORGE_RUNS_PER_HOUR,
+    runsPerHour: { person: env.GOLEM_FORGE_RUNS_PER_HOUR, repository: env.GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR },
     statusIntervalMs: env.GOLEM_FORGE_STATUS_INTERVAL_MS,
     stopMs: env.GOLEM_FORGE_STOP_SECONDS * 1_000,
     executors: readExecutors(env),

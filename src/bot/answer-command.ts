@@ -61,10 +61,10 @@ async function run({ worker, text }: Given<"run">, { github, runs, utterance }: 
   refuseWhereOver(utterance);
   if (utterance.isPullRequest) await refuseForks(github, utterance.thread.thread);
 
-  const { thread, isPullRequest, by, commentId, deliveryId } = utterance;
+  const { thread, isPullRequest, by, commentId, seen, deliveryId } = utterance;
   const origin = { ...thread, isPullRequest, requestedBy: by, ...(commentId === undefined ? {} : { commentId }) };
   try {
-    await runs.start({ origin, worker, text, deliveryId });
+    await runs.start({ origin, worker, text, seen, deliveryId });
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     throw await withWorkers(error, worker, await runs.workers(thread));

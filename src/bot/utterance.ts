@@ -9,6 +9,8 @@ const Thread = z.object({
   state: z.string().optional(),
   locked: z.boolean().optional(),
   pull_request: z.unknown().optional(),
+  title: z.string().optional(),
+  created_at: z.coerce.date().optional().catch(undefined),
   body: z.string().nullish(),
   user: User.nullish(),
 });
@@ -24,6 +26,7 @@ const Payload = z.object({
       id: z.number(),
       body: z.string().nullish(),
       user: User.nullish(),
+      created_at: z.coerce.date().optional().catch(undefined),
       performed_via_github_app: z.object({ id: z.number() }).nullish(),
     })
     .optional(),
@@ -40,6 +43,8 @@ export interface Utterance {
   text: string;
   /** Undefined when it is the issue's own text. */
   commentId: number | undefined;
+  /** The issue as it was when this was said, and when that was. */
+  seen: { at: Date; title: string; body: string } | undefined;
 }
 
 export type Hearing =
@@ -82,6 +87,7 @@ export function readUtterance({ id, name, payload }: Delivery, appId: number): H
   if (!isPerson(author) || !isPerson(sender)) return ignored("its author is no person");
   if (author.id !== sender.id || author.login !== sender.login) return ignored("it was not sent by its author");
 
+  const at = comment ? comment.created_at : issue.created_at;
   const utterance = {
     deliveryId: id,
     thread,
@@ -91,6 +97,7 @@ export function readUtterance({ id, name, payload }: Delivery, appId: number): H
     by: author.login,
     text: (comment ? comment.body : issue.body) ?? "",
     commentId: comment?.id,
+    seen: at && { at, title: issue.title ?? "", body: issue.body ?? "" },
   };
   return { kind: "said", utterance };
 }

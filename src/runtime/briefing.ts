@@ -3,7 +3,9 @@ import { cleanText, wrapUntrusted } from "#untrusted.ts";
 
 /** Characters of an issue's text and of all its comments that a worker starts with; tools read the rest. */
 const longestBody = 20_000;
+const longestLabels = 1_000;
 const longestThread = 20_000;
+const mostComments = 100;
 
 /**
  * What a worker reads before its task: the issue and what people with write access and others said in it so far. All of
@@ -11,9 +13,10 @@ const longestThread = 20_000;
  */
 export async function briefing(github: GitHub, issue: Issue, before: Date): Promise<string> {
   const kind = issue.isPullRequest ? "Pull request" : "Issue";
-  const head = `${kind} #${issue.number}, opened by @${issue.author}${issue.labels.length > 0 ? `, labels: ${issue.labels.join(", ")}` : ""}`;
+  const head = `${kind} #${issue.number}, opened by @${issue.author}`;
+  const labels = issue.labels.length > 0 ? `\n\nLabels: ${issue.labels.join(", ")}` : "";
   const body = wrapUntrusted(
-    cut(`${issue.title}\n\n${issue.body}`, longestBody),
+    cut(`${issue.title}\n\n${issue.body}`, longestBody) + cut(labels, longestLabels),
     `${kind.toLowerCase()} #${issue.number}`,
   );
   const comments = await earlierComments(github, issue, before);
@@ -24,19 +27,22 @@ export async function briefing(github: GitHub, issue: Issue, before: Date): Prom
 async function earlierComments(github: GitHub, { number }: Issue, before: Date): Promise<string[]> {
   const comments = (await github.comments(number)).filter((comment) => !comment.own && comment.updatedAt < before);
   const texts: string[] = [];
+  const standings = new Map<string, Promise<string>>();
   let room = longestThread;
-  for (const comment of comments.toReversed()) {
+  for (const comment of comments.slice(-mostComments).toReversed()) {
     const text = cut(comment.body, Math.max(0, room));
     room -= text.length;
     if (room < 0) break;
-    texts.unshift(wrapUntrusted(text, await describeAuthor(github, comment)));
+    const standing = standings.get(comment.author) ?? standingOf(github, comment);
+    standings.set(comment.author, standing);
+    texts.unshift(wrapUntrusted(text, `comment by @${comment.author}, ${await standing}`));
   }
-  return texts;
+  const left = comments.length - texts.length;
+  return left > 0 ? [`(${left} earlier comments are left out.)`, ...texts] : texts;
 }
 
-async function describeAuthor(github: GitHub, { author }: Comment): Promise<string> {
-  const standing = canWrite(await github.permissionOf(author)) ? "who has write access" : "who has no write access";
-  return `comment by @${author}, ${standing}`;
+async function standingOf(github: GitHub, { author }: Comment): Promise<string> {
+  return canWrite(await github.permissionOf(author)) ? "who has write access" : "who has no write access";
 }
 
 function cut(text: string, longest: number): string {

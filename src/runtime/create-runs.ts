@@ -5,7 +5,7 @@ import { UserError } from "#errors.ts";
 import type { OpenGitHub } from "#github.ts";
 import type { Models } from "#models/models.ts";
 import { parseRepositorySettings, refuseApprover, settingsPath } from "#repository-settings.ts";
-import type { OpenCall, RunSpec, RunView } from "#run.ts";
+import type { OpenCall, RunOrigin, RunSpec, RunView } from "#run.ts";
 import { cleanText } from "#untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
 import { briefing } from "./briefing.ts";
@@ -25,8 +25,8 @@ export interface RunsOptions {
   models: Models;
   openGitHub: OpenGitHub;
   now: () => number;
-  /** Runs one person may start in an hour. */
-  runsPerHour: number;
+  /** How many runs one person, and all people of a repository together, may start in an hour. */
+  runsPerHour: { person: number; repository: number };
 }
 
 /** How many runs `/status` tells of. */
@@ -34,23 +34,33 @@ const shownRuns = 5;
 
 /** The door to the runtime over a store and a drive. */
 export function createRuns({ store, drive, catalog, models, openGitHub, now, runsPerHour }: RunsOptions): Runs {
-  async function start({ origin, worker: name, text, deliveryId }: Parameters<Runs["start"]>[0]): Promise<RunSpec> {
+  let entering: Promise<unknown> = Promise.resolve();
+
+  async function start({
+    origin,
+    worker: name,
+    text,
+    seen,
+    deliveryId,
+  }: Parameters<Runs["start"]>[0]): Promise<RunSpec> {
     const id = shortId(deliveryId ?? randomUUID(), 8);
     const known = await store.run(id);
     if (known) return known.spec;
 
+    await checkRate(origin);
     const github = openGitHub(origin);
     const { worker, source, model } = await admitWorker(name, { catalog, models, github, model: models.defaultModel });
     const task = cleanText(text).text.trim();
-    const issue = await github.issue(origin.thread);
-    if (!issue) throw new UserError(`#${origin.thread} cannot be read.`);
-    const about = await briefing(github, issue, new Date(now()));
+    const found = await github.issue(origin.thread);
+    if (!found) throw new UserError(`#${origin.thread} cannot be read.`);
+    // What was changed between the command and now is not what the person saw.
+    const issue = seen ? { ...found, title: seen.title, body: seen.body } : found;
+    const about = await briefing(github, issue, seen?.at ?? new Date(now()));
     if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input) {
       throw new UserError(
         `${worker.name} needs something to do: write it behind the command, or into the ${origin.isPullRequest ? "description" : "issue"}.`,
       );
     }
-    await checkRate(origin.requestedBy);
 
     const createdAt = now();
     const spec: RunSpec = {
@@ -72,17 +82,32 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
         event: { type: "user.said", text: commandOf(origin.requestedBy, task), by: origin.requestedBy, trusted: true },
       },
     ];
-    await store.ingest({ deliveryId, run: firstState(spec), events });
+    await enter(spec, () => store.ingest({ deliveryId, run: firstState(spec), events }));
     drive.wake(id);
     return spec;
   }
 
-  async function checkRate(requestedBy: string): Promise<void> {
-    const count = await store.countRuns({ requestedBy, since: now() - 60 * 60_000 });
-    if (count < runsPerHour) return;
-    throw new UserError(
-      `@${requestedBy} started ${count} runs in the last hour, which is the limit here. Try again later.`,
-    );
+  /** Counting and writing are two steps: one after the other for all, so that fifty at once are not all the first. */
+  function enter({ id, origin }: RunSpec, write: () => Promise<unknown>): Promise<unknown> {
+    const entered = entering.then(async () => {
+      if (await store.run(id)) return;
+      await checkRate(origin);
+      await write();
+    });
+    entering = entered.catch(() => undefined);
+    return entered;
+  }
+
+  async function checkRate({ requestedBy, owner, repo }: RunOrigin): Promise<void> {
+    const since = now() - 60 * 60_000;
+    const [own, all] = await Promise.all([
+      store.countRuns({ requestedBy, since }),
+      store.countRuns({ owner, repo, since }),
+    ]);
+    const isOwn = own >= runsPerHour.person;
+    if (!isOwn && all < runsPerHour.repository) return;
+    const [who, count] = isOwn ? [`@${requestedBy}`, own] : [`The people of ${owner}/${repo}`, all];
+    throw new UserError(`${who} started ${count} runs in the last hour, which is the limit here. Try again later.`);
   }
 
   async function say(thread: ThreadRef, { by, text, deliveryId }: Parameters<Runs["say"]>[1]): Promise<boolean> {

@@ -2,7 +2,7 @@ import type { OpenGitHub } from "#github.ts";
 import type { Models } from "#models/models.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { openToolBelt } from "#toolsets/open-tool-belt.ts";
-import { createRuns } from "./create-runs.ts";
+import { createRuns, type RunsOptions } from "./create-runs.ts";
 import { type LentServices, openDesk } from "./desk.ts";
 import { createDrive } from "./drive.ts";
 import { effectHandlers } from "./effects/handlers.ts";
@@ -21,7 +21,7 @@ export interface RuntimeOptions {
   lent: LentServices;
   approvalMs: number;
   statusIntervalMs: number;
-  runsPerHour: number;
+  runsPerHour: RunsOptions["runsPerHour"];
   /** Failures that no run can report, and those that are tried again. */
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }

@@ -22,7 +22,14 @@ interface Heard {
  */
 export interface Runs {
   /** Starts a worker on a thread with the person's words as its task. Refuses an unknown or broken worker, a model that cannot be used, too many runs. */
-  start(request: { origin: RunOrigin; worker: string; text: string; deliveryId?: string }): Promise<RunSpec>;
+  start(request: {
+    origin: RunOrigin;
+    worker: string;
+    text: string;
+    /** The issue as the person saw it, and when; default: as it is now. Nothing written later is told to the worker. */
+    seen?: { at: Date; title: string; body: string };
+    deliveryId?: string;
+  }): Promise<RunSpec>;
   /** A plain sentence: answers the oldest open question of the thread's live runs, or steers the newest live run. False when nobody listens. */
   say(thread: ThreadRef, words: Heard & { text: string }): Promise<boolean>;
   /** Decides one approval by id, or `all` that are pending in the thread; without an id the only one pending. */

@@ -59,6 +59,7 @@ describe("who may command", () => {
       },
       worker: "fixer",
       text: "the sum is wrong",
+      seen: { at: new Date("2026-05-01T10:00:00Z"), title: "It breaks", body: "Help" },
       deliveryId: "delivery-1",
     });
     await vi.waitFor(() => expect(state.reactions).toEqual(["77 eyes"]));

@@ -465,10 +465,13 @@ describe("what cannot work is said at once", () => {
   });
 
   test("too many runs of one person", async () => {
-    const { runs } = await world({ script: turns(), runsPerHour: 1 });
+    const { runs } = await world({ script: turns(), runsPerHour: { person: 1, repository: 10 } });
     await runs.start({ origin, worker: "fixer", text: "one" });
 
-    await expect(runs.start({ origin, worker: "fixer", text: "two" })).rejects.toThrow("which is the limit here");
+    await expect(runs.start({ origin, worker: "fixer", text: "two" })).rejects.toThrow(
+      "@ada started 1 runs in the last hour, which is the limit here",
+    );
+    await runs.start({ origin: { ...origin, requestedBy: "mia" }, worker: "fixer", text: "three" });
   });
 
   test("a repository without the branch", async () => {

@@ -19,7 +19,7 @@ export interface RuntimeWorldOptions {
   store?: Store;
   files?: Record<string, string>;
   approvalMs?: number;
-  runsPerHour?: number;
+  runsPerHour?: { person: number; repository: number };
 }
 
 /** What the front end was told, in order. */
@@ -70,7 +70,7 @@ export async function runtimeWorld(options: RuntimeWorldOptions) {
     lent: { sanitize: (text) => text },
     approvalMs: options.approvalMs ?? 60_000,
     statusIntervalMs: 0,
-    runsPerHour: options.runsPerHour ?? 20,
+    runsPerHour: options.runsPerHour ?? { person: 20, repository: 100 },
     onError: (error) => errors.push(error),
   });
   await runtime.start();

@@ -1,0 +1,111 @@
+import { afterEach, expect, test } from "vitest";
+import { origin, type RuntimeWorldOptions, runtimeWorld, turns } from "../support/runtime-world.ts";
+
+let close = async () => {};
+afterEach(() => close());
+
+async function world(options: RuntimeWorldOptions) {
+  const opened = await runtimeWorld(options);
+  close = opened.close;
+  return opened;
+}
+
+const fifty = Array.from({ length: 50 }, (_, index) => `delivery-${index}`);
+
+test("fifty commands of one person at once start as many runs as the limit allows", async () => {
+  const { runs, store } = await world({ script: turns(), runsPerHour: { person: 3, repository: 100 } });
+
+  const outcomes = await Promise.allSettled(
+    fifty.map((deliveryId) => runs.start({ origin, worker: "reviewer", text: "look", deliveryId })),
+  );
+
+  expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(3);
+  expect(outcomes.find(({ status }) => status === "rejected")).toMatchObject({
+    reason: { name: "UserError", message: expect.stringContaining("@ada started 3 runs in the last hour") },
+  });
+  expect(await store.countRuns({ since: 0 })).toBe(3);
+});
+
+test("fifty people of one repository at once start as many runs as the repository allows", async () => {
+  const { runs, store } = await world({ script: turns(), runsPerHour: { person: 100, repository: 2 } });
+
+  const outcomes = await Promise.allSettled(
+    fifty.map((name) =>
+      runs.start({ origin: { ...origin, requestedBy: name }, worker: "reviewer", text: "look", deliveryId: name }),
+    ),
+  );
+
+  expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(2);
+  expect(outcomes.at(-1)).toMatchObject({
+    reason: { message: expect.stringContaining("The people of octo/sums started 2 runs in the last hour") },
+  });
+  expect(await store.countRuns({ since: 0 })).toBe(2);
+});
+
+test("an approval and a denial at the same moment are one decision, and the other is told whose it was", async () => {
+  const { runs, approvalAsked, store, ended } = await world({
+    script: turns({ calls: [{ name: "write_file", args: { path: "package.json", content: "{}" } }] }, { text: "So." }),
+    github: { permissions: { mia: "write" } },
+  });
+  await runs.start({ origin, worker: "fixer", text: "do it" });
+  const { id } = await approvalAsked();
+
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 10 }, (_, index) =>
+      runs.decide(origin, { target: id, approve: index % 2 === 1, by: index % 2 === 1 ? "ada" : "mia" }),
+    ),
+  );
+
+  const won = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value[0]] : []));
+  expect(won).toHaveLength(1);
+  expect(await store.approval(id)).toMatchObject({ decidedBy: won[0]?.decidedBy });
+  for (const outcome of outcomes) {
+    if (outcome.status === "rejected") expect(outcome.reason.message).toMatch(/was (approved|denied) already, by @/);
+  }
+  const { log } = await ended();
+  expect(log.filter((line) => /(approved|denied) /.test(line))).toHaveLength(1);
+});
+
+test("a thread of thousands of short comments costs GitHub one question for each author, and the model no flood", async () => {
+  const { runs, comments, permissions, model, ended } = await world({ script: turns({ text: "Read." }) });
+  const at = new Date(Date.now() - 60_000);
+  for (let id = 1; id <= 5_000; id++) {
+    comments.push({ id, body: "+1", author: `fan-${id % 3}`, createdAt: at, updatedAt: at, own: false });
+  }
+  const asked: string[] = [];
+  for (const fan of ["fan-0", "fan-1", "fan-2"]) {
+    Object.defineProperty(permissions, fan, { get: () => asked.push(fan) && "none" });
+  }
+
+  await runs.start({ origin, worker: "reviewer", text: "look" });
+  await ended();
+
+  expect(asked.sort()).toEqual(["fan-0", "fan-1", "fan-2"]);
+  const [request] = model.requests;
+  expect(JSON.stringify(request).length).toBeLessThan(100_000);
+  expect(JSON.stringify(request)).toContain("4900 earlier comments are left out");
+});
+
+test("a worker is told the issue and the comments as they were when it was called, however late that is heard", async () => {
+  const { runs, comments, issue, model, ended } = await world({ script: turns({ text: "Read." }) });
+  const said = new Date("2026-05-01T10:00:00Z");
+  const comment = (body: string, time: string, edited = time) => {
+    const [createdAt, updatedAt] = [new Date(`2026-05-01T${time}Z`), new Date(`2026-05-01T${edited}Z`)];
+    comments.push({ id: comments.length + 1, body, author: "visitor", createdAt, updatedAt, own: false });
+  };
+  comment("said before", "09:59:59");
+  comment("edited in the same second", "09:00:00", "10:00:00");
+  comment("said while nobody listened", "10:30:00");
+  issue.body = "put in later";
+
+  const seen = { at: said, title: "As it was", body: "seen by the person" };
+  await runs.start({ origin, worker: "reviewer", text: "look", seen });
+  await ended();
+
+  const request = JSON.stringify(model.requests[0]);
+  expect(request).toContain("said before");
+  expect(request).toContain("seen by the person");
+  for (const late of ["edited in the same second", "said while nobody listened", "put in later"]) {
+    expect(request).not.toContain(late);
+  }
+});
