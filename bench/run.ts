@@ -22,7 +22,7 @@ function chosen(only: string | undefined): readonly Bench[] {
     if (bench) return bench;
     const near = nearest(asked, names);
     throw new UserError(
-      `There is no bench "${asked}"${near ? `, did you mean ${near}` : ""}. There are ${names.join(", ")}.`,
+      `There is no bench "${asked}".${near ? ` Did you mean ${near}?` : ""} There are ${names.join(", ")}.`,
     );
   });
 }
@@ -46,6 +46,7 @@ async function run(): Promise<void> {
   });
   if (values.help) return console.log(usage);
 
+  const asked = chosen(values.only);
   const machine = {
     node: process.version,
     system: `${platform()} ${release()} ${arch()}`,
@@ -55,7 +56,7 @@ async function run(): Promise<void> {
   const { node, system, cores, memoryGb } = machine;
   if (!values.json) console.log(`Node ${node}, ${system}, ${cores} cores, ${memoryGb} GB. ×2 is twice ours.\n`);
   const measured: Measured[] = [];
-  for (const bench of chosen(values.only)) {
+  for (const bench of asked) {
     const found = await measure(bench);
     measured.push(found);
     if (!values.json) console.log(render(found));

@@ -53,7 +53,7 @@ test("a peer's line says how many times ours it is, and what is missing says why
 });
 
 test.each([
-  [["--only", "shel"], 'There is no bench "shel", did you mean shell? There are shell, os-sandbox,'],
+  [["--only", "shel"], 'There is no bench "shel". Did you mean shell? There are shell, os-sandbox,'],
   [["--jsno"], "Unknown option '--jsno'"],
 ])("%j is refused with a sentence", async (args, words) => {
   const script = fileURLToPath(new URL("../../bench/run.ts", import.meta.url));
