@@ -13,6 +13,8 @@ export type EffectRequest =
   | { kind: "tool.execute"; callId: string; approvalId?: string }
   /** Show a request for approval, or what became of it. */
   | { kind: "approval.post"; approvalId: string }
+  /** Say of every request of this run that nobody answered that it is not wanted any more. */
+  | { kind: "approvals.close" }
   /** Ask a person the question of this call. */
   | { kind: "question.post"; callId: string }
   /** Make the child run that answers this call. Answered by `child.finished`. */

@@ -277,7 +277,7 @@ export const workerMachine = machineSetup.createMachine({
         "abandon",
         "withdraw",
         { type: "record", params: { open: [], asked: 0 } },
-        { type: "request", params: { effects: [{ kind: "children.cancel" }] } },
+        { type: "request", params: { effects: [{ kind: "children.cancel" }, { kind: "approvals.close" }] } },
       ],
       on: {
         "run.stop": {},
@@ -291,7 +291,10 @@ export const workerMachine = machineSetup.createMachine({
         "abandon",
         "withdraw",
         { type: "record", params: { open: [], asked: 0 } },
-        { type: "request", params: { effects: [{ kind: "children.cancel" }, { kind: "outcome.report" }] } },
+        {
+          type: "request",
+          params: { effects: [{ kind: "children.cancel" }, { kind: "approvals.close" }, { kind: "outcome.report" }] },
+        },
       ],
     },
   },

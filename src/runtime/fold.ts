@@ -114,6 +114,7 @@ function effectOf(spec: RunSpec, request: EffectRequest, suffix: string): NewEff
 function laneOf(kind: EffectRequest["kind"], spec: RunSpec): Lane {
   switch (kind) {
     case "approval.post":
+    case "approvals.close":
     case "question.post":
       return "thread";
     case "outcome.report":

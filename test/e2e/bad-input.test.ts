@@ -286,6 +286,18 @@ describe.concurrent("answers to a worker", () => {
     expect(told?.[1]).toContain("without giving a reason");
   });
 
+  test("a request that nobody answered is not one any more when the run is stopped", async () => {
+    const { say, hears } = forge.open({ title: "Stopped while asking", script: proposes });
+    say("/run fixer");
+    const { id } = await hears(/asks for approval/);
+
+    say("/stop");
+
+    const request = await hears(/Not asked any more: the run was stopped/);
+    expect(request.id).toBe(id);
+    expect(request.body).not.toContain("/approve");
+  });
+
   test("/stop, /status, /resume with words, and a plain sentence as the answer to a question", async () => {
     const script = inTurn(
       call("ask_user", { question: "Red or blue?" }),

@@ -2,6 +2,7 @@ import type { EffectRequest } from "#machines/effects.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
 import { callModel } from "./call-model.ts";
 import { cancelChildren } from "./cancel-children.ts";
+import { closeApprovals } from "./close-approvals.ts";
 import type { EffectServices } from "./effect-services.ts";
 import { executeTool } from "./execute-tool.ts";
 import { invokeTool } from "./invoke-tool.ts";
@@ -25,6 +26,7 @@ export function effectHandlers(services: EffectServices): Record<EffectRequest["
     "calls.review": reviewCalls(services),
     "tool.execute": executeTool(services),
     "approval.post": postApproval(services),
+    "approvals.close": closeApprovals(services),
     "question.post": postQuestion(services),
     "child.start": startChild(services),
     "children.cancel": cancelChildren(services),
