@@ -1,11 +1,12 @@
 import { ToolError } from "#errors.ts";
 import type { ModelCall } from "#events.ts";
 import type { ToolResult } from "#result.ts";
+import type { Grant } from "#runtime/confirm-approval.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
 import { openCallOf } from "#runtime/read-log.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import { callContext } from "./call-context.ts";
-import { checkApproval, type Grant } from "./check-approval.ts";
+import { checkApproval } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
 import { unknownEffect } from "./unknown-effect.ts";
 

@@ -1,5 +1,4 @@
-import { type Approval, approvalDigest } from "#approval.ts";
-import type { ModelCall, Verdict } from "#events.ts";
+import type { Verdict } from "#events.ts";
 import {
   describeApprovers,
   parseRepositorySettings,
@@ -9,9 +8,9 @@ import {
 import type { Desk } from "#runtime/desk.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";
+import { reviewAnswer } from "#runtime/review-answer.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Store } from "#runtime/store/store.ts";
-import type { Review } from "#toolsets/tool-belt.ts";
 import { callContext } from "./call-context.ts";
 import type { EffectServices } from "./effect-services.ts";
 
@@ -25,34 +24,22 @@ export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectH
       if (!last) throw new Error(`Run ${effect.runId} has no answer to review`);
 
       const [remembered, settings] = await Promise.all([rememberedCalls(store, desk), readSettings(desk)]);
-      const verdicts: Verdict[] = [];
-      const approvals: Approval[] = [];
-      for (const call of last.answer.calls) {
-        const review = await belt.review(call, callContext(desk, call, last.step, signal), remembered);
-        const approval = review.kind === "ask" ? await ask(call, review, last.step) : undefined;
-        if (approval) approvals.push(approval);
-        verdicts.push(verdictOf(call, review, approval));
-      }
-      signal.throwIfAborted();
-      return { events: [{ runId: effect.runId, event: { type: "calls.reviewed", verdicts } }], approvals };
-
-      async function ask(call: ModelCall, review: Extract<Review, { kind: "ask" }>, step: number): Promise<Approval> {
-        const { id: runId, rootId, workerPath } = desk.spec;
-        const { callId, tool } = call;
-        const { args, preview } = review;
-        const subject = { runId, workerPath, callId, tool, args, baseCommit: readBase(log)?.commit ?? "", preview };
-        return {
-          ...subject,
-          id: await freeId(store, `${runId}/${step}/${callId}`),
-          rootId,
-          digest: approvalDigest(subject),
-          reason: review.reason,
+      const { verdicts, approvals } = await reviewAnswer({
+        spec: desk.spec,
+        belt,
+        calls: last.answer.calls,
+        contextOf: (call) => callContext(desk, call, last.step, signal),
+        remembered,
+        baseCommit: readBase(log)?.commit ?? "",
+        open: async ({ callId }) => ({
+          id: await freeId(store, `${effect.runId}/${last.step}/${callId}`),
           approvers: describeApprovers(settings, desk.spec.origin.requestedBy),
-          status: "pending",
           requestedAt: now(),
           expiresAt: now() + approvalMs,
-        };
-      }
+        }),
+      });
+      signal.throwIfAborted();
+      return { events: [{ runId: effect.runId, event: { type: "calls.reviewed", verdicts } }], approvals };
     },
     async giveUp(effect, desk, error) {
       const calls = lastAnswer(await desk.log())?.answer.calls ?? [];
@@ -66,12 +53,6 @@ export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectH
       return { events: [{ runId: effect.runId, event: { type: "calls.reviewed", verdicts } }] };
     },
   };
-}
-
-function verdictOf({ callId, tool }: ModelCall, review: Review, approval: Approval | undefined): Verdict {
-  if (review.kind === "refuse") return { kind: "refuse", callId, tool, result: review.result };
-  if (approval) return { kind: "ask", callId, tool, as: review.as, approvalId: approval.id };
-  return { kind: "allow", callId, tool, as: review.as };
 }
 
 /** Approvals given for the session count for this run alone: never for its parent's or children's calls. */

@@ -1,13 +1,11 @@
 import { UserError } from "#errors.ts";
-import type { RunSpec } from "#run.ts";
 import { admitWorker } from "#runtime/admit-worker.ts";
+import { checkDelegation, childSpec, taskOf } from "#runtime/delegate.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
-import { firstState, type Snapshot } from "#runtime/fold.ts";
+import { firstState } from "#runtime/fold.ts";
 import { openCallOf } from "#runtime/read-log.ts";
 import { shortId } from "#runtime/short-id.ts";
-import type { RunRow } from "#runtime/store/store.ts";
-import type { Limits } from "#worker.ts";
 import { checkApproval } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
 
@@ -49,19 +47,7 @@ async function start(
   const options = { catalog, models, github, model: spec.model };
   const { worker, source, model } = await admitWorker(answeredBy.worker, options);
 
-  const child: RunSpec = {
-    ...spec,
-    id,
-    parentId: spec.id,
-    parentCallId: callId,
-    depth: spec.depth + 1,
-    workerPath: `${spec.workerPath} -> ${worker.name}`,
-    worker: { ...worker, mode: "single", limits: narrowed(worker.limits, row) },
-    workerSource: source,
-    model,
-    parentChanges: row.changeSets,
-    createdAt: now(),
-  };
+  const child = childSpec(row, { id, callId, worker, source, model, now: now() });
   const event = {
     type: "user.said" as const,
     text: taskOf(granted ? granted.args : call.args),
@@ -69,36 +55,6 @@ async function start(
     trusted: true,
   };
   return { run: firstState(child), events: [{ runId: id, event, dedupe: `${id}/task` }], usedApproval: approvalId };
-}
-
-function checkDelegation({ worker, workerPath, depth }: RunSpec, name: string, siblings: number): void {
-  const path = `${workerPath} -> ${name}`;
-  const ancestors = workerPath.split(" -> ").map((ancestor) => ancestor.toLowerCase());
-  if (ancestors.includes(name.toLowerCase()))
-    throw new UserError(`A worker cannot call itself or one that called it: ${path}.`);
-  if (depth >= worker.limits.depth) throw new UserError(`Workers may not call each other any deeper: ${path}.`);
-  if (siblings >= worker.limits.children) {
-    throw new UserError(`${worker.name} may start ${worker.limits.children} workers, and has.`);
-  }
-}
-
-/** The budget is the tree's: a child may use what its parent has left, and no more than its own file says. */
-function narrowed(own: Limits, { spec, snapshot }: RunRow): Limits {
-  const { context, workedMs } = snapshot as Snapshot;
-  const { limits } = spec.worker;
-  return {
-    steps: own.steps,
-    tokens: Math.max(1, Math.min(own.tokens, limits.tokens - context.tokens)),
-    cost: Math.max(0.01, Math.min(own.cost, limits.cost - context.cost)),
-    minutes: Math.max(1, Math.min(own.minutes, limits.minutes - workedMs / 60_000)),
-    depth: Math.min(own.depth, limits.depth),
-    children: own.children,
-  };
-}
-
-function taskOf(args: unknown): string {
-  const { task, context } = args as { task?: unknown; context?: unknown };
-  return [task, context].filter((text) => typeof text === "string" && text !== "").join("\n\n");
 }
 
 function refused({ spec }: Desk, callId: string, reason: string): Done {

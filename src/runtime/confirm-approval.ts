@@ -1,0 +1,51 @@
+import { type Approval, approvalDigest } from "#approval.ts";
+import { ToolError } from "#errors.ts";
+import type { ModelCall } from "#events.ts";
+import type { RunSpec } from "#run.ts";
+import type { CallContext, ToolBelt } from "#toolsets/tool-belt.ts";
+
+export interface Grant {
+  /** What was approved, which is what runs. */
+  args: unknown;
+  /** What the model has to be told besides the result: that a person changed the arguments, or what they said. */
+  notes: string[];
+}
+
+interface Confirmed {
+  spec: Pick<RunSpec, "id" | "workerPath">;
+  belt: Pick<ToolBelt, "review">;
+  call: ModelCall;
+  context: CallContext;
+  baseCommit: string;
+}
+
+/**
+ * Asks policy once more about a call that a person approved: what it would change is still what was shown. Throws a
+ * ToolError that says what is not.
+ */
+export async function confirmApproval(
+  approval: Approval,
+  { spec, belt, call, context, baseCommit }: Confirmed,
+): Promise<Grant> {
+  const changed = approval.changedArgs !== undefined;
+  const args = changed ? approval.changedArgs : approval.args;
+  const review = await belt.review({ ...call, args }, context, []);
+  if (review.kind === "refuse") throw notRun(`it is refused: ${review.result.error?.message ?? "policy forbids it"}`);
+
+  const preview = changed ? undefined : review.kind === "ask" ? review.preview : approval.preview;
+  const { id: runId, workerPath } = spec;
+  const digest = approvalDigest({ runId, workerPath, callId: call.callId, tool: call.tool, args, baseCommit, preview });
+  if (digest !== approval.digest)
+    throw notRun("what it would do has changed since it was approved; call it again to ask anew");
+
+  const notes = [
+    ...(changed ? [`A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`] : []),
+    ...(approval.note ? [`@${approval.decidedBy} approved it and said: ${approval.note}`] : []),
+  ];
+  return { args, notes };
+}
+
+/** Why a call that was approved does not run, for the model. */
+export function notRun(reason: string): ToolError {
+  return new ToolError(`This was not run: ${reason}.`, { code: "DENIED" });
+}

@@ -1,0 +1,51 @@
+import { type Approval, approvalDigest } from "#approval.ts";
+import type { ModelCall, Verdict } from "#events.ts";
+import type { RunSpec } from "#run.ts";
+import type { CallContext, Review, ToolBelt } from "#toolsets/tool-belt.ts";
+
+interface Reviewing {
+  spec: RunSpec;
+  belt: Pick<ToolBelt, "review">;
+  calls: readonly ModelCall[];
+  contextOf(call: ModelCall): CallContext;
+  /** What was approved for the session. */
+  remembered: readonly { tool: string; args: unknown }[];
+  baseCommit: string;
+  /** What each new approval is called, who may give it, and how long it stays open. */
+  open(call: ModelCall): Promise<Pick<Approval, "id" | "approvers" | "requestedAt" | "expiresAt">>;
+}
+
+/** Asks policy about every call of an answer, in order: what becomes of each, and what people have to be asked. */
+export async function reviewAnswer({
+  spec,
+  belt,
+  calls,
+  contextOf,
+  remembered,
+  baseCommit,
+  open,
+}: Reviewing): Promise<{ verdicts: Verdict[]; approvals: Approval[] }> {
+  const verdicts: Verdict[] = [];
+  const approvals: Approval[] = [];
+  for (const call of calls) {
+    const review = await belt.review(call, contextOf(call), remembered);
+    const approval = review.kind === "ask" ? await ask(call, review) : undefined;
+    if (approval) approvals.push(approval);
+    verdicts.push(verdictOf(call, review, approval));
+  }
+  return { verdicts, approvals };
+
+  async function ask(call: ModelCall, review: Extract<Review, { kind: "ask" }>): Promise<Approval> {
+    const { id: runId, rootId, workerPath } = spec;
+    const { callId, tool } = call;
+    const { args, preview, reason } = review;
+    const subject = { runId, workerPath, callId, tool, args, baseCommit, preview };
+    return { ...subject, rootId, digest: approvalDigest(subject), reason, status: "pending", ...(await open(call)) };
+  }
+}
+
+function verdictOf({ callId, tool }: ModelCall, review: Review, approval: Approval | undefined): Verdict {
+  if (review.kind === "refuse") return { kind: "refuse", callId, tool, result: review.result };
+  if (approval) return { kind: "ask", callId, tool, as: review.as, approvalId: approval.id };
+  return { kind: "allow", callId, tool, as: review.as };
+}
