@@ -118,7 +118,8 @@ async function deny({ target, reason }: Given<"deny">, { runs, utterance }: Hear
   const [, first = "", rest = ""] = /^(\S+)\s*([\s\S]*)$/.exec(reason) ?? [];
   const id = first.toLowerCase().replace(/^#/, "");
   const named = target === undefined && (await runs.pendingApprovals(thread)).some((approval) => approval.id === id);
-  const note = named ? rest : reason;
+  // Our own hint begins the reason so; told to the worker as one, it would read twice.
+  const note = (named ? rest : reason).replace(/^because[\s,:]+/i, "");
   await decide(runs, thread, {
     by,
     deliveryId,

@@ -371,7 +371,7 @@ describe("decisions", () => {
   test("an id without digits is known by the ledger", async () => {
     runs.pendingApprovals.mockResolvedValue([sampleApproval({ id: "abcd" })]);
 
-    await say({ body: "/deny abcd too risky" });
+    await say({ body: "/deny abcd because too risky" });
 
     expect(runs.decide.mock.calls[0]?.[1]).toMatchObject({ target: "abcd", note: "too risky" });
   });
