@@ -8,6 +8,8 @@ export type ApprovalMode = "interactive" | "approve_all" | "auto_deny";
 export type ApprovalRequest = {
   /** The worker's path from the root. */
   delegationPath?: string[];
+  /** What the call would change: a unified diff or other plain text. */
+  preview?: string;
   stepId?: string;
 } & (
   | { toolName: string; toolArgs: Record<string, unknown>; description: string }

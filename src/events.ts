@@ -19,6 +19,21 @@ export const Verdict = z.discriminatedUnion("kind", [
 ]);
 export type Verdict = z.infer<typeof Verdict>;
 
+/** A file that came with a person's words. */
+export const Attachment = z.object({
+  name: z.string(),
+  /** As in `image/png`. */
+  mediaType: z.string(),
+  /** Text for what is text, otherwise base64. */
+  data: z.string(),
+});
+export type Attachment = z.infer<typeof Attachment>;
+
+/** True for what a model reads as words. */
+export function isText(mediaType: string): boolean {
+  return /^text\/|[/+](json|xml|yaml)\b/i.test(mediaType);
+}
+
 /** A tool call as the model made it. */
 export const ModelCall = z.object({
   callId: z.string(),
@@ -35,7 +50,13 @@ export type ModelCall = z.infer<typeof ModelCall>;
  */
 export const RunEvent = z.discriminatedUnion("type", [
   /** Words for the worker, already cleaned. `trusted`: from someone with write access. */
-  z.object({ type: z.literal("user.said"), text: z.string(), by: z.string(), trusted: z.boolean() }),
+  z.object({
+    type: z.literal("user.said"),
+    text: z.string(),
+    by: z.string(),
+    trusted: z.boolean(),
+    attachments: z.array(Attachment).optional(),
+  }),
   z.object({ type: z.literal("sandbox.opened"), commit: z.string(), branch: z.string() }),
   z.object({ type: z.literal("sandbox.failed"), reason: z.string() }),
   z.object({

@@ -1,7 +1,7 @@
-import type { ModelMessage, ToolModelMessage } from "ai";
+import type { ModelMessage, ToolModelMessage, UserContent } from "ai";
 import { canonicalJson } from "#approval.ts";
 import { cutText } from "#cut-markdown.ts";
-import type { LoggedEvent, ModelCall, RunEvent } from "#events.ts";
+import { type Attachment, isText, type LoggedEvent, type ModelCall, type RunEvent } from "#events.ts";
 import { wrapUntrusted } from "#untrusted.ts";
 import { describeOutcome } from "./describe-outcome.ts";
 
@@ -96,11 +96,22 @@ function denial({ by, reason }: Extract<RunEvent, { type: "approval.denied" }>):
 }
 
 function said(event: RunEvent): ModelMessage[] {
-  if (event.type === "user.said") return [{ role: "user", content: event.text }];
+  if (event.type === "user.said") return [{ role: "user", content: words(event) }];
   if (event.type === "run.resume")
     return [{ role: "user", content: `@${event.by} stopped you and now wants you to go on.` }];
   if (event.type === "tool.invoked") return [{ role: "user", content: invocation(event) }];
   return [];
+}
+
+function words({ text, attachments = [] }: Extract<RunEvent, { type: "user.said" }>): UserContent {
+  if (attachments.length === 0) return text;
+  return [...(text.trim() === "" ? [] : [{ type: "text" as const, text }]), ...attachments.map(attached)];
+}
+
+/** Few providers take text as a file. */
+function attached({ name, mediaType, data }: Attachment): Exclude<UserContent, string>[number] {
+  if (isText(mediaType)) return { type: "text", text: `The attached file ${name}:\n${data}` };
+  return { type: "file", data, mediaType, filename: name };
 }
 
 /** The person's deed, and what the tool said of it: data, like every result. */

@@ -8,10 +8,15 @@ import { parsePath } from "./paths.ts";
 import type { Sandbox } from "./sandbox.ts";
 import { isStagingFile } from "./staging.ts";
 import { createWorkspaceView } from "./workspace-view.ts";
-import { createZones } from "./zones.ts";
+import { createZones, type Zones } from "./zones.ts";
 
 /** A workspace of no repository, with the steps that `undo` needs. */
-export type MemoryWorkspace = Workspace & Pick<Sandbox, "unsettled" | "settle" | "rollback" | "history">;
+export interface MemoryWorkspace
+  extends Workspace,
+    Pick<Sandbox, "base" | "unsettled" | "settle" | "rollback" | "history"> {
+  /** The same files and changes, seen through a further policy. It can only narrow. */
+  restricted(policy: SandboxPolicy | undefined): MemoryWorkspace;
+}
 
 /**
  * A workspace of these files by path, with the rules of a run's sandbox: paths are checked, zones decide, changes are
@@ -29,7 +34,13 @@ export function createMemoryWorkspace(
   const base = createBase(store, addCommit(store, addTree(store, contents)));
   const overlay = createOverlay(base, [], isStagingFile);
   const { unsettled, settle, rollback, history } = overlay;
-  return { ...createWorkspaceView(base, overlay, createZones(policy)), unsettled, settle, rollback, history };
+  const steps = { base: { commit: base.commit, branch: "memory" }, unsettled, settle, rollback, history };
+  const seenThrough = (zones: Zones): MemoryWorkspace => ({
+    ...createWorkspaceView(base, overlay, zones),
+    ...steps,
+    restricted: (narrower) => seenThrough(zones.narrowed(narrower)),
+  });
+  return seenThrough(createZones(policy));
 }
 
 function addTree(store: ObjectStore, contents: readonly [path: string[], content: Buffer][]): string {

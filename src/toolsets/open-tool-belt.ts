@@ -11,6 +11,8 @@ import { wrapWithDefaultApproval } from "./wrap-with-default-approval.ts";
 export interface OpenToolBeltOptions {
   /** Default: every toolset of the registry. */
   toolsets?: readonly Toolset[];
+  /** Tools beside those of the toolsets, as they are: whoever gives them answers for what they ask. */
+  tools?: readonly NamedTool[];
   /** Hears each call start, print, end and fail. */
   events?: ToolEvents;
   /** What the model reads of one result, in estimated tokens. Default: 30,000. */
@@ -24,7 +26,7 @@ export interface OpenToolBeltOptions {
 export async function openToolBelt(
   worker: WorkerDefinition,
   services: ToolServices,
-  { toolsets = allToolsets, events, maxResultTokens }: OpenToolBeltOptions = {},
+  { toolsets = allToolsets, tools: given = [], events, maxResultTokens }: OpenToolBeltOptions = {},
 ): Promise<ToolBelt> {
   const wanted = resolveToolsets(worker, toolsets);
   const release: (() => Promise<void>)[] = [];
@@ -42,7 +44,7 @@ export async function openToolBelt(
     }
     const { workspace } = services;
     return await createToolBelt({
-      tools,
+      tools: [...tools, ...given],
       workspace,
       history: () => services.history(),
       close,
