@@ -173,7 +173,11 @@ export function createDrive({ store, handlers, openDesk, now, onError }: DriveOp
     try {
       return await handler.perform(effect, desk, signal);
     } catch (error) {
-      if (signal.aborted) return undefined;
+      if (signal.aborted) {
+        // Work that does not listen to its signal may still be writing: into a tree that nobody looks at any more.
+        await desk.reload();
+        return undefined;
+      }
       if (error instanceof Postponed) {
         await store.postpone(effect.key, error.until);
         return undefined;

@@ -4,9 +4,11 @@ import type { ToolResult } from "#result.ts";
 import type { NamedTool, ToolContext } from "#tool.ts";
 import type { ToolSchema } from "#tool-schema.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
+import { boundValue } from "./bound-value.ts";
 import { cutText } from "./cut-text.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { type FoundCall, findCall } from "./find-call.ts";
+import { lendWorkspace } from "./lend-workspace.ts";
 import { plainJson } from "./plain-json.ts";
 import { toToolResult } from "./to-tool-result.ts";
 import type { CallContext } from "./tool-belt.ts";
@@ -31,7 +33,11 @@ async function execute(desk: ToolDesk, call: ModelCall, context: CallContext): P
     const warning = context.invokedBy === "person" ? undefined : desk.repeated.warning(checked);
     const result = await runWithEvents(desk, call.callId, found, context);
     const llmContent = cutText(result.llmContent, desk.maxResultTokens);
-    return { ...result, llmContent: warning && !result.error ? `${warning}\n\n${llmContent}` : llmContent };
+    return {
+      ...result,
+      value: boundValue(result.value),
+      llmContent: warning && !result.error ? `${warning}\n\n${llmContent}` : llmContent,
+    };
   } catch (error) {
     return resultOfError(error);
   }
@@ -53,7 +59,9 @@ async function runWithEvents(
     desk.events?.emit({ ...now(), type: "tool_output_chunk", data: { toolName, chunk } });
     context.output(chunk);
   };
-  const result = await run(desk, found, { ...toolContext(desk, callId, context), output });
+  const lent = lendWorkspace(desk.workspace);
+  const result = await run(desk, found, { ...toolContext(lent.workspace, callId, context), output });
+  lent.close();
   isOver = true;
 
   const { error } = result;

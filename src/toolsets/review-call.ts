@@ -6,6 +6,7 @@ import type { NamedTool, ToolContext } from "#tool.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { type FoundCall, findCall } from "./find-call.ts";
+import { lendWorkspace } from "./lend-workspace.ts";
 import type { CallContext, Review } from "./tool-belt.ts";
 import { type ToolDesk, toolContext } from "./tool-desk.ts";
 
@@ -64,7 +65,10 @@ async function judge(
   remembered: Remembered,
   { tool, value, args }: FoundCall,
 ): Promise<Review> {
-  const forTool = toolContext(desk, call.callId, context);
+  const lent = lendWorkspace(desk.workspace);
+  // Whoever is asked about a call has nothing to change yet.
+  lent.close();
+  const forTool = toolContext(lent.workspace, call.callId, context);
   const as = answererOf(tool);
   const consent = await needsConsent(tool, value, forTool);
 

@@ -24,8 +24,8 @@ export function schemasOf(desk: ToolDesk, tool: NamedTool): { input: ToolSchema;
   return schemas;
 }
 
-/** The context a tool runs in, from the context of its call. */
-export function toolContext(desk: ToolDesk, callId: string, context: CallContext): ToolContext {
+/** The context a tool runs in, from the context of its call and the workspace it is lent. */
+export function toolContext(sandbox: Workspace, callId: string, context: CallContext): ToolContext {
   const { invokedBy: _, ...given } = context;
-  return { ...given, toolCallId: callId, sandbox: desk.workspace };
+  return { ...given, toolCallId: callId, sandbox };
 }

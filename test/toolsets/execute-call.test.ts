@@ -4,6 +4,8 @@ import { z } from "zod";
 import { ToolError } from "#errors.ts";
 import type { ToolContext } from "#tool.ts";
 import { ToolEvents } from "#toolsets/tool-events.ts";
+import type { Workspace } from "#workspace.ts";
+import { memoryWorkspace } from "../support/memory-workspace.ts";
 import { aCall, aContext, aTool, beltWorld } from "../support/tool-belt-world.ts";
 
 const never = new Promise<never>(() => {});
@@ -238,4 +240,86 @@ test("arguments changed by a person are validated again and reach the tool as it
     expect.objectContaining({ sandbox: expect.anything() }),
   );
   expect(refused.error?.code).toBe("INVALID_ARGUMENTS");
+});
+
+describe("the sandbox a tool is lent", () => {
+  test("ends with its call: what it left running changes nothing, and can still look", async () => {
+    const workspace = memoryWorkspace();
+    let late: Workspace | undefined;
+    const keep = (_: unknown, { sandbox }: ToolContext) => {
+      late = sandbox;
+      return sandbox.write("in-time.txt", "x");
+    };
+    const { execute } = await beltWorld([aTool({ execute: keep })], { workspace });
+
+    await execute("read_file", { path: "a" });
+
+    const changes = [late?.write("late.txt", "x"), late?.remove("in-time.txt"), late?.move("in-time.txt", "moved.txt")];
+    for (const outcome of await Promise.allSettled(changes)) {
+      expect(outcome).toMatchObject({ status: "rejected", reason: { code: "PERMISSION_DENIED" } });
+    }
+    expect(await late?.exists("in-time.txt")).toBe(true);
+    expect(await workspace.changes()).toEqual([{ path: "in-time.txt", status: "added" }]);
+  });
+
+  test("ends when the call is abandoned", async () => {
+    const workspace = memoryWorkspace();
+    const stop = new AbortController();
+    const goOn = Promise.withResolvers<void>();
+    const over = Promise.withResolvers<unknown>();
+    const deaf = async (_: unknown, { sandbox }: ToolContext) => {
+      stop.abort();
+      await goOn.promise;
+      await sandbox.write("late.txt", "x").catch(over.resolve);
+    };
+    const { execute } = await beltWorld([aTool({ execute: deaf })], { workspace });
+
+    const result = await execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
+    goOn.resolve();
+
+    expect(result.error?.code).toBe("INTERRUPTED");
+    expect(await over.promise).toMatchObject({ code: "PERMISSION_DENIED" });
+    expect(await workspace.changes()).toEqual([]);
+  });
+
+  test("cannot be changed by a rule or a preview", async () => {
+    const workspace = memoryWorkspace();
+    const sly = async (_: unknown, { sandbox }: ToolContext) => {
+      await sandbox.write("sly.txt", "x").catch(() => {});
+    };
+    const needsApproval = async (args: unknown, context: ToolContext) => sly(args, context).then(() => true);
+    const preview = async (args: unknown, context: ToolContext) => sly(args, context).then(() => "nothing");
+    const { review } = await beltWorld([aTool({ needsApproval, preview })], { workspace });
+
+    expect(await review("read_file", { path: "a" })).toMatchObject({ kind: "ask", preview: "nothing" });
+    expect(await workspace.changes()).toEqual([]);
+  });
+});
+
+test.each<[string, unknown]>([
+  ["a text", { kind: "text", content: "x".repeat(5_000_000) }],
+  ["a file", { kind: "file_content", path: "a", size: 5_000_000, content: "x".repeat(5_000_000) }],
+  [
+    "a diff",
+    { kind: "diff", path: "a", isNew: false, bytesWritten: 9, original: "x".repeat(3e6), modified: "y".repeat(3e6) },
+  ],
+  ["a list", { kind: "file_list", path: "/", count: 1e5, files: Array.from({ length: 1e5 }, (_, n) => `file-${n}`) }],
+  ["data", { kind: "json", data: { rows: Array.from({ length: 1e5 }, (_, n) => ({ n, text: "some words" })) } }],
+])("%s that is too long to be kept for people keeps its kind and says less", async (_, value) => {
+  const { execute } = await beltWorld([aTool({ execute: () => value as never })]);
+
+  const result = await execute("read_file", { path: "a" });
+
+  expect(result.value.kind).toBe((value as { kind: string }).kind);
+  expect(JSON.stringify(result.value).length).toBeLessThanOrEqual(400_000);
+});
+
+test("what cannot be shortened is replaced by how large it was", async () => {
+  const data = Object.fromEntries(Array.from({ length: 100_000 }, (_, n) => [`key-${n}`, n]));
+  const { execute } = await beltWorld([aTool({ execute: () => ({ kind: "json", data }) as never })]);
+
+  expect((await execute("read_file", { path: "a" })).value).toEqual({
+    kind: "text",
+    content: expect.stringMatching(/^The result is too large to be kept: [\d,]+ characters\.$/),
+  });
 });
