@@ -43,7 +43,8 @@ interface Tests {
  * Plays a model that works the sample issue for real with the tools it is offered, and says what it is to everybody
  * else. It keeps nothing: what comes next follows from the conversation alone.
  */
-export function fixerScript({ messages, tools }: ChatRequest): Reply {
+export function fixerScript({ messages: all, tools }: ChatRequest): Reply {
+  const messages = withoutInterrupted(all);
   const offered = new Set(tools.map((tool) => tool.function.name));
   const asked = textOf(messages.find(({ role }) => role === "user"));
   if (!/empty/i.test(asked) || !/paginate|pages?\b/i.test(asked) || !offered.has("edit_file")) {
@@ -209,6 +210,18 @@ function describeEnd(answer: string, tests: Tests): string {
 
 function paragraphs(...texts: (string | undefined)[]): string {
   return texts.filter(Boolean).join("\n\n");
+}
+
+/** Without the turns that somebody stopped: they are played once more. */
+function withoutInterrupted(messages: readonly Message[]): Message[] {
+  const stopped = new Set(
+    messages
+      .filter((message) => /^\{"type":"interrupted"/.test(textOf(message)))
+      .map((message) => message.tool_call_id),
+  );
+  const gone = messages.filter(({ tool_calls = [] }) => tool_calls.some(({ id }) => stopped.has(id)));
+  const goneIds = new Set(gone.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id)));
+  return messages.filter((message) => !gone.includes(message) && !goneIds.has(message.tool_call_id ?? ""));
 }
 
 /** What came back from every call of this tool, oldest first. */

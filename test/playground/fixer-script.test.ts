@@ -188,3 +188,16 @@ test.each([
   expect(calls).toEqual([]);
   expect(text).toMatch(/^I am a scripted model: no model key is set[\s\S]*ANTHROPIC_API_KEY/);
 });
+
+test("what somebody stopped in the middle is done once more", async () => {
+  const stopped = '{"type":"interrupted","message":"@maintainer stopped the run before this call was done."}';
+  let asked = 0;
+
+  const { calls, text } = await converse({
+    answer: (name) => (name === "open_pull_request" && asked++ === 0 ? stopped : opened),
+  });
+
+  expect(calls.filter(({ name }) => name === "open_pull_request")).toHaveLength(2);
+  expect(calls.filter(({ name }) => name === "edit_file")).toHaveLength(1);
+  expect(text).toContain("I opened");
+});
