@@ -41,7 +41,8 @@ export function ratioOf(peer: Side, ours: Side): number | null {
 }
 
 function describeRatio(ratio: number | null): string {
-  return ratio === null ? "" : `×${round(ratio)}`;
+  if (ratio === null) return "";
+  return ratio > 1_000 ? "×>1,000" : `×${round(ratio)}`;
 }
 
 /** Three digits that count. */

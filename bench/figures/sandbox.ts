@@ -1,11 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { GitSandbox } from "../../src/sandbox/git-sandbox.ts";
 import { openSandbox } from "../../src/sandbox/open-sandbox.ts";
 import { createGrepTool } from "../../src/toolsets/search/grep.ts";
 import { type GitRepository, startGitServer } from "../../test/support/git-server.ts";
 import { toolContext } from "../../test/support/toolset-world.ts";
-import { collectGarbage } from "../collect-garbage.ts";
 import type { Bench, Figure } from "../figure.ts";
 import { generateFiles } from "../generate-files.ts";
 import { interleaved, median, timed } from "../measure.ts";
@@ -137,29 +137,17 @@ async function working(folder: string, repository: GitRepository): Promise<Figur
   ];
 }
 
-async function extraMemory(folder: string, repository: GitRepository): Promise<Figure> {
-  const held: GitSandbox[] = [await open(repository, "memory")];
-  const count = 50;
-  const before = memoryKb();
-  for (let index = 0; index < count; index += 1) {
-    const sandbox = await open(repository, "memory");
-    await sandbox.write("src/changed.ts", `export const changed = ${index};\n`);
-    held.push(sandbox);
-  }
-  const each = (memoryKb() - before) / count;
+async function extraMemory(folder: string, { url }: GitRepository): Promise<Figure> {
+  const count = 60;
+  const script = fileURLToPath(new URL("../children/sandbox-memory.ts", import.meta.url));
+  const { eachKb } = JSON.parse(await runProgram(process.execPath, [script, url, String(count)]));
   const disk = Number((await runProgram("du", ["-sk", join(folder, "tree-0")])).split("\t")[0]);
   return {
-    name: "cost of one more sandbox on the same base",
+    name: "cost of one more sandbox on the same base, one file changed",
     unit: "KB",
-    ours: { what: "in-memory sandbox: memory", median: each },
+    ours: { what: "in-memory sandbox: memory", median: eachKb },
     peers: [{ what: "git worktree: disk", median: disk }],
-    rounds: held.length - 1,
-    note: "Memory and disk are not the same thing; both are what one more run needs.",
+    rounds: count,
+    note: "Memory and disk are not the same thing; both are what one more run needs. Files that it reads are shared.",
   };
-}
-
-function memoryKb(): number {
-  collectGarbage();
-  const { heapUsed, external, arrayBuffers } = process.memoryUsage();
-  return (heapUsed + external + arrayBuffers) / 1_024;
 }

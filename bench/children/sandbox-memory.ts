@@ -1,0 +1,35 @@
+import { setTimeout as pause } from "node:timers/promises";
+import type { GitSandbox } from "../../src/sandbox/git-sandbox.ts";
+import { openSandbox } from "../../src/sandbox/open-sandbox.ts";
+import { collectGarbage } from "../collect-garbage.ts";
+
+// A process of its own, so that nothing else comes and goes: what so many more sandboxes on one base hold in memory.
+
+const [url = "", count = "1"] = process.argv.slice(2);
+const source = { tenant: "bench", url, token: async () => undefined };
+const open = () => openSandbox({ source, at: { branch: "main" }, changes: [] });
+
+async function memoryKb(): Promise<number> {
+  // What was closed lets go of its memory a little later.
+  for (let round = 0; round < 3; round += 1) {
+    collectGarbage();
+    await pause(50);
+  }
+  const { heapUsed, external, arrayBuffers } = process.memoryUsage();
+  return (heapUsed + external + arrayBuffers) / 1_024;
+}
+
+const held: GitSandbox[] = [];
+async function add(index: number): Promise<void> {
+  const sandbox = await open();
+  await sandbox.write("src/changed.ts", `export const changed = ${index};\n`);
+  held.push(sandbox);
+}
+
+await add(0);
+await add(1);
+const before = await memoryKb();
+for (let index = 0; index < Number(count); index += 1) await add(index);
+const eachKb = ((await memoryKb()) - before) / Number(count);
+
+process.stdout.write(JSON.stringify({ eachKb, held: held.length }));
