@@ -1,5 +1,5 @@
 import type { ApprovalDecisionType } from "#approval.ts";
-import { BlockedError } from "#errors.ts";
+import { BlockedError, ToolError } from "#errors.ts";
 import type { Workspace } from "#workspace.ts";
 import { isProtectedPath } from "./protected-paths.ts";
 
@@ -18,9 +18,17 @@ export interface ConsentQuestion {
   zones?: ZoneApprovalConfig;
 }
 
-/** Whether a person must agree to this operation on this path. Throws a BlockedError where the zone forbids it. */
+/**
+ * Whether a person must agree to this operation on this path. Throws a BlockedError where the zone forbids it, and a
+ * ToolError where nothing can be changed: nobody is asked for what cannot work.
+ */
 export function needsConsent({ tool, workspace, operation, path, otherwise, zones }: ConsentQuestion): boolean {
   const resolved = workspace.resolve(path);
+  if (workspace.ruleFor(resolved).mode === "ro") {
+    throw new ToolError(`${resolved || "The root folder"} cannot be changed: it is read-only for this worker.`, {
+      code: "READ_ONLY",
+    });
+  }
   const decision = decisionFor(workspace, resolved, operation, zones);
   if (decision === "blocked") {
     throw new BlockedError(tool, `this worker may not ${operation} ${resolved || "the root folder"}`);

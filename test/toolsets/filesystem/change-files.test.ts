@@ -300,6 +300,20 @@ describe("consent", () => {
     else expect(await asks(tool, args)).toBe(expected);
   });
 
+  test.each([
+    ["write_file", { path: "docs/b.md", content: "" }],
+    ["edit_file", { path: "docs/a.md", old_text: "a", new_text: "b" }],
+    ["delete_file", { path: "docs/a.md" }],
+    ["move_file", { from: "docs/a.md", to: "b.md" }],
+  ])("nobody is asked for %s where nothing can be changed", async (tool, args) => {
+    const { asks } = await world(
+      { "docs/a.md": "a" },
+      { rules: { docs: { mode: "ro", write: "ask", delete: "ask" } } },
+    );
+
+    await expect(asks(tool, args)).rejects.toMatchObject({ code: "READ_ONLY" });
+  });
+
   test("what a zone blocks does not run either", async () => {
     const { call } = await world({ "output/old": "x" }, { rules: { output: { write: "blocked", delete: "blocked" } } });
 
