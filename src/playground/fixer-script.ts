@@ -47,24 +47,28 @@ export function fixerScript({ messages: all, tools }: ChatRequest): Reply {
   const messages = withoutInterrupted(all);
   const offered = new Set(tools.map((tool) => tool.function.name));
   const asked = textOf(messages.find(({ role }) => role === "user"));
-  if (!/empty/i.test(asked) || !/paginate|pages?\b/i.test(asked) || !offered.has("edit_file")) {
+  const isFixer = offered.has("edit_file") && offered.has("open_pull_request");
+  if (!/empty/i.test(asked) || !/paginate|pages?\b/i.test(asked) || !isFixer) {
     return { text: `${whatIAm} ${howToDoBetter}` };
   }
 
-  const refused = answersTo(messages, "edit_file").find((answer) => denialIn(answer) !== undefined);
-  if (refused) return { text: `I may not change ${library}, so I stop here. Nothing was changed.` };
+  const [edited] = answersTo(messages, "edit_file");
+  if (edited !== undefined && denialIn(edited) !== undefined) {
+    return { text: `I may not change ${library}, so I stop here. Nothing was changed.` };
+  }
+  if (edited?.startsWith("Error")) {
+    return { text: `${library} is not as it was in the sample, so I stop here. Nothing was changed.` };
+  }
 
   const [before, after] = answersTo(messages, "run_tests").map(readTestRun);
   const tests = { canRun: offered.has("run_tests") && before?.kind !== "did not run", before, after };
   if (after?.kind === "ran" && !after.isGreen) {
     return { text: `The tests are still red after my change (${describeRun(after)}), so I propose nothing.` };
   }
-  const moves = workingMoves(tests).map(({ text, calls }) => ({
-    text,
-    calls: calls.filter(({ name }) => offered.has(name)),
-  }));
-  const move = moves.filter(({ calls }) => calls.length > 0)[turnOf(messages)];
-  return move ?? finish(messages, offered, tests);
+  const known = (calls: readonly Call[]) => calls.filter(({ name }) => offered.has(name));
+  const moves = workingMoves(tests).filter(({ calls }) => known(calls).length > 0);
+  const reply = moves[turnOf(messages)] ?? finish(messages, offered, tests);
+  return "calls" in reply && reply.calls ? { ...reply, calls: known(reply.calls) } : reply;
 }
 
 function workingMoves(tests: Tests): Move[] {
@@ -137,9 +141,6 @@ function tasksAt(current: Step | undefined, { canRun }: Tests): Call {
 
 /** The pull request, as often as a person's reasons make it worth asking, and the last words. */
 function finish(messages: readonly Message[], offered: ReadonlySet<string>, tests: Tests): Reply {
-  if (!offered.has("open_pull_request")) {
-    return { text: `I corrected ${library}, but I was not given a tool to open a pull request with.` };
-  }
   const answers = answersTo(messages, "open_pull_request");
   const denials = answers.map(denialIn).filter((denial) => denial !== undefined);
   const last = answers.at(-1);

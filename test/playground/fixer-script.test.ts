@@ -172,16 +172,25 @@ test("a no without a reason is taken at once", async () => {
   expect(text).toMatch(/no pull request/);
 });
 
-test("what it is not offered it does not call, and it says what is missing", async () => {
-  const { calls, text } = await converse({ offered: ["read_file", "edit_file"] });
+test("what it is not offered it does not call", async () => {
+  const offered = ["read_file", "edit_file", "open_pull_request"];
 
-  expect(new Set(calls.map(({ name }) => name))).toEqual(new Set(["read_file", "edit_file"]));
-  expect(text).toMatch(/not given a tool to open a pull request/);
+  const { calls } = await converse({ offered, answer: () => opened });
+
+  expect(new Set(calls.map(({ name }) => name))).toEqual(new Set(offered));
+});
+
+test("where the file is not the sample's any more it stops", async () => {
+  const { calls, text } = await converse({ answer: (name) => (name === "edit_file" ? "Error: not found" : "done") });
+
+  expect(calls.some(({ name }) => name === "open_pull_request")).toBe(false);
+  expect(text).toContain("is not as it was in the sample");
 });
 
 test.each([
   ["another issue", { asked: "Translate the readme into Welsh" }],
   ["a worker that may not edit", { offered: ["read_file", "grep"] }],
+  ["a worker that proposes nothing", { offered: everyTool.filter((name) => name !== "open_pull_request") }],
 ])("to %s it answers honestly what it is and what is needed", async (_, situation) => {
   const { calls, text } = await converse(situation);
 
