@@ -1,5 +1,7 @@
 import type { LoggedEvent, RunEvent } from "#events.ts";
 import { ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
+import type { ToolBelt } from "#toolsets/tool-belt.ts";
+import { findStuck } from "./find-stuck.ts";
 import { fitTranscript } from "./fit-transcript.ts";
 import { transcript } from "./transcript.ts";
 
@@ -7,16 +9,28 @@ interface Asked extends Pick<ModelRequest, "model" | "instructions" | "tools" | 
   log: readonly LoggedEvent[];
   /** What the conversation may take of the model's context, in estimated tokens. */
   maxTokens: number;
+  find: ToolBelt["find"];
 }
 
-/** One call of the model over everything the log holds, as the event it came to. Throws the signal's reason when aborted. */
+/**
+ * One call of the model over everything the log holds, as the event it came to. It is not asked when the run goes in
+ * circles, or when the conversation does not fit. Throws the signal's reason when aborted.
+ */
 export async function askModel(
   models: Models,
-  { log, maxTokens, ...request }: Asked,
+  { log, maxTokens, find, ...request }: Asked,
 ): Promise<Extract<RunEvent, { type: "model.answered" | "model.failed" }>> {
   const seen = log.at(-1)?.id ?? 0;
+  const stuck = findStuck(log, find);
+  if (stuck) return { type: "model.failed", reason: stuck, retryable: false };
+
+  const messages = fitTranscript(transcript(log), maxTokens);
+  if (!messages) {
+    const reason = `The conversation has become longer than the ${maxTokens.toLocaleString("en-US")} tokens this worker can remember (max_context_tokens). Start again with a smaller task.`;
+    return { type: "model.failed", reason, retryable: false };
+  }
   try {
-    const answer = await models.call({ ...request, messages: fitTranscript(transcript(log), maxTokens) });
+    const answer = await models.call({ ...request, messages });
     return { type: "model.answered", ...answer, seen };
   } catch (error) {
     if (!(error instanceof ModelFailure) || request.signal.aborted) throw error;

@@ -28,11 +28,23 @@ interface ChildOf {
   source: RunSpec["workerSource"];
   model: string;
   now: number;
+  /** The other runs its parent started. */
+  siblings: readonly RunRow[];
+  /** The run at the head of the tree. */
+  root: RunSpec;
 }
 
-/** The run that answers a worker call: single, one deeper, with no more than its parent has left. */
-export function childSpec(parent: RunRow, { id, callId, worker, source, model, now }: ChildOf): RunSpec {
+/**
+ * The run that answers a worker call: single, one deeper, with its share of what its parent has left. Throws a
+ * UserError when that is next to nothing.
+ */
+export function childSpec(
+  parent: RunRow,
+  { id, callId, worker, source, model, now, siblings, root }: ChildOf,
+): RunSpec {
   const { spec } = parent;
+  const share = shareOf(parent, siblings);
+  checkShare(worker, share, root);
   return {
     ...spec,
     id,
@@ -40,7 +52,7 @@ export function childSpec(parent: RunRow, { id, callId, worker, source, model, n
     parentCallId: callId,
     depth: spec.depth + 1,
     workerPath: `${spec.workerPath} -> ${worker.name}`,
-    worker: { ...worker, mode: "single", limits: narrowed(worker.limits, parent) },
+    worker: { ...worker, mode: "single", limits: narrowed(worker.limits, parent, share) },
     workerSource: source,
     model,
     parentChanges: parent.changeSets,
@@ -48,14 +60,39 @@ export function childSpec(parent: RunRow, { id, callId, worker, source, model, n
   };
 }
 
-/** The budget is the tree's: a child may use what its parent has left, and no more than its own file says. */
-function narrowed(own: Limits, { spec, snapshot }: RunRow): Limits {
-  const { context, workedMs } = snapshot as Snapshot;
+type Share = Pick<Limits, "tokens" | "cost">;
+
+/** Every worker call that is open has a part of what is left: what was lent out already, or an equal part of the rest. */
+function shareOf({ spec, snapshot }: RunRow, siblings: readonly RunRow[]): Share {
+  const { limits } = spec.worker;
+  const { open, tokens, cost } = (snapshot as Snapshot).context;
+  const calls = open.filter(({ as }) => as === "worker").map(({ callId }) => callId);
+  const lent = siblings.filter(({ spec: { parentCallId = "" } }) => calls.includes(parentCallId));
+  const parts = Math.max(1, calls.length - lent.length);
+  const sumOf = (kind: keyof Share) => lent.reduce((sum, sibling) => sum + sibling.spec.worker.limits[kind], 0);
+  return {
+    tokens: Math.floor((limits.tokens - tokens - sumOf("tokens")) / parts),
+    cost: (limits.cost - cost - sumOf("cost")) / parts,
+  };
+}
+
+/** A run may go past its limit by one call of the model: a hundred runs of a tree are enough of that. */
+const smallestShare = 0.01;
+
+function checkShare({ name, limits }: WorkerDefinition, { tokens, cost }: Share, { worker }: RunSpec): void {
+  const needs = (kind: keyof Share) => Math.min(limits[kind], worker.limits[kind] * smallestShare);
+  if (tokens >= needs("tokens") && cost >= needs("cost")) return;
+  throw new UserError(`There is too little left of this run's budget to lend ${name} a part of it. Do it yourself.`);
+}
+
+/** The budget is the tree's: a child may use its share of what its parent has left, and no more than its own file says. */
+function narrowed(own: Limits, { spec, snapshot }: RunRow, share: Share): Limits {
+  const { workedMs } = snapshot as Snapshot;
   const { limits } = spec.worker;
   return {
     steps: own.steps,
-    tokens: Math.max(1, Math.min(own.tokens, limits.tokens - context.tokens)),
-    cost: Math.max(0.01, Math.min(own.cost, limits.cost - context.cost)),
+    tokens: Math.min(own.tokens, share.tokens),
+    cost: Math.min(own.cost, share.cost),
     minutes: Math.max(1, Math.min(own.minutes, limits.minutes - workedMs / 60_000)),
     depth: Math.min(own.depth, limits.depth),
     children: own.children,

@@ -1,41 +1,47 @@
 import type { ModelMessage } from "ai";
 import { estimateTokens } from "#estimate-tokens.ts";
 
-/** Results this recent are never shortened: the model is working with them. */
-const keptResults = 4;
-/** Providers count a picture or a document by its pages, not by its bytes. */
-const fileTokens = 1_500;
-const shortened = "(This older result was left out to save room. Call the tool again if you need it.)";
+/** Turns whose results are kept, tried in order: the model is working with the latest, so they go last. */
+const keptTurns = [4, 1, 0];
+const shortened = "(This result was left out to save room. Call the tool again, for a smaller part, if you need it.)";
 
 /**
  * The same conversation within a budget of tokens: the oldest tool results go first, what people and the model said
- * stays. A conversation that is too long even so is returned as short as it gets.
+ * stays. Undefined when it is too long even so.
  */
-export function fitTranscript(messages: readonly ModelMessage[], maxTokens: number): ModelMessage[] {
+export function fitTranscript(messages: readonly ModelMessage[], maxTokens: number): ModelMessage[] | undefined {
   const sizes = messages.map(sizeOf);
+  for (const kept of keptTurns) {
+    const fitted = leaveOut(messages, sizes, maxTokens, kept);
+    if (fitted) return fitted;
+  }
+  return undefined;
+}
+
+function leaveOut(
+  messages: readonly ModelMessage[],
+  sizes: readonly number[],
+  maxTokens: number,
+  kept: number,
+): ModelMessage[] | undefined {
   let total = sizes.reduce((sum, size) => sum + size, 0);
-  const lastShortenable = messages.filter((message) => message.role === "tool").length - keptResults;
+  const lastShortenable = messages.filter((message) => message.role === "tool").length - kept;
 
   let seen = 0;
-  return messages.map((message, index) => {
+  const fitted = messages.map((message, index) => {
     if (message.role !== "tool") return message;
     seen += 1;
     if (total <= maxTokens || seen > lastShortenable) return message;
 
     const short = shorten(message);
-    total -= (sizes[index] ?? 0) - estimateTokens(JSON.stringify(short.content));
+    total -= (sizes[index] ?? 0) - sizeOf(short);
     return short;
   });
+  return total <= maxTokens ? fitted : undefined;
 }
 
 function sizeOf({ content }: ModelMessage): number {
-  const parts = typeof content === "string" ? [content] : content;
-  const rest = parts.filter((part) => !isFile(part));
-  return estimateTokens(JSON.stringify(rest)) + (parts.length - rest.length) * fileTokens;
-}
-
-function isFile(part: string | { type: string }): boolean {
-  return typeof part !== "string" && part.type === "file";
+  return estimateTokens(JSON.stringify(content));
 }
 
 function shorten(message: Extract<ModelMessage, { role: "tool" }>): ModelMessage {

@@ -55,6 +55,11 @@ function resultsOf(event: RunEvent, calls: readonly ModelCall[]): [string, ToolR
   );
 }
 
+/** The calls that this event answers with a failure, and what the model reads of it. */
+export function failuresIn(event: RunEvent): { callId: string; text: string }[] {
+  return answers(event).filter(({ failed }) => failed);
+}
+
 interface Answer {
   callId: string;
   text: string;

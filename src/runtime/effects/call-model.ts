@@ -17,6 +17,7 @@ export function callModel({ models }: EffectServices): EffectHandler {
         log,
         maxTokens: spec.worker.max_context_tokens,
         tools: tools.offered,
+        find: tools.find,
         signal,
       });
       return { events: [{ runId: effect.runId, event }] };

@@ -38,16 +38,16 @@ async function start(
   const answeredBy = (await desk.tools(signal)).find(call.tool)?.answeredBy;
   if (answeredBy?.kind !== "worker") throw new UserError(`${call.tool} does not call a worker.`);
 
-  const [row, siblings] = await Promise.all([store.run(spec.id), store.childrenOf(spec.id)]);
-  if (!row) throw new Error(`There is no run ${spec.id}`);
+  const [row, root, all] = await Promise.all([store.run(spec.id), store.run(spec.rootId), store.childrenOf(spec.id)]);
+  if (!row || !root) throw new Error(`There is no run ${spec.id}, or none above it`);
   const id = `${spec.rootId}-${shortId(`${spec.id}/${step}/${callId}`, 6)}`;
-  const others = siblings.filter((sibling) => sibling.spec.id !== id);
-  checkDelegation(spec, answeredBy.worker, others.length);
+  const siblings = all.filter((sibling) => sibling.spec.id !== id);
+  checkDelegation(spec, answeredBy.worker, siblings.length);
 
   const options = { catalog, models, github, model: spec.model };
   const { worker, source, model } = await admitWorker(answeredBy.worker, options);
 
-  const child = childSpec(row, { id, callId, worker, source, model, now: now() });
+  const child = childSpec(row, { id, callId, worker, source, model, now: now(), siblings, root: root.spec });
   const event = {
     type: "user.said" as const,
     text: taskOf(granted ? granted.args : call.args),

@@ -32,7 +32,7 @@ export function createReadPullRequestTool(services: ToolServices): NamedTool<obj
       const facts = `#${pull.number}, ${state}, ${pull.head.branch} at ${pull.head.commit.slice(0, 7)} into ${pull.base.branch}`;
       const reviews = comments.map(
         ({ id, path, line, body, author }) =>
-          `Review comment ${id} on ${path}${line === null ? "" : `:${line}`}\n${outsideText(body, `@${author}`)}`,
+          `Review comment ${id} on ${onOneLine(path)}${line === null ? "" : `:${line}`}\n${outsideText(body, `@${author}`)}`,
       );
       const { number, url, title, body, draft, merged, head, base } = pull;
       return {
@@ -47,4 +47,9 @@ export function createReadPullRequestTool(services: ToolServices): NamedTool<obj
       };
     },
   };
+}
+
+/** A path may hold line ends, and whoever made the file chose it. */
+function onOneLine(path: string): string {
+  return path.replace(/[\s\p{Cc}]+/gu, " ").slice(0, 300);
 }

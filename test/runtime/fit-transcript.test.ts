@@ -1,0 +1,41 @@
+import type { ModelMessage } from "ai";
+import { expect, test } from "vitest";
+import { fitTranscript } from "#runtime/fit-transcript.ts";
+
+const said = (text: string): ModelMessage => ({ role: "user", content: text });
+const result = (value: string): ModelMessage => ({
+  role: "tool",
+  content: [{ type: "tool-result", toolCallId: "a", toolName: "read_file", output: { type: "text", value } }],
+});
+const words = (count: number) => "some words of a file\n".repeat(count);
+
+function kept(messages: ModelMessage[] | undefined): boolean[] {
+  return (messages ?? []).flatMap((message) =>
+    message.role === "tool" ? [!JSON.stringify(message).includes("left out to save room")] : [],
+  );
+}
+
+test("what fits stays as it is", () => {
+  const messages = [said("go"), result(words(10)), result(words(10))];
+
+  expect(fitTranscript(messages, 10_000)).toEqual(messages);
+});
+
+test("the oldest results go first, and the latest as long as there is another way", () => {
+  const messages = [said("go"), ...Array.from({ length: 6 }, () => result(words(100)))];
+
+  expect(kept(fitTranscript(messages, 3_500))).toEqual([false, true, true, true, true, true]);
+  expect(kept(fitTranscript(messages, 1_500))).toEqual([false, false, false, false, true, true]);
+});
+
+test("fifty huge results of one answer do not become one huge prompt", () => {
+  const [huge] = [result(words(1))];
+  const content = Array.from({ length: 50 }, () => (result(words(4_000)) as { content: object[] }).content).flat();
+  const fitted = fitTranscript([said("go"), { ...huge, content } as ModelMessage], 50_000);
+
+  expect(JSON.stringify(fitted).length).toBeLessThan(20_000);
+});
+
+test("what people said is never left out: when it alone is too long there is no conversation", () => {
+  expect(fitTranscript([said(words(10_000)), result("short")], 5_000)).toBeUndefined();
+});

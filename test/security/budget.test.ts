@@ -1,0 +1,93 @@
+import { afterEach, describe, expect, test } from "vitest";
+import type { Reply } from "#playground/model-server.ts";
+import { origin, type RuntimeWorldOptions, runtimeWorld, turns } from "../support/runtime-world.ts";
+
+let close = async () => {};
+afterEach(() => close());
+
+async function world(options: RuntimeWorldOptions) {
+  const opened = await runtimeWorld(options);
+  close = opened.close;
+  return opened;
+}
+
+const helper = "---\nname: helper\n---\nYou are the helper.";
+const boss = (limits: string) =>
+  `---\nname: boss\ntoolsets: { workers: { allowed: [helper] } }\nlimits: { ${limits} }\n---\nYou are the boss.`;
+const workers = (limits: string) => ({
+  ".github/workers/boss.worker": boss(limits),
+  ".github/workers/helper.worker": helper,
+});
+const callsOf = (name: string, count: number) =>
+  Array.from({ length: count }, (_, n) => ({ name, args: { task: `part ${n}` } }));
+
+/** The boss hands out parts at once; whoever is called answers with `below`. */
+function handOut(count: number, below: Reply): RuntimeWorldOptions["script"] {
+  return ({ messages }) => {
+    const who = /You are the (\w+)/.exec(JSON.stringify(messages[0]))?.[1] ?? "";
+    const turn = messages.filter(({ role }) => role === "assistant").length;
+    if (who !== "boss") return below;
+    return turn === 0 ? { calls: callsOf("helper", count) } : { text: "Done." };
+  };
+}
+
+describe("workers that work at once", () => {
+  test("share what is left of their parent's budget, so that ten cannot spend it ten times", async () => {
+    const { runs, heard, store, runtime } = await world({
+      script: handOut(10, { hang: true }),
+      github: { files: workers("tokens: 100000, cost: 2") },
+    });
+    const { id } = await runs.start({ origin, worker: "boss", text: "please" });
+    await heard(({ view }) => view.children.filter(({ state }) => state === "callingModel").length === 10);
+
+    const lent = (await store.childrenOf(id)).map(({ spec }) => spec.worker.limits);
+    expect(lent.reduce((sum, { tokens }) => sum + tokens, 0)).toBeLessThanOrEqual(100_000);
+    expect(lent.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(2.000_001);
+    expect(Math.min(...lent.map(({ tokens }) => tokens))).toBeGreaterThan(8_000);
+    await runs.cancel(origin, { by: "ada" });
+    await runtime.idle();
+  });
+});
+
+describe("a model that goes in circles", () => {
+  const failing = { calls: [{ name: "read_file", args: { path: "nowhere.js" } }] };
+  const reading = { calls: [{ name: "read_file", args: { path: "sum.js" } }] };
+
+  test("is stopped when the same call failed the same way four times, whatever it read in between", async () => {
+    const { runs, ended, model } = await world({
+      script: turns(failing, reading, failing, reading, failing, failing, failing, failing),
+    });
+    await runs.start({ origin, worker: "reviewer", text: "look" });
+
+    expect((await ended()).outcome).toMatchObject({
+      kind: "failed",
+      reason: expect.stringMatching(/^It went in circles: it made the same call of read_file 4 times/),
+    });
+    expect(model.requests).toHaveLength(6);
+  });
+
+  test("is not, when it changed something in between, or tries something else each time", async () => {
+    const change = (n: number) => ({ calls: [{ name: "write_file", args: { path: `new-${n}.js`, content: "x" } }] });
+    const other = (n: number) => ({ calls: [{ name: "read_file", args: { path: `nowhere-${n}.js` } }] });
+    const { runs, ended } = await world({
+      script: turns(failing, failing, failing, change(1), failing, failing, ...[1, 2, 3, 4, 5].map(other), {
+        text: "Done.",
+      }),
+    });
+    await runs.start({ origin, worker: "fixer", text: "do it" });
+
+    expect((await ended()).outcome).toEqual({ kind: "answered", text: "Done." });
+  });
+});
+
+test("a conversation that does not fit is not sent, and the run says so", async () => {
+  const files = { ".github/workers/small.worker": "---\nname: small\nmax_context_tokens: 500\n---\nHi." };
+  const { runs, ended, model } = await world({ script: turns(), github: { files } });
+  await runs.start({ origin, worker: "small", text: "word ".repeat(5_000) });
+
+  expect((await ended()).outcome).toMatchObject({
+    kind: "failed",
+    reason: expect.stringContaining("longer than the 500 tokens this worker can remember"),
+  });
+  expect(model.requests).toHaveLength(0);
+});
