@@ -27,6 +27,18 @@ export {
   type ParsedCommand,
   parseCommand,
 } from "#command.ts";
+// Running a worker in a program of its own. `WorkerRuntime` is the class of the specification.
+export type { ModelSettings } from "#embed/choose-models.ts";
+export type {
+  RunAttachment,
+  RunInput,
+  RunResult,
+  RunResult as WorkerResult,
+  WorkerCatalogue,
+  WorkerRuntimeOptions,
+  WorkerSource,
+} from "#embed/options.ts";
+export { WorkerRuntime } from "#embed/worker-runtime.ts";
 // Errors. A UserError is a sentence for a person, a ToolError one for the model, with a code.
 export { BlockedError, ToolError, ToolErrorCode, type ToolErrorOptions, ToolErrorType, UserError } from "#errors.ts";
 export {
@@ -42,6 +54,7 @@ export {
 } from "#form-fields.ts";
 // Interruption.
 export { createInterruptSignal, InterruptError, type InterruptSignal, isInterruptError } from "#interrupt-signal.ts";
+export type { ModelAnswer, ModelRequest, Models } from "#models/models.ts";
 // Results: one for both readers, told apart by `kind`, a failure by `error`.
 export {
   CustomResultValue,
@@ -63,6 +76,7 @@ export {
   ToolResult,
   WellKnownResultValue,
 } from "#result.ts";
+export type { RuntimeEvent, RuntimeEventCallback } from "#runtime-events.ts";
 export {
   type ApprovalAsked,
   type ApprovalResult,

@@ -48,7 +48,8 @@ function checkAllowed({ name }: WorkerDefinition, { workers }: RepositorySetting
   throw new UserError(`${name} may not be run here: ${settingsPath} allows ${workers.join(", ") || "no worker"}.`);
 }
 
-function modelFor(worker: WorkerDefinition, model: string | undefined, models: Models): string {
+/** The model a worker works with. Throws a UserError when there is none, or not one it can work with. */
+export function modelFor(worker: WorkerDefinition, model: string | undefined, models: Models): string {
   if (!model) {
     throw new UserError("No model is configured here: set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5.");
   }

@@ -77,7 +77,7 @@ function tasksOf(log: readonly LoggedEvent[]): Task[] {
 }
 
 /** What this run spent itself and what its children reported. */
-function usageOf(log: readonly LoggedEvent[]): TokenUsage {
+export function usageOf(log: readonly LoggedEvent[]): TokenUsage {
   const usage = { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0 };
   for (const { event } of log) {
     if (event.type !== "model.answered" && event.type !== "child.finished") continue;
@@ -88,7 +88,8 @@ function usageOf(log: readonly LoggedEvent[]): TokenUsage {
   return usage;
 }
 
-function outcomeOf({ context: { end } }: Snapshot, log: readonly LoggedEvent[]): RunOutcome | undefined {
+/** How a run ended, with the text of its answer; undefined while it goes on. */
+export function outcomeOf({ context: { end } }: Snapshot, log: readonly LoggedEvent[]): RunOutcome | undefined {
   if (end?.kind !== "answered") return end;
   const answer = log.findLast(({ event }) => event.type === "model.answered")?.event;
   return { kind: "answered", text: answer?.type === "model.answered" ? answer.text : "" };

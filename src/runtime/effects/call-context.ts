@@ -4,7 +4,7 @@ import type { CallContext } from "#toolsets/tool-belt.ts";
 
 /** The context one call is reviewed and run in. */
 export function callContext(
-  { spec }: Desk,
+  { spec }: Pick<Desk, "spec">,
   { callId }: Pick<ModelCall, "callId">,
   step: number,
   abortSignal: AbortSignal,

@@ -1,0 +1,25 @@
+import type { ApprovalCallback } from "#approval-controller.ts";
+import type { RuntimeUI } from "#runtime-ui.ts";
+
+/** The longest a timer can be set: nobody is hurried. */
+const patienceMs = 2 ** 31 - 1;
+
+/** Asks people over the bus: `approvalRequired`, with tool, arguments and preview as its details. */
+export function approveOnBus(ui: RuntimeUI, signal: () => AbortSignal): ApprovalCallback {
+  return async (request) => {
+    const { toolName, toolArgs, description } =
+      "toolName" in request ? request : { toolName: request.tool, toolArgs: request.args, description: request.reason };
+    const { delegationPath = [], preview } = request;
+    const answer = await ui.requestApproval(
+      "tool_call",
+      description,
+      { toolName, toolArgs, ...(preview !== undefined && { preview }) },
+      "medium",
+      delegationPath.map((name, depth) => ({ id: name, depth, task: name })),
+      { signal: signal(), timeoutMs: patienceMs },
+    );
+    if (answer.approved === false)
+      return { approved: false, ...(answer.reason !== undefined && { note: answer.reason }) };
+    return { approved: true, remember: answer.approved === true ? "none" : "session" };
+  };
+}

@@ -1,0 +1,62 @@
+import { UserError } from "#errors.ts";
+import { type Attachment, isText } from "#events.ts";
+import type { WorkerDefinition } from "#worker.ts";
+import type { RunAttachment } from "./options.ts";
+
+type Policy = NonNullable<WorkerDefinition["attachment_policy"]>;
+
+/** The attachments as the model gets them. Throws a UserError that says the worker's policy and what was given. */
+export function checkAttachments(worker: WorkerDefinition, given: readonly RunAttachment[]): Attachment[] {
+  const read = given.map(({ name = "attachment", mimeType, data }) => ({
+    name,
+    mimeType,
+    bytes: bytesOf(data, mimeType),
+  }));
+  const { attachment_policy: policy } = worker;
+  const problem =
+    policy &&
+    checkPolicy(
+      policy,
+      read.map(({ name, bytes }) => ({ name, size: bytes.length })),
+    );
+  if (problem) throw new UserError(`Attachment policy violation: ${problem}`);
+
+  return read.map(({ name, mimeType, bytes }) => ({
+    name,
+    mediaType: mimeType,
+    data: bytes.toString(isText(mimeType) ? "utf8" : "base64"),
+  }));
+}
+
+function checkPolicy(policy: Policy, files: readonly { name: string; size: number }[]): string | undefined {
+  const { max_attachments: most, max_total_bytes: mostBytes } = policy;
+  if (files.length > most) return `${count(most)} may be given (max_attachments), and there are ${files.length}.`;
+
+  const total = files.reduce((sum, { size }) => sum + size, 0);
+  if (total > mostBytes) {
+    return `attachments may have ${mostBytes} bytes together (max_total_bytes), and these have ${total}.`;
+  }
+  const [allowed, denied] = [policy.allowed_suffixes, policy.denied_suffixes].map((list) => list.map(plainSuffix));
+  for (const { name } of files) {
+    const is = (suffix: string) => name.toLowerCase().endsWith(suffix);
+    if (denied?.some(is))
+      return `files ending in ${denied.join(", ")} are not taken (denied_suffixes), such as ${name}.`;
+    if (allowed?.length && !allowed.some(is)) {
+      return `only files ending in ${allowed.join(", ")} are taken (allowed_suffixes), and not ${name}.`;
+    }
+  }
+  return undefined;
+}
+
+function count(most: number): string {
+  return most === 1 ? "1 attachment" : `${most} attachments`;
+}
+
+function plainSuffix(suffix: string): string {
+  return (suffix.startsWith(".") ? suffix : `.${suffix}`).toLowerCase();
+}
+
+function bytesOf(data: RunAttachment["data"], mimeType: string): Buffer {
+  if (typeof data === "string") return Buffer.from(data, isText(mimeType) ? "utf8" : "base64");
+  return data instanceof ArrayBuffer ? Buffer.from(data) : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+}

@@ -1,0 +1,36 @@
+import type { Config } from "#config.ts";
+import { createModels } from "#models/create-models.ts";
+import type { Models } from "#models/models.ts";
+
+type Settings = Config["models"];
+
+/** Keys and addresses of providers, as `createModels` takes them; what is left out is not configured. */
+export type ModelSettings = {
+  /** `provider:model`. */
+  default?: string;
+} & { [Provider in Exclude<keyof Settings, "default">]?: Partial<Settings[Provider]> };
+
+/** The models a program may call: its own, those of its settings, or those of the environment. */
+export function chooseModels(given: Models | ModelSettings | undefined): Models {
+  if (given && "call" in given) return given;
+
+  const { default: model, anthropic, openai, google, compatible } = given ?? settingsOf(process.env);
+  return createModels({
+    default: model,
+    anthropic: { apiKey: undefined, baseUrl: undefined, ...anthropic },
+    openai: { apiKey: undefined, baseUrl: undefined, ...openai },
+    google: { apiKey: undefined, ...google },
+    compatible: { apiKey: undefined, baseUrl: undefined, ...compatible },
+  });
+}
+
+function settingsOf(environment: NodeJS.ProcessEnv): ModelSettings {
+  const value = (name: string) => environment[name] || undefined;
+  return {
+    default: value("GOLEM_FORGE_MODEL"),
+    anthropic: { apiKey: value("ANTHROPIC_API_KEY"), baseUrl: value("ANTHROPIC_BASE_URL") },
+    openai: { apiKey: value("OPENAI_API_KEY"), baseUrl: value("OPENAI_BASE_URL") },
+    google: { apiKey: value("GOOGLE_GENERATIVE_AI_API_KEY") },
+    compatible: { apiKey: value("OPENAI_COMPATIBLE_API_KEY"), baseUrl: value("OPENAI_COMPATIBLE_BASE_URL") },
+  };
+}

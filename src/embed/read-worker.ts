@@ -1,0 +1,73 @@
+import { readFileSync } from "node:fs";
+import { basename, dirname, resolve } from "node:path";
+import { describeProblems } from "#describe-problems.ts";
+import { UserError } from "#errors.ts";
+import { nearest } from "#nearest.ts";
+import { parseWorker, WorkerDefinition } from "#worker.ts";
+import type { WorkerCatalogue, WorkerSource } from "./options.ts";
+
+export interface ReadWorker {
+  worker: WorkerDefinition;
+  /** The folder of its file; undefined for one that is in none. */
+  directory: string | undefined;
+}
+
+/** Reads a worker from a definition, the text of a file or its path. Throws a UserError that names every problem. */
+export function readWorker(source: WorkerSource): ReadWorker {
+  if (typeof source !== "string") return { worker: checked(source), directory: undefined };
+  if (source.includes("\n")) return { worker: parseWorker(source, "The worker"), directory: undefined };
+  const path = resolve(source);
+  return { worker: parseWorker(textOf(path), basename(path)), directory: dirname(path) };
+}
+
+/** The worker of this name. Rejects with a UserError that lists what there is. */
+export async function findWorker(catalogue: WorkerCatalogue | undefined, name: string): Promise<ReadWorker> {
+  const source = await lookUp(catalogue, name);
+  if (source !== undefined) return readWorker(source);
+
+  const names = namesOf(catalogue);
+  const near = nearest(name, names);
+  const hint = near ? ` Did you mean ${near}?` : "";
+  const list = names.length > 0 ? ` There are: ${names.join(", ")}.` : "";
+  throw new UserError(`There is no worker ${JSON.stringify(name)} here.${hint}${list}`);
+}
+
+/** The workers a toolset may offer; of a catalogue that is a function, those that are asked for by name. */
+export async function listWorkers(
+  catalogue: WorkerCatalogue | undefined,
+  wanted: readonly string[],
+): Promise<{ name: string; description?: string }[]> {
+  const names = typeof catalogue === "function" ? wanted : namesOf(catalogue);
+  const found = await Promise.all(names.map(async (name) => ({ name, source: await lookUp(catalogue, name) })));
+  return found.flatMap(({ name, source }) => {
+    if (source === undefined) return [];
+    const { description } = readWorker(source).worker;
+    return [{ name, ...(description !== undefined && { description }) }];
+  });
+}
+
+async function lookUp(catalogue: WorkerCatalogue | undefined, name: string): Promise<WorkerSource | undefined> {
+  if (typeof catalogue === "function") return catalogue(name);
+  return catalogue && Object.hasOwn(catalogue, name) ? catalogue[name] : undefined;
+}
+
+function namesOf(catalogue: WorkerCatalogue | undefined): string[] {
+  return typeof catalogue === "object" ? Object.keys(catalogue) : [];
+}
+
+function checked(definition: Exclude<WorkerSource, string>): WorkerDefinition {
+  const parsed = WorkerDefinition.safeParse(definition);
+  if (parsed.success) return parsed.data;
+  const problems = describeProblems(parsed.error.issues, (path) =>
+    path.length === 0 ? Object.keys(WorkerDefinition.shape) : [],
+  );
+  throw new UserError(`This is not a worker: ${problems}`);
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new UserError(`The worker ${path} cannot be read.`, { cause: error });
+  }
+}

@@ -1,0 +1,155 @@
+import type { ApprovalController } from "#approval-controller.ts";
+import { UserError } from "#errors.ts";
+import type { LoggedEvent, RunEvent } from "#events.ts";
+import type { Models } from "#models/models.ts";
+import type { RunSpec } from "#run.ts";
+import { finishedCalls } from "#runtime/read-log.ts";
+import type { RuntimeEventCallback } from "#runtime-events.ts";
+import type { RuntimeUI } from "#runtime-ui.ts";
+import type { MemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
+import type { NamedTool } from "#tool.ts";
+import { openToolBelt } from "#toolsets/open-tool-belt.ts";
+import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
+import type { ToolBelt } from "#toolsets/tool-belt.ts";
+import type { ToolEvents } from "#toolsets/tool-events.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import type { Workspace } from "#workspace.ts";
+import { createLane, type Lane } from "./lane.ts";
+import type { WorkerCatalogue } from "./options.ts";
+import { listWorkers } from "./read-worker.ts";
+import { createReporter, type Reporter } from "./reporter.ts";
+
+/** What a program lends to a worker and to every worker below it. */
+export interface Surroundings {
+  /** The run at the head of the tree. */
+  root: RunSpec;
+  models: Models;
+  approvals: ApprovalController;
+  ui: RuntimeUI | undefined;
+  onEvent: RuntimeEventCallback | undefined;
+  toolEvents: ToolEvents | undefined;
+  catalogue: WorkerCatalogue | undefined;
+  maxDelegationDepth: number | undefined;
+}
+
+export type Steps = Pick<MemoryWorkspace, "base" | "unsettled" | "settle" | "rollback" | "history">;
+
+/** One worker with everything it has in its hands, for as many runs as it makes. */
+export interface Session {
+  readonly spec: RunSpec;
+  readonly around: Surroundings;
+  readonly workspace: Workspace;
+  readonly steps: Steps;
+  readonly belt: ToolBelt;
+  readonly report: Reporter;
+  /** Its work, and what people do with its tools: one thing at a time, since all of it changes one tree. */
+  readonly lane: Lane;
+  /** The conversation so far. */
+  log(): readonly LoggedEvent[];
+  record(event: RunEvent): LoggedEvent;
+  /** Begins another conversation: only what was recorded from this place on is kept. */
+  forgetBefore(index: number): void;
+  close(): Promise<void>;
+}
+
+export interface OpenSession {
+  spec: RunSpec;
+  around: Surroundings;
+  /** The tree of whoever calls this worker; its own policy narrows it further. */
+  tree: Workspace;
+  tools?: readonly NamedTool[];
+  workerDirectory: string | undefined;
+}
+
+/** Opens a worker's tools. Rejects with a UserError for a toolset or a sandbox that a program cannot give it. */
+export async function openSession({ spec, around, tree, tools, workerDirectory }: OpenSession): Promise<Session> {
+  checkToolsets(spec);
+  const workspace = narrow(tree, spec);
+  const steps = stepsOf(workspace);
+  let log: LoggedEvent[] = [];
+  let last = 0;
+
+  const services: ToolServices = {
+    spec,
+    workspace,
+    sandbox: reachingOnly({ ...workspace, ...steps }, "a repository") as unknown as ToolServices["sandbox"],
+    github: reachingOnly({}, "GitHub") as ToolServices["github"],
+    branch: "memory",
+    history: () => finishedCalls(log),
+    workers: () => listWorkers(around.catalogue, allowedWorkers(spec)),
+    sanitize: (text) => text,
+    ...(workerDirectory !== undefined && { workerDirectory }),
+  };
+  const belt = await openToolBelt(spec.worker, services, {
+    ...(tools && { tools }),
+    ...(around.toolEvents && { events: around.toolEvents }),
+  });
+  return {
+    spec,
+    around,
+    workspace,
+    steps,
+    belt,
+    report: createReporter(spec, around),
+    lane: createLane(),
+    log: () => log,
+    record: (event) => {
+      const logged = { id: ++last, runId: spec.id, at: Date.now(), event };
+      log = [...log, logged];
+      return logged;
+    },
+    forgetBefore: (index) => {
+      log = log.slice(index);
+    },
+    close: () => belt.close(),
+  };
+}
+
+const outOfReach: Record<string, string> = {
+  github: "an issue or a pull request on GitHub",
+  pull_request: "an issue or a pull request on GitHub",
+  git: "a repository",
+};
+
+function checkToolsets({ worker }: RunSpec): void {
+  for (const { toolset } of resolveToolsets(worker)) {
+    const need = outOfReach[toolset.name];
+    if (!need) continue;
+    throw new UserError(
+      `The worker ${worker.name} uses the toolset ${toolset.name}, which needs ${need}: a worker in a program of its own has none.`,
+    );
+  }
+}
+
+/** A worker sees no more than whoever calls it, and what its own policy leaves of that. */
+function narrow(tree: Workspace, { worker }: RunSpec): Workspace {
+  if (!worker.sandbox) return tree;
+  if (isNarrowable(tree)) return tree.restricted(worker.sandbox);
+  throw new UserError(
+    `The worker ${worker.name} has a sandbox policy, and the sandbox it was given cannot be narrowed: give it one of createMemoryWorkspace.`,
+  );
+}
+
+function isNarrowable(tree: Workspace): tree is Workspace & Pick<MemoryWorkspace, "restricted"> {
+  return "restricted" in tree && typeof tree.restricted === "function";
+}
+
+function stepsOf(workspace: Workspace): Steps {
+  if ("history" in workspace) return workspace as MemoryWorkspace;
+  const base = { commit: crypto.randomUUID(), branch: "memory" };
+  return { base, unsettled: () => undefined, settle: () => {}, rollback: () => {}, history: () => [] };
+}
+
+function reachingOnly<Given extends object>(given: Given, what: string): Given {
+  return new Proxy(given, {
+    get(target, name, receiver) {
+      if (name in target || typeof name === "symbol" || name === "then") return Reflect.get(target, name, receiver);
+      throw new UserError(`There is no ${what.replace(/^a /, "")} here.`);
+    },
+  });
+}
+
+function allowedWorkers({ worker }: RunSpec): string[] {
+  const { allowed } = (worker.toolsets.workers ?? {}) as { allowed?: unknown };
+  return Array.isArray(allowed) ? allowed.filter((name) => typeof name === "string") : [];
+}

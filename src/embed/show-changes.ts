@@ -1,0 +1,38 @@
+import type { RuntimeUI } from "#runtime-ui.ts";
+import { isBinary } from "#toolsets/filesystem/text-file.ts";
+import { diffChanges } from "#toolsets/git/diff-changes.ts";
+import type { DiffFileSummary } from "#ui-events.ts";
+import type { Workspace } from "#workspace.ts";
+
+const operations = { added: "create", modified: "update", deleted: "delete" } as const;
+
+/** What differs from the files the worker was given. */
+export async function summarizeChanges(workspace: Workspace): Promise<DiffFileSummary[]> {
+  const diffs = await diffChanges(workspace);
+  return diffs.map(({ path, status, additions, deletions }) => ({
+    path,
+    operation: operations[status],
+    additions,
+    deletions,
+  }));
+}
+
+/** Answers a person who wants to see one of them. */
+export async function showDiff(
+  workspace: Workspace,
+  ui: RuntimeUI,
+  { requestId, path }: { requestId: string; path: string },
+): Promise<void> {
+  try {
+    const before = await workspace.readBase(path);
+    const after = (await workspace.exists(path)) ? await workspace.read(path) : undefined;
+    if (!before && !after) return ui.showStatus("error", `There is no ${path}.`);
+    ui.showDiffContent(requestId, path, before && textOf(before), after ? textOf(after) : "", before === undefined);
+  } catch (error) {
+    ui.showStatus("error", `${path} cannot be shown: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function textOf(content: Uint8Array): string {
+  return isBinary(content) ? `(binary, ${content.length} bytes)` : Buffer.from(content).toString("utf8");
+}
