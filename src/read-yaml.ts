@@ -7,6 +7,8 @@ export function readYaml(text: string, name: string): unknown {
     // Aliases multiply: a few lines could stand for gigabytes.
     return parse(text, { maxAliasCount: 20 });
   } catch (error) {
-    throw new UserError(`${name} is not YAML: ${error instanceof Error ? error.message : error}`, { cause: error });
+    // The rest of the message draws the place, which a comment on GitHub does not show as it was drawn.
+    const [problem = ""] = (error instanceof Error ? error.message : String(error)).split("\n", 1);
+    throw new UserError(`${name} is not YAML: ${problem.replace(/:$/, ".")}`, { cause: error });
   }
 }
