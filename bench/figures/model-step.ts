@@ -74,7 +74,7 @@ export const modelStepBench: Bench = {
               p99: percentile(gaps.plain, 0.99),
             },
           ],
-          rounds,
+          rounds: found.ours.length,
           note: `From one request at the model server to the next, ${steps} steps a round: answer streamed, call reviewed and run, everything stored, status drawn, next request built.`,
         },
       ];

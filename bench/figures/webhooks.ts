@@ -83,7 +83,7 @@ async function compare(kind: Kind, { forge, bareUrl, issues }: Scene): Promise<F
     unit: "per second",
     ours: { what: about.what, median: median(found.ours) },
     peers: [{ what: "bare node:http server that stores nothing", median: median(found.bare) }],
-    rounds,
+    rounds: found.ours.length,
     note: `${deliveries} deliveries a round, ${atOnce} at once. One takes ${wait("ours")}; the bare server's ${wait("bare")}.${about.note}`,
   };
 }
