@@ -71,6 +71,7 @@ export async function startForge(options: ForgeOptions) {
     ...options.environment,
   };
   let app: ChildProcess | undefined;
+  let closed = false;
   let printed = "";
 
   /** Starts the app and waits until it is ready, or until it ended. */
@@ -86,6 +87,8 @@ export async function startForge(options: ForgeOptions) {
       });
     }
     app = child;
+    // Whoever restarts what died may come too late: the world is gone.
+    if (closed) child.kill("SIGKILL");
     const ended = once(child, "exit").then(() => true);
     while (!(await isReady(port)) && !hasEnded(child)) await Promise.race([ended, pause(20)]);
     return child;
@@ -135,6 +138,7 @@ export async function startForge(options: ForgeOptions) {
         `a comment of the bot like ${pattern}`,
       ),
     close: async () => {
+      closed = true;
       await end("SIGKILL");
       await github.close();
       await model.close();
