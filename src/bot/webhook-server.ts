@@ -6,6 +6,18 @@ import type { RawDelivery, Receipt } from "./receive-webhook.ts";
 /** GitHub sends no more than 25 MB. */
 const longestBody = 25 * 1024 * 1024;
 
+/** Bytes of all bodies that are being read: whoever sends them has not shown a signature yet. */
+const mostUnread = 100 * 1024 * 1024;
+
+const mostConnections = 256;
+
+/** How long a client may take, in milliseconds: for its headers, and for all of its request. */
+interface Patience {
+  headersMs: number;
+  requestMs: number;
+}
+const usualPatience: Patience = { headersMs: 10_000, requestMs: 30_000 };
+
 export interface WebhookServerOptions {
   host: string;
   /** 0 for any that is free. */
@@ -14,6 +26,8 @@ export interface WebhookServerOptions {
   receive: (delivery: RawDelivery) => Promise<Receipt>;
   /** Rejects while the product cannot take in what it hears. */
   ready: () => Promise<void>;
+  /** Default: 10 seconds for the headers, 30 in all. */
+  patience?: Patience;
 }
 
 export interface WebhookServer {
@@ -24,13 +38,29 @@ export interface WebhookServer {
 }
 
 /** The app's HTTP server: webhooks, `/healthz` (the process lives) and `/readyz` (it can work). */
-export function createWebhookServer({ host, port, webhookPath, receive, ready }: WebhookServerOptions): WebhookServer {
+export function createWebhookServer({
+  host,
+  port,
+  webhookPath,
+  receive,
+  ready,
+  patience: { headersMs, requestMs } = usualPatience,
+}: WebhookServerOptions): WebhookServer {
   let stopping = false;
+  let unread = 0;
   const path = withoutSlash(webhookPath);
-  const server = createServer(async (request, response) => {
+  const limits = {
+    headersTimeout: headersMs,
+    requestTimeout: requestMs,
+    connectionsCheckingInterval: Math.min(1_000, headersMs),
+    keepAliveTimeout: 5_000,
+  };
+  const server = createServer(limits, async (request, response) => {
     const [status, words] = await answer(request).catch((): Answer => [500, "It could not be read."]);
     send(response, status, words);
   });
+
+  server.maxConnections = mostConnections;
 
   async function answer(request: IncomingMessage): Promise<Answer> {
     const at = withoutSlash((request.url ?? "/").split("?")[0] ?? "/");
@@ -61,9 +91,27 @@ export function createWebhookServer({ host, port, webhookPath, receive, ready }:
     if (!id || !name) return [400, "There is no X-GitHub-Delivery or no X-GitHub-Event."];
 
     const body = await readBody(request);
-    if (body === undefined) return [413, "That is more than GitHub sends."];
+    if (typeof body !== "string") return body;
     const { status, words } = await receive({ id, name, signature, body });
     return [status, words];
+  }
+
+  async function readBody(request: IncomingMessage): Promise<string | Answer> {
+    if (Number(request.headers["content-length"] ?? 0) > longestBody) return tooLong;
+    const chunks: Buffer[] = [];
+    let length = 0;
+    try {
+      for await (const chunk of request as AsyncIterable<Buffer>) {
+        length += chunk.length;
+        unread += chunk.length;
+        if (length > longestBody) return tooLong;
+        if (unread > mostUnread) return [503, "Too much is arriving at once. Deliver it again."];
+        chunks.push(chunk);
+      }
+      return Buffer.concat(chunks).toString("utf8");
+    } finally {
+      unread -= length;
+    }
   }
 
   return {
@@ -94,22 +142,12 @@ function cannotListen(error: Error): UserError {
 
 type Answer = [status: number, words: string];
 
+const tooLong: Answer = [413, "That is more than GitHub sends."];
+
 function send(response: ServerResponse, status: number, words: string): void {
   // A body that was not read must not be taken for the next request.
   const headers = { "content-type": "text/plain; charset=utf-8", ...(status >= 400 ? { connection: "close" } : {}) };
   response.writeHead(status, headers).end(`${words}\n`);
-}
-
-/** Undefined when it is too long. */
-async function readBody(request: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > longestBody) return undefined;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 function withoutSlash(path: string): string {

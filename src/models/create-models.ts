@@ -22,6 +22,9 @@ import { type CallTimeouts, type CallWatch, watchCall } from "./watch-call.ts";
 
 const defaultTimeouts: CallTimeouts = { firstMs: 5 * 60_000, idleMs: 2 * 60_000, totalMs: 30 * 60_000 };
 
+/** Characters of one answer, thoughts and arguments included: several times what any model says, and no end of money. */
+const longestAnswer = 500_000;
+
 /** Everything the provider sent in one call. */
 interface Heard {
   parts: ContentPart<ToolSet>[];
@@ -95,7 +98,10 @@ async function listen(request: ModelRequest, provider: Provider, watch: CallWatc
   });
 
   let end: Omit<Heard, "parts"> | undefined;
+  let said = 0;
   for await (const part of stream) {
+    said += lengthOf(part);
+    if (said > longestAnswer) throw endless(provider);
     if (watch.signal.aborted) break;
     if (part.type === "error") throw part.error;
     if (part.type === "text-delta") request.onText?.(part.text);
@@ -103,6 +109,20 @@ async function listen(request: ModelRequest, provider: Provider, watch: CallWatc
   }
   if (!end || isCutOff(end)) throw cutOff(provider, end?.rawFinishReason);
   return { parts, usage: end.usage, finishReason: end.finishReason, rawFinishReason: end.rawFinishReason };
+}
+
+/** How much of the answer is in a part of the stream. */
+function lengthOf(part: object): number {
+  const { text, delta } = part as { text?: unknown; delta?: unknown };
+  return [text, delta].reduce<number>((sum, piece) => sum + (typeof piece === "string" ? piece.length : 0), 0);
+}
+
+function endless({ label }: Provider): ModelFailure {
+  const limit = longestAnswer.toLocaleString("en-US");
+  // Not tried again: it has cost enough.
+  return new ModelFailure(`${label} said more than ${limit} characters in one answer, and was cut off.`, {
+    retryable: false,
+  });
 }
 
 function promptOf({ instructions, messages }: ModelRequest, { callOptions, cacheMark }: Provider) {

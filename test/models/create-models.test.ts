@@ -378,6 +378,15 @@ describe("silence", () => {
     });
   });
 
+  test("is no excuse to talk without end", async () => {
+    const { failure } = await world({ text: "words ".repeat(100_000) });
+
+    expect(await failure()).toMatchObject({
+      message: "The model server said more than 500,000 characters in one answer, and was cut off.",
+      retryable: false,
+    });
+  });
+
   test("is no excuse to talk for ever", async () => {
     const { failure } = await world({ hang: true, text: "Well, " }, { totalMs: 60 });
 

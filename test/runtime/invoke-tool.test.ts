@@ -141,6 +141,21 @@ describe("what must be agreed to", () => {
     expect(await toolReply(1)).toMatchObject({ kind: "confirm", args: {} });
   });
 
+  test.each([
+    ["approvers: [mia]", "@ada is not among those who approve here: @mia."],
+    ["second_person: true", "Here a second person has to agree"],
+  ])("is not agreed to by one who may not approve: %s", async (settings, refusal) => {
+    const files = { ...careful, ".github/golem-forge.yml": settings };
+    const { invoke, toolReply, store, id } = await afterRun({ github: { files } }, "careful");
+    await invoke("/undo");
+    const shown = await toolReply(0);
+
+    await invoke(shown.kind === "confirm" ? shown.command : "");
+
+    expect(await toolReply(1)).toMatchObject({ kind: "refused", message: expect.stringContaining(refusal) });
+    expect(await store.changesOf(id)).toHaveLength(1);
+  });
+
   test("and what is blocked stays blocked", async () => {
     const files = {
       ".github/workers/careful.worker": careful[".github/workers/careful.worker"].replace("ask", "blocked"),

@@ -2,6 +2,7 @@ import { approvalDigest } from "#approval.ts";
 import { UserError } from "#errors.ts";
 import { argumentsFromOptions } from "#form-fields.ts";
 import { canWrite } from "#github.ts";
+import { parseRepositorySettings, refuseApprover, settingsPath } from "#repository-settings.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
 import { type AskedOfTools, readInvocation } from "#runtime/read-invocation.ts";
@@ -64,6 +65,17 @@ async function checkAccess({ github, spec: { origin } }: Desk, by: string): Prom
   throw new UserError(`GitHub does not confirm that you have write access to ${origin.owner}/${origin.repo}.`);
 }
 
+/** What has to be approved is not agreed to by who may not approve, or where it takes two. */
+async function checkMayAgree({ github }: Desk, by: string, { name }: NamedTool): Promise<void> {
+  const settings = parseRepositorySettings(await github.readFile(settingsPath));
+  const refusal = refuseApprover({ ...settings, second_person: false }, { by, requestedBy: by });
+  if (refusal) throw new UserError(refusal);
+  if (!settings.second_person) return;
+  throw new UserError(
+    `Here a second person has to agree, and a command has only one: ${name} cannot be called like this.`,
+  );
+}
+
 async function run(effect: Effect, desk: Desk, asked: AskedToRun, signal: AbortSignal): Promise<Done> {
   const { callId, by } = effect.input as Invocation;
   const { tool } = asked;
@@ -84,6 +96,7 @@ async function run(effect: Effect, desk: Desk, asked: AskedToRun, signal: AbortS
       const command = writeCommand(tool.name, { ...asked.options, yes: word });
       return reply(effect, { kind: "confirm", tool: tool.name, args, preview: review.preview, command });
     }
+    await checkMayAgree(desk, by, tool);
   }
 
   const mayHaveRun = effect.attempts > 1 && tool.afterCrash === "report";
