@@ -1,68 +1,14 @@
-import { describe, expect, test, vi } from "vitest";
-import { z } from "zod";
-import { ApprovalController } from "#approval-controller.ts";
-import type { WorkerRuntimeOptions, WorkerSource } from "#embed/options.ts";
+import { describe, expect, test } from "vitest";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { createInterruptSignal } from "#interrupt-signal.ts";
-import type { RuntimeEvent } from "#runtime-events.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import { getLLMTools, getManualTools, type NamedTool } from "#tool.ts";
-import { createUIEventBus } from "#ui-event-bus.ts";
-import type { AllEvents, EventName } from "#ui-events.ts";
+import { getLLMTools, getManualTools } from "#tool.ts";
+import { aTool, aWorker, deploy, embedded } from "../support/embed-world.ts";
 import { type Line, resultsIn, scriptedModels } from "../support/scripted-models.ts";
-
-const worker = { name: "helper", instructions: "You help." };
-
-function aTool(change: Partial<NamedTool> = {}): NamedTool {
-  return {
-    name: "deploy",
-    description: "Deploys",
-    inputSchema: z.object({ to: z.string() }),
-    execute: ({ to }) => `deployed to ${to}`,
-    ...change,
-  };
-}
-
-async function open(script: Parameters<typeof scriptedModels>[0], options: Partial<WorkerRuntimeOptions> = {}) {
-  const models = scriptedModels(script);
-  const runtime = new WorkerRuntime({ worker, models, ...options });
-  await runtime.initialize();
-  return { runtime, models };
-}
-
-const deploy = (to = "here"): Line => ({ calls: [{ name: "deploy", args: { to } }] });
-
-function recordedBus() {
-  const bus = createUIEventBus();
-  const heard: { [Name in EventName]?: AllEvents[Name][] } = {};
-  const names = [
-    "message",
-    "streaming",
-    "status",
-    "toolStarted",
-    "toolResult",
-    "workerUpdate",
-    "approvalRequired",
-  ] as const;
-  const more = [
-    "manualToolsAvailable",
-    "diffSummary",
-    "diffContent",
-    "inputPrompt",
-    "sessionEnd",
-    "contextUsage",
-  ] as const;
-  for (const name of [...names, ...more]) {
-    bus.on(name, (data) => {
-      heard[name] = [...((heard[name] ?? []) as never[]), data as never];
-    });
-  }
-  return { bus, heard };
-}
 
 describe("a run", () => {
   test("answers, and says what it took", async () => {
-    const { runtime, models } = await open(["Hello."]);
+    const { runtime, models } = await embedded(["Hello."]);
 
     expect(await runtime.run("Say hello")).toEqual({
       success: true,
@@ -75,10 +21,10 @@ describe("a run", () => {
   });
 
   test("calls tools and goes on with their results", async () => {
-    const { runtime, models } = await open([deploy(), "Done."], { tools: [aTool()] });
+    const { runtime, models } = await embedded([deploy(), "Done."], { tools: [aTool()] });
 
     expect(await runtime.run("Deploy")).toMatchObject({ success: true, response: "Done.", toolCallCount: 1 });
-    expect(resultsIn(models.requests[1] as never)).toEqual([expect.stringContaining("deployed to here")]);
+    expect(resultsIn(models.requests[1])).toEqual([expect.stringContaining("deployed to here")]);
   });
 
   test("has the toolsets its worker names, over files in memory", async () => {
@@ -88,16 +34,19 @@ describe("a run", () => {
       { calls: [{ name: "write_file", args: { path: "b.txt", content: "new" } }] },
       "Done.",
     ];
-    const { runtime, models } = await open(script, { worker: { ...worker, toolsets: { filesystem: {} } }, sandbox });
+    const { runtime, models } = await embedded(script, {
+      worker: { ...aWorker, toolsets: { filesystem: {} } },
+      sandbox,
+    });
 
     expect(await runtime.run("Copy")).toMatchObject({ success: true, toolCallCount: 2 });
-    expect(resultsIn(models.requests[1] as never)[0]).toContain("hello");
+    expect(resultsIn(models.requests[1])[0]).toContain("hello");
     expect(String(await sandbox.read("b.txt"))).toBe("new");
   });
 
   test("is refused without input, unless the worker takes that", async () => {
-    const { runtime, models } = await open(["Never."]);
-    const lax = await open(["Fine."], { worker: { ...worker, allow_empty_input: true } });
+    const { runtime, models } = await embedded(["Never."]);
+    const lax = await embedded(["Fine."], { worker: { ...aWorker, allow_empty_input: true } });
 
     expect(await runtime.run("  \n")).toMatchObject({
       success: false,
@@ -108,7 +57,7 @@ describe("a run", () => {
   });
 
   test("stops at its limit of calls of the model, and names it", async () => {
-    const { runtime, models } = await open((_, turn) => deploy(`place ${turn}`), {
+    const { runtime, models } = await embedded((_, turn) => deploy(`place ${turn}`), {
       tools: [aTool()],
       maxIterations: 3,
     });
@@ -130,15 +79,15 @@ describe("a run", () => {
         },
       }),
     ];
-    const { runtime, models } = await open(script, { tools });
+    const { runtime, models } = await embedded(script, { tools });
 
     expect(await runtime.run("Go")).toMatchObject({ success: true, response: "Sorry.", toolCallCount: 2 });
-    expect(resultsIn(models.requests[1] as never)[0]).toMatch(/error.*Unknown tool: deplyo.*Did you mean deploy/);
-    expect(resultsIn(models.requests[2] as never)[1]).toContain("no disk");
+    expect(resultsIn(models.requests[1])[0]).toMatch(/error.*Unknown tool: deplyo.*Did you mean deploy/);
+    expect(resultsIn(models.requests[2])[1]).toContain("no disk");
   });
 
   test("fails with what the model says when it cannot be called", async () => {
-    const { runtime } = await open(() => {
+    const { runtime } = await embedded(() => {
       throw new Error("Network error");
     });
 
@@ -147,7 +96,7 @@ describe("a run", () => {
 
   test("needs initialize() first, and is one at a time", async () => {
     const models = scriptedModels(["One.", "Two."]);
-    const runtime = new WorkerRuntime({ worker, models });
+    const runtime = new WorkerRuntime({ worker: aWorker, models });
 
     await expect(runtime.run("x")).rejects.toThrow(/before initialize/);
     await runtime.initialize();
@@ -155,5 +104,253 @@ describe("a run", () => {
     await expect(runtime.run("y")).rejects.toThrow(/running already/);
     await first;
     expect(await runtime.run("z")).toMatchObject({ response: "Two." });
+  });
+});
+
+describe("a chat", () => {
+  test("of a root remembers the runs before, until it is cleared", async () => {
+    const { runtime, models } = await embedded(["One.", "Two.", "Three."], { worker: { ...aWorker, mode: "chat" } });
+
+    await runtime.run("first");
+    await runtime.run("second");
+    runtime.clearHistory();
+    await runtime.run("third");
+
+    expect(models.requests.map(({ messages }) => messages.length)).toEqual([1, 3, 1]);
+    expect(models.requests[1]?.messages).toMatchObject([
+      { role: "user", content: "first" },
+      { role: "assistant", content: [{ text: "One." }] },
+      { role: "user", content: "second" },
+    ]);
+  });
+
+  test("counts its limits by run", async () => {
+    const { runtime } = await embedded(["One.", "Two.", "Three."], {
+      worker: { ...aWorker, mode: "chat" },
+      maxIterations: 1,
+    });
+
+    for (const word of ["a", "b", "c"]) expect(await runtime.run(word)).toMatchObject({ success: true });
+  });
+
+  test.each([
+    [{ mode: "single" as const }, {}],
+    [{ mode: "chat" as const }, { depth: 1 }],
+  ])("%j at %j is single-shot", async (change, options) => {
+    const { runtime, models } = await embedded(["One.", "Two."], { worker: { ...aWorker, ...change }, ...options });
+
+    await runtime.run("first");
+    await runtime.run("second");
+
+    expect(models.requests[1]?.messages).toEqual([{ role: "user", content: "second" }]);
+  });
+});
+
+describe("an interrupt", () => {
+  test("before it starts: no call of the model, until it is reset", async () => {
+    const interruptSignal = createInterruptSignal();
+    const { runtime, models } = await embedded(["Back."], { interruptSignal });
+    interruptSignal.interrupt();
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "[Interrupted]", toolCallCount: 0 });
+    expect(models.requests).toEqual([]);
+    interruptSignal.reset();
+    expect(await runtime.run("Go")).toMatchObject({ response: "Back." });
+  });
+
+  test("reaches the model", async () => {
+    const interruptSignal = createInterruptSignal();
+    const { runtime, models } = await embedded(
+      ({ signal }) =>
+        new Promise((_, reject) => {
+          signal.addEventListener("abort", () => reject(signal.reason));
+          interruptSignal.interrupt();
+        }),
+      { interruptSignal },
+    );
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "[Interrupted]" });
+    expect(models.requests[0]?.signal.aborted).toBe(true);
+  });
+
+  test("ends a model that does not listen", async () => {
+    const interruptSignal = createInterruptSignal();
+    const { runtime } = await embedded(
+      () => {
+        interruptSignal.interrupt();
+        return new Promise(() => {});
+      },
+      { interruptSignal },
+    );
+
+    expect(await runtime.run("Go")).toMatchObject({ response: "[Interrupted]" });
+  });
+
+  test("reaches the tool, and the model reads of it in the next run", async () => {
+    const interruptSignal = createInterruptSignal();
+    let aborted = false;
+    const slow = aTool({
+      execute: (_, { abortSignal }) =>
+        new Promise((_, reject) => {
+          abortSignal.addEventListener("abort", () => {
+            aborted = true;
+            reject(abortSignal.reason);
+          });
+          interruptSignal.interrupt();
+        }),
+    });
+    const { runtime, models } = await embedded(
+      [
+        {
+          calls: [
+            { name: "deploy", args: { to: "a" } },
+            { name: "deploy", args: { to: "b" } },
+          ],
+        },
+        "I had begun.",
+      ],
+      { interruptSignal, tools: [slow], worker: { ...aWorker, mode: "chat" } },
+    );
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "[Interrupted]", toolCallCount: 2 });
+    expect(aborted).toBe(true);
+    interruptSignal.reset();
+    expect(await runtime.run("What happened?")).toMatchObject({ response: "I had begun." });
+    expect(resultsIn(models.requests[1])).toEqual([
+      expect.stringContaining('"type":"interrupted"'),
+      expect.stringContaining('"type":"interrupted"'),
+    ]);
+  });
+
+  test("dispose() interrupts and waits", async () => {
+    const { runtime } = await embedded(() => new Promise(() => {}));
+    const run = runtime.run("Go");
+
+    await runtime.dispose();
+
+    expect(await run).toMatchObject({ response: "[Interrupted]" });
+    await expect(runtime.run("again")).rejects.toThrow(/before initialize/);
+  });
+});
+
+describe("what a runtime is made of", () => {
+  test("depth and root, as in the specification", () => {
+    const root = new WorkerRuntime({ worker: aWorker, depth: 0 });
+    const below = new WorkerRuntime({ worker: aWorker, depth: 2 });
+
+    expect([root.getDepth(), root.isRoot(), below.getDepth(), below.isRoot()]).toEqual([0, true, 2, false]);
+    expect(() => new WorkerRuntime({ worker: aWorker, depth: -1 })).toThrow(/depth is a whole number/);
+  });
+
+  test("its tools are filtered by who may call them; the model is offered its own alone", async () => {
+    const tools = [aTool(), aTool({ name: "push", manualExecution: { mode: "manual" } })];
+    const { runtime, models } = await embedded(["Hi."], { tools });
+
+    expect(Object.keys(getLLMTools(runtime.getTools()))).toEqual(["deploy"]);
+    expect(Object.keys(getManualTools(runtime.getTools()))).toEqual(["push"]);
+    await runtime.run("Hi");
+    expect(models.requests[0]?.tools.map(({ name }) => name)).toEqual(["deploy"]);
+  });
+
+  test("a worker is a definition, the text of a file or a path", async () => {
+    const text = "---\nname: told\n---\nYou tell.";
+    const { runtime, models } = await embedded(["Hi."], { worker: text });
+
+    await runtime.run("Hi");
+
+    expect(models.requests[0]?.instructions).toContain("You tell.");
+    expect(() => new WorkerRuntime({ worker: "workers/fixer.worker" })).not.toThrow();
+    expect(() => new WorkerRuntime({ worker: "nowhere.worker" })).toThrow(/nowhere\.worker cannot be read/);
+    expect(() => new WorkerRuntime({ worker: { ...aWorker, instuctions: "" } as never })).toThrow(/instructions/);
+  });
+
+  test.each([
+    ["anthropic:claude-haiku-4-5", ["anthropic:*"], true],
+    ["openai:gpt-5", ["anthropic:*"], false],
+    ["anthropic:claude-haiku-4-5", ["anthropic:claude-haiku-*"], true],
+  ])("the model %s with %j is taken: %j", (model, compatible_models, isTaken) => {
+    const make = () => new WorkerRuntime({ worker: { ...aWorker, compatible_models }, model, models: {} });
+
+    if (isTaken) expect(make().getModelId()).toBe(model);
+    else expect(make).toThrow(/not compatible with the worker helper, which works with anthropic:\*/);
+  });
+
+  test("without a model, or without its key, initialize() says what to set", async () => {
+    const none = new WorkerRuntime({ worker: aWorker, models: {} });
+    const keyless = new WorkerRuntime({ worker: aWorker, model: "anthropic:claude-haiku-4-5", models: {} });
+
+    await expect(none.initialize()).rejects.toThrow(/GOLEM_FORGE_MODEL/);
+    await expect(keyless.initialize()).rejects.toThrow(/ANTHROPIC_API_KEY/);
+  });
+
+  test.each(["github", "pull_request", "git"])(
+    "the toolset %s is refused: there is nothing it could reach",
+    async (name) => {
+      const opening = embedded([], { worker: { ...aWorker, toolsets: { [name]: {} } } });
+
+      await expect(opening).rejects.toThrow(new RegExp(`toolset ${name}, which needs`));
+    },
+  );
+
+  test("a worker's own policy narrows the sandbox", async () => {
+    const sandbox = createMemoryWorkspace({ "docs/a.md": "a", "src/secret.ts": "b" });
+    const script: Line[] = [{ calls: [{ name: "read_file", args: { path: "src/secret.ts" } }] }, "No."];
+    const restricted = { ...aWorker, toolsets: { filesystem: {} }, sandbox: { restrict: "/docs" } };
+    const { runtime, models } = await embedded(script, { worker: restricted, sandbox });
+
+    await runtime.run("Read it");
+
+    expect(resultsIn(models.requests[1])[0]).toContain("outside the part of the tree");
+  });
+});
+
+describe("attachments", () => {
+  const png = { name: "a.png", mimeType: "image/png", data: new Uint8Array([1, 2, 3]) };
+  const note = { name: "note.TXT", mimeType: "text/plain", data: "remember" };
+
+  test("reach the model as files and text", async () => {
+    const { runtime, models } = await embedded(["Seen."]);
+
+    await runtime.run({ content: "Look", attachments: [png, note] });
+
+    expect(models.requests[0]?.messages).toEqual([
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "Look" },
+          { type: "file", data: "AQID", mediaType: "image/png", filename: "a.png" },
+          { type: "text", text: "The attached file note.TXT:\nremember" },
+        ],
+      },
+    ]);
+  });
+
+  test("are input enough", async () => {
+    const { runtime } = await embedded(["Seen."]);
+
+    expect(await runtime.run("", [png])).toMatchObject({ success: true });
+  });
+
+  test.each([
+    [{ max_attachments: 1 }, /1 attachment may be given.*there are 2/],
+    [{ max_total_bytes: 5 }, /5 bytes.*these have 11/],
+    [{ allowed_suffixes: [".png"] }, /ending in \.png are taken.*not note\.TXT/],
+    [{ denied_suffixes: ["txt"] }, /ending in \.txt are not taken.*note\.TXT/],
+  ])("over the policy %j are refused, saying the policy and what was given", async (attachment_policy, message) => {
+    const { runtime, models } = await embedded(["Never."], { worker: { ...aWorker, attachment_policy } });
+
+    const { success, error } = await runtime.run("Look", [png, note]);
+
+    expect(success).toBe(false);
+    expect(error).toMatch(/^Attachment policy violation: /);
+    expect(error).toMatch(message);
+    expect(models.requests).toEqual([]);
+  });
+
+  test("within the policy are taken, whatever the case of the suffix", async () => {
+    const attachment_policy = { max_attachments: 2, allowed_suffixes: [".png", ".txt"] };
+    const { runtime } = await embedded(["Seen."], { worker: { ...aWorker, attachment_policy } });
+
+    expect(await runtime.run("Look", [png, note])).toMatchObject({ success: true });
   });
 });

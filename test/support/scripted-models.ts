@@ -49,8 +49,8 @@ function answerOf(text: string, made: { name: string; args?: unknown; id?: strin
 }
 
 /** What the model was told of its calls, as text. */
-export function resultsIn({ messages }: ModelRequest): string[] {
-  return messages.flatMap((message) =>
+export function resultsIn(request: ModelRequest | undefined): string[] {
+  return (request?.messages ?? []).flatMap((message) =>
     message.role === "tool"
       ? message.content.map((part) => (part.type === "tool-result" ? JSON.stringify(part.output) : ""))
       : [],
