@@ -15,7 +15,8 @@ import { createSanitizer } from "#sanitize.ts";
 /** Reads the environment, wires the rooms, and serves until it is told to stop. */
 async function main(): Promise<void> {
   const config = readConfig(process.env);
-  const log = pino({ level: config.app.logLevel });
+  // What people and models wrote is on GitHub, and at no level in the log.
+  const log = pino({ level: config.app.logLevel, redact: { paths: ["body", "title"], remove: true } });
   const redact = createRedactor(config.secrets);
   const models = createModels(config.models);
   const modelProblem = models.defaultModel && models.problemWith(models.defaultModel);
