@@ -89,6 +89,7 @@ export async function runtimeWorld(options: RuntimeWorldOptions) {
 
   return {
     ...state,
+    github,
     runtime,
     runs: runtime.runs,
     store,

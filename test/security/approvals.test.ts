@@ -1,0 +1,74 @@
+import { afterEach, expect, test } from "vitest";
+import { origin, type RuntimeWorldOptions, runtimeWorld, turns } from "../support/runtime-world.ts";
+
+let close = async () => {};
+afterEach(() => close());
+
+async function world(options: RuntimeWorldOptions) {
+  const opened = await runtimeWorld(options);
+  close = opened.close;
+  return opened;
+}
+
+test("what a person approved for a worker's session is asked anew when a worker it calls does the same", async () => {
+  const files = {
+    ".github/workers/boss.worker":
+      "---\nname: boss\ntoolsets: { filesystem: {}, workers: { allowed: [writer] } }\n---\nYou are the boss.",
+    ".github/workers/writer.worker": "---\nname: writer\ntoolsets: { filesystem: {} }\n---\nYou are the writer.",
+  };
+  const same = { calls: [{ name: "write_file", args: { path: "package.json", content: "{}" } }] };
+  const { runs, approvalAsked, ended } = await world({
+    script: ({ messages }) => {
+      const isChild = JSON.stringify(messages[0]).includes("You are the writer.");
+      const turn = messages.filter(({ role }) => role === "assistant").length;
+      const boss = [same, { calls: [{ name: "writer", args: { task: "the same" } }] }, { text: "Done." }];
+      return (isChild ? [same, { text: "Done." }] : boss)[turn] ?? { text: "Done." };
+    },
+    github: { files },
+  });
+  await runs.start({ origin, worker: "boss", text: "please" });
+  const first = await approvalAsked();
+  await runs.decide(origin, { target: first.id, approve: true, remember: "session", by: "ada" });
+
+  const second = await approvalAsked([first.id]);
+
+  expect(second).toMatchObject({ workerPath: "boss -> writer", tool: "write_file" });
+  await runs.decide(origin, { target: second.id, approve: false, by: "ada" });
+  await ended();
+});
+
+test("a run that is stopped while it pushes says so, and what is asked again finds what was done", async () => {
+  const files = {
+    ".github/workers/hasty.worker":
+      "---\nname: hasty\ntoolsets: { filesystem: {}, pull_request: { approval: { default: preApproved } } }\nsandbox: { approval: { write: preApproved } }\n---\nHurry.",
+  };
+  const open = { calls: [{ name: "open_pull_request", args: { title: "Add two", body: "One more." } }] };
+  const write = { calls: [{ name: "write_file", args: { path: "new.js", content: "export const two = 2;\n" } }] };
+  const { runs, github, pulls, heard, model, ended, runtime, store, errors } = await world({
+    script: turns(write, open, open, { text: "Opened." }),
+    github: { files },
+  });
+  const pushing = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const { createPullRequest } = github;
+  github.createPullRequest = async (pull) => {
+    pushing.resolve();
+    await goOn.promise;
+    return createPullRequest(pull);
+  };
+  const { id } = await runs.start({ origin, worker: "hasty", text: "go" });
+  await pushing.promise;
+
+  await runs.stop(origin, { by: "ada" });
+  await heard(({ view }) => view.state === "interrupted");
+  await runtime.idle();
+  goOn.resolve();
+  await expect.poll(() => pulls.length).toBe(1);
+  expect((await store.log(id)).filter(({ event }) => event.type === "tool.finished")).toHaveLength(1);
+  await runs.resume(origin, { by: "ada" });
+
+  expect((await ended()).outcome).toEqual({ kind: "answered", text: "Opened." });
+  expect(JSON.stringify(model.requests.at(-1))).toContain("stopped the run before this call was done");
+  expect(pulls).toHaveLength(1);
+  expect(errors).toEqual([]);
+});
