@@ -12,7 +12,7 @@ const sweep = process.env.CRASH_SWEEP === "all" ? Number.POSITIVE_INFINITY : 4;
 const sure = 0.85;
 const killer = fileURLToPath(new URL("../support/kill-at-commit.ts", import.meta.url));
 
-describe("kill -9 loses nothing and doubles nothing on GitHub", { timeout: 600_000 }, () => {
+describe("kill -9 loses nothing and doubles nothing on GitHub", { timeout: 60 * 60_000 }, () => {
   let undisturbed: Awaited<ReturnType<typeof playStory>>;
 
   beforeAll(async () => {
