@@ -85,6 +85,15 @@ export {
   type WaitOptions,
 } from "#runtime-ui.ts";
 export { createMemoryWorkspace, type MemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
+// User interfaces: a bus, and a terminal that shows it.
+export { type CLIApprovalOptions, createCLIApprovalCallback } from "#terminal/cli-approval-callback.ts";
+export {
+  createEventCLIAdapter,
+  type EventCLIAdapter,
+  type EventCLIAdapterOptions,
+  type TraceLevel,
+} from "#terminal/event-cli-adapter.ts";
+export { createTraceFormatter, type TraceFormatterOptions } from "#terminal/trace-formatter.ts";
 // Tools: who may call them, and what they get. `import type { NamedTool } from "golem-forge"`.
 export {
   type ExecutionMode,
@@ -150,7 +159,6 @@ export {
 } from "#toolsets/tool-response.ts";
 export type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 export { wrapWithDefaultApproval } from "#toolsets/wrap-with-default-approval.ts";
-// User interfaces.
 export { createUIEventBus, type EventHandler, type UIEventBus, type Unsubscribe } from "#ui-event-bus.ts";
 export type * from "#ui-events.ts";
 // Workers.

@@ -83,6 +83,8 @@ export interface ActionEvents {
   manualToolInvoke: { toolName: string; args: Record<string, unknown> };
   interrupt: { reason?: string };
   getDiff: { requestId: string; path: string };
+  /** What is asked of the runtime itself: `/clear` the conversation, or `/model name`. */
+  command: { name: "clear" | "model"; args: string[] };
 }
 
 export type AllEvents = DisplayEvents & ActionEvents;

@@ -76,7 +76,12 @@ export async function openSession({ spec, around, tree, tools, workerDirectory }
     github: reachingOnly({}, "GitHub") as ToolServices["github"],
     branch: "memory",
     history: () => finishedCalls(log),
-    workers: () => listWorkers(around.catalogue, allowedWorkers(spec)),
+    workers: async () => {
+      const listed = await listWorkers(around.catalogue, allowedWorkers(spec));
+      const { name } = around.root.worker;
+      // The root is known to those below it, who are told that calling it is circular.
+      return listed.some((one) => one.name === name) ? listed : [...listed, { name }];
+    },
     sanitize: (text) => text,
     ...(workerDirectory !== undefined && { workerDirectory }),
   };

@@ -226,10 +226,30 @@ export class WorkerRuntime {
     return this.#options.model ?? this.#worker.model ?? this.#models.defaultModel;
   }
 
+  #clear(): void {
+    this.clearHistory();
+    this.#ui?.showStatus("info", "The conversation begins anew.");
+  }
+
+  #useModel(session: Session, model: string): void {
+    try {
+      session.spec.model = modelFor(this.#worker, model, this.#models);
+      this.#ui?.showStatus("info", `From now on ${session.spec.model} is asked.`);
+      session.report.worker("pending", session.spec.model, session.belt.tools);
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      this.#ui?.showStatus("error", error.message);
+    }
+  }
+
   #listen(session: Session): void {
     const ui = this.#ui;
     if (!ui) return;
     this.#subscriptions.push(
+      ui.bus.on("command", ({ name, args }) => {
+        if (name === "clear") this.#clear();
+        else this.#useModel(session, args[0] ?? "");
+      }),
       ui.onInterrupt((reason) => this.#ongoing?.stop.abort(new InterruptError(reason))),
       ui.onGetDiff((requestId, path) => void showDiff(session.workspace, ui, { requestId, path })),
       ui.onManualToolInvoke((tool, args) => {

@@ -1,0 +1,66 @@
+import type { DisplayEvents, ToolResultStatus } from "#ui-events.ts";
+import type { Colour, Paint } from "./paint.ts";
+import { linesOf, oneLine, renderValue } from "./render-value.ts";
+
+type Shown = DisplayEvents["toolResult"];
+
+const longestParams = 80;
+const colours: Record<ToolResultStatus | "running", Colour> = {
+  success: "green",
+  error: "red",
+  interrupted: "yellow",
+  running: "gray",
+};
+
+/** `ToolName(params)`, in the colour of how it stands. */
+export function renderPill(
+  { toolName, args }: Pick<Shown, "toolName" | "args">,
+  status: ToolResultStatus | "running",
+  paint: Paint,
+): string {
+  const mark = status === "running" ? "○" : "●";
+  return paint(colours[status], `${mark} ${oneLine(toolName)}(${describeParams(args)})`);
+}
+
+/** The pill of a finished call, and below it behind `└>` what came of it. */
+export function renderCall(shown: Shown, paint: Paint, { details }: { details: boolean }): string[] {
+  const { value, status, error } = shown;
+  if (status !== "success") {
+    const why = status === "interrupted" ? "interrupted" : (error ?? "failed");
+    return [renderPill(shown, status, paint), ...branch(linesOf(why).slice(0, details ? 10 : 1))];
+  }
+  if (value?.kind === "task_list" && "tasks" in value) {
+    const count = `${value.tasks.length} ${value.tasks.length === 1 ? "task" : "tasks"}`;
+    const pill = renderPill({ ...shown, args: { "": count } }, status, paint);
+    return [pill, ...(details ? renderValue(value, paint).map((line) => ` ${line}`) : [])];
+  }
+  const pill = renderPill(shown, status, paint);
+  if (!value || value.display?.preferredView === "hidden") return [pill];
+
+  const lines = renderValue(value, paint);
+  const summary = value.summary === undefined ? [] : [oneLine(value.summary)];
+  return [
+    pill,
+    ...branch(
+      details ? [...summary, ...lines.filter((line) => line !== summary[0])] : [...summary, ...lines].slice(0, 1),
+    ),
+  ];
+}
+
+function branch(lines: readonly string[]): string[] {
+  return lines.map((line, index) => (index === 0 ? `└> ${line}` : `   ${line}`));
+}
+
+function describeParams(args: Record<string, unknown>): string {
+  const entries = Object.entries(args).filter(([, value]) => value !== undefined);
+  const text =
+    entries.length === 1
+      ? shortValue(entries[0]?.[1])
+      : entries.map(([key, value]) => `${oneLine(key)}: ${shortValue(value)}`).join(", ");
+  return text.length > longestParams ? `${text.slice(0, longestParams - 1)}…` : text;
+}
+
+function shortValue(value: unknown): string {
+  const text = oneLine(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
+  return text.length > 40 ? `${text.slice(0, 39)}…` : text;
+}

@@ -1,0 +1,158 @@
+import {
+  type CustomResultValue,
+  type DisplayHints,
+  isWellKnownKind,
+  type ResultValue,
+  type Task,
+  type WellKnownResultValue,
+} from "#result.ts";
+import { colourful, type Paint, plain } from "./paint.ts";
+
+const usualLines = 20;
+const longestLine = 2_000;
+const shownColumns = 8;
+const longestCell = 40;
+
+/** A tool's result as lines for a terminal, by its kind and its own hints. Empty for what is hidden. */
+export function renderValue(value: ResultValue, paint: Paint): string[] {
+  if (value.display?.preferredView === "hidden") return [];
+  const lines = isWellKnownKind(value.kind)
+    ? renderWellKnown(value as WellKnownResultValue, paint)
+    : renderCustom(value as CustomResultValue);
+  return value.kind === "task_list" ? lines : shorten(lines, value.display, paint);
+}
+
+function renderWellKnown(value: WellKnownResultValue, paint: Paint): string[] {
+  switch (value.kind) {
+    case "text":
+      return linesOf(value.content);
+    case "diff":
+      return [describeDiff(value), ...linesOf(value.diff ?? value.modified).map((line) => paintDiff(line, paint))];
+    case "file_content":
+      return [`${plain(value.path)} (${value.size} bytes)`, ...linesOf(value.content)];
+    case "file_list":
+      return [`${value.count} in ${plain(value.path || "/")}`, ...value.files.map(nameOf)];
+    case "json":
+      return linesOf(JSON.stringify(value.data, null, 2) ?? "nothing");
+    case "terminal":
+      return renderTerminal(value, paint);
+    case "task_list":
+      return value.tasks.map((task) => renderTask(task, paint));
+  }
+}
+
+function renderTerminal({ content, exitCode }: Extract<WellKnownResultValue, { kind: "terminal" }>, paint: Paint) {
+  // Without colours of our own there are none of others either.
+  const isColoured = paint("bold", "x") !== "x";
+  const lines = content.replace(/\n$/, "").split("\n");
+  const shown = lines.map((line) => (isColoured ? `${colourful(line)}\u001b[0m` : plain(line)));
+  return typeof exitCode === "number" && exitCode !== 0 ? [...shown, paint("red", `Exit code ${exitCode}`)] : shown;
+}
+
+const marks = { pending: "[ ]", in_progress: "[◐]", completed: "[✓]", cancelled: "[x]" } as const;
+const colours = { pending: "gray", in_progress: "yellow", completed: "green", cancelled: "red" } as const;
+
+function renderTask({ content, activeForm, status }: Task, paint: Paint): string {
+  const text = status === "in_progress" ? activeForm || content : content;
+  return paint(colours[status], `${marks[status]} ${oneLine(text)}`);
+}
+
+function renderCustom({ data, preview, display }: CustomResultValue): string[] {
+  if (preview !== undefined) return linesOf(preview);
+  if (display?.preferredView === "table" && isTable(data)) return renderTable(data);
+  if (typeof data === "string") return linesOf(data);
+  if (display?.preferredView === "code") return linesOf(JSON.stringify(data, null, 2) ?? "nothing");
+  return renderTree(data);
+}
+
+/** What nobody knows is shown as a tree: keys, and what lies below them. */
+function renderTree(data: unknown, depth = 0): string[] {
+  const indent = "  ".repeat(depth);
+  if (data === null || typeof data !== "object" || depth > 6) return [`${indent}${scalar(data)}`];
+
+  const entries: [string, unknown][] = Array.isArray(data)
+    ? data.map((item) => ["-", item])
+    : Object.entries(data).map(([key, value]) => [`${oneLine(key)}:`, value]);
+  if (entries.length === 0) return [`${indent}(none)`];
+  return entries.flatMap(([label, value]) => {
+    const isNested = value !== null && typeof value === "object" && Object.keys(value).length > 0;
+    return isNested ? [`${indent}${label}`, ...renderTree(value, depth + 1)] : [`${indent}${label} ${scalar(value)}`];
+  });
+}
+
+function scalar(value: unknown): string {
+  if (typeof value === "string") return oneLine(value);
+  if (value !== null && typeof value === "object") return Object.keys(value).length === 0 ? "(none)" : "…";
+  return String(value);
+}
+
+type Row = Record<string, unknown>;
+
+function isTable(data: unknown): data is Row[] {
+  return Array.isArray(data) && data.length > 0 && data.every((row) => row !== null && typeof row === "object");
+}
+
+function renderTable(rows: readonly Row[]): string[] {
+  const columns = [...new Set(rows.flatMap(Object.keys))].slice(0, shownColumns);
+  const cells = [columns, ...rows.map((row) => columns.map((column) => row[column]))].map((line) =>
+    line.map((cell) => cellOf(cell)),
+  );
+  const widths = columns.map((_, index) => Math.max(...cells.map((line) => line[index]?.length ?? 0)));
+  const [head = "", ...body] = cells.map((line) =>
+    line
+      .map((cell, index) => cell.padEnd(widths[index] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  );
+  return [head, widths.map((width) => "─".repeat(width)).join("  "), ...body];
+}
+
+function cellOf(value: unknown): string {
+  if (value === undefined || value === null) return "";
+  const text = oneLine(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
+  return text.length > longestCell ? `${text.slice(0, longestCell - 1)}…` : text;
+}
+
+function describeDiff({
+  path,
+  isNew,
+  action,
+  stats,
+  rejected,
+}: Extract<WellKnownResultValue, { kind: "diff" }>): string {
+  const done = action === "delete" ? "deleted" : isNew ? "new" : "changed";
+  const counted = stats ? `, +${stats.additions} −${stats.deletions}` : "";
+  return `${plain(path)}: ${rejected ? "not " : ""}${done}${counted}`;
+}
+
+/** A line of a unified diff in its colour. */
+export function paintDiff(line: string, paint: Paint): string {
+  if (/^(\+\+\+|---|diff |index )/.test(line)) return paint("bold", line);
+  if (line.startsWith("@@")) return paint("cyan", line);
+  if (line.startsWith("+")) return paint("green", line);
+  return line.startsWith("-") ? paint("red", line) : line;
+}
+
+function nameOf(file: unknown): string {
+  const { path, name } = (file ?? {}) as { path?: unknown; name?: unknown };
+  const named = [file, path, name].find((one) => typeof one === "string");
+  return oneLine(typeof named === "string" ? named : (JSON.stringify(file) ?? ""));
+}
+
+/** Text as lines that cannot do anything to the terminal. */
+export function linesOf(text: string): string[] {
+  const lines = plain(text).replace(/\n$/, "").split("\n");
+  return lines.map((line) => (line.length > longestLine ? `${line.slice(0, longestLine)}…` : line));
+}
+
+export function oneLine(text: string): string {
+  return plain(text).replaceAll(/\s+/g, " ").trim();
+}
+
+function shorten(lines: string[], { collapsed, maxHeight = usualLines }: DisplayHints = {}, paint: Paint): string[] {
+  const height = collapsed ? 1 : Math.max(1, Math.floor(maxHeight));
+  const rest = lines.length - height;
+  // A line that says there is one more takes as much room as the line.
+  if (rest <= 1) return lines;
+  return [...lines.slice(0, height), paint("gray", `… ${rest} more lines`)];
+}

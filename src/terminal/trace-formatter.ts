@@ -1,0 +1,92 @@
+import type { Writable } from "node:stream";
+import type { RuntimeEvent, RuntimeEventCallback } from "#runtime-events.ts";
+import { createPaint, type Paint } from "./paint.ts";
+import { linesOf, oneLine } from "./render-value.ts";
+
+export interface TraceFormatterOptions {
+  /** Default: the process's standard error, so that answers stay clean on the output. */
+  output?: Writable;
+  /** `debug` adds what the model is sent and what it and the tools say in full. */
+  level?: "normal" | "debug";
+}
+
+/** An `onEvent` that writes one line for each thing that happens, indented by the depth of its worker. */
+export function createTraceFormatter({
+  output = process.stderr,
+  level = "normal",
+}: TraceFormatterOptions = {}): RuntimeEventCallback {
+  const paint = createPaint(output);
+  return (event) => {
+    const indent = "  ".repeat(event.depth);
+    const lines = [describe(event, paint), ...(level === "debug" ? detail(event).map((line) => `    ${line}`) : [])];
+    output.write(lines.map((line) => `${indent}${line}\n`).join(""));
+  };
+}
+
+function describe(event: RuntimeEvent, paint: Paint): string {
+  const time = paint("gray", event.timestamp.toISOString().slice(11, 19));
+  return `${time} ${describeEvent(event, paint)}`;
+}
+
+function describeEvent(event: RuntimeEvent, paint: Paint): string {
+  switch (event.type) {
+    case "execution_start":
+      return paint("bold", `▶ ${event.workerPath.join(" -> ")} with ${event.model}`);
+    case "message_send":
+      return `→ [${event.iteration}] ${event.messages.length} messages, ${event.toolCount} tools`;
+    case "response_receive": {
+      const calls = event.toolCalls.map(({ name }) => oneLine(name)).join(", ");
+      const said = event.text === undefined ? "" : ` ${cut(event.text)}`;
+      const tokens = `${event.usage.input} + ${event.usage.output} tokens`;
+      return `← [${event.iteration}]${said}${calls && ` calls ${calls}`} (${tokens})`;
+    }
+    case "approval_request":
+      return paint("yellow", `? ${oneLine(event.toolName)}: ${cut(event.description)}`);
+    case "approval_decision": {
+      const how = event.cached
+        ? " (for the session, before)"
+        : event.remember === "session"
+          ? " (for the session)"
+          : "";
+      return paint(event.approved ? "green" : "red", `  ${event.approved ? "approved" : "denied"}${how}`);
+    }
+    case "tool_call_start":
+      return `● ${oneLine(event.toolName)} (${event.toolIndex} of ${event.toolTotal}) ${cut(JSON.stringify(event.toolArgs))}`;
+    case "tool_call_end":
+      return paint("green", `✓ ${oneLine(event.toolName)} ${event.durationMs} ms: ${cut(event.output)}`);
+    case "tool_call_error":
+      return paint("red", `✗ ${oneLine(event.toolName)}: ${cut(event.error)}`);
+    case "execution_end":
+      return paint("bold", `■ ${describeTotals(event)}`);
+    case "execution_error":
+      return paint("red", `■ failed: ${cut(event.error)} (${describeTotals(event)})`);
+  }
+}
+
+function describeTotals(event: Extract<RuntimeEvent, { type: "execution_end" | "execution_error" }>): string {
+  const cost = "cost" in event && event.cost !== undefined ? `, $${event.cost.toFixed(4)}` : "";
+  const tokens = "totalTokens" in event ? `, ${event.totalTokens.input} + ${event.totalTokens.output} tokens` : "";
+  return `${event.totalIterations} iterations, ${event.totalToolCalls} tool calls${tokens}${cost}, ${event.durationMs} ms`;
+}
+
+function detail(event: RuntimeEvent): string[] {
+  switch (event.type) {
+    case "message_send":
+      return event.messages.map(({ role, content }) => `${role}: ${cut(textOf(content), 500)}`);
+    case "response_receive":
+      return event.text === undefined ? [] : linesOf(event.text);
+    case "tool_call_end":
+      return linesOf(event.output);
+    default:
+      return [];
+  }
+}
+
+function textOf(content: unknown): string {
+  return typeof content === "string" ? content : (JSON.stringify(content) ?? "");
+}
+
+function cut(text: string, longest = 100): string {
+  const line = oneLine(text);
+  return line.length > longest ? `${line.slice(0, longest - 1)}…` : line;
+}

@@ -1,0 +1,229 @@
+import { describe, expect, test, vi } from "vitest";
+import type { ApprovalCallback } from "#approval-controller.ts";
+import { ApprovalController } from "#approval-controller.ts";
+import type { ApprovalDecision } from "#approval-memory.ts";
+import { WorkerRuntime } from "#embed/worker-runtime.ts";
+import { createInterruptSignal } from "#interrupt-signal.ts";
+import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
+import { aTool, aWorker, deploy, embedded, recordedBus } from "../support/embed-world.ts";
+import { type Line, resultsIn } from "../support/scripted-models.ts";
+
+const asking = (change = {}) => aTool({ needsApproval: true, ...change });
+const two: Line = {
+  calls: [
+    { name: "deploy", args: { to: "a" } },
+    { name: "deploy", args: { to: "b" } },
+  ],
+};
+
+describe("a call that needs approval", () => {
+  test("runs when it is approved, and the callback was told what it is about", async () => {
+    const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
+    const { runtime, models } = await embedded([deploy(), "Done."], {
+      tools: [asking({ preview: () => "here: old -> new" })],
+      approvalCallback,
+    });
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "Done." });
+    expect(resultsIn(models.requests[1])[0]).toContain("deployed to here");
+    expect(approvalCallback).toHaveBeenCalledExactlyOnceWith(
+      expect.objectContaining({
+        toolName: "deploy",
+        toolArgs: { to: "here" },
+        description: "helper wants to call deploy.",
+        delegationPath: ["helper"],
+        preview: "here: old -> new",
+      }),
+    );
+  });
+
+  test("is an error with the reason for the model when it is denied, and nothing runs", async () => {
+    const execute = vi.fn();
+    const { runtime, models } = await embedded([deploy(), "Understood."], {
+      tools: [asking({ execute })],
+      approvalCallback: () => ({ approved: false, note: "not on a Friday" }),
+    });
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "Understood." });
+    expect(resultsIn(models.requests[1])[0]).toMatch(/error-text.*denied.*not on a Friday/);
+    expect(execute).not.toHaveBeenCalled();
+  });
+
+  test.each([
+    ["approve_all" as const, "deployed to here"],
+    ["auto_deny" as const, "auto_deny"],
+    [undefined, "auto_deny"],
+  ])("in mode %j: %s", async (approvalMode, said) => {
+    const { runtime, models } = await embedded([deploy(), "Ok."], {
+      tools: [asking()],
+      ...(approvalMode && { approvalMode }),
+    });
+
+    await runtime.run("Go");
+
+    expect(resultsIn(models.requests[1])[0]).toContain(said);
+  });
+
+  test("interactive with nobody to ask is an error at construction", () => {
+    expect(() => new WorkerRuntime({ worker: aWorker, approvalMode: "interactive" })).toThrow(/approvalCallback/);
+  });
+
+  test("with another's arguments runs with those, and the model is told", async () => {
+    const { runtime, models } = await embedded([deploy(), "Ok."], {
+      tools: [asking()],
+      approvalCallback: () => ({ approved: true, modifiedArgs: { to: "staging" } }),
+    });
+
+    await runtime.run("Go");
+
+    expect(resultsIn(models.requests[1])[0]).toMatch(/changed the arguments.*staging.*deployed to staging/s);
+  });
+
+  test("with arguments that the tool does not take does not run", async () => {
+    const execute = vi.fn();
+    const { runtime, models } = await embedded([deploy(), "Ok."], {
+      tools: [asking({ execute })],
+      approvalCallback: () => ({ approved: true, modifiedArgs: { to: 7 } as never }),
+    });
+
+    await runtime.run("Go");
+
+    expect(resultsIn(models.requests[1])[0]).toMatch(/error-text.*not run/);
+    expect(execute).not.toHaveBeenCalled();
+  });
+
+  test("approved for the session is asked once", async () => {
+    const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true, remember: "session" }));
+    const { runtime } = await embedded([deploy(), deploy("there"), deploy(), "Done."], {
+      tools: [asking()],
+      approvalCallback,
+    });
+
+    expect(await runtime.run("Go")).toMatchObject({ toolCallCount: 3 });
+    expect(approvalCallback).toHaveBeenCalledTimes(2);
+  });
+
+  test("whose callback fails is denied, saying so", async () => {
+    const { runtime, models } = await embedded([deploy(), "Ok."], {
+      tools: [asking()],
+      approvalCallback: () => Promise.reject(new Error("the line is dead")),
+    });
+
+    await runtime.run("Go");
+
+    expect(resultsIn(models.requests[1])[0]).toContain("the line is dead");
+  });
+
+  test("does not run when what it would do has changed since it was shown", async () => {
+    const sandbox = createMemoryWorkspace({ "a.txt": "one\n" });
+    const write = (content: string) => ({ name: "write_file", args: { path: "a.txt", content } });
+    const { runtime, models } = await embedded([{ calls: [write("two\n"), write("three\n")] }, "Ok."], {
+      worker: { ...aWorker, toolsets: { filesystem: {} } },
+      sandbox,
+      approvalCallback: () => ({ approved: true }),
+    });
+
+    await runtime.run("Go");
+
+    expect(resultsIn(models.requests[1])[1]).toContain("has changed since it was approved");
+    expect(String(await sandbox.read("a.txt"))).toBe("two\n");
+  });
+
+  test("two at once are both answered, in any order", async () => {
+    const answers: ((decision: ApprovalDecision) => void)[] = [];
+    const asked = Promise.withResolvers<void>();
+    const { runtime, models } = await embedded([two, "Done."], {
+      tools: [asking()],
+      approvalCallback: () =>
+        new Promise((resolve) => {
+          if (answers.push(resolve) === 2) asked.resolve();
+        }),
+    });
+
+    const run = runtime.run("Go");
+    await asked.promise;
+    answers[1]?.({ approved: false, note: "not b" });
+    answers[0]?.({ approved: true });
+
+    expect(await run).toMatchObject({ success: true, response: "Done.", toolCallCount: 2 });
+    expect(resultsIn(models.requests[1])).toEqual([
+      expect.stringContaining("deployed to a"),
+      expect.stringContaining("not b"),
+    ]);
+  });
+
+  test("that waits ends with an interrupt", async () => {
+    const interruptSignal = createInterruptSignal();
+    const { runtime } = await embedded([deploy()], {
+      tools: [asking()],
+      interruptSignal,
+      approvalCallback: () => {
+        interruptSignal.interrupt();
+        return new Promise(() => {});
+      },
+    });
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "[Interrupted]" });
+  });
+
+  test("is decided by a controller that is given", async () => {
+    const approvalController = new ApprovalController({ mode: "approve_all" });
+    const { runtime, models } = await embedded([deploy(), "Ok."], { tools: [asking()], approvalController });
+
+    await runtime.run("Go");
+
+    expect(runtime.getApprovalController()).toBe(approvalController);
+    expect(resultsIn(models.requests[1])[0]).toContain("deployed");
+  });
+});
+
+describe("on the bus", () => {
+  test("it is asked for and answered there", async () => {
+    const { bus, of } = recordedBus();
+    bus.on("approvalRequired", ({ requestId }) => {
+      bus.emit("approvalResponse", { requestId, approved: false, reason: "no" });
+    });
+    const { runtime, models } = await embedded([deploy(), "Ok."], { tools: [asking()], bus });
+
+    await runtime.run("Go");
+
+    expect(of("approvalRequired")).toMatchObject([
+      {
+        type: "tool_call",
+        description: "helper wants to call deploy.",
+        details: { toolName: "deploy", toolArgs: { to: "here" } },
+        workerPath: [{ id: "helper", depth: 0 }],
+      },
+    ]);
+    expect(resultsIn(models.requests[1])[0]).toContain("said why: no");
+    expect(of("toolResult")).toMatchObject([{ toolName: "deploy", status: "error", error: "deploy was denied: no" }]);
+  });
+
+  test("always means for the session", async () => {
+    const { bus, of } = recordedBus();
+    bus.on("approvalRequired", ({ requestId }) => {
+      bus.emit("approvalResponse", { requestId, approved: "always" });
+    });
+    const { runtime } = await embedded([deploy(), deploy(), "Ok."], { tools: [asking()], uiAdapter: { bus } });
+
+    await runtime.run("Go");
+
+    expect(of("approvalRequired")).toHaveLength(1);
+  });
+
+  test("two approvals at once are both asked before either is answered", async () => {
+    const { bus, of } = recordedBus();
+    bus.on("approvalRequired", () => {
+      if (of("approvalRequired").length < 2) return;
+      for (const { requestId } of of("approvalRequired").toReversed())
+        bus.emit("approvalResponse", { requestId, approved: true });
+    });
+    const { runtime, models } = await embedded([two, "Done."], { tools: [asking()], bus });
+
+    expect(await runtime.run("Go")).toMatchObject({ response: "Done." });
+    expect(resultsIn(models.requests[1])).toEqual([
+      expect.stringContaining("deployed to a"),
+      expect.stringContaining("deployed to b"),
+    ]);
+  });
+});

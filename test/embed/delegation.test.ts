@@ -1,0 +1,201 @@
+import { describe, expect, test, vi } from "vitest";
+import type { ApprovalCallback } from "#approval-controller.ts";
+import type { WorkerRuntimeOptions, WorkerSource } from "#embed/options.ts";
+import { createInterruptSignal } from "#interrupt-signal.ts";
+import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
+import { embedded, recordedBus } from "../support/embed-world.ts";
+import { type Line, resultsIn, type scriptedModels } from "../support/scripted-models.ts";
+
+const calling = (name: string, ...allowed: string[]): Exclude<WorkerSource, string> => ({
+  name,
+  instructions: `You are ${name}.`,
+  toolsets: { workers: { allowed } },
+});
+const call = (name: string, task = "Do your part"): Line => ({ calls: [{ name, args: { task } }] });
+
+/** One script for each worker, by name; each keeps to its own turns. */
+function byWorker(scripts: Record<string, Line[]>): Parameters<typeof scriptedModels>[0] {
+  const turns: Record<string, number> = {};
+  return ({ instructions }) => {
+    const name = /You are (\w+)\./.exec(instructions)?.[1] ?? "";
+    const turn = turns[name] ?? 0;
+    turns[name] = turn + 1;
+    return scripts[name]?.[turn] ?? `${name} has nothing to say.`;
+  };
+}
+
+const chain: Partial<WorkerRuntimeOptions> = {
+  worker: calling("a", "b"),
+  workers: { b: calling("b", "c"), c: calling("c", "a", "d"), d: { name: "d", instructions: "You are d." } },
+};
+
+describe("a worker that calls another", () => {
+  test("gets its answer, and what it took is counted", async () => {
+    const { bus, of } = recordedBus();
+    const { runtime, models } = await embedded(
+      byWorker({ a: [call("b", "Sum up"), "All done."], b: ["The sum is 3."] }),
+      { ...chain, bus },
+    );
+
+    expect(await runtime.run("Go")).toMatchObject({
+      success: true,
+      response: "All done.",
+      toolCallCount: 1,
+      tokens: { input: 30, output: 60 },
+    });
+    expect(models.requests[1]?.messages).toEqual([{ role: "user", content: "Sum up" }]);
+    expect(resultsIn(models.requests[2])[0]).toContain("The sum is 3.");
+    const root = of("workerUpdate")[0]?.workerId;
+    expect(of("workerUpdate").map(({ task, depth, parentId }) => [task, depth, parentId])).toEqual([
+      ["a", 0, undefined],
+      ["b", 1, root],
+      ["b", 1, root],
+      ["a", 0, undefined],
+    ]);
+    expect(of("sessionEnd")).toHaveLength(1);
+  });
+
+  test("deeper than the limit is an error with the whole path", async () => {
+    const { runtime, models } = await embedded(byWorker({ a: [call("b"), "Ok."], b: [call("c"), "Could not."] }), {
+      ...chain,
+      maxDelegationDepth: 1,
+    });
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "Ok." });
+    expect(resultsIn(models.requests[2])[0]).toMatch(/depth \(1\) exceeded.*a -> b -> c/);
+  });
+
+  test("an ancestor is circular, with the path", async () => {
+    const { runtime, models } = await embedded(
+      byWorker({ a: [call("b"), "Ok."], b: [call("c"), "Ok."], c: [call("a"), "Could not."] }),
+      chain,
+    );
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true });
+    expect(resultsIn(models.requests[3])[0]).toMatch(/Circular.*a -> b -> c -> a/);
+  });
+
+  test("three levels down works", async () => {
+    const { runtime, models } = await embedded(
+      byWorker({ a: [call("b"), "A."], b: [call("c"), "B."], c: [call("d"), "C."], d: ["D."] }),
+      { ...chain, maxDelegationDepth: 3 },
+    );
+
+    expect(await runtime.run("Go")).toMatchObject({ response: "A." });
+    expect(resultsIn(models.requests.at(-1))[0]).toContain("B.");
+  });
+
+  test("that is not there is said when it opens, with what is", async () => {
+    const opening = embedded([], { worker: calling("a", "bb"), workers: { b: calling("b", "c") } });
+
+    await expect(opening).rejects.toThrow(/there is no such worker.*Did you mean b/);
+  });
+
+  test("may find it with a function", async () => {
+    const { runtime } = await embedded(byWorker({ a: [call("b"), "Ok."], b: ["Hi."] }), {
+      worker: calling("a", "b"),
+      workers: async (name) => (name === "b" ? "---\nname: b\n---\nYou are b." : undefined),
+    });
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "Ok." });
+  });
+
+  test("only narrows the sandbox, and shares its changes", async () => {
+    const sandbox = createMemoryWorkspace({ "docs/a.md": "a", "src/b.ts": "b" });
+    const read = (path: string) => ({ name: "read_file", args: { path } });
+    const write = { name: "write_file", args: { path: "docs/new.md", content: "by b" } };
+    const { runtime, models } = await embedded(
+      byWorker({
+        a: [call("b"), { calls: [read("docs/new.md")] }, "Ok."],
+        b: [{ calls: [read("src/b.ts"), read("docs/a.md"), write] }, "Written."],
+      }),
+      {
+        worker: { ...calling("a", "b"), toolsets: { workers: { allowed: ["b"] }, filesystem: {} } },
+        workers: {
+          b: {
+            name: "b",
+            instructions: "You are b.",
+            toolsets: { filesystem: {} },
+            sandbox: { restrict: "/docs" },
+          },
+        },
+        sandbox,
+      },
+    );
+
+    await runtime.run("Go");
+
+    const [secret, allowed] = resultsIn(models.requests[2]);
+    expect(secret).toContain("outside the part of the tree");
+    expect(allowed).toContain("docs/a.md");
+    expect(resultsIn(models.requests.at(-1)).at(-1)).toContain("by b");
+  });
+
+  test("cannot see more than its caller, whatever its own policy says", async () => {
+    const sandbox = createMemoryWorkspace({ "docs/a.md": "a", "src/b.ts": "b" });
+    const { runtime, models } = await embedded(
+      byWorker({
+        a: [call("b"), "Ok."],
+        b: [{ calls: [{ name: "read_file", args: { path: "src/b.ts" } }] }, "No."],
+      }),
+      {
+        worker: { ...calling("a", "b"), sandbox: { restrict: "/docs" } },
+        workers: {
+          b: { name: "b", instructions: "You are b.", toolsets: { filesystem: {} }, sandbox: { restrict: "/src" } },
+        },
+        sandbox,
+      },
+    );
+
+    await runtime.run("Go");
+
+    expect(resultsIn(models.requests[2])[0]).toContain("outside the part of the tree");
+  });
+
+  test("has its approvals asked of the same controller, with the path", async () => {
+    const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
+    const { runtime } = await embedded(
+      byWorker({
+        a: [call("b"), "Ok."],
+        b: [{ calls: [{ name: "write_file", args: { path: "x.txt", content: "new" } }] }, "Written."],
+      }),
+      {
+        worker: calling("a", "b"),
+        workers: { b: { name: "b", instructions: "You are b.", toolsets: { filesystem: {} } } },
+        sandbox: createMemoryWorkspace({ "x.txt": "old" }),
+        approvalCallback,
+      },
+    );
+
+    await runtime.run("Go");
+
+    expect(approvalCallback).toHaveBeenCalledExactlyOnceWith(
+      expect.objectContaining({ toolName: "write_file", delegationPath: ["a", "b"] }),
+    );
+  });
+
+  test("is interrupted with it", async () => {
+    const interruptSignal = createInterruptSignal();
+    const { runtime, models } = await embedded(
+      ({ instructions }) => {
+        if (instructions.includes("You are a.")) return call("b");
+        interruptSignal.interrupt();
+        return new Promise(() => {});
+      },
+      { ...chain, interruptSignal },
+    );
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "[Interrupted]" });
+    expect(models.requests).toHaveLength(2);
+  });
+
+  test("that does not work with the model is refused, and the caller goes on", async () => {
+    const { runtime, models } = await embedded(byWorker({ a: [call("b"), "Ok."] }), {
+      worker: calling("a", "b"),
+      workers: { b: { name: "b", instructions: "You are b.", compatible_models: ["anthropic:*"] } },
+    });
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "Ok." });
+    expect(resultsIn(models.requests[1])[0]).toContain("b works with anthropic:*");
+  });
+});

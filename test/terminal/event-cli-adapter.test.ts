@@ -1,0 +1,355 @@
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { ManualToolInfo } from "#form-fields.ts";
+import type { ResultValue } from "#result.ts";
+import { createRuntimeUI } from "#runtime-ui.ts";
+import type { TraceLevel } from "#terminal/event-cli-adapter.ts";
+import { terminalWorld } from "../support/terminal-world.ts";
+
+const esc = "\u001b";
+
+afterEach(() => vi.unstubAllEnvs());
+
+async function shown(value: ResultValue, options: Parameters<typeof terminalWorld>[0] = {}) {
+  const world = await terminalWorld(options);
+  createRuntimeUI(world.bus).showToolResult("t1", "a_tool", { path: "src/a.ts" }, "success", 5, value);
+  await world.adapter.shutdown();
+  return world.text();
+}
+
+describe("what a terminal shows", () => {
+  test("a call as a pill, and what came of it below", async () => {
+    const { bus, text } = await terminalWorld();
+    const ui = createRuntimeUI(bus);
+
+    ui.showToolStarted("t1", "read_file", { path: "src/a.ts" });
+    ui.showToolResult("t1", "read_file", { path: "src/a.ts" }, "success", 5, { kind: "text", content: "one\ntwo\n" });
+    ui.showToolResult("t2", "push", { to: "origin", force: true }, "error", 5, undefined, "refused");
+    ui.showToolResult("t3", "wait", {}, "interrupted", 5);
+
+    expect(text()).toBe(
+      [
+        "○ read_file(src/a.ts)",
+        "● read_file(src/a.ts)",
+        "└> one",
+        "   two",
+        "● push(to: origin, force: true)",
+        "└> refused",
+        "● wait()",
+        "└> interrupted",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  test("tasks with their marks, without a branch", async () => {
+    const task = (content: string, status: "pending" | "in_progress" | "completed" | "cancelled") => ({
+      content,
+      activeForm: `Doing ${content}`,
+      status,
+    });
+    const tasks = [task("a", "pending"), task("b", "in_progress"), task("c", "completed"), task("d", "cancelled")];
+
+    expect(await shown({ kind: "task_list", tasks })).toBe("● a_tool(4 tasks)\n [ ] a\n [◐] Doing b\n [✓] c\n [x] d\n");
+  });
+
+  test("a diff, in colours on a terminal alone", async () => {
+    vi.stubEnv("NO_COLOR", "");
+    const diff: ResultValue = {
+      kind: "diff",
+      path: "a.ts",
+      original: "one\n",
+      modified: "two\n",
+      isNew: false,
+      bytesWritten: 4,
+      diff: "--- a\n+++ b\n@@ -1 +1 @@\n-one\n+two\n",
+      stats: { additions: 1, deletions: 1, changes: 2 },
+    };
+
+    const piped = await shown(diff);
+    const coloured = await shown(diff, { isTTY: true });
+
+    expect(piped).toContain("└> a.ts: changed, +1 −1\n   --- a\n   +++ b\n   @@ -1 +1 @@\n   -one\n   +two\n");
+    expect(piped).not.toContain(esc);
+    expect(coloured).toContain(`${esc}[31m-one${esc}[39m`);
+    expect(coloured).toContain(`${esc}[32m+two${esc}[39m`);
+  });
+
+  test.each<[string, ResultValue, string]>([
+    ["a file", { kind: "file_content", path: "a.ts", content: "x", size: 1 }, "a.ts (1 bytes)\n   x"],
+    [
+      "a list",
+      { kind: "file_list", path: "src", files: ["a.ts", { path: "b.ts" }], count: 2 },
+      "2 in src\n   a.ts\n   b.ts",
+    ],
+    ["data", { kind: "json", data: { a: 1 } }, '{\n     "a": 1\n   }'],
+    ["output", { kind: "terminal", content: "red\n", exitCode: 2 }, "red\n   Exit code 2"],
+    [
+      "a table",
+      {
+        kind: "db.rows",
+        data: [{ name: "Ada", age: 36 }, { name: "Grace" }],
+        display: { preferredView: "table" },
+      },
+      "name   age\n   ─────  ───\n   Ada    36\n   Grace",
+    ],
+    [
+      "a tree, also for what nobody knows",
+      { kind: "git.status", data: { branch: "main", staged: ["a.ts"], modified: [] }, summary: "1 staged" },
+      "1 staged\n   branch: main\n   staged:\n     - a.ts\n   modified: (none)",
+    ],
+    ["a preview", { kind: "x.y", data: {}, preview: "short" }, "short"],
+    ["its height", { kind: "text", content: "1\n2\n3\n4", display: { maxHeight: 2 } }, "1\n   2\n   … 2 more lines"],
+  ])("%s", async (_, value, lines) => {
+    expect(await shown(value)).toBe(`● a_tool(src/a.ts)\n└> ${lines}\n`);
+  });
+
+  test("hidden is hidden", async () => {
+    expect(await shown({ kind: "text", content: "secret", display: { preferredView: "hidden" } })).toBe(
+      "● a_tool(src/a.ts)\n",
+    );
+  });
+
+  test("nothing can speak to the terminal", async () => {
+    const attack = `${esc}]0;title\u0007${esc}[2J${esc}[31mred${esc}[0m\rover`;
+
+    for (const isTTY of [false, true]) {
+      for (const kind of ["text", "terminal"] as const) {
+        const text = await shown({ kind, content: attack }, { isTTY });
+        for (const forbidden of ["\u0007", `${esc}[2J`, "\r"]) expect(text).not.toContain(forbidden);
+      }
+    }
+  });
+
+  test("an answer once, whether it came as a stream or whole", async () => {
+    const { bus, text } = await terminalWorld();
+    const ui = createRuntimeUI(bus);
+
+    ui.startStreaming("r1");
+    ui.appendStreaming("r1", "Hel");
+    ui.appendStreaming("r1", "lo.");
+    ui.endStreaming("r1");
+    ui.showMessage({ role: "assistant", content: "Hello." });
+    ui.showMessage({ role: "assistant", content: "Bye." });
+
+    expect(text()).toBe("Hello.\nBye.\n");
+  });
+
+  test.each<[TraceLevel, string]>([
+    ["quiet", "✗ bad\nDone.\n"],
+    ["summary", "● read(a)\n└> one\n✗ bad\nA b.txt +1 −0\nDone.\n"],
+    ["normal", "○ read(a)\n● read(a)\n└> one\n   two\nℹ note\n✗ bad\nA b.txt +1 −0\nDone.\n"],
+  ])("as much as %s", async (traceLevel, expected) => {
+    const { bus, text } = await terminalWorld({ traceLevel });
+    const ui = createRuntimeUI(bus);
+
+    ui.showToolStarted("t", "read", { path: "a" });
+    ui.showToolResult("t", "read", { path: "a" }, "success", 1, { kind: "text", content: "one\ntwo" });
+    ui.showStatus("info", "note");
+    ui.showStatus("error", "bad");
+    ui.showDiffSummary("d", [{ path: "b.txt", operation: "create", additions: 1, deletions: 0 }]);
+    ui.showMessage({ role: "assistant", content: "Done." });
+
+    expect(text()).toBe(expected);
+  });
+
+  test("nothing any more after it was shut down", async () => {
+    const { bus, text, adapter } = await terminalWorld();
+    await adapter.shutdown();
+
+    createRuntimeUI(bus).showMessage({ role: "assistant", content: "Anyone?" });
+
+    expect(text()).toBe("");
+  });
+});
+
+describe("what a person brings back", () => {
+  const asked = { type: "tool_call", description: "Write a.txt", risk: "medium" } as const;
+
+  test.each([
+    ["y", { approved: true }],
+    ["YES", { approved: true }],
+    ["always", { approved: "always" }],
+    ["r", { approved: "always" }],
+    ["n", { approved: false }],
+    ["", { approved: false }],
+    ["deny too risky", { approved: false, reason: "too risky" }],
+    ["maybe", { approved: false, reason: "maybe" }],
+  ])("%j to a request for approval is %j", async (line, expected) => {
+    const { bus, type, sees, text } = await terminalWorld();
+    const details = { toolName: "write_file", toolArgs: { path: "a.txt", content: "x".repeat(100) }, preview: "+new" };
+
+    const answer = createRuntimeUI(bus).requestApproval("tool_call", "Write a.txt", details, "medium", []);
+    await sees("Approve?");
+    type(line);
+
+    expect(await answer).toEqual(expected);
+    expect(text()).toContain("Tool: write_file\nDescription: Write a.txt\nArguments:\n  path: a.txt\n");
+    expect(text()).toContain(`content: ${"x".repeat(57)}...\nWhat it would change:\n  +new\n`);
+  });
+
+  test("deny asks for the reason when there is none", async () => {
+    const { bus, type, sees } = await terminalWorld();
+
+    const answer = createRuntimeUI(bus).requestApproval("tool_call", "Write", {}, "low", []);
+    await sees("Approve?");
+    type("d");
+    await sees("Why?");
+    type("not now");
+
+    expect(await answer).toEqual({ approved: false, reason: "not now" });
+  });
+
+  test("two requests at once are asked one after the other", async () => {
+    const { bus, type, sees } = await terminalWorld();
+    const ui = createRuntimeUI(bus);
+
+    const first = ui.requestApproval(asked);
+    const second = ui.requestApproval({ ...asked, description: "Write b.txt" });
+    await sees("Description: Write a.txt");
+    type("y");
+    await sees("Description: Write b.txt");
+    type("n");
+
+    expect(await Promise.all([first, second])).toEqual([true, false]);
+  });
+
+  test("words, when they are asked for; a command meanwhile is a command", async () => {
+    const { bus, type, sees } = await terminalWorld();
+
+    const input = createRuntimeUI(bus).getUserInput("Your name? ");
+    await sees("Your name?");
+    type("/help");
+    await sees("/tool name -i");
+    type("Ada");
+
+    expect(await input).toBe("Ada");
+  });
+
+  test("Ctrl+C is an interrupt, and withdraws what was asked", async () => {
+    const { bus, input, sees, next } = await terminalWorld();
+    const interrupted = next("interrupt");
+    const answered = next("approvalResponse");
+    createRuntimeUI(bus)
+      .requestApproval(asked)
+      .catch(() => {});
+    await sees("Approve?");
+
+    input.write("\u0003");
+
+    expect(await interrupted).toEqual({ reason: "User interrupted" });
+    expect(await answered).toMatchObject({ approved: false });
+  });
+
+  test("lines for a conversation, until /exit or the end of the input", async () => {
+    const leaving = await terminalWorld();
+    const ending = await terminalWorld();
+
+    const first = leaving.adapter.readLine();
+    leaving.type("hello");
+    expect(await first).toBe("hello");
+    const second = leaving.adapter.readLine();
+    leaving.type("/exit");
+    expect(await second).toBeUndefined();
+    expect(await leaving.adapter.readLine()).toBeUndefined();
+
+    const last = ending.adapter.readLine();
+    ending.input.end();
+    expect(await last).toBeUndefined();
+  });
+});
+
+describe("slash commands", () => {
+  const push: ManualToolInfo = {
+    name: "git_push",
+    label: "Push to Remote",
+    description: "Push commits",
+    category: "Git",
+    fields: [
+      { name: "branch", description: "Target branch", type: "text", required: true },
+      {
+        name: "remote",
+        description: "",
+        type: "select",
+        required: false,
+        options: ["origin", "upstream"],
+        default: "origin",
+      },
+      { name: "force", description: "", type: "boolean", required: false, default: false },
+    ],
+  };
+
+  async function withTools() {
+    const world = await terminalWorld();
+    const ui = createRuntimeUI(world.bus);
+    ui.showManualTools([push]);
+    ui.updateWorker("w1", "helper", "running", undefined, 0, "anthropic:claude-haiku-4-5", ["read_file"]);
+    ui.updateContextUsage(10, 100);
+    return world;
+  }
+
+  test.each([
+    ["/help", /\/tool name -i/],
+    ["/tools", /Git:\n {2}\/git_push {2}Push to Remote — Push commits/],
+    ["/status", /helper: running \(anthropic:claude-haiku-4-5, 1 tools\)\nContext: 10 of 100 tokens/],
+    ["/model", /The model is anthropic:claude-haiku-4-5/],
+    ["/hepl", /There is no \/hepl\. Did you mean \/help\?/],
+    ["/tool", /Name a tool/],
+    ["/tool git_pushh", /Did you mean \/git_push/],
+    ["/git_push main", /"main" stands alone/],
+    ["/git_push --force maybe", /force is yes or no/],
+    ['/x "open', /Unclosed double quote/],
+    ["hello?", /Nobody waits for an answer now/],
+  ])("%s", async (line, expected) => {
+    const { type, sees } = await withTools();
+
+    type(line);
+
+    await sees(expected);
+  });
+
+  test.each([
+    ["/tool git_push --branch main", { branch: "main" }],
+    ["/t git_push --branch=main --force", { branch: "main", force: true }],
+    ["/git_push -b main --remote upstream", { branch: "main", remote: "upstream" }],
+    ["/GIT_PUSH --branch main", { branch: "main" }],
+  ])("%s calls the tool", async (line, args) => {
+    const { type, next } = await withTools();
+    const called = next("manualToolInvoke");
+
+    type(line);
+
+    expect(await called).toEqual({ toolName: "git_push", args });
+  });
+
+  test("/tool name -i asks for each field, again where an answer will not do", async () => {
+    const { type, next, sees, text } = await withTools();
+    const called = next("manualToolInvoke");
+
+    type("/tool git_push -i");
+    for (const [question, answer] of [
+      ["branch (text) Target branch:", ""],
+      ["branch is needed", "/main"],
+      ['remote (origin|upstream, otherwise "origin"):', "upstram"],
+      ["remote is one of origin, upstream", "upstream"],
+      ["force (yes|no, otherwise false):", ""],
+    ] as const) {
+      await sees(question);
+      type(answer);
+    }
+
+    expect(await called).toEqual({ toolName: "git_push", args: { branch: "/main", remote: "upstream" } });
+    expect(text()).toContain("branch is needed.");
+  });
+
+  test.each([
+    ["/clear", { name: "clear", args: [] }],
+    ["/model openai:gpt-5", { name: "model", args: ["openai:gpt-5"] }],
+  ])("%s is for the runtime", async (line, command) => {
+    const { type, next } = await withTools();
+    const heard = next("command");
+
+    type(line);
+
+    expect(await heard).toEqual(command);
+  });
+});
