@@ -23,7 +23,9 @@ export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectH
       const last = lastAnswer(log);
       if (!last) throw new Error(`Run ${effect.runId} has no answer to review`);
 
-      const [remembered, settings] = await Promise.all([rememberedCalls(store, desk), readSettings(desk)]);
+      const remembered = await rememberedCalls(store, desk);
+      // GitHub is asked once, and only where somebody is: most answers need no approval.
+      let settings: Promise<RepositorySettings> | undefined;
       const { verdicts, approvals } = await reviewAnswer({
         spec: desk.spec,
         belt,
@@ -31,12 +33,15 @@ export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectH
         contextOf: (call) => callContext(desk, call, last.step, signal),
         remembered,
         baseCommit: readBase(log)?.commit ?? "",
-        open: async ({ callId }) => ({
-          id: await freeId(store, `${effect.runId}/${last.step}/${callId}`),
-          approvers: describeApprovers(settings, desk.spec.origin.requestedBy),
-          requestedAt: now(),
-          expiresAt: now() + approvalMs,
-        }),
+        open: async ({ callId }) => {
+          settings ??= readSettings(desk);
+          return {
+            id: await freeId(store, `${effect.runId}/${last.step}/${callId}`),
+            approvers: describeApprovers(await settings, desk.spec.origin.requestedBy),
+            requestedAt: now(),
+            expiresAt: now() + approvalMs,
+          };
+        },
       });
       signal.throwIfAborted();
       return { events: [{ runId: effect.runId, event: { type: "calls.reviewed", verdicts } }], approvals };
