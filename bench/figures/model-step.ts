@@ -33,7 +33,9 @@ export const modelStepBench: Bench = {
     if (!commit) throw new Error("unreachable: it has one");
     const files = { ...commit.files, ".github/workers/reader.worker": worker };
     const repositories = [{ ...forgeRepository, commits: [{ ...commit, files }] }];
-    const forge = await startForge({ script, repositories });
+    // As a deployment has it: tests draw the status far more often.
+    const environment = { GOLEM_FORGE_STATUS_INTERVAL_MS: "4000" };
+    const forge = await startForge({ script, repositories, environment });
     const server = await startModelServer({ script });
     const gaps: Record<"ours" | "plain", number[]> = { ours: [], plain: [] };
 
