@@ -54,7 +54,7 @@ test("where no sandbox stands everything else works, and what is missing is said
 });
 
 /** The fixer works the sample issue with the app in its own process, and the maintainer approves what it asks. */
-async function fixTheSample(environment: Record<string, string> = {}) {
+async function fixTheSample(environment: Record<string, string> = { GOLEM_FORGE_SANDBOX: "auto" }) {
   forge = await startForge({ script: fixerScript, repositories: [await readSampleRepository()], environment });
   await forge.start();
   const { github, model, botSays, inThread, printed } = forge;

@@ -44,7 +44,7 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
     return story.script(request);
   };
   // Without the sandbox of the operating system, whose trial at every start these stories do not need.
-  const environment = { GOLEM_FORGE_RUNS_PER_HOUR: "1000", GOLEM_FORGE_SANDBOX: "off", ...options.environment };
+  const environment = { GOLEM_FORGE_RUNS_PER_HOUR: "1000", ...options.environment };
   const forge = await startForge({ ...options, environment, script });
   const { github } = forge;
 

@@ -68,6 +68,8 @@ export async function startForge(options: ForgeOptions) {
     DATABASE_URL: `file:${join(directory, "forge.db")}`,
     GOLEM_FORGE_STATUS_INTERVAL_MS: "50",
     GOLEM_FORGE_WRITE_INTERVAL_MS: "0",
+    // Looking for an OS sandbox at every start costs more than most stories; those that need one say so.
+    GOLEM_FORGE_SANDBOX: "off",
     ...options.environment,
   };
   let app: ChildProcess | undefined;
