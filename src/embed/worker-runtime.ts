@@ -44,6 +44,8 @@ export class WorkerRuntime {
   #subscriptions: Unsubscribe[] = [];
   #ongoing: { run: OngoingRun; stop: AbortController } | undefined;
   #busy = false;
+  /** What was last shown of the changed files: it is shown again when it is another. */
+  #toldChanges = "[]";
   /** What ends when the runtime is disposed of: a person's own tool call. */
   readonly #life = new AbortController();
 
@@ -193,7 +195,7 @@ export class WorkerRuntime {
       const run = driveRun(session, files.length > 0 ? { ...words, attachments: files } : words, stop.signal);
       this.#ongoing = { run, stop };
       const end = await run.ended;
-      report.changed(await summarizeChanges(session.workspace));
+      await this.#showChanges(session);
       report.end(end, startedAt);
       return resultOf(end);
     } finally {
@@ -202,6 +204,15 @@ export class WorkerRuntime {
       // Only a root that chats remembers.
       if (this.#worker.mode !== "chat" || !this.isRoot()) session.forgetBefore(session.log().length);
     }
+  }
+
+  async #showChanges({ workspace, report }: Session): Promise<void> {
+    if (!this.#ui) return;
+    const summaries = await summarizeChanges(workspace);
+    const told = JSON.stringify(summaries);
+    if (told === this.#toldChanges) return;
+    this.#toldChanges = told;
+    report.changed(summaries);
   }
 
   #checkInput({ content, attachments = [] }: Exclude<RunInput, string>): void {

@@ -4,7 +4,7 @@ import type { UIEventBus, Unsubscribe } from "#ui-event-bus.ts";
 import type { DisplayEvents, WorkerInfo } from "#ui-events.ts";
 import { askApproval } from "./ask-approval.ts";
 import { obeyCommand } from "./obey-command.ts";
-import { createPaint } from "./paint.ts";
+import { createPaint, isTerminal } from "./paint.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
 import { renderCall, renderPill } from "./render-call.ts";
 import { linesOf, oneLine, paintDiff } from "./render-value.ts";
@@ -62,8 +62,32 @@ export function createEventCLIAdapter(
   let leaving = new AbortController();
   let streamed: { id: string; text: string } | undefined;
 
+  /** The call whose pill is the last line that was written. */
+  let lastStarted: string | undefined;
+
   function print(...lines: string[]): void {
-    if (lines.length > 0) prompter?.print(lines.map((line) => `${line}\n`).join(""));
+    if (lines.length > 0) write(lines.map((line) => `${line}\n`).join(""));
+  }
+
+  function write(text: string): void {
+    lastStarted = undefined;
+    prompter?.print(text);
+  }
+
+  function showStarted(call: DisplayEvents["toolStarted"]): void {
+    if (!shows("normal")) return;
+    const pill = renderPill(call, "running", paint);
+    print(pill);
+    const { columns = 80 } = output as { columns?: number };
+    const canReplace = isTerminal(output) && prompter?.isAsking() === false && pill.length < columns;
+    if (canReplace) lastStarted = call.toolCallId;
+  }
+
+  function showResult(shown: DisplayEvents["toolResult"]): void {
+    if (!shows("summary")) return;
+    // One line tells of a call that was over before anything else happened.
+    if (lastStarted === shown.toolCallId && prompter?.isAsking() === false) write("\u001b[1A\r\u001b[2K");
+    print(...renderCall(shown, paint, { details: shows("normal") }));
   }
 
   function withdraw(): void {
@@ -115,8 +139,8 @@ export function createEventCLIAdapter(
     const text = linesOf(delta).join("\n") + (delta.endsWith("\n") ? "\n" : "");
     if (streamed?.id !== requestId) streamed = { id: requestId, text: "" };
     streamed.text += delta;
-    if (delta !== "") prompter?.print(text);
-    if (done && streamed.text !== "") prompter?.print("\n");
+    if (delta !== "") write(text);
+    if (done && streamed.text !== "") write("\n");
   }
 
   function showMessage({ message: { role, content } }: DisplayEvents["message"]): void {
@@ -179,12 +203,8 @@ export function createEventCLIAdapter(
       bus.on("message", showMessage),
       bus.on("streaming", showStream),
       bus.on("status", showStatus),
-      bus.on("toolStarted", (call) => {
-        if (shows("normal")) print(renderPill(call, "running", paint));
-      }),
-      bus.on("toolResult", (shown) => {
-        if (shows("summary")) print(...renderCall(shown, paint, { details: shows("normal") }));
-      }),
+      bus.on("toolStarted", showStarted),
+      bus.on("toolResult", showResult),
       bus.on("workerUpdate", showWorker),
       bus.on("approvalRequired", answerApproval),
       bus.on("inputPrompt", answerInput),
@@ -218,7 +238,8 @@ export function createEventCLIAdapter(
       prompter = opened;
       leaving = new AbortController();
       const stopListening = opened.listen({
-        line: (line) => void obeyCommand(line, { bus, screen, paint, prompter: opened, print, leave }),
+        line: (line) =>
+          void obeyCommand(line, { bus, screen, paint, prompter: opened, print, leave, signal: asking.signal }),
         interrupt: () => interrupt("User interrupted"),
       });
       subscriptions = [...subscribe(), stopListening];
@@ -231,7 +252,7 @@ export function createEventCLIAdapter(
     },
     async readLine(prompt = "> ") {
       if (leaving.signal.aborted) return undefined;
-      return prompter?.ask(prompt, { signal: leaving.signal });
+      return prompter?.ask(prompt, { signal: leaving.signal, patient: true });
     },
   };
 }

@@ -22,6 +22,8 @@ interface Desk {
   paint: Paint;
   prompter: Prompter;
   print(...lines: string[]): void;
+  /** Aborted when the person wants none of it any more. */
+  signal: AbortSignal;
   /** The person wants to go. */
   leave(): void;
 }
@@ -79,25 +81,25 @@ async function callTool(name: string, parsed: ParsedCommand, desk: Desk): Promis
   const tool = desk.screen.tools.find((one) => one.name === name);
   if (!tool) throw new UserError(unknown({ ...parsed, name }, desk.screen));
 
-  const args = isInteractive(parsed) ? await askFields(tool, desk.prompter) : readOptions(tool, parsed);
+  const args = isInteractive(parsed) ? await askFields(tool, desk) : readOptions(tool, parsed);
   if (args) desk.bus.emit("manualToolInvoke", { toolName: tool.name, args });
   else desk.print("Nothing was run.");
 }
 
 /** Asks for each field in turn, again when the answer will not do; undefined when the person leaves. */
-async function askFields(tool: ManualToolInfo, prompter: Prompter): Promise<Record<string, unknown> | undefined> {
+async function askFields(tool: ManualToolInfo, desk: Desk): Promise<Record<string, unknown> | undefined> {
   const args: Record<string, unknown> = {};
   for (const field of tool.fields) {
-    const given = await askField(field, prompter);
+    const given = await askField(field, desk);
     if (given === undefined) return undefined;
     if (given.value !== undefined) args[field.name] = given.value;
   }
   return args;
 }
 
-async function askField(field: ManualToolField, prompter: Prompter): Promise<{ value: unknown } | undefined> {
+async function askField(field: ManualToolField, { prompter, signal }: Desk): Promise<{ value: unknown } | undefined> {
   for (;;) {
-    const typed = await prompter.ask(describeField(field), { verbatim: true });
+    const typed = await prompter.ask(describeField(field), { verbatim: true, signal });
     if (typed === undefined) return undefined;
     if (typed.trim() === "" && !field.required) return { value: undefined };
     try {

@@ -7,11 +7,16 @@ import { isTerminal } from "./paint.ts";
 export interface Prompter {
   /**
    * Asks, and resolves to the line; undefined when the signal is aborted or there will be no more lines. A command is
-   * for whoever listens, unless the answer is wanted `verbatim`.
+   * for whoever listens, unless the answer is wanted `verbatim`. One who is `patient` lets everybody else ask first.
    */
-  ask(question: string, options?: { signal?: AbortSignal; verbatim?: boolean }): Promise<string | undefined>;
+  ask(
+    question: string,
+    options?: { signal?: AbortSignal; verbatim?: boolean; patient?: boolean },
+  ): Promise<string | undefined>;
   /** Writes above the question that is open. */
   print(text: string): void;
+  /** Whether somebody waits for a line. */
+  isAsking(): boolean;
   /** Hears lines that nobody asked for, and Ctrl+C. The last to listen hears them. */
   listen(listener: { line(line: string): void; interrupt(): void }): () => void;
   /** Lets go of the input when everybody has. */
@@ -21,6 +26,7 @@ export interface Prompter {
 interface Question {
   text: string;
   verbatim: boolean;
+  patient: boolean;
   resolve(line: string | undefined): void;
 }
 
@@ -96,7 +102,7 @@ function createPrompter(input: Readable, output: Writable, raw: boolean): Prompt
     hold: () => {
       holders += 1;
     },
-    ask(text, { signal, verbatim = false } = {}) {
+    ask(text, { signal, verbatim = false, patient = false } = {}) {
       const typed = unheard.shift();
       if (typed !== undefined) return Promise.resolve(typed);
       if (isEnded || signal?.aborted) return Promise.resolve(undefined);
@@ -105,6 +111,7 @@ function createPrompter(input: Readable, output: Writable, raw: boolean): Prompt
         const question: Question = {
           text,
           verbatim,
+          patient,
           resolve: (line) => {
             signal?.removeEventListener("abort", abort);
             resolve(line);
@@ -112,8 +119,11 @@ function createPrompter(input: Readable, output: Writable, raw: boolean): Prompt
         };
         const abort = () => finish(question, undefined);
         signal?.addEventListener("abort", abort, { once: true });
-        questions = [...questions, question];
-        if (questions.length === 1) show();
+        const before = questions[0];
+        const [urgent, others] = [questions.filter((one) => !one.patient), questions.filter((one) => one.patient)];
+        questions = patient ? [...urgent, ...others, question] : [...urgent, question, ...others];
+        if (before && questions[0] === question) write(terminal ? "\r\u001b[K" : "\n");
+        if (questions[0] === question) show();
       });
     },
     print(text) {
@@ -122,6 +132,7 @@ function createPrompter(input: Readable, output: Writable, raw: boolean): Prompt
       write(`\r\u001b[K${text}`);
       lines?.prompt(true);
     },
+    isAsking: () => questions.length > 0,
     listen(listener) {
       listeners.push(listener);
       for (const line of unheard.splice(0)) listener.line(line);

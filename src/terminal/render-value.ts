@@ -27,11 +27,14 @@ function renderWellKnown(value: WellKnownResultValue, paint: Paint): string[] {
     case "text":
       return linesOf(value.content);
     case "diff":
-      return [describeDiff(value), ...linesOf(value.diff ?? value.modified).map((line) => paintDiff(line, paint))];
+      return [
+        headOf(value, describeDiff(value)),
+        ...linesOf(value.diff ?? value.modified).map((line) => paintDiff(line, paint)),
+      ];
     case "file_content":
-      return [`${plain(value.path)} (${value.size} bytes)`, ...linesOf(value.content)];
+      return [headOf(value, `${plain(value.path)} (${value.size} bytes)`), ...linesOf(value.content)];
     case "file_list":
-      return [`${value.count} in ${plain(value.path || "/")}`, ...value.files.map(nameOf)];
+      return [headOf(value, `${value.count} in ${plain(value.path || "/")}`), ...value.files.map(nameOf)];
     case "json":
       return linesOf(JSON.stringify(value.data, null, 2) ?? "nothing");
     case "terminal":
@@ -39,6 +42,10 @@ function renderWellKnown(value: WellKnownResultValue, paint: Paint): string[] {
     case "task_list":
       return value.tasks.map((task) => renderTask(task, paint));
   }
+}
+
+function headOf({ summary }: { summary?: string | undefined }, otherwise: string): string {
+  return summary === undefined ? otherwise : oneLine(summary);
 }
 
 function renderTerminal({ content, exitCode }: Extract<WellKnownResultValue, { kind: "terminal" }>, paint: Paint) {

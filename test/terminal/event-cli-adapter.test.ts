@@ -113,8 +113,12 @@ describe("what a terminal shows", () => {
     const attack = `${esc}]0;title\u0007${esc}[2J${esc}[31mred${esc}[0m\rover`;
 
     for (const isTTY of [false, true]) {
-      for (const kind of ["text", "terminal"] as const) {
-        const text = await shown({ kind, content: attack }, { isTTY });
+      const values: ResultValue[] = [
+        { kind: "text", content: attack },
+        { kind: "terminal", content: attack },
+      ];
+      for (const value of values) {
+        const text = await shown(value, { isTTY });
         for (const forbidden of ["\u0007", `${esc}[2J`, "\r"]) expect(text).not.toContain(forbidden);
       }
     }
@@ -238,6 +242,37 @@ describe("what a person brings back", () => {
 
     expect(await interrupted).toEqual({ reason: "User interrupted" });
     expect(await answered).toMatchObject({ approved: false });
+  });
+
+  test("a question goes before the conversation, which goes on after it", async () => {
+    const { bus, adapter, type, sees } = await terminalWorld();
+
+    const line = adapter.readLine("you> ");
+    const answer = createRuntimeUI(bus).requestApproval(asked);
+    await sees("Approve?");
+    type("y");
+    expect(await answer).toBe(true);
+    type("and now");
+
+    expect(await line).toBe("and now");
+  });
+
+  test("Ctrl+C leaves a form", async () => {
+    const { bus, input, type, sees } = await terminalWorld();
+    createRuntimeUI(bus).showManualTools([
+      {
+        name: "push",
+        label: "Push",
+        description: "",
+        fields: [{ name: "to", description: "", type: "text", required: true }],
+      },
+    ]);
+
+    type("/push -i");
+    await sees("to (text): ");
+    input.write("\u0003");
+
+    await sees("Nothing was run.");
   });
 
   test("lines for a conversation, until /exit or the end of the input", async () => {
