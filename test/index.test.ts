@@ -28,6 +28,10 @@ test.each([
   "ToolEvents",
   "ActivityStream",
   "parseWorker",
+  "WorkerRuntime",
+  "createEventCLIAdapter",
+  "createCLIApprovalCallback",
+  "createTraceFormatter",
 ] as const)("the public API gives %s", (name) => {
   // biome-ignore lint/performance/noDynamicNamespaceImportAccess: the names are what is tested
   expect(api[name]).toBeTypeOf("function");

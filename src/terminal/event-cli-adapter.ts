@@ -63,7 +63,7 @@ export function createEventCLIAdapter(
   let streamed: { id: string; text: string } | undefined;
 
   /** The call whose pill is the last line that was written. */
-  let lastStarted: string | undefined;
+  let lastStarted: { id: string; asked: number } | undefined;
 
   function print(...lines: string[]): void {
     if (lines.length > 0) write(lines.map((line) => `${line}\n`).join(""));
@@ -80,13 +80,14 @@ export function createEventCLIAdapter(
     print(pill);
     const { columns = 80 } = output as { columns?: number };
     const canReplace = isTerminal(output) && prompter?.isAsking() === false && pill.length < columns;
-    if (canReplace) lastStarted = call.toolCallId;
+    if (canReplace && prompter) lastStarted = { id: call.toolCallId, asked: prompter.asked() };
   }
 
   function showResult(shown: DisplayEvents["toolResult"]): void {
     if (!shows("summary")) return;
     // One line tells of a call that was over before anything else happened.
-    if (lastStarted === shown.toolCallId && prompter?.isAsking() === false) write("\u001b[1A\r\u001b[2K");
+    const isLast = lastStarted?.id === shown.toolCallId && lastStarted.asked === prompter?.asked();
+    if (isLast) write("\u001b[1A\r\u001b[2K");
     print(...renderCall(shown, paint, { details: shows("normal") }));
   }
 

@@ -17,6 +17,8 @@ export interface Prompter {
   print(text: string): void;
   /** Whether somebody waits for a line. */
   isAsking(): boolean;
+  /** How often somebody asked. */
+  asked(): number;
   /** Hears lines that nobody asked for, and Ctrl+C. The last to listen hears them. */
   listen(listener: { line(line: string): void; interrupt(): void }): () => void;
   /** Lets go of the input when everybody has. */
@@ -51,6 +53,8 @@ function createPrompter(input: Readable, output: Writable, raw: boolean): Prompt
   let lines: Interface | undefined = createInterface({ input, output, terminal, prompt: "" });
   let holders = 1;
   let isEnded = false;
+  let asked = 0;
+  let shown: Question | undefined;
   let questions: Question[] = [];
   const listeners: Parameters<Prompter["listen"]>[0][] = [];
   const unheard = early.get(input) ?? [];
@@ -82,11 +86,13 @@ function createPrompter(input: Readable, output: Writable, raw: boolean): Prompt
     questions = questions.filter((other) => other !== question);
     if (wasShown && line === undefined) write("\n");
     question.resolve(line);
-    if (wasShown) show();
+    // Others may be withdrawn with it.
+    if (wasShown) queueMicrotask(() => questions[0] !== shown && show());
   }
 
   function show(): void {
     const [question] = questions;
+    shown = question;
     if (!question || isEnded) return;
     const [last = "", ...above] = question.text.split("\n").reverse();
     if (above.length > 0) write(`${above.reverse().join("\n")}\n`);
@@ -119,6 +125,7 @@ function createPrompter(input: Readable, output: Writable, raw: boolean): Prompt
         };
         const abort = () => finish(question, undefined);
         signal?.addEventListener("abort", abort, { once: true });
+        asked += 1;
         const before = questions[0];
         const [urgent, others] = [questions.filter((one) => !one.patient), questions.filter((one) => one.patient)];
         questions = patient ? [...urgent, ...others, question] : [...urgent, question, ...others];
@@ -133,6 +140,7 @@ function createPrompter(input: Readable, output: Writable, raw: boolean): Prompt
       lines?.prompt(true);
     },
     isAsking: () => questions.length > 0,
+    asked: () => asked,
     listen(listener) {
       listeners.push(listener);
       for (const line of unheard.splice(0)) listener.line(line);
