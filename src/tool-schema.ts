@@ -31,7 +31,7 @@ const opened = new WeakMap<object, Promise<ToolSchema>>();
 /** Opens a schema once: the same schema resolves to the same answer. Rejects when it cannot be put as JSON Schema. */
 export function openSchema(schema: FlexibleSchema<unknown>): Promise<ToolSchema> {
   const known = opened.get(schema);
-  if (known) return known;
+  if (known !== undefined) return known;
 
   const opening = open(schema);
   opened.set(schema, opening);
