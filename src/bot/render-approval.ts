@@ -1,9 +1,6 @@
 import type { Approval } from "#approval.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
 
-/** Characters of JSON that are shown without a tap when there is a preview too. */
-const shortArguments = 1_200;
-
 /** The request for one approval, or, once it is decided, what became of it. Everything the model wrote is inert. */
 export function renderApproval(approval: Approval): string {
   return approval.status === "pending" ? renderRequest(approval) : renderDecision(approval);
@@ -11,12 +8,13 @@ export function renderApproval(approval: Approval): string {
 
 function renderRequest(approval: Approval): string {
   const { id, workerPath, tool, reason } = approval;
+  const preview = renderPreview(approval);
   return paragraphs(
     `### 🔐 **${inline(workerPath)}** asks for approval ${code(id)}`,
     inline(reason, 2_000),
-    `Tool ${code(tool)} with these arguments:`,
-    renderArguments(approval),
-    renderPreview(approval),
+    `Tool ${code(tool)}${preview ? ":" : " with these arguments:"}`,
+    preview,
+    renderArguments(approval, preview !== undefined),
     [
       "| to | comment |",
       "|---|---|",
@@ -29,11 +27,10 @@ function renderRequest(approval: Approval): string {
   );
 }
 
-function renderArguments({ args, preview }: Approval): string {
+function renderArguments({ args }: Approval, isBrief: boolean): string {
   const json = codeBlock(toJson(args), "json", 12_000);
-  return preview === undefined || json.length <= shortArguments
-    ? json
-    : details(`Arguments (${json.length.toLocaleString("en-US")} characters)`, json);
+  // What it would change says it better, and twice is too much for a phone.
+  return isBrief ? details(`Arguments (${json.length.toLocaleString("en-US")} characters)`, json) : json;
 }
 
 function renderPreview({ preview }: Approval): string | undefined {

@@ -95,14 +95,7 @@ describe("approvals", () => {
 
       fixer wants to open a pull request.
 
-      Tool \`open_pull_request\` with these arguments:
-
-      \`\`\`json
-      {
-        "title": "Fix the sum",
-        "body": "It added twice."
-      }
-      \`\`\`
+      Tool \`open_pull_request\`:
 
       What it would change:
 
@@ -113,6 +106,18 @@ describe("approvals", () => {
       -a + a
       +a + b
       \`\`\`
+
+      <details>
+      <summary>Arguments (69 characters)</summary>
+
+      \`\`\`json
+      {
+        "title": "Fix the sum",
+        "body": "It added twice."
+      }
+      \`\`\`
+
+      </details>
 
       | to | comment |
       |---|---|
