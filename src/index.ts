@@ -108,8 +108,11 @@ export {
   type ToolContext,
   type ToolRun,
 } from "#tool.ts";
+// Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
+export { BaseTool } from "#toolsets/base-tool.ts";
 export { createToolBelt, type ToolBeltOptions } from "#toolsets/create-tool-belt.ts";
 export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/load-custom-tools.ts";
+export { DisplayErrorType, type DisplayResult, DisplayTool as Tool } from "#toolsets/display-tool.ts";
 export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
 export { createApplyPatchTool } from "#toolsets/filesystem/apply-patch.ts";
 // The file tools over one workspace, together or each by itself.
@@ -148,7 +151,7 @@ export {
   ToolEventType as ActivityEventType,
 } from "#toolsets/tool-events.ts";
 export { type CallOptions, ToolManager, type ToolManagerOptions } from "#toolsets/tool-manager.ts";
-export { type OpenAIFunction, ToolRegistry } from "#toolsets/tool-registry.ts";
+export { type ClassTool, type FunctionDefinition, type OpenAIFunction, ToolRegistry } from "#toolsets/tool-registry.ts";
 export {
   type CalledTool,
   formatErrorResponse,
@@ -157,6 +160,7 @@ export {
   type ToolResponse,
   toToolResponse,
 } from "#toolsets/tool-response.ts";
+export { ToolValidator, type ValidationResult } from "#toolsets/tool-validator.ts";
 export type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 export { wrapWithDefaultApproval } from "#toolsets/wrap-with-default-approval.ts";
 export { createUIEventBus, type EventHandler, type UIEventBus, type Unsubscribe } from "#ui-event-bus.ts";

@@ -8,8 +8,8 @@ import type { Workspace } from "#workspace.ts";
 import { createToolBelt } from "./create-tool-belt.ts";
 import { failedResult } from "./failed-result.ts";
 import type { CallContext, Review, ToolBelt } from "./tool-belt.ts";
-import type { ToolEvents } from "./tool-events.ts";
-import { type OpenAIFunction, ToolRegistry } from "./tool-registry.ts";
+import { ToolEvents } from "./tool-events.ts";
+import { type ClassTool, type FunctionDefinition, ToolRegistry } from "./tool-registry.ts";
 import { type ToolResponse, toToolResponse } from "./tool-response.ts";
 import type { FinishedCall } from "./toolset.ts";
 
@@ -40,7 +40,8 @@ export class ToolManager {
   #history: FinishedCall[] = [];
   #turn = 1;
 
-  constructor(tools: Iterable<NamedTool>, options: ToolManagerOptions = {}) {
+  constructor(tools: Iterable<NamedTool | ClassTool>, given: ToolManagerOptions | ToolEvents = {}) {
+    const options = given instanceof ToolEvents ? { events: given } : given;
     this.#registry = new ToolRegistry(tools);
     this.#options = options;
     const { workspace = noWorkspace, events, maxResultTokens } = options;
@@ -61,7 +62,7 @@ export class ToolManager {
   }
 
   /** What a model of the OpenAI kind is told. */
-  getFunctionDefinitions(): { type: "function"; function: OpenAIFunction }[] {
+  getFunctionDefinitions(): FunctionDefinition[] {
     return this.#registry.toOpenAIFunctions().map((definition) => ({ type: "function", function: definition }));
   }
 

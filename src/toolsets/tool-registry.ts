@@ -11,16 +11,28 @@ export interface OpenAIFunction {
   parameters: JsonSchema;
 }
 
+/** A function definition as a request to a model carries it. */
+export interface FunctionDefinition {
+  type: "function";
+  function: OpenAIFunction;
+}
+
+/** A tool written as a class, such as a BaseTool. */
+export interface ClassTool {
+  toNamedTool(): NamedTool;
+}
+
 /** Tools by name, in the order they came. */
 export class ToolRegistry {
   readonly #tools = new Map<string, NamedTool>();
 
-  constructor(tools: Iterable<NamedTool> = []) {
+  constructor(tools: Iterable<NamedTool | ClassTool> = []) {
     for (const tool of tools) this.register(tool);
   }
 
   /** Throws a UserError for what is no tool, and for a name that is taken unless it may be replaced. */
-  register(tool: NamedTool, { allowReplace = false }: { allowReplace?: boolean } = {}): void {
+  register(given: NamedTool | ClassTool, { allowReplace = false }: { allowReplace?: boolean } = {}): void {
+    const tool = isClassTool(given) ? given.toNamedTool() : given;
     if (!isNamedTool(tool)) throw new UserError("A tool needs a name, an inputSchema and an execute function.");
     if (this.#tools.has(tool.name) && !allowReplace) {
       throw new UserError(
@@ -56,4 +68,8 @@ export class ToolRegistry {
       return { name, description, parameters };
     });
   }
+}
+
+function isClassTool(tool: NamedTool | ClassTool): tool is ClassTool {
+  return typeof (tool as Partial<ClassTool> | null | undefined)?.toNamedTool === "function";
 }
