@@ -11,6 +11,8 @@ import {
   type ToolResponse,
   ToolValidator,
 } from "#index.ts";
+import { embedded } from "../support/embed-world.ts";
+import { resultsIn } from "../support/scripted-models.ts";
 import { beltWorld } from "../support/tool-belt-world.ts";
 
 class MyTool extends BaseTool {
@@ -249,6 +251,15 @@ describe("a tool written as a class", () => {
     expect(new ToolRegistry([tool]).toOpenAIFunctions()).toEqual([tool.getFunctionDefinition().function]);
     expect(await execute("my_tool", { param1: "a" })).toMatchObject({ value: { data: { result: "success" } } });
   });
+});
+
+test("a worker's run calls a tool written as a class", async () => {
+  const { runtime, models } = await embedded([{ calls: [{ name: "my_tool", args: { param1: "a" } }] }, "Done."], {
+    tools: [new MyTool(new ActivityStream()).toNamedTool()],
+  });
+
+  expect(await runtime.run("Go")).toMatchObject({ success: true, response: "Done.", toolCallCount: 1 });
+  expect(resultsIn(models.requests[1])[0]).toContain("success");
 });
 
 describe("ToolValidator", () => {
