@@ -229,7 +229,7 @@ describe("deliveries of all kinds", () => {
     answers.push(await postWebhook(forge, webhook));
 
     expect(answers).toEqual([200, 200, 200, 200, 200, 200]);
-    expect((await story.comments()).filter((text) => text.includes("Done."))).toHaveLength(1);
+    expect((await story.comments()).filter((text) => /^### ✅ \*\*fixer\*\*\n/.test(text))).toHaveLength(1);
     expect(story.requests).toHaveLength(1);
   });
 });

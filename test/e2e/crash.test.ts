@@ -7,7 +7,7 @@ import type { Snapshot } from "#playground/snapshot.ts";
 import { approvalIdIn, type Forge, type ForgeOptions, startForge } from "../support/forge-world.ts";
 
 /** Every commit of the story when this is `all`, which takes minutes; otherwise so many of them, spread evenly. */
-const sweep = process.env.CRASH_SWEEP === "all" ? Number.POSITIVE_INFINITY : 3;
+const sweep = process.env.CRASH_SWEEP === "all" ? Number.POSITIVE_INFINITY : 2;
 /** The last commits come or not, by how often the status is drawn: not every story reaches them. */
 const sure = 0.85;
 const killer = fileURLToPath(new URL("../support/kill-at-commit.ts", import.meta.url));

@@ -51,7 +51,7 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
   // The request says who approved it, the status is done with every task checked, and the answer is a comment of its own.
   await botSays(issue.number, /Approved by maintainer/);
   await botSays(issue.number, /^\s*- \[x\] Fix the total/m);
-  const answer = await botSays(issue.number, /Fixed: every item counts once\./);
+  const answer = await botSays(issue.number, /✅ \*\*fixer\*\*\n\nFixed: every item counts once\./);
   expect(answer.id).toBeGreaterThan(request.id);
 
   // Nothing asked GitHub for something it does not have.

@@ -12,7 +12,7 @@ import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 
 const script = fileURLToPath(new URL("../../support/store-crash-child.ts", import.meta.url));
-const kills = 15;
+const kills = 10;
 
 let folder: string;
 let path: string;
