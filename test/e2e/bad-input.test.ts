@@ -225,7 +225,7 @@ describe("deliveries of all kinds", () => {
     const webhook = { body, delivery: "11111111-2222-3333-4444-555555555555" };
 
     const answers = await Promise.all([1, 2, 3, 4, 5].map(() => postWebhook(forge, webhook)));
-    await story.hears(/Done\./);
+    await story.hears(/^### ✅ \*\*fixer\*\*\n/);
     answers.push(await postWebhook(forge, webhook));
 
     expect(answers).toEqual([200, 200, 200, 200, 200, 200]);
