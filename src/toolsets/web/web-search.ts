@@ -21,7 +21,7 @@ interface Found {
 }
 
 const howToConfigure =
-  "No web search is configured. A deployment sets one of SEARXNG_URL (self-hosted, no key), BRAVE_API_KEY, TAVILY_API_KEY or EXA_API_KEY; a provider's own search is asked for with `server_side_tools` in the worker's file, where the model has one.";
+  "No web search is configured. A deployment sets one of SEARXNG_URL (self-hosted, no key), BRAVE_API_KEY, TAVILY_API_KEY or EXA_API_KEY.";
 const timeoutMs = 20_000;
 const longestSnippet = 500;
 
