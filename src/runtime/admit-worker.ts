@@ -2,10 +2,11 @@ import { UserError } from "#errors.ts";
 import type { GitHub } from "#github.ts";
 import { modelMatches } from "#models/model-matches.ts";
 import type { Models } from "#models/models.ts";
-import { narrowLimits, parseRepositorySettings, type RepositorySettings, settingsPath } from "#repository-settings.ts";
+import { narrowLimits, type RepositorySettings, settingsPath } from "#repository-settings.ts";
 import type { RunSpec } from "#run.ts";
 import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
 import type { WorkerDefinition } from "#worker.ts";
+import { readSettings } from "./read-settings.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
 
 export interface Admission {
@@ -28,7 +29,7 @@ export async function admitWorker(
     model,
   }: { catalog: WorkerCatalog; models: Models; github: GitHub; model: string | undefined },
 ): Promise<Admission> {
-  const settings = parseRepositorySettings(await github.readFile(settingsPath));
+  const settings = await readSettings(github);
   const { worker, source } = await catalog.find(name, github);
   checkAllowed(worker, settings);
   resolveToolsets(worker);

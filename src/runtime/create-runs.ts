@@ -4,7 +4,7 @@ import { parseCommand } from "#command.ts";
 import { UserError } from "#errors.ts";
 import type { OpenGitHub } from "#github.ts";
 import type { Models } from "#models/models.ts";
-import { parseRepositorySettings, refuseApprover, settingsPath } from "#repository-settings.ts";
+import { refuseApprover } from "#repository-settings.ts";
 import type { OpenCall, RunOrigin, RunSpec, RunView } from "#run.ts";
 import { cleanText } from "#untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
@@ -12,6 +12,7 @@ import { briefing } from "./briefing.ts";
 import type { Drive } from "./drive.ts";
 import type { Invocation } from "./effects/invoke-tool.ts";
 import { firstState, type Snapshot, stateName } from "./fold.ts";
+import { readSettings } from "./read-settings.ts";
 import { readView } from "./read-view.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import { shortId } from "./short-id.ts";
@@ -179,7 +180,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
 
   /** The repository may say who approves, and that nobody approves what they started. */
   async function refusalOf(thread: ThreadRef, chosen: Approval[], by: string): Promise<string | undefined> {
-    const settings = parseRepositorySettings(await openGitHub(thread).readFile(settingsPath));
+    const settings = await readSettings(openGitHub(thread));
     const roots = await Promise.all(chosen.map(({ rootId }) => store.run(rootId)));
     const refusals = roots.map((root) =>
       refuseApprover(settings, { by, requestedBy: root?.spec.origin.requestedBy ?? by }),

@@ -124,10 +124,8 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
 }
 
 async function storedChanges(store: Store, spec: RunSpec): Promise<ChangeSet[]> {
-  const own = store.changesOf(spec.id);
-  if (!spec.parentId) return own;
-  const inherited = await inheritedChanges(store, spec);
-  return [...inherited, ...(await own)];
+  const [inherited, own] = await Promise.all([inheritedChanges(store, spec), store.changesOf(spec.id)]);
+  return [...inherited, ...own];
 }
 
 /** From the root's policy down to the run's own: a child sees and may do no more than each worker above it. */

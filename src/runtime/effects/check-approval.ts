@@ -1,9 +1,10 @@
 import type { ModelCall } from "#events.ts";
 import { canWrite } from "#github.ts";
-import { parseRepositorySettings, refuseApprover, settingsPath } from "#repository-settings.ts";
+import { refuseApprover } from "#repository-settings.ts";
 import { confirmApproval, type Grant, notRun } from "#runtime/confirm-approval.ts";
 import type { Desk } from "#runtime/desk.ts";
 import { readBase } from "#runtime/read-log.ts";
+import { readSettings } from "#runtime/read-settings.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { callContext } from "./call-context.ts";
 
@@ -31,7 +32,7 @@ export async function checkApproval(
   if (!decidedBy || !canWrite(await desk.github.permissionOf(decidedBy))) {
     throw notRun(`@${decidedBy} approved it, but GitHub does not confirm write access any more`);
   }
-  const settings = parseRepositorySettings(await desk.github.readFile(settingsPath));
+  const settings = await readSettings(desk.github);
   const refusal = refuseApprover(settings, { by: decidedBy, requestedBy: desk.spec.origin.requestedBy });
   if (refusal) throw notRun(refusal.replace(/\.$/, ""));
 

@@ -8,6 +8,7 @@ import type { Effect } from "#runtime/store/store.ts";
 import { callContext } from "./call-context.ts";
 import { checkApproval } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
+import { runInTree } from "./run-in-tree.ts";
 import { unknownEffect } from "./unknown-effect.ts";
 
 /**
@@ -29,17 +30,13 @@ export function executeTool({ store }: EffectServices): EffectHandler {
         : { args: call.args, notes: [] };
       if (effect.attempts > 1 && belt.find(call.tool)?.afterCrash === "report") throw unknownEffect();
 
-      const result = await belt.execute({ ...call, args: granted.args }, callContext(desk, call, step, signal));
-      if (signal.aborted) {
-        sandbox.rollback();
-        throw signal.reason;
-      }
+      const { result, stored } = await runInTree(sandbox, { step: `${step}/${callId}`, signal }, () =>
+        belt.execute({ ...call, args: granted.args }, callContext(desk, call, step, signal)),
+      );
       return {
         ...finished(effect, call, { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") }),
         usedApproval: approvalId,
-        changes: sandbox.unsettled(`${step}/${callId}`),
-        afterCommit: () => sandbox.settle(),
-        afterCancel: () => sandbox.rollback(),
+        ...stored,
       };
     },
     async giveUp(effect, desk, error) {

@@ -2,11 +2,12 @@ import { approvalDigest } from "#approval.ts";
 import { UserError } from "#errors.ts";
 import { argumentsFromOptions } from "#form-fields.ts";
 import { canWrite } from "#github.ts";
-import { parseRepositorySettings, refuseApprover, settingsPath } from "#repository-settings.ts";
+import { refuseApprover } from "#repository-settings.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
 import { type AskedOfTools, readInvocation } from "#runtime/read-invocation.ts";
 import { readBase, stepsOf } from "#runtime/read-log.ts";
+import { readSettings } from "#runtime/read-settings.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";
@@ -15,6 +16,7 @@ import type { NamedTool } from "#tool.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import type { CallContext } from "#toolsets/tool-belt.ts";
 import { callContext } from "./call-context.ts";
+import { runInTree } from "./run-in-tree.ts";
 import { unknownEffect } from "./unknown-effect.ts";
 
 /** A person's command for a run's tools, as it is stored when it is heard. */
@@ -67,7 +69,7 @@ async function checkAccess({ github, spec: { origin } }: Desk, by: string): Prom
 
 /** What has to be approved is not agreed to by who may not approve, or where it takes two. */
 async function checkMayAgree({ github }: Desk, by: string, { name }: NamedTool): Promise<void> {
-  const settings = parseRepositorySettings(await github.readFile(settingsPath));
+  const settings = await readSettings(github);
   const refusal = refuseApprover({ ...settings, second_person: false }, { by, requestedBy: by });
   if (refusal) throw new UserError(refusal);
   if (!settings.second_person) return;
@@ -100,17 +102,13 @@ async function run(effect: Effect, desk: Desk, asked: AskedToRun, signal: AbortS
   }
 
   const mayHaveRun = effect.attempts > 1 && tool.afterCrash === "report";
-  const result = mayHaveRun ? resultOfError(unknownEffect()) : await belt.execute({ ...call, args }, context);
-  if (signal.aborted) {
-    sandbox.rollback();
-    throw signal.reason;
-  }
+  const { result, stored } = await runInTree(sandbox, { step: `${step}/${callId}`, signal }, async () =>
+    mayHaveRun ? resultOfError(unknownEffect()) : belt.execute({ ...call, args }, context),
+  );
   return {
     ...reply(effect),
     events: [{ runId: effect.runId, event: { type: "tool.invoked", callId, tool: tool.name, by, args, result } }],
-    changes: sandbox.unsettled(`${step}/${callId}`),
-    afterCommit: () => sandbox.settle(),
-    afterCancel: () => sandbox.rollback(),
+    ...stored,
   };
 }
 

@@ -1,13 +1,9 @@
 import type { Verdict } from "#events.ts";
-import {
-  describeApprovers,
-  parseRepositorySettings,
-  type RepositorySettings,
-  settingsPath,
-} from "#repository-settings.ts";
+import { describeApprovers, type RepositorySettings } from "#repository-settings.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";
+import { readSettings } from "#runtime/read-settings.ts";
 import { reviewAnswer } from "#runtime/review-answer.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Store } from "#runtime/store/store.ts";
@@ -34,7 +30,7 @@ export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectH
         remembered,
         baseCommit: readBase(log)?.commit ?? "",
         open: async ({ callId }) => {
-          settings ??= readSettings(desk);
+          settings ??= readSettings(desk.github);
           return {
             id: await freeId(store, `${effect.runId}/${last.step}/${callId}`),
             approvers: describeApprovers(await settings, desk.spec.origin.requestedBy),
@@ -69,10 +65,6 @@ async function rememberedCalls(store: Store, { spec }: Desk): Promise<{ tool: st
         runId === spec.id && remember === "session" && (status === "approved" || status === "used"),
     )
     .map(({ tool, args, changedArgs }) => ({ tool, args: changedArgs ?? args }));
-}
-
-async function readSettings({ github }: Desk): Promise<RepositorySettings> {
-  return parseRepositorySettings(await github.readFile(settingsPath));
 }
 
 /** Four letters are enough for a thread; two approvals never share them, so a clash takes one more. */
