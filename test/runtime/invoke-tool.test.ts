@@ -1,23 +1,12 @@
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Desk } from "#runtime/desk.ts";
 import { type Invocation, invokeTool } from "#runtime/effects/invoke-tool.ts";
 import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
 import type { Effect, Store } from "#runtime/store/store.ts";
-import { origin, type RuntimeWorldOptions, runtimeWorld, turns } from "../support/runtime-world.ts";
+import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
 import { aTool, beltWorld } from "../support/tool-belt-world.ts";
 
-type World = Awaited<ReturnType<typeof runtimeWorld>>;
-const open: World[] = [];
-
-async function world(options: RuntimeWorldOptions): Promise<World> {
-  const made = await runtimeWorld(options);
-  open.push(made);
-  return made;
-}
-
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((made) => made.close()));
-});
+const world = runtimeWorlds();
 
 const write = { calls: [{ name: "write_file", args: { path: "new.js", content: "export const two = 2;\n" } }] };
 const openPull = { calls: [{ name: "open_pull_request", args: { title: "Add two", body: "One more." } }] };

@@ -1,18 +1,7 @@
-import { afterEach, describe, expect, test } from "vitest";
-import { origin, type RuntimeWorldOptions, runtimeWorld, turns } from "../support/runtime-world.ts";
+import { describe, expect, test } from "vitest";
+import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
-type World = Awaited<ReturnType<typeof runtimeWorld>>;
-const open: World[] = [];
-
-async function world(options: RuntimeWorldOptions): Promise<World> {
-  const made = await runtimeWorld(options);
-  open.push(made);
-  return made;
-}
-
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((made) => made.close()));
-});
+const world = runtimeWorlds();
 
 const openPull = { calls: [{ name: "open_pull_request", args: { title: "Fix the sum", body: "It was off." } }] };
 const write = { calls: [{ name: "write_file", args: { path: "new.js", content: "export const two = 2;\n" } }] };

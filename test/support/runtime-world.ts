@@ -1,3 +1,4 @@
+import { afterEach } from "vitest";
 import type { Approval } from "#approval.ts";
 import type { GitHub } from "#github.ts";
 import { createModels } from "#models/create-models.ts";
@@ -138,6 +139,19 @@ function recordingFrontEnd(told: Told[], notify: () => void): FrontEnd {
     askQuestion: (view, { text }, options) => record({ kind: "question", view, text, options }),
     showToolReply: (view, reply, options) => record({ kind: "tool", view, reply, options }),
     showOutcome: (view, options) => record({ kind: "outcome", view, options }),
+  };
+}
+
+/** Makes worlds, and closes them when their test is over. */
+export function runtimeWorlds(): (options: RuntimeWorldOptions) => ReturnType<typeof runtimeWorld> {
+  const open: Awaited<ReturnType<typeof runtimeWorld>>[] = [];
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((made) => made.close()));
+  });
+  return async (options) => {
+    const made = await runtimeWorld(options);
+    open.push(made);
+    return made;
   };
 }
 
