@@ -1,14 +1,7 @@
-import { afterEach, expect, test } from "vitest";
-import { origin, type RuntimeWorldOptions, runtimeWorld, turns } from "../support/runtime-world.ts";
+import { expect, test } from "vitest";
+import { origin, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
-let close = async () => {};
-afterEach(() => close());
-
-async function world(options: RuntimeWorldOptions) {
-  const opened = await runtimeWorld(options);
-  close = opened.close;
-  return opened;
-}
+const world = runtimeWorlds();
 
 test("what a person approved for a worker's session is asked anew when a worker it calls does the same", async () => {
   const files = {

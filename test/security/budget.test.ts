@@ -1,15 +1,8 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Reply } from "#playground/model-server.ts";
-import { origin, type RuntimeWorldOptions, runtimeWorld, turns } from "../support/runtime-world.ts";
+import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
-let close = async () => {};
-afterEach(() => close());
-
-async function world(options: RuntimeWorldOptions) {
-  const opened = await runtimeWorld(options);
-  close = opened.close;
-  return opened;
-}
+const world = runtimeWorlds();
 
 const helper = "---\nname: helper\n---\nYou are the helper.";
 const boss = (limits: string) =>

@@ -43,7 +43,7 @@ export const origin = {
 };
 
 /** The runtime over a real store, a real git server and a model over HTTP; only GitHub's REST is in memory. */
-export async function runtimeWorld(options: RuntimeWorldOptions) {
+async function runtimeWorld(options: RuntimeWorldOptions) {
   const git = await startGitServer();
   const repository = await git.repository("octo/sums");
   await repository.commit({ files: options.files ?? { "sum.js": "export const sum = 1;\n", "README.md": "# Sums\n" } });
