@@ -107,10 +107,12 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
       ...options.lent,
       workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
     });
-    belt.catch(() => {
-      belt = undefined;
+    const opening = belt;
+    opening.catch(() => {
+      // One that was opened anew meanwhile stays.
+      if (belt === opening) belt = undefined;
     });
-    return belt;
+    return opening;
   }
 
   async function reload(): Promise<void> {
