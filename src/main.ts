@@ -8,7 +8,7 @@ import { isListedRepository } from "#is-listed-repository.ts";
 import { createModels } from "#models/create-models.ts";
 import { createRedactor } from "#redact.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
-import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
+import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
 import { createSanitizer } from "#sanitize.ts";
 

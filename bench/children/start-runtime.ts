@@ -1,7 +1,7 @@
 import { createModels } from "../../src/models/create-models.ts";
 import { createRuntime } from "../../src/runtime/create-runtime.ts";
 import type { FrontEnd } from "../../src/runtime/front-end.ts";
-import { openSqliteStore } from "../../src/runtime/store/open-sqlite-store.ts";
+import { openSqliteStore } from "../../src/runtime/store/sqlite/open-sqlite-store.ts";
 import { openWorkerCatalog } from "../../src/runtime/worker-catalog.ts";
 import { collectGarbage } from "../collect-garbage.ts";
 

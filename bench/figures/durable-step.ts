@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import type { RunEvent } from "../../src/events.ts";
 import type { EffectRequest } from "../../src/machines/effects.ts";
 import { firstState, fold } from "../../src/runtime/fold.ts";
-import { openSqliteStore } from "../../src/runtime/store/open-sqlite-store.ts";
+import { openSqliteStore } from "../../src/runtime/store/sqlite/open-sqlite-store.ts";
 import type { Effect, Store } from "../../src/runtime/store/store.ts";
 import { sampleSpec } from "../../test/support/store-samples.ts";
 import type { Bench, Figure, Side } from "../figure.ts";

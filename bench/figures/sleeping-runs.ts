@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openSqliteStore } from "../../src/runtime/store/open-sqlite-store.ts";
+import { openSqliteStore } from "../../src/runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "../../src/runtime/store/store.ts";
 import { sampleApproval, sampleEffect, sampleSpec, sampleStep } from "../../test/support/store-samples.ts";
 import type { Bench } from "../figure.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import type { Desk } from "#runtime/desk.ts";
 import { type Invocation, invokeTool } from "#runtime/effects/invoke-tool.ts";
-import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
+import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Effect, Store } from "#runtime/store/store.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
 import { aTool, beltWorld } from "../support/tool-belt-world.ts";

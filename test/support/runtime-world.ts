@@ -6,7 +6,7 @@ import { type Reply, startModelServer } from "#playground/model-server.ts";
 import type { RunView } from "#run.ts";
 import { createRuntime } from "#runtime/create-runtime.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
-import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
+import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";
 import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
@@ -21,6 +21,8 @@ export interface RuntimeWorldOptions {
   files?: Record<string, string>;
   approvalMs?: number;
   runsPerHour?: { person: number; repository: number };
+  /** Where Anthropic is, for a worker that names one of its models. */
+  anthropicUrl?: string;
 }
 
 /** What the front end was told, in order. */
@@ -58,7 +60,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
     store,
     models: createModels({
       default: "compatible:scripted",
-      anthropic: { apiKey: undefined, baseUrl: undefined },
+      anthropic: { apiKey: options.anthropicUrl && "a key", baseUrl: options.anthropicUrl },
       openai: { apiKey: undefined, baseUrl: undefined },
       google: { apiKey: undefined },
       compatible: { apiKey: undefined, baseUrl: model.url },

@@ -1,5 +1,5 @@
 import { writeSync } from "node:fs";
-import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
+import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { said, sampleApproval, sampleEffect, sampleRun, sampleStep } from "./store-samples.ts";
 
 // A process for tests to kill: it writes without end, several chains at a time, and says so after each commit.

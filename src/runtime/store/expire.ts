@@ -1,11 +1,11 @@
 import type { Approval } from "#approval.ts";
-import type { SqliteTables } from "./sqlite-tables.ts";
+import type { RunEvent } from "#events.ts";
 
-/** Nobody decided in time: the ledger says so and the run hears of it. */
-export function expire({ approvals, events }: SqliteTables, approval: Approval, now: number): Approval {
-  const { id, runId, callId } = approval;
-  const expired: Approval = { ...approval, status: "expired" };
-  approvals.settle(expired);
-  events.append({ runId, event: { type: "approval.expired", approvalId: id, callId } }, now);
-  return expired;
+/** Nobody decided in time: the approval as the ledger keeps it, and what its run hears. */
+export function expire(approval: Approval): { approval: Approval; event: RunEvent } {
+  const { id, callId } = approval;
+  return {
+    approval: { ...approval, status: "expired" },
+    event: { type: "approval.expired", approvalId: id, callId },
+  };
 }

@@ -8,7 +8,7 @@ import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { UserError } from "#errors.ts";
-import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
+import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 
 const script = fileURLToPath(new URL("../../support/store-crash-child.ts", import.meta.url));

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync, StatementSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "#errors.ts";
-import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
+import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
 import { said, sampleApproval, sampleEffect, sampleRun, sampleStep } from "../../support/store-samples.ts";
 

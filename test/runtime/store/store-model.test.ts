@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { openSqliteStore } from "#runtime/store/open-sqlite-store.ts";
+import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { said, sampleEffect, sampleRun, sampleStep } from "../../support/store-samples.ts";
 

@@ -1,7 +1,7 @@
 import { type LoggedEvent, RunEvent } from "#events.ts";
-import { parseStored } from "./parse-stored.ts";
+import { parseStored } from "#runtime/store/parse-stored.ts";
+import type { NewEvent } from "#runtime/store/store.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
-import type { NewEvent } from "./store.ts";
 
 /** The log of all runs, only ever appended to, and beside it the inbox: which of its events are not taken in yet. */
 export interface EventsTable {

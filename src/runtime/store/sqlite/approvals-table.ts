@@ -1,5 +1,5 @@
 import { Approval } from "#approval.ts";
-import { parseStored } from "./parse-stored.ts";
+import { parseStored } from "#runtime/store/parse-stored.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 /** The ledger of approvals. A status leaves `pending` once and for ever; only `approved` can become `used`. */

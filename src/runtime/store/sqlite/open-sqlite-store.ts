@@ -1,3 +1,4 @@
+import type { Store } from "#runtime/store/store.ts";
 import { advance } from "./advance.ts";
 import { decide } from "./decide.ts";
 import { finish } from "./finish.ts";
@@ -6,7 +7,6 @@ import { groupCommits } from "./group-commits.ts";
 import { ingest } from "./ingest.ts";
 import { openSqliteConnection } from "./sqlite-connection.ts";
 import { sqliteTables } from "./sqlite-tables.ts";
-import type { Store } from "./store.ts";
 import { wakeQueries } from "./wake-queries.ts";
 
 /**

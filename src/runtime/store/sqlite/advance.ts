@@ -1,5 +1,5 @@
+import type { Advance } from "#runtime/store/store.ts";
 import type { SqliteTables } from "./sqlite-tables.ts";
-import type { Advance } from "./store.ts";
 
 /** Writes one fold of the mailbox; false when the run moved on, or an event was taken in, since it was computed. */
 export function advance({ runs, events, effects, timers, approvals }: SqliteTables, step: Advance): boolean {

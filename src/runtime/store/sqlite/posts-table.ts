@@ -1,5 +1,5 @@
+import type { Finish, Post } from "#runtime/store/store.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
-import type { Finish, Post } from "./store.ts";
 
 /** The comments that stand in threads, by the name they were posted under. */
 export interface PostsTable {

@@ -1,5 +1,5 @@
+import type { NewRun } from "#runtime/store/store.ts";
 import type { SqliteTables } from "./sqlite-tables.ts";
-import type { NewRun } from "./store.ts";
 
 /** Makes the run with its first effects. One that exists stays as it is. */
 export function insertRun({ runs, effects }: SqliteTables, run: NewRun): void {

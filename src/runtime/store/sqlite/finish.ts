@@ -1,6 +1,6 @@
+import type { Finish } from "#runtime/store/store.ts";
 import { insertRun } from "./insert-run.ts";
 import type { SqliteTables } from "./sqlite-tables.ts";
-import type { Finish } from "./store.ts";
 
 /** Ends an effect and writes what it came to; false when it was cancelled meanwhile. */
 export function finish(tables: SqliteTables, finished: Finish): boolean {

@@ -1,6 +1,6 @@
-import { readJson } from "./parse-stored.ts";
+import { readJson } from "#runtime/store/parse-stored.ts";
+import type { Effect, Lane, NewEffect } from "#runtime/store/store.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
-import type { Effect, Lane, NewEffect } from "./store.ts";
 
 /** What runs want done and is not done yet. A row goes when its effect is over or no longer wanted. */
 export interface EffectsTable {

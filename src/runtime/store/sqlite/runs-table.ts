@@ -1,7 +1,7 @@
 import { RunSpec } from "#run.ts";
-import { parseStored, readJson } from "./parse-stored.ts";
+import { parseStored, readJson } from "#runtime/store/parse-stored.ts";
+import type { Advance, RunRow, RunStatus, Store } from "#runtime/store/store.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
-import type { Advance, RunRow, RunStatus, Store } from "./store.ts";
 
 /** One row for each run that ever was; what never changes of it stands apart in `specs`. */
 export interface RunsTable {

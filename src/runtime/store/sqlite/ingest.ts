@@ -1,6 +1,6 @@
+import type { Store } from "#runtime/store/store.ts";
 import { insertRun } from "./insert-run.ts";
 import type { SqliteTables } from "./sqlite-tables.ts";
-import type { Store } from "./store.ts";
 
 /** Takes in what a front end heard; false when the delivery was taken in before. */
 export function ingest(tables: SqliteTables, heard: Parameters<Store["ingest"]>[0]): boolean {

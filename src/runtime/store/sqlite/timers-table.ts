@@ -1,5 +1,5 @@
+import type { Advance } from "#runtime/store/store.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
-import type { Advance } from "./store.ts";
 
 type Timer = NonNullable<NonNullable<Advance["timers"]>["clear"]>[number];
 

@@ -1,0 +1,41 @@
+import type { Approval } from "#approval.ts";
+import type { RunEvent } from "#events.ts";
+import { expire } from "./expire.ts";
+import type { Decision, DecisionResult } from "./store.ts";
+
+/**
+ * What a decision makes of an approval. With an event, the approval in the result is to be written down and its run hears
+ * the event; without one, nothing changes.
+ */
+export function settle(
+  approval: Approval | undefined,
+  decision: Decision,
+): { result: DecisionResult; event?: RunEvent } {
+  if (!approval) return { result: { kind: "unknown" } };
+  if (approval.status !== "pending") return { result: { kind: "settled", approval } };
+  if (approval.expiresAt <= decision.now) {
+    const expired = expire(approval);
+    return { result: { kind: "settled", approval: expired.approval }, event: expired.event };
+  }
+  const decided = withDecision(approval, decision);
+  return { result: { kind: "decided", approval: decided }, event: eventOf(decided, decision) };
+}
+
+function withDecision(approval: Approval, { decision, by, note, remember, changed, now }: Decision): Approval {
+  return {
+    ...approval,
+    status: decision,
+    decidedBy: by,
+    decidedAt: now,
+    ...(note !== undefined && { note }),
+    ...(remember !== undefined && { remember }),
+    ...(changed && { changedArgs: changed.args, digest: changed.digest }),
+  };
+}
+
+function eventOf({ id, callId }: Approval, { decision, by, note, changed }: Decision): RunEvent {
+  const about = { approvalId: id, callId, by };
+  return decision === "approved"
+    ? { type: "approval.given", ...about, ...(changed && { args: changed.args }) }
+    : { type: "approval.denied", ...about, ...(note !== undefined && { reason: note }) };
+}
