@@ -46,6 +46,11 @@ export class UserError extends Error {
   override readonly name: string = "UserError";
 }
 
+/** A server outside failed or cannot be reached: the same may work the next time. */
+export class OutageError extends Error {
+  override readonly name = "OutageError";
+}
+
 export interface ToolErrorOptions {
   code: ToolErrorCode;
   /** Defaults to the type the code belongs to. */

@@ -1,4 +1,5 @@
 import { UserError } from "#errors.ts";
+import { tryAgain } from "#try-again.ts";
 import type { BuiltCommit } from "./build-commit.ts";
 import type { Remote } from "./remote.ts";
 import type { PushRequest, PushResult } from "./sandbox.ts";
@@ -19,13 +20,20 @@ export function checkPushBranch(branch: string, { base, default: main }: Protect
   }
 }
 
-/** Moves the run's branch from `expected` to the commit. Never forces, and never does it twice. */
-export async function pushCommit(
+/**
+ * Moves the run's branch from `expected` to the commit. Never forces, and never does it twice: an outage is waited out
+ * for a while, and before each try the branch itself is asked where it stands.
+ */
+export function pushCommit(remote: Remote, request: PushRequest, built: BuiltCommit): Promise<PushResult> {
+  return tryAgain(() => pushOnce(remote, request, built), { signal: request.signal });
+}
+
+async function pushOnce(
   remote: Remote,
   { branch, expected }: PushRequest,
   { commit, pack }: BuiltCommit,
 ): Promise<PushResult> {
-  const standing = (await remote.refsForPush()).get(`refs/heads/${branch}`);
+  const standing = await tipOf(remote, branch);
   if (standing === commit) return { commit, moved: false };
   if (standing !== expected) throw new UserError(describeMoved(remote.name, branch, standing, expected));
 

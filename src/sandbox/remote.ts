@@ -1,4 +1,4 @@
-import { UserError } from "#errors.ts";
+import { OutageError, UserError } from "#errors.ts";
 import { packLimits } from "./pack-limits.ts";
 import { delimiterPacket, encodePacket, flushPacket, type Packet, parsePackets, parseSideBand } from "./pkt-line.ts";
 import { type GitResponse, request } from "./request.ts";
@@ -251,12 +251,18 @@ async function explain({ name, ...wire }: Wire, access: "read" | "write", answer
     return new UserError(`There is no repository ${name}, or this app is not installed on it (404).`);
   }
   if (status === 200) return new UserError(`The address of ${name} is not a git server's.`);
-  return new Error(`The git server of ${name} answered ${status}.${words}`);
+  const said = `The git server of ${name} answered ${status}.${words}`;
+  return status >= 500 || status === 429 ? new OutageError(said) : new Error(said);
 }
 
 function tokenFor(wire: Wire, access: "read" | "write"): Promise<string | undefined> {
-  const token = wire.tokens.get(access) ?? wire.source.token(access);
+  const known = wire.tokens.get(access);
+  if (known !== undefined) return known;
+
+  const token = wire.source.token(access);
   wire.tokens.set(access, token);
+  // One that could not be had is asked for again.
+  token.catch(() => wire.tokens.delete(access));
   return token;
 }
 

@@ -1,6 +1,6 @@
 import http from "node:http";
 import https from "node:https";
-import { UserError } from "#errors.ts";
+import { OutageError, UserError } from "#errors.ts";
 
 export interface GitRequest {
   method: "GET" | "POST";
@@ -34,7 +34,7 @@ export async function request(asked: GitRequest): Promise<GitResponse> {
   if (first !== "stale") return first;
 
   const second = await attempt(asked);
-  if (second === "stale") throw new Error("The git server closed the connection.");
+  if (second === "stale") throw new OutageError("The git server closed the connection.");
   return second;
 }
 
@@ -51,19 +51,20 @@ function attempt(asked: GitRequest): Promise<GitResponse | "stale"> {
       signal,
     });
     outgoing.setTimeout(silenceMs, () => {
-      outgoing.destroy(new Error(`The git server was silent for ${silenceMs / 1_000} seconds.`));
+      outgoing.destroy(new OutageError(`The git server was silent for ${silenceMs / 1_000} seconds.`));
     });
     outgoing.once("response", (incoming) => {
       read(incoming, asked.maxBytes).then(resolve, (error) => {
         incoming.destroy();
-        reject(signal.aborted ? signal.reason : error);
+        if (signal.aborted) reject(signal.reason);
+        else reject(error instanceof UserError ? error : unreachable(error));
       });
     });
     outgoing.once("error", (error: NodeJS.ErrnoException) => {
       if (signal.aborted) return reject(signal.reason);
       const stale = outgoing.reusedSocket && staleConnection.includes(error.code ?? "");
       if (stale && asked.repeatable) return resolve("stale");
-      reject(new Error(`The git server cannot be reached: ${error.code ?? error.message}.`, { cause: error }));
+      reject(unreachable(error));
     });
     outgoing.end(body);
   });
@@ -82,6 +83,11 @@ async function read(incoming: http.IncomingMessage, maxBytes: number): Promise<G
     type: incoming.headers["content-type"] ?? "",
     body: Buffer.concat(chunks),
   };
+}
+
+function unreachable(error: NodeJS.ErrnoException): OutageError {
+  if (error instanceof OutageError) return error;
+  return new OutageError(`The git server cannot be reached: ${error.code ?? error.message}.`, { cause: error });
 }
 
 function tooLarge(maxBytes: number): UserError {

@@ -56,7 +56,7 @@ export interface PushRequest {
 
 export interface PushResult {
   commit: string;
-  /** False when the branch already stood on exactly this commit. */
+  /** False when the branch was found on exactly this commit. */
   moved: boolean;
 }
 
@@ -77,7 +77,7 @@ export interface Sandbox extends Workspace {
   log(options: { limit: number; path?: string }): Promise<LogEntry[]>;
   /**
    * Commits the run's changes on top of the base (or of `expected`) and pushes them to the run's own branch.
-   * Throws a UserError when the remote refuses, saying what it said.
+   * Waits out a short outage. Throws a UserError when the remote refuses, saying what it said.
    */
   push(request: PushRequest): Promise<PushResult>;
 }

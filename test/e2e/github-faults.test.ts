@@ -78,7 +78,7 @@ async function playStory(disturb: (github: LocalGitHub) => void) {
     const kinds = thread.flatMap(({ body }) => /<!-- golem-forge:(\w+)/.exec(body)?.[1] ?? []);
     return {
       comments: kinds.filter((kind) => kind !== "approval").sort(),
-      approvals: kinds.filter((kind) => kind === "approval").length - approved.size,
+      approvals: kinds.filter((kind) => kind === "approval").length,
       branches: Object.keys(repository?.branches ?? {}).length,
       pulls: repository?.pulls.map(({ title, pull }) => ({ title, draft: pull?.draft })),
     };
@@ -89,7 +89,8 @@ async function playStory(disturb: (github: LocalGitHub) => void) {
 
 const whatItShouldHold = {
   comments: ["outcome", "status"],
-  approvals: 0,
+  // What was approved is tried until it is done: nobody is asked a second time.
+  approvals: 1,
   branches: 2,
   pulls: [{ title: "Count every item once", draft: true }],
 };
@@ -115,15 +116,13 @@ async function playFaulty(chosen: RegExp, faults: Fault[]) {
   return { failed: failed.size, held };
 }
 
-/** As a model would: when the pull request could not be opened, it tries again. */
 const fixesTheTotal: Script = ({ messages }) => {
   const calls = messages.flatMap(({ tool_calls = [] }) => tool_calls.map((one) => one.function.name));
-  const last = String(messages.at(-1)?.content);
   if (!calls.includes("read_file")) return call("read_file", { path: "src/total.js" });
   if (!calls.includes("edit_file")) {
     return call("edit_file", { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" });
   }
-  if (!/pull request #\d+/.test(last)) {
+  if (!calls.includes("open_pull_request")) {
     return call("open_pull_request", { title: "Count every item once", body: "One too many." });
   }
   return { text: "Fixed: every item counts once." };

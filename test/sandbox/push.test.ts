@@ -151,6 +151,61 @@ test("a push whose answer was lost is found on the branch", async () => {
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(pushed.commit);
 });
 
+test("a server that fails at the push, and is down when it is asked about it, is waited for", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const sandbox = await world.open(repository);
+  await sandbox.write("b", "2");
+  const faults = ["POST", "GET"];
+  world.server.options.intercept = ({ method }, response) => {
+    if (method !== faults[0]) return false;
+    faults.shift();
+    if (method === "POST") response.destroy();
+    else response.writeHead(503).end();
+    return true;
+  };
+  const before = world.server.requests.length;
+
+  const pushed = await sandbox.push(pushTo("golem/1"));
+
+  world.server.options.intercept = undefined;
+  expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(pushed.commit);
+  const asked = world.server.requests.slice(before).map((line) => line.split(" ")[0]);
+  expect(asked).toEqual(["GET", "POST", "GET", "GET", "POST"]);
+});
+
+test("a branch that somebody moves while the server fails is left alone", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const sandbox = await world.open(repository);
+  await sandbox.write("b", "2");
+  let theirs: Promise<string> | undefined;
+  world.server.options.intercept = ({ method }, response) => {
+    if (method !== "POST") return false;
+    theirs = repository.commit({ branch: "golem/1", files: { theirs: "1" } });
+    void theirs.then(() => response.writeHead(502).end());
+    return true;
+  };
+
+  await expect(sandbox.push(pushTo("golem/1"))).rejects.toThrow(/There is already a branch golem\/1/);
+
+  world.server.options.intercept = undefined;
+  expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(await theirs);
+});
+
+test("whoever stops the run does not wait for a server that fails", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const sandbox = await world.open(repository);
+  await sandbox.write("b", "2");
+  const controller = new AbortController();
+  world.server.options.intercept = (_, response) => {
+    response.writeHead(503).end(() => controller.abort(new Error("stopped")));
+    return true;
+  };
+
+  await expect(sandbox.push(pushTo("golem/1", { signal: controller.signal }))).rejects.toThrow("stopped");
+
+  world.server.options.intercept = undefined;
+});
+
 test("nothing changed is nothing to push", async () => {
   const sandbox = await world.open(await world.repositoryWith({ a: "1" }));
 

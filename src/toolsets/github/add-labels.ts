@@ -4,6 +4,7 @@ import type { ToolResult } from "#result.ts";
 import type { NamedTool } from "#tool.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { tryAgain } from "#try-again.ts";
 
 const input = z.object({
   labels: z.array(z.string().trim().min(1).max(50)).min(1).max(10).describe("Names of labels"),
@@ -23,11 +24,9 @@ export function createAddLabelsTool(
     needsApproval: configuredApproval("add_labels", approval),
     approvalReason: ({ labels }) => `The worker wants to label #${thread}: ${labels.join(", ")}`,
     preview: ({ labels }) => `Labels for #${thread}: ${labels.join(", ")}`,
-    execute: async ({ labels }) => {
-      const now = await github.addLabels(
-        thread,
-        labels.map((label) => sanitize(label, "plain")),
-      );
+    execute: async ({ labels }, { abortSignal: signal }) => {
+      const clean = labels.map((label) => sanitize(label, "plain"));
+      const now = await tryAgain(() => github.addLabels(thread, clean), { signal });
       const summary = `#${thread} has the labels ${now.join(", ")}`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { labels: now }, summary } };
     },

@@ -4,6 +4,7 @@ import type { ToolResult } from "#result.ts";
 import type { NamedTool } from "#tool.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { tryAgain } from "#try-again.ts";
 import { postMarker } from "./post-marker.ts";
 
 const input = z.object({ text: z.string().trim().min(1).max(60_000).describe("The comment, in Markdown") });
@@ -23,10 +24,13 @@ export function createReplyTool(
     needsApproval: configuredApproval("reply", approval),
     approvalReason: () => `The worker wants to comment on #${thread}.`,
     preview: ({ text }) => sanitize(text),
-    execute: async ({ text }, { idempotencyKey }) => {
+    execute: async ({ text }, { idempotencyKey, abortSignal: signal }) => {
       const marker = postMarker(idempotencyKey);
-      const earlier = (await github.comments(thread)).find(({ own, body }) => own && body.includes(marker));
-      const { id } = earlier ?? (await github.createComment(thread, `${sanitize(text)}\n\n${marker}`));
+      const post = async () => {
+        const earlier = (await github.comments(thread)).find(({ own, body }) => own && body.includes(marker));
+        return earlier ?? github.createComment(thread, `${sanitize(text)}\n\n${marker}`);
+      };
+      const { id } = await tryAgain(post, { signal });
       const summary = `Commented on #${thread}`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { commentId: id }, summary } };
     },

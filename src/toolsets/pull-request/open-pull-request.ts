@@ -1,13 +1,14 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#approval.ts";
 import { ToolError } from "#errors.ts";
-import type { PullRequest } from "#github.ts";
+import type { GitHub, PullRequest } from "#github.ts";
 import type { ToolResult } from "#result.ts";
 import type { NamedTool } from "#tool.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { tryAgain } from "#try-again.ts";
 import { outgoingChanges, proposedChanges } from "./outgoing-changes.ts";
 import { pushChanges } from "./push-changes.ts";
 
@@ -53,7 +54,10 @@ export function createOpenPullRequestTool(
       try {
         const pull = existing
           ? await withTexts(existing, { title, body }, services)
-          : await github.createPullRequest({ head: branch, base: sandbox.base.branch, title, body, draft: true });
+          : await tryAgain(
+              () => create(github, { head: branch, base: sandbox.base.branch, title, body, draft: true }),
+              { signal: context.abortSignal },
+            );
         // The same work found in place was left there by this very call, cut short before it could say so.
         const isNew = !existing || (pull === existing && existing.head.commit === pushed.commit);
         return resultOf(pull, { pushed, done: isNew ? "Opened" : "Updated" });
@@ -70,6 +74,17 @@ export function createOpenPullRequestTool(
       }
     },
   };
+}
+
+async function create(github: GitHub, pull: Parameters<GitHub["createPullRequest"]>[0]): Promise<PullRequest> {
+  try {
+    return await github.createPullRequest(pull);
+  } catch (error) {
+    // The answer is lost, not always the pull request: a branch has only one.
+    const standing = await github.findPullRequest(pull.head).catch(() => undefined);
+    if (standing?.state === "open") return standing;
+    throw error;
+  }
 }
 
 /** Title and body as they leave: cleaned, with the run's own issue named by us and nobody else. */

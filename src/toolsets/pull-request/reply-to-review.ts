@@ -7,6 +7,7 @@ import { configuredApproval } from "#toolsets/configured-approval.ts";
 import { postMarker } from "#toolsets/github/post-marker.ts";
 import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { tryAgain } from "#try-again.ts";
 
 const input = z.object({
   review_comment_id: z.number().int().positive().describe("The comment to answer, as read_pull_request names it"),
@@ -27,22 +28,26 @@ export function createReplyToReviewTool(
     needsApproval: configuredApproval("reply_to_review", approval),
     approvalReason: ({ review_comment_id }) => `The worker wants to answer the review comment ${review_comment_id}.`,
     preview: ({ text }) => sanitize(text),
-    execute: async ({ review_comment_id, text }, { idempotencyKey }) => {
+    execute: async ({ review_comment_id, text }, { idempotencyKey, abortSignal: signal }) => {
       const { number } = await ownPullRequest(services);
-      const comments = await github.reviewComments(number);
-      // The id is the model's; only a comment of this pull request is answered.
-      if (!comments.some(({ id }) => id === review_comment_id)) {
-        throw new ToolError(`Pull request #${number} has no review comment ${review_comment_id}.`, {
-          code: "FILE_NOT_FOUND",
-          suggestion: "Call read_pull_request for the comments and their ids.",
-        });
-      }
       const [marker, login] = [postMarker(idempotencyKey), await github.ownLogin()];
-      const earlier = comments.find(({ author, body }) => author === login && body.includes(marker));
-      const { id } =
-        earlier ?? (await github.replyToReview(number, review_comment_id, `${sanitize(text)}\n\n${marker}`));
+      const post = async () => {
+        const comments = await github.reviewComments(number);
+        // The id is the model's; only a comment of this pull request is answered.
+        if (!comments.some(({ id }) => id === review_comment_id)) throw noSuchComment(number, review_comment_id);
+        const earlier = comments.find(({ author, body }) => author === login && body.includes(marker));
+        return earlier ?? github.replyToReview(number, review_comment_id, `${sanitize(text)}\n\n${marker}`);
+      };
+      const { id } = await tryAgain(post, { signal });
       const summary = `Answered the review comment ${review_comment_id} on #${number}`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { commentId: id }, summary } };
     },
   };
+}
+
+function noSuchComment(number: number, id: number): ToolError {
+  return new ToolError(`Pull request #${number} has no review comment ${id}.`, {
+    code: "FILE_NOT_FOUND",
+    suggestion: "Call read_pull_request for the comments and their ids.",
+  });
 }

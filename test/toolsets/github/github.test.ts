@@ -135,6 +135,20 @@ describe("writing", () => {
     expect(JSON.stringify(writes)).not.toContain("@all");
   });
 
+  test("a reply whose answer GitHub lost is found, and not posted a second time", async () => {
+    const { github, writes } = memoryGitHub();
+    const { createComment } = github;
+    github.createComment = async (number, body) => {
+      await createComment(number, body);
+      throw Object.assign(new Error("Bad Gateway"), { status: 502 });
+    };
+    const { call } = await toolsetWorld(githubToolset, { services: { github } });
+
+    await call("reply", { text: "Hi" });
+
+    expect(writes).toHaveLength(1);
+  });
+
   test("a marker that somebody else wrote does not keep the reply from being posted", async () => {
     const first = await world();
     await first.call("reply", { text: "Hi" }, { idempotencyKey: "k" });

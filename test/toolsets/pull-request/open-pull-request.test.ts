@@ -108,7 +108,7 @@ test("what was pushed before GitHub failed is built upon, not fought with", asyn
         ...hub.github,
         ownLogin: hub.github.ownLogin,
         findPullRequest: hub.github.findPullRequest,
-        createPullRequest: () => Promise.reject(new Error("422")),
+        createPullRequest: () => Promise.reject(Object.assign(new Error("422"), { status: 422 })),
       },
     },
   });
@@ -129,6 +129,33 @@ test("what was pushed before GitHub failed is built upon, not fought with", asyn
 
   expect(message).toContain("is pushed, but GitHub did not open the pull request: 422");
   expect(pushes[1]).toMatchObject({ expected: "1".repeat(40) });
+});
+
+test("a pull request whose making fails for a while is made in the same call, and one whose answer was lost is found", async () => {
+  const { github, pulls, ...hub } = memoryGitHub();
+  const { createPullRequest } = github;
+  const failures = ["lost before", "lost after"];
+  const { call, sandbox } = await world({
+    services: {
+      github: {
+        ...github,
+        ownLogin: github.ownLogin,
+        findPullRequest: github.findPullRequest,
+        createPullRequest: async (pull) => {
+          const failure = failures.shift();
+          if (failure === "lost after") await createPullRequest(pull);
+          throw Object.assign(new Error("Server Error"), { status: 502 });
+        },
+      },
+    },
+  });
+  await sandbox.write("src/add.ts", "a + b\n");
+
+  const { llmContent } = await call("open_pull_request", { title: "Add", body: "" });
+
+  expect(llmContent).toContain("Opened draft pull request #100");
+  expect(pulls).toHaveLength(1);
+  expect([hub.writes.length, failures]).toEqual([1, []]);
 });
 
 test.each([
