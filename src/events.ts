@@ -66,6 +66,8 @@ export const RunEvent = z.discriminatedUnion("type", [
     calls: z.array(ModelCall),
     /** The AI SDK's response messages, to be sent back verbatim. */
     messages: z.array(z.unknown()),
+    /** What the provider looked up by itself, a query or an address each. */
+    searches: z.array(z.string()).optional(),
     usage: TokenUsage,
     /** US dollars; undefined where the price is not known. */
     cost: z.number().optional(),

@@ -3,6 +3,7 @@ import { ApprovalDecisionType } from "#approval.ts";
 import { describeProblems } from "#describe-problems.ts";
 import { UserError } from "#errors.ts";
 import { readYaml } from "#read-yaml.ts";
+import { ServerSideTool } from "#server-side-tool.ts";
 
 const PathApproval = z.strictObject({
   write: ApprovalDecisionType.optional(),
@@ -78,9 +79,8 @@ const WorkerFrontMatter = z.strictObject({
   max_context_tokens: z.number().int().positive().default(200_000),
   allow_empty_input: z.boolean().default(false),
   attachment_policy: AttachmentPolicy.optional(),
-  server_side_tools: z
-    .array(z.strictObject({ name: z.string(), config: z.record(z.string(), z.unknown()).optional() }))
-    .default([]),
+  /** What the model's provider runs itself. */
+  server_side_tools: z.array(ServerSideTool).max(1, "A server-side tool is named once").default([]),
   output_schema_ref: z.string().optional(),
   locked: z.boolean().default(false),
 });

@@ -64,6 +64,7 @@ async function callModel(drive: Drive): Promise<void> {
           log,
           maxTokens: spec.worker.max_context_tokens,
           tools: belt.offered,
+          serverSideTools: spec.worker.server_side_tools,
           find: belt.find,
           signal,
           onText: stream.write,

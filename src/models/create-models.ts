@@ -1,3 +1,4 @@
+import type { SharedV4ProviderOptions } from "@ai-sdk/provider";
 import {
   type ContentPart,
   type FinishReason,
@@ -10,12 +11,14 @@ import type { Config } from "#config.ts";
 import { estimateTokens } from "#estimate-tokens.ts";
 import { nearest } from "#nearest.ts";
 import type { TokenUsage } from "#run.ts";
+import type { ServerSideTool } from "#server-side-tool.ts";
 import { explainFailure } from "./explain-failure.ts";
 import { guardedFetch } from "./guarded-fetch.ts";
 import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "./models.ts";
 import { offerTools } from "./offer-tools.ts";
 import { parseModel } from "./parse-model.ts";
 import { costOf } from "./prices.ts";
+import type { OwnSearch } from "./provider-search.ts";
 import { type Provider, providers } from "./providers.ts";
 import { callIdsIn, readAnswer } from "./read-answer.ts";
 import { type CallTimeouts, type CallWatch, watchCall } from "./watch-call.ts";
@@ -24,6 +27,9 @@ const defaultTimeouts: CallTimeouts = { firstMs: 5 * 60_000, idleMs: 2 * 60_000,
 
 /** Characters of one answer, thoughts and arguments included: several times what any model says, and no end of money. */
 const longestAnswer = 500_000;
+
+/** A provider that pauses more often in one answer is left with what it has said. */
+const mostPauses = 3;
 
 /** Everything the provider sent in one call. */
 interface Heard {
@@ -42,6 +48,11 @@ export function createModels(config: Config["models"], timeouts: Partial<CallTim
   return {
     defaultModel: config.default,
     problemWith,
+    problemWithTool: (name, tool) => {
+      const { provider, model } = parseModel(name);
+      const search = findSearch(known.get(provider), model, tool);
+      return typeof search === "string" ? search : undefined;
+    },
     async call(request) {
       request.signal.throwIfAborted();
       const provider = known.get(parseModel(request.model).provider);
@@ -50,7 +61,7 @@ export function createModels(config: Config["models"], timeouts: Partial<CallTim
 
       const watch = watchCall(request.signal, limits, provider.label);
       try {
-        return answerFrom(await unlessAborted(listen(request, provider, watch), watch.signal), request, provider);
+        return answerFrom(await unlessAborted(hearOut(request, provider, watch), watch.signal), request, provider);
       } catch (error) {
         throw watch.signal.aborted ? watch.signal.reason : explainFailure(error, provider, request.model);
       } finally {
@@ -74,6 +85,15 @@ function findProblem(known: Map<string, Provider>, name: string): string | undef
   return `There is no provider ${provider} for the model ${name}. ${advice}`;
 }
 
+/** The provider's own search, set up; a sentence where it has none. */
+function findSearch(
+  provider: Provider | undefined,
+  model: string,
+  { config = {} }: ServerSideTool,
+): OwnSearch | string {
+  return provider?.search?.(model, config) ?? `${provider?.label ?? "The provider"} has no web search of its own.`;
+}
+
 /** The promise, or a rejection with the signal's reason as soon as it is aborted, whatever the promise still does. */
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -82,13 +102,40 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> 
   });
 }
 
+/** One answer to its end: a provider that searches by itself may pause, and goes on when it gets its own words back. */
+async function hearOut(request: ModelRequest, provider: Provider, watch: CallWatch): Promise<Heard> {
+  let heard = await listen(request, provider, watch);
+  for (let pauses = 0; heard.rawFinishReason === "pause_turn" && pauses < mostPauses; pauses += 1) {
+    const { messages } = readAnswer(heard.parts, callIdsIn(request.messages));
+    const rest = await listen({ ...request, messages: [...request.messages, ...messages] }, provider, watch);
+    heard = { ...rest, parts: [...heard.parts, ...rest.parts], usage: addUsage(heard.usage, rest.usage) };
+  }
+  return heard;
+}
+
+function addUsage(one: LanguageModelUsage, other: LanguageModelUsage): LanguageModelUsage {
+  const sum = (a: number | undefined, b: number | undefined) => (a === undefined ? b : a + (b ?? 0));
+  const details = one.inputTokenDetails;
+  return {
+    ...other,
+    inputTokens: sum(one.inputTokens, other.inputTokens),
+    outputTokens: sum(one.outputTokens, other.outputTokens),
+    inputTokenDetails: {
+      ...other.inputTokenDetails,
+      cacheReadTokens: sum(details.cacheReadTokens, other.inputTokenDetails.cacheReadTokens),
+      cacheWriteTokens: sum(details.cacheWriteTokens, other.inputTokenDetails.cacheWriteTokens),
+    },
+  };
+}
+
 async function listen(request: ModelRequest, provider: Provider, watch: CallWatch): Promise<Heard> {
   const fetch = guardedFetch({ who: provider.label, where: provider.urlVariable, heard: watch.heard });
+  const search = ownSearch(request, provider);
   let parts: ContentPart<ToolSet>[] = [];
   const { stream } = await streamLanguageModelCall({
     model: provider.connect(parseModel(request.model).model, fetch),
-    ...promptOf(request, provider),
-    tools: await offerTools(request.tools),
+    ...promptOf(request, provider, search),
+    tools: { ...(await offerTools(request.tools)), ...(search && { web_search: search.tool }) },
     abortSignal: watch.signal,
     // The SDK would fetch the addresses of files in messages itself, from inside our network: leave that to the provider.
     download: async (wanted) => wanted.map(() => null),
@@ -125,7 +172,18 @@ function endless({ label }: Provider): ModelFailure {
   });
 }
 
-function promptOf({ instructions, messages }: ModelRequest, { callOptions, cacheMark }: Provider) {
+/** The provider's own search, for a worker that wants it from a provider that has it. */
+function ownSearch({ model, serverSideTools = [] }: ModelRequest, provider: Provider): OwnSearch | undefined {
+  const wanted = serverSideTools.find(({ name }) => name === "web_search");
+  const found = wanted && findSearch(provider, parseModel(model).model, wanted);
+  return typeof found === "string" ? undefined : found;
+}
+
+function promptOf(
+  { instructions, messages }: ModelRequest,
+  { callOptions, cacheMark }: Provider,
+  search: OwnSearch | undefined,
+) {
   const mark = cacheMark && { providerOptions: cacheMark };
   return {
     // Providers refuse an empty instruction.
@@ -133,8 +191,16 @@ function promptOf({ instructions, messages }: ModelRequest, { callOptions, cache
     messages: messages.map(
       (message, index): ModelMessage => (index === messages.length - 1 ? { ...message, ...mark } : message),
     ),
-    ...(callOptions && { providerOptions: callOptions }),
+    providerOptions: mergeOptions(callOptions, search?.callOptions),
   };
+}
+
+function mergeOptions(
+  usual: SharedV4ProviderOptions = {},
+  further: SharedV4ProviderOptions = {},
+): SharedV4ProviderOptions {
+  const names = Object.keys({ ...usual, ...further });
+  return Object.fromEntries(names.map((name) => [name, { ...usual[name], ...further[name] }]));
 }
 
 function isCutOff({ finishReason, rawFinishReason }: Omit<Heard, "parts" | "usage">): boolean {
@@ -154,7 +220,7 @@ function answerFrom(heard: Heard, request: ModelRequest, provider: Provider): Mo
       retryable: false,
     });
   }
-  const { text, calls, messages } = readAnswer(parts, callIdsIn(request.messages));
+  const { text, calls, messages, searches } = readAnswer(parts, callIdsIn(request.messages));
   if (text.trim() === "" && calls.length === 0) {
     const why = finishReason === "length" ? ": it used up its output limit before it said anything" : "";
     throw new ModelFailure(`${provider.label} gave an empty answer${why}.`, { retryable: true });
@@ -165,8 +231,9 @@ function answerFrom(heard: Heard, request: ModelRequest, provider: Provider): Mo
     cacheRead: usage.cachedInputTokens ?? 0,
     cacheWrite: heard.usage.inputTokenDetails.cacheWriteTokens ?? 0,
     output: usage.outputTokens,
+    searches: searches.length,
   };
-  return { text, calls, messages, usage, cost: costOf(request.model, billed), finishReason };
+  return { text, calls, messages, searches, usage, cost: costOf(request.model, billed), finishReason };
 }
 
 function usageOf(said: LanguageModelUsage, request: ModelRequest, answer: ModelMessage[]): TokenUsage {

@@ -1,6 +1,7 @@
 import type { ModelMessage } from "ai";
 import type { ModelCall } from "#events.ts";
 import type { TokenUsage } from "#run.ts";
+import type { ServerSideTool } from "#server-side-tool.ts";
 import type { NamedTool } from "#tool.ts";
 
 export interface ModelRequest {
@@ -10,17 +11,22 @@ export interface ModelRequest {
   messages: ModelMessage[];
   /** Offered without `execute`: the model asks, the runtime acts. */
   tools: readonly NamedTool[];
+  /** Run by the provider itself while it answers, where it can; an offered tool of the same name stands back then. */
+  serverSideTools?: readonly ServerSideTool[];
   signal: AbortSignal;
   /** Text as it arrives, for whoever is watching. */
   onText?: (delta: string) => void;
 }
 
 export interface ModelAnswer {
+  /** With the pages that the provider found by itself, where it names any. */
   text: string;
   /** Every call the model made, also those for tools that do not exist or with arguments that are no JSON. */
   calls: ModelCall[];
   /** The assistant messages to send back verbatim next time; never a tool message. */
   messages: ModelMessage[];
+  /** What the provider looked up by itself, a query or an address each. */
+  searches: string[];
   usage: TokenUsage;
   /** US dollars; undefined where the price is not known. */
   cost: number | undefined;
@@ -50,6 +56,8 @@ export interface Models {
   readonly defaultModel: string | undefined;
   /** Why this model cannot be used here, as a sentence that says what to set; undefined when it can. */
   problemWith(model: string): string | undefined;
+  /** Why its provider does not run this tool, or not as it is set up; undefined when it does. */
+  problemWithTool(model: string, tool: ServerSideTool): string | undefined;
   /** One call, no retries, nothing executed. Throws ModelFailure, or the signal's reason when aborted. */
   call(request: ModelRequest): Promise<ModelAnswer>;
 }

@@ -12,13 +12,15 @@ interface Price {
   long?: { above: number; input: number; output: number };
 }
 
-/** The tokens of one call, by what they cost. */
-export interface BilledTokens {
+/** What is paid for in one call: tokens by what they cost, and searches. */
+export interface BilledCall {
   /** All input, cached or not. */
   input: number;
   cacheRead: number;
   cacheWrite: number;
   output: number;
+  /** Searches that the provider made itself. */
+  searches: number;
 }
 
 const million = 1_000_000;
@@ -92,15 +94,22 @@ const prices: Record<string, Price> = {
   "google:gemini-2.5-flash-lite": { input: 0.1, cached: 0.01, output: 0.4 },
 };
 
+/** US dollars for one search that the provider makes itself, from the same pages. */
+const searchPrices: Record<string, number> = { anthropic: 0.01, openai: 0.01, google: 0.014 };
+
 /** What one call cost in US dollars; undefined where the model's price is not known. */
-export function costOf(model: string, { input, cacheRead, cacheWrite, output }: BilledTokens): number | undefined {
+export function costOf(
+  model: string,
+  { input, cacheRead, cacheWrite, output, searches }: BilledCall,
+): number | undefined {
   const price = priceOf(model);
   if (!price) return undefined;
 
   const times = price.long && input > price.long.above ? price.long : { input: 1, output: 1 };
   const fresh = Math.max(0, input - cacheRead - cacheWrite);
   const inputCost = fresh * price.input + cacheRead * price.cached + cacheWrite * (price.write ?? price.input);
-  return (inputCost * times.input + output * price.output * times.output) / million;
+  const tokens = (inputCost * times.input + output * price.output * times.output) / million;
+  return tokens + searches * (searchPrices[parseModel(model).provider] ?? 0);
 }
 
 function priceOf(model: string): Price | undefined {

@@ -4,6 +4,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4, SharedV4ProviderOptions } from "@ai-sdk/provider";
 import type { Config } from "#config.ts";
+import { type ProviderSearch, providerSearch } from "./provider-search.ts";
 
 /** A place to ask models, as the configuration knows it. */
 export interface Provider {
@@ -21,6 +22,8 @@ export interface Provider {
   callOptions?: SharedV4ProviderOptions;
   /** Marks the end of a part of the prompt that the provider may keep for the next call. */
   cacheMark?: SharedV4ProviderOptions;
+  /** Undefined where it has no search of its own. */
+  search?: ProviderSearch;
   connect(model: string, fetch: typeof globalThis.fetch): LanguageModelV4;
 }
 
@@ -48,6 +51,7 @@ function anthropic({ apiKey, baseUrl }: Config["models"]["anthropic"]): Provider
     baseUrl: url,
     problem: credentialsIn(baseUrl, "ANTHROPIC_BASE_URL") ?? missing(apiKey, "ANTHROPIC_API_KEY"),
     cacheMark: { anthropic: { cacheControl: { type: "ephemeral" } } },
+    search: providerSearch.anthropic,
     connect: (model, fetch) => createAnthropic({ apiKey: apiKey ?? "", baseURL: url, fetch })(model),
   };
 }
@@ -63,7 +67,7 @@ function openai({ apiKey, baseUrl }: Config["models"]["openai"]): Provider {
     baseUrl: url,
     problem: credentialsIn(baseUrl, "OPENAI_BASE_URL") ?? missing(apiKey, "OPENAI_API_KEY"),
     // A run may wait for days: nothing of it may be kept only on OpenAI's side, where it expires.
-    ...(isOpenAI && { callOptions: { openai: { store: false } } }),
+    ...(isOpenAI && { callOptions: { openai: { store: false } }, search: providerSearch.openai }),
     connect(model, fetch) {
       const provider = createOpenAI({ apiKey: apiKey ?? "", baseURL: url, fetch });
       // Servers that only look like OpenAI's speak chat completions, not its newer API.
@@ -80,6 +84,7 @@ function google({ apiKey }: Config["models"]["google"]): Provider {
     apiKey,
     baseUrl: googleUrl,
     problem: missing(apiKey, "GOOGLE_GENERATIVE_AI_API_KEY"),
+    search: providerSearch.google,
     connect: (model, fetch) => createGoogle({ apiKey: apiKey ?? "", baseURL: googleUrl, fetch })(model),
   };
 }

@@ -1,6 +1,8 @@
 import { randomInt } from "node:crypto";
-import type { AssistantContent, ContentPart, ModelMessage, ToolCallPart, ToolSet } from "ai";
+import type { AssistantContent, ContentPart, JSONValue, ModelMessage, ToolCallPart, ToolResultPart, ToolSet } from "ai";
 import type { ModelCall } from "#events.ts";
+import { citeSources } from "./cite-sources.ts";
+import { readSearches } from "./read-searches.ts";
 
 type Part = ContentPart<ToolSet>;
 type CallPart = Extract<Part, { type: "tool-call" }>;
@@ -11,10 +13,12 @@ export interface ReadAnswer {
   text: string;
   calls: ModelCall[];
   messages: ModelMessage[];
+  searches: string[];
 }
 
 /**
- * Sorts the parts of an answer into text, calls and the assistant message to send back. `taken` holds the ids of calls
+ * Sorts the parts of an answer into text, calls, the provider's own searches and the assistant message to send back. What
+ * the provider has done itself is no call: it goes back with its result, as it came. `taken` holds the ids of calls
  * made before in this conversation: a call whose id is empty or taken gets a new one, here and in the message.
  */
 export function readAnswer(parts: readonly Part[], taken: Set<string>): ReadAnswer {
@@ -30,7 +34,13 @@ export function readAnswer(parts: readonly Part[], taken: Set<string>): ReadAnsw
     content.push(callToSendBack(part, call));
   }
   const text = parts.map((part) => (part.type === "text" ? part.text : "")).join("");
-  return { text, calls, messages: content.length > 0 ? [{ role: "assistant", content }] : [] };
+  return {
+    // Sources belong to an answer, and not to every thought on the way to it.
+    text: calls.length > 0 || text.trim() === "" ? text : text + citeSources(parts),
+    calls,
+    messages: content.length > 0 ? [{ role: "assistant", content }] : [],
+    searches: readSearches(parts),
+  };
 }
 
 /** The ids of every tool call in a conversation. */
@@ -84,6 +94,18 @@ function callToSendBack({ providerMetadata }: CallPart, { callId, tool, args }: 
   return { type: "tool-call", toolCallId: callId, toolName: tool, input, ...options(providerMetadata) };
 }
 
+function searchToSendBack({ toolCallId, toolName, input, providerMetadata }: CallPart): ToolCallPart {
+  const made = { toolCallId, toolName, input: input ?? {}, providerExecuted: true };
+  return { type: "tool-call", ...made, ...options(providerMetadata) };
+}
+
+function resultToSendBack(
+  { toolCallId, toolName, providerMetadata }: Extract<Part, { type: "tool-result" | "tool-error" }>,
+  output: ToolResultPart["output"],
+): ToolResultPart {
+  return { type: "tool-result", toolCallId, toolName, output, ...options(providerMetadata) };
+}
+
 function toSendBack(part: Part): AssistantPart[] {
   switch (part.type) {
     case "text":
@@ -98,6 +120,12 @@ function toSendBack(part: Part): AssistantPart[] {
     }
     case "custom":
       return [{ type: "custom", kind: part.kind, ...options(part.providerMetadata) }];
+    case "tool-call":
+      return [searchToSendBack(part)];
+    case "tool-result":
+      return [resultToSendBack(part, { type: "json", value: part.output })];
+    case "tool-error":
+      return [resultToSendBack(part, { type: "error-json", value: part.error as JSONValue })];
     default:
       return [];
   }

@@ -59,5 +59,15 @@ export function modelFor(worker: WorkerDefinition, model: string | undefined, mo
   if (worker.compatible_models && !modelMatches(worker.compatible_models, model)) {
     throw new UserError(`${worker.name} works with ${worker.compatible_models.join(", ")}, and not with ${model}.`);
   }
+  checkServerSideTools(worker, model, models);
   return model;
+}
+
+/** A worker that has the `web` toolset searches through that where its model's provider cannot. */
+function checkServerSideTools(worker: WorkerDefinition, model: string, models: Models): void {
+  if ("web" in worker.toolsets) return;
+  for (const tool of worker.server_side_tools) {
+    const problem = models.problemWithTool(model, tool);
+    if (problem) throw new UserError(`${worker.name} cannot have the server-side tool ${tool.name} here: ${problem}`);
+  }
 }

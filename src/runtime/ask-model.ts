@@ -5,7 +5,8 @@ import { findStuck } from "./find-stuck.ts";
 import { fitTranscript } from "./fit-transcript.ts";
 import { transcript } from "./transcript.ts";
 
-interface Asked extends Pick<ModelRequest, "model" | "instructions" | "tools" | "signal" | "onText"> {
+interface Asked
+  extends Pick<ModelRequest, "model" | "instructions" | "tools" | "serverSideTools" | "signal" | "onText"> {
   log: readonly LoggedEvent[];
   /** What the conversation may take of the model's context, in estimated tokens. */
   maxTokens: number;

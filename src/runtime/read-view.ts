@@ -100,7 +100,7 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "sandbox.opened":
       return [`Opened ${event.branch} at ${event.commit.slice(0, 7)}`];
     case "model.answered":
-      return event.text ? [firstLine(event.text)] : [];
+      return [...(event.searches ?? []).map(describeSearch), ...(event.text ? [firstLine(event.text)] : [])];
     case "model.failed":
       return [`The model failed: ${event.reason}`];
     case "tool.finished":
@@ -130,6 +130,10 @@ function lineOf({ event }: LoggedEvent): string[] {
     default:
       return [];
   }
+}
+
+function describeSearch(search: string): string {
+  return `The model's provider searched the web: ${firstLine(search)}`;
 }
 
 function describeEnd({ tool, result }: { tool: string; result: ToolResult }): string {

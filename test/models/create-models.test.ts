@@ -80,6 +80,7 @@ describe("an answer", () => {
       messages: [
         { role: "assistant", content: [{ type: "text", text: "A sentence that arrives in several pieces." }] },
       ],
+      searches: [],
       usage: { inputTokens: 120, outputTokens: 8, cachedInputTokens: 100 },
       cost: undefined,
       finishReason: "stop",

@@ -39,3 +39,22 @@ test("fifty huge results of one answer do not become one huge prompt", () => {
 test("what people said is never left out: when it alone is too long there is no conversation", () => {
   expect(fitTranscript([said(words(10_000)), result("short")], 5_000)).toBeUndefined();
 });
+
+test("what a provider found by itself goes as results do, together with the search that found it", () => {
+  const searched: ModelMessage = {
+    role: "assistant",
+    content: [
+      { type: "tool-call", toolCallId: "s", toolName: "web_search", input: { query: "q" }, providerExecuted: true },
+      { type: "tool-result", toolCallId: "s", toolName: "web_search", output: { type: "json", value: words(4_000) } },
+      { type: "text", text: "It says so." },
+    ],
+  };
+
+  const fitted = fitTranscript([said("go"), searched, said("and then?")], 1_000);
+
+  expect(fitted).toEqual([
+    said("go"),
+    { role: "assistant", content: [{ type: "text", text: "It says so." }] },
+    said("and then?"),
+  ]);
+});

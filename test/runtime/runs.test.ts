@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { startAnthropic } from "../support/anthropic-server.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
 const world = runtimeWorlds();
@@ -199,6 +200,29 @@ test("a limit stops the run hard and says which", async () => {
 
   expect((await ended()).outcome).toMatchObject({ kind: "limited", limit: "steps: 2" });
   expect(model.requests).toHaveLength(2);
+});
+
+test("a search that the model's provider makes by itself is seen in the thread, and paid for", async () => {
+  const anthropic = await startAnthropic({ query: "node 26", url: "https://nodejs.org/en/blog", text: "It is out." });
+  const searcher = `---
+name: searcher
+model: anthropic:claude-haiku-4-5
+server_side_tools: [{ name: web_search, config: { max_uses: 1 } }]
+---
+Look it up.`;
+  const { runs, ended } = await world({
+    script: turns(),
+    anthropicUrl: anthropic.url,
+    github: { files: { ".github/workers/searcher.worker": searcher } },
+  });
+  await runs.start({ origin, worker: "searcher", text: "Is Node 26 out?" });
+
+  const { outcome, log, cost } = await ended();
+
+  expect(anthropic.requests[0]?.tools).toContainEqual(expect.objectContaining({ name: "web_search", max_uses: 1 }));
+  expect(outcome).toMatchObject({ text: expect.stringMatching(/^It is out\..*https:\/\/nodejs\.org\/en\/blog/s) });
+  expect(log).toContain("The model's provider searched the web: node 26");
+  expect(cost).toBeGreaterThan(0.01);
 });
 
 test("trouble at the provider is waited out, as long as it asks for", async () => {
@@ -468,6 +492,18 @@ describe("what cannot work is said at once", () => {
     await runs.start({ origin, worker: "fixer", text: "x" });
 
     expect((await ended()).outcome).toMatchObject({ kind: "failed", reason: expect.stringContaining("trunk") });
+  });
+
+  test("a server-side tool that the model's provider does not have", async () => {
+    const searcher = "---\nname: searcher\nserver_side_tools: [{ name: web_search }]\n---\nLook it up.";
+    const { runs } = await world({
+      script: turns(),
+      github: { files: { ".github/workers/searcher.worker": searcher } },
+    });
+
+    await expect(runs.start({ origin, worker: "searcher", text: "please" })).rejects.toThrow(
+      "searcher cannot have the server-side tool web_search here: The model server has no web search of its own.",
+    );
   });
 
   test("a worker file that names a toolset that does not exist", async () => {

@@ -12,6 +12,7 @@ export function scriptedModels(
     requests,
     defaultModel: "scripted:model",
     problemWith: () => undefined,
+    problemWithTool: () => undefined,
     async call(request) {
       const turn = requests.push(request) - 1;
       const line = typeof script === "function" ? await script(request, turn) : script[turn];
@@ -42,6 +43,7 @@ function answerOf(text: string, made: { name: string; args?: unknown; id?: strin
     text,
     calls,
     messages: [{ role: "assistant", content }],
+    searches: [],
     usage: { inputTokens: 10, outputTokens: 20 },
     cost: undefined,
     finishReason: calls.length > 0 ? "tool-calls" : "stop",

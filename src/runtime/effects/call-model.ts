@@ -17,6 +17,7 @@ export function callModel({ models }: EffectServices): EffectHandler {
         log,
         maxTokens: spec.worker.max_context_tokens,
         tools: tools.offered,
+        serverSideTools: spec.worker.server_side_tools,
         find: tools.find,
         signal,
       });

@@ -58,20 +58,23 @@ export function plainText(html: string): string {
     .join("\n");
 }
 
+/** A page may write its tags as it likes; each search ends at what it finds, so all of them together are one pass. */
+const ends: Record<string, RegExp> = {
+  "!--": /-->/g,
+  ...Object.fromEntries(["script", "style", "template", "noscript"].map((tag) => [tag, new RegExp(`</${tag}`, "gi")])),
+};
+
 function afterTag(html: string, open: number): number {
   const hidden = /^<(script|style|template|noscript|!--)/i.exec(html.slice(open, open + 12))?.[1]?.toLowerCase();
-  if (hidden) {
-    const end = hidden === "!--" ? "-->" : `</${hidden}`;
-    // A page may write its tags as it likes, and looking for both spellings is still one pass.
-    const found = [html.indexOf(end, open), html.indexOf(end.toUpperCase(), open)].filter(
-      (position) => position !== -1,
-    );
-    if (found.length === 0) return html.length;
-    const start = Math.min(...found);
-    const close = html.indexOf(">", start);
-    return close === -1 ? html.length : close + 1;
+  const end = ends[hidden ?? ""];
+  let start = open;
+  if (end) {
+    end.lastIndex = open;
+    const found = end.exec(html);
+    if (!found) return html.length;
+    start = found.index;
   }
-  const close = html.indexOf(">", open);
+  const close = html.indexOf(">", start);
   return close === -1 ? html.length : close + 1;
 }
 

@@ -21,7 +21,7 @@ interface Found {
 }
 
 const howToConfigure =
-  "No web search is configured. A deployment sets one of SEARXNG_URL (self-hosted, no key), BRAVE_API_KEY, TAVILY_API_KEY or EXA_API_KEY.";
+  "No web search is configured. A deployment sets one of SEARXNG_URL (self-hosted, no key), BRAVE_API_KEY, TAVILY_API_KEY or EXA_API_KEY; a worker may have its provider's own search with server_side_tools: [{ name: web_search }].";
 const timeoutMs = 20_000;
 const longestSnippet = 500;
 
