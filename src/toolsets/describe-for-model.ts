@@ -1,4 +1,4 @@
-import { stripVTControlCharacters } from "node:util";
+import { showHidden } from "#hidden-characters.ts";
 import type { ResultValue, Task, WellKnownResultValue } from "#result.ts";
 import { isWellKnownKind } from "#result.ts";
 
@@ -13,7 +13,7 @@ function describeWellKnown(value: WellKnownResultValue): string {
     case "file_content":
       return value.content;
     case "terminal": {
-      const text = stripVTControlCharacters(value.content);
+      const text = showHidden(value.content);
       return typeof value.exitCode === "number" ? `${text}\nExit code: ${value.exitCode}` : text;
     }
     case "diff": {

@@ -1,13 +1,14 @@
-import { stripVTControlCharacters } from "node:util";
 import { z } from "zod";
 import { ToolError } from "#errors.ts";
+import { showHidden } from "#hidden-characters.ts";
 import type { ToolResult } from "#result.ts";
 import type { NamedTool, ToolContext } from "#tool.ts";
 import { describeChanges, describeEnd } from "#toolsets/commands/describe-result.ts";
 import { type RanCommand, runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { readReport } from "./read-report.ts";
 import { findTestRunner, type TestRunner } from "./test-runner.ts";
-import { summarizeTests, type TestSummary } from "./test-summary.ts";
+import type { TestSummary } from "./test-summary.ts";
 import type { CodeConfig } from "./toolset.ts";
 
 const inputSchema = z.object({
@@ -60,13 +61,16 @@ async function execute(
     },
     isAgreed: () => false,
   });
-  return report(runner, ran, summarizeTests(runner.report, ran.result.stdout, ran.result.stderr));
+  const { stdout, stderr } = ran.result;
+  return report(runner, ran, await readReport({ report: runner.report, stdout, stderr }, context.abortSignal));
 }
 
 function report(runner: TestRunner, { result, taken }: RanCommand, summary: TestSummary | undefined): ToolResult {
   const headline = summary ? countsOf(summary) : "No summary could be read from the output";
   const failures =
-    summary?.failures.slice(0, shownFailures).map(({ name, error }) => `✗ ${name}\n${indent(error)}`) ?? [];
+    summary?.failures
+      .slice(0, shownFailures)
+      .map(({ name, error }) => `✗ ${showHidden(name)}\n${indent(showHidden(error))}`) ?? [];
   const more = (summary?.failures.length ?? 0) - shownFailures;
   const needsOutput = !summary || (result.exitCode !== 0 && failures.length === 0);
   const llmContent = [
@@ -107,6 +111,7 @@ function indent(text: string): string {
 }
 
 function tail(text: string): string {
-  const plain = stripVTControlCharacters(text).trim();
+  // Cut first, so that the cost is that of what is shown.
+  const plain = showHidden(text.slice(-4 * shownOutput)).trim();
   return plain.length > shownOutput ? `…${plain.slice(-shownOutput)}` : plain || "(nothing)";
 }

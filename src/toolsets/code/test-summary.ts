@@ -1,26 +1,33 @@
-import { stripVTControlCharacters } from "node:util";
+import { z } from "zod";
+import { plainLines } from "#hidden-characters.ts";
 import type { TestReport } from "./test-runner.ts";
 
-interface FailedTest {
-  name: string;
+const FailedTest = z.object({
+  name: z.string(),
   /** The first lines of what it said. */
-  error: string;
-}
+  error: z.string(),
+});
+type FailedTest = z.infer<typeof FailedTest>;
 
-export interface TestSummary {
-  passed: number;
-  failed: number;
-  skipped: number;
-  failures: FailedTest[];
-}
+export const TestSummary = z.object({
+  passed: z.number(),
+  failed: z.number(),
+  skipped: z.number(),
+  failures: z.array(FailedTest),
+});
+export type TestSummary = z.infer<typeof TestSummary>;
 
 const errorLines = 12;
 const mostFailures = 50;
+const longestName = 500;
+const longestError = 8_000;
+/** Places an output may seem to have JSON at: each is read to its end. */
+const mostStarts = 8;
 
 /** What a test runner's output says, or undefined when it says nothing we can read: then only the exit code speaks. */
 export function summarizeTests(report: TestReport, stdout: string, stderr: string): TestSummary | undefined {
-  const text = stripVTControlCharacters(stdout);
-  const both = `${text}\n${stripVTControlCharacters(stderr)}`;
+  const text = plainLines(stdout);
+  const both = `${text}\n${plainLines(stderr)}`;
   switch (report) {
     case "vitest":
     case "jest":
@@ -41,7 +48,7 @@ export function summarizeTests(report: TestReport, stdout: string, stderr: strin
 }
 
 function firstLines(text: string): string {
-  const lines = stripVTControlCharacters(text)
+  const lines = plainLines(text)
     .split("\n")
     .map((line) => line.trimEnd());
   const start = lines.findIndex((line) => line.trim() !== "");
@@ -52,14 +59,17 @@ function firstLines(text: string): string {
 }
 
 function summary(counts: Omit<TestSummary, "failures">, failures: FailedTest[]): TestSummary {
-  return { ...counts, failures: failures.slice(0, mostFailures) };
+  const short = failures
+    .slice(0, mostFailures)
+    .map(({ name, error }) => ({ name: name.slice(0, longestName), error: error.slice(0, longestError) }));
+  return { ...counts, failures: short };
 }
 
 /** The last complete JSON object of an output that may begin with other things. */
 function lastJson(text: string): Record<string, unknown> | undefined {
   for (
     let start = text.indexOf("{"), tries = 0;
-    start !== -1 && tries < 50;
+    start !== -1 && tries < mostStarts;
     start = text.indexOf("\n{", start + 1), tries += 1
   ) {
     try {
@@ -144,27 +154,28 @@ function fromPytest(text: string): TestSummary | undefined {
   if (last === undefined) return undefined;
 
   const count = (pattern: string) => Number(new RegExp(`(\\d+) ${pattern}`).exec(last)?.[1] ?? 0);
-  const failures = [...text.matchAll(/^(?:FAILED|ERROR) (\S+?)(?: - (.*))?$/gm)].map(([, name = "", reason = ""]) => ({
-    name,
-    error: firstLines(pytestSection(text, name) || reason),
-  }));
+  const named = [...text.matchAll(/^(?:FAILED|ERROR) (\S+?)(?: - (.*))?$/gm)].slice(0, mostFailures);
+  const sectionOf = pytestSections(text);
+  const failures = named.map(([, name = "", reason = ""]) => ({ name, error: firstLines(sectionOf(name) || reason) }));
   return summary(
     { passed: count("passed"), failed: count("failed") + count("errors?"), skipped: count("skipped") },
     failures,
   );
 }
 
-/** The lines of a failure that pytest marks with `E`, or the place it happened. */
-function pytestSection(text: string, name: string): string {
-  const test = name.slice(name.lastIndexOf("::") + 2);
+/** For the name of a test: the lines of its failure that pytest marks with `E`, or the place it happened. */
+function pytestSections(text: string): (name: string) => string {
   const lines = text.split("\n");
-  const start = lines.findIndex((line) => /^_{3,} .* _{3,}$/.test(line) && line.includes(test));
-  if (start === -1) return "";
-  const end = lines.findIndex((line, at) => at > start && /^(_{3,} .* _{3,}|={3,}.*={3,})$/.test(line));
-  return lines
-    .slice(start + 1, end === -1 ? undefined : end)
-    .filter((line) => /^(E |>|\S+:\d+:)/.test(line))
-    .join("\n");
+  const bounds = [...lines.keys()].filter((at) => /^(_{3,} .* _{3,}|={3,}.*={3,})$/.test(lines[at] ?? ""));
+  return (name) => {
+    const test = name.slice(name.lastIndexOf("::") + 2);
+    const first = bounds.findIndex((at) => lines[at]?.startsWith("_") && lines[at].includes(test));
+    if (first === -1) return "";
+    return lines
+      .slice((bounds[first] ?? 0) + 1, bounds[first + 1])
+      .filter((line) => /^(E |>|\S+:\d+:)/.test(line))
+      .join("\n");
+  };
 }
 
 function fromGo(text: string): TestSummary | undefined {

@@ -1,4 +1,4 @@
-import { stripVTControlCharacters } from "node:util";
+import { showHidden } from "#hidden-characters.ts";
 import type { ToolResult } from "#result.ts";
 import { describeChanges, describeEnd } from "./describe-result.ts";
 import type { RanCommand } from "./run-command.ts";
@@ -25,6 +25,6 @@ export function commandResult({ result, taken }: RanCommand, summary: string): T
 }
 
 function section(name: string, text: string): string {
-  const plain = stripVTControlCharacters(text).replace(/\n$/, "");
+  const plain = showHidden(text).replace(/\n$/, "");
   return plain === "" ? `${name}: (nothing)` : `${name}:\n${plain}`;
 }

@@ -1,5 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { readReport } from "#toolsets/code/read-report.ts";
+import type { TestReport } from "#toolsets/code/test-runner.ts";
 import { summarizeTests } from "#toolsets/code/test-summary.ts";
 
 const jest = JSON.stringify({
@@ -193,4 +195,28 @@ test("no output breaks a parser, whole or cut", () => {
       if (summary) expect(Math.min(summary.passed, summary.failed, summary.skipped)).toBeGreaterThanOrEqual(0);
     }),
   );
+});
+
+test.each<[TestReport, string, string]>([
+  ["pytest", "FAILED a\n", "1 passed in 1s"],
+  ["plain", "\n{", ""],
+  ["vitest", '\n{"a":[', "}"],
+  ["tap", "not ok 1 - a\n", "\n# pass 1\n# fail 1\n"],
+  ["cargo", "---- a stdout ----\n", "\ntest result: x. 1 passed; 1 failed; 0 ignored"],
+  ["go", '{"Action":"fail","Package":"a","Test":"b"}\n', ""],
+  ["plain", "\u001b]", ""],
+])("a %s report of 100,000 characters of %j is read, or not, at once", (report, unit, end) => {
+  const started = performance.now();
+
+  summarizeTests(report, unit.repeat(100_000 / unit.length) + end, "");
+
+  expect(performance.now() - started).toBeLessThan(1_500);
+});
+
+test("a long report is read in a process of its own, and one that is built to take for ever ends with it", async () => {
+  const passing = `# pass 7\n# fail 0\n${"ok 1 - a\n".repeat(20_000)}`;
+  const nothing = `${"{}\n".repeat(50_000)}`;
+
+  expect(await readReport({ report: "tap", stdout: passing, stderr: "" })).toMatchObject({ passed: 7, failed: 0 });
+  expect(await readReport({ report: "vitest", stdout: nothing, stderr: "" })).toBeUndefined();
 });

@@ -366,8 +366,11 @@ describe("a hostile page", () => {
   test("twenty thousand levels deep comes as its words, at once", async () => {
     const html = `${"<div>".repeat(20_000)}deep words${"</div>".repeat(20_000)}`;
 
+    const started = performance.now();
+
     expect(nesting(html)).toBe(20_000);
     expect(await htmlToMarkdown(html, "https://example.com/")).toBe("deep words");
+    expect(performance.now() - started).toBeLessThan(1_000);
   });
 
   test("its scripts, styles, comments and entities are not words", () => {
@@ -375,6 +378,17 @@ describe("a hostile page", () => {
       plainText("<p>a &amp; b&#33;</p><SCRIPT>x</SCRIPT><style>y</style><!-- z --><p>c&nbsp;d</p><script>never closed"),
     ).toBe("a & b! c d");
   });
+
+  test.each(["<script></script>", "<STYLE></style>", "<!---->", "<script>", "<", "</", "<!--", "&#1"])(
+    "two million characters of %j are read in no more time than their length takes",
+    (unit) => {
+      const started = performance.now();
+
+      plainText(unit.repeat(2_000_000 / unit.length));
+
+      expect(performance.now() - started).toBeLessThan(2_000);
+    },
+  );
 
   test("any page has words or none, and quickly", () => {
     fc.assert(
