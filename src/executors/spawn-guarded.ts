@@ -1,6 +1,7 @@
-import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { type ChildProcessByStdio, type StdioOptions, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { plainModules } from "./plain-modules.ts";
 
 export interface GuardedProcess {
   /** The module it runs. */
@@ -16,6 +17,23 @@ export interface GuardedProcess {
 const sources = fileURLToPath(new URL("../", import.meta.url));
 const packages = fileURLToPath(new URL("../../node_modules", import.meta.url));
 const manifest = fileURLToPath(new URL("../../package.json", import.meta.url));
+
+/** Where the child reads its modules from, before anything else; closed by the time they run. */
+const modulesFd = 3;
+
+const takeModules = `
+import { closeSync, readFileSync } from "node:fs";
+import { registerHooks } from "node:module";
+const sources = new Map(JSON.parse(readFileSync(${modulesFd}, "utf8")));
+closeSync(${modulesFd});
+registerHooks({
+  load(url, context, next) {
+    const source = sources.get(url);
+    sources.delete(url);
+    return source === undefined ? next(url, context) : { format: "module", source, shortCircuit: true };
+  },
+});
+`;
 
 /**
  * Starts a Node process under its permission model: no files but those, no processes, no threads, no environment; no
@@ -33,10 +51,17 @@ export function spawnGuarded({
     ...[sources, packages, manifest, ...readable].map((path) => `--allow-fs-read=${path}`),
     `--max-old-space-size=${memoryMb}`,
     "--no-warnings",
+    `--import=data:text/javascript,${encodeURIComponent(takeModules)}`,
     fileURLToPath(entry),
   ];
   const [program = "", ...args] = limits ? limited(command, limits) : command;
-  return spawn(program, args, { env: {}, cwd: "/", stdio: ["pipe", "pipe", "ignore"] });
+  const stdio: StdioOptions = ["pipe", "pipe", "ignore", "pipe"];
+  const child = spawn(program, args, { env: {}, cwd: "/", stdio }) as ChildProcessByStdio<Writable, Readable, null>;
+  const modules = child.stdio[modulesFd] as Writable;
+  // A child that is killed before it has read them is told of by its end.
+  modules.on("error", () => undefined);
+  modules.end(JSON.stringify(plainModules(entry)));
+  return child;
 }
 
 function limited(command: string[], { dataMb, cpuSeconds }: NonNullable<GuardedProcess["limits"]>): string[] {

@@ -1,0 +1,29 @@
+import { Script } from "node:vm";
+import { expect, test, vi } from "vitest";
+import { plainModules } from "#executors/plain-modules.ts";
+
+const sources = new URL("../../src/", import.meta.url);
+const shell = new URL("executors/memory/shell-child.ts", sources);
+
+test("a child gets every module of ours it stands on, without types and without a warning", () => {
+  const warned = vi.spyOn(process, "emitWarning");
+
+  const modules = plainModules(shell);
+
+  const names = modules.map(([url]) => url.slice(sources.href.length));
+  expect(names).toContain("executors/memory/shell-child.ts");
+  expect(names).toContain("executors/confine.ts");
+  expect(names).toContain("executors/memory/git-command.ts");
+  // Only its types are used.
+  expect(names).not.toContain("executors/executor.ts");
+  for (const [url, source] of modules) {
+    const script = source.replace(/^import .*?;$|^export /gms, "").replaceAll("import.meta.url", '""');
+    expect(() => new Script(script, { filename: url })).not.toThrow();
+  }
+  expect(warned).not.toHaveBeenCalled();
+});
+
+test("what is no module of this program is left to Node", () => {
+  expect(plainModules(new URL("../node_modules/just-bash/dist/bundle/index.js", sources))).toEqual([]);
+  expect(plainModules(new URL("executors/not-there.ts", sources))).toEqual([]);
+});
