@@ -95,8 +95,8 @@ async function steer(options: HearOptions, github: GitHub, utterance: Utterance,
   const { thread, by, deliveryId } = utterance;
   const runs = options.runs();
   // GitHub is asked about the author only where somebody listens: most comments are none of our business.
-  const live = text !== "" && (await runs.status(thread)).some((view) => !view.outcome);
-  if (!live || !canWrite(await github.permissionOf(by))) return;
+  const isHeard = text !== "" && (await runs.presence(thread)) === "live";
+  if (!isHeard || !canWrite(await github.permissionOf(by))) return;
 
   try {
     if (await runs.say(thread, { by, text, deliveryId })) void react(options, github, utterance, "eyes");
@@ -115,7 +115,7 @@ async function callTool(
 ): Promise<void> {
   const { thread, by, deliveryId } = utterance;
   const runs = options.runs();
-  if ((await runs.status(thread)).length === 0 || !canWrite(await github.permissionOf(by))) return;
+  if ((await runs.presence(thread)) === "none" || !canWrite(await github.permissionOf(by))) return;
 
   try {
     await runs.invoke(thread, { by, deliveryId, line, mayBeForeign });

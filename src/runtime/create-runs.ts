@@ -289,6 +289,12 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     return (await store.runsOfThread(thread)).filter(({ status }) => status !== "done");
   }
 
+  async function presence(thread: ThreadRef): Promise<"none" | "over" | "live"> {
+    const rows = await store.runsOfThread(thread);
+    if (rows.length === 0) return "none";
+    return rows.some((row) => row.status !== "done") ? "live" : "over";
+  }
+
   async function status(thread: ThreadRef): Promise<RunView[]> {
     const rows = (await store.runsOfThread(thread)).slice(0, shownRuns);
     const views = await Promise.all(rows.map(({ spec }) => readView(store, spec.id)));
@@ -303,6 +309,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     resume,
     cancel,
     invoke,
+    presence,
     status,
     pendingApprovals: async (thread) => (await approvalsOf(thread)).filter((approval) => approval.status === "pending"),
     workers: (thread) => catalog.list(openGitHub(thread)),

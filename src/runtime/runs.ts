@@ -56,6 +56,8 @@ export interface Runs {
    * bot's, so there is no answer unless a tool has that name. Refuses a line that cannot be read, and a thread without runs.
    */
   invoke(thread: ThreadRef, command: Heard & { line: string; mayBeForeign?: boolean }): Promise<void>;
+  /** Whether a worker was ever started in the thread, and whether one is still alive. Cheap: it is asked of every comment. */
+  presence(thread: ThreadRef): Promise<"none" | "over" | "live">;
   /** The thread's root runs, newest first, with their children. */
   status(thread: ThreadRef): Promise<RunView[]>;
   pendingApprovals(thread: ThreadRef): Promise<Approval[]>;

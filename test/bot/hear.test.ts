@@ -13,7 +13,7 @@ import {
   startBot,
   startGitHub,
 } from "../support/bot-world.ts";
-import { sampleApproval, sampleView } from "../support/run-view.ts";
+import { sampleApproval } from "../support/run-view.ts";
 
 const { state, server } = startGitHub();
 const pristine = structuredClone(state);
@@ -36,7 +36,8 @@ function say(said: Said = {}, delivery: Parameters<typeof deliver>[2] = {}) {
 
 function nothingHappened() {
   for (const [name, call] of Object.entries(runs)) {
-    if (!["status", "pendingApprovals", "workers", "view"].includes(name)) expect(call, name).not.toHaveBeenCalled();
+    if (!["presence", "status", "pendingApprovals", "workers", "view"].includes(name))
+      expect(call, name).not.toHaveBeenCalled();
   }
 }
 
@@ -271,7 +272,7 @@ describe("plain sentences", () => {
   });
 
   test("cost GitHub no question where nothing runs", async () => {
-    runs.status.mockResolvedValue([sampleView({ outcome: { kind: "answered", text: "done" } })]);
+    runs.presence.mockResolvedValue("over");
 
     await say({ body: "Just talking." });
 
@@ -313,7 +314,7 @@ describe("tools", () => {
 
   test("a word that may be another bot's is looked up without a sign, and only where a worker was started", async () => {
     await say({ body: "/retest" }, { id: "d1" });
-    runs.status.mockResolvedValue([]);
+    runs.presence.mockResolvedValue("none");
     await say({ body: "/retest" });
     await say({ body: "/make_coffee" });
 

@@ -186,6 +186,7 @@ export function recordingRuns() {
     resume: vi.fn<Runs["resume"]>(async () => []),
     cancel: vi.fn<Runs["cancel"]>(async () => []),
     invoke: vi.fn<Runs["invoke"]>(async () => {}),
+    presence: vi.fn<Runs["presence"]>(async () => "live"),
     status: vi.fn<Runs["status"]>(async () => [sampleView()]),
     pendingApprovals: vi.fn<Runs["pendingApprovals"]>(async () => [sampleApproval()]),
     workers: vi.fn<Runs["workers"]>(async () => [{ name: "fixer", description: "Fixes bugs" }, { name: "reviewer" }]),
