@@ -1,5 +1,6 @@
 import type { Approval } from "#approval.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
+import { utc } from "./utc.ts";
 
 /** The request for one approval, or, once it is decided, what became of it. Everything the model wrote is inert. */
 export function renderApproval(approval: Approval): string {
@@ -89,10 +90,6 @@ function decisionOf({ status, decidedBy = "somebody", decidedAt, remember, expir
 /** What the approval is bound to, short enough to compare by eye. */
 function bindingOf({ digest, baseCommit }: Approval): string {
   return `digest ${code(digest.slice(0, 12))}, on commit ${code(baseCommit.slice(0, 7))}`;
-}
-
-function utc(at: number): string {
-  return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
 function toJson(value: unknown): string {

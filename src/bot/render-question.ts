@@ -1,11 +1,32 @@
 import type { Question } from "#runtime/front-end.ts";
 import { inline, paragraphs, quote } from "./markdown.ts";
+import { utc } from "./utc.ts";
 
-/** A worker's question to the people of the thread. */
-export function renderQuestion({ workerPath, text }: Question): string {
-  return paragraphs(
-    `### 💬 **${inline(workerPath)}** asks`,
-    quote(text),
-    "Answer with a plain comment. `/stop` stops the worker instead.",
-  );
+/** Characters of what nobody has to act on any more. */
+const shownOfPast = 2_000;
+
+/** A worker's question to the people of the thread, or, once it is over, what became of it. */
+export function renderQuestion({ workerPath, text, end }: Question): string {
+  const who = `**${inline(workerPath)}**`;
+  switch (end?.kind) {
+    case undefined:
+      return paragraphs(
+        `### 💬 ${who} asks`,
+        quote(text),
+        "Answer with a plain comment. `/stop` stops the worker instead.",
+      );
+    case "answered":
+      return paragraphs(
+        `### ✅ Answered by ${inline(end.by)}, ${utc(end.at)}`,
+        quote(end.text, shownOfPast),
+        `${who} had asked:`,
+        quote(text, shownOfPast),
+      );
+    case "withdrawn":
+      return paragraphs(
+        "### ⏹️ Not asked any more: the run was stopped or is over",
+        `${who} had asked:`,
+        quote(text, shownOfPast),
+      );
+  }
 }

@@ -17,6 +17,8 @@ export type EffectRequest =
   | { kind: "approvals.close" }
   /** Ask a person the question of this call. */
   | { kind: "question.post"; callId: string }
+  /** Show what became of that question: it is answered, or not asked any more. */
+  | { kind: "question.close"; callId: string }
   /** Make the child run that answers this call. Answered by `child.finished`. */
   | { kind: "child.start"; callId: string; approvalId?: string }
   /** End every child that is still alive. */

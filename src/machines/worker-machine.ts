@@ -221,7 +221,13 @@ export const workerMachine = machineSetup.createMachine({
         "person.answered": {
           guard: { type: "isRunning", params: ({ event }) => event },
           target: ".sorting",
-          actions: { type: "record", params: ({ context, event }) => close(context, event.callId) },
+          actions: [
+            { type: "record", params: ({ context, event }) => close(context, event.callId) },
+            {
+              type: "request",
+              params: ({ event }) => ({ effects: [{ kind: "question.close", callId: event.callId }] }),
+            },
+          ],
         },
         "child.finished": {
           guard: { type: "isRunning", params: ({ event }) => event },
@@ -276,6 +282,7 @@ export const workerMachine = machineSetup.createMachine({
       entry: [
         "abandon",
         "withdraw",
+        { type: "request", params: ({ context }) => ({ effects: closeQuestions(context) }) },
         { type: "record", params: { open: [], asked: 0 } },
         { type: "request", params: { effects: [{ kind: "children.cancel" }, { kind: "approvals.close" }] } },
       ],
@@ -290,6 +297,7 @@ export const workerMachine = machineSetup.createMachine({
       entry: [
         "abandon",
         "withdraw",
+        { type: "request", params: ({ context }) => ({ effects: closeQuestions(context) }) },
         { type: "record", params: { open: [], asked: 0 } },
         {
           type: "request",
@@ -357,6 +365,11 @@ function beginCall({ callId, as }: Pick<OpenCall, "callId" | "as">, approvalId?:
 function approved({ open }: WorkerContext, event: { callId: string; approvalId: string }): EffectRequest[] {
   const calls = open.filter((call) => call.callId === event.callId);
   return [...calls.map((call) => beginCall(call, event.approvalId)), showDecision(event)];
+}
+
+function closeQuestions({ open }: WorkerContext): EffectRequest[] {
+  const asked = open.filter(({ as, status }) => as === "person" && status === "running");
+  return asked.map(({ callId }) => ({ kind: "question.close", callId }));
 }
 
 function showDecision({ approvalId }: { approvalId: string }): EffectRequest {

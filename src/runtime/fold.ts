@@ -116,6 +116,7 @@ function laneOf(kind: EffectRequest["kind"], spec: RunSpec): Lane {
     case "approval.post":
     case "approvals.close":
     case "question.post":
+    case "question.close":
       return "thread";
     case "outcome.report":
       return spec.parentId ? "work" : "thread";

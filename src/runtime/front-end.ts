@@ -16,6 +16,8 @@ export interface Question {
   text: string;
   /** The worker that asks, as a path from the root. */
   workerPath: string;
+  /** What became of it; undefined while it is open. */
+  end?: { kind: "answered"; by: string; text: string; at: number } | { kind: "withdrawn" };
 }
 
 /**
@@ -26,6 +28,7 @@ export interface FrontEnd {
   showStatus(view: RunView, options: PostOptions): Promise<number>;
   /** Shows the request, or, when it is no longer pending, what became of it. */
   showApproval(view: RunView, approval: Approval, options: PostOptions): Promise<number>;
+  /** Asks, or, when the question is over, shows what became of it. */
   askQuestion(view: RunView, question: Question, options: PostOptions): Promise<number>;
   /** Answers a person's command for a tool. */
   showToolReply(view: RunView, reply: ToolReply, options: PostOptions): Promise<number>;

@@ -32,6 +32,22 @@ export function openCallOf(log: readonly LoggedEvent[], callId: string): { call:
   return { call, step: last.step };
 }
 
+/** A question that the run put to people, and the answer once there is one. Throws for a call that was never made. */
+export function questionOf(
+  log: readonly LoggedEvent[],
+  callId: string,
+): { call: ModelCall; step: number; answer: { by: string; text: string; at: number } | undefined } {
+  const asked = log.findLastIndex(({ event }) => event.type === "model.answered" && hasCall(event, callId));
+  const { call, step } = openCallOf(log.slice(0, asked + 1), callId);
+  const answered = log.slice(asked).find(({ event }) => event.type === "person.answered" && event.callId === callId);
+  if (answered?.event.type !== "person.answered") return { call, step, answer: undefined };
+  return { call, step, answer: { by: answered.event.by, text: answered.event.text, at: answered.at } };
+}
+
+function hasCall({ calls }: Answered, callId: string): boolean {
+  return calls.some((call) => call.callId === callId);
+}
+
 /** Every tool call that is over, the model's and people's, with what was asked and what came of it, oldest first. */
 export function finishedCalls(log: readonly LoggedEvent[]): FinishedCall[] {
   let step = 0;

@@ -182,6 +182,18 @@ test("a question is quoted, and its last line says how to answer", () => {
   );
 });
 
+test("a question that was answered says by whom, with what and when, and one that is not asked any more says so", () => {
+  const question = { callId: "c", workerPath: "fixer", text: "Which one?\n- a" };
+  const answered = { kind: "answered" as const, by: "mia", text: "The second\n# one", at: Date.UTC(2026, 4, 1, 11) };
+
+  expect(renderQuestion({ ...question, end: answered })).toBe(
+    "### ✅ Answered by mia, 2026-05-01 11:00 UTC\n\n> The second\n> # one\n\n**fixer** had asked:\n\n> Which one?\n> - a",
+  );
+  expect(renderQuestion({ ...question, end: { kind: "withdrawn" } })).toMatch(
+    /^### ⏹️ Not asked any more: .*\n\n\*\*fixer\*\* had asked:\n\n> Which one\?/,
+  );
+});
+
 test("help without workers says how to add one, status without runs how to begin", () => {
   expect(renderHelp([])).toContain(".github/workers/");
   expect(renderStatusReply([], [])).toContain("/help");

@@ -172,10 +172,11 @@ describe.concurrent("issues of all kinds", () => {
 
     forge.github.as("maintainer").close(issue.number);
     await hears(/is stopped/);
+    await hears(/Not asked any more[\s\S]*Which one\?/);
     say("/run fixer");
 
     expect((await hears(/is closed/)).body).toContain("Reopen it");
-    expect((await comments()).filter((body) => /asks|failed/.test(body))).toHaveLength(1);
+    expect((await comments()).filter((body) => /asked:|failed/.test(body))).toHaveLength(1);
   });
 
   test("nothing starts on a locked issue, which gets a reaction when it takes no comment", async () => {
@@ -298,7 +299,7 @@ describe.concurrent("answers to a worker", () => {
     expect(request.body).not.toContain("/approve");
   });
 
-  test("/stop, /status, /resume with words, and a plain sentence as the answer to a question", async () => {
+  test("/stop, /status, /resume with words, and a plain sentence as the answer to a question, which then shows it", async () => {
     const script = inTurn(
       call("ask_user", { question: "Red or blue?" }),
       call("ask_user", { question: "Light or dark?" }),
@@ -312,11 +313,13 @@ describe.concurrent("answers to a worker", () => {
     await hears(/is stopped/);
     say("/status");
     await hears(/is stopped[\s\S]*golem-forge:reply/);
+    await hears(/^### ⏹️ Not asked any more[\s\S]*Red or blue\?/);
     say("/resume take the blue one");
     await hears(/Light or dark\?/);
     say("Dark, please.");
 
     await hears(/Painted\./);
+    await hears(/^### ✅ Answered by \w+, \d{4}-.*UTC\n\n> Dark, please\.[\s\S]*Light or dark\?/);
     const said = JSON.stringify(requests.at(-1)?.messages);
     expect(said).toContain("take the blue one");
     expect(said).toContain("answered: Dark, please.");

@@ -8,10 +8,10 @@ import { executeTool } from "./execute-tool.ts";
 import { invokeTool } from "./invoke-tool.ts";
 import { openBase } from "./open-base.ts";
 import { postApproval } from "./post-approval.ts";
-import { postQuestion } from "./post-question.ts";
 import { postToolReply } from "./post-tool-reply.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reviewCalls } from "./review-calls.ts";
+import { showQuestion } from "./show-question.ts";
 import { showStatus } from "./show-status.ts";
 import { startChild } from "./start-child.ts";
 
@@ -27,7 +27,8 @@ export function effectHandlers(services: EffectServices): Record<EffectRequest["
     "tool.execute": executeTool(services),
     "approval.post": postApproval(services),
     "approvals.close": closeApprovals(services),
-    "question.post": postQuestion(services),
+    "question.post": showQuestion(services),
+    "question.close": showQuestion(services),
     "child.start": startChild(services),
     "children.cancel": cancelChildren(services),
     "outcome.report": reportOutcome(services),

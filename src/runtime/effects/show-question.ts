@@ -1,0 +1,36 @@
+import type { EffectHandler } from "#runtime/drive.ts";
+import type { Question } from "#runtime/front-end.ts";
+import { questionOf } from "#runtime/read-log.ts";
+import { readView } from "#runtime/read-view.ts";
+import type { EffectServices } from "./effect-services.ts";
+
+/**
+ * Puts a worker's question to the people of the thread, and shows what became of it once it is over. The answer comes
+ * as an event, whenever it comes.
+ */
+export function showQuestion({ store, frontEnd }: EffectServices): EffectHandler {
+  return {
+    attempts: 12,
+    async perform({ kind, input, attempts }, { spec, log }) {
+      const { callId } = input as { callId: string };
+      const { call, step, answer } = questionOf(await log(), callId);
+      const view = await readView(store, spec.rootId);
+      if (!view) return {};
+
+      const question: Question = { callId, text: questionText(call.args), workerPath: spec.workerPath };
+      if (answer) question.end = { kind: "answered", ...answer };
+      else if (kind === "question.close") question.end = { kind: "withdrawn" };
+      const name = `question/${spec.id}/${step}/${callId}`;
+      const post = await store.post(name);
+      const options = { name, repeated: attempts > 1, commentId: post?.commentId };
+      return { post: { name, commentId: await frontEnd.askQuestion(view, question, options) } };
+    },
+    giveUp: async () => ({}),
+  };
+}
+
+function questionText(args: unknown): string {
+  const { question, options } = args as { question?: unknown; options?: unknown };
+  const choices = Array.isArray(options) ? options.map((option) => `- ${String(option)}`) : [];
+  return [String(question ?? "What should I do?"), ...choices].join("\n");
+}
