@@ -8,6 +8,12 @@ const shownTools = 100;
 const shownFields = 50;
 const shownOptions = 20;
 
+const whenDone = {
+  model: "when the model has answered",
+  tool: "when the tool that is running is done",
+  step: "when the step that is under way is done",
+};
+
 /** The answer to a person's command for a tool. */
 export function renderToolReply(reply: ToolReply): string {
   switch (reply.kind) {
@@ -19,6 +25,8 @@ export function renderToolReply(reply: ToolReply): string {
       return renderForm(reply.tool);
     case "list":
       return renderList(reply.tools);
+    case "queued":
+      return `⏳ ${inline(reply.by)}, this runs ${whenDone[reply.behind]}; this comment then shows what came of it. \`/stop\` makes way for it at once, and \`/resume\` goes on from there.`;
     case "refused":
       return paragraphs(
         `${inline(reply.by)}, nothing was run.`,

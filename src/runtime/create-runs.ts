@@ -17,6 +17,7 @@ import { readView } from "./read-view.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import { shortId } from "./short-id.ts";
 import type { NewEffect, NewEvent, RunRow, Store } from "./store/store.ts";
+import type { ToolReply } from "./tool-reply.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
 
 export interface RunsOptions {
@@ -275,8 +276,14 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     const runId = newest.spec.id;
     const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
     const input: Invocation = { callId, by, line: words, mayBeForeign };
-    const effect: NewEffect = { key: `${runId}/${callId}`, runId, lane: "work", kind: "tool.invoke", input };
-    await store.ingest({ deliveryId, events: [], effects: [effect] });
+    const key = `${runId}/${callId}`;
+    const effects: NewEffect[] = [{ key, runId, lane: "work", kind: "tool.invoke", input }];
+    const behind = workOf(newest);
+    if (behind && !mayBeForeign) {
+      const said = { callId, words: { kind: "queued", by, behind } satisfies ToolReply };
+      effects.push({ key: `${key}/queued`, runId, lane: "thread", kind: "tool.reply", input: said });
+    }
+    await store.ingest({ deliveryId, events: [], effects });
     drive.wake(runId);
   }
 
@@ -327,6 +334,21 @@ function openCalls({ snapshot }: RunRow): OpenCall[] {
 
 function stateOf({ snapshot }: RunRow): string {
   return stateName(snapshot as Snapshot);
+}
+
+/** What a run is doing that nothing else may be done beside. */
+function workOf(row: RunRow): Extract<ToolReply, { kind: "queued" }>["behind"] | undefined {
+  switch (stateOf(row)) {
+    case "callingModel":
+      return "model";
+    case "executing":
+      return "tool";
+    case "preparing":
+    case "reviewing":
+      return "step";
+    default:
+      return undefined;
+  }
 }
 
 function settled(id: string, approval: Approval | undefined): UserError {

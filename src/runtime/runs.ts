@@ -52,7 +52,8 @@ export interface Runs {
   cancel(thread: ThreadRef, heard: Heard): Promise<RunSpec[]>;
   /**
    * A command for the tools of the thread's newest run, live or over: `/tool name --option value`, `/name …`, `/tool name
-   * -i`, `/tools`. It is answered in the thread, when the run's work allows it. `mayBeForeign`: the word may be another
+   * -i`, `/tools`. It is answered in the thread, when the run's work allows it; until
+   * then the thread says what it waits for. `mayBeForeign`: the word may be another
    * bot's, so there is no answer unless a tool has that name. Refuses a line that cannot be read, and a thread without runs.
    */
   invoke(thread: ThreadRef, command: Heard & { line: string; mayBeForeign?: boolean }): Promise<void>;

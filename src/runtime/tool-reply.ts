@@ -3,6 +3,8 @@ import type { ToolResult } from "#result.ts";
 
 /** What a person's command for a tool came to. */
 export type ToolReply =
+  /** It was heard, and runs when what the worker is doing is done. */
+  | { kind: "queued"; by: string; behind: "model" | "tool" | "step" }
   | { kind: "result"; by: string; tool: string; args: unknown; result: ToolResult }
   /** Nothing ran yet: `command` does it, as long as it would still do what is shown here. */
   | { kind: "confirm"; tool: string; args: unknown; preview?: string; command: string }

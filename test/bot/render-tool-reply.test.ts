@@ -12,6 +12,12 @@ function resultOf(value: ResultValue, error?: ToolResult["error"]): ToolReply {
   return { kind: "result", by: "ada", tool: "git_push", args: {}, result: { llmContent: "", value, error } };
 }
 
+test("a command that has to wait says for what, and how not to wait", () => {
+  expect(renderToolReply({ kind: "queued", by: "ada", behind: "model" })).toMatch(
+    /^⏳ ada, this runs when the model has answered; .*`\/stop` makes way/,
+  );
+});
+
 const show = (value: ResultValue) => renderToolReply(resultOf(value));
 
 describe("a result is shown by its kind", () => {

@@ -80,6 +80,39 @@ describe("a tool that a person calls", () => {
     expect((await runs.view(id))?.log.at(-1)).toContain("@ada ran git_push: failed, This run pushes to its own branch");
   });
 
+  test("waits for a model that is thinking, says so at once, and shows its result in the same comment", async () => {
+    const answered = Promise.withResolvers<void>();
+    const { runs, runtime, heard, toolReply, told } = await world({
+      script: async () => {
+        await answered.promise;
+        return { text: "Done." };
+      },
+    });
+    await runs.start({ origin, worker: "fixer", text: "please" });
+    await heard(({ view }) => view.state === "callingModel");
+
+    await runs.invoke(origin, { by: "ada", line: "/retest", mayBeForeign: true });
+    await runs.invoke(origin, { by: "ada", line: "/git_status" });
+    expect(await toolReply(0)).toEqual({ kind: "queued", by: "ada", behind: "model" });
+    answered.resolve();
+
+    expect(await toolReply(1)).toMatchObject({ kind: "result", tool: "git_status" });
+    await runtime.idle();
+    expect(new Set(told.filter(({ kind }) => kind === "tool").map(({ options }) => options.name)).size).toBe(1);
+  });
+
+  test("gets through at once where a person stops the model", async () => {
+    const { runs, heard, toolReply } = await world({ script: () => new Promise(() => {}) });
+    await runs.start({ origin, worker: "fixer", text: "please" });
+    await heard(({ view }) => view.state === "callingModel");
+    await runs.invoke(origin, { by: "ada", line: "/git_status" });
+    expect(await toolReply(0)).toMatchObject({ kind: "queued" });
+
+    await runs.stop(origin, { by: "ada" });
+
+    expect(await toolReply(1)).toMatchObject({ kind: "result", tool: "git_status" });
+  });
+
   test("may be called as often as a person likes", async () => {
     const { invoke, toolReply } = await afterRun();
 

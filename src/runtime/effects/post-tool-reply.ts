@@ -4,13 +4,13 @@ import { readView } from "#runtime/read-view.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";
 import type { EffectServices } from "./effect-services.ts";
 
-/** Answers a person's command for a tool in the thread. */
+/** Answers a person's command for a tool in the thread: one comment, from the first word about it to its result. */
 export function postToolReply({ store, frontEnd }: EffectServices): EffectHandler {
   return {
     attempts: 12,
     async perform(effect, desk) {
       const { callId, words } = effect.input as { callId: string; words?: ToolReply };
-      const reply = words ?? resultOf(await desk.log(), callId);
+      const reply = resultOf(await desk.log(), callId) ?? words;
       const view = await readView(store, effect.runId);
       if (!reply || !view) return {};
 
