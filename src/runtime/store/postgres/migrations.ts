@@ -1,0 +1,130 @@
+/**
+ * The schema, one step after another; `schema_version` counts the steps a database has taken. Steps that were released
+ * are never edited: a change is a new step at the end, and one that a replica of the version before can live with.
+ *
+ * `json`, not `jsonb`: a text must come back as it was, and jsonb refuses \\u0000.
+ */
+export const migrations: readonly string[] = [
+  `
+  create table deliveries (
+    guid text not null,
+    part text not null,
+    result json,
+    received_at double precision not null,
+    primary key (guid, part)
+  );
+  create index deliveries_by_age on deliveries (received_at);
+
+  create sequence replica_ids;
+  create table replicas (
+    id bigint primary key,
+    joined_at timestamptz not null default now()
+  );
+
+  create table runs (
+    number bigint generated always as identity,
+    id text primary key,
+    root_id text not null,
+    parent_id text,
+    owner text not null,
+    repo text not null,
+    thread integer not null,
+    requested_by text not null,
+    created_at double precision not null,
+    updated_at double precision not null,
+    status text not null,
+    version integer not null default 0,
+    change_sets integer not null default 0,
+    latest bigint not null default 0,
+    seen bigint not null default 0,
+    holder bigint,
+    job uuid,
+    snapshot json,
+    spec json not null
+  );
+  create index runs_of_thread on runs (owner, repo, thread, number) where parent_id is null;
+  create index runs_of_repository on runs (owner, repo, created_at) where parent_id is null;
+  create index runs_of_person on runs (requested_by, created_at) where parent_id is null;
+  create index runs_by_age on runs (created_at) where parent_id is null;
+  create index runs_of_parent on runs (parent_id, number) where parent_id is not null;
+  create index runs_unseen on runs (id) where latest > seen and status <> 'done';
+  create index runs_held on runs (holder) where holder is not null;
+
+  create table events (
+    id bigint generated always as identity primary key,
+    run_id text not null,
+    at double precision not null,
+    dedupe text,
+    event json not null
+  );
+  create index events_of_run on events (run_id, id);
+  create unique index events_once on events (dedupe) where dedupe is not null;
+
+  create table inbox (
+    run_id text not null,
+    event_id bigint not null,
+    primary key (run_id, event_id)
+  );
+
+  create table effects (
+    id bigint generated always as identity primary key,
+    key text not null unique,
+    run_id text not null references runs (id),
+    lane text not null,
+    kind text not null,
+    due_at double precision not null,
+    attempts integer not null default 0,
+    under_way boolean not null default false,
+    again boolean not null default false,
+    input json
+  );
+  create index effects_of_lane on effects (run_id, lane, id);
+  create index effects_due on effects (due_at);
+
+  create table timers (
+    run_id text not null references runs (id),
+    timer text not null,
+    due_at double precision not null,
+    primary key (run_id, timer)
+  );
+  create index timers_due on timers (due_at);
+
+  create table approvals (
+    number bigint generated always as identity,
+    id text primary key,
+    run_id text not null references runs (id),
+    root_id text not null,
+    status text not null,
+    expires_at double precision not null,
+    approval json not null
+  );
+  create index approvals_of_root on approvals (root_id, number);
+  create index approvals_pending on approvals (run_id) where status = 'pending';
+  create index approvals_expiring on approvals (expires_at) where status = 'pending';
+
+  create table posts (
+    name text primary key,
+    comment_id bigint not null,
+    updated_at double precision not null
+  );
+
+  create table blobs (
+    hash bytea primary key,
+    content bytea not null
+  );
+  create table change_sets (
+    id bigint generated always as identity primary key,
+    run_id text not null references runs (id),
+    step text not null
+  );
+  create index change_sets_of_run on change_sets (run_id, id);
+  create table changes (
+    change_set bigint not null references change_sets (id),
+    position integer not null,
+    path text not null,
+    mode text not null,
+    blob bytea references blobs (hash),
+    primary key (change_set, position)
+  );
+  `,
+];

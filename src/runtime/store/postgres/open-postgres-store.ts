@@ -1,0 +1,140 @@
+import type { Store } from "#runtime/store/store.ts";
+import { advance } from "./advance.ts";
+import { findApprovals } from "./approvals.ts";
+import { begin } from "./begin.ts";
+import { readChanges } from "./changes.ts";
+import { decide } from "./decide.ts";
+import { readInbox, readLog } from "./events.ts";
+import { finish } from "./finish.ts";
+import { fireTimers } from "./fire-timers.ts";
+import { inOrder } from "./in-order.ts";
+import { ingest } from "./ingest.ts";
+import type { PostgresConnection } from "./postgres-connection.ts";
+import { countRuns, findRuns } from "./runs.ts";
+import { findAwake, nextDue } from "./wake-queries.ts";
+
+/**
+ * The store in a PostgreSQL database that several processes may share. With `holder`, which gives the number this replica
+ * goes by at the moment, it writes what a drive asks for only to runs that this replica holds: a replica that lost its
+ * runs cannot write over the one that has them now. Closing it closes the connection.
+ */
+export function openPostgresStore(
+  connection: PostgresConnection,
+  holder: () => number | undefined = () => undefined,
+): Store {
+  const order = inOrder();
+  /** The run of each effect that was begun here and is not over. */
+  const begun = new Map<string, string>();
+  let closed = false;
+
+  function open(): PostgresConnection {
+    if (closed) throw new Error("The store is closed.");
+    return connection;
+  }
+  type Work<Result> = Parameters<typeof connection.transaction<Result>>[0];
+  const write = async <Result>(touched: readonly string[] | undefined, work: Work<Result>): Promise<Result> => {
+    const { transaction } = open();
+    return order.write(touched, () => transaction(work));
+  };
+  const read = async <Result>(
+    touched: readonly string[] | undefined,
+    work: (sql: PostgresConnection) => Promise<Result>,
+  ): Promise<Result> => {
+    const sql = open();
+    return order.read(touched, () => work(sql));
+  };
+  const runOf = (key: string): string[] | undefined => {
+    const runId = begun.get(key);
+    return runId === undefined ? undefined : [runId];
+  };
+
+  return {
+    ingest: (heard) => write(touchedBy(heard), (sql) => ingest(sql, heard)),
+    heard: (guid) =>
+      read([deliveryName(guid)], async (sql) => {
+        return (await sql.query("select 1 from deliveries where guid = $1 and part = ''", [guid])).length > 0;
+      }),
+    run: (id) => read([id], async (sql) => (await findRuns(sql, "id", [id]))[0]),
+    runsOfThread: ({ owner, repo, thread }) => read(undefined, (sql) => findRuns(sql, "thread", [owner, repo, thread])),
+    childrenOf: (runId) => read(undefined, (sql) => findRuns(sql, "parent", [runId])),
+    countRuns: (query) => read(undefined, (sql) => countRuns(sql, query)),
+    inbox: (runId) => read([runId], (sql) => readInbox(sql, runId)),
+    log: (runId, after = 0) => read([runId], (sql) => readLog(sql, runId, after)),
+    advance: (step) =>
+      write([step.runId, ...step.effects.map(({ runId }) => runId)], (sql) => advance(sql, step, holder())),
+    begin: async (runId, lane, now) => {
+      const sql = open();
+      return order.write([runId], async () => {
+        const effect = await begin(sql, { runId, lane, now, holder: holder() });
+        if (effect) begun.set(effect.key, runId);
+        return effect;
+      });
+    },
+    finish: async (finished) => {
+      const { key, events = [], effects = [], run, parentChanges } = finished;
+      const owner = runOf(key);
+      const others = [...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId);
+      const touched = owner && [...owner, ...others, ...(run ? [run.spec.id] : [])];
+      const written = await write(touched, (sql) => finish(sql, finished, holder()));
+      begun.delete(key);
+      return written;
+    },
+    postpone: async (key, dueAt) => {
+      await write(runOf(key), async (sql) => {
+        await sql.query(
+          `update effects set due_at = $2, under_way = false
+            where key = $1 and ($3::bigint is null or exists (select 1 from runs where id = run_id and holder = $3))`,
+          [key, dueAt, holder() ?? null],
+        );
+        return { result: undefined };
+      });
+      begun.delete(key);
+    },
+    cancelEffects: (keys) =>
+      write(undefined, async (sql) => {
+        await sql.query("delete from effects where key = any ($1::text[])", [keys]);
+        return { result: undefined };
+      }),
+    awake: (now) => read(undefined, (sql) => findAwake(sql, now, holder())),
+    fireTimers: async (now) => {
+      const woken = new Set<string>();
+      for (;;) {
+        const fired = await write(undefined, (sql) => fireTimers(sql, now));
+        for (const runId of fired.woken) woken.add(runId);
+        if (!fired.more) return [...woken];
+      }
+    },
+    nextDue: () => read(undefined, nextDue),
+    approval: (id) => read(undefined, async (sql) => (await findApprovals(sql, "id = $1", [id]))[0]),
+    approvalsOf: (rootId) => read(undefined, (sql) => findApprovals(sql, "root_id = $1", [rootId])),
+    decide: (decision) => write(undefined, (sql) => decide(sql, decision)),
+    changesOf: (runId, upTo) => read([runId], (sql) => readChanges(sql, runId, upTo)),
+    post: (name) =>
+      read(undefined, async (sql) => {
+        const [post] = await sql.query<{ commentId: number; updatedAt: number }>(
+          'select comment_id as "commentId", updated_at as "updatedAt" from posts where name = $1',
+          [name],
+        );
+        return post;
+      }),
+    ping: () =>
+      read([], async (sql) => {
+        await sql.query("select 1");
+      }),
+    close: async () => {
+      if (closed) return;
+      closed = true;
+      await order.settled();
+      await connection.close();
+    },
+  };
+}
+
+function touchedBy({ deliveryId, run, events, effects = [] }: Parameters<Store["ingest"]>[0]): string[] {
+  const runIds = [...events, ...effects].map(({ runId }) => runId);
+  return [...runIds, ...(run ? [run.spec.id] : []), ...(deliveryId === undefined ? [] : [deliveryName(deliveryId)])];
+}
+
+function deliveryName(guid: string): string {
+  return `delivery ${guid}`;
+}

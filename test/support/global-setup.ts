@@ -1,0 +1,17 @@
+import { chmod, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestProject } from "vitest/node";
+import { stopPostgresServer } from "./postgres-server.ts";
+
+/** Gives all test files one place for a PostgreSQL server, and stops the one that was started there. */
+export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
+  const folder = await mkdtemp(join(tmpdir(), "golem-postgres-"));
+  await chmod(folder, 0o755);
+  project.provide("postgresFolder", folder);
+  return async () => {
+    const pid = await readFile(join(folder, "pid"), "utf8").catch(() => undefined);
+    if (pid) await stopPostgresServer(Number(pid));
+    await rm(folder, { recursive: true, force: true });
+  };
+}

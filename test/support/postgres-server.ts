@@ -1,0 +1,110 @@
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import { chown, mkdir, open, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { promisify } from "node:util";
+import pg from "pg";
+import { freePort } from "#playground/start-app.ts";
+
+export interface PostgresServer {
+  /** Where a database of that name is, over loopback. */
+  url(database: string): string;
+  pid: number;
+}
+
+const run = promisify(execFile);
+
+/** The folder of PostgreSQL's programs; undefined where there is none. */
+export const postgresPrograms = findPrograms();
+
+/** Why nothing can be tested over PostgreSQL here. */
+export const whyNoPostgres = "there is no PostgreSQL server on this machine (Debian: apt-get install postgresql)";
+
+/** Debian keeps them out of the PATH, each version in a folder of its own. */
+function findPrograms(): string | undefined {
+  const debian = "/usr/lib/postgresql";
+  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
+  const folders = [...versions.map((version) => join(debian, version, "bin")), ...(process.env.PATH ?? "").split(":")];
+  return folders.find((folder) => existsSync(join(folder, "initdb")) && existsSync(join(folder, "postgres")));
+}
+
+/**
+ * Starts a server of its own in the folder, on a unix socket there and on a free port of 127.0.0.1, and resolves when it
+ * answers. It outlives this process: whoever starts it stops it. What it holds is lost with the machine, unless `durable`.
+ */
+export async function startPostgresServer(folder: string, { durable = false } = {}): Promise<PostgresServer> {
+  if (!postgresPrograms) throw new Error(whyNoPostgres);
+  const programs = postgresPrograms;
+  const owner = ownerOfServer();
+  const data = join(folder, "data");
+  const port = await freePort();
+  await mkdir(folder, { recursive: true, mode: 0o755 });
+  if (owner) await chown(folder, owner.uid, owner.gid);
+  const as = { ...owner, cwd: folder, env: { PATH: process.env.PATH ?? "", LC_ALL: "C" } };
+
+  await run(
+    join(programs, "initdb"),
+    ["-D", data, "-U", "golem", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions"],
+    as,
+  );
+  const settings = {
+    port,
+    listen_addresses: "127.0.0.1",
+    unix_socket_directories: folder,
+    max_connections: 200,
+    shared_buffers: "32MB",
+    autovacuum: durable ? "on" : "off",
+    fsync: durable ? "on" : "off",
+    full_page_writes: durable ? "on" : "off",
+  };
+  const log = await open(join(folder, "server.log"), "a");
+  const child = spawn(
+    join(programs, "postgres"),
+    ["-D", data, ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
+    { ...as, detached: true, stdio: ["ignore", log.fd, log.fd] },
+  );
+  child.unref();
+  const url = (database: string) => `postgres://golem:a-password-of-nobody@127.0.0.1:${port}/${database}`;
+  try {
+    while (!(await answers(url("postgres")))) {
+      if (child.exitCode !== null)
+        throw new Error(`PostgreSQL did not start: ${await readFile(join(folder, "server.log"), "utf8")}`);
+      await pause(20);
+    }
+  } finally {
+    await log.close();
+  }
+  return { url, pid: child.pid ?? 0 };
+}
+
+/** Stops a server at once, as if the power had failed, and waits until it is gone. */
+export async function stopPostgresServer(pid: number): Promise<void> {
+  for (let signal: NodeJS.Signals | 0 = "SIGQUIT"; ; signal = 0) {
+    try {
+      process.kill(pid, signal);
+    } catch {
+      return;
+    }
+    await pause(20);
+  }
+}
+
+/** PostgreSQL refuses to run as root. */
+function ownerOfServer(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const idOf = (kind: "-u" | "-g") => Number(execFileSync("id", [kind, "postgres"], { encoding: "utf8" }));
+  return { uid: idOf("-u"), gid: idOf("-g") };
+}
+
+async function answers(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url });
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    await client.end();
+    return true;
+  } catch {
+    return false;
+  }
+}

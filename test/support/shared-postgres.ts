@@ -1,0 +1,44 @@
+import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import pg from "pg";
+import { inject } from "vitest";
+import { startPostgresServer } from "./postgres-server.ts";
+
+/** The address of a new, empty database on the one server that all test files of a run share; the first one starts it. */
+export async function newDatabase(): Promise<string> {
+  const base = new URL(await sharedServer());
+  const name = `test_${randomUUID().replaceAll("-", "")}`;
+  const client = new pg.Client({ connectionString: base.href });
+  await client.connect();
+  await client.query(`create database ${name}`);
+  await client.end();
+  base.pathname = `/${name}`;
+  return base.href;
+}
+
+async function sharedServer(): Promise<string> {
+  const folder = inject("postgresFolder");
+  const ready = join(folder, "ready");
+  try {
+    // Only one makes it.
+    await mkdir(join(folder, "server"));
+  } catch {
+    while (!existsSync(ready)) await pause(20);
+    return readFile(ready, "utf8");
+  }
+  const server = await startPostgresServer(join(folder, "server"));
+  await writeFile(join(folder, "pid"), String(server.pid));
+  await writeFile(`${ready}.new`, server.url("postgres"));
+  await rename(`${ready}.new`, ready);
+  return server.url("postgres");
+}
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Where the test run keeps its PostgreSQL server. */
+    postgresFolder: string;
+  }
+}
