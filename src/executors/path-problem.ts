@@ -20,7 +20,7 @@ export function pathProblem(path: string): string | undefined {
     const problem = nameProblem(name);
     if (problem) return problem;
   }
-  return path === ".gitmodules" ? "would change the submodules" : undefined;
+  return isModulesFile(path) ? "would change the submodules" : undefined;
 }
 
 function nameProblem(name: string): string | undefined {
@@ -29,11 +29,17 @@ function nameProblem(name: string): string | undefined {
   return isGitDirectory(name) ? "lies in .git" : undefined;
 }
 
-/** `.git` as any file system may read it: case, trailing dots and spaces, short names, streams, ignored characters. */
 function isGitDirectory(name: string): boolean {
+  return spellings(name).some((part) => part === ".git" || /^git~\d+$/.test(part));
+}
+
+/** The short names are those of NTFS; git itself looks for the second kind of them. */
+function isModulesFile(path: string): boolean {
+  return spellings(path).some((part) => part === ".gitmodules" || /^(gitmod|gi7eba)~\d+$/.test(part));
+}
+
+/** A name as any file system may read it: case, trailing dots and spaces, streams, ignored characters. */
+function spellings(name: string): string[] {
   const plain = name.replace(ignoredByHfs, "").normalize("NFKC").toLowerCase();
-  return plain
-    .split("\\")
-    .map((part) => (part.split(":")[0] ?? "").replace(/[. ]+$/, ""))
-    .some((part) => part === ".git" || /^git~\d+$/.test(part));
+  return plain.split("\\").map((part) => (part.split(":")[0] ?? "").replace(/[. ]+$/, ""));
 }

@@ -33,6 +33,11 @@ describe("a path that comes out of a sandbox", () => {
     "a\nb",
     "bad\ufffd",
     ".gitmodules",
+    ".GITMODULES",
+    ".gitmodules. ",
+    ".git\u200cmodules",
+    "GITMOD~1",
+    "gi7eba~1",
     `${"d/".repeat(2_100)}x`,
     "n".repeat(256),
   ])("%j is refused", (path) => {

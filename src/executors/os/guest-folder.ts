@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { type BigIntStats, constants, lstatSync } from "node:fs";
+import { type BigIntStats, closeSync, constants, lstatSync, openSync, readlinkSync, realpathSync } from "node:fs";
 import { chmod, lstat, mkdir, open, readdir, rm } from "node:fs/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -14,17 +14,34 @@ import type { SandboxUser } from "./sandbox-user.ts";
  */
 export interface GuestFolder {
   bring(delta: TreeDelta): Promise<void>;
-  /** What differs from what was brought; names of ignored folders are not looked into. */
-  collect(options: { isKeptAside(path: string): boolean; known: ReadonlySet<string> }): Promise<ProposedChange[]>;
+  /**
+   * What differs from what was brought; names of ignored folders are not looked into. Undefined when there is too much
+   * to look at: then nobody knows what is in it, and all of it has to go.
+   */
+  collect(options: { isKeptAside(path: string): boolean; known: ReadonlySet<string> }): Promise<Collected>;
+  /** There is an empty folder in its place. */
+  forget(): void;
+}
+
+type Collected = ProposedChange[] | undefined;
+
+interface WalkLimits {
+  /** Files and folders that are looked at. */
+  entries: number;
+  folders: number;
+  /** Files that differ, ignored ones not counted. */
+  changes: number;
 }
 
 const execute = promisify(execFile);
 const parallel = 16;
-const mostEntries = 200_000;
+/** A tree may have 200,000 files of its own. */
+const walkLimits: WalkLimits = { entries: 400_000, folders: 50_000, changes: 10_000 };
 /** Entries that are looked at before others get their turn. */
 const slice = 250;
 
-export function guestFolder(root: string, user: SandboxUser): GuestFolder {
+export function guestFolder(folder: string, user: SandboxUser, limits: WalkLimits = walkLimits): GuestFolder {
+  const root = realpathSync(folder);
   /** Device, inode, size, mode and change time of what was brought: the last cannot be set back from user space. */
   const brought = new Map<string, string>();
 
@@ -78,33 +95,71 @@ export function guestFolder(root: string, user: SandboxUser): GuestFolder {
       const seen = new Set<string>();
       const knownFolders = new Set([...known].flatMap(parentsOf));
       const folders = [""];
-      let entries = 0;
+      const count = { entries: 0, folders: 0, changes: 0 };
+      const isTooMuch = () =>
+        count.entries > limits.entries || count.folders > limits.folders || count.changes > limits.changes;
 
-      while (folders.length > 0) {
-        const folder = folders.pop() ?? "";
-        const names = await readdir(folder === "" ? root : `${root}/${folder}`).catch(() => []);
-        for (const name of names) {
-          entries += 1;
-          if (entries > mostEntries) {
-            proposed.push({ kind: "special", path: folder || name, what: "folder of too many files" });
-            return proposed;
-          }
+      async function lookInto(folder: string, open: number): Promise<void> {
+        for (const name of await readdir(throughDescriptor(open)).catch(() => [])) {
+          count.entries += 1;
+          if (isTooMuch()) return;
           const path = folder === "" ? name : `${folder}/${name}`;
-          if (entries % slice === 0) await nextTurn();
-          const found = look(`${root}/${path}`);
+          if (count.entries % slice === 0) await nextTurn();
+          const found = look(`${throughDescriptor(open)}/${name}`);
           if (found?.isDirectory() && !pathProblem(path)) {
             if (knownFolders.has(path) || !isKeptAside(`${path}/`)) folders.push(path);
             continue;
           }
           seen.add(path);
           if (found && brought.get(path) === signature(found)) continue;
+          if (known.has(path) || !isKeptAside(path)) count.changes += 1;
           proposed.push(describeEntry(root, path, found));
         }
       }
+
+      while (folders.length > 0 && !isTooMuch()) {
+        const folder = folders.pop() ?? "";
+        count.folders += 1;
+        const open = openFolder(folder === "" ? root : `${root}/${folder}`);
+        if (open === undefined) continue;
+        try {
+          await lookInto(folder, open);
+        } finally {
+          closeSync(open);
+        }
+      }
+      if (isTooMuch()) return undefined;
       for (const path of brought.keys()) if (!seen.has(path)) proposed.push({ kind: "gone", path });
       return proposed;
     },
+
+    forget: () => brought.clear(),
   };
+}
+
+/**
+ * A folder itself, held open: what is looked at through it lies in it, whatever takes its name meanwhile. Undefined for
+ * one that cannot be read, and for one reached over a link.
+ */
+function openFolder(path: string): number | undefined {
+  let folder: number | undefined;
+  try {
+    folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+    if (isAt(folder, path)) return folder;
+  } catch {
+    // Nobody may read it, or it is gone.
+  }
+  if (folder !== undefined) closeSync(folder);
+  return undefined;
+}
+
+function throughDescriptor(descriptor: number): string {
+  return `/proc/self/fd/${descriptor}`;
+}
+
+/** Whether what is open lies where its path says, and no folder above it is a link to somewhere else. */
+function isAt(descriptor: number, path: string): boolean {
+  return readlinkSync(throughDescriptor(descriptor)) === path;
 }
 
 /** At once, since a promise for each of thousands of files takes ten times as long as the looks themselves. */
@@ -140,6 +195,7 @@ function describeEntry(root: string, path: string, entry: BigIntStats | undefine
   const mode = Number(entry.mode);
   if ((mode & 0o6000) !== 0) return { kind: "special", path, what: "program with a setuid bit" };
   if (Number(entry.nlink) > 1) return { kind: "special", path, what: "hard link" };
+  if ((mode & 0o400) === 0) return { kind: "special", path, what: "file nobody may read" };
   const size = Number(entry.size);
   return {
     kind: "file",
@@ -155,7 +211,9 @@ async function readExactly(path: string, size: number): Promise<Uint8Array> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const found = await file.stat();
-    if (!found.isFile() || found.nlink > 1) throw new Error(`${path} is no longer a plain file`);
+    if (!found.isFile() || found.nlink > 1 || !isAt(file.fd, path)) {
+      throw new Error(`${path} is no longer the plain file it was`);
+    }
     const content = new Uint8Array(Math.min(size, found.size));
     const { bytesRead } = await file.read(content, 0, content.length, 0);
     return content.subarray(0, bytesRead);

@@ -1,9 +1,17 @@
 import { randomBytes } from "node:crypto";
-import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ToolError } from "#errors.ts";
-import type { ExecRequest, ExecResult, ExecSession, Executor, Standing, TreeSource } from "#executors/executor.ts";
+import type {
+  ExecRequest,
+  ExecResult,
+  ExecSession,
+  Executor,
+  Standing,
+  TreeChanges,
+  TreeSource,
+} from "#executors/executor.ts";
 import { treeMirror } from "#executors/tree-mirror.ts";
 import { validateChanges } from "#executors/validate-changes.ts";
 import { behindProxy } from "./behind-proxy.ts";
@@ -156,15 +164,17 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
   const tree = join(folder, "tree");
   const home = join(folder, "home");
   mkdirSync(folder, { mode: 0o711 });
-  for (const path of [tree, home]) {
+  function makeOwn(path: string): void {
     mkdirSync(path, { mode: 0o700 });
     if (user) chownSync(path, user.uid, user.gid);
   }
+  for (const path of [tree, home]) makeOwn(path);
   const guest = guestFolder(tree, user);
   const mirror = treeMirror(treeLimits);
   const stop = new AbortController();
   let queue: Promise<unknown> = Promise.resolve();
   let commands = 0;
+  let clearing: Promise<void> = Promise.resolve();
 
   function run(request: Omit<ExecRequest, "network">, proxy?: string): Promise<Launched> {
     commands += 1;
@@ -211,6 +221,20 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
     }
   }
 
+  /** What a command left is too much to look through, so none of it is kept, nor what was kept aside before. */
+  function startOver(): TreeChanges {
+    const left = join(folder, `left-${commands}`);
+    renameSync(tree, left);
+    makeOwn(tree);
+    mirror.forget();
+    guest.forget();
+    clearing = Promise.all([clearing, removeTree(left)]).then(() => undefined);
+    // Whoever closes the session hears of it.
+    clearing.catch(() => undefined);
+    const reason = "holds more changed files than are looked through, so nothing of this command was taken over";
+    return { written: [], deleted: [], rejected: [{ path: "the tree", reason }], keptAside: 0 };
+  }
+
   async function exec(source: TreeSource, request: ExecRequest): Promise<ExecResult> {
     if (stop.signal.aborted) throw new ToolError("The sandbox is closed.", { code: "UNAVAILABLE" });
     await guest.bring(await mirror.next(source));
@@ -218,14 +242,16 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
     try {
       const launched = await runWithNetwork(request);
       const proposed = await guest.collect({ isKeptAside: mirror.isKeptAside, known });
+      if (!proposed) return { tier: "os", ...launched, changes: startOver() };
       mirror.doubt(proposed.map(({ path }) => path).filter((path) => known.has(path) || !mirror.isKeptAside(path)));
       const resolve = (path: string) => source.resolve(path);
       const changes = await validateChanges(proposed, { resolve, known, isKeptAside: mirror.isKeptAside });
       return { tier: "os", ...launched, changes };
     } catch (error) {
       // Half of a command's changes are none: the next one starts from the workspace again.
-      const left = await guest.collect({ isKeptAside: mirror.isKeptAside, known }).catch(() => []);
-      mirror.doubt(left.map(({ path }) => path));
+      const left = await guest.collect({ isKeptAside: mirror.isKeptAside, known }).catch(() => undefined);
+      if (left) mirror.doubt(left.map(({ path }) => path));
+      else startOver();
       throw error;
     }
   }
@@ -241,6 +267,7 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
     async close() {
       stop.abort();
       await queue;
+      await clearing;
       await removeTree(folder);
       onClose();
     },

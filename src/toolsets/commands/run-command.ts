@@ -25,10 +25,29 @@ export async function runCommand(
   { tier, request, isAgreed }: CommandOptions,
 ): Promise<RanCommand> {
   const { workspace, sandbox } = services;
+  checkWords(request.command, tier);
   const session = await executorsOf(services).openSession(tier, sessionKey(services));
   const cwd = await folderIn(services, request.cwd);
   const result = await session.exec(workspaceTree(workspace, sandbox), { ...request, cwd });
   return { result, taken: await takeOver(result.changes, workspace, { isAgreed }) };
+}
+
+/** The kernel takes 128 KiB in one argument, and two megabytes in all of them. */
+const longestWord = 120_000;
+const longestCommand = 1_000_000;
+
+function checkWords(words: readonly string[], tier: Tier): void {
+  if (words.some((word) => word.includes("\0"))) {
+    throw new ToolError("The command has NUL characters, which no argument can have.", { code: "INVALID_ARGUMENTS" });
+  }
+  if (tier === "memory") return;
+  const sizes = words.map((word) => Buffer.byteLength(word) + 1);
+  const all = sizes.reduce((sum, size) => sum + size, 0);
+  if (all <= longestCommand && sizes.every((size) => size <= longestWord)) return;
+  throw new ToolError("The command is too long to hand over.", {
+    code: "TOO_LARGE",
+    suggestion: "Write what is long into a file and name that.",
+  });
 }
 
 /** Ends the run's session in memory when its tools are put away: a run that waits holds no process. */

@@ -1,0 +1,128 @@
+import {
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { guestFolder } from "#executors/os/guest-folder.ts";
+import { validateChanges } from "#executors/validate-changes.ts";
+
+let tree: string;
+let outside: string;
+const known = new Set(["README.md", "src/a.ts"]);
+
+beforeEach(() => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "golem-guest-folder-")));
+  tree = join(folder, "tree");
+  outside = join(folder, "outside");
+  for (const path of [tree, outside]) mkdirSync(path);
+  writeFileSync(join(outside, "secret"), "a secret of this machine");
+  writeFileSync(join(outside, "a.ts"), "a secret of this machine");
+});
+afterEach(() => rmSync(join(tree, ".."), { recursive: true }));
+
+async function brought(limits?: Parameters<typeof guestFolder>[2]) {
+  const guest = guestFolder(tree, undefined, limits);
+  const file = (path: string) => ({ path, content: Buffer.from(`${path}\n`), executable: false });
+  await guest.bring({ write: [...known].map(file), remove: [] });
+  return guest;
+}
+
+function swap(folder: string): void {
+  renameSync(join(tree, folder), join(tree, `${folder}-before`));
+  symlinkSync(outside, join(tree, folder));
+}
+
+const validate = (proposed: Awaited<ReturnType<ReturnType<typeof guestFolder>["collect"]>>) =>
+  validateChanges(proposed ?? [], { resolve: (path) => path, known, isKeptAside: () => false });
+
+// It holds folders open by their descriptors, as Linux shows them.
+describe.skipIf(process.platform !== "linux")("the walk over what a command left", () => {
+  test("looks into no folder that becomes a link while it walks", async () => {
+    const guest = await brought();
+    mkdirSync(join(tree, "made"));
+    writeFileSync(join(tree, "made/secret"), "harmless");
+
+    const proposed = await guest.collect({
+      known,
+      isKeptAside: (path) => {
+        if (path === "made/") swap("made");
+        return false;
+      },
+    });
+
+    const changes = await validate(proposed);
+    expect(changes.written.map(({ content }) => Buffer.from(content).toString())).not.toContain(
+      "a secret of this machine",
+    );
+    expect(proposed?.map(({ path }) => path)).not.toContain("made/secret");
+  });
+
+  test("reads no file whose folder became a link after it was seen", async () => {
+    const guest = await brought();
+    writeFileSync(join(tree, "src/a.ts"), "changed\n");
+    const proposed = await guest.collect({ known, isKeptAside: () => false });
+
+    swap("src");
+
+    await expect(validate(proposed)).rejects.toThrow("no longer the plain file it was");
+  });
+
+  test("stops at its limits, before any file is read, and gives nothing", async () => {
+    const guest = await brought({ entries: 100, folders: 100, changes: 1_000 });
+    for (let at = 0; at < 300; at += 1) writeFileSync(join(tree, `f${at}`), "");
+    let asked = 0;
+
+    const proposed = await guest.collect({
+      known,
+      isKeptAside: () => {
+        asked += 1;
+        return false;
+      },
+    });
+
+    expect(proposed).toBeUndefined();
+    expect(asked).toBeLessThanOrEqual(100);
+  });
+
+  test.each([
+    ["folders", { entries: 1_000, folders: 10, changes: 1_000 }, (at: number) => mkdirSync(join(tree, `d${at}`))],
+    [
+      "changed files",
+      { entries: 1_000, folders: 100, changes: 10 },
+      (at: number) => writeFileSync(join(tree, `f${at}`), ""),
+    ],
+  ])("stops at too many %s", async (_, limits, make) => {
+    const guest = await brought(limits);
+    expect(await guest.collect({ known, isKeptAside: () => false })).toEqual([]);
+
+    for (let at = 0; at < 12; at += 1) make(at);
+
+    expect(await guest.collect({ known, isKeptAside: () => false })).toBeUndefined();
+    if (limits.changes === 10)
+      expect(await guest.collect({ known, isKeptAside: (path) => /^f/.test(path) })).toHaveLength(12);
+  });
+
+  test("sees the same size and an old time for what they are, and reads nothing of a terabyte", async () => {
+    const guest = await brought();
+    writeFileSync(join(tree, "src/a.ts"), "SRC/a.ts\n");
+    utimesSync(join(tree, "src/a.ts"), new Date(0), new Date(0));
+    writeFileSync(join(tree, "sparse"), "");
+    truncateSync(join(tree, "sparse"), 2 ** 40);
+    const started = performance.now();
+
+    const changes = await validate(await guest.collect({ known, isKeptAside: () => false }));
+
+    expect(changes.written.map(({ path }) => path)).toEqual(["src/a.ts"]);
+    expect(changes.rejected).toEqual([{ path: "sparse", reason: "is larger than 10 MB" }]);
+    expect(performance.now() - started).toBeLessThan(500);
+  });
+});
