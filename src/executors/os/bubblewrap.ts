@@ -1,12 +1,17 @@
 import type { GuestLimits } from "./guest-limits.ts";
 import type { GuestSystem } from "./guest-system.ts";
 
-export interface BubblewrapOptions {
+/** What all commands of a session have in common. */
+export interface SandboxOptions {
   system: GuestSystem;
   /** Folders of this machine. */
   tree: string;
   home: string;
   etc: string;
+  limits: GuestLimits;
+}
+
+export interface CommandOptions {
   /** A folder with `proxy.sock`, for a command that may reach the network. */
   proxy?: string;
   limits: GuestLimits;
@@ -25,8 +30,7 @@ export const guestProxy = "/run/golem";
 export const launchFds = { seccomp: 3, start: 4, info: 5 };
 
 /** The arguments of bubblewrap: five namespaces of its own, no capability, no network, nothing writable but its own folders. */
-export function bubblewrap(options: BubblewrapOptions): string[] {
-  const { system, tree, home, etc, proxy, limits, command } = options;
+export function bubblewrap({ system, tree, home, etc, limits }: SandboxOptions): string[] {
   const megabytes = (count: number) => String(count * 1_048_576);
   const namespaces = ["user", "pid", "ipc", "uts", "net"].map((name) => `--unshare-${name}`);
   return [
@@ -35,7 +39,7 @@ export function bubblewrap(options: BubblewrapOptions): string[] {
     "--disable-userns",
     ...["--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL"],
     ...["--die-with-parent", "--new-session", "--clearenv"],
-    ...environment(options),
+    ...environment(standardEnvironment(system)),
     ...["--ro-bind", etc, "/etc"],
     ...system.mounts,
     ...["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"],
@@ -44,18 +48,26 @@ export function bubblewrap(options: BubblewrapOptions): string[] {
     ...["--dev", "/dev", "--size", megabytes(limits.temporaryMb / 4), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"],
     ...["--size", megabytes(limits.temporaryMb), "--tmpfs", "/tmp"],
     ...["--bind", tree, guestTree, "--bind", home, guestHome],
-    ...(proxy ? ["--ro-bind", proxy, guestProxy] : []),
-    ...["--remount-ro", "/", "--chdir", options.cwd === "" ? guestTree : `${guestTree}/${options.cwd}`],
     ...["--seccomp", String(launchFds.seccomp), "--info-fd", String(launchFds.info)],
+  ];
+}
+
+/** What follows for one command: where, with what, and the command itself. */
+export function commandArguments(options: CommandOptions): string[] {
+  const { proxy, env, cwd, command } = options;
+  return [
+    ...environment(env),
+    ...(proxy ? ["--ro-bind", proxy, guestProxy] : []),
+    ...["--remount-ro", "/", "--chdir", cwd === "" ? guestTree : `${guestTree}/${cwd}`],
     "--",
     ...resourceLimits(options),
     ...command,
   ];
 }
 
-function environment({ system, env }: BubblewrapOptions): string[] {
-  const all: Record<string, string> = {
-    PATH: system.path,
+function standardEnvironment({ path }: GuestSystem): Record<string, string> {
+  return {
+    PATH: path,
     HOME: guestHome,
     USER: "golem",
     LANG: "C.UTF-8",
@@ -69,12 +81,14 @@ function environment({ system, env }: BubblewrapOptions): string[] {
     npm_config_update_notifier: "false",
     npm_config_fund: "false",
     npm_config_audit: "false",
-    ...env,
   };
-  return Object.entries(all).flatMap(([name, value]) => ["--setenv", name, value]);
 }
 
-function resourceLimits({ limits, timeoutMs }: BubblewrapOptions): string[] {
+function environment(variables: Record<string, string>): string[] {
+  return Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]);
+}
+
+function resourceLimits({ limits, timeoutMs }: CommandOptions): string[] {
   const cpuSeconds = Math.ceil(timeoutMs / 1_000) * 8 + 5;
   return [
     "/usr/bin/prlimit",

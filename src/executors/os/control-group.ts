@@ -1,9 +1,11 @@
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import type { GuestLimits } from "./guest-limits.ts";
 
 /** A kernel's hard limit on memory and number of processes of a whole tree. */
 export interface ControlGroup {
-  add(pid: number): void;
+  /** Not at once: the kernel takes ten milliseconds and more where nobody did so lately. */
+  add(pid: number): Promise<void>;
   /** True when the kernel ended something in it for want of memory. */
   ranOutOfMemory(): boolean;
   /** Kills what is left in it and removes it. */
@@ -33,7 +35,7 @@ function unified(name: string, { memoryMb, processes, temporaryMb }: GuestLimits
   writeFileSync(`${folder}/pids.max`, String(processes + 16));
   if (existsSync(`${folder}/memory.swap.max`)) writeFileSync(`${folder}/memory.swap.max`, "0");
   return {
-    add: (pid) => writeFileSync(`${folder}/cgroup.procs`, String(pid)),
+    add: (pid) => writeFile(`${folder}/cgroup.procs`, String(pid)),
     ranOutOfMemory: () => /^oom_kill [1-9]/m.test(readFileSync(`${folder}/memory.events`, "utf8")),
     remove: () => removeFolders([folder]),
   };
@@ -46,8 +48,8 @@ function separate(name: string, { memoryMb, processes, temporaryMb }: GuestLimit
   writeFileSync(`${memory}/memory.limit_in_bytes`, String((memoryMb + temporaryMb) * 1_048_576));
   writeFileSync(`${pids}/pids.max`, String(processes + 16));
   return {
-    add: (pid) => {
-      for (const folder of folders) writeFileSync(`${folder}/cgroup.procs`, String(pid));
+    add: async (pid) => {
+      await Promise.all(folders.map((folder) => writeFile(`${folder}/cgroup.procs`, String(pid))));
     },
     ranOutOfMemory: () => /^oom_kill [1-9]/m.test(readFileSync(`${memory}/memory.oom_control`, "utf8")),
     remove: () => removeFolders(folders),

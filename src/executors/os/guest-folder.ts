@@ -1,6 +1,21 @@
 import { execFile } from "node:child_process";
-import { type BigIntStats, closeSync, constants, lstatSync, openSync, readlinkSync, realpathSync } from "node:fs";
-import { chmod, lstat, mkdir, open, readdir, rm } from "node:fs/promises";
+import {
+  type BigIntStats,
+  chmodSync,
+  closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { lstat, open, rm } from "node:fs/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { promisify } from "node:util";
 import { pathProblem } from "#executors/path-problem.ts";
@@ -34,11 +49,10 @@ interface WalkLimits {
 }
 
 const execute = promisify(execFile);
-const parallel = 16;
 /** A tree may have 200,000 files of its own. */
 const walkLimits: WalkLimits = { entries: 400_000, folders: 50_000, changes: 10_000 };
-/** Entries that are looked at before others get their turn. */
-const slice = 250;
+/** How long others wait: a promise for each of thousands of files takes many times as long as what is done to them. */
+const politeMs = 8;
 
 export function guestFolder(folder: string, user: SandboxUser, limits: WalkLimits = walkLimits): GuestFolder {
   const root = realpathSync(folder);
@@ -46,34 +60,31 @@ export function guestFolder(folder: string, user: SandboxUser, limits: WalkLimit
   const brought = new Map<string, string>();
 
   async function writeFile(path: string, content: Uint8Array, executable: boolean): Promise<void> {
-    const absolute = `${root}/${path}`;
-    const file = await openNew(absolute, executable ? 0o755 : 0o644);
+    const file = await openNew(`${root}/${path}`, executable ? 0o755 : 0o644);
     try {
-      await file.writeFile(content);
-      if (user) await file.chown(user.uid, user.gid);
-      brought.set(path, signature(await file.stat({ bigint: true })));
+      writeFileSync(file, content);
+      if (user) fchownSync(file, user.uid, user.gid);
+      brought.set(path, signature(fstatSync(file, { bigint: true })));
     } finally {
-      await file.close();
+      closeSync(file);
     }
   }
 
   /** Makes real folders of everything above a path; what stood there instead goes. */
-  async function makeParents(path: string, made: Set<string>): Promise<void> {
-    const names = path.split("/").slice(0, -1);
-    for (let length = 1; length <= names.length; length += 1) {
-      const folder = names.slice(0, length).join("/");
-      if (made.has(folder)) continue;
-      const absolute = `${root}/${folder}`;
-      const found = await lstat(absolute).catch(() => undefined);
-      if (found && !found.isDirectory()) await rm(absolute, { force: true });
-      if (!found?.isDirectory()) {
-        await mkdir(absolute, { mode: 0o755 });
-        if (user) await chownFolder(absolute, user);
-      } else if ((found.mode & 0o700) !== 0o700) {
-        await chmod(absolute, 0o755);
-      }
-      made.add(folder);
+  function makeParents(path: string, made: Set<string>): void {
+    const folder = path.slice(0, Math.max(0, path.lastIndexOf("/")));
+    if (folder === "" || made.has(folder)) return;
+    makeParents(folder, made);
+    const absolute = `${root}/${folder}`;
+    const found = lstatSync(absolute, { throwIfNoEntry: false });
+    if (found && !found.isDirectory()) rmSync(absolute, { force: true });
+    if (!found?.isDirectory()) {
+      mkdirSync(absolute, { mode: 0o755 });
+      if (user) chownFolder(absolute, user);
+    } else if ((found.mode & 0o700) !== 0o700) {
+      chmodSync(absolute, 0o755);
     }
+    made.add(folder);
   }
 
   async function removeFile(path: string): Promise<void> {
@@ -86,25 +97,30 @@ export function guestFolder(folder: string, user: SandboxUser, limits: WalkLimit
     async bring({ write, remove }) {
       for (const path of remove) await removeFile(path);
       const made = new Set<string>();
-      for (const { path } of write) await makeParents(path, made);
-      await inParallel(write, ({ path, content, executable }) => writeFile(path, content, executable));
+      const pause = politePause();
+      for (const { path, content, executable } of write) {
+        makeParents(path, made);
+        await writeFile(path, content, executable);
+        if (pause.isDue()) await pause.take();
+      }
     },
 
     async collect({ isKeptAside, known }) {
       const proposed: ProposedChange[] = [];
       const seen = new Set<string>();
-      const knownFolders = new Set([...known].flatMap(parentsOf));
+      const knownFolders = foldersOf(known);
+      const pause = politePause();
       const folders = [""];
       const count = { entries: 0, folders: 0, changes: 0 };
       const isTooMuch = () =>
         count.entries > limits.entries || count.folders > limits.folders || count.changes > limits.changes;
 
       async function lookInto(folder: string, open: number): Promise<void> {
-        for (const name of await readdir(throughDescriptor(open)).catch(() => [])) {
+        for (const name of namesIn(open)) {
           count.entries += 1;
           if (isTooMuch()) return;
           const path = folder === "" ? name : `${folder}/${name}`;
-          if (count.entries % slice === 0) await nextTurn();
+          if (pause.isDue()) await pause.take();
           const found = look(`${throughDescriptor(open)}/${name}`);
           if (found?.isDirectory() && !pathProblem(path)) {
             if (knownFolders.has(path) || !isKeptAside(`${path}/`)) folders.push(path);
@@ -162,7 +178,25 @@ function isAt(descriptor: number, path: string): boolean {
   return readlinkSync(throughDescriptor(descriptor)) === path;
 }
 
-/** At once, since a promise for each of thousands of files takes ten times as long as the looks themselves. */
+function namesIn(folder: number): string[] {
+  try {
+    return readdirSync(throughDescriptor(folder));
+  } catch {
+    return [];
+  }
+}
+
+function politePause(): { isDue(): boolean; take(): Promise<void> } {
+  let since = performance.now();
+  return {
+    isDue: () => performance.now() - since > politeMs,
+    async take() {
+      await nextTurn();
+      since = performance.now();
+    },
+  };
+}
+
 function look(path: string): BigIntStats | undefined {
   try {
     return lstatSync(path, { bigint: true });
@@ -223,22 +257,22 @@ async function readExactly(path: string, size: number): Promise<Uint8Array> {
 }
 
 /** A file that was not there: whatever stood in its place goes, unread and not followed. */
-async function openNew(path: string, mode: number) {
+async function openNew(path: string, mode: number): Promise<number> {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   try {
-    return await open(path, flags, mode);
+    return openSync(path, flags, mode);
   } catch {
     await removeTree(path);
-    return await open(path, flags, mode);
+    return openSync(path, flags, mode);
   }
 }
 
-async function chownFolder(path: string, { uid, gid }: { uid: number; gid: number }): Promise<void> {
-  const folder = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY);
+function chownFolder(path: string, { uid, gid }: { uid: number; gid: number }): void {
+  const folder = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY);
   try {
-    await folder.chown(uid, gid);
+    fchownSync(folder, uid, gid);
   } finally {
-    await folder.close();
+    closeSync(folder);
   }
 }
 
@@ -248,6 +282,19 @@ async function hasRealParents(root: string, path: string): Promise<boolean> {
     if (!found?.isDirectory()) return false;
   }
   return true;
+}
+
+/** Every folder that one of these paths lies in. */
+function foldersOf(paths: ReadonlySet<string>): Set<string> {
+  const folders = new Set<string>();
+  for (const path of paths) {
+    for (let end = path.lastIndexOf("/"); end > 0; end = path.lastIndexOf("/", end - 1)) {
+      const folder = path.slice(0, end);
+      if (folders.has(folder)) break;
+      folders.add(folder);
+    }
+  }
+  return folders;
 }
 
 /** The folders above a path, the nearest first. */
@@ -265,16 +312,4 @@ export async function removeTree(path: string): Promise<void> {
     await execute("/bin/chmod", ["-R", "u+rwx", "--", path]).catch(() => undefined);
     await execute("/bin/rm", ["-rf", "--", path]);
   }
-}
-
-async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  let next = 0;
-  async function worker(): Promise<void> {
-    while (next < items.length) {
-      const item = items[next] as T;
-      next += 1;
-      await work(item);
-    }
-  }
-  await Promise.all(Array.from({ length: parallel }, worker));
 }

@@ -1,21 +1,14 @@
-import { spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
-import type { Readable, Writable } from "node:stream";
+import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import { setTimeout as pause } from "node:timers/promises";
 import { ToolError } from "#errors.ts";
 import { outputBudget } from "#executors/output-budget.ts";
-import { launchFds } from "./bubblewrap.ts";
-import type { ControlGroup } from "./control-group.ts";
 import { processTree, startedAt } from "./process-tree.ts";
-import type { SandboxUser } from "./sandbox-user.ts";
+import type { StandBy } from "./stand-by.ts";
 
 export interface Launch {
-  /** Arguments of bubblewrap. */
+  /** Arguments of bubblewrap, after those its process stands by with. */
   args: readonly string[];
-  /** A file with the seccomp program. */
-  filter: string;
-  user: SandboxUser;
   stdin?: string;
   timeoutMs: number;
   outputBytes: number;
@@ -23,7 +16,6 @@ export interface Launch {
   rawOutputBytes: number;
   signal?: AbortSignal;
   onOutput?(stream: "stdout" | "stderr", chunk: string): void;
-  group?: ControlGroup;
   /** Told when it runs; returns what to do when it has ended. */
   watch?(pid: number, stop: (why: string) => void): { stop(): void };
 }
@@ -38,33 +30,12 @@ export interface Launched {
   durationMs: number;
 }
 
-/**
- * Closes every file descriptor but the named ones, which this process may have got from whoever started it, and waits
- * for a word: by then the process is in its control group.
- */
-const launcher = [
-  "for fd in /proc/self/fd/*; do",
-  `  fd=\${fd##*/}; if ((fd > ${launchFds.info})); then eval "exec $fd>&-"; fi`,
-  "done",
-  `read -r -n 1 <&${launchFds.start}; exec ${launchFds.start}<&-`,
-  'exec bwrap "$@"',
-].join("\n");
-
-/** Runs bubblewrap to its end. When this returns or throws, no process of the guest is alive. */
-export async function launch(options: Launch): Promise<Launched> {
+/** Runs bubblewrap to its end, in the process that stood by for it. When this returns or throws, no process of the guest is alive. */
+export async function launch(by: StandBy, options: Launch): Promise<Launched> {
   if (options.signal?.aborted) throw interrupted();
-  const filter = openSync(options.filter, "r");
+  const { child, group } = by;
   const started = performance.now();
-  const child = spawn("/bin/bash", ["--norc", "--noprofile", "-c", launcher, "bash", ...options.args], {
-    env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
-    cwd: "/",
-    detached: true,
-    stdio: [options.stdin === undefined ? "ignore" : "pipe", "pipe", "pipe", filter, "pipe", "pipe"],
-    ...options.user,
-  });
-  closeSync(filter);
-  const [, , , , startPipe, infoPipe] = child.stdio as unknown as (Readable & Writable)[];
-  const inits = firstProcesses(infoPipe);
+  const inits = firstProcesses(by.info);
   const output = { stdout: outputBudget(options.outputBytes), stderr: outputBudget(options.outputBytes) };
   let timedOut = false;
   let aborted = false;
@@ -86,9 +57,6 @@ export async function launch(options: Launch): Promise<Launched> {
     kill();
   }
 
-  const ended = Promise.withResolvers<number | null>();
-  child.on("error", (error) => ended.reject(error));
-  child.on("close", (code) => ended.resolve(code));
   for (const name of ["stdout", "stderr"] as const) {
     const decoder = new StringDecoder("utf8");
     child[name]?.on("data", (chunk: Buffer) => {
@@ -98,9 +66,6 @@ export async function launch(options: Launch): Promise<Launched> {
         stop("It wrote too much output and was ended.");
     });
   }
-  child.stdin?.on("error", () => undefined);
-  child.stdin?.end(options.stdin);
-  startPipe?.on("error", () => undefined);
 
   const deadline = setTimeout(() => {
     timedOut = true;
@@ -113,15 +78,12 @@ export async function launch(options: Launch): Promise<Launched> {
   options.signal?.addEventListener("abort", abort, { once: true });
   let watching: { stop(): void } | undefined;
   try {
-    if (child.pid !== undefined) {
-      options.group?.add(child.pid);
-      watching = options.watch?.(child.pid, stop);
-    }
-    startPipe?.end("g");
-    const exitCode = await ended.promise;
+    if (child.pid !== undefined) watching = options.watch?.(child.pid, stop);
+    await by.go(options.args, options.stdin);
+    const exitCode = await by.ended;
     await allGone(inits);
     if (aborted) throw interrupted();
-    if (exitCode !== 0 && options.group?.ranOutOfMemory()) stopped ??= "It used more memory than it may and was ended.";
+    if (exitCode !== 0 && group?.ranOutOfMemory()) stopped ??= "It used more memory than it may and was ended.";
     const killed = timedOut || stopped !== undefined;
     return {
       exitCode: killed ? null : exitCode,
@@ -137,7 +99,6 @@ export async function launch(options: Launch): Promise<Launched> {
     options.signal?.removeEventListener("abort", abort);
     watching?.stop();
     kill();
-    options.group?.remove();
   }
 }
 

@@ -1,0 +1,111 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import type { Readable, Writable } from "node:stream";
+import { launchFds } from "./bubblewrap.ts";
+import type { ControlGroup } from "./control-group.ts";
+import type { SandboxUser } from "./sandbox-user.ts";
+
+export interface StandByOptions {
+  /** What every command's bubblewrap begins with. */
+  args: readonly string[];
+  /** A file with the seccomp program. */
+  filter: string;
+  user: SandboxUser;
+  group: ControlGroup | undefined;
+}
+
+/** A process that waits outside the sandbox to become bubblewrap: started, limited and stripped before it is needed. */
+export interface StandBy {
+  readonly child: ChildProcess;
+  readonly group: ControlGroup | undefined;
+  /** What bubblewrap says of the guest. */
+  readonly info: Readable | undefined;
+  /** False when somebody ended it while it waited. */
+  readonly waits: boolean;
+  /** Resolves to the exit code when it and its output have ended. */
+  readonly ended: Promise<number | null>;
+  /** Becomes bubblewrap, with these further arguments, once it is in its control group. */
+  go(args: readonly string[], stdin: string | undefined): Promise<void>;
+  /** Ends it, used or not, and whatever is left in its control group. May be called more than once. */
+  discard(): Promise<void>;
+}
+
+/**
+ * Closes every file descriptor but the named ones, which this process may have got from whoever started it, and waits
+ * for its words: by then the process is in its control group. When no word comes, whoever would give them is gone.
+ */
+const launcher = [
+  "for fd in /proc/self/fd/*; do",
+  `  fd=\${fd##*/}; if ((fd > ${launchFds.info})); then eval "exec $fd>&-"; fi`,
+  "done",
+  `mapfile -t -d '' words <&${launchFds.start}; exec ${launchFds.start}<&-`,
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
+  "[[ ${words[0]} == no-input ]] && exec </dev/null",
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
+  '[[ ${words[-1]} == go ]] && exec bwrap "$@" "${words[@]:1:${#words[@]}-2}"',
+].join("\n");
+
+/** Starting a process and moving it into a control group takes longer than the sandbox itself, so it is done ahead. */
+export function standBy({ args, filter, user, group }: StandByOptions): StandBy {
+  const program = openSync(filter, "r");
+  const child = spawn("/bin/bash", ["--norc", "--noprofile", "-c", launcher, "bash", ...args], {
+    env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
+    cwd: "/",
+    detached: true,
+    stdio: ["pipe", "pipe", "pipe", program, "pipe", "pipe"],
+    ...user,
+  });
+  closeSync(program);
+  const [, , , , start, info] = child.stdio as unknown as (Readable & Writable)[];
+  const handles = [child, ...child.stdio] as { ref?(): void; unref?(): void }[];
+  // Whoever waits must not keep this program from ending.
+  for (const handle of handles) handle?.unref?.();
+  child.stdin?.on("error", () => undefined);
+  start?.on("error", () => undefined);
+
+  let waits = true;
+  const ended = Promise.withResolvers<number | null>();
+  // Told to whoever lets it go.
+  ended.promise.catch(() => undefined);
+  child.on("error", (error) => {
+    waits = false;
+    ended.reject(error);
+  });
+  child.on("exit", () => {
+    waits = false;
+  });
+  child.on("close", (code) => ended.resolve(code));
+  const grouped = child.pid === undefined ? undefined : group?.add(child.pid);
+  grouped?.catch(() => undefined);
+
+  let discarded: Promise<void> | undefined;
+  async function end(): Promise<void> {
+    child.kill("SIGKILL");
+    await ended.promise.catch(() => undefined);
+    group?.remove();
+  }
+
+  return {
+    child,
+    group,
+    info,
+    get waits() {
+      return waits;
+    },
+    ended: ended.promise,
+    async go(more, stdin) {
+      waits = false;
+      const words = [stdin === undefined ? "no-input" : "input", ...more, "go"];
+      if (words.some((word) => word.includes("\0"))) throw new Error("A command cannot have NUL in its words");
+      for (const handle of handles) handle?.ref?.();
+      await grouped;
+      child.stdin?.end(stdin);
+      start?.end(words.map((word) => `${word}\0`).join(""));
+    },
+    discard() {
+      waits = false;
+      discarded ??= end();
+      return discarded;
+    },
+  };
+}
