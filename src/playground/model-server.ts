@@ -269,9 +269,10 @@ function toSse(event: unknown): string {
   return `data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`;
 }
 
-/** The text in pieces about as long as a word or two; never splits a surrogate pair. */
+/** The text in pieces about as long as a word or two, longer when there would be thousands; never splits a surrogate pair. */
 function pieces(text: string): string[] {
-  return text.match(/.{1,12}/gsu) ?? [];
+  const length = Math.max(12, Math.ceil(text.length / 1_000));
+  return text.match(new RegExp(`.{1,${length}}`, "gsu")) ?? [];
 }
 
 function describe(reply: Reply): string {

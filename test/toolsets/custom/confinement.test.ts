@@ -123,7 +123,7 @@ export const steady = tool("steady", () => "still here");
 export const loop = tool("loop", () => { for (;;); });
 export const hang = tool("hang", () => new Promise(() => {}));
 export const crash = tool("crash", () => new Promise(() => { setTimeout(() => { throw new Error("a stray error"); }); }));
-export const grow = tool("grow", () => { const held = []; for (;;) held.push(new Array(1e7).fill({})); });
+export const grow = tool("grow", () => { const held = []; for (;;) held.push(new Array(1e6).fill(0.5)); });
 export const swell = tool("swell", () => { const held = []; for (;;) held.push(Buffer.alloc(5e7, 1)); });
 export const chatter = tool("chatter", () => { for (let i = 0; i < 1e5; i++) console.log("x".repeat(1000)); return "said"; });
 export const huge = tool("huge", () => "x".repeat(4e7));
