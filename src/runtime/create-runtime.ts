@@ -4,6 +4,8 @@ import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { openToolBelt } from "#toolsets/open-tool-belt.ts";
 import { createRuns, type RunsOptions } from "./create-runs.ts";
 import { type LentServices, openDesk } from "./desk.ts";
+import type { Dispatch } from "./dispatch.ts";
+import { dispatchHere } from "./dispatch-here.ts";
 import { createDrive } from "./drive.ts";
 import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
@@ -13,6 +15,8 @@ import type { WorkerCatalog } from "./worker-catalog.ts";
 
 export interface RuntimeOptions {
   store: Store;
+  /** Who drives which run. Default: this process drives all of them. */
+  dispatch?: Dispatch;
   models: Models;
   catalog: WorkerCatalog;
   openGitHub: OpenGitHub;
@@ -43,11 +47,13 @@ const sweepMs = 30_000;
 /** The host that keeps runs alive over a store, a set of models and a front end. */
 export function createRuntime(options: RuntimeOptions): Runtime {
   const { store, models, catalog, openGitHub, frontEnd, approvalMs, statusIntervalMs, onError } = options;
+  const dispatch = options.dispatch ?? dispatchHere();
   const now = Date.now;
   const drive = createDrive({
     store,
     handlers: effectHandlers({ store, models, frontEnd, catalog, now, approvalMs, statusIntervalMs }),
     openDesk: (runId) => openDesk(runId, { store, openGitHub, openSandbox, openToolBelt, catalog, lent: options.lent }),
+    dispatch,
     now,
     onError,
   });
@@ -62,13 +68,15 @@ export function createRuntime(options: RuntimeOptions): Runtime {
   }
 
   async function start(): Promise<void> {
+    const { open, nudge, letGo } = drive;
+    await dispatch.start({ open, nudge, letGo, sweep: wakeAll });
     await wakeAll();
     sweep = setInterval(() => void wakeAll().catch((error) => onError(error, { runId: "" })), sweepMs);
   }
 
   async function stop(graceMs: number): Promise<void> {
     clearInterval(sweep);
-    await drive.stop(graceMs);
+    await dispatch.stop(() => drive.stop(graceMs));
   }
 
   return { runs, start, stop, awake: drive.awake, idle: drive.idle };

@@ -1,6 +1,7 @@
 import { UserError } from "#errors.ts";
 import { interruptible } from "#machines/effects.ts";
 import type { Desk } from "./desk.ts";
+import type { Dispatch, Driver } from "./dispatch.ts";
 import { fold } from "./fold.ts";
 import type { Effect, Finish, Lane, Store } from "./store/store.ts";
 
@@ -35,12 +36,14 @@ export interface DriveOptions {
   store: Store;
   handlers: Record<string, EffectHandler>;
   openDesk: (runId: string) => Promise<Desk>;
+  /** Hears of runs that are not open here. */
+  dispatch: Pick<Dispatch, "wake">;
   now: () => number;
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }
 
-export interface Drive {
-  /** Something may have happened to this run: fold it and do what it wants. Returns at once. */
+export interface Drive extends Omit<Driver, "sweep"> {
+  /** Something may have happened to this run: whoever drives it folds it and does what it wants. Returns at once. */
   wake(runId: string): void;
   /** Sets the alarm for the next timer, expiry or postponed effect of any run. */
   schedule(): Promise<void>;
@@ -59,6 +62,9 @@ const longestBackoffMs = 5 * 60_000;
 interface Session {
   runId: string;
   desk: Promise<Desk>;
+  /** Another process drives the run now. */
+  lost: boolean;
+  closed: PromiseWithResolvers<void>;
   folding: Promise<void>;
   busy: Set<Lane>;
   /** Lanes that were woken while they looked for the last time. */
@@ -72,25 +78,50 @@ interface Session {
  * Keeps runs going: one session for each run that has something to do, and none for the rest. A session is the run's
  * single writer. It folds what arrives while an effect is under way, so that a person can always interrupt.
  */
-export function createDrive({ store, handlers, openDesk, now, onError }: DriveOptions): Drive {
+export function createDrive({ store, handlers, openDesk, dispatch, now, onError }: DriveOptions): Drive {
   const sessions = new Map<string, Session>();
   const waiters = new Set<() => void>();
   let scheduled: NodeJS.Timeout | undefined;
   let stopping = false;
 
   function wake(runId: string): void {
-    if (stopping) return;
-    const session = sessions.get(runId) ?? open(runId);
-    session.folding = session.folding.then(() => foldInbox(session)).catch((error) => onError(error, { runId }));
+    if (!nudge(runId)) dispatch.wake(runId);
+  }
+
+  function nudge(runId: string): boolean {
+    const session = sessions.get(runId);
+    if (!session || session.lost || stopping) return false;
+    go(session);
+    return true;
+  }
+
+  function open(runId: string): Promise<void> {
+    const there = sessions.get(runId);
+    if (there?.lost) return there.closed.promise.then(() => open(runId));
+    if (stopping) return Promise.resolve();
+
+    const session = there ?? openSession(runId);
+    go(session);
+    return session.closed.promise;
+  }
+
+  function go(session: Session): void {
+    const { runId } = session;
+    session.folding = session.folding
+      .then(() => foldInbox(session))
+      .catch((error) => session.lost || onError(error, { runId }))
+      .then(() => undefined);
     void session.folding.then(() => runLanes(session));
   }
 
-  function open(runId: string): Session {
+  function openSession(runId: string): Session {
     const desk = openDesk(runId);
     desk.catch(() => undefined);
     const session: Session = {
       runId,
       desk,
+      lost: false,
+      closed: Promise.withResolvers(),
       folding: Promise.resolve(),
       busy: new Set(),
       again: new Set(),
@@ -101,8 +132,17 @@ export function createDrive({ store, handlers, openDesk, now, onError }: DriveOp
     return session;
   }
 
+  function letGo(runId: string): void {
+    const session = sessions.get(runId);
+    if (!session) return;
+    session.lost = true;
+    for (const { controller } of session.underWay.values()) {
+      controller.abort(new Error("Another process drives the run now."));
+    }
+  }
+
   async function foldInbox(session: Session): Promise<void> {
-    for (;;) {
+    while (!session.lost) {
       const [row, inbox] = await Promise.all([store.run(session.runId), store.inbox(session.runId)]);
       const newest = inbox.at(-1)?.id ?? 0;
       if (!row || newest <= session.seen) return;
@@ -139,7 +179,7 @@ export function createDrive({ store, handlers, openDesk, now, onError }: DriveOp
         await emptyLane(session, lane);
       } while (session.again.has(lane) && !stopping);
     } catch (error) {
-      onError(error, { runId: session.runId });
+      if (!session.lost) onError(error, { runId: session.runId });
     } finally {
       session.busy.delete(lane);
       await closeIfQuiet(session);
@@ -147,7 +187,7 @@ export function createDrive({ store, handlers, openDesk, now, onError }: DriveOp
   }
 
   async function emptyLane(session: Session, lane: Lane): Promise<void> {
-    while (!stopping) {
+    while (!stopping && !session.lost) {
       const effect = await store.begin(session.runId, lane, now());
       if (!effect) return;
       await perform(session, effect);
@@ -213,6 +253,7 @@ export function createDrive({ store, handlers, openDesk, now, onError }: DriveOp
 
     sessions.delete(session.runId);
     await session.desk.then((desk) => desk.close()).catch((error) => onError(error, { runId: session.runId }));
+    session.closed.resolve();
     await schedule().catch((error) => onError(error, { runId: "" }));
     if (sessions.size > 0) return;
     for (const waiter of waiters) waiter();
@@ -252,5 +293,5 @@ export function createDrive({ store, handlers, openDesk, now, onError }: DriveOp
     }
   }
 
-  return { wake, schedule, awake: () => sessions.size, idle, stop };
+  return { wake, nudge, open, letGo, schedule, awake: () => sessions.size, idle, stop };
 }
