@@ -2,9 +2,10 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import type { ExecRequest, ExecResult, ExecSession } from "#executors/executor.ts";
 import { createOsExecutor } from "#executors/os/os-executor.ts";
+import { processTree, startedAt } from "#executors/os/process-tree.ts";
 import { workspaceTree } from "#toolsets/commands/workspace-tree.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
@@ -123,6 +124,28 @@ describe.skipIf(!standing.stands)("a command in the OS sandbox", () => {
 
     expect(stdout).toBe("# Sums\nadded\nkept\n");
     expect(changes).toMatchObject({ written: [], deleted: [], rejected: [] });
+  });
+
+  test("a command starts though somebody ended the process that waited for it, and none is left when it ends", async () => {
+    const session = await open();
+    const before = (await sh("true", {}, { session })).exitCode;
+    const waiting = () => processTree(process.pid).filter((pid) => pid !== process.pid && startedAt(pid));
+    const ready = waiting();
+    for (const pid of ready) process.kill(pid, "SIGKILL");
+    await vi.waitFor(() => expect(ready.filter((pid) => startedAt(pid))).toEqual([]));
+
+    const { stdout } = await sh("echo up", {}, { session });
+    await session.close();
+
+    expect([before, ready.length > 0, stdout, waiting()]).toEqual([0, true, "up\n", []]);
+  });
+
+  test("a command with a NUL in it is refused, and the next one runs", async () => {
+    const session = await open();
+
+    await expect(run(["echo", "a\0b"], {}, { session })).rejects.toThrow("NUL");
+
+    expect((await run(["echo", "-n", "next"], {}, { session })).stdout).toBe("next");
   });
 
   test("an interrupted command leaves no process and no change", async () => {

@@ -50,4 +50,41 @@ describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", 
       expect(await workspace.exists("out/z")).toBe(false);
     },
   );
+
+  test.skipIf(!standings.find((standing) => standing.tier === tier)?.stands)(
+    "meet again after whatever was done between two commands, and keep out of other runs' way",
+    async () => {
+      const files = {
+        "kept.txt": "base\n",
+        "gone.txt": "base\n",
+        "tool.sh": "#!/bin/sh\necho ran\n",
+        "a/b.txt": "base\n",
+      };
+      const workspace = createMemoryWorkspace(files);
+      const session = await executors.openSession(tier, "one");
+      const other = await executors.openSession(tier, "other");
+      const untouched = workspaceTree(createMemoryWorkspace(files), base);
+      const run = (script: string, tree = workspaceTree(workspace, base), where = session) =>
+        where.exec(tree, { command: ["bash", "-c", script], timeoutMs: 5_000, outputBytes: 5_000 });
+      await Promise.all([run("true"), run("true", untouched, other)]);
+
+      await workspace.write("kept.txt", "tool\n");
+      await workspace.remove("gone.txt");
+      await workspace.write("tool.sh", files["tool.sh"], { executable: true });
+      const changed = await run("cat kept.txt; ls gone.txt; ./tool.sh; echo guest > a/b.txt");
+      await workspace.write("kept.txt", "base\n");
+      await workspace.write("gone.txt", "base\n");
+      await workspace.write("tool.sh", files["tool.sh"], { executable: false });
+      // What the guest wrote was not taken over, so it is not there the next time.
+      const reverted = await run("cat kept.txt gone.txt a/b.txt; [ -x tool.sh ] || echo no program");
+      const apart = await run("cat kept.txt gone.txt a/b.txt; [ -x tool.sh ] || echo no program", untouched, other);
+
+      expect(changed.stdout).toBe("tool\nran\n");
+      expect(changed.changes.written.map(({ path }) => path)).toEqual(["a/b.txt"]);
+      expect(reverted.stdout).toBe("base\nbase\nbase\nno program\n");
+      expect(apart.stdout).toBe(reverted.stdout);
+      for (const { changes } of [reverted, apart])
+        expect(changes).toMatchObject({ written: [], deleted: [], rejected: [] });
+    },
+  );
 });
