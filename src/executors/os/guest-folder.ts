@@ -54,7 +54,8 @@ const walkLimits: WalkLimits = { entries: 400_000, folders: 50_000, changes: 10_
 /** How long others wait: a promise for each of thousands of files takes many times as long as what is done to them. */
 const politeMs = 8;
 
-export function guestFolder(folder: string, user: SandboxUser, limits: WalkLimits = walkLimits): GuestFolder {
+export function guestFolder(folder: string, user: SandboxUser, given: Partial<WalkLimits> = {}): GuestFolder {
+  const limits = { ...walkLimits, ...given };
   const root = realpathSync(folder);
   /** Device, inode, size, mode and change time of what was brought: the last cannot be set back from user space. */
   const brought = new Map<string, string>();

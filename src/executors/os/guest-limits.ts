@@ -7,6 +7,8 @@ export interface GuestLimits {
   /** Of the tree and the home folder together. */
   diskMb: number;
   diskFiles: number;
+  /** Files that differ after a command, ignored ones not counted. Past it nothing of the command is taken over. */
+  changedFiles: number;
   /** Of /tmp; /dev/shm has a quarter of it. */
   temporaryMb: number;
   /** Bytes of output, kept or not. */
@@ -19,6 +21,7 @@ export const defaultGuestLimits: GuestLimits = {
   openFiles: 4_096,
   diskMb: 2_048,
   diskFiles: 400_000,
+  changedFiles: 10_000,
   temporaryMb: 256,
   outputBytes: 64_000_000,
 };

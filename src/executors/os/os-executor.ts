@@ -181,7 +181,7 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
     if (user) chownSync(path, user.uid, user.gid);
   }
   for (const path of [tree, home]) makeOwn(path);
-  const guest = guestFolder(tree, user);
+  const guest = guestFolder(tree, user, { changes: limits.changedFiles });
   const mirror = treeMirror(treeLimits);
   const stop = new AbortController();
   let queue: Promise<unknown> = Promise.resolve();
