@@ -22,7 +22,7 @@ export interface Hearer {
  */
 export async function answerCommand(command: Command, hearer: Hearer): Promise<string | undefined> {
   const { runs, utterance } = hearer;
-  const { thread, by, deliveryId } = utterance;
+  const { thread, by, key: deliveryId } = utterance;
   switch (command.kind) {
     case "run":
       return run(command, hearer);
@@ -61,7 +61,7 @@ async function run({ worker, text }: Given<"run">, { github, runs, utterance }: 
   refuseWhereOver(utterance);
   if (utterance.isPullRequest) await refuseForks(github, utterance.thread.thread);
 
-  const { thread, isPullRequest, by, commentId, seen, deliveryId } = utterance;
+  const { thread, isPullRequest, by, commentId, seen, key: deliveryId } = utterance;
   const origin = { ...thread, isPullRequest, requestedBy: by, ...(commentId === undefined ? {} : { commentId }) };
   try {
     await runs.start({ origin, worker, text, seen, deliveryId });
@@ -101,7 +101,7 @@ async function refuseForks(github: GitHub, number: number): Promise<void> {
 
 async function approve(command: Given<"approve">, { runs, utterance }: Hearer): Promise<undefined> {
   const { target, remember, changedArgs, note } = command;
-  const { by, deliveryId, thread } = utterance;
+  const { by, key: deliveryId, thread } = utterance;
   await decide(runs, thread, {
     by,
     deliveryId,
@@ -114,7 +114,7 @@ async function approve(command: Given<"approve">, { runs, utterance }: Hearer): 
 }
 
 async function deny({ target, reason }: Given<"deny">, { runs, utterance }: Hearer): Promise<undefined> {
-  const { by, deliveryId, thread } = utterance;
+  const { by, key: deliveryId, thread } = utterance;
   const [, first = "", rest = ""] = /^(\S+)\s*([\s\S]*)$/.exec(reason) ?? [];
   const id = first.toLowerCase().replace(/^#/, "");
   const named = target === undefined && (await runs.pendingApprovals(thread)).some((approval) => approval.id === id);

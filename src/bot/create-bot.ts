@@ -58,7 +58,7 @@ export async function createBot({ config, runs, ready, log: logger }: BotOptions
     repositories: config.github.repositories,
     openGitHub,
     runs,
-    authorize: createAuthorize(),
+    authorize: createAuthorize((key) => runs().isFirst(key)),
     sanitize,
     log,
     inBackground,

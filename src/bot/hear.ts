@@ -53,7 +53,7 @@ export function createHear(options: HearOptions): (delivery: Delivery) => Promis
 /** Work for a thread that is closed stops; nothing running there is no news. */
 async function stopQuietly(
   runs: Runs,
-  { thread, by, deliveryId }: { thread: Utterance["thread"]; by: string; deliveryId: string },
+  { thread, by, key: deliveryId }: { thread: Utterance["thread"]; by: string; key: string },
 ) {
   try {
     await runs.stop(thread, { by, deliveryId });
@@ -92,7 +92,7 @@ async function hearWords(options: HearOptions, github: GitHub, utterance: Uttera
 
 /** A plain comment reaches the workers of its thread, if there are any and its author commands here. */
 async function steer(options: HearOptions, github: GitHub, utterance: Utterance, text: string): Promise<void> {
-  const { thread, by, deliveryId } = utterance;
+  const { thread, by, key: deliveryId } = utterance;
   const runs = options.runs();
   // GitHub is asked about the author only where somebody listens: most comments are none of our business.
   const isHeard = text !== "" && (await runs.presence(thread)) === "live";
@@ -113,7 +113,7 @@ async function callTool(
   utterance: Utterance,
   { line, mayBeForeign }: Extract<Command, { kind: "direct" }>,
 ): Promise<void> {
-  const { thread, by, deliveryId } = utterance;
+  const { thread, by, key: deliveryId } = utterance;
   const runs = options.runs();
   if ((await runs.presence(thread)) === "none" || !canWrite(await github.permissionOf(by))) return;
 
@@ -138,11 +138,11 @@ async function refuse(
   await reply(options, github, utterance, words);
 }
 
-/** One comment for a delivery, however often it comes. */
+/** One comment for what was said, however often it is delivered. */
 async function reply({ sanitize }: HearOptions, github: GitHub, utterance: Utterance, words: string): Promise<void> {
-  const { thread, deliveryId } = utterance;
+  const { thread, key } = utterance;
   try {
-    await postComment(github, { thread: thread.thread, name: `reply/${deliveryId}`, body: sanitize(words) });
+    await postComment(github, { thread: thread.thread, name: `reply/${key}`, body: sanitize(words) });
   } catch (error) {
     // A locked thread may take a reaction where it takes no comment.
     if ((error as { status?: number }).status !== 403 || !utterance.locked) throw error;

@@ -11,6 +11,7 @@ const Thread = z.object({
   pull_request: z.unknown().optional(),
   title: z.string().optional(),
   created_at: z.coerce.date().optional().catch(undefined),
+  updated_at: z.coerce.date().optional().catch(undefined),
   body: z.string().nullish(),
   user: User.nullish(),
 });
@@ -32,9 +33,15 @@ const Payload = z.object({
     .optional(),
 });
 
+/** Nothing older is heard: GitHub sends again for three days, and what was heard is remembered for longer than this. */
+const longestAgoMs = 7 * 24 * 60 * 60_000;
+
 /** Words of a person in a thread, as the signed delivery has them. */
 export interface Utterance {
+  /** GitHub's id of the delivery, for the log. It is not signed: the same words may come under another. */
   deliveryId: string;
+  /** Names what was said or happened, by signed fields alone, so that it counts once for ever. */
+  key: string;
   thread: ThreadRef;
   isPullRequest: boolean;
   closed: boolean;
@@ -50,7 +57,7 @@ export interface Utterance {
 export type Hearing =
   | { kind: "said"; utterance: Utterance }
   /** The thread was closed or is gone. */
-  | { kind: "over"; deliveryId: string; thread: ThreadRef; by: string }
+  | { kind: "over"; deliveryId: string; key: string; thread: ThreadRef; by: string }
   | { kind: "ignored"; because: string };
 
 export interface Delivery {
@@ -62,7 +69,7 @@ export interface Delivery {
 }
 
 /** Reads a delivery. Whoever is not surely a person speaking for themselves is not heard. */
-export function readUtterance({ id, name, payload }: Delivery, appId: number): Hearing {
+export function readUtterance({ id, name, payload }: Delivery, appId: number, now: number = Date.now()): Hearing {
   const parsed = Payload.safeParse(payload);
   if (!parsed.success) return ignored(`it is no ${name} as GitHub sends them`);
 
@@ -77,9 +84,14 @@ export function readUtterance({ id, name, payload }: Delivery, appId: number): H
     repo: repository.name,
     thread: issue.number,
   };
-  if (name !== "issue_comment" && (payload as { action?: unknown }).action !== "opened") {
-    return { kind: "over", deliveryId: id, thread, by: sender?.login ?? "ghost" };
-  }
+  const { action } = payload as { action?: unknown };
+  const isOver = name !== "issue_comment" && action !== "opened";
+  const at = comment ? comment.created_at : isOver ? issue.updated_at : issue.created_at;
+  if (at && now - at.getTime() > longestAgoMs) return ignored("it is more than a week old");
+
+  const place = comment ? `comment ${comment.id}` : `${thread.owner}/${thread.repo}#${thread.thread} ${action}`;
+  const key = at ? `${place} ${at.toISOString()}` : id;
+  if (isOver) return { kind: "over", deliveryId: id, key, thread, by: sender?.login ?? "ghost" };
 
   const author = name === "issue_comment" ? comment?.user : issue.user;
   if (!author || !sender) return ignored("its author is gone");
@@ -87,9 +99,9 @@ export function readUtterance({ id, name, payload }: Delivery, appId: number): H
   if (!isPerson(author) || !isPerson(sender)) return ignored("its author is no person");
   if (author.id !== sender.id || author.login !== sender.login) return ignored("it was not sent by its author");
 
-  const at = comment ? comment.created_at : issue.created_at;
   const utterance = {
     deliveryId: id,
+    key,
     thread,
     isPullRequest: issue.pull_request !== undefined && issue.pull_request !== null,
     closed: issue.state === "closed",

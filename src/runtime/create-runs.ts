@@ -316,6 +316,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     resume,
     cancel,
     invoke,
+    isFirst: (key) => store.ingest({ deliveryId: key, events: [] }),
     presence,
     status,
     pendingApprovals: async (thread) => (await approvalsOf(thread)).filter((approval) => approval.status === "pending"),

@@ -9,9 +9,10 @@ export interface ThreadRef {
   thread: number;
 }
 
-/** Words of a person, with the delivery that brought them: each delivery counts once. */
+/** Words of a person, with what names their delivery: each name counts once. */
 interface Heard {
   by: string;
+  /** Whoever delivers twice gives the same; made of what cannot be forged. */
   deliveryId?: string;
 }
 
@@ -57,6 +58,8 @@ export interface Runs {
    * bot's, so there is no answer unless a tool has that name. Refuses a line that cannot be read, and a thread without runs.
    */
   invoke(thread: ThreadRef, command: Heard & { line: string; mayBeForeign?: boolean }): Promise<void>;
+  /** True for the first time this key is given within a month, across restarts. */
+  isFirst(key: string): Promise<boolean>;
   /** Whether a worker was ever started in the thread, and whether one is still alive. Cheap: it is asked of every comment. */
   presence(thread: ThreadRef): Promise<"none" | "over" | "live">;
   /** The thread's root runs, newest first, with their children. */

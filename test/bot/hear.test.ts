@@ -1,5 +1,6 @@
 import definitions from "@octokit/webhooks-examples" with { type: "json" };
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { markerOf } from "#bot/marker.ts";
 import { UserError } from "#errors.ts";
 import {
   appId,
@@ -10,6 +11,7 @@ import {
   person,
   type RecordingRuns,
   type Said,
+  saidAt,
   startBot,
   startGitHub,
 } from "../support/bot-world.ts";
@@ -34,9 +36,12 @@ function say(said: Said = {}, delivery: Parameters<typeof deliver>[2] = {}) {
   return deliver(world.url, commentPayload({ ...said, comment: { id: commentId++, ...said.comment } }), delivery);
 }
 
+/** What a comment counts as, under whatever delivery id it comes. */
+const heardAs = (id: number) => `comment ${id} ${saidAt.toISOString()}`;
+
 function nothingHappened() {
   for (const [name, call] of Object.entries(runs)) {
-    if (!["presence", "status", "pendingApprovals", "workers", "view"].includes(name))
+    if (!["isFirst", "presence", "status", "pendingApprovals", "workers", "view"].includes(name))
       expect(call, name).not.toHaveBeenCalled();
   }
 }
@@ -45,7 +50,7 @@ const bodies = () => state.comments.map(({ body }) => body ?? "");
 
 describe("who may command", () => {
   test("someone with write access starts a worker: it is stored with its delivery, and 👀 follows", async () => {
-    const answer = await say({ body: "/run fixer the sum is wrong", comment: { id: 77 } }, { id: "delivery-1" });
+    const answer = await say({ body: "/run fixer the sum is wrong", comment: { id: 77 } });
 
     expect(answer.status).toBe(200);
     expect(runs.start).toHaveBeenCalledExactlyOnceWith({
@@ -60,8 +65,8 @@ describe("who may command", () => {
       },
       worker: "fixer",
       text: "the sum is wrong",
-      seen: { at: new Date("2026-05-01T10:00:00Z"), title: "It breaks", body: "Help" },
-      deliveryId: "delivery-1",
+      seen: { at: saidAt, title: "It breaks", body: "Help" },
+      deliveryId: heardAs(77),
     });
     await vi.waitFor(() => expect(state.reactions).toEqual(["77 eyes"]));
     expect(state.comments).toEqual([]);
@@ -153,6 +158,16 @@ describe("who may command", () => {
     expect(state.requests.filter((request) => !request.includes("/app"))).toEqual([]);
   });
 
+  test("what was said more than a week ago is too old, whenever it is delivered", async () => {
+    const days = (count: number) => new Date(Date.now() - count * 24 * 60 * 60_000).toISOString();
+
+    await say({ comment: { created_at: days(7.1) } });
+    nothingHappened();
+    await say({ comment: { created_at: days(6.9) } });
+
+    expect(runs.start).toHaveBeenCalledOnce();
+  });
+
   test.each(["> /approve", "```\n/approve\n```", "a\nb\nc\nd\n/approve", "I would /approve"])(
     "%j decides nothing",
     async (body) => {
@@ -171,6 +186,19 @@ describe("who may command", () => {
 
     nothingHappened();
     expect(bodies()).toEqual([expect.stringContaining(`is ${word}, so no worker`), expect.stringContaining(word)]);
+  });
+
+  test("closing a thread counts once, and closing it again once more", async () => {
+    const { comment: _, issue, ...payload } = commentPayload({ action: "closed" });
+    const close = (updated_at: string, id: string) =>
+      deliver(world.url, { ...payload, issue: { ...issue, updated_at } }, { name: "issues", id });
+    const [first, second] = [saidAt.toISOString(), new Date(saidAt.getTime() + 1_000).toISOString()];
+
+    await close(first, "d1");
+    await close(second, "d2");
+
+    const keys = runs.stop.mock.calls.map(([, { deliveryId }]) => deliveryId);
+    expect(keys).toEqual([`octo/shop#1 closed ${first}`, `octo/shop#1 closed ${second}`]);
   });
 
   test.each([
@@ -255,11 +283,11 @@ describe("repositories", () => {
 
 describe("plain sentences", () => {
   test("reach the runs of the thread when their author may write", async () => {
-    await say({ body: "Use the other file.\nThanks" }, { id: "d-say" });
+    await say({ body: "Use the other file.\nThanks", comment: { id: 77 } });
 
     expect(runs.say).toHaveBeenCalledExactlyOnceWith(
       { installationId: 7, owner: "octo", repo: "shop", thread: 1 },
-      { by: "ada", text: "Use the other file.\nThanks", deliveryId: "d-say" },
+      { by: "ada", text: "Use the other file.\nThanks", deliveryId: heardAs(77) },
     );
     await vi.waitFor(() => expect(state.reactions).toHaveLength(1));
   });
@@ -295,10 +323,10 @@ describe("tools", () => {
   test.each(["/tool git_push --branch main", "/t git_push -i", "/tools", "/git_push"])(
     "%s reaches the runs of the thread with its delivery, and 👀 follows",
     async (line) => {
-      await say({ body: `${line}\nplease` }, { id: "d1" });
+      await say({ body: `${line}\nplease`, comment: { id: 77 } });
 
       expect(runs.invoke).toHaveBeenCalledOnce();
-      expect(runs.invoke.mock.calls[0]).toMatchObject([thread, { by: "ada", deliveryId: "d1", line }]);
+      expect(runs.invoke.mock.calls[0]).toMatchObject([thread, { by: "ada", deliveryId: heardAs(77), line }]);
       await vi.waitFor(() => expect(state.reactions).toHaveLength(1));
     },
   );
@@ -313,13 +341,13 @@ describe("tools", () => {
   });
 
   test("a word that may be another bot's is looked up without a sign, and only where a worker was started", async () => {
-    await say({ body: "/retest" }, { id: "d1" });
+    await say({ body: "/retest", comment: { id: 77 } });
     runs.presence.mockResolvedValue("none");
     await say({ body: "/retest" });
     await say({ body: "/make_coffee" });
 
     expect(runs.invoke.mock.calls).toEqual([
-      [thread, { by: "ada", deliveryId: "d1", line: "/retest", mayBeForeign: true }],
+      [thread, { by: "ada", deliveryId: heardAs(77), line: "/retest", mayBeForeign: true }],
     ]);
     expect([...state.reactions, ...bodies()]).toEqual([]);
   });
@@ -345,11 +373,11 @@ describe("decisions", () => {
   const thread = { installationId: 7, owner: "octo", repo: "shop", thread: 1 };
 
   test("an approval carries its scope, its changed arguments and its delivery", async () => {
-    await say({ body: '/approve k7mq session\n```json\n{"title":"Better"}\n```' }, { id: "d1" });
+    await say({ body: '/approve k7mq session\n```json\n{"title":"Better"}\n```', comment: { id: 77 } });
 
     expect(runs.decide).toHaveBeenCalledExactlyOnceWith(thread, {
       by: "ada",
-      deliveryId: "d1",
+      deliveryId: heardAs(77),
       target: "k7mq",
       approve: true,
       remember: "session",
@@ -358,11 +386,11 @@ describe("decisions", () => {
   });
 
   test("a reason reaches the worker word by word", async () => {
-    await say({ body: '/deny it\'s the "wrong" file' }, { id: "d1" });
+    await say({ body: '/deny it\'s the "wrong" file', comment: { id: 77 } });
 
     expect(runs.decide).toHaveBeenCalledExactlyOnceWith(thread, {
       by: "ada",
-      deliveryId: "d1",
+      deliveryId: heardAs(77),
       target: undefined,
       approve: false,
       note: 'it\'s the "wrong" file',
@@ -438,13 +466,13 @@ describe("answers", () => {
     expect(await first.text()).not.toContain("disk");
     expect(state.comments).toHaveLength(1);
     expect(bodies()[0]).toContain("There is no worker like that.");
-    expect(bodies()[0]).toMatch(/<!-- golem-forge:reply%2Fd-again -->$/);
+    expect(bodies()[0]).toContain(`\n${markerOf(`reply/${heardAs(50)}`)}`);
   });
 
   test("a look-alike of our comment by somebody else is not edited", async () => {
-    state.comments.push(comment(9, "tom", "Look\n\n<!-- golem-forge:reply%2Fd1 -->"));
+    state.comments.push(comment(9, "tom", `Look\n\n${markerOf(`reply/${heardAs(77)}`)}`));
 
-    await say({ body: "/help" }, { id: "d1" });
+    await say({ body: "/help", comment: { id: 77 } });
 
     expect(state.comments).toHaveLength(2);
     expect(bodies()[0]).toContain("Look");
@@ -452,9 +480,9 @@ describe("answers", () => {
 
   test("an answer is found again behind more than a hundred comments", async () => {
     state.comments.push(...Array.from({ length: 150 }, (_, index) => comment(index + 100, "tom", "chat")));
-    state.comments.push(comment(999, "golem-forge[bot]", "old\n\n<!-- golem-forge:reply%2Fd1 -->"));
+    state.comments.push(comment(999, "golem-forge[bot]", `old\n\n${markerOf(`reply/${heardAs(77)}`)}`));
 
-    await say({ body: "/help" }, { id: "d1" });
+    await say({ body: "/help", comment: { id: 77 } });
 
     expect(state.comments).toHaveLength(151);
     expect(bodies().at(-1)).toContain("`/run <worker> what to do`");
@@ -479,7 +507,9 @@ test("every example payload GitHub publishes is taken in without a failure", asy
   runs.status.mockResolvedValue([]);
 
   const statuses = new Set<number>();
-  for (const { name, example } of examples) statuses.add((await deliver(world.url, example, { name })).status);
+  const recent = (example: object) =>
+    JSON.parse(JSON.stringify(example).replace(/"\d{4}-\d\d-\d\dT[^"]*"/g, `"${saidAt.toISOString()}"`));
+  for (const { name, example } of examples) statuses.add((await deliver(world.url, recent(example), { name })).status);
 
   expect([...statuses]).toEqual([200]);
   expect(runs.start).not.toHaveBeenCalled();

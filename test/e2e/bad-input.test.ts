@@ -353,8 +353,14 @@ test("after all of that the same process still serves, and nothing was logged as
   expect(forge.printed()).toBe("");
 });
 
-test("what was said while the app was down is done when it is delivered again", async () => {
+test("what was said while the app was down is done when it is delivered again, and what was heard before it is not", async () => {
   const story = forge.open({ title: "Down" });
+  const heard = forge.open({ title: "Heard before" });
+  heard.say("/run fixer");
+  await heard.hears(/Done\./);
+  const old = forge.github.deliveries.findLast(
+    ({ payload, statusCode }) => statusCode === 200 && /\/run/.test(payload),
+  );
   await forge.end("SIGTERM");
   story.say("/run fixer");
   await forge.github.deliveriesSettled();
@@ -362,9 +368,15 @@ test("what was said while the app was down is done when it is delivered again", 
   expect(missed).toMatchObject({ event: "issue_comment", statusCode: 0 });
 
   await forge.start();
+  const replayed = await postWebhook(forge, {
+    body: old?.payload ?? "",
+    delivery: "99999999-2222-3333-4444-555555555555",
+  });
   forge.github.redeliver(missed?.id ?? 0);
 
   await story.hears(/Done\./);
+  expect(replayed).toBe(200);
+  expect((await heard.comments()).filter((body) => /\*\*fixer\*\*/.test(body))).toHaveLength(2);
 });
 
 const proposes = inTurn(

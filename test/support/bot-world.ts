@@ -19,6 +19,9 @@ export const repository = { owner: "octo", repo: "shop", installationId: 7 };
 const keyPair = generateKeyPairSync("rsa", { modulusLength: 2048 });
 export const privateKey = keyPair.privateKey.export({ type: "pkcs8", format: "pem" }) as string;
 
+/** When everything in this world was said: a while ago, and never too long. */
+export const saidAt = new Date(Math.floor(Date.now() / 1_000) * 1_000 - 60_000);
+
 export function person(login: string, type = "User"): Schema["simple-user"] {
   const url = `${api}/users/${login}`;
   return {
@@ -52,8 +55,8 @@ export function comment(id: number, login: string, body: string, more: object = 
     html_url: `https://github.example/octo/shop/issues/1#issuecomment-${id}`,
     body,
     user: person(login, login.endsWith("[bot]") ? "Bot" : "User"),
-    created_at: "2026-05-01T10:00:00Z",
-    updated_at: "2026-05-01T10:00:00Z",
+    created_at: saidAt.toISOString(),
+    updated_at: saidAt.toISOString(),
     issue_url: `${api}/repos/octo/shop/issues/1`,
     author_association: "COLLABORATOR",
     performed_via_github_app: null,
@@ -178,6 +181,7 @@ export function botConfig(environment: Record<string, string> = {}): Config {
 
 /** Runs that write down what they were asked, and answer as one calm thread would. */
 export function recordingRuns() {
+  const known = new Set<string>();
   return {
     start: vi.fn<Runs["start"]>(async () => ({ id: "r1" }) as RunSpec),
     say: vi.fn<Runs["say"]>(async () => true),
@@ -186,6 +190,7 @@ export function recordingRuns() {
     resume: vi.fn<Runs["resume"]>(async () => []),
     cancel: vi.fn<Runs["cancel"]>(async () => []),
     invoke: vi.fn<Runs["invoke"]>(async () => {}),
+    isFirst: vi.fn<Runs["isFirst"]>(async (key) => known.size < known.add(key).size),
     presence: vi.fn<Runs["presence"]>(async () => "live"),
     status: vi.fn<Runs["status"]>(async () => [sampleView()]),
     pendingApprovals: vi.fn<Runs["pendingApprovals"]>(async () => [sampleApproval()]),
