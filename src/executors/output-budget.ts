@@ -7,7 +7,10 @@ export interface OutputBudget {
   text(): string;
 }
 
-/** Keeps at most `bytes` bytes: the first half of them and the last half. Bytes that are no UTF-8 become U+FFFD. */
+/** How far back a cut looks for the end of a word: half a secret would not be known for one any more. */
+const longestWord = 4_096;
+
+/** Keeps at most `bytes` bytes: the first half of them and the last half, in whole words. Bytes that are no UTF-8 become U+FFFD. */
 export function outputBudget(bytes: number): OutputBudget {
   const half = Math.max(1, Math.floor(bytes / 2));
   const head: Uint8Array[] = [];
@@ -46,10 +49,30 @@ export function outputBudget(bytes: number): OutputBudget {
     },
     text() {
       trimTail();
-      const left = seen - headBytes - tailBytes;
-      if (left <= 0) return Buffer.concat([...head, ...tail]).toString("utf8");
+      if (seen <= headBytes + tailBytes) return Buffer.concat([...head, ...tail]).toString("utf8");
+      const before = toEndOfWord(Buffer.concat(head));
+      const after = fromStartOfWord(Buffer.concat(tail));
+      const left = seen - before.length - after.length;
       const cut = `\n… ${left.toLocaleString("en-US")} bytes left out …\n`;
-      return `${Buffer.concat(head).toString("utf8")}${cut}${Buffer.concat(tail).toString("utf8")}`;
+      return `${before.toString("utf8")}${cut}${after.toString("utf8")}`;
     },
   };
+}
+
+function toEndOfWord(head: Buffer): Buffer {
+  for (let end = head.length; end > Math.max(0, head.length - longestWord); end -= 1) {
+    if (isSpace(head[end - 1])) return head.subarray(0, end);
+  }
+  return head;
+}
+
+function fromStartOfWord(tail: Buffer): Buffer {
+  for (let start = 0; start < Math.min(tail.length, longestWord); start += 1) {
+    if (isSpace(tail[start])) return tail.subarray(start + 1);
+  }
+  return tail;
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }

@@ -85,6 +85,75 @@ test("a command runs on the tree in a remote sandbox, and only checked changes c
   await executor.close();
 });
 
+test("what a hostile remote sandbox says it has is believed no more than a guest's word", async () => {
+  const { sandbox, executor, run } = await opened();
+  const names = [
+    "../up",
+    ".GIT/config",
+    "git~1",
+    ".gitmodules",
+    "/etc/passwd",
+    "a\nb",
+    "cafe\u0301",
+    "caf\u00e9",
+    "big",
+    "link/in",
+  ];
+  const asked: string[] = [];
+  const lies: Partial<RemoteSandbox> = {
+    async run({ command }) {
+      const records = command.includes("sha1sum") ? names.map((name) => `${"0".repeat(40)}  ./${name}\0`) : [];
+      return { exitCode: 0, stdout: records.join(""), stderr: "" };
+    },
+    async readBinaryFile({ path }) {
+      asked.push(path);
+      return new Uint8Array(path === "big" ? 10_000_001 : 1);
+    },
+  };
+  Object.assign(sandbox, lies);
+
+  const { changes } = await run("true");
+
+  expect(asked.sort()).toEqual(["big", "cafe\u0301", "link/in"]);
+  expect(changes.written.map(({ path }) => path)).toEqual(["cafe\u0301", "link/in"]);
+  expect(changes.rejected).toHaveLength(8);
+  expect(changes.deleted.sort()).toEqual(["a.txt", "b.txt"]);
+  await executor.close();
+});
+
+test("links, pipes, sockets, devices and large files of a remote sandbox are not read", async () => {
+  const { sandbox, executor, run } = await opened();
+  const read: string[] = [];
+  const { readBinaryFile } = sandbox;
+  const watched: Pick<RemoteSandbox, "readBinaryFile"> = {
+    readBinaryFile(options) {
+      read.push(options.path);
+      return readBinaryFile(options);
+    },
+  };
+  Object.assign(sandbox, watched);
+
+  const { changes } = await run(
+    "rm a.txt; ln -s /etc/passwd a.txt; ln -s /etc folder; mkfifo pipe; truncate -s 1T sparse; truncate -s 11M large; echo x > made; touch -r b.txt stamp; echo B > b.txt; touch -r stamp b.txt; rm stamp",
+  );
+
+  expect(read.sort()).toEqual(["b.txt", "made"]);
+  expect(changes.written.map(({ path }) => path).sort()).toEqual(["b.txt", "made"]);
+  expect(changes.rejected.map(({ path }) => path).sort()).toEqual(["a.txt", "folder", "large", "pipe", "sparse"]);
+  await executor.close();
+});
+
+test("a remote command that floods us is ended, and head and tail of what it said are kept", async () => {
+  const { executor, run } = await opened();
+
+  const { stopped, stdout, truncated } = await run("yes 0123456789", { timeoutMs: 30_000 });
+
+  expect(stopped).toContain("too much output");
+  expect(truncated).toBe(true);
+  expect(stdout.length).toBeLessThan(1_100);
+  await executor.close();
+});
+
 test("a remote command ends at its deadline and when it is interrupted", async () => {
   const { executor, run } = await opened();
   const stop = new AbortController();

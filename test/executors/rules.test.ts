@@ -130,6 +130,19 @@ test("output within the budget is whole, and past it head and tail stay", () => 
   );
 });
 
+test("a cut leaves no half of a word, such as a key, on either side of it", () => {
+  for (let before = 0; before < 60; before += 1) {
+    const budget = outputBudget(100);
+    budget.push(
+      Buffer.from(
+        `${"a ".repeat(before)}key-that-opens-everything ${"b ".repeat(60)}key-that-opens-everything${" c".repeat(before)}`,
+      ),
+    );
+
+    expect(budget.text().replaceAll("key-that-opens-everything", "")).not.toMatch(/key|opens|everything/);
+  }
+});
+
 test.each([
   ["0.0.0.0"],
   ["10.0.0.1"],

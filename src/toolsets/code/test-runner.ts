@@ -58,7 +58,7 @@ function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | un
     };
   }
   if (script && !isPlaceholder)
-    return { name: "npm test", command: ["npm", "test", "--silent"], report: "plain", because };
+    return { name: "npm test", command: ["npm", "test", "--silent", "--"], report: "plain", because };
   return undefined;
 }
 

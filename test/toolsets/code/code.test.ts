@@ -98,6 +98,31 @@ describe.skipIf(!standing.stands)("in the OS sandbox", () => {
     expect(llmContent.match(/Not taken over: /g)).toHaveLength(3);
   });
 
+  test("no argument of any tool is read by a shell or taken for an option of another program", async () => {
+    const script = 'require("node:fs").writeFileSync("seen.json", JSON.stringify(process.argv.slice(2)))';
+    const args = [
+      "$(touch made)",
+      "; touch made",
+      "`touch made`",
+      "--script-shell=/bin/touch",
+      "new\nline",
+      "-rf",
+      "*",
+      "",
+    ];
+    const { call, sandbox } = await world({
+      files: { "package.json": JSON.stringify({ scripts: { test: "node seen.js" } }), "seen.js": script },
+    });
+
+    await call("run_tests", { args });
+    const seen = JSON.parse(sandbox.text("seen.json"));
+    await call("run_code", { language: "bash", code: 'node seen.js "$@"', args });
+
+    expect(seen).toEqual(args);
+    expect(JSON.parse(sandbox.text("seen.json"))).toEqual(args);
+    expect(await sandbox.exists("made")).toBe(false);
+  });
+
   test("the project's own formatter formats", async () => {
     const { call, sandbox } = await world({
       files: {
@@ -162,6 +187,19 @@ describe("what a project is tested and formatted with", () => {
     [{ "README.md": "" }, undefined],
   ])("%j is formatted with %s", async (files: Record<string, string>, name) => {
     expect((await findFormatter(memoryWorkspace(files), ""))?.name).toBe(name);
+  });
+
+  test.each<Record<string, string>>([
+    { "package.json": '{"devDependencies":{"@biomejs/biome":"2"}}' },
+    { "package.json": '{"devDependencies":{"prettier":"3"}}' },
+    { "pyproject.toml": "[tool.ruff]\n" },
+    { "go.mod": "" },
+  ])("a file named like an option is a file to the formatter of %j", async (files) => {
+    const names = ["--config=evil.js", "-x", "$(id)"];
+
+    const command = (await findFormatter(memoryWorkspace(files), ""))?.command(names) ?? [];
+
+    expect(command.slice(-4)).toEqual(["--", ...names]);
   });
 
   test("a package.json that is no JSON is a sentence", async () => {
@@ -236,6 +274,9 @@ describe("installing packages", () => {
 test.each([
   [{ language: "python", code: "x".repeat(200_000) }, "too long"],
   [{ language: "bash", code: "a\0b" }, "NUL"],
+  [{ language: "bash", code: "a", args: ["a\0b"] }, "NUL"],
+  [{ language: "bash", code: "a", args: ["x".repeat(130_000)] }, "too long"],
+  [{ language: "bash", code: "a", args: Array(20).fill("x".repeat(100_000)) }, "too long"],
   [{ language: "bash", code: "a", env: { "A=B": "x" } }, "no name for an environment variable"],
 ])("code that cannot be handed over is a sentence", async (input, message) => {
   await expect((await world()).call("run_code", input)).rejects.toThrow(message);
