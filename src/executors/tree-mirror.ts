@@ -1,11 +1,22 @@
 import { hash } from "node:crypto";
 import { ToolError } from "#errors.ts";
+import type { Entry } from "#workspace.ts";
 import type { FileChange, TreeSource } from "./executor.ts";
 import { keptAside } from "./kept-aside.ts";
 
 /** What has to be done to a session's copy of the tree before the next command. */
 export interface TreeDelta {
   write: FileChange[];
+  remove: string[];
+}
+
+interface Brought extends FileChange {
+  /** Not as the base has it. */
+  isOwn: boolean;
+}
+
+interface Delta {
+  write: Brought[];
   remove: string[];
 }
 
@@ -33,53 +44,60 @@ function contentDigest(content: Uint8Array): string {
   return hash("sha1", content, "hex");
 }
 
-export function treeMirror(limits: TreeLimits): TreeMirror {
-  const held = new Map<string, { digest: string; executable: boolean; size: number }>();
+/** `digests` "all" knows every path's; else only of those that are not as the base has them, which is what `next` needs. */
+export function treeMirror(limits: TreeLimits, { digests = "own" }: { digests?: "own" | "all" } = {}): TreeMirror {
+  const held = new Map<string, { digest: string | undefined; executable: boolean }>();
   const paths = new Set<string>();
+  /** What may be another content every time: what a run wrote, in the repository or beside it, and links. */
+  const own = new Set<string>();
   const rules = new Map<string, string>();
   const doubted = new Set<string>();
-  let previouslyChanged = new Set<string>();
   let matcher = keptAside(rules);
   let started = false;
 
-  function hold({ path, content, executable }: FileChange): void {
-    held.set(path, { digest: contentDigest(content), executable, size: content.length });
+  function hold({ path, content, executable, isOwn }: Brought): void {
+    held.set(path, { digest: isOwn || digests === "all" ? contentDigest(content) : undefined, executable });
     paths.add(path);
+    if (isOwn) own.add(path);
+    else own.delete(path);
     if (path === ".gitignore" || path.endsWith("/.gitignore")) rules.set(path, Buffer.from(content).toString("utf8"));
   }
 
   function drop(path: string): void {
     held.delete(path);
     paths.delete(path);
+    own.delete(path);
     rules.delete(path);
   }
 
-  async function everything(tree: TreeSource): Promise<TreeDelta> {
+  async function everything(tree: TreeSource): Promise<Delta> {
     const files = (await tree.list("", { recursive: true })).filter(
       ({ type }) => type === "file" || type === "symlink",
     );
     checkSize(files.length, limits.files, "files");
-    const write: FileChange[] = [];
+    const baseTime = await timeOfBase(tree);
+    const write: Brought[] = [];
     let bytes = 0;
-    for (const { path, executable, type } of files) {
-      const content = type === "file" ? await tree.read(path) : await readLinked(tree, path);
+    for (const entry of files) {
+      const { path, executable } = entry;
+      const content = await readLinked(tree, path);
       if (!content) continue;
       bytes += content.length;
       checkSize(bytes, limits.bytes, "bytes");
-      write.push({ path, content, executable });
+      write.push({ path, content, executable, isOwn: isOwn(entry, baseTime) });
     }
     return { write, remove: [] };
   }
 
-  async function differences(tree: TreeSource): Promise<TreeDelta> {
+  async function differences(tree: TreeSource): Promise<Delta> {
     const present = new Set(await tree.paths());
-    const changed = new Set((await tree.changes()).map(({ path }) => path));
-    const candidates = new Set([...changed, ...previouslyChanged, ...doubted]);
+    const candidates = new Set([...own, ...doubted]);
+    for (const { path } of await tree.changes()) candidates.add(path);
     for (const path of present) if (!held.has(path)) candidates.add(path);
     for (const path of paths) if (!present.has(path)) candidates.add(path);
-    previouslyChanged = changed;
 
-    const delta: TreeDelta = { write: [], remove: [] };
+    const baseTime = await timeOfBase(tree);
+    const delta: Delta = { write: [], remove: [] };
     for (const path of candidates) {
       if (!present.has(path)) {
         if (held.has(path) || doubted.has(path)) delta.remove.push(path);
@@ -87,10 +105,12 @@ export function treeMirror(limits: TreeLimits): TreeMirror {
       }
       const content = await readLinked(tree, path);
       if (!content) continue;
-      const { executable } = await tree.stat(path);
+      const entry = await tree.stat(path);
+      const { executable } = entry;
       const known = held.get(path);
       const same = known?.digest === contentDigest(content) && known.executable === executable;
-      if (!same || doubted.has(path)) delta.write.push({ path, content, executable });
+      if (same && !doubted.has(path)) continue;
+      delta.write.push({ path, content, executable, isOwn: isOwn(entry, baseTime) });
     }
     return delta;
   }
@@ -98,13 +118,12 @@ export function treeMirror(limits: TreeLimits): TreeMirror {
   return {
     async next(tree) {
       const delta = started ? await differences(tree) : await everything(tree);
-      if (!started) previouslyChanged = new Set((await tree.changes()).map(({ path }) => path));
       started = true;
       doubted.clear();
       for (const path of delta.remove) drop(path);
       for (const file of delta.write) hold(file);
       matcher = keptAside(rules);
-      return delta;
+      return { write: delta.write.map(({ isOwn: _, ...file }) => file), remove: delta.remove };
     },
     doubt(touched) {
       for (const path of touched) doubted.add(path);
@@ -113,6 +132,7 @@ export function treeMirror(limits: TreeLimits): TreeMirror {
       started = false;
       held.clear();
       paths.clear();
+      own.clear();
       rules.clear();
       doubted.clear();
     },
@@ -120,6 +140,16 @@ export function treeMirror(limits: TreeLimits): TreeMirror {
     digest: (path) => held.get(path)?.digest,
     isKeptAside: (path) => matcher(path),
   };
+}
+
+/** A link as the base has it may lead to something else. */
+function isOwn({ type, modified }: Entry, baseTime: number): boolean {
+  return type === "symlink" || modified.getTime() !== baseTime;
+}
+
+/** What is as the base has it was last changed when the base was made, as its root was. */
+async function timeOfBase(tree: TreeSource): Promise<number> {
+  return (await tree.stat("")).modified.getTime();
 }
 
 /** The content behind a path, links followed by the workspace; undefined for a link that leads nowhere or to a folder. */

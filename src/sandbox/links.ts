@@ -1,4 +1,4 @@
-import { invalidPath, parsePath } from "./paths.ts";
+import { foldersAbove, invalidPath, parsePath } from "./paths.ts";
 
 const maxHops = 16;
 
@@ -26,13 +26,12 @@ export function followLinks(path: string, { last }: { last: boolean }, links: Li
 }
 
 function followOne(path: string, last: boolean, links: Links): string | undefined {
-  const names = path.split("/");
-  const levels = last ? names.length : names.length - 1;
-  for (let level = 1; level <= levels; level++) {
-    const link = names.slice(0, level).join("/");
+  for (const link of last ? [...foldersAbove(path), path] : foldersAbove(path)) {
     const target = links.targetOf(link);
-    if (target !== undefined)
-      return [resolveTarget(path, names.slice(0, level - 1), target), ...names.slice(level)].join("/");
+    if (target === undefined) continue;
+
+    const resolved = resolveTarget(path, link.split("/").slice(0, -1), target);
+    return [resolved, ...path.split("/").slice(link.split("/").length)].join("/");
   }
   return undefined;
 }

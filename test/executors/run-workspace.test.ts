@@ -33,18 +33,21 @@ describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", 
         return { ...result, taken: await takeOver(result.changes, workspace, { isAgreed: () => false }) };
       };
 
+      await workspace.write("scratch/plan", "first\n");
       const first = await run(
-        "mkdir -p scratch out; echo note > scratch/note; echo x > src/a.ts; echo y > docs/b.md; echo z > out/z; printf '#!/bin/sh\\necho ran\\n' > run.sh; chmod +x run.sh",
+        "cat scratch/plan; mkdir -p scratch out; echo note > scratch/note; echo x > src/a.ts; echo y > docs/b.md; echo z > out/z; printf '#!/bin/sh\\necho ran\\n' > run.sh; chmod +x run.sh",
       );
       await workspace.write("scratch/note", "changed by a tool\n");
+      await workspace.write("scratch/plan", "second\n");
       await workspace.remove("src/a.ts");
-      const second = await run("cat scratch/note docs/b.md; ls src; ./run.sh");
+      const second = await run("cat scratch/note docs/b.md; ls src; ./run.sh; cat scratch/plan");
 
+      expect(first.stdout).toBe("first\n");
       expect(first.taken.written.sort()).toEqual(["run.sh", "scratch/note", "src/a.ts"]);
       expect(first.taken.rejected.map(({ path }) => path)).toEqual(["docs/b.md"]);
       expect((await workspace.stat("run.sh")).executable).toBe(true);
       expect(second.stdout).toContain("changed by a tool\nb\n");
-      expect(second.stdout).toContain("ran\n");
+      expect(second.stdout).toContain("ran\nsecond\n");
       expect(second.stdout).not.toContain("a.ts");
       expect(second.taken).toEqual({ written: [], deleted: [], rejected: [] });
       expect(await workspace.exists("out/z")).toBe(false);

@@ -62,7 +62,7 @@ export function createRemoteExecutor({
 }
 
 function remoteSession(sandbox: RemoteSandbox, onClose: () => void): ExecSession {
-  const mirror = treeMirror(treeLimits);
+  const mirror = treeMirror(treeLimits, { digests: "all" });
   let queue: Promise<unknown> = Promise.resolve();
 
   async function bring(tree: TreeSource): Promise<void> {
