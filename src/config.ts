@@ -55,9 +55,11 @@ const Environment = z.object({
 
   DATABASE_URL: z
     .string()
-    .regex(/^(file:|sqlite:|[./])/)
+    .refine((text) => /^(file:|sqlite:|[./])/.test(text) || readPostgresUrl(text) !== undefined)
     .default("file:./data/golem-forge.db")
-    .describe("the path of a SQLite file, such as file:./data/golem-forge.db"),
+    .describe(
+      "the path of a SQLite file, such as file:./data/golem-forge.db, or postgres://user:password@host:5432/database, with the password percent-encoded",
+    ),
 
   /** The folder of the deployment's own workers; default: those that ship with it. */
   GOLEM_FORGE_WORKERS: z.string().optional(),
@@ -76,6 +78,8 @@ const Environment = z.object({
   GOLEM_FORGE_STOP_SECONDS: whole(0, 3_600).default(20).describe("a whole number of seconds, 3600 at most"),
   /** Runs all people together may start in a repository in an hour. */
   GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR: whole(1, 1_000_000).default(100).describe("a whole number of 1 or more"),
+  /** Runs of one repository that may be at work at once, over all replicas; PostgreSQL only. Default: any number. */
+  GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: optional(whole(1, 1_000_000).describe("a whole number of 1 or more")),
   /** Milliseconds between two edits of a status comment. */
   GOLEM_FORGE_STATUS_INTERVAL_MS: milliseconds.default(4_000).describe(String(milliseconds.description)),
   /** Milliseconds between two writes to GitHub. Default: the pace GitHub asks of its apps. Lower it only on a server without rate limits. */
@@ -106,6 +110,23 @@ const Environment = z.object({
   EXA_API_KEY: z.string().optional(),
 });
 
+/** What means something on a person's own machine: a webhook's port is not wrong there, only somebody else's. */
+const LocalEnvironment = Environment.omit({
+  APP_ID: true,
+  PRIVATE_KEY: true,
+  PRIVATE_KEY_PATH: true,
+  WEBHOOK_SECRET: true,
+  WEBHOOK_PROXY_URL: true,
+  WEBHOOK_PATH: true,
+  PORT: true,
+  HOST: true,
+  LOG_LEVEL: true,
+  GHE_HOST: true,
+  GHE_PROTOCOL: true,
+  DATABASE_URL: true,
+});
+type LocalEnvironment = z.infer<typeof LocalEnvironment>;
+
 export interface Config {
   app: {
     appId: number;
@@ -130,7 +151,7 @@ export interface Config {
     google: { apiKey: string | undefined };
     compatible: { apiKey: string | undefined; baseUrl: string | undefined };
   };
-  databasePath: string;
+  database: { kind: "sqlite"; path: string } | { kind: "postgres"; url: string; runsPerRepository: number | undefined };
   workersDirectory: string | undefined;
   /** In lower case: `owner/repo` or `owner/*`. */
   customToolsFrom: string[];
@@ -163,13 +184,14 @@ export interface Config {
 
 /** Reads and checks the environment. Throws a UserError that names every problem at once, and never a secret's value. */
 export function readConfig(environment: Record<string, string | undefined>): Config {
-  const given = Object.fromEntries(
-    Object.entries(environment).filter(([, value]) => value !== undefined && value !== ""),
-  );
+  const given = filled(environment);
   const parsed = Environment.safeParse(given);
   const problems = parsed.success ? [] : parsed.error.issues.map((issue) => describeProblem(issue, given));
   const key = readPrivateKey(given);
   if (key.problem) problems.push(key.problem);
+  if (given.GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE !== undefined && !readPostgresUrl(given.DATABASE_URL ?? "")) {
+    problems.push("GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE needs a PostgreSQL database: set DATABASE_URL to one");
+  }
   if (!parsed.success || problems.length > 0) {
     throw new UserError(`Golem Forge cannot start:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
   }
@@ -177,6 +199,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   const env = parsed.data;
   const secrets = [env.WEBHOOK_SECRET, key.pem, env.ANTHROPIC_API_KEY, env.OPENAI_API_KEY];
   secrets.push(env.GOOGLE_GENERATIVE_AI_API_KEY, env.OPENAI_COMPATIBLE_API_KEY);
+  secrets.push(...(readPostgresUrl(env.DATABASE_URL)?.passwords ?? []));
   secrets.push(env.BRAVE_API_KEY, env.TAVILY_API_KEY, env.EXA_API_KEY);
   return {
     app: {
@@ -194,14 +217,8 @@ export function readConfig(environment: Record<string, string | undefined>): Con
       writeIntervalMs: env.GOLEM_FORGE_WRITE_INTERVAL_MS,
       repositories: env.GOLEM_FORGE_REPOSITORIES?.split(",").map((name) => name.trim().toLowerCase()),
     },
-    models: {
-      default: env.GOLEM_FORGE_MODEL,
-      anthropic: { apiKey: env.ANTHROPIC_API_KEY, baseUrl: env.ANTHROPIC_BASE_URL },
-      openai: { apiKey: env.OPENAI_API_KEY, baseUrl: env.OPENAI_BASE_URL },
-      google: { apiKey: env.GOOGLE_GENERATIVE_AI_API_KEY },
-      compatible: { apiKey: env.OPENAI_COMPATIBLE_API_KEY, baseUrl: env.OPENAI_COMPATIBLE_BASE_URL },
-    },
-    databasePath: env.DATABASE_URL.replace(/^(file|sqlite):(\/\/)?/, ""),
+    models: readModels(env),
+    database: readDatabase(env),
     workersDirectory: env.GOLEM_FORGE_WORKERS,
     customToolsFrom: (env.GOLEM_FORGE_CUSTOM_TOOLS_FROM ?? "").split(",").map((name) => name.trim().toLowerCase()),
     approvalMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
@@ -214,7 +231,64 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   };
 }
 
-function readExecutors(env: z.infer<typeof Environment>): Config["executors"] {
+function readDatabase(env: z.infer<typeof Environment>): Config["database"] {
+  const url = env.DATABASE_URL;
+  if (readPostgresUrl(url))
+    return { kind: "postgres", url, runsPerRepository: env.GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE };
+  return { kind: "sqlite", path: url.replace(/^(file|sqlite):(\/\/)?/, "") };
+}
+
+const postgresUrl =
+  /^postgres(?:ql)?:\/\/(?:[^:@/?#\s]*(?::(?<password>[^/?#\s]*))?@)?(?:\[[0-9a-f:]+\]|[^/?#:@\s]*)(?::\d{1,5})?(?:\/[^/?#\s]*)?(?:\?(?<query>[^#\s]*))?$/i;
+
+/** The passwords in the address of a PostgreSQL database; undefined when it is none, or cannot be read. */
+function readPostgresUrl(url: string): { passwords: string[] } | undefined {
+  const found = postgresUrl.exec(url)?.groups;
+  if (!found) return undefined;
+  const { password, query } = found;
+  const given = new URLSearchParams(query).get("password");
+  try {
+    const plain = password === undefined ? [] : [password, decodeURIComponent(password)];
+    return { passwords: [...plain, ...(given === null ? [] : [given])] };
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a worker on a checkout of this machine needs of the environment. Throws a UserError that names every problem at once. */
+export function readLocalConfig(
+  environment: Record<string, string | undefined>,
+): Pick<Config, "models" | "workersDirectory" | "executors" | "web"> {
+  const given = filled(environment);
+  const parsed = LocalEnvironment.safeParse(given);
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map((issue) => describeProblem(issue, given));
+    throw new UserError(`The environment is not right:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
+  }
+  const env = parsed.data;
+  return {
+    models: readModels(env),
+    workersDirectory: env.GOLEM_FORGE_WORKERS,
+    executors: readExecutors(env),
+    web: { privateHosts: listOf(env.GOLEM_FORGE_WEB_PRIVATE_HOSTS), search: readSearch(env) },
+  };
+}
+
+function filled(environment: Record<string, string | undefined>): Record<string, string | undefined> {
+  return Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== undefined && value !== ""));
+}
+
+function readModels(env: LocalEnvironment): Config["models"] {
+  return {
+    default: env.GOLEM_FORGE_MODEL,
+    anthropic: { apiKey: env.ANTHROPIC_API_KEY, baseUrl: env.ANTHROPIC_BASE_URL },
+    openai: { apiKey: env.OPENAI_API_KEY, baseUrl: env.OPENAI_BASE_URL },
+    google: { apiKey: env.GOOGLE_GENERATIVE_AI_API_KEY },
+    compatible: { apiKey: env.OPENAI_COMPATIBLE_API_KEY, baseUrl: env.OPENAI_COMPATIBLE_BASE_URL },
+  };
+}
+
+function readExecutors(env: LocalEnvironment): Config["executors"] {
   const memoryMb = env.GOLEM_FORGE_SANDBOX_MEMORY_MB;
   const os = {
     uid: env.GOLEM_FORGE_SANDBOX_UID,
@@ -229,7 +303,7 @@ function readExecutors(env: z.infer<typeof Environment>): Config["executors"] {
   };
 }
 
-function readSearch(env: z.infer<typeof Environment>): Config["web"]["search"] {
+function readSearch(env: LocalEnvironment): Config["web"]["search"] {
   if (env.SEARXNG_URL) return { provider: "searxng", url: env.SEARXNG_URL };
   if (env.BRAVE_API_KEY) return { provider: "brave", apiKey: env.BRAVE_API_KEY };
   if (env.TAVILY_API_KEY) return { provider: "tavily", apiKey: env.TAVILY_API_KEY };

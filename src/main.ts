@@ -8,7 +8,7 @@ import { isListedRepository } from "#is-listed-repository.ts";
 import { createModels } from "#models/create-models.ts";
 import { createRedactor } from "#redact.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
-import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import { openStore } from "#runtime/store/open-store.ts";
 import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
 import { createSanitizer } from "#sanitize.ts";
 
@@ -22,7 +22,9 @@ async function main(): Promise<void> {
   const modelProblem = models.defaultModel && models.problemWith(models.defaultModel);
   if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
 
-  const store = await openSqliteStore(config.databasePath);
+  const onError = (error: unknown, about: object = {}) =>
+    log.error(about, redact(error instanceof Error ? `${error.stack}` : String(error)));
+  const { store, dispatch } = await openStore(config.database, { onError });
   const catalog = await openWorkerCatalog(
     config.workersDirectory ?? fileURLToPath(new URL("../workers", import.meta.url)),
   );
@@ -48,6 +50,7 @@ async function main(): Promise<void> {
   });
   runtime = createRuntime({
     store,
+    dispatch,
     models,
     catalog,
     openGitHub: bot.openGitHub,
@@ -61,7 +64,7 @@ async function main(): Promise<void> {
     approvalMs: config.approvalMs,
     statusIntervalMs: config.statusIntervalMs,
     runsPerHour: config.runsPerHour,
-    onError: (error, about) => log.error(about, redact(error instanceof Error ? `${error.stack}` : String(error))),
+    onError,
   });
 
   async function stop(): Promise<void> {

@@ -8,7 +8,7 @@ test("three variables are enough, and the rest has defaults", () => {
   expect(readConfig(complete)).toMatchObject({
     app: { appId: 7, port: 3000, host: "localhost", webhookPath: "/api/github/webhooks", logLevel: "info" },
     github: { apiUrl: "https://api.github.com", repositories: undefined },
-    databasePath: "./data/golem-forge.db",
+    database: { kind: "sqlite", path: "./data/golem-forge.db" },
     approvalMs: 72 * 60 * 60_000,
     stopMs: 20_000,
   });
@@ -45,7 +45,7 @@ test("every bad value is named at once with what it must be, and none is printed
     WEBHOOK_PROXY_URL: "smee",
     GOLEM_FORGE_MODEL: "sk-hunter2-in-the-wrong-place",
     OPENAI_BASE_URL: "ftp://hunter2@host",
-    DATABASE_URL: "postgres://user:hunter2@host/db",
+    DATABASE_URL: "postgres://user:hunter2#@host/db",
     GOLEM_FORGE_REPOSITORIES: "shop, blog",
     GOLEM_FORGE_APPROVAL_HOURS: "0",
     GOLEM_FORGE_RUNS_PER_HOUR: "10abc",
@@ -62,6 +62,39 @@ test("every bad value is named at once with what it must be, and none is printed
   expect(words).toContain("- GHE_HOST must be a host without https:// and path, such as github.example.com");
   expect(words).toContain("- GOLEM_FORGE_APPROVAL_HOURS must be a number of hours above 0, 720 at most");
   expect(words).not.toMatch(/undefined|hunter2/);
+});
+
+test.each([
+  ["postgres://forge:hunter2hunter2@db.example.com:5432/forge?sslmode=verify-full", ["hunter2hunter2"]],
+  ["postgresql://forge:hunter2%2Fhunter2@[::1]/forge", ["hunter2%2Fhunter2", "hunter2/hunter2"]],
+  ["postgres:///forge?host=/run/postgresql&password=hunter2hunter2", ["hunter2hunter2"]],
+  ["postgres://forge@db/forge", []],
+])("a PostgreSQL database is taken as it is named, and its password held as a secret: %s", (url, passwords) => {
+  const { database, secrets } = readConfig({
+    ...complete,
+    DATABASE_URL: url,
+    GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "3",
+  });
+
+  expect(database).toEqual({ kind: "postgres", url, runsPerRepository: 3 });
+  expect(secrets).toEqual(expect.arrayContaining(passwords));
+});
+
+test.each([
+  "postgres://forge:hun#ter2@db/forge",
+  "postgres://forge:100%@db/forge",
+  "postgres://a b/c",
+  "mysql://db/forge",
+])("what is no database is refused without being printed: %s", (url) => {
+  const words = problems({ DATABASE_URL: url });
+
+  expect(words).toContain("- DATABASE_URL must be the path of a SQLite file");
+  expect(words).toContain("or postgres://user:password@host:5432/database, with the password percent-encoded");
+  expect(words).not.toContain(url);
+});
+
+test("how many runs of a repository are at work at once takes PostgreSQL to know", () => {
+  expect(problems({ GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "2" })).toContain("needs a PostgreSQL database");
 });
 
 test("a key file that cannot be read is named by its path", () => {

@@ -16,7 +16,7 @@ import type { WorkerCatalog } from "./worker-catalog.ts";
 export interface RuntimeOptions {
   store: Store;
   /** Who drives which run. Default: this process drives all of them. */
-  dispatch?: Dispatch;
+  dispatch?: Dispatch | undefined;
   models: Models;
   catalog: WorkerCatalog;
   openGitHub: OpenGitHub;

@@ -39,6 +39,7 @@ export const migrations: readonly string[] = [
     seen bigint not null default 0,
     holder bigint,
     job uuid,
+    rung boolean not null default false,
     snapshot json,
     spec json not null
   );

@@ -12,6 +12,8 @@ export interface Sql {
   query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]>;
   /** Statements without values, several at a time, for the schema. */
   script(text: string): Promise<void>;
+  /** For a library that brings statements of its own, and reads what they give as the driver does. */
+  raw(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
 }
 
 /** What a transaction came to. */
@@ -21,8 +23,7 @@ export interface Outcome<Result> {
   undo?: true;
 }
 
-export interface PostgresConnection {
-  query: Sql["query"];
+export interface PostgresConnection extends Pick<Sql, "query" | "raw"> {
   /**
    * All or nothing, at READ COMMITTED. What the server refused for the moment (a deadlock, a restart) is tried again;
    * not so when the connection breaks during the commit, since nobody knows then whether it stands: that is an error.
@@ -30,8 +31,6 @@ export interface PostgresConnection {
   transaction<Result>(work: (sql: Sql) => Promise<Outcome<Result>>): Promise<Result>;
   /** A session of its own beside the pool, for locks and notifications that last as long as it does. */
   connect(): Promise<pg.Client>;
-  /** For a library that brings statements of its own: with their values as the driver reads them. */
-  raw(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
   close(): Promise<void>;
 }
 
@@ -117,7 +116,7 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
       await client.query(setUp);
       return client;
     },
-    raw: (text, values) => again(() => pool.query(text, values)),
+    raw: (text, values) => again(() => sqlOn(pool).raw(text, values)),
     close: () => pool.end(),
   };
 }
@@ -142,6 +141,7 @@ function sqlOn(client: pg.Pool | pg.PoolClient): Sql {
     script: async (text) => {
       await client.query(text);
     },
+    raw: (text, values) => client.query(text, values),
   };
 }
 
