@@ -1,0 +1,28 @@
+import type { Dispatch } from "#runtime/dispatch.ts";
+import type { Store } from "#runtime/store/store.ts";
+import { openJobQueue } from "./job-queue.ts";
+import { openPostgresStore } from "./open-postgres-store.ts";
+import { openPostgresConnection } from "./postgres-connection.ts";
+import { createPostgresDispatch } from "./postgres-dispatch.ts";
+
+export interface SharedDatabase {
+  url: string;
+  /** How many runs of one repository may be at work at once, over all replicas. Default: any number. */
+  runsPerRepository: number | undefined;
+}
+
+/** The store in a PostgreSQL database, and the dispatch that divides its runs among the replicas that share it. */
+export async function openSharedStore(
+  { url, runsPerRepository }: SharedDatabase,
+  { onError }: { onError: (error: unknown) => void },
+): Promise<{ store: Store; dispatch: Dispatch }> {
+  const connection = await openPostgresConnection(url);
+  try {
+    const queue = await openJobQueue(connection, { runsPerRepository, onError });
+    const dispatch = createPostgresDispatch({ connection, queue, onError });
+    return { store: openPostgresStore(connection, dispatch.holder), dispatch };
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
