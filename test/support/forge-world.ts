@@ -20,6 +20,12 @@ export interface ForgeOptions {
   nodeOptions?: string[];
 }
 
+/** One more process of the app, over the same database and with the same GitHub. */
+export interface Replica {
+  url: string;
+  end(signal: NodeJS.Signals): Promise<number | null>;
+}
+
 /** Where everything happens unless a test says otherwise. */
 export const forgeRepository = {
   name: "shop",
@@ -73,11 +79,28 @@ export async function startForge(options: ForgeOptions) {
     ...options.environment,
   };
   let app: ChildProcess | undefined;
+  const replicas: Replica[] = [];
   let closed = false;
   let printed = "";
 
   /** Starts the app and waits until it is ready, or until it ended. */
   async function start(more: Record<string, string> = {}): Promise<ChildProcess> {
+    app = spawnApp(more);
+    await standing(app, port);
+    return app;
+  }
+
+  /** Starts the app once more, on a port of its own, and waits until it is ready. */
+  async function startReplica(more: Record<string, string> = {}): Promise<Replica> {
+    const own = await freePort();
+    const child = spawnApp({ ...more, PORT: String(own) });
+    const replica = { url: `http://127.0.0.1:${own}`, end: (signal: NodeJS.Signals) => endApp(child, signal) };
+    replicas.push(replica);
+    await standing(child, own);
+    return replica;
+  }
+
+  function spawnApp(more: Record<string, string>): ChildProcess {
     const env = { ...environment, ...more };
     const child = spawn(process.execPath, [...(options.nodeOptions ?? []), main], {
       env,
@@ -88,21 +111,12 @@ export async function startForge(options: ForgeOptions) {
         printed = (printed + text).slice(-100_000);
       });
     }
-    app = child;
     // Whoever restarts what died may come too late: the world is gone.
     if (closed) child.kill("SIGKILL");
-    const ended = once(child, "exit").then(() => true);
-    while (!(await isReady(port)) && !hasEnded(child)) await Promise.race([ended, pause(20)]);
     return child;
   }
 
-  async function end(signal: NodeJS.Signals): Promise<number | null> {
-    if (!app || hasEnded(app)) return app?.exitCode ?? null;
-    const exited = once(app, "exit");
-    app.kill(signal);
-    await exited;
-    return app.exitCode;
-  }
+  const end = async (signal: NodeJS.Signals) => (app ? endApp(app, signal) : null);
 
   /** Resolves to the first thing `find` finds in the thread, looked for after every change on GitHub. */
   function inThread<T>(number: number, find: (thread: SnapshotThread) => T | undefined, what: string): Promise<T> {
@@ -130,6 +144,7 @@ export async function startForge(options: ForgeOptions) {
     webhookSecret,
     start,
     end,
+    startReplica,
     printed: () => printed,
     inThread,
     /** The bot's first comment that matches. */
@@ -141,7 +156,7 @@ export async function startForge(options: ForgeOptions) {
       ),
     close: async () => {
       closed = true;
-      await end("SIGKILL");
+      await Promise.all([end("SIGKILL"), ...replicas.map((replica) => replica.end("SIGKILL"))]);
       await github.close();
       await model.close();
       await rm(directory, { recursive: true, force: true, maxRetries: 3 });
@@ -154,6 +169,19 @@ export type Forge = Awaited<ReturnType<typeof startForge>>;
 /** The short id of the approval a comment asks for. */
 export function approvalIdIn({ body }: SnapshotComment): string {
   return /\/approve ([a-z0-9]+)/.exec(body)?.[1] ?? "";
+}
+
+async function standing(app: ChildProcess, port: number): Promise<void> {
+  const ended = once(app, "exit").then(() => true);
+  while (!(await isReady(port)) && !hasEnded(app)) await Promise.race([ended, pause(20)]);
+}
+
+async function endApp(app: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+  if (hasEnded(app)) return app.exitCode;
+  const exited = once(app, "exit");
+  app.kill(signal);
+  await exited;
+  return app.exitCode;
 }
 
 function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
