@@ -1,5 +1,6 @@
 import { ToolError } from "#errors.ts";
 import type { Workspace } from "#workspace.ts";
+import { isArchive } from "./strange-requirement.ts";
 
 export const managers = ["npm", "pip", "go", "cargo"] as const;
 export type PackageManager = (typeof managers)[number];
@@ -45,7 +46,7 @@ const manifests: Record<PackageManager, string[]> = {
 
 /** How packages are installed without any of them running a script. Throws a ToolError for what is no package of a registry. */
 export function installCommand({ manager, packages, dev, has }: InstallRequest): InstallCommand {
-  const strange = packages.find((name) => !names[manager].test(name) || name.length > 200);
+  const strange = packages.find((name) => !names[manager].test(name) || isArchive(name) || name.length > 200);
   if (strange !== undefined) {
     throw new ToolError(`"${strange}" is not a package of a registry.`, {
       code: "INVALID_ARGUMENTS",
@@ -60,7 +61,9 @@ function commandFor({ manager, packages, dev, has }: InstallRequest): Pick<Insta
   switch (manager) {
     case "npm": {
       const how = named || !has("package-lock.json") ? ["install", ...(dev ? ["--save-dev"] : [])] : ["ci"];
-      return { command: ["npm", ...how, "--ignore-scripts", "--no-audit", "--no-fund", "--", ...packages], env: {} };
+      // The repository's own .npmrc may name any program as git, which a dependency from git would start.
+      const options = ["--ignore-scripts", "--git=/bin/false", "--no-audit", "--no-fund"];
+      return { command: ["npm", ...how, ...options, "--", ...packages], env: {} };
     }
     case "pip": {
       if (!named && !has("requirements.txt")) throw nothingToInstall("requirements.txt");
@@ -80,7 +83,14 @@ function commandFor({ manager, packages, dev, has }: InstallRequest): Pick<Insta
     case "cargo":
       return {
         command: named ? ["cargo", "add", ...(dev ? ["--dev"] : []), ...packages] : ["cargo", "fetch"],
-        env: {},
+        // The repository's own .cargo/config.toml may name any program for these.
+        env: {
+          RUSTC: "rustc",
+          RUSTC_WRAPPER: "",
+          RUSTC_WORKSPACE_WRAPPER: "",
+          CARGO_NET_GIT_FETCH_WITH_CLI: "false",
+          CARGO_REGISTRY_GLOBAL_CREDENTIAL_PROVIDERS: "cargo:token",
+        },
       };
   }
 }

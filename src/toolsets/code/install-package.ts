@@ -4,7 +4,9 @@ import type { NamedTool, ToolContext } from "#tool.ts";
 import { commandResult } from "#toolsets/commands/command-result.ts";
 import { runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import type { Workspace } from "#workspace.ts";
 import { findManager, type InstallCommand, installCommand, managers } from "./install-command.ts";
+import { strangeRequirement } from "./strange-requirement.ts";
 import type { CodeConfig } from "./toolset.ts";
 
 const inputSchema = z.object({
@@ -59,8 +61,23 @@ async function plan({ packages, manager, dev, path = "" }: Input, { workspace }:
   }
   const present = new Set(await workspace.paths());
   const inFolder = (name: string) => (folder === "" ? name : `${folder}/${name}`);
+  if (chosen === "pip" && packages.length === 0)
+    await checkRequirements(inFolder("requirements.txt"), present, workspace);
   const install = installCommand({ manager: chosen, packages, dev, has: (name) => present.has(inFolder(name)) });
   return { folder, install, manifests: new Set(install.manifests.map(inFolder)) };
+}
+
+async function checkRequirements(path: string, present: ReadonlySet<string>, workspace: Workspace): Promise<void> {
+  if (!present.has(path)) return;
+  const strange = strangeRequirement(Buffer.from(await workspace.read(path)).toString("utf8"));
+  if (strange === undefined) return;
+  throw new ToolError(
+    `${path} asks for more than packages of the registry: ${JSON.stringify(strange.slice(0, 200))}.`,
+    {
+      code: "DENIED",
+      suggestion: "Name the packages that are needed; options, URLs and paths are not taken.",
+    },
+  );
 }
 
 async function execute(input: Input, context: ToolContext, settings: CodeConfig, services: ToolServices) {

@@ -123,6 +123,25 @@ describe.skipIf(!standing.stands)("in the OS sandbox", () => {
     expect(await sandbox.exists("made")).toBe(false);
   });
 
+  test("a package manager starts no program the repository names, not even as its git", async () => {
+    const { call, sandbox } = await world({
+      files: {
+        "package.json": JSON.stringify({
+          scripts: { preinstall: "touch /workspace/ran" },
+          dependencies: { evil: "git+ssh://git@host.example/a/b.git" },
+        }),
+        ".npmrc": "git=./evil.sh\nignore-scripts=false\nscript-shell=./evil.sh\n",
+      },
+      config: { install: "preApproved" },
+    });
+    await sandbox.write("evil.sh", "#!/bin/sh\ntouch /workspace/ran\n", { executable: true });
+
+    const { llmContent } = await call("install_package", {});
+
+    expect(llmContent).toMatch(/Exit code [1-9]/);
+    expect(await sandbox.exists("ran")).toBe(false);
+  });
+
   test("the project's own formatter formats", async () => {
     const { call, sandbox } = await world({
       files: {
@@ -225,6 +244,10 @@ describe("installing packages", () => {
     ["pip", ["git+https://evil/x"]],
     ["pip", ["x @ https://evil/x"]],
     ["pip", ["./x"]],
+    ["pip", ["evil.tar.gz"]],
+    ["pip", ["evil-1.0-py3-none-any.whl"]],
+    ["npm", ["evil.tgz"]],
+    ["npm", ["x\n--git=./evil"]],
     ["go", ["-exec=x"]],
     ["cargo", ["--git"]],
   ])("%s never installs %j", (manager, packages) => {
@@ -235,7 +258,7 @@ describe("installing packages", () => {
     [
       "npm",
       ["left-pad", "@scope/x@^1.2.0"],
-      "npm install --ignore-scripts --no-audit --no-fund -- left-pad @scope/x@^1.2.0",
+      "npm install --ignore-scripts --git=/bin/false --no-audit --no-fund -- left-pad @scope/x@^1.2.0",
     ],
     [
       "pip",
@@ -246,6 +269,39 @@ describe("installing packages", () => {
     ["cargo", ["serde"], "cargo add serde"],
   ])("%s installs %j without scripts", (manager, packages, expected) => {
     expect(installCommand({ manager, packages, dev: false, has }).command.join(" ")).toBe(expected);
+  });
+
+  test.each([
+    "-e .",
+    "./evil",
+    ".",
+    "evil.tar.gz",
+    "git+https://github.com/a/b",
+    "x @ https://evil.example/x.zip",
+    "https://evil.example/x.whl",
+    "--no-binary=:all:",
+    "--index-url https://evil.example",
+    "-r more.txt",
+    "requests --config-settings=a=b",
+    "requests; python_version > '3' --global-option=x",
+    "requests \\\n  --no-binary=:all:",
+  ])("a requirements.txt with %j installs nothing", async (line) => {
+    const { preview } = await world({ files: { "requirements.txt": `# ours\nflask==3.0\n${line}\n` } });
+
+    await expect(preview("install_package", {})).rejects.toMatchObject({ code: "DENIED" });
+  });
+
+  test("a requirements.txt of names, versions, markers and hashes is installed as it is", async () => {
+    const lines = [
+      "# ours",
+      "flask==3.0  # web",
+      "requests[socks, security] >= 2, < 3 ; python_version < '3.13' and sys_platform != 'win32'",
+      `click==8.1 \\\n    --hash=sha256:${"a1".repeat(32)} \\\n    --hash=sha256:${"b2".repeat(32)}`,
+      "",
+    ];
+    const { preview } = await world({ files: { "requirements.txt": lines.join("\n") } });
+
+    expect(await preview("install_package", {})).toContain("--only-binary=:all:");
   });
 
   test("a lock file is installed as it is", () => {
