@@ -130,11 +130,12 @@ describe.skipIf(!standing.stands)("in the OS sandbox", () => {
           scripts: { preinstall: "touch /workspace/ran" },
           dependencies: { evil: "git+ssh://git@host.example/a/b.git" },
         }),
-        ".npmrc": "git=./evil.sh\nignore-scripts=false\nscript-shell=./evil.sh\n",
+        ".npmrc": "git=./.venv/evil\nignore-scripts=false\nscript-shell=./.venv/evil\n",
       },
       config: { install: "preApproved" },
     });
-    await sandbox.write("evil.sh", "#!/bin/sh\ntouch /workspace/ran\n", { executable: true });
+    const program = "mkdir .venv; printf '#!/bin/sh\\ntouch /workspace/ran\\n' > .venv/evil; chmod +x .venv/evil";
+    await call("run_code", { language: "bash", code: program });
 
     const { llmContent } = await call("install_package", {});
 
