@@ -208,6 +208,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(log.map(({ id }) => id)).toEqual(log.map(({ id }) => id).sort((a, b) => a - b));
         expect(log.every(({ runId, at }) => runId === "r1" && at > 0)).toBe(true);
         expect(await store.log("r1", log[0]?.id)).toEqual(log.slice(1));
+        expect(await store.log("r1", log[0]?.id, 1)).toEqual(log.slice(1, 2));
         expect(await store.log("nobody")).toEqual([]);
       });
 

@@ -146,8 +146,8 @@ export interface Store {
 
   /** Events not taken in yet, in order: new ones and parked ones. */
   inbox(runId: string): Promise<LoggedEvent[]>;
-  /** Every event of the run, in order, from after the given event id. */
-  log(runId: string, after?: number): Promise<LoggedEvent[]>;
+  /** The events of the run, in order, from after the given event id: all of them, or so many. */
+  log(runId: string, after?: number, limit?: number): Promise<LoggedEvent[]>;
 
   /** False, and nothing is written, when the version has moved on. */
   advance(step: Advance): Promise<boolean>;

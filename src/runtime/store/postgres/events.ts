@@ -18,12 +18,15 @@ export async function readInbox(sql: Pick<Sql, "query">, runId: string): Promise
   return rows.map((row) => logged(runId, row));
 }
 
-/** Every event of the run from after the given one, in order. */
-export async function readLog(sql: Pick<Sql, "query">, runId: string, after: number): Promise<LoggedEvent[]> {
-  const rows = await sql.query<Row>("select id, at, event from events where run_id = $1 and id > $2 order by id", [
-    runId,
-    after,
-  ]);
+/** The events of the run from after the given one, in order: all of them, or so many. */
+export async function readLog(
+  sql: Pick<Sql, "query">,
+  { runId, after = 0, limit }: { runId: string; after?: number | undefined; limit?: number | undefined },
+): Promise<LoggedEvent[]> {
+  const rows = await sql.query<Row>(
+    "select id, at, event from events where run_id = $1 and id > $2 order by id limit $3",
+    [runId, after, limit ?? null],
+  );
   return rows.map((row) => logged(runId, row));
 }
 

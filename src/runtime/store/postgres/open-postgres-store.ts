@@ -59,7 +59,7 @@ export function openPostgresStore(
     childrenOf: (runId) => read(undefined, (sql) => findRuns(sql, "parent", [runId])),
     countRuns: (query) => read(undefined, (sql) => countRuns(sql, query)),
     inbox: (runId) => read([runId], (sql) => readInbox(sql, runId)),
-    log: (runId, after = 0) => read([runId], (sql) => readLog(sql, runId, after)),
+    log: (runId, after, limit) => read([runId], (sql) => readLog(sql, { runId, after, limit })),
     advance: (step) =>
       write([step.runId, ...step.effects.map(({ runId }) => runId)], (sql) => advance(sql, step, holder())),
     begin: async (runId, lane, now) => {

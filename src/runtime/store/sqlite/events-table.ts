@@ -8,7 +8,7 @@ export interface EventsTable {
   /** Appends and wakes the run. Nothing happens when the dedupe key is known. Throws when there is no such run. */
   append(event: NewEvent, at: number): void;
   inbox(runId: string): LoggedEvent[];
-  log(runId: string, after: number): LoggedEvent[];
+  log(runId: string, after: number, limit: number | undefined): LoggedEvent[];
   isInInbox(runId: string, eventId: number): boolean;
   takeFromInbox(runId: string, eventId: number): void;
 }
@@ -53,12 +53,13 @@ export function eventsTable(sql: SqliteConnection): EventsTable {
           { runId },
         )
         .map((row) => logged(runId, row)),
-    log: (runId, after) =>
+    log: (runId, after, limit) =>
       sql
-        .all<EventRow>("select id, at, event from events where run_id = :runId and id > :after order by id", {
-          runId,
-          after,
-        })
+        .all<EventRow>(
+          "select id, at, event from events where run_id = :runId and id > :after order by id limit :limit",
+          // SQLite reads -1 as no limit.
+          { runId, after, limit: limit ?? -1 },
+        )
         .map((row) => logged(runId, row)),
     isInInbox: (runId, eventId) =>
       sql.get("select 1 from inbox where run_id = :runId and event_id = :eventId", { runId, eventId }) !== undefined,

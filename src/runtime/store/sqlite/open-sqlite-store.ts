@@ -28,7 +28,7 @@ export async function openSqliteStore(path: string): Promise<Store> {
     childrenOf: (runId) => read(() => runs.childrenOf(runId)),
     countRuns: (query) => read(() => runs.count(query)),
     inbox: (runId) => read(() => events.inbox(runId)),
-    log: (runId, after = 0) => read(() => events.log(runId, after)),
+    log: (runId, after = 0, limit) => read(() => events.log(runId, after, limit)),
     advance: (step) => write(() => advance(tables, step)),
     begin: (runId, lane, now) => write(() => effects.begin(runId, lane, now)),
     finish: (finished) => write(() => finish(tables, finished)),
