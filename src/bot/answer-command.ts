@@ -1,9 +1,13 @@
+import type { Approval } from "#approval.ts";
 import { UserError } from "#errors.ts";
 import type { GitHub } from "#github.ts";
 import { nearest } from "#nearest.ts";
+import { redactAll } from "#redact-all.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { Command } from "./command.ts";
 import { code, paragraphs } from "./markdown.ts";
+import { carriesMarker } from "./marker.ts";
+import { renderAboveApproval } from "./render-approval.ts";
 import { renderHelp, renderStatusReply, renderWorkers } from "./render-reply.ts";
 import { renderPending } from "./render-status.ts";
 import type { Utterance } from "./utterance.ts";
@@ -14,6 +18,7 @@ export interface Hearer {
   github: GitHub;
   runs: Runs;
   utterance: Utterance;
+  redact: (text: string) => string;
 }
 
 /**
@@ -99,8 +104,10 @@ async function refuseForks(github: GitHub, number: number): Promise<void> {
   );
 }
 
-async function approve(command: Given<"approve">, { runs, utterance }: Hearer): Promise<undefined> {
+async function approve(command: Given<"approve">, hearer: Hearer): Promise<undefined> {
   const { target, remember, changedArgs, note } = command;
+  const { runs, utterance } = hearer;
+  await checkShown(target, hearer);
   const { by, key: deliveryId, thread } = utterance;
   await decide(runs, thread, {
     by,
@@ -111,6 +118,24 @@ async function approve(command: Given<"approve">, { runs, utterance }: Hearer): 
     ...(note ? { note } : {}),
     ...(changedArgs ? { changedArgs } : {}),
   });
+}
+
+/** Refuses to approve a request of several comments while one of them does not stand: nobody approves what is not shown. */
+async function checkShown(target: string | undefined, { runs, github, utterance, redact }: Hearer): Promise<void> {
+  const { thread } = utterance;
+  const isMeant = ({ id }: Approval) => target === undefined || target === "all" || target.toLowerCase() === id;
+  for (const approval of (await runs.pendingApprovals(thread)).filter(isMeant)) {
+    const parts = renderAboveApproval(redactAll(approval, redact)).length;
+    if (parts === 0) continue;
+
+    const own = (await github.comments(thread.thread)).filter((comment) => comment.own);
+    const names = [...Array(parts).keys()].map((index) => `approval/${approval.id}/${index + 1}`);
+    const isMissing = (name: string) => !own.some(({ body }) => carriesMarker(body, name));
+    if (![...names, `approval/${approval.id}`].some(isMissing)) continue;
+    throw new UserError(
+      `${approval.id} is too long for one comment, and not all ${parts + 1} of its comments stand here, so it cannot be approved. If they are still being posted, comment again when they stand. If one was deleted, deny it: the worker can ask anew.`,
+    );
+  }
 }
 
 async function deny({ target, reason }: Given<"deny">, { runs, utterance }: Hearer): Promise<undefined> {

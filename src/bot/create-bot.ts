@@ -45,6 +45,7 @@ export interface Bot {
 export async function createBot({ config, runs, ready, log: logger }: BotOptions): Promise<Bot> {
   const probot = await connect(config, logger ?? pino({ level: config.app.logLevel }));
   const openGitHub = createOpenGitHub(probot, config);
+  const redact = createRedactor(config.secrets);
   const sanitize = createSanitizer(config.secrets);
   const log = createLog(probot, config.secrets);
   const background = new Set<Promise<unknown>>();
@@ -59,6 +60,7 @@ export async function createBot({ config, runs, ready, log: logger }: BotOptions
     openGitHub,
     runs,
     authorize: createAuthorize((key) => runs().isFirst(key)),
+    redact,
     sanitize,
     log,
     inBackground,
@@ -86,7 +88,7 @@ export async function createBot({ config, runs, ready, log: logger }: BotOptions
 
   return {
     openGitHub,
-    frontEnd: createThreadFrontEnd({ openGitHub, runs, redact: createRedactor(config.secrets), sanitize }),
+    frontEnd: createThreadFrontEnd({ openGitHub, runs, redact, sanitize }),
     start: async () => {
       const address = await server.start();
       const url = `http://${address.host}:${address.port}`;

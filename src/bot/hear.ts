@@ -19,6 +19,7 @@ export interface HearOptions {
   openGitHub: OpenGitHub;
   runs: () => Runs;
   authorize: Authorize;
+  redact: (text: string) => string;
   sanitize: (text: string) => string;
   /** For whoever operates the app. */
   log: { info: (message: string) => void };
@@ -79,7 +80,8 @@ async function hearWords(options: HearOptions, github: GitHub, utterance: Uttera
   const seen =
     command.kind === "unknown" || command.kind === "malformed" ? undefined : react(options, github, utterance, "eyes");
   try {
-    const answer = await answerCommand(command, { github, runs: options.runs(), utterance });
+    const { redact } = options;
+    const answer = await answerCommand(command, { github, runs: options.runs(), utterance, redact });
     if (answer) await reply(options, github, utterance, answer);
     // A delivery that dies before its sign of having heard is sent again, and makes it then.
     await Promise.race([seen, wait(longestReactionMs, undefined, { ref: false })]);

@@ -54,7 +54,8 @@ function oneLine(text: string, limit: number): string {
   return line.length > limit ? `${line.slice(0, limit - 1).toWellFormed()}…` : line;
 }
 
-function longestRun(text: string, character: string): number {
+/** How often the character stands in a row at most. */
+export function longestRun(text: string, character: string): number {
   return (text.match(new RegExp(`${character}+`, "g")) ?? []).reduce(
     (longest, run) => Math.max(longest, run.length),
     0,

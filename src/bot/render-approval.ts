@@ -1,5 +1,7 @@
 import type { Approval } from "#approval.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
+import { renderAbove } from "./render-above.ts";
+import { showAsked } from "./show-asked.ts";
 import { utc } from "./utc.ts";
 
 /** The request for one approval, or, once it is decided, what became of it. Everything the model wrote is inert. */
@@ -9,13 +11,11 @@ export function renderApproval(approval: Approval): string {
 
 function renderRequest(approval: Approval): string {
   const { id, workerPath, tool, reason } = approval;
-  const preview = renderPreview(approval);
   return paragraphs(
     `### 🔐 **${inline(workerPath)}** asks for approval ${code(id)}`,
     inline(reason, 2_000),
-    `Tool ${code(tool)}${preview ? ":" : " with these arguments:"}`,
-    preview,
-    renderArguments(approval, preview !== undefined),
+    `Tool ${code(tool)}`,
+    showAsked(approval).inRequest,
     [
       "| to | comment |",
       "|---|---|",
@@ -28,26 +28,13 @@ function renderRequest(approval: Approval): string {
   );
 }
 
-function renderArguments({ args }: Approval, isBrief: boolean): string {
-  const json = codeBlock(toJson(args), "json", 12_000);
-  // What it would change says it better, and twice is too much for a phone.
-  return isBrief ? details(`Arguments (${json.length.toLocaleString("en-US")} characters)`, json) : json;
-}
-
-function renderPreview({ preview }: Approval): string | undefined {
-  if (preview === undefined || preview.trim() === "") return undefined;
-  const { words, diff } = splitPreview(preview);
-  return paragraphs(
-    "What it would change:",
-    words && codeBlock(words, "text", 15_000),
-    diff && codeBlock(diff, "diff", 30_000),
+/** What has to stand above the request for this approval, each a comment. None for most. */
+export function renderAboveApproval(approval: Approval): string[] {
+  const { id, workerPath, digest } = approval;
+  return renderAbove(
+    `Approval ${code(id)} of **${inline(workerPath)}**, digest ${code(digest.slice(0, 12))}`,
+    approval,
   );
-}
-
-/** Words before the first file's change are no diff: a list in them would look like lines taken out. */
-function splitPreview(preview: string): { words: string; diff: string } {
-  const start = /^(?:diff --git |--- (?:a\/|\/dev\/null)|@@ )/m.exec(preview)?.index ?? preview.length;
-  return { words: preview.slice(0, start).trim(), diff: preview.slice(start) };
 }
 
 function renderDecision(approval: Approval): string {
@@ -58,14 +45,7 @@ function renderDecision(approval: Approval): string {
     note && `> ${inline(note, 2_000)}`,
     changedArgs !== undefined &&
       paragraphs("With these arguments instead:", codeBlock(toJson(changedArgs), "json", 12_000)),
-    details(
-      "What was asked",
-      paragraphs(
-        inline(approval.reason, 2_000),
-        codeBlock(toJson(approval.args), "json", 12_000),
-        renderPreview(approval),
-      ),
-    ),
+    details("What was asked", paragraphs(inline(approval.reason, 2_000), showAsked(approval).inRequest)),
   );
 }
 

@@ -2,7 +2,9 @@ import type { ManualToolField, ManualToolInfo } from "#form-fields.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
 import { more } from "./more.ts";
+import { renderAbove } from "./render-above.ts";
 import { renderValue } from "./render-value.ts";
+import { showAsked } from "./show-asked.ts";
 
 const shownTools = 100;
 const shownFields = 50;
@@ -35,6 +37,11 @@ export function renderToolReply(reply: ToolReply): string {
   }
 }
 
+/** What has to stand above the answer, each a comment. None for most. */
+export function renderAboveToolReply(reply: ToolReply): string[] {
+  return reply.kind === "confirm" ? renderAbove(code(reply.tool), reply) : [];
+}
+
 function renderResult({ by, tool, args, result }: Extract<ToolReply, { kind: "result" }>): string {
   const { error, value } = result;
   const head = error ? `### ❌ ${code(tool)} failed` : `### 🔧 ${code(tool)}`;
@@ -48,18 +55,13 @@ function renderResult({ by, tool, args, result }: Extract<ToolReply, { kind: "re
   );
 }
 
-function renderConfirm({ tool, args, preview, command }: Extract<ToolReply, { kind: "confirm" }>): string {
+function renderConfirm({ tool, command, ...asked }: Extract<ToolReply, { kind: "confirm" }>): string {
   return paragraphs(
     `### 🔐 ${code(tool)} asks before it runs`,
-    renderArguments(args),
-    preview !== undefined && preview.trim() !== "" && paragraphs("What it would change:", renderPreview(preview)),
+    showAsked(asked).inRequest,
     "Nothing was run yet. This runs exactly what is shown here; if it would do something else by then, it is shown anew:",
     codeBlock(command, "", 10_000),
   );
-}
-
-function renderPreview(preview: string): string {
-  return codeBlock(preview, /^(?:diff --git |--- |\+\+\+ |@@ )/m.test(preview) ? "diff" : "text", 30_000);
 }
 
 function renderArguments(args: unknown): string | undefined {

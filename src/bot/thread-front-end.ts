@@ -4,11 +4,12 @@ import type { RunView } from "#run.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { postComment } from "./post-comment.ts";
-import { renderApproval } from "./render-approval.ts";
+import { renderAboveApproval, renderApproval } from "./render-approval.ts";
 import { renderOutcome } from "./render-outcome.ts";
 import { renderQuestion } from "./render-question.ts";
 import { renderStatus } from "./render-status.ts";
-import { renderToolReply } from "./render-tool-reply.ts";
+import { renderAboveToolReply, renderToolReply } from "./render-tool-reply.ts";
+import { mostAbove, showAsked } from "./show-asked.ts";
 
 export interface ThreadFrontEndOptions {
   openGitHub: OpenGitHub;
@@ -25,6 +26,13 @@ export function createThreadFrontEnd({ openGitHub, runs, redact, sanitize }: Thr
     // Without a known comment it is looked for in any case: the first attempt may have been lost on its way back.
     postComment(openGitHub(origin), { thread: origin.thread, name, body: sanitize(markdown), commentId });
 
+  /** What does not fit a request stands before it: whoever sees the request has been shown all of it. */
+  const postAbove = async (view: RunView, comments: readonly string[], { name }: PostOptions) => {
+    for (const [index, markdown] of comments.entries()) {
+      await post(view, markdown, { name: `${name}/${index + 1}`, repeated: true });
+    }
+  };
+
   const clean = <T>(value: T): T => redactAll(value, redact);
 
   return {
@@ -33,9 +41,18 @@ export function createThreadFrontEnd({ openGitHub, runs, redact, sanitize }: Thr
       const own = pending.filter(({ rootId }) => rootId === view.spec.id);
       return post(view, renderStatus(clean(view), clean(own)), options);
     },
-    showApproval: (view, approval, options) => post(view, renderApproval(clean(approval)), options),
+    canShow: (asked) => showAsked(clean(asked)).above.length <= mostAbove,
+    showApproval: async (view, approval, options) => {
+      const shown = clean(approval);
+      if (shown.status === "pending") await postAbove(view, renderAboveApproval(shown), options);
+      return post(view, renderApproval(shown), options);
+    },
     askQuestion: (view, question, options) => post(view, renderQuestion(clean(question)), options),
-    showToolReply: (view, reply, options) => post(view, renderToolReply(clean(reply)), options),
+    showToolReply: async (view, reply, options) => {
+      const shown = clean(reply);
+      await postAbove(view, renderAboveToolReply(shown), options);
+      return post(view, renderToolReply(shown), options);
+    },
     showOutcome: (view, options) => post(view, renderOutcome(clean(view)), options),
   };
 }

@@ -21,10 +21,12 @@ export interface Question {
 }
 
 /**
- * What shows runs to people. Every method posts or edits one comment and resolves to its id; posting twice under one
+ * What shows runs to people. Every `show` and `ask` posts or edits one comment and resolves to its id; posting twice under one
  * name edits the first. The view is always the root's: children speak in its thread.
  */
 export interface FrontEnd {
+  /** False for what is too long to be shown to a person whole. It is refused, not asked. */
+  canShow(asked: Pick<Approval, "args" | "preview">): boolean;
   showStatus(view: RunView, options: PostOptions): Promise<number>;
   /** Shows the request, or, when it is no longer pending, what became of it. */
   showApproval(view: RunView, approval: Approval, options: PostOptions): Promise<number>;

@@ -1,6 +1,7 @@
 import { type Approval, approvalDigest } from "#approval.ts";
 import type { ModelCall, Verdict } from "#events.ts";
 import type { RunSpec } from "#run.ts";
+import { failedResult } from "#toolsets/failed-result.ts";
 import type { CallContext, Review, ToolBelt } from "#toolsets/tool-belt.ts";
 
 interface Reviewing {
@@ -11,6 +12,8 @@ interface Reviewing {
   /** What was approved for the session. */
   remembered: readonly { tool: string; args: unknown }[];
   baseCommit: string;
+  /** False for what is too long to be shown whole. Default: everything can be shown. */
+  canShow?: (asked: { args: unknown; preview: string | undefined }) => boolean;
   /** What each new approval is called, who may give it, and how long it stays open. */
   open(call: ModelCall): Promise<Pick<Approval, "id" | "approvers" | "requestedAt" | "expiresAt">>;
 }
@@ -23,12 +26,14 @@ export async function reviewAnswer({
   contextOf,
   remembered,
   baseCommit,
+  canShow = () => true,
   open,
 }: Reviewing): Promise<{ verdicts: Verdict[]; approvals: Approval[] }> {
   const verdicts: Verdict[] = [];
   const approvals: Approval[] = [];
   for (const call of calls) {
-    const review = await belt.review(call, contextOf(call), remembered);
+    const reviewed = await belt.review(call, contextOf(call), remembered);
+    const review = reviewed.kind === "ask" && !canShow(reviewed) ? tooLong(reviewed) : reviewed;
     const approval = review.kind === "ask" ? await ask(call, review) : undefined;
     if (approval) approvals.push(approval);
     verdicts.push(verdictOf(call, review, approval));
@@ -43,6 +48,16 @@ export async function reviewAnswer({
     return { ...subject, rootId, digest: approvalDigest(subject), reason, status: "pending", ...(await open(call)) };
   }
 }
+
+/** Nobody approves what they were not shown. */
+function tooLong({ args, preview = "" }: Extract<Review, { kind: "ask" }>): Extract<Review, { kind: "refuse" }> {
+  const characters = (JSON.stringify(args)?.length ?? 0) + preview.length;
+  const message = `A person has to approve this, and it is too long to be shown to one: ${characters.toLocaleString("en-US")} characters.`;
+  return { kind: "refuse", result: failedResult(message, { code: "TOO_LARGE", suggestion }) };
+}
+
+const suggestion =
+  "Split it up: do a part of it in one call and the rest in others. What git_stage names is all that a push takes.";
 
 function verdictOf({ callId, tool }: ModelCall, review: Review, approval: Approval | undefined): Verdict {
   if (review.kind === "refuse") return { kind: "refuse", callId, tool, result: review.result };

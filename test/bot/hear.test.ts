@@ -385,6 +385,28 @@ describe("decisions", () => {
     });
   });
 
+  test.each(["/approve", "/approve K7MQ", "/approve all"])(
+    "%s does not count while a part of a long request does not stand in the thread",
+    async (body) => {
+      const preview = `--- a/x\n+++ b/x\n${"+a line\n".repeat(10_000)}`;
+      runs.pendingApprovals.mockResolvedValue([sampleApproval({ preview })]);
+      const own = (name: string, id: number) => comment(id, "golem-forge[bot]", `Words\n\n${markerOf(name)}`);
+      state.comments = [
+        own("approval/k7mq/1", 1),
+        own("approval/k7mq", 3),
+        comment(4, "tom", markerOf("approval/k7mq/2")),
+      ];
+
+      await say({ body });
+      expect(runs.decide).not.toHaveBeenCalled();
+      expect(bodies().at(-1)).toMatch(/k7mq is too long for one comment, and not all 3 of its comments stand here/);
+
+      state.comments.push(own("approval/k7mq/2", 2));
+      await say({ body });
+      expect(runs.decide).toHaveBeenCalledOnce();
+    },
+  );
+
   test("a reason reaches the worker word by word", async () => {
     await say({ body: '/deny it\'s the "wrong" file', comment: { id: 77 } });
 

@@ -95,7 +95,7 @@ describe("approvals", () => {
 
       fixer wants to open a pull request.
 
-      Tool \`open_pull_request\`:
+      Tool \`open_pull_request\`
 
       What it would change:
 
@@ -108,7 +108,7 @@ describe("approvals", () => {
       \`\`\`
 
       <details>
-      <summary>Arguments (69 characters)</summary>
+      <summary>Arguments (4 lines)</summary>
 
       \`\`\`json
       {

@@ -75,6 +75,31 @@ test("an approval that is decided is edited where it was asked", async () => {
   expect(state.comments.map(({ body }) => body)).toEqual([expect.stringMatching(/Denied by mia[\s\S]*wrong file/)]);
 });
 
+test("a request too long for one comment stands below all that it asks for, and is decided where it was asked", async () => {
+  const preview = `--- a/x\n+++ b/x\n${"+a line\n".repeat(10_000)}`;
+  const approval = sampleApproval({ preview });
+  const options = { name: "approval/k7mq", repeated: false };
+
+  await frontEnd.showApproval(sampleView(), approval, options);
+  const commentId = await frontEnd.showApproval(sampleView(), approval, { ...options, repeated: true });
+  const decided = sampleApproval({ preview, status: "denied", decidedBy: "mia" });
+  await frontEnd.showApproval(sampleView(), decided, { ...options, repeated: true, commentId });
+
+  expect(state.comments.map(({ body }) => body?.split("\n").find((line) => line.startsWith("### ")))).toEqual([
+    "### 🔐 Approval `k7mq` of **fixer**, digest `0123456789ab`, part 1 of 2",
+    "### 🔐 Approval `k7mq` of **fixer**, digest `0123456789ab`, part 2 of 2",
+    "### ⛔ Denied by mia",
+  ]);
+  const lines = state.comments.slice(0, 2).flatMap(({ body }) => body?.match(/^\+a line$/gm) ?? []);
+  expect(lines).toHaveLength(10_000);
+});
+
+test("ten comments are as many as a person is asked to read", () => {
+  const shown = (lines: number) => frontEnd.canShow({ args: {}, preview: "a line of text\n".repeat(lines) });
+
+  expect([shown(30_000), shown(34_000)]).toEqual([true, false]);
+});
+
 test("a comment that somebody deleted is posted anew", async () => {
   const id = await frontEnd.showStatus(sampleView(), { name: "status/run1", repeated: false });
   state.comments = [];

@@ -255,6 +255,25 @@ describe.concurrent("answers to a worker", () => {
     expect((await other.comments()).some((text) => /Proposed\.$|Approved by/m.test(text))).toBe(false);
   });
 
+  test("a change too long for one comment stands whole in the thread before it is asked for", async () => {
+    const lines = Array.from({ length: 2_000 }, (_, index) => `line ${index} of the long file`);
+    const script = inTurn(
+      call("write_file", { path: "LONG.md", content: lines.join("\n") }),
+      call("open_pull_request", { title: "A long file", body: "" }),
+      { text: "Proposed." },
+    );
+    const { say, hears, comments } = forge.open({ title: "Long", script });
+    say("/run fixer");
+
+    const id = approvalIdIn(await hears(/asks for approval/));
+
+    const thread = (await comments()).join("\n");
+    expect(thread.indexOf("asks for approval")).toBeGreaterThan(thread.lastIndexOf("The request itself stands below."));
+    expect(lines.filter((line) => !thread.includes(`\n+${line}\n`))).toEqual([]);
+    say(`/approve ${id}`);
+    await hears(/Proposed\./);
+  });
+
   test("a bare /approve with two requests asks which, and /deny tells the worker why", async () => {
     const script = inTurn(
       {

@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import type { Desk } from "#runtime/desk.ts";
 import { type Invocation, invokeTool } from "#runtime/effects/invoke-tool.ts";
+import type { FrontEnd } from "#runtime/front-end.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Effect, Store } from "#runtime/store/store.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
@@ -135,6 +136,21 @@ describe("what must be agreed to", () => {
     ".github/workers/careful.worker":
       "---\nname: careful\ntoolsets: { filesystem: {}, git: {} }\nsandbox: { approval: { write: preApproved, delete: ask } }\n---\nBe careful.",
   };
+
+  test("is not agreed to where it is too long to be shown", async () => {
+    const content = "a line\n".repeat(3_000);
+    const long = { calls: [{ name: "write_file", args: { path: "new.js", content } }] };
+    const script = turns(long, { text: "Written." });
+    const { invoke, toolReply, store, id } = await afterRun({ github: { files: careful }, script }, "careful");
+
+    await invoke("/undo --yes");
+
+    expect(await toolReply(0)).toMatchObject({
+      kind: "refused",
+      message: expect.stringContaining("too long to be shown"),
+    });
+    expect(await store.changesOf(id)).toHaveLength(1);
+  });
 
   test("is shown first, and runs when the command comes again with its word", async () => {
     const { invoke, toolReply, store, id } = await afterRun({ github: { files: careful } }, "careful");
@@ -305,7 +321,11 @@ describe("after a crash", () => {
     const input: Invocation = { callId: "by-1", by: "ada", line: "/deploy --path x", mayBeForeign: false };
     const effect: Effect = { key: "k", runId: "r1", lane: "work", kind: "tool.invoke", dueAt: 0, attempts: 2, input };
 
-    const done = await invokeTool().perform(effect, desk, new AbortController().signal);
+    const done = await invokeTool({ frontEnd: { canShow: () => true } as Partial<FrontEnd> as FrontEnd }).perform(
+      effect,
+      desk,
+      new AbortController().signal,
+    );
 
     expect(execute).not.toHaveBeenCalled();
     expect(done.events).toMatchObject([

@@ -136,6 +136,7 @@ function recordingFrontEnd(told: Told[], notify: () => void): FrontEnd {
     return entry.options.commentId ?? comments;
   };
   return {
+    canShow: ({ preview = "" }) => preview.length < 20_000,
     showStatus: (view, options) => record({ kind: "status", view, options }),
     showApproval: (view, approval, options) => record({ kind: "approval", view, approval, options }),
     askQuestion: (view, { text }, options) => record({ kind: "question", view, text, options }),

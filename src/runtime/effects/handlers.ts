@@ -33,7 +33,7 @@ export function effectHandlers(services: EffectServices): Record<EffectRequest["
     "children.cancel": cancelChildren(services),
     "outcome.report": reportOutcome(services),
     "status.show": showStatus(services),
-    "tool.invoke": invokeTool(),
+    "tool.invoke": invokeTool(services),
     "tool.reply": postToolReply(services),
   };
 }

@@ -5,6 +5,7 @@ import { canWrite } from "#github.ts";
 import { refuseApprover } from "#repository-settings.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
+import type { FrontEnd } from "#runtime/front-end.ts";
 import { type AskedOfTools, readInvocation } from "#runtime/read-invocation.ts";
 import { readBase, stepsOf } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/read-settings.ts";
@@ -16,6 +17,7 @@ import type { NamedTool } from "#tool.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import type { CallContext } from "#toolsets/tool-belt.ts";
 import { callContext } from "./call-context.ts";
+import type { EffectServices } from "./effect-services.ts";
 import { runInTree } from "./run-in-tree.ts";
 import { unknownEffect } from "./unknown-effect.ts";
 
@@ -35,7 +37,7 @@ type AskedToRun = Extract<AskedOfTools, { kind: "run" }>;
  * Does what a person's command asks of the run's tools. What a tool changed is stored with its result; what must be
  * agreed to is shown first, and runs when the command comes again with the word that stands for exactly this.
  */
-export function invokeTool(): EffectHandler {
+export function invokeTool({ frontEnd }: Pick<EffectServices, "frontEnd">): EffectHandler {
   return {
     attempts: 3,
     async perform(effect, desk, signal) {
@@ -52,7 +54,7 @@ export function invokeTool(): EffectHandler {
         case "unknown":
           return invocation.mayBeForeign ? {} : refused(effect, new UserError(asked.message));
         case "run":
-          return run(effect, desk, asked, signal).catch((error) => {
+          return run(effect, desk, asked, { signal, frontEnd }).catch((error) => {
             if (!(error instanceof UserError)) throw error;
             return refused(effect, error);
           });
@@ -78,7 +80,12 @@ async function checkMayAgree({ github }: Desk, by: string, { name }: NamedTool):
   );
 }
 
-async function run(effect: Effect, desk: Desk, asked: AskedToRun, signal: AbortSignal): Promise<Done> {
+async function run(
+  effect: Effect,
+  desk: Desk,
+  asked: AskedToRun,
+  { signal, frontEnd }: { signal: AbortSignal; frontEnd: FrontEnd },
+): Promise<Done> {
   const { callId, by } = effect.input as Invocation;
   const { tool } = asked;
   const step = stepsOf(await desk.log());
@@ -93,6 +100,7 @@ async function run(effect: Effect, desk: Desk, asked: AskedToRun, signal: AbortS
   if (review.kind === "refuse") throw refusal(review.result.error, tool);
   const { args } = review;
   if (review.kind === "ask") {
+    if (!frontEnd.canShow(review)) throw tooLong(tool);
     const word = await wordFor(desk, { tool: tool.name, args, preview: review.preview });
     if (asked.agreed !== word) {
       const command = writeCommand(tool.name, { ...asked.options, yes: word });
@@ -123,6 +131,12 @@ async function readArguments({ tool, options }: AskedToRun): Promise<Record<stri
 
 function refusal(error: { message: string; suggestion?: string } | undefined, { name }: NamedTool): UserError {
   return new UserError([error?.message ?? `${name} is not allowed here.`, error?.suggestion].filter(Boolean).join(" "));
+}
+
+function tooLong({ name }: NamedTool): UserError {
+  return new UserError(
+    `What ${name} would do has to be agreed to, and is too long to be shown in comments. Do it in smaller parts.`,
+  );
 }
 
 /** Stands for this run, call and preview, so that nobody agrees to something else than what they were shown. */

@@ -11,7 +11,7 @@ import { callContext } from "./call-context.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** Asks policy about every call of the last answer, and writes down what people have to be asked. */
-export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectHandler {
+export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices): EffectHandler {
   return {
     attempts: 3,
     async perform(effect, desk, signal) {
@@ -29,6 +29,7 @@ export function reviewCalls({ store, now, approvalMs }: EffectServices): EffectH
         contextOf: (call) => callContext(desk, call, last.step, signal),
         remembered,
         baseCommit: readBase(log)?.commit ?? "",
+        canShow: frontEnd.canShow,
         open: async ({ callId }) => {
           settings ??= readSettings(desk.github);
           return {

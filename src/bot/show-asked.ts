@@ -1,0 +1,132 @@
+import { showHidden } from "#hidden-characters.ts";
+import { codeBlock, details, longestRun, paragraphs } from "./markdown.ts";
+
+/** What a person has to have read before agreeing to it. */
+export interface Asked {
+  args: unknown;
+  preview?: string | undefined;
+}
+
+interface Shown {
+  /** For the request itself: all of it, or, where that is too long, how it begins. */
+  inRequest: string | undefined;
+  /** All of it, for the comments that then stand above the request. Empty where the request holds it. */
+  above: string[];
+}
+
+/** Characters of Markdown; a comment takes 60,000, and has words of its own around them. */
+const roomInRequest = 40_000;
+const roomAbove = 50_000;
+
+/** How many comments may stand above a request. Nobody reads more, so nothing longer is asked. */
+export const mostAbove = 10;
+
+/** A line longer than this is broken. Of backticks alone, with a fence longer than they are, it still fits. */
+const longestLine = 15_000;
+
+/** What is longer is opened with a tap: a request is read on a phone. */
+const openLines = 40;
+const openCharacters = 3_000;
+
+/** How much of each text a request shows that is too long for one comment. */
+const beginning = 1_500;
+
+interface Text {
+  title: string;
+  language: string;
+  text: string;
+  /** Opened with a tap in any case. */
+  folded: boolean;
+}
+
+/** Lays out what a call is and would change, so that every character of it stands in some comment. */
+export function showAsked(asked: Asked): Shown {
+  const texts = textsOf(asked);
+  const whole = texts.reduce((sum, { text }) => sum + sizeOf(text), 0);
+  if (whole <= roomInRequest) return { inRequest: paragraphs(...texts.map(showText)), above: [] };
+
+  const above = pack(texts.flatMap(breakUp));
+  const beginnings = texts.map(({ text, ...rest }) => showText({ ...rest, text: text.slice(0, beginning) }));
+  const characters = texts.reduce((sum, { text }) => sum + text.length, 0).toLocaleString("en-US");
+  const notice = `**This is only how it begins.** All of it, ${characters} characters, stands in ${
+    above.length === 1 ? "the comment above, part 1" : `the ${above.length} comments above, parts 1 to ${above.length}`
+  }: read it there before you agree.`;
+  return { inRequest: paragraphs(notice, ...beginnings), above };
+}
+
+function textsOf({ args, preview = "" }: Asked): Text[] {
+  const { words, diff } = splitPreview(showHidden(preview));
+  const hasPreview = preview.trim() !== "";
+  const json = showHidden(JSON.stringify(args, null, 2) ?? "undefined");
+  // What it would change says it better, and twice is too much for a phone.
+  const texts = [
+    { title: "What it would do", language: "text", text: words, folded: false },
+    { title: "What it would change", language: "diff", text: diff, folded: false },
+    { title: "Arguments", language: "json", text: json === "{}" && hasPreview ? "" : json, folded: hasPreview },
+  ];
+  return texts.filter(({ text }) => text.trim() !== "");
+}
+
+/** Words before the first file's change are no diff: a list in them would look like lines taken out. */
+function splitPreview(preview: string): { words: string; diff: string } {
+  const start = /^(?:diff --git |--- (?:a\/|\/dev\/null)|@@ )/m.exec(preview)?.index ?? preview.length;
+  return { words: preview.slice(0, start).trim(), diff: preview.slice(start) };
+}
+
+function showText({ title, language, text, folded }: Text): string {
+  const block = codeBlock(text, language, Number.POSITIVE_INFINITY);
+  const lines = text.trimEnd().split("\n").length;
+  if (!folded && lines <= openLines && text.length <= openCharacters) return paragraphs(`${title}:`, block);
+  return details(`${title} (${lines.toLocaleString("en-US")} ${lines === 1 ? "line" : "lines"})`, block);
+}
+
+/** The text in pieces that fit into a comment, broken between lines where it can be. */
+function breakUp({ title, language, text }: Text): Text[] {
+  const pieces: string[] = [];
+  let lines: string[] = [];
+  let size = 0;
+  const flush = () => {
+    if (lines.length > 0) pieces.push(lines.join(""));
+    lines = [];
+    size = 0;
+  };
+  for (const line of text.split(/(?<=\n)/)) {
+    if (size + sizeOf(line) > roomAbove - 1_000 || line.length > longestLine) flush();
+    if (line.length > longestLine) pieces.push(...breakLine(line));
+    else {
+      lines.push(line);
+      // The fence has to outgrow the longest run alone; counting each is simpler, and errs on the safe side.
+      size += sizeOf(line);
+    }
+  }
+  flush();
+  return pieces.map((piece, index) => ({
+    title: pieces.length > 1 ? `${title}, ${index + 1} of ${pieces.length}` : title,
+    language,
+    text: piece,
+    folded: true,
+  }));
+}
+
+function breakLine(line: string): string[] {
+  return line.match(new RegExp(`[^]{1,${longestLine}}`, "gu")) ?? [];
+}
+
+function pack(pieces: readonly Text[]): string[] {
+  const comments: string[] = [];
+  let comment = "";
+  for (const piece of pieces) {
+    const shown = showText(piece);
+    if (comment !== "" && comment.length + shown.length > roomAbove) {
+      comments.push(comment);
+      comment = "";
+    }
+    comment = paragraphs(comment, shown);
+  }
+  return comment === "" ? comments : [...comments, comment];
+}
+
+/** The length of a text in a fence that is longer than any run of backticks in it. */
+function sizeOf(text: string): number {
+  return text.length + 2 * longestRun(text, "`");
+}
