@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ToolResult } from "#result.ts";
 import { OpenCall, RunOutcome, TokenUsage } from "#run.ts";
+import { Via } from "#via.ts";
 
 /** What the review of a tool call came to, before anything runs. */
 export const Verdict = z.discriminatedUnion("kind", [
@@ -56,6 +57,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     by: z.string(),
     trusted: z.boolean(),
     attachments: z.array(Attachment).optional(),
+    via: Via.optional(),
   }),
   z.object({ type: z.literal("sandbox.opened"), commit: z.string(), branch: z.string() }),
   z.object({ type: z.literal("sandbox.failed"), reason: z.string() }),
@@ -90,6 +92,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     by: z.string(),
     /** Present when the person changed the arguments; already validated. */
     args: z.unknown().optional(),
+    via: Via.optional(),
   }),
   z.object({
     type: z.literal("approval.denied"),
@@ -97,9 +100,16 @@ export const RunEvent = z.discriminatedUnion("type", [
     callId: z.string(),
     by: z.string(),
     reason: z.string().optional(),
+    via: Via.optional(),
   }),
   z.object({ type: z.literal("approval.expired"), approvalId: z.string(), callId: z.string() }),
-  z.object({ type: z.literal("person.answered"), callId: z.string(), text: z.string(), by: z.string() }),
+  z.object({
+    type: z.literal("person.answered"),
+    callId: z.string(),
+    text: z.string(),
+    by: z.string(),
+    via: Via.optional(),
+  }),
   z.object({ type: z.literal("tool.finished"), callId: z.string(), tool: z.string(), result: ToolResult }),
   /** A person ran a manual tool. It answers no call of the model, and is news to it. */
   z.object({
@@ -118,9 +128,9 @@ export const RunEvent = z.discriminatedUnion("type", [
     usage: TokenUsage,
     cost: z.number().optional(),
   }),
-  z.object({ type: z.literal("run.stop"), by: z.string() }),
-  z.object({ type: z.literal("run.resume"), by: z.string() }),
-  z.object({ type: z.literal("run.cancel"), by: z.string() }),
+  z.object({ type: z.literal("run.stop"), by: z.string(), via: Via.optional() }),
+  z.object({ type: z.literal("run.resume"), by: z.string(), via: Via.optional() }),
+  z.object({ type: z.literal("run.cancel"), by: z.string(), via: Via.optional() }),
   z.object({ type: z.literal("timer.due"), timer: z.enum(["retry", "deadline"]) }),
 ]);
 export type RunEvent = z.infer<typeof RunEvent>;

@@ -1,6 +1,6 @@
 import type { RunEvent } from "#events.ts";
 import { firstState, fold, type Snapshot, stateName } from "#runtime/fold.ts";
-import { outcomeOf, usageOf } from "#runtime/read-view.ts";
+import { emptySummary, outcomeOf, summarize } from "#runtime/run-summary.ts";
 import type { NewEffect, RunRow } from "#runtime/store/store.ts";
 import { carryOut } from "./carry-out.ts";
 import { type Drive, type OngoingRun, person } from "./drive.ts";
@@ -96,9 +96,10 @@ export function driveRun(session: Session, words: RunEvent, interrupt: AbortSign
       () => {
         const log = ownLog();
         const snapshot = row.snapshot as Snapshot;
+        const summary = log.reduce(summarize, emptySummary);
         return {
-          outcome: outcomeOf(snapshot, log) ?? { kind: "interrupted" },
-          usage: usageOf(log),
+          outcome: outcomeOf(snapshot, summary) ?? { kind: "interrupted" },
+          usage: summary.usage,
           cost: snapshot.context.cost,
           iterations: drive.iteration(),
           calls: log.reduce((sum, { event }) => sum + (event.type === "model.answered" ? event.calls.length : 0), 0),

@@ -112,7 +112,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     throw new UserError(`${who} started ${count} runs in the last hour, which is the limit here. Try again later.`);
   }
 
-  async function say(thread: ThreadRef, { by, text, deliveryId }: Parameters<Runs["say"]>[1]): Promise<boolean> {
+  async function say(thread: ThreadRef, { by, via, text, deliveryId }: Parameters<Runs["say"]>[1]): Promise<boolean> {
     const live = await liveRuns(thread);
     const newest = live[0];
     if (!newest) return false;
@@ -120,8 +120,8 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     const question = await oldestQuestion(live);
     const words = cleanText(text).text;
     const heard: NewEvent = question
-      ? { runId: question.runId, event: { type: "person.answered", callId: question.callId, text: words, by } }
-      : { runId: newest.spec.id, event: { type: "user.said", text: `@${by} says: ${words}`, by, trusted: true } };
+      ? { runId: question.runId, event: { type: "person.answered", callId: question.callId, text: words, by, via } }
+      : { runId: newest.spec.id, event: { type: "user.said", text: `@${by} says: ${words}`, by, trusted: true, via } };
     await tell([heard], deliveryId);
     return true;
   }
@@ -142,7 +142,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
   }
 
   async function decide(thread: ThreadRef, decision: Parameters<Runs["decide"]>[1]): Promise<Approval[]> {
-    const { approve, by, note, remember, changedArgs, deliveryId } = decision;
+    const { approve, by, via, note, remember, changedArgs, deliveryId } = decision;
     if (await isOld(deliveryId)) return [];
 
     const chosen = await choose(thread, decision.target);
@@ -158,6 +158,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
         approvalId: approval.id,
         decision: approve ? "approved" : "denied",
         by,
+        via,
         note: note && cleanText(note).text,
         remember,
         changed:
@@ -210,12 +211,12 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     return (await Promise.all(roots.map(({ spec }) => store.approvalsOf(spec.id)))).flat();
   }
 
-  async function stop(thread: ThreadRef, { by, deliveryId }: Parameters<Runs["stop"]>[1]): Promise<RunSpec[]> {
+  async function stop(thread: ThreadRef, { by, via, deliveryId }: Parameters<Runs["stop"]>[1]): Promise<RunSpec[]> {
     if (await isOld(deliveryId)) return [];
     const running = (await liveRuns(thread)).filter((row) => stateOf(row) !== "interrupted");
     if (running.length === 0) throw new UserError("Nothing is running here.");
     await tell(
-      running.map(({ spec }) => ({ runId: spec.id, event: { type: "run.stop", by } })),
+      running.map(({ spec }) => ({ runId: spec.id, event: { type: "run.stop", by, via } })),
       deliveryId,
     );
     return running.map(({ spec }) => spec);
@@ -223,7 +224,7 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
 
   async function resume(
     thread: ThreadRef,
-    { by, text, deliveryId }: Parameters<Runs["resume"]>[1],
+    { by, via, text, deliveryId }: Parameters<Runs["resume"]>[1],
   ): Promise<RunSpec[]> {
     if (await isOld(deliveryId)) return [];
     const stopped = (await liveRuns(thread)).filter((row) => stateOf(row) === "interrupted");
@@ -235,23 +236,23 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
           ? [
               {
                 runId: spec.id,
-                event: { type: "user.said" as const, text: `@${by} says: ${words}`, by, trusted: true },
+                event: { type: "user.said" as const, text: `@${by} says: ${words}`, by, trusted: true, via },
               },
             ]
           : []),
-        { runId: spec.id, event: { type: "run.resume", by } },
+        { runId: spec.id, event: { type: "run.resume", by, via } },
       ]),
       deliveryId,
     );
     return stopped.map(({ spec }) => spec);
   }
 
-  async function cancel(thread: ThreadRef, { by, deliveryId }: Parameters<Runs["cancel"]>[1]): Promise<RunSpec[]> {
+  async function cancel(thread: ThreadRef, { by, via, deliveryId }: Parameters<Runs["cancel"]>[1]): Promise<RunSpec[]> {
     if (await isOld(deliveryId)) return [];
     const live = await liveRuns(thread);
     if (live.length === 0) throw new UserError("Nothing is running here.");
     await tell(
-      live.map(({ spec }) => ({ runId: spec.id, event: { type: "run.cancel", by } })),
+      live.map(({ spec }) => ({ runId: spec.id, event: { type: "run.cancel", by, via } })),
       deliveryId,
     );
     return live.map(({ spec }) => spec);

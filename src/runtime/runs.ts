@@ -1,5 +1,6 @@
 import type { Approval } from "#approval.ts";
 import type { RunOrigin, RunSpec, RunView } from "#run.ts";
+import type { Via } from "#via.ts";
 
 /** An issue or pull request: where root runs live. */
 export interface ThreadRef {
@@ -12,6 +13,8 @@ export interface ThreadRef {
 /** Words of a person, with what names their delivery: each name counts once. */
 interface Heard {
   by: string;
+  /** Default: in the thread. */
+  via?: Via;
   /** Whoever delivers twice gives the same; made of what cannot be forged. */
   deliveryId?: string;
 }

@@ -21,20 +21,21 @@ export function settle(
   return { result: { kind: "decided", approval: decided }, event: eventOf(decided, decision) };
 }
 
-function withDecision(approval: Approval, { decision, by, note, remember, changed, now }: Decision): Approval {
+function withDecision(approval: Approval, { decision, by, via, note, remember, changed, now }: Decision): Approval {
   return {
     ...approval,
     status: decision,
     decidedBy: by,
     decidedAt: now,
+    ...(via !== undefined && { via }),
     ...(note !== undefined && { note }),
     ...(remember !== undefined && { remember }),
     ...(changed && { changedArgs: changed.args, digest: changed.digest }),
   };
 }
 
-function eventOf({ id, callId }: Approval, { decision, by, note, changed }: Decision): RunEvent {
-  const about = { approvalId: id, callId, by };
+function eventOf({ id, callId }: Approval, { decision, by, via, note, changed }: Decision): RunEvent {
+  const about = { approvalId: id, callId, by, ...(via !== undefined && { via }) };
   return decision === "approved"
     ? { type: "approval.given", ...about, ...(changed && { args: changed.args }) }
     : { type: "approval.denied", ...about, ...(note !== undefined && { reason: note }) };

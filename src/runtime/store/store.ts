@@ -2,6 +2,7 @@ import type { Approval } from "#approval.ts";
 import type { LoggedEvent, RunEvent } from "#events.ts";
 import type { RunSpec } from "#run.ts";
 import type { ChangeSet } from "#sandbox/sandbox.ts";
+import type { Via } from "#via.ts";
 
 /**
  * Each lane does one thing at a time for a run, in order: `work` is the job itself, `thread` what people must be told,
@@ -102,6 +103,7 @@ export interface Decision {
   approvalId: string;
   decision: "approved" | "denied";
   by: string;
+  via?: Via | undefined;
   note?: string;
   remember?: "none" | "session";
   /** Arguments that replace the asked ones, and the digest that covers them. */
