@@ -2,9 +2,8 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
-import { turnOf } from "#playground/model-server.ts";
-import type { Snapshot } from "#playground/snapshot.ts";
-import { approvalIdIn, type Forge, type ForgeOptions, startForge } from "../support/forge-world.ts";
+import { fixScript, playFix } from "../support/fix-story.ts";
+import { type Forge, startForge } from "../support/forge-world.ts";
 
 /** Every commit of the story when this is `all`, which takes minutes; otherwise so many of them, spread evenly. */
 const sweep = process.env.CRASH_SWEEP === "all" ? Number.POSITIVE_INFINITY : 2;
@@ -58,8 +57,8 @@ interface Story {
 
 /** Plays the story from /run to the answer; whenever the app dies it is started again, as a supervisor would. */
 async function playStory({ killAt, killAfterWrite }: Story) {
-  const forge = await startForge({ script, nodeOptions: ["--import", killer] });
-  const { github, botSays, databasePath } = forge;
+  const forge = await startForge({ script: fixScript, nodeOptions: ["--import", killer] });
+  const { github, databasePath } = forge;
   const commitLog = `${databasePath}.commits`;
   const writes: string[] = [];
   let kills = 0;
@@ -86,15 +85,7 @@ async function playStory({ killAt, killAfterWrite }: Story) {
 
   try {
     await live({ ...(killAt ? { KILL_AT: killAt } : {}), COMMIT_LOG: commitLog });
-    const issue = github.as("visitor").openIssue({ title: "The total is one too high", body: "Two items give 3." });
-    const maintainer = github.as("maintainer");
-    maintainer.comment(issue.number, "/run fixer");
-    maintainer.comment(issue.number, `/approve ${approvalIdIn(await botSays(issue.number, /asks for approval/))}`);
-    await botSays(issue.number, /✅ \*\*fixer\*\*\n/);
-    await botSays(issue.number, /Approved by maintainer/);
-    await botSays(issue.number, /\*\*fixer\*\* is done/);
-    await github.deliveriesSettled();
-    const held = await whatGitHubHolds(forge, await github.snapshot());
+    const held = await playFix(forge);
     over = true;
     await forge.end("SIGTERM");
     return { held, writes, kills, commits: (await readFile(commitLog, "utf8")).length };
@@ -113,37 +104,6 @@ function redeliverFailed({ github }: Forge): void {
   }
 }
 
-/** Everything there is on GitHub, without what differs from run to run: ids, times, and how often the model was asked. */
-async function whatGitHubHolds({ github }: Forge, snapshot: Snapshot): Promise<unknown> {
-  const [repository] = Object.values(snapshot);
-  const plain = (text: string) =>
-    text
-      .replace(/golem\/1-[a-z0-9]{8}/g, "golem/1-RUN")
-      .replace(/(status|outcome)%2F[a-z0-9]{8}/g, "$1%2FRUN")
-      .replace(/(approval%2F|approved |approval `|\/approve |\/deny )[a-z0-9]{4}\b/g, "$1ID")
-      .replace(/run `[a-z0-9]{8}`/g, "run `RUN`")
-      .replace(/127\.0\.0\.1:\d+/g, "HOST")
-      .replace(/digest `\w+`/g, "digest")
-      .replace(/\d{4}-\d\d-\d\d \d\d:\d\d UTC/g, "TIME")
-      .replace(/[\d.]+K? tokens in, [\d.]+K? out|\d+ steps?/g, "COUNT");
-  const branches = Object.keys(repository?.branches ?? {})
-    .map(plain)
-    .sort();
-  const pulls = await Promise.all(
-    (repository?.pulls ?? []).map(async ({ title, body, pull }) => ({
-      title,
-      body: plain(body),
-      head: plain(pull?.head ?? ""),
-      draft: pull?.draft,
-      file: await github.readFile(pull?.head ?? "", "src/total.js"),
-    })),
-  );
-  const comments = (repository?.issues ?? []).flatMap((issue) =>
-    issue.comments.map(({ author, body, reactions }) => ({ author, body: plain(body), reactions })),
-  );
-  return { branches, pulls, comments };
-}
-
 function spread(count: number, most: number): number[] {
   const all = Array.from({ length: count }, (_, index) => index + 1);
   if (count <= most) return all;
@@ -158,16 +118,3 @@ async function inPairs<T>(items: readonly T[], work: (item: T) => Promise<void>)
   };
   await Promise.all([next(), next()]);
 }
-
-const script: ForgeOptions["script"] = ({ messages }) => {
-  const steps = [
-    { calls: [{ name: "read_file", args: { path: "src/total.js" } }] },
-    {
-      calls: [
-        { name: "edit_file", args: { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" } },
-      ],
-    },
-    { calls: [{ name: "open_pull_request", args: { title: "Count every item once", body: "One too many." } }] },
-  ];
-  return steps[turnOf(messages)] ?? { text: "Fixed: every item counts once." };
-};

@@ -1,0 +1,134 @@
+import { createServer, type IncomingMessage } from "node:http";
+import pg from "pg";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { listen } from "#playground/listen.ts";
+import { fixScript, playFix } from "../support/fix-story.ts";
+import { type Stories, startStories } from "../support/forge-stories.ts";
+import type { Replica } from "../support/forge-world.ts";
+import { postgresPrograms, whyNoPostgres } from "../support/postgres-server.ts";
+import { newDatabase } from "../support/shared-postgres.ts";
+
+if (!postgresPrograms) test.skip(`replicas are not tested here: ${whyNoPostgres}`, () => undefined);
+
+describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", () => {
+  const closing: (() => Promise<unknown>)[] = [];
+  let stories: Stories;
+  let sql: pg.Client;
+  let replicas: (Replica & { number: number })[] = [];
+
+  beforeAll(async () => {
+    const database = await newDatabase();
+    stories = await startStories({ environment: { DATABASE_URL: database, GOLEM_FORGE_STOP_SECONDS: "1" } });
+    closing.push(stories.close);
+    sql = new pg.Client({ connectionString: database });
+    await sql.connect();
+    closing.push(() => sql.end());
+  });
+  afterAll(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+
+  beforeEach(async () => {
+    while (replicas.length < 2) {
+      const replica = await stories.startReplica();
+      const { rows } = await sql.query("select max(id) as number from golem_forge.replicas");
+      replicas.push({ ...replica, number: Number(rows[0].number) });
+    }
+  });
+
+  const hearAt = (url: string) =>
+    stories.github.pointWebhook({ url: `${url}/api/github/webhooks`, secret: stories.webhookSecret });
+
+  /** A run whose first call of the model never ends, the replica that waits for it, and the other, which hears what is said. */
+  async function longThought() {
+    const askedAt: number[] = [];
+    const story = stories.open({
+      title: `A thought so long ${Math.random()}`,
+      script: () => {
+        askedAt.push(performance.now());
+        return askedAt.length === 1 ? { hang: true } : { text: "Thought it through." };
+      },
+    });
+    hearAt(replicas[0]?.url ?? "");
+    story.say("/run fixer");
+    await story.asked;
+    const { rows } = await sql.query("select holder from golem_forge.runs where thread = $1", [story.issue.number]);
+    const holder = replicas.find(({ number }) => number === Number(rows[0].holder));
+    const hearer = replicas.find((replica) => replica !== holder);
+    if (!holder || !hearer) throw new Error("Nobody holds the run.");
+    hearAt(hearer.url);
+    const end = (signal: NodeJS.Signals) => {
+      replicas = [hearer];
+      return holder.end(signal);
+    };
+    return { ...story, askedAt, end };
+  }
+
+  test("the one hears /stop while the other waits for the model, and the run stops at once", async () => {
+    const { say, hears } = await longThought();
+
+    say("/stop");
+
+    await hears(/\*\*fixer\*\* is stopped/);
+    say("/resume");
+    await hears(/Thought it through\./);
+  });
+
+  test("both hear every delivery, and everything happens once", async () => {
+    const story = stories.open({ title: "The total is one too high", body: "Two items give 3.", script: fixScript });
+    hearAt(await toAll(replicas.map(({ url }) => url)));
+
+    await playFix(stories, story.issue);
+
+    const [repository] = Object.values(await stories.github.snapshot());
+    const comments = (await story.comments()).map((body) => body.split("\n")[0]);
+    expect(repository?.pulls).toHaveLength(1);
+    expect(Object.keys(repository?.branches ?? {})).toHaveLength(2);
+    expect(comments).toHaveLength(new Set(comments).size);
+  });
+
+  test("what a replica that is killed was doing goes on at the other within seconds", async () => {
+    const { end, askedAt, hears } = await longThought();
+
+    const killedAt = performance.now();
+    await end("SIGKILL");
+
+    await hears(/Thought it through\./);
+    expect(askedAt).toHaveLength(2);
+    // Without the lock that tells who lives it would take more than ten seconds.
+    expect((askedAt[1] ?? 0) - killedAt).toBeLessThan(8_000);
+  });
+
+  test("what a replica that is told to stop has not done goes on at the other", async () => {
+    const { end, askedAt, hears } = await longThought();
+
+    await end("SIGTERM");
+
+    await hears(/Thought it through\./);
+    expect(askedAt).toHaveLength(2);
+  });
+
+  /** A server that hands every webhook to all of these at the same time. */
+  async function toAll(urls: string[]): Promise<string> {
+    const server = createServer(async (request, response) => {
+      const body = await readBody(request);
+      const headers = Object.fromEntries(
+        Object.entries(request.headers).filter(([name]) => name.startsWith("x-") || name === "content-type"),
+      ) as Record<string, string>;
+      const answers = await Promise.all(
+        urls.map(async (url) => (await fetch(`${url}/api/github/webhooks`, { method: "POST", headers, body })).status),
+      );
+      response.statusCode = Math.max(...answers);
+      response.end();
+    });
+    const port = await listen(server, 0);
+    closing.push(async () => server.close());
+    return `http://127.0.0.1:${port}`;
+  }
+});
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  const pieces: Buffer[] = [];
+  for await (const piece of request) pieces.push(piece);
+  return Buffer.concat(pieces).toString("utf8");
+}

@@ -1,0 +1,66 @@
+import { turnOf } from "#playground/model-server.ts";
+import type { Snapshot } from "#playground/snapshot.ts";
+import { approvalIdIn, type Forge, type ForgeOptions } from "./forge-world.ts";
+
+/** The model's part in the story of one issue: it reads, edits, asks for a pull request, and says that it is done. */
+export const fixScript: ForgeOptions["script"] = ({ messages }) => {
+  const steps = [
+    { calls: [{ name: "read_file", args: { path: "src/total.js" } }] },
+    {
+      calls: [
+        { name: "edit_file", args: { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" } },
+      ],
+    },
+    { calls: [{ name: "open_pull_request", args: { title: "Count every item once", body: "One too many." } }] },
+  ];
+  return steps[turnOf(messages)] ?? { text: "Fixed: every item counts once." };
+};
+
+/**
+ * Plays the story from the issue, which is opened unless it is given, to the answer, with people who do not notice whatever
+ * else happens. Gives what GitHub holds in the end.
+ */
+export async function playFix(forge: Pick<Forge, "github" | "botSays">, given?: { number: number }): Promise<unknown> {
+  const { github, botSays } = forge;
+  const issue =
+    given ?? github.as("visitor").openIssue({ title: "The total is one too high", body: "Two items give 3." });
+  const maintainer = github.as("maintainer");
+  maintainer.comment(issue.number, "/run fixer");
+  maintainer.comment(issue.number, `/approve ${approvalIdIn(await botSays(issue.number, /asks for approval/))}`);
+  await botSays(issue.number, /✅ \*\*fixer\*\*\n/);
+  await botSays(issue.number, /Approved by maintainer/);
+  await botSays(issue.number, /\*\*fixer\*\* is done/);
+  await github.deliveriesSettled();
+  return whatGitHubHolds(forge, await github.snapshot());
+}
+
+/** Everything there is on GitHub, without what differs from run to run: ids, times, and how often the model was asked. */
+async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapshot: Snapshot): Promise<unknown> {
+  const [repository] = Object.values(snapshot);
+  const plain = (text: string) =>
+    text
+      .replace(/golem\/1-[a-z0-9]{8}/g, "golem/1-RUN")
+      .replace(/(status|outcome)%2F[a-z0-9]{8}/g, "$1%2FRUN")
+      .replace(/(approval%2F|approved |approval `|\/approve |\/deny )[a-z0-9]{4}\b/g, "$1ID")
+      .replace(/run `[a-z0-9]{8}`/g, "run `RUN`")
+      .replace(/127\.0\.0\.1:\d+/g, "HOST")
+      .replace(/digest `\w+`/g, "digest")
+      .replace(/\d{4}-\d\d-\d\d \d\d:\d\d UTC/g, "TIME")
+      .replace(/[\d.]+K? tokens in, [\d.]+K? out|\d+ steps?/g, "COUNT");
+  const branches = Object.keys(repository?.branches ?? {})
+    .map(plain)
+    .sort();
+  const pulls = await Promise.all(
+    (repository?.pulls ?? []).map(async ({ title, body, pull }) => ({
+      title,
+      body: plain(body),
+      head: plain(pull?.head ?? ""),
+      draft: pull?.draft,
+      file: await github.readFile(pull?.head ?? "", "src/total.js"),
+    })),
+  );
+  const comments = (repository?.issues ?? []).flatMap((issue) =>
+    issue.comments.map(({ author, body, reactions }) => ({ author, body: plain(body), reactions })),
+  );
+  return { branches, pulls, comments };
+}
