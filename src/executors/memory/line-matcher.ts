@@ -1,4 +1,5 @@
 import { RE2JS } from "re2js";
+import { requiredText } from "#required-text.ts";
 import { basicToExtended, bracketEnd } from "./basic-to-extended.ts";
 
 export interface LinePattern {
@@ -10,6 +11,8 @@ export interface LinePattern {
 }
 
 export interface LineMatcher {
+  /** A text without which nothing can match, as its bytes; undefined where none is plain to see. */
+  required: Buffer | undefined;
   /** False only when no line of the text can match. */
   maySee(text: string): boolean;
   matches(line: string): boolean;
@@ -28,10 +31,16 @@ export function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine
     });
   const flags = (ignoreCase ? RE2JS.CASE_INSENSITIVE : 0) | RE2JS.MULTILINE;
   const regex = RE2JS.compile(sources.map((source) => `(?:${source})`).join("|"), flags);
+  const required = requiredOf(patterns, { syntax, ignoreCase });
+  const isPlain = syntax === "fixed" && required !== "" && !ignoreCase && !wholeWord && !wholeLine;
+  const mayMatch = (text: string) => required === "" || (ignoreCase ? fold(text) : text).includes(required);
+  const matches = (text: string) => mayMatch(text) && (isPlain || regex.matcher(text).find());
 
   return {
-    maySee: (text) => regex.matcher(text).find(),
-    matches: (line) => regex.matcher(line).find(),
+    // Bytes that are no UTF-8 become U+FFFD.
+    required: required === "" || ignoreCase || required.includes("\ufffd") ? undefined : Buffer.from(required),
+    maySee: matches,
+    matches,
     parts(line) {
       const found: string[] = [];
       const matcher = regex.matcher(line);
@@ -39,6 +48,23 @@ export function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine
       return found;
     },
   };
+}
+
+/** A text that whatever matches contains, in lower case where case is ignored; empty where none is plain to see. */
+function requiredOf(
+  patterns: readonly string[],
+  { syntax, ignoreCase }: Pick<LinePattern, "syntax" | "ignoreCase">,
+): string {
+  const [pattern = "", ...others] = patterns;
+  if (others.length > 0 || pattern.includes("\n")) return "";
+  const text = syntax === "fixed" ? pattern : requiredText(toRe2(pattern, syntax));
+  if (!ignoreCase) return text;
+  return /^[ -~]*$/.test(text) ? text.toLowerCase() : "";
+}
+
+/** As RE2 sees letters of ASCII without their case: the long s is an s to it, and no lower-case form of one. */
+function fold(text: string): string {
+  return text.toLowerCase().replaceAll("\u017f", "s");
 }
 
 function toRe2(pattern: string, syntax: LinePattern["syntax"]): string {

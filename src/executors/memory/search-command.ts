@@ -1,4 +1,5 @@
 import { type Command, decodeBytesToUtf8, defineCommand, type ResolvedCommandContext } from "just-bash";
+import type { DirectFiles } from "./direct-files.ts";
 import { type LineMatcher, lineMatcher } from "./line-matcher.ts";
 import { type SearchOptions, searchOptions } from "./search-options.ts";
 
@@ -8,18 +9,26 @@ type Answer = { stdout: string; stderr: string; exitCode: number };
  * `rg`, and `grep` where it walks folders, in time linear in the text. What they do not know goes to the shell's own
  * command, which is slower and bounded by the shell's limits.
  */
-export function searchCommand(program: "grep" | "rg"): Command {
+export function searchCommand(program: "grep" | "rg", direct: DirectFiles): Command {
   return defineCommand(program, async (args, context) => {
     const options = searchOptions(program, args);
     const ours = options && (program === "rg" || options.recursive);
     if (!ours)
       return (await context.origCommand?.(args)) ?? { stdout: "", stderr: `${program}: not here\n`, exitCode: 2 };
 
-    return search(program, options, context);
+    return search(program, options, { context, direct });
   });
 }
 
-async function search(program: string, options: SearchOptions, context: ResolvedCommandContext): Promise<Answer> {
+interface Where {
+  context: ResolvedCommandContext;
+  direct: DirectFiles;
+}
+
+const decoder = new TextDecoder();
+
+async function search(program: string, options: SearchOptions, where: Where): Promise<Answer> {
+  const { context, direct } = where;
   let matcher: LineMatcher;
   try {
     matcher = lineMatcher(options.show === "listing" ? { ...options, patterns: [""] } : options);
@@ -34,19 +43,22 @@ async function search(program: string, options: SearchOptions, context: Resolved
     const found = matchFile("", piped, { ...options, fileNames: false }, matcher);
     return { stdout: found.text, stderr: "", exitCode: found.hits > 0 ? 0 : 1 };
   }
-  const { files, missing } = await filesToSearch(options, context);
+  const { files, missing } = await filesToSearch(options, where);
   const stderr = missing.map((path) => `${program}: ${path}: No such file or directory\n`).join("");
   if (options.show === "listing")
     return { stdout: files.map(({ shown }) => `${shown}\n`).join(""), stderr, exitCode: 0 };
 
-  const named = { ...options, fileNames: options.fileNames ?? true };
+  // Both name no file when they were told to look into that one alone.
+  const isOneFile = options.paths.length === 1 && files.length === 1 && files[0]?.shown === options.paths[0];
+  const named = { ...options, fileNames: options.fileNames ?? !isOneFile };
   const pieces: string[] = [];
   let hits = 0;
   let size = 0;
   for (const { path, shown } of files) {
-    const text = await context.fs.readFile(path);
-    if (text.includes("\0")) continue;
-    const found = matchFile(shown, text, named, matcher);
+    const content = asBuffer(direct.content(path) ?? (await context.fs.readFileBuffer(path)));
+    if (content.includes(0)) continue;
+    const isOut = matcher.required && !content.includes(matcher.required);
+    const found = matchFile(shown, isOut && !named.invert ? "" : decoder.decode(content), named, matcher);
     hits += found.hits;
     size += found.text.length;
     pieces.push(found.text);
@@ -58,6 +70,10 @@ async function search(program: string, options: SearchOptions, context: Resolved
     stderr,
     exitCode: stderr !== "" && hits === 0 ? 2 : hits > 0 ? 0 : 1,
   };
+}
+
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
 }
 
 function matchFile(
@@ -121,12 +137,10 @@ interface Found {
   shown: string;
 }
 
-async function filesToSearch(
-  options: SearchOptions,
-  context: ResolvedCommandContext,
-): Promise<{ files: Found[]; missing: string[] }> {
+async function filesToSearch(options: SearchOptions, where: Where): Promise<{ files: Found[]; missing: string[] }> {
   const files: Found[] = [];
   const missing: string[] = [];
+  const { context } = where;
   const roots = options.paths.length > 0 ? options.paths : ["."];
 
   for (const root of roots) {
@@ -137,27 +151,29 @@ async function filesToSearch(
       files.push({ path: start, shown: root });
     } else {
       const shownRoot = options.paths.length === 0 ? "" : root.replace(/\/+$/, "") || "/";
-      await walk(start, shownRoot, options, context, files);
+      await walk({ folder: start, shown: shownRoot, below: "" }, options, where, files);
     }
   }
   return { files, missing };
 }
 
-async function walk(
-  folder: string,
-  shown: string,
-  options: SearchOptions,
-  context: ResolvedCommandContext,
-  files: Found[],
-  below = "",
-): Promise<void> {
-  const entries = (await context.fs.readdirWithFileTypes?.(folder)) ?? [];
-  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
-    if (!options.hidden && entry.name.startsWith(".")) continue;
-    const path = folder === "/" ? `/${entry.name}` : `${folder}/${entry.name}`;
-    const relative = below === "" ? entry.name : `${below}/${entry.name}`;
-    const shownPath = shown === "" ? entry.name : `${shown}/${entry.name}`;
-    if (entry.isDirectory) await walk(path, shownPath, options, context, files, relative);
-    else if (entry.isFile && options.includes(relative)) files.push({ path, shown: shownPath });
+interface Folder {
+  folder: string;
+  shown: string;
+  /** Its path from where the search began. */
+  below: string;
+}
+
+async function walk(at: Folder, options: SearchOptions, where: Where, files: Found[]): Promise<void> {
+  const { context, direct } = where;
+  const { folder, shown, below } = at;
+  const entries = direct.entries(folder) ?? (await context.fs.readdirWithFileTypes?.(folder)) ?? [];
+  for (const { name, isDirectory, isFile } of entries) {
+    if (!options.hidden && name.startsWith(".")) continue;
+    const path = folder === "/" ? `/${name}` : `${folder}/${name}`;
+    const relative = below === "" ? name : `${below}/${name}`;
+    const shownPath = shown === "" ? name : `${shown}/${name}`;
+    if (isDirectory) await walk({ folder: path, shown: shownPath, below: relative }, options, where, files);
+    else if (isFile && options.includes(relative)) files.push({ path, shown: shownPath });
   }
 }

@@ -1,5 +1,6 @@
 import { Bash, InMemoryFs } from "just-bash";
 import { type AskParent, serveParent } from "#executors/serve-parent.ts";
+import { directFiles } from "./direct-files.ts";
 import { elsewhereCommands } from "./elsewhere-command.ts";
 import { gitCommand } from "./git-command.ts";
 import { loadedTree, root } from "./loaded-tree.ts";
@@ -11,6 +12,7 @@ const fileSystemBytes = 192_000_000;
 const fs = new InMemoryFs({}, { maxTotalBytes: fileSystemBytes });
 fs.mkdirSync(root, { recursive: true });
 fs.mkdirSync("/tmp", { recursive: true });
+const files = directFiles(fs);
 const tree = loadedTree(fs);
 
 async function run(request: ShellRequest, ask: AskParent): Promise<ShellReply> {
@@ -20,8 +22,8 @@ async function run(request: ShellRequest, ask: AskParent): Promise<ShellReply> {
     cwd: request.cwd === "" ? root : `${root}/${request.cwd}`,
     env: { HOME: "/tmp", USER: "golem", LANG: "C.UTF-8", ...request.env },
     customCommands: [
-      searchCommand("rg"),
-      searchCommand("grep"),
+      searchCommand("rg", files),
+      searchCommand("grep", files),
       gitCommand({ fs, tree, head: request.head, ask }),
       ...elsewhereCommands(),
     ],

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import picomatch from "picomatch";
 import { RE2JS } from "re2js";
 import { describe, expect, test } from "vitest";
+import { requiredText } from "#required-text.ts";
 import { compileGlob } from "#toolsets/search/compile-glob.ts";
-import { requiredText } from "#toolsets/search/required-text.ts";
 import { searchToolset } from "#toolsets/search/toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
@@ -101,6 +101,7 @@ describe("grep", () => {
       "\\d",
       "\\.",
       "[ab]",
+      "[[:digit:]b]",
       "a*",
       "b+",
       "a?",

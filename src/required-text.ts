@@ -12,7 +12,9 @@ export function requiredText(pattern: string): string {
     if ("(|)".includes(character)) return "";
     if (character === "[") {
       const end = pattern.indexOf("]", at + 2);
-      if (end === -1 || pattern.slice(at, end).includes("\\")) return "";
+      const set = pattern.slice(at, end);
+      // In `[[:alpha:]]` the first bracket that closes is not the set's.
+      if (end === -1 || set.includes("\\") || set.includes("[:")) return "";
       endRun();
       at = end;
     } else if ("*?{".includes(character)) {
