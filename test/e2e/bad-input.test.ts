@@ -256,20 +256,22 @@ describe.concurrent("answers to a worker", () => {
   });
 
   test("a change too long for one comment stands whole in the thread before it is asked for", async () => {
-    const lines = Array.from({ length: 2_000 }, (_, index) => `line ${index} of the long file`);
     const script = inTurn(
-      call("write_file", { path: "LONG.md", content: lines.join("\n") }),
-      call("open_pull_request", { title: "A long file", body: "" }),
+      call("delete_file", { path: "long.md" }),
+      call("open_pull_request", { title: "Without the long file", body: "" }),
       { text: "Proposed." },
     );
     const { say, hears, comments } = forge.open({ title: "Long", script });
     say("/run fixer");
+    say(`/approve ${approvalIdIn(await hears(/asks for approval[\s\S]*`delete_file`/))}`);
 
-    const id = approvalIdIn(await hears(/asks for approval/));
+    const id = approvalIdIn(await hears(/asks for approval[\s\S]*`open_pull_request`/));
 
     const thread = (await comments()).join("\n");
-    expect(thread.indexOf("asks for approval")).toBeGreaterThan(thread.lastIndexOf("The request itself stands below."));
-    expect(lines.filter((line) => !thread.includes(`\n+${line}\n`))).toEqual([]);
+    expect(thread.indexOf("`open_pull_request`\n")).toBeGreaterThan(
+      thread.lastIndexOf("The request itself stands below."),
+    );
+    expect(new Set(thread.match(/^-line \d+ of a long file$/gm)).size).toBe(2_000);
     say(`/approve ${id}`);
     await hears(/Proposed\./);
   });
@@ -433,6 +435,7 @@ const workerFiles = Object.fromEntries(
 );
 const oddFiles = {
   "logo.png": new Uint8Array(4_000).map((_, index) => (index * 31) % 256),
+  "long.md": Array.from({ length: 2_000 }, (_, index) => `line ${index} of a long file\n`).join(""),
   "data.csv": "one,two,three\n".repeat(40_000),
 };
 const repositories = [
