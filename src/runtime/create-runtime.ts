@@ -9,6 +9,8 @@ import { dispatchHere } from "./dispatch-here.ts";
 import { createDrive } from "./drive.ts";
 import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
+import { createLiveOutput } from "./live-output.ts";
+import { createRunBooks, type RunBooks } from "./run-books.ts";
 import type { Runs } from "./runs.ts";
 import type { Store } from "./store/store.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
@@ -32,6 +34,8 @@ export interface RuntimeOptions {
 
 export interface Runtime {
   readonly runs: Runs;
+  /** For those who watch. */
+  readonly books: RunBooks;
   /** Goes on with every run that has something to do. */
   start(): Promise<void>;
   /** Finishes what is in hand, waiting this long at most; the rest goes on at the next start. */
@@ -49,10 +53,12 @@ export function createRuntime(options: RuntimeOptions): Runtime {
   const { store, models, catalog, openGitHub, frontEnd, approvalMs, statusIntervalMs, onError } = options;
   const dispatch = options.dispatch ?? dispatchHere();
   const now = Date.now;
+  const live = createLiveOutput();
   const drive = createDrive({
     store,
     handlers: effectHandlers({ store, models, frontEnd, catalog, now, approvalMs, statusIntervalMs }),
-    openDesk: (runId) => openDesk(runId, { store, openGitHub, openSandbox, openToolBelt, catalog, lent: options.lent }),
+    openDesk: (runId) =>
+      openDesk(runId, { store, openGitHub, openSandbox, openToolBelt, catalog, lent: options.lent, live }),
     dispatch,
     now,
     onError,
@@ -79,5 +85,5 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     await dispatch.stop(() => drive.stop(graceMs));
   }
 
-  return { runs, start, stop, awake: drive.awake, idle: drive.idle };
+  return { runs, books: createRunBooks({ store, live, now }), start, stop, awake: drive.awake, idle: drive.idle };
 }

@@ -7,6 +7,7 @@ import type { ToolBelt } from "#toolsets/tool-belt.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { SandboxPolicy, WorkerDefinition } from "#worker.ts";
 import { branchOf } from "./branch-of.ts";
+import type { LiveOutput } from "./live-output.ts";
 import { finishedCalls, readBase } from "./read-log.ts";
 import type { Store } from "./store/store.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
@@ -15,6 +16,8 @@ import type { WorkerCatalog } from "./worker-catalog.ts";
 export interface Desk {
   readonly spec: RunSpec;
   readonly github: GitHub;
+  /** Where what is printed and said goes while it is, for those who watch. */
+  readonly live: LiveOutput;
   /** The whole log, read on from where the last call ended. */
   log(): Promise<readonly LoggedEvent[]>;
   /** Opens the tip of a branch: the first time, before the base is fixed. */
@@ -34,13 +37,14 @@ export interface DeskOptions {
   openToolBelt: (worker: WorkerDefinition, services: ToolServices) => Promise<ToolBelt>;
   catalog: WorkerCatalog;
   lent: LentServices;
+  live: LiveOutput;
 }
 
 /** What a deployment lends to every tool, whatever the run. */
 export type LentServices = Pick<ToolServices, "sanitize" | "executors" | "web" | "customToolsFrom">;
 
 export async function openDesk(runId: string, options: DeskOptions): Promise<Desk> {
-  const { store, catalog } = options;
+  const { store, catalog, live } = options;
   const row = await store.run(runId);
   if (!row) throw new Error(`There is no run ${runId}`);
 
@@ -122,7 +126,12 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
     await closing?.then((open) => open.close());
   }
 
-  return { spec, github, log, openTip, sandbox, tools, reload, close: reload };
+  async function close(): Promise<void> {
+    live.forget(runId);
+    await reload();
+  }
+
+  return { spec, github, live, log, openTip, sandbox, tools, reload, close };
 }
 
 async function storedChanges(store: Store, spec: RunSpec): Promise<ChangeSet[]> {

@@ -1,6 +1,6 @@
 /** What somebody who watches a run can be shown of a moment: the end of what is being said or printed right now. */
 interface Moment {
-  /** A call's id, or `model`. */
+  /** A call's id, or one call of the model, `model/…`. */
   source: string;
   text: string;
   /** Grows with every piece, so that a change is seen by a number. */

@@ -4,7 +4,7 @@ import type { CallContext } from "#toolsets/tool-belt.ts";
 
 /** The context one call is reviewed and run in. */
 export function callContext(
-  { spec }: Pick<Desk, "spec">,
+  { spec, live }: Pick<Desk, "spec"> & Partial<Pick<Desk, "live">>,
   { callId }: Pick<ModelCall, "callId">,
   step: number,
   abortSignal: AbortSignal,
@@ -14,6 +14,6 @@ export function callContext(
     messages: [],
     run: { id: spec.id, worker: spec.worker.name, depth: spec.depth, step },
     idempotencyKey: `${spec.id}/${step}/${callId}`,
-    output: () => {},
+    output: (text) => live?.add(spec.id, { source: callId, text }),
   };
 }

@@ -20,6 +20,7 @@ export function callModel({ models }: EffectServices): EffectHandler {
         serverSideTools: spec.worker.server_side_tools,
         find: tools.find,
         signal,
+        onText: (text) => desk.live.add(effect.runId, { source: `model/${effect.key}/${effect.attempts}`, text }),
       });
       return { events: [{ runId: effect.runId, event }] };
     },

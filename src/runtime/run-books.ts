@@ -1,0 +1,250 @@
+import type { Approval } from "#approval.ts";
+import type { LoggedEvent } from "#events.ts";
+import type { Task } from "#result.ts";
+import type { OpenCall, RunOutcome, RunSpec, TokenUsage } from "#run.ts";
+import { type Snapshot, stateName } from "./fold.ts";
+import type { LiveOutput } from "./live-output.ts";
+import { activityOf, emptySummary, outcomeOf, type RunSummary, summarize } from "./run-summary.ts";
+import type { RunRow, Store } from "./store/store.ts";
+
+/** A call as one line can tell of it, for results that stand far below it. */
+export interface CallLine {
+  tool: string;
+  args: string;
+}
+
+/** One run of a tree, as somebody who watches it sees it. */
+export interface Lane {
+  spec: RunSpec;
+  /** The machine's state, such as `callingModel`. */
+  state: string;
+  activity: string;
+  steps: number;
+  /** In and out, its children's included: what counts against its limit. */
+  tokens: number;
+  /** US dollars, of the calls whose price is known. */
+  cost: number;
+  /** Milliseconds it worked until it was last written down. */
+  workedMs: number;
+  /** Since when it is at work; undefined while it waits. */
+  busySince: number | undefined;
+  usage: TokenUsage;
+  tasks: Task[];
+  openCalls: OpenCall[];
+  outcome: RunOutcome | undefined;
+  /** By id. */
+  calls: ReadonlyMap<string, CallLine>;
+  /** The id of its newest event; 0 when there is none. */
+  newest: number;
+  /** What is being printed or said at this moment, when it happens in this process. */
+  live: { text: string; version: number } | undefined;
+}
+
+/** A root run with its children, each after its parent. */
+export interface RunTree {
+  lanes: Lane[];
+  /** Oldest first. */
+  approvals: Approval[];
+}
+
+export interface EventsPage {
+  /** Oldest first. */
+  events: LoggedEvent[];
+  /** How many there are before these. */
+  earlier: number;
+}
+
+/**
+ * Reads trees of runs for those who watch them: however many ask, the store is asked a few times in a second for what is
+ * new, and never again for what was read. What is read is the store's, whichever replica drives the run.
+ */
+export interface RunBooks {
+  /** Undefined when there is no root run of this id. */
+  read(rootId: string): Promise<RunTree | undefined>;
+  /** The last so many events of a run of the tree before the given one, or all after the given one, so many at most. */
+  events(
+    rootId: string,
+    runId: string,
+    page: { before?: number | undefined; after?: number | undefined; limit: number },
+  ): Promise<EventsPage>;
+}
+
+/** How long what was read may be shown again, in milliseconds. */
+const freshMs = 250;
+/** Books nobody opened for this long are put away, in milliseconds. */
+const idleMs = 60_000;
+const mostBooks = 200;
+const readAtOnce = 500;
+const longestArguments = 200;
+
+interface Chapter {
+  row: RunRow;
+  ids: number[];
+  calls: Map<string, CallLine>;
+  summary: RunSummary;
+}
+
+interface Book {
+  chapters: Map<string, Chapter>;
+  approvals: Approval[];
+  readAt: number;
+  usedAt: number;
+  reading: Promise<boolean>;
+}
+
+export function createRunBooks({ store, live, now }: { store: Store; live: LiveOutput; now: () => number }): RunBooks {
+  const books = new Map<string, Book>();
+
+  async function read(rootId: string): Promise<RunTree | undefined> {
+    const book = openBook(rootId);
+    // One reading after the other, and those who come meanwhile share the next.
+    book.reading = book.reading.catch(() => true).then(() => bringUpToDate(book, rootId));
+    if (!(await book.reading)) {
+      books.delete(rootId);
+      return undefined;
+    }
+    return { lanes: inOrder([...book.chapters.values()]).map(laneOf), approvals: book.approvals };
+  }
+
+  function openBook(rootId: string): Book {
+    const time = now();
+    for (const [id, { usedAt }] of books) if (time - usedAt > idleMs || books.size > mostBooks) books.delete(id);
+    const book = books.get(rootId) ?? {
+      chapters: new Map(),
+      approvals: [],
+      readAt: Number.NEGATIVE_INFINITY,
+      usedAt: time,
+      reading: Promise.resolve(true),
+    };
+    book.usedAt = time;
+    // The one used last stands last, so that the first is the one to put away.
+    books.delete(rootId);
+    books.set(rootId, book);
+    return book;
+  }
+
+  async function bringUpToDate(book: Book, rootId: string): Promise<boolean> {
+    if (now() - book.readAt < freshMs) return true;
+    const root = await store.run(rootId);
+    if (!root || root.spec.parentId) return false;
+
+    if (await readOn(book, root)) book.approvals = await store.approvalsOf(rootId);
+    book.readAt = now();
+    return true;
+  }
+
+  /** True when there was something new in this run or below. */
+  async function readOn(book: Book, row: RunRow): Promise<boolean> {
+    const { id } = row.spec;
+    const known = book.chapters.get(id);
+    // A run that is over hears nothing without its version growing.
+    if (known?.row.status === "done" && known.row.version === row.version) return false;
+    const chapter = known ?? { row, ids: [], calls: new Map(), summary: emptySummary };
+    book.chapters.set(id, chapter);
+    const before = chapter.ids.length;
+    for (;;) {
+      const news = await store.log(id, chapter.ids.at(-1), readAtOnce);
+      for (const logged of news) note(chapter, logged);
+      if (news.length < readAtOnce) break;
+    }
+    const isNews = !known || known.row.version !== row.version || chapter.ids.length > before;
+    chapter.row = row;
+
+    const children = await store.childrenOf(id);
+    const below = [];
+    for (const child of children) below.push(await readOn(book, child));
+    return isNews || below.some(Boolean);
+  }
+
+  async function events(
+    rootId: string,
+    runId: string,
+    { before, after, limit }: Parameters<RunBooks["events"]>[2],
+  ): Promise<EventsPage> {
+    const ids = books.get(rootId)?.chapters.get(runId)?.ids ?? [];
+    if (after !== undefined) {
+      const from = placeOf(ids, after + 1);
+      return { events: await store.log(runId, after, limit), earlier: from };
+    }
+    const end = before === undefined ? ids.length : placeOf(ids, before);
+    const start = Math.max(0, end - limit);
+    if (end === start) return { events: [], earlier: 0 };
+    return { events: await store.log(runId, ids[start - 1] ?? 0, end - start), earlier: start };
+  }
+
+  function laneOf({ row, ids, calls, summary }: Chapter): Lane {
+    const { spec } = row;
+    const snapshot = row.snapshot as Snapshot;
+    const { steps, tokens, cost, open } = snapshot.context;
+    const state = stateName(snapshot);
+    return {
+      spec,
+      state,
+      activity: activityOf(state, snapshot, summary),
+      steps,
+      tokens,
+      cost,
+      workedMs: snapshot.workedMs,
+      busySince: snapshot.busySince,
+      usage: summary.usage,
+      tasks: summary.tasks,
+      openCalls: open,
+      outcome: outcomeOf(snapshot, summary),
+      calls,
+      newest: ids.at(-1) ?? 0,
+      live: liveOf(spec.id, state, open),
+    };
+  }
+
+  /** What was said before the run moved on is in the log by now. */
+  function liveOf(runId: string, state: string, open: readonly OpenCall[]): Lane["live"] {
+    const moment = live.read(runId);
+    if (!moment) return undefined;
+    const isOn = moment.source.startsWith("model/")
+      ? state === "callingModel"
+      : open.some(({ callId, status }) => callId === moment.source && status === "running");
+    return isOn ? moment : undefined;
+  }
+
+  return { read, events };
+}
+
+function note(chapter: Chapter, logged: LoggedEvent): void {
+  const { id, event } = logged;
+  chapter.ids.push(id);
+  chapter.summary = summarize(chapter.summary, logged);
+  if (event.type === "model.answered") {
+    for (const { callId, tool, args } of event.calls) chapter.calls.set(callId, { tool, args: lineOf(args) });
+  }
+}
+
+/** A call's arguments on a line: the values alone, as far as they say something. */
+function lineOf(args: unknown): string {
+  const values = args !== null && typeof args === "object" ? Object.values(args) : [args];
+  const words = values.map((value) =>
+    (typeof value === "string" ? value : (JSON.stringify(value) ?? "")).slice(0, 2_000),
+  );
+  return words
+    .join(" · ")
+    .replaceAll(/\s+/g, " ")
+    .slice(0, 2 * longestArguments);
+}
+
+/** Where the first id that is not below this one stands. */
+function placeOf(ids: readonly number[], id: number): number {
+  let [low, high] = [0, ids.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ids[middle] ?? 0) < id) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function inOrder(chapters: readonly Chapter[]): Chapter[] {
+  const below = (parentId: string | undefined): Chapter[] =>
+    chapters
+      .filter(({ row }) => row.spec.parentId === parentId)
+      .flatMap((chapter) => [chapter, ...below(chapter.row.spec.id)]);
+  return below(undefined);
+}
