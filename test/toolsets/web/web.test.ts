@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { gzipSync } from "node:zlib";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { createSanitizer } from "#sanitize.ts";
@@ -162,9 +162,13 @@ describe("what a server may do to us ends somewhere:", () => {
 
   test("a packed bomb, and packing nobody knows", async () => {
     answers["/bomb"] = send("text/plain", gzipSync(Buffer.alloc(60_000_000)), { "content-encoding": "gzip" });
+    const quickly = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } };
+    const brotli = brotliCompressSync(Buffer.alloc(20_000_000), quickly);
+    answers["/brotli"] = send("text/plain", brotli, { "content-encoding": "br" });
     answers["/odd"] = send("text/plain", "x", { "content-encoding": "zstd" });
 
     await expect(fetchHere("/bomb")).rejects.toMatchObject({ code: "TOO_LARGE" });
+    await expect(fetchHere("/brotli")).rejects.toMatchObject({ code: "TOO_LARGE" });
     await expect(fetchHere("/odd")).rejects.toThrow("packed in a way");
   });
 
@@ -313,6 +317,13 @@ describe("web_fetch", () => {
       Buffer.from(secret).toString("base64url"),
       Buffer.from(secret).toString("hex"),
       [...secret].reverse().join(""),
+      Buffer.from(secret).toString("hex").toUpperCase(),
+      Buffer.from(`token=${secret};`).toString("base64").replaceAll("=", "%3D"),
+      `${secret.slice(0, 9)}%E2%80%8B${secret.slice(9)}`,
+      encodeURIComponent(secret.replace("h", "\\u0068")),
+      encodeURIComponent(secret.replaceAll("e", "&#101;")),
+      [...secret].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join(""),
+      `%ff${[...secret].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join("")}%ff`,
     ];
 
     for (const spelling of spellings) {
@@ -326,6 +337,14 @@ describe("web_fetch", () => {
     await expect(call("web_fetch", { url: here, headers: { "x-a": secret } })).rejects.toThrow(
       "headers of this request carries a secret",
     );
+    const escaped = JSON.stringify({ a: secret }).replace("hunter", "\\u0068\\x75nter");
+    for (const body of [
+      escaped,
+      `a=1&b=${encodeURIComponent(secret)}`,
+      Buffer.from(escaped.slice(0, 4) + secret).toString("base64"),
+    ]) {
+      await expect(call("web_fetch", { url: here, method: "POST", body })).rejects.toMatchObject({ code: "DENIED" });
+    }
     await expect(call("web_fetch", { url: here, method: "POST", body: `ghp_${"a1".repeat(18)}` })).rejects.toThrow(
       "body of this request carries a secret",
     );
