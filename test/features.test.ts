@@ -1,17 +1,12 @@
-import { existsSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { isNamedTest, tableRows } from "./support/named-tests.ts";
 
-const rows = readFileSync("docs/features.md", "utf8")
-  .split("\n")
-  .filter((line) => line.startsWith("| ") && !line.startsWith("| document"))
-  .map((line) => line.split(/(?<!\\)\|/).map((cell) => cell.trim()));
+const rows = tableRows("docs/features.md", "document");
 
 test("every feature names a test that is there", () => {
-  const missing = rows.flatMap(([, , feature, proof = ""]) => {
-    const [file = "", ...title] = proof.split(" › ");
-    const isThere = existsSync(file) && readFileSync(file, "utf8").includes(`"${title.join(" › ")}"`);
-    return isThere ? [] : [`${feature}: ${proof}`];
-  });
+  const missing = rows
+    .filter(([, , proof = ""]) => !isNamedTest(proof))
+    .map(([, feature, proof]) => `${feature}: ${proof}`);
 
   expect(rows.length).toBeGreaterThan(80);
   expect(missing).toEqual([]);

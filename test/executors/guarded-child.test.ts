@@ -23,6 +23,7 @@ serveParent(async (request, ask) => {
   if (request === "flood") return "x".repeat(2_000_000);
   if (request === "ask") return "heard " + (await ask("something"));
   if (request === "die") real.exit(3);
+  if (request === "eat") for (const held = []; ; ) held.push(new Array(100_000).fill(held.length + 0.5));
   if (request === "print") console.log("no frame");
   if (request === "nag") for (let i = 0; i < 1_000; i++) ask("something").catch(() => {});
   if (request === "nag") await new Promise(() => {});
@@ -131,12 +132,15 @@ test("a child is killed at its deadline, when it says too much, and when it is i
     ["loop", "deadline"],
     ["flood", "died"],
     ["die", "died"],
+    ["eat", "died"],
     ["nag", "died"],
   ] as const) {
     const child = start();
     await child.ready;
     const answer = () => new Promise(() => {});
-    const ended = await child.call(request, { killAfterMs: 1_000, answer }).catch((error: Error) => error);
+    const ended = await child
+      .call(request, { killAfterMs: request === "eat" ? 20_000 : 1_000, answer })
+      .catch((error: Error) => error);
     expect(ended).toBeInstanceOf(ChildEnded);
     expect(ended).toMatchObject({ how });
     expect(child.alive).toBe(false);

@@ -1,0 +1,20 @@
+import { existsSync, readFileSync } from "node:fs";
+
+/** The rows of a document's tables, cell by cell, without heads and headings. */
+export function tableRows(document: string, head: string): string[][] {
+  return readFileSync(document, "utf8")
+    .split("\n")
+    .filter((line) => line.startsWith("| ") && !line.startsWith(`| ${head}`) && !line.startsWith("| **"))
+    .map((line) =>
+      line
+        .split(/(?<!\\)\|/)
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+}
+
+/** Whether `path › title` names a test that stands in that file. */
+export function isNamedTest(proof: string): boolean {
+  const [file = "", ...title] = proof.split(" › ");
+  return existsSync(file) && readFileSync(file, "utf8").includes(`"${title.join(" › ")}"`);
+}
