@@ -4,18 +4,34 @@ import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
 import { fixScript, playFix } from "../support/fix-story.ts";
 import { type Forge, startForge } from "../support/forge-world.ts";
+import { postgresPrograms, whyNoPostgres } from "../support/postgres-server.ts";
+import { newDatabase } from "../support/shared-postgres.ts";
 
 /** Every commit of the story when this is `all`, which takes minutes; otherwise so many of them, spread evenly. */
 const sweep = process.env.CRASH_SWEEP === "all" ? Number.POSITIVE_INFINITY : 2;
 /** The last commits come or not, by how often the status is drawn: only so many does every story reach. */
 const sure = 0.85;
-const killer = fileURLToPath(new URL("../support/kill-at-commit.ts", import.meta.url));
+
+interface Kept {
+  /** Loaded into the app, to end it at a commit. */
+  killer: string;
+  environment: () => Promise<Record<string, string>>;
+}
+
+const sqlite: Kept = {
+  killer: fileURLToPath(new URL("../support/kill-at-commit.ts", import.meta.url)),
+  environment: async () => ({}),
+};
+const postgres: Kept = {
+  killer: fileURLToPath(new URL("../support/kill-at-postgres-commit.ts", import.meta.url)),
+  environment: async () => ({ DATABASE_URL: await newDatabase() }),
+};
 
 describe("kill -9 loses nothing and doubles nothing on GitHub", { timeout: 60 * 60_000 }, () => {
   let undisturbed: Awaited<ReturnType<typeof playStory>>;
 
   beforeAll(async () => {
-    undisturbed = await playStory({});
+    undisturbed = await playStory(sqlite, {});
   }, 60_000);
 
   test("at every step that is written down", async () => {
@@ -29,7 +45,7 @@ describe("kill -9 loses nothing and doubles nothing on GitHub", { timeout: 60 * 
         { side: "after", at },
       ]),
       async ({ side, at }) => {
-        const { held, kills } = await playStory({ killAt: `${side}:${at}` });
+        const { held, kills } = await playStory(sqlite, { killAt: `${side}:${at}` });
         expect(kills, `${side}:${at} was reached`).toBeOneOf(at <= reached ? [1] : [0, 1]);
         expect(held, `killed ${side}:${at}`).toEqual(undisturbed.held);
       },
@@ -42,13 +58,36 @@ describe("kill -9 loses nothing and doubles nothing on GitHub", { timeout: 60 * 
     await inPairs(
       undisturbed.writes.map((_, index) => index),
       async (killAfterWrite) => {
-        const { held, kills } = await playStory({ killAfterWrite });
+        const { held, kills } = await playStory(sqlite, { killAfterWrite });
         expect(kills).toBe(1);
         expect(held, `killed after ${undisturbed.writes[killAfterWrite]}`).toEqual(undisturbed.held);
       },
     );
   });
+
+  if (!postgresPrograms) test.skip(`over PostgreSQL it is not tested here: ${whyNoPostgres}`, () => undefined);
+
+  test.skipIf(!postgresPrograms)("over PostgreSQL, too", async () => {
+    const points: Story[] = Number.isFinite(sweep)
+      ? [{ killAt: "before:11" }, { killAt: "after:19" }, { killAfterWrite: 3 }]
+      : await everyPoint(postgres);
+
+    await inPairs(points, async (point) => {
+      const { held, kills } = await playStory(postgres, point);
+      expect(kills, `${JSON.stringify(point)} was reached`).toBe(1);
+      expect(held, `killed ${JSON.stringify(point)}`).toEqual(undisturbed.held);
+    });
+  });
 });
+
+async function everyPoint(kept: Kept): Promise<Story[]> {
+  const { commits, writes } = await playStory(kept, {});
+  const reached = spread(Math.floor(commits * sure), Number.POSITIVE_INFINITY);
+  return [
+    ...reached.flatMap((at) => [{ killAt: `before:${at}` }, { killAt: `after:${at}` }]),
+    ...writes.map((_, killAfterWrite) => ({ killAfterWrite })),
+  ];
+}
 
 interface Story {
   killAt?: string;
@@ -56,8 +95,9 @@ interface Story {
 }
 
 /** Plays the story from /run to the answer; whenever the app dies it is started again, as a supervisor would. */
-async function playStory({ killAt, killAfterWrite }: Story) {
-  const forge = await startForge({ script: fixScript, nodeOptions: ["--import", killer] });
+async function playStory({ killer, environment }: Kept, { killAt, killAfterWrite }: Story) {
+  const nodeOptions = ["--import", killer];
+  const forge = await startForge({ script: fixScript, nodeOptions, environment: await environment() });
   const { github, databasePath } = forge;
   const commitLog = `${databasePath}.commits`;
   const writes: string[] = [];
