@@ -10,6 +10,11 @@ const number = z
   .transform(Number);
 const whole = (least: number, most: number) => number.pipe(z.number().int().min(least).max(most));
 const url = z.url({ protocol: /^https?$/ }).describe("an http or https address");
+const origin = z
+  .string()
+  .refine((text) => URL.canParse(text) && /^https?:\/\/[^/]+\/$/.test(new URL(text).href) && !text.includes("@"))
+  .transform((text) => new URL(text).origin)
+  .describe("an http or https address without a path, such as https://forge.example.com");
 const repositories = z
   .string()
   .regex(/^\s*[\w.-]+\/(\*|[\w.-]+)\s*(,\s*[\w.-]+\/(\*|[\w.-]+)\s*)*,?\s*$/)
@@ -38,6 +43,11 @@ const Environment = z.object({
     .describe("a host without https:// and path, such as github.example.com"),
   GHE_PROTOCOL: z.enum(["http", "https"]).default("https"),
   WEBHOOK_PROXY_URL: optional(url),
+  /** Where browsers find this app. Without it there are no run pages. */
+  GOLEM_FORGE_URL: optional(origin),
+  /** The App's own OAuth client: people sign in with it on run pages, to command from there. */
+  GITHUB_CLIENT_ID: z.string().optional(),
+  GITHUB_CLIENT_SECRET: z.string().optional(),
 
   GOLEM_FORGE_MODEL: z
     .string()
@@ -138,7 +148,18 @@ export interface Config {
     webhookProxy: string | undefined;
     logLevel: z.infer<typeof Environment>["LOG_LEVEL"];
   };
+  /** Undefined where browsers do not reach this app. */
+  page:
+    | {
+        /** An origin, without a slash at its end. */
+        url: string;
+        /** How people sign in; undefined where they only watch. */
+        signIn: { clientId: string; clientSecret: string } | undefined;
+      }
+    | undefined;
   github: {
+    /** Where people go: `https://github.com`, or the server. */
+    webUrl: string;
     /** Where REST is: `https://api.github.com`, or `<server>/api/v3`. */
     apiUrl: string;
     writeIntervalMs: number | undefined;
@@ -189,6 +210,12 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   const problems = parsed.success ? [] : parsed.error.issues.map((issue) => describeProblem(issue, given));
   const key = readPrivateKey(given);
   if (key.problem) problems.push(key.problem);
+  for (const [name, other] of [
+    ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"],
+    ["GITHUB_CLIENT_SECRET", "GITHUB_CLIENT_ID"],
+  ] as const) {
+    if (given[name] && !given[other]) problems.push(`${other} is not set, and ${name} is: people sign in with both`);
+  }
   if (given.GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE !== undefined && !readPostgresUrl(given.DATABASE_URL ?? "")) {
     problems.push("GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE needs a PostgreSQL database: set DATABASE_URL to one");
   }
@@ -200,6 +227,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   const secrets = [env.WEBHOOK_SECRET, key.pem, env.ANTHROPIC_API_KEY, env.OPENAI_API_KEY];
   secrets.push(env.GOOGLE_GENERATIVE_AI_API_KEY, env.OPENAI_COMPATIBLE_API_KEY);
   secrets.push(...(readPostgresUrl(env.DATABASE_URL)?.passwords ?? []));
+  secrets.push(env.GITHUB_CLIENT_SECRET);
   secrets.push(env.BRAVE_API_KEY, env.TAVILY_API_KEY, env.EXA_API_KEY);
   return {
     app: {
@@ -212,7 +240,9 @@ export function readConfig(environment: Record<string, string | undefined>): Con
       webhookProxy: env.WEBHOOK_PROXY_URL,
       logLevel: env.LOG_LEVEL,
     },
+    page: readPage(env),
     github: {
+      webUrl: env.GHE_HOST ? `${env.GHE_PROTOCOL}://${env.GHE_HOST}` : "https://github.com",
       apiUrl: env.GHE_HOST ? `${env.GHE_PROTOCOL}://${env.GHE_HOST}/api/v3` : "https://api.github.com",
       writeIntervalMs: env.GOLEM_FORGE_WRITE_INTERVAL_MS,
       repositories: env.GOLEM_FORGE_REPOSITORIES?.split(",").map((name) => name.trim().toLowerCase()),
@@ -286,6 +316,12 @@ function readModels(env: LocalEnvironment): Config["models"] {
     google: { apiKey: env.GOOGLE_GENERATIVE_AI_API_KEY },
     compatible: { apiKey: env.OPENAI_COMPATIBLE_API_KEY, baseUrl: env.OPENAI_COMPATIBLE_BASE_URL },
   };
+}
+
+function readPage(env: z.infer<typeof Environment>): Config["page"] {
+  const { GOLEM_FORGE_URL: url, GITHUB_CLIENT_ID: clientId, GITHUB_CLIENT_SECRET: clientSecret } = env;
+  if (url === undefined) return undefined;
+  return { url, signIn: clientId && clientSecret ? { clientId, clientSecret } : undefined };
 }
 
 function readExecutors(env: LocalEnvironment): Config["executors"] {

@@ -33,6 +33,19 @@ test("a server of one's own is asked where its API is", () => {
   expect(github.apiUrl).toBe("http://127.0.0.1:3333/api/v3");
 });
 
+test("run pages are there once their address is known, and people command there once both halves of the OAuth client are", () => {
+  const url = "https://Forge.example.com/";
+  const client = { GITHUB_CLIENT_ID: "Iv1.a", GITHUB_CLIENT_SECRET: "a client's secret" };
+
+  expect(readConfig({ ...complete, ...client }).page).toBeUndefined();
+  expect(readConfig({ ...complete, GOLEM_FORGE_URL: url }).page).toEqual({
+    url: "https://forge.example.com",
+    signIn: undefined,
+  });
+  expect(readConfig({ ...complete, GOLEM_FORGE_URL: url, ...client }).page?.signIn?.clientId).toBe("Iv1.a");
+  expect(readConfig({ ...complete, GOLEM_FORGE_URL: url, ...client }).secrets).toContain("a client's secret");
+});
+
 test("every bad value is named at once with what it must be, and none is printed", () => {
   const bad = {
     APP_ID: "my-app",
@@ -51,6 +64,7 @@ test("every bad value is named at once with what it must be, and none is printed
     GOLEM_FORGE_RUNS_PER_HOUR: "10abc",
     GOLEM_FORGE_STOP_SECONDS: "-1",
     GOLEM_FORGE_STATUS_INTERVAL_MS: "1e9",
+    GOLEM_FORGE_URL: "https://forge.example.com/hunter2",
   };
 
   const words = problems(bad);
