@@ -55,6 +55,9 @@ async function service(path: string, connections: string[]): Promise<string> {
   return path;
 }
 
+test.runIf(process.env.GOLEM_FORGE_TEST_SANDBOX === "required")("the OS sandbox stands, so that it is tested", () => {
+  expect(standing).toMatchObject({ stands: true });
+});
 if (!standing.stands) test.skip(`the OS sandbox's abuse cases are not run here: ${standing.why}`, () => undefined);
 
 describe.skipIf(!standing.stands)("from the OS sandbox", () => {
