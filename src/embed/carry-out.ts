@@ -46,7 +46,7 @@ async function callModel(drive: Drive): Promise<void> {
   const { spec, belt, report, around } = session;
   const iteration = drive.iteration() + 1;
   const log = session.log();
-  const instructions = embeddedInstructionsFor(spec);
+  const instructions = embeddedInstructionsFor(spec, around.briefing);
   report.trace({
     type: "message_send",
     iteration,

@@ -5,6 +5,7 @@ import type { Models } from "#models/models.ts";
 import type { RuntimeEventCallback } from "#runtime-events.ts";
 import type { NamedTool } from "#tool.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
 import type { UIEventBus } from "#ui-event-bus.ts";
 import type { WorkerDefinition } from "#worker.ts";
 import type { Workspace } from "#workspace.ts";
@@ -24,7 +25,7 @@ export interface WorkerRuntimeOptions {
   model?: string;
   /** Where models are called: a `Models`, or keys and addresses of providers. Default: the variables of the environment. */
   models?: Models | ModelSettings;
-  /** The files the worker sees. Default: an empty one in memory. */
+  /** The files the worker sees. Default: an empty one in memory. With those of a checkout it may have the toolset `git`. */
   sandbox?: Workspace;
   /** Tools beside those of the worker's toolsets. One that does not say whether it needs approval does not. */
   tools?: readonly NamedTool[] | Readonly<Record<string, NamedTool>>;
@@ -48,6 +49,14 @@ export interface WorkerRuntimeOptions {
   toolEvents?: ToolEvents;
   /** How often the model may be called in one run. Default: the `limits.steps` of the worker. */
   maxIterations?: number;
+  /** Toolsets that every worker here goes without, as if its file did not name them. */
+  omitToolsets?: readonly string[];
+  /** What every worker is told of the place it works in, after its own instructions. */
+  briefing?: string;
+  /** Where commands run. Default: those of this process. */
+  executors?: ToolServices["executors"];
+  /** What workers may reach of the web beyond its public part. */
+  web?: ToolServices["web"];
   /** The workers this one and those below it may call, as far as their `workers` toolset allows. */
   workers?: WorkerCatalogue;
   /** The folder that holds the worker's `tools.ts`. Default: that of the worker's file. */

@@ -13,6 +13,7 @@ import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
 import type { ToolBelt } from "#toolsets/tool-belt.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import type { WorkerDefinition } from "#worker.ts";
 import type { Workspace } from "#workspace.ts";
 import { createLane, type Lane } from "./lane.ts";
 import type { WorkerCatalogue } from "./options.ts";
@@ -30,6 +31,10 @@ export interface Surroundings {
   toolEvents: ToolEvents | undefined;
   catalogue: WorkerCatalogue | undefined;
   maxDelegationDepth: number | undefined;
+  /** Toolsets that no worker here gets. */
+  omitToolsets: readonly string[];
+  briefing: string | undefined;
+  lent: Pick<ToolServices, "executors" | "web">;
 }
 
 export type Steps = Pick<MemoryWorkspace, "base" | "unsettled" | "settle" | "rollback" | "history">;
@@ -62,8 +67,15 @@ export interface OpenSession {
 }
 
 /** Opens a worker's tools. Rejects with a UserError for a toolset or a sandbox that a program cannot give it. */
-export async function openSession({ spec, around, tree, tools, workerDirectory }: OpenSession): Promise<Session> {
-  checkToolsets(spec);
+export async function openSession({
+  spec: asked,
+  around,
+  tree,
+  tools,
+  workerDirectory,
+}: OpenSession): Promise<Session> {
+  const spec = { ...asked, worker: without(asked.worker, around.omitToolsets) };
+  checkToolsets(spec, tree);
   const workspace = narrow(tree, spec);
   const steps = stepsOf(workspace);
   let log: LoggedEvent[] = [];
@@ -74,7 +86,7 @@ export async function openSession({ spec, around, tree, tools, workerDirectory }
     workspace,
     sandbox: reachingOnly({ ...workspace, ...steps }, "a repository") as unknown as ToolServices["sandbox"],
     github: reachingOnly({}, "GitHub") as ToolServices["github"],
-    branch: "memory",
+    branch: steps.base.branch,
     history: () => finishedCalls(log),
     workers: async () => {
       const listed = await listWorkers(around.catalogue, allowedWorkers(spec));
@@ -83,6 +95,7 @@ export async function openSession({ spec, around, tree, tools, workerDirectory }
       return listed.some((one) => one.name === name) ? listed : [...listed, { name }];
     },
     sanitize: (text) => text,
+    ...around.lent,
     ...(workerDirectory !== undefined && { workerDirectory }),
   };
   const belt = await openToolBelt(spec.worker, services, {
@@ -116,10 +129,15 @@ const outOfReach: Record<string, string> = {
   git: "a repository",
 };
 
-function checkToolsets({ worker }: RunSpec): void {
+function without(worker: WorkerDefinition, omitted: readonly string[]): WorkerDefinition {
+  const kept = Object.entries(worker.toolsets).filter(([name]) => !omitted.includes(name));
+  return { ...worker, toolsets: Object.fromEntries(kept) };
+}
+
+function checkToolsets({ worker }: RunSpec, tree: Workspace): void {
   for (const { toolset } of resolveToolsets(worker)) {
     const need = outOfReach[toolset.name];
-    if (!need) continue;
+    if (!need || (toolset.name === "git" && "branches" in tree)) continue;
     throw new UserError(
       `The worker ${worker.name} uses the toolset ${toolset.name}, which needs ${need}: a worker in a program of its own has none.`,
     );

@@ -76,6 +76,7 @@ export class WorkerRuntime {
   async initialize(): Promise<void> {
     if (this.#session) return;
     const { tools = [], maxIterations, maxDelegationDepth, onEvent, toolEvents, workers } = this.#options;
+    const { omitToolsets = [], briefing, executors, web } = this.#options;
     const worker = withDepth(this.#worker, maxDelegationDepth);
     const limits = { ...worker.limits, ...(maxIterations !== undefined && { steps: maxIterations }) };
     const model = modelFor(worker, this.#modelName(), this.#models);
@@ -91,6 +92,9 @@ export class WorkerRuntime {
         toolEvents,
         catalogue: workers,
         maxDelegationDepth,
+        omitToolsets,
+        briefing,
+        lent: { ...(executors && { executors }), ...(web && { web }) },
       },
       tree: this.#sandbox,
       tools: Object.values(tools),

@@ -7,8 +7,11 @@ export function instructionsFor({ worker, origin, depth }: RunSpec): string {
 }
 
 /** The same for a worker that a program runs by itself: there is no thread, and the program reads the answer. */
-export function embeddedInstructionsFor({ worker, depth }: Pick<RunSpec, "worker" | "depth">): string {
-  return [worker.instructions, manners, ...(depth > 0 ? [childRules] : [])].filter(Boolean).join("\n\n");
+export function embeddedInstructionsFor(
+  { worker, depth }: Pick<RunSpec, "worker" | "depth">,
+  briefing?: string,
+): string {
+  return [worker.instructions, briefing, manners, ...(depth > 0 ? [childRules] : [])].filter(Boolean).join("\n\n");
 }
 
 function houseRules(place: string): string {

@@ -9,12 +9,15 @@ import { parseWorker, type WorkerDefinition } from "#worker.ts";
 const repositoryFolder = ".github/workers";
 const ending = ".worker";
 
+/** Where a repository keeps workers of its own: on GitHub, or in a checkout. */
+export type WorkerFiles = Pick<GitHub, "listFiles" | "readFile">;
+
 /** The workers one can ask for: those that ship with the deployment, and those on a repository's default branch. */
 export interface WorkerCatalog {
   /** The worker of this name; the repository's own wins. Throws a UserError that lists what there is. */
-  find(name: string, github: GitHub): Promise<{ worker: WorkerDefinition; source: RunSpec["workerSource"] }>;
+  find(name: string, files: WorkerFiles): Promise<{ worker: WorkerDefinition; source: RunSpec["workerSource"] }>;
   /** Every worker that can be read, by name. */
-  list(github: GitHub): Promise<{ name: string; description?: string }[]>;
+  list(files: WorkerFiles): Promise<{ name: string; description?: string }[]>;
   /** The folder of the workers that ship with the deployment. */
   readonly directory: string;
 }
@@ -23,19 +26,19 @@ export interface WorkerCatalog {
 export async function openWorkerCatalog(directory: string): Promise<WorkerCatalog> {
   const shipped = await readShipped(directory);
 
-  async function find(name: string, github: GitHub): ReturnType<WorkerCatalog["find"]> {
+  async function find(name: string, files: WorkerFiles): ReturnType<WorkerCatalog["find"]> {
     const wanted = name.toLowerCase();
-    const own = await readOwn(github);
+    const own = await readOwn(files);
     const file = own.find((path) => nameOf(path) === wanted);
-    if (file) return { worker: await readOwnWorker(github, file), source: "repository" };
+    if (file) return { worker: await readOwnWorker(files, file), source: "repository" };
 
     const worker = shipped.get(wanted);
     if (worker) return { worker, source: "deployment" };
     throw unknownWorker(name, [...own.map(nameOf), ...shipped.keys()]);
   }
 
-  async function list(github: GitHub): Promise<{ name: string; description?: string }[]> {
-    const own = await Promise.all((await readOwn(github)).map((file) => describeOwn(github, file)));
+  async function list(files: WorkerFiles): Promise<{ name: string; description?: string }[]> {
+    const own = await Promise.all((await readOwn(files)).map((file) => describeOwn(files, file)));
     const names = new Set(own.map(({ name }) => name));
     const rest = [...shipped.values()].filter(({ name }) => !names.has(name.toLowerCase()));
     return [...own, ...rest.map(({ name, description }) => ({ name, description }))].sort((a, b) =>
@@ -63,14 +66,14 @@ async function filesIn(directory: string): Promise<string[]> {
   }
 }
 
-async function readOwn(github: GitHub): Promise<string[]> {
-  const files = await github.listFiles(repositoryFolder);
-  return files.filter((name) => name.endsWith(ending));
+async function readOwn(files: WorkerFiles): Promise<string[]> {
+  const names = await files.listFiles(repositoryFolder);
+  return names.filter((name) => name.endsWith(ending));
 }
 
-async function readOwnWorker(github: GitHub, file: string): Promise<WorkerDefinition> {
+async function readOwnWorker(files: WorkerFiles, file: string): Promise<WorkerDefinition> {
   const path = `${repositoryFolder}/${file}`;
-  const text = await github.readFile(path);
+  const text = await files.readFile(path);
   if (text === undefined) throw new UserError(`${path} is not on the default branch any more.`);
   const worker = parseWorker(text, path);
   if (worker.name.toLowerCase() !== nameOf(file)) {
@@ -79,9 +82,9 @@ async function readOwnWorker(github: GitHub, file: string): Promise<WorkerDefini
   return worker;
 }
 
-async function describeOwn(github: GitHub, file: string): Promise<{ name: string; description?: string }> {
+async function describeOwn(files: WorkerFiles, file: string): Promise<{ name: string; description?: string }> {
   try {
-    const { name, description } = await readOwnWorker(github, file);
+    const { name, description } = await readOwnWorker(files, file);
     return { name, description };
   } catch (error) {
     if (!(error instanceof UserError)) throw error;

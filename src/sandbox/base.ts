@@ -1,7 +1,8 @@
 import { UserError } from "#errors.ts";
+import { assembleBase } from "./assemble-base.ts";
 import { isFolder, parseCommit, parseTree } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
-import { foldersAbove, foldPath, isGitName } from "./paths.ts";
+import { isGitName } from "./paths.ts";
 
 /** One file of the base tree. */
 export interface BaseEntry {
@@ -34,7 +35,6 @@ export interface Base {
 
 const maxEntries = 500_000;
 const maxDepth = 200;
-const entryBytes = 400;
 
 /** Reads the tree of a commit that is in the store. Throws a UserError for a tree that nobody could check out. */
 export function createBase(store: ObjectStore, commit: string): Base {
@@ -45,25 +45,7 @@ export function createBase(store: ObjectStore, commit: string): Base {
   const entries = new Map<string, BaseEntry>();
   const folders = new Map<string, string[]>([["", []]]);
   flatten(store, tree, "", { entries, folders, trees: { read: 0 }, depth: 0 });
-  let folded: Map<string, string> | undefined;
-  return {
-    commit,
-    tree,
-    date: committed,
-    store,
-    entries,
-    files: [...entries]
-      .filter(([, entry]) => entry.type === "file")
-      .map(([path]) => path)
-      .sort(),
-    folders,
-    counts: countBelow(entries.keys()),
-    folded: () => {
-      folded ??= foldAll(entries, folders);
-      return folded;
-    },
-    bytes: () => store.bytes() + entries.size * entryBytes,
-  };
+  return assembleBase({ commit, tree, date: committed, store, entries, folders });
 }
 
 interface Flattening {
@@ -102,6 +84,7 @@ function flatten(store: ObjectStore, tree: string, folder: string, into: Flatten
   }
 }
 
+/** The name as people can write it; undefined for one that nobody can name here. */
 function readableName(bytes: Buffer): string | undefined {
   const name = bytes.toString("utf8");
   const isPlain = name !== "" && name !== "." && name !== ".." && !name.includes("/");
@@ -114,18 +97,4 @@ function readEntry(store: ObjectStore, mode: string, oid: string): BaseEntry {
   const type = mode.startsWith("12") ? "symlink" : "file";
   const executable = type === "file" && (Number.parseInt(mode, 8) & 0o100) !== 0;
   return { type, oid, executable, size: store.sizeOf(oid) ?? 0 };
-}
-
-function countBelow(paths: Iterable<string>): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const path of paths) {
-    for (const folder of ["", ...foldersAbove(path)]) counts.set(folder, (counts.get(folder) ?? 0) + 1);
-  }
-  return counts;
-}
-
-function foldAll(entries: ReadonlyMap<string, unknown>, folders: ReadonlyMap<string, unknown>): Map<string, string> {
-  const folded = new Map<string, string>();
-  for (const path of [...entries.keys(), ...folders.keys()]) folded.set(foldPath(path), path);
-  return folded;
 }

@@ -4,6 +4,8 @@ import { structuredPatch } from "diff";
 export interface FileVersion {
   content: Uint8Array;
   executable: boolean;
+  /** A link: its content is where it points. */
+  isLink?: boolean;
 }
 
 const contextLines = 3;
@@ -31,15 +33,21 @@ export function diffFile(path: string, before: FileVersion | undefined, after: F
   return lines([...head, `--- ${from}`, `+++ ${to}`, ...hunks]);
 }
 
-function modeLines(before: FileVersion | undefined, after: FileVersion | undefined): string[] {
-  const mode = (version: FileVersion) => (version.executable ? "100755" : "100644");
-  if (!before) return after ? [`new file mode ${mode(after)}`] : [];
-  if (!after) return [`deleted file mode ${mode(before)}`];
-  return before.executable === after.executable ? [] : [`old mode ${mode(before)}`, `new mode ${mode(after)}`];
+/** As git writes it in a tree. */
+export function modeOf({ executable, isLink }: FileVersion): string {
+  if (isLink) return "120000";
+  return executable ? "100755" : "100644";
+}
+
+/** How a change begins: the modes, where they are news. */
+export function modeLines(before: FileVersion | undefined, after: FileVersion | undefined): string[] {
+  if (!before) return after ? [`new file mode ${modeOf(after)}`] : [];
+  if (!after) return [`deleted file mode ${modeOf(before)}`];
+  return modeOf(before) === modeOf(after) ? [] : [`old mode ${modeOf(before)}`, `new mode ${modeOf(after)}`];
 }
 
 /** True for what has a NUL byte early on or is no UTF-8. */
-function isBinary(version: FileVersion | undefined): boolean {
+export function isBinary(version: FileVersion | undefined): boolean {
   if (!version) return false;
   return version.content.subarray(0, 8_000).includes(0) || !isUtf8(version.content);
 }
@@ -54,7 +62,8 @@ function range(start: number, count: number): string {
   return count === 1 ? String(start) : `${start},${count}`;
 }
 
-function quote(name: string): string {
+/** A path as git writes it in a diff. */
+export function quote(name: string): string {
   return /["\\]/.test(name) ? JSON.stringify(name) : name;
 }
 

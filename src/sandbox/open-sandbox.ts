@@ -1,18 +1,18 @@
-import { ToolError, UserError } from "#errors.ts";
+import { UserError } from "#errors.ts";
 import type { Base } from "./base.ts";
 import { buildCommit } from "./build-commit.ts";
-import { diffFile, type FileVersion } from "./diff-file.ts";
+import { checkWritable } from "./check-writable.ts";
 import { parseCommit, parseTree } from "./git-objects.ts";
 import type { GitSandbox } from "./git-sandbox.ts";
 import { readHistory } from "./history.ts";
 import { fetchCommit, type MergePlan, planMerge } from "./merge-branch.ts";
 import { openBase } from "./open-base.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
-import { isWithin } from "./paths.ts";
 import { checkPushBranch, pushCommit } from "./push-changes.ts";
 import { connect, type Remote } from "./remote.ts";
 import type { OpenSandbox } from "./sandbox.ts";
 import { createStaging, isStagingFile, type Staging } from "./staging.ts";
+import { workingChanges } from "./working-changes.ts";
 import { createWorkspaceView } from "./workspace-view.ts";
 import { createZones } from "./zones.ts";
 
@@ -29,16 +29,6 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
   const view = createWorkspaceView(base, overlay, zones);
   const layer = overlay.layers.repository;
   const staging = createStaging(overlay);
-
-  async function resolveChanged(paths: readonly string[]): Promise<string[]> {
-    const wanted = paths.map((path) => view.resolve(path));
-    const changed = (await view.changes()).map(({ path }) => path);
-    const stranger = wanted.find((path) => !changed.some((change) => isWithin(change, path)));
-    if (stranger !== undefined) {
-      throw new ToolError(`Nothing is changed at ${stranger || "the root"}.`, { code: "FILE_NOT_FOUND" });
-    }
-    return changed.filter((path) => wanted.some((folder) => isWithin(path, folder)));
-  }
 
   return {
     ...view,
@@ -98,33 +88,7 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
       };
     },
 
-    diffAgainstBase: async (path) => {
-      const within = view.resolve(path ?? "");
-      const changed = (await view.changes()).filter((change) => isWithin(change.path, within));
-      return changed
-        .map((change) => diffFile(change.path, before(base, change.path), after(overlay, change.path)))
-        .join("");
-    },
-
-    stage: async (paths) => staging.add(await resolveChanged(paths)),
-    unstage: async (paths) => {
-      const wanted = paths.map((path) => view.resolve(path));
-      return staging.remove(staging.paths().filter((path) => wanted.some((folder) => isWithin(path, folder))));
-    },
-    staged: async () => {
-      const staged = new Set(staging.paths());
-      const changed = (await view.changes()).map(({ path }) => path);
-      return {
-        staged: changed.filter((path) => staged.has(path)),
-        unstaged: changed.filter((path) => !staged.has(path)),
-      };
-    },
-    discard: async (paths) => {
-      const changed = await resolveChanged(paths);
-      for (const path of changed) checkWritable(view, path);
-      for (const path of changed) overlay.reset(path);
-      return changed;
-    },
+    ...workingChanges({ base, overlay, view, staging }),
   };
 }
 
@@ -164,18 +128,6 @@ function readAt({ store }: Base, commit: string, path: string): Uint8Array | und
   return current?.type === "blob" ? current.data : undefined;
 }
 
-function before(base: Base, path: string): FileVersion | undefined {
-  const entry = base.entries.get(path);
-  const content = entry && base.store.read(entry.oid)?.data;
-  return content && { content, executable: entry.executable };
-}
-
-function after({ layers: { repository } }: Overlay, path: string): FileVersion | undefined {
-  const node = repository.node(path);
-  const content = node && node.type !== "directory" ? repository.read(path) : undefined;
-  return content && { content, executable: node?.executable ?? false };
-}
-
 /** A merge is all or nothing, so every path is checked before the first is written. */
 function applyMerge(
   view: Pick<GitSandbox, "resolve" | "ruleFor">,
@@ -189,10 +141,4 @@ function applyMerge(
   for (const { path } of all) checkWritable(view, path);
   for (const { path, content } of all) if (!content) overlay.remove("repository", path);
   for (const { path, content, executable } of all) if (content) overlay.put("repository", path, content, executable);
-}
-
-function checkWritable(view: Pick<GitSandbox, "resolve" | "ruleFor">, path: string): void {
-  const rule = view.ruleFor(view.resolve(path));
-  if (rule.mode === "rw" && rule.write !== "blocked") return;
-  throw new ToolError(`${path} would change, and it is read-only for this worker.`, { code: "READ_ONLY" });
 }

@@ -12,6 +12,9 @@ import { linesOf, oneLine, paintDiff } from "./render-value.ts";
 /** How much is shown: answers and errors alone; a line for each tool; their results; everything there is. */
 export type TraceLevel = "quiet" | "summary" | "normal" | "debug";
 
+/** Why what is running is interrupted when a person says /exit. */
+export const personLeft = "The person left.";
+
 const levels: readonly TraceLevel[] = ["quiet", "summary", "normal", "debug"];
 
 export interface EventCLIAdapterOptions {
@@ -180,7 +183,7 @@ export function createEventCLIAdapter(
     print(
       ...summaries.map(
         ({ path, operation, additions, deletions }) =>
-          `${marks[operation]} ${oneLine(path)} +${additions} −${deletions}`,
+          `${marks[operation]} ${oneLine(path)} ${paint("green", `+${additions}`)} ${paint("red", `−${deletions}`)}`,
       ),
     );
   }
@@ -228,7 +231,7 @@ export function createEventCLIAdapter(
 
   function leave(): void {
     leaving.abort();
-    interrupt("The person left.");
+    interrupt(personLeft);
   }
 
   return {

@@ -37,7 +37,8 @@ export function renderCall(shown: Shown, paint: Paint, { details }: { details: b
   const pill = renderPill(shown, status, paint);
   if (!value || value.display?.preferredView === "hidden") return [pill];
 
-  const lines = renderValue(value, paint);
+  const rendered = renderValue(value, paint);
+  const lines = rendered.some((line) => line.trim() !== "") ? rendered : [];
   const summary = value.summary === undefined ? [] : [oneLine(value.summary)];
   return [
     pill,

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { Toolset } from "#toolsets/toolset.ts";
+import type { NamedTool } from "#tool.ts";
+import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { createGitBranchesTool } from "./git-branches.ts";
 import { createGitCheckConflictsTool } from "./git-check-conflicts.ts";
 import { createGitDiffTool } from "./git-diff.ts";
@@ -17,15 +18,24 @@ export const gitToolset: Toolset<z.infer<typeof config>> = {
   name: "git",
   config,
   create: (_, services) => [
+    ...toolsHereAndThere(services),
+    // A checkout on somebody's machine has no remote of the run's own.
+    ...("push" in services.sandbox ? toolsOfARemote(services) : []),
+  ],
+};
+
+function toolsHereAndThere(services: ToolServices): NamedTool[] {
+  return [
     createGitStatusTool(services),
     createGitDiffTool(services),
     createGitLogTool(services),
     createGitStageTool(services),
     createGitDiscardTool(services),
     createGitBranchesTool(services),
-    createGitPullTool(services),
-    createGitMergeTool(services),
     createGitCheckConflictsTool(services),
-    createGitPushTool(services),
-  ],
-};
+  ] as NamedTool[];
+}
+
+function toolsOfARemote(services: ToolServices): NamedTool[] {
+  return [createGitPullTool(services), createGitMergeTool(services), createGitPushTool(services)] as NamedTool[];
+}

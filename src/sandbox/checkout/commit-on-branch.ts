@@ -1,0 +1,58 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { modeOf } from "#sandbox/diff-file.ts";
+import type { Checkout, CheckoutChange } from "./open-checkout.ts";
+import { runGit } from "./run-git.ts";
+
+export interface BranchCommit {
+  commit: string;
+  /** The files that also hold what the person had not committed. */
+  mixed: string[];
+}
+
+/**
+ * Commits changes over HEAD on a branch of its own. Neither the working tree nor the index nor the branch that is
+ * checked out is touched. Rejects with a UserError when the branch is there already, or git knows nobody to name.
+ */
+export async function commitOnBranch(
+  { root, head }: Pick<Checkout, "root" | "head">,
+  { branch, changes, message }: { branch: string; changes: readonly CheckoutChange[]; message: string },
+): Promise<BranchCommit> {
+  const folder = await mkdtemp(join(tmpdir(), "golem-forge-index-"));
+  // Repositories whose names are longer exist.
+  const none = "0".repeat(head?.length ?? 40);
+  const env = { GIT_INDEX_FILE: join(folder, "index") };
+  const git = async (args: string[], stdin?: string | Uint8Array) =>
+    (await runGit(args, { cwd: root, env, ...(stdin !== undefined && { stdin }) })).toString("utf8").trim();
+  try {
+    if (head) await git(["read-tree", head]);
+    const lines: string[] = [];
+    for (const { path, after } of changes) {
+      // With the filters of the repository, as git add has them.
+      const filter = after?.isLink ? "--no-filters" : `--path=${path}`;
+      const oid = after && (await git(["hash-object", "-w", filter, "--stdin"], after.content));
+      lines.push(after ? `${modeOf(after)} ${oid}\t${path}\0` : `0 ${none}\t${path}\0`);
+    }
+    // What goes makes room for what comes.
+    const ordered = [
+      ...lines.filter((line) => line.startsWith("0 ")),
+      ...lines.filter((line) => !line.startsWith("0 ")),
+    ];
+    await git(["update-index", "-z", "--index-info"], ordered.join(""));
+    const tree = await git(["write-tree"]);
+    const commit = await git(["commit-tree", tree, ...(head ? ["-p", head] : [])], message);
+    const mixed = head ? await uncommitted(root, head, changes) : [];
+    await git(["update-ref", "-m", "golem", `refs/heads/${branch}`, commit, none]);
+    return { commit, mixed };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Which of these the person had changed since the last commit. */
+async function uncommitted(root: string, head: string, changes: readonly CheckoutChange[]): Promise<string[]> {
+  const said = await runGit(["diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", head], { cwd: root });
+  const dirty = new Set(said.toString("utf8").split("\0"));
+  return changes.map(({ path }) => path).filter((path) => dirty.has(path));
+}

@@ -1,0 +1,42 @@
+import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, readlinkSync, type Stats } from "node:fs";
+import { join } from "node:path";
+import { foldersAbove } from "#sandbox/paths.ts";
+
+/** What stands at a path of a checkout. */
+export type Place =
+  | { kind: "nothing" }
+  | { kind: "file"; content: Buffer /** Permission bits. */; mode: number }
+  /** A link; its content is where it points. */
+  | { kind: "link"; content: Buffer }
+  /** Something that is left alone, with a reason that completes "a.txt …". */
+  | { kind: "refused"; reason: string };
+
+/** Looks at a path without following any link on the way or at its end, so that nothing outside the root is reached. */
+export function readPlace(root: string, path: string, { largest = Number.POSITIVE_INFINITY } = {}): Place {
+  for (const folder of foldersAbove(path)) {
+    const stat = lstatSync(join(root, folder), { throwIfNoEntry: false });
+    if (!stat) return { kind: "nothing" };
+    if (stat.isSymbolicLink()) return { kind: "refused", reason: `lies behind the link ${folder}` };
+    if (!stat.isDirectory()) return { kind: "nothing" };
+  }
+  const whole = join(root, path);
+  const stat = lstatSync(whole, { throwIfNoEntry: false });
+  if (!stat) return { kind: "nothing" };
+  if (stat.isSymbolicLink()) return { kind: "link", content: readlinkSync(whole, "buffer") };
+  if (stat.isDirectory()) return { kind: "refused", reason: "is a folder" };
+  if (!stat.isFile()) return { kind: "refused", reason: "is neither a file nor a link" };
+  return readFile(whole, largest);
+}
+
+function readFile(path: string, largest: number): Place {
+  // It may have become a link, or a pipe that never ends, between two looks.
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const stat: Stats = fstatSync(file);
+    if (!stat.isFile()) return { kind: "refused", reason: "is no file" };
+    if (stat.size > largest) return { kind: "refused", reason: `is larger than ${largest} bytes` };
+    return { kind: "file", content: readFileSync(file), mode: stat.mode & 0o7777 };
+  } finally {
+    closeSync(file);
+  }
+}

@@ -1,0 +1,80 @@
+import { ToolError } from "#errors.ts";
+import type { Workspace } from "#workspace.ts";
+import type { Base } from "./base.ts";
+import { checkWritable } from "./check-writable.ts";
+import { diffFile, type FileVersion } from "./diff-file.ts";
+import type { GitSandbox } from "./git-sandbox.ts";
+import type { Overlay } from "./overlay.ts";
+import { isWithin } from "./paths.ts";
+import type { Staging } from "./staging.ts";
+
+export type WorkingChanges = Pick<GitSandbox, "diffAgainstBase" | "stage" | "unstage" | "staged" | "discard">;
+
+/** What git's tools do with the changes of one worker, as far as its view of them goes. */
+export function workingChanges({
+  base,
+  overlay,
+  view,
+  staging,
+}: {
+  base: Base;
+  overlay: Overlay;
+  view: Workspace;
+  staging: Staging;
+}): WorkingChanges {
+  async function resolveChanged(paths: readonly string[]): Promise<string[]> {
+    const wanted = paths.map((path) => view.resolve(path));
+    const changed = (await view.changes()).map(({ path }) => path);
+    const stranger = wanted.find((path) => !changed.some((change) => isWithin(change, path)));
+    if (stranger !== undefined) {
+      throw new ToolError(`Nothing is changed at ${stranger || "the root"}.`, { code: "FILE_NOT_FOUND" });
+    }
+    return changed.filter((path) => wanted.some((folder) => isWithin(path, folder)));
+  }
+
+  return {
+    diffAgainstBase: async (path) => {
+      const within = view.resolve(path ?? "");
+      const changed = (await view.changes()).filter((change) => isWithin(change.path, within));
+      return changed
+        .map((change) => diffFile(change.path, versionBefore(base, change.path), versionNow(overlay, change.path)))
+        .join("");
+    },
+
+    stage: async (paths) => staging.add(await resolveChanged(paths)),
+    unstage: async (paths) => {
+      const wanted = paths.map((path) => view.resolve(path));
+      return staging.remove(staging.paths().filter((path) => wanted.some((folder) => isWithin(path, folder))));
+    },
+    staged: async () => {
+      const staged = new Set(staging.paths());
+      const changed = (await view.changes()).map(({ path }) => path);
+      return {
+        staged: changed.filter((path) => staged.has(path)),
+        unstaged: changed.filter((path) => !staged.has(path)),
+      };
+    },
+    discard: async (paths) => {
+      const changed = await resolveChanged(paths);
+      for (const path of changed) checkWritable(view, path);
+      for (const path of changed) overlay.reset(path);
+      return changed;
+    },
+  };
+}
+
+/** A path as the base has it; undefined where it has nothing, or a submodule. */
+export function versionBefore(base: Base, path: string): FileVersion | undefined {
+  const entry = base.entries.get(path);
+  const content = entry && base.store.read(entry.oid)?.data;
+  return content && { content, executable: entry.executable, ...(entry.type === "symlink" && { isLink: true }) };
+}
+
+/** A path as the run has it; undefined where nothing is. */
+export function versionNow({ layers: { repository } }: Overlay, path: string): FileVersion | undefined {
+  const node = repository.node(path);
+  const content = node && node.type !== "directory" ? repository.read(path) : undefined;
+  return (
+    content && { content, executable: node?.executable ?? false, ...(node?.type === "symlink" && { isLink: true }) }
+  );
+}

@@ -1,0 +1,21 @@
+#!/usr/bin/env node
+import { golem } from "./golem/golem-command.ts";
+
+// npm starts its scripts in the folder of the package; the person stands elsewhere.
+const cwd = (process.env.npm_lifecycle_event === "golem" && process.env.INIT_CWD) || process.cwd();
+
+// Some of what is waited for keeps no process awake by itself.
+const awake = setInterval(() => {}, 60_000);
+const code = await golem(process.argv.slice(2), {
+  cwd,
+  env: process.env,
+  input: process.stdin,
+  output: process.stdout,
+  errors: process.stderr,
+  leave: (code) => process.exit(code),
+});
+clearInterval(awake);
+// What is still on its way to a pipe is written first.
+for (const stream of [process.stdout, process.stderr])
+  await new Promise<void>((done) => stream.write("", () => done()));
+process.exit(code);

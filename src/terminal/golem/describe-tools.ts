@@ -1,0 +1,12 @@
+import { oneLine } from "#terminal/render-value.ts";
+import type { NamedTool } from "#tool.ts";
+
+/** A worker's tools as lines, with what a person is asked about. */
+export function describeTools(tools: readonly NamedTool[]): string[] {
+  const width = Math.max(0, ...tools.map(({ name }) => name.length));
+  return tools.map(({ name, needsApproval, manualExecution }) => {
+    const isForPeople = manualExecution?.mode === "manual";
+    const asks = typeof needsApproval === "function" ? "may ask" : needsApproval === false ? "" : "asks";
+    return `  ${oneLine(name).padEnd(width)}  ${isForPeople ? "for people" : asks}`.trimEnd();
+  });
+}

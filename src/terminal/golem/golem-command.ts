@@ -1,0 +1,68 @@
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { UserError } from "#errors.ts";
+import { nearest } from "#nearest.ts";
+import { plain } from "#terminal/paint.ts";
+import { help } from "./help.ts";
+import { exitCodes, type Place } from "./place.ts";
+import { readWords } from "./read-words.ts";
+import { readRunRequest } from "./run-request.ts";
+
+const commands = ["run", "workers", "help"];
+
+/** Does what a command line asks for, and resolves to its exit code. What is wrong with it is said in one sentence. */
+export async function golem(args: readonly string[], place: Place): Promise<number> {
+  // An option is no worker's and no task's only as long as nothing ends the options.
+  const own = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
+  if (own.includes("--no-color")) process.env.NO_COLOR = "1";
+  try {
+    return await obey(args, own, place);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    place.errors.write(`golem: ${plain(error.message)}\n`);
+    return exitCodes.misused;
+  }
+}
+
+async function obey(args: readonly string[], own: readonly string[], place: Place): Promise<number> {
+  const [command, ...rest] = args;
+  if (command === undefined) {
+    place.errors.write(help);
+    return exitCodes.misused;
+  }
+  if (command === "help" || own.includes("--help") || own.includes("-h")) return say(help, place);
+  if (command === "--version" || command === "-v") return say(`golem ${await readVersion()}\n`, place);
+  switch (command) {
+    case "run": {
+      const request = readRunRequest(rest);
+      // Models and tools are only loaded for those who want to run one.
+      const { runWorker } = await import("./run-worker.ts");
+      return runWorker(request, place);
+    }
+    case "workers": {
+      const { positionals } = readWords(rest, { "no-color": { type: "boolean" } });
+      if (positionals[0] !== undefined)
+        throw new UserError(`golem workers takes no words, and was given ${positionals[0]}.`);
+      const { listWorkers } = await import("./list-workers.ts");
+      return say(await listWorkers(place), place);
+    }
+    default:
+      throw new UserError(unknownCommand(command));
+  }
+}
+
+function say(text: string, { output }: Place): number {
+  output.write(text);
+  return exitCodes.answered;
+}
+
+function unknownCommand(given: string): string {
+  if (given.startsWith("-")) return `There is no option ${given} before a command. golem help shows what there is.`;
+  const near = nearest(given, commands);
+  return `There is no command ${JSON.stringify(given)}.${near ? ` Did you mean golem ${near}?` : ""} golem help shows what there is.`;
+}
+
+async function readVersion(): Promise<string> {
+  const file = fileURLToPath(new URL("../../../package.json", import.meta.url));
+  return (JSON.parse(await readFile(file, "utf8")) as { version: string }).version;
+}

@@ -1,0 +1,24 @@
+import { readLocalConfig } from "#config.ts";
+import { UserError } from "#errors.ts";
+import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { createPaint } from "#terminal/paint.ts";
+import { oneLine } from "#terminal/render-value.ts";
+import { openLocalWorkers } from "./local-workers.ts";
+import type { Place } from "./place.ts";
+
+/** What `golem workers` says. */
+export async function listWorkers({ cwd, env, output }: Place): Promise<string> {
+  const { workersDirectory } = readLocalConfig(env);
+  const root = await findRoot(cwd).catch((error) => {
+    if (error instanceof UserError) return undefined;
+    throw error;
+  });
+  const listed = await (await openLocalWorkers(root, workersDirectory)).list();
+  const paint = createPaint(output);
+  const width = Math.max(0, ...listed.map(({ name }) => name.length));
+  const lines = listed.map(({ name, description = "", isOwn }) => {
+    const from = isOwn ? paint("gray", " (of this checkout)") : "";
+    return `${paint("bold", oneLine(name).padEnd(width))}  ${oneLine(description)}${from}`.trimEnd();
+  });
+  return lines.length > 0 ? `${lines.join("\n")}\n` : "There are no workers here.\n";
+}

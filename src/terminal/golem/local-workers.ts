@@ -1,0 +1,61 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { openWorkerCatalog, type WorkerFiles } from "#runtime/worker-catalog.ts";
+import type { WorkerDefinition } from "#worker.ts";
+
+export interface LocalWorker {
+  worker: WorkerDefinition;
+  /** Its file. */
+  path: string;
+  /** Whether it comes with the checkout. */
+  isOwn: boolean;
+}
+
+/** The workers of a checkout, and those that ship. */
+export interface LocalWorkers {
+  /** The worker of this name; the checkout's own wins. Rejects with a UserError that lists what there is. */
+  find(name: string): Promise<LocalWorker>;
+  /** Every worker that can be read, by name. */
+  list(): Promise<{ name: string; description?: string; isOwn: boolean }[]>;
+}
+
+const shipped = fileURLToPath(new URL("../../../workers", import.meta.url));
+
+/** The workers that can be run on a checkout; of none, those that ship. */
+export async function openLocalWorkers(root: string | undefined, directory = shipped): Promise<LocalWorkers> {
+  const catalog = await openWorkerCatalog(directory);
+  const files = filesOf(root);
+  const ownFolder = join(root ?? "", ".github/workers");
+
+  return {
+    async find(name) {
+      const { worker, source } = await catalog.find(name, files);
+      const isOwn = source === "repository";
+      return { worker, isOwn, path: await fileOf(worker.name, isOwn ? ownFolder : directory) };
+    },
+    async list() {
+      const own = new Set((await files.listFiles(".github/workers")).map((file) => file.toLowerCase()));
+      const listed = await catalog.list(files);
+      return listed.map((one) => ({ ...one, isOwn: own.has(`${one.name.toLowerCase()}.worker`) }));
+    },
+  };
+}
+
+function filesOf(root: string | undefined): WorkerFiles {
+  return {
+    listFiles: async (folder) => {
+      if (root === undefined) return [];
+      const entries = await readdir(join(root, folder), { withFileTypes: true }).catch(() => []);
+      // A link may lead anywhere.
+      return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+    },
+    readFile: (path) => readFile(join(root ?? "", path), "utf8").catch(() => undefined),
+  };
+}
+
+async function fileOf(name: string, folder: string): Promise<string> {
+  const wanted = `${name}.worker`.toLowerCase();
+  const file = (await readdir(folder)).find((one) => one.toLowerCase() === wanted);
+  return join(folder, file ?? wanted);
+}

@@ -1,0 +1,37 @@
+import { oneLine } from "#terminal/render-value.ts";
+import type { Desk } from "./desk.ts";
+import type { PreparedRun } from "./prepare-run.ts";
+import type { RunRequest } from "./run-request.ts";
+
+/** What is said before a worker begins: who works on what, and with what not. */
+export function opening(
+  { chosen, model, checkout }: PreparedRun,
+  { omitted, yes, desk }: { omitted: readonly string[]; yes: RunRequest["yes"]; desk: Desk },
+): string[] {
+  const { worker, isOwn } = chosen;
+  const at = checkout.head ? ` at ${checkout.head.slice(0, 7)}` : "";
+  const files = `${checkout.size.toLocaleString("en")} ${checkout.size === 1 ? "file" : "files"}`;
+  const from = isOwn ? " (of this checkout)" : "";
+  const without = Object.keys(worker.toolsets).filter((name) => omitted.includes(name) && name !== "ask");
+  const { paint } = desk;
+  return [
+    `${paint("bold", oneLine(worker.name))}${from} · ${oneLine(model)} · ${oneLine(checkout.branch)}${at} · ${files}`,
+    ...(without.length > 0 ? [paint("gray", `It goes without ${without.join(", ")} here: there is no GitHub.`)] : []),
+    ...(yes.length > 0
+      ? [
+          paint(
+            "yellow",
+            `Approved beforehand: ${yes.includes("all") ? "everything it asks for" : yes.map(oneLine).join(", ")}.`,
+          ),
+        ]
+      : []),
+    ...(desk.canAsk
+      ? []
+      : [
+          paint(
+            "gray",
+            "Nobody can be asked here: questions are left out, and what needs approval is denied unless --yes names it.",
+          ),
+        ]),
+  ];
+}

@@ -1,0 +1,38 @@
+import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
+import { UserError } from "#errors.ts";
+import { nearest } from "#nearest.ts";
+
+export interface Words {
+  positionals: string[];
+  /** What was said of each option, in order; `true` for one without a value. */
+  options: Map<string, (string | true)[]>;
+}
+
+export type KnownOptions = Record<string, ParseArgsOptionDescriptor>;
+
+/** Reads the words of a command line. Throws a UserError for an option that is not known, or has a value too few or too many. */
+export function readWords(args: readonly string[], known: KnownOptions): Words {
+  const { tokens, positionals } = parseArgs({
+    args: [...args],
+    options: known,
+    strict: false,
+    tokens: true,
+    allowPositionals: true,
+  });
+  const options: Words["options"] = new Map();
+  for (const token of tokens) {
+    if (token.kind !== "option") continue;
+    const option = Object.hasOwn(known, token.name) ? known[token.name] : undefined;
+    if (!option) throw new UserError(unknownOption(token.rawName, Object.keys(known)));
+    if (option.type === "string" && token.value === undefined) throw new UserError(`${token.rawName} needs a value.`);
+    if (option.type === "boolean" && token.value !== undefined)
+      throw new UserError(`${token.rawName} takes no value, and was given ${JSON.stringify(token.value)}.`);
+    options.set(token.name, [...(options.get(token.name) ?? []), token.value ?? true]);
+  }
+  return { positionals, options };
+}
+
+function unknownOption(given: string, known: readonly string[]): string {
+  const near = nearest(given.replace(/^-+/, ""), known);
+  return `There is no option ${given}.${near ? ` Did you mean --${near}?` : ""} golem help shows what there is.`;
+}

@@ -1,0 +1,62 @@
+import { UserError } from "#errors.ts";
+import { type KnownOptions, readWords } from "./read-words.ts";
+
+/** What shall become of the changes; `undefined` asks, or keeps them in a patch file where nobody can be asked. */
+export type Ending = { kind: "apply" } | { kind: "patch"; file: string } | { kind: "branch" } | undefined;
+
+/** `golem run …`, read. */
+export interface RunRequest {
+  worker: string;
+  /** Undefined: it is asked for, or read from the input. */
+  task: string | undefined;
+  model: string | undefined;
+  /** Tools whose calls are approved beforehand; `all` for every one. */
+  yes: readonly string[];
+  trustTools: boolean;
+  trace: boolean;
+  json: boolean;
+  dryRun: boolean;
+  ending: Ending;
+}
+
+export const runOptions = {
+  model: { type: "string", short: "m" },
+  yes: { type: "string", multiple: true },
+  "trust-tools": { type: "boolean" },
+  trace: { type: "boolean" },
+  json: { type: "boolean" },
+  "dry-run": { type: "boolean" },
+  apply: { type: "boolean" },
+  patch: { type: "string" },
+  branch: { type: "boolean" },
+  "no-color": { type: "boolean" },
+  help: { type: "boolean", short: "h" },
+} satisfies KnownOptions;
+
+/** Reads the words behind `golem run`. Throws a UserError that says what is missing or wrong. */
+export function readRunRequest(args: readonly string[]): RunRequest {
+  const { positionals, options } = readWords(args, runOptions);
+  const [worker, ...task] = positionals;
+  if (!worker) throw new UserError('Name a worker, as in golem run fixer "…". golem workers lists them.');
+
+  const value = (name: keyof typeof runOptions) => options.get(name)?.at(-1) as string | undefined;
+  return {
+    worker,
+    task: task.length > 0 ? task.join(" ") : undefined,
+    model: value("model"),
+    yes: (options.get("yes") ?? []).flatMap((names) => String(names).split(",")).map((name) => name.trim()),
+    trustTools: options.has("trust-tools"),
+    trace: options.has("trace"),
+    json: options.has("json"),
+    dryRun: options.has("dry-run"),
+    ending: readEnding(options),
+  };
+}
+
+function readEnding(options: ReadonlyMap<string, (string | true)[]>): Ending {
+  const given = (["apply", "patch", "branch"] as const).filter((name) => options.has(name));
+  const [kind] = given;
+  if (given.length > 1) throw new UserError(`Say one of ${given.map((name) => `--${name}`).join(" and ")}.`);
+  if (kind === "patch") return { kind, file: String(options.get("patch")?.at(-1)) };
+  return kind && { kind };
+}
