@@ -1,4 +1,6 @@
-import { afterAll, describe, test } from "vitest";
+import pg from "pg";
+import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
+import { UserError } from "#errors.ts";
 import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openPostgresConnection, type PostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
 import type { Store } from "#runtime/store/store.ts";
@@ -6,6 +8,7 @@ import { postgresPrograms, whyNoPostgres } from "../../support/postgres-server.t
 import { newDatabase } from "../../support/shared-postgres.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
 import { storeModel } from "../../support/store-model.ts";
+import { said, sampleApproval, sampleEffect, sampleRun, sampleStep } from "../../support/store-samples.ts";
 
 if (!postgresPrograms) test.skip(`PostgreSQL is not tested here: ${whyNoPostgres}`, () => undefined);
 
@@ -29,4 +32,165 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
 
   storeConformance("a PostgreSQL store", openEmpty);
   storeModel("the PostgreSQL store", openEmpty, 20);
+
+  describe("two stores over one database", () => {
+    const closing: (() => Promise<unknown>)[] = [];
+    afterEach(async () => {
+      for (const close of closing.splice(0)) await close();
+    });
+
+    async function openTwo() {
+      const database = await newDatabase();
+      const connections = await Promise.all([openPostgresConnection(database), openPostgresConnection(database)]);
+      const [one, other] = connections.map((opened) => openPostgresStore(opened)) as [Store, Store];
+      const sql = new pg.Client({ connectionString: database });
+      await sql.connect();
+      closing.push(one.close, other.close, () => sql.end());
+      return { one, other, sql };
+    }
+    const textsOf = async (store: Store, runId: string) =>
+      (await store.log(runId)).map(({ event }) => ("text" in event ? event.text : event.type));
+
+    test("make the schema once when they open at the same time, and see each other's writes", async () => {
+      const { one, other } = await openTwo();
+
+      await one.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: said("hello") }] });
+
+      expect(await textsOf(other, "r1")).toEqual(["hello"]);
+    });
+
+    test("take a delivery in once, decide once and fire a timer once, though both are asked at the same time", async () => {
+      const { one, other } = await openTwo();
+      const both = <Result>(ask: (store: Store) => Promise<Result>) => Promise.all([ask(one), ask(other)]);
+      const runIds = Array.from({ length: 20 }, (_, n) => `r${n}`);
+      await Promise.all(
+        runIds.map(async (id) => {
+          await one.ingest({ run: sampleRun(id, [sampleEffect(id, `${id}/0`)]), events: [] });
+          await one.finish({ key: `${id}/0`, approvals: [sampleApproval(id, `a-${id}`)] });
+          await one.advance(sampleStep(id, { timers: { set: [{ timer: "retry", dueAt: 100 }] } }));
+        }),
+      );
+
+      const heard = await Promise.all(
+        runIds.map((runId) =>
+          both((store) => store.ingest({ deliveryId: runId, events: [{ runId, event: said("hi") }] })),
+        ),
+      );
+      const woken = await both((store) => store.fireTimers(100));
+      const decided = await Promise.all(
+        runIds.map((id) =>
+          both((store) => store.decide({ approvalId: `a-${id}`, decision: "approved", by: "ada", now: 1_000 })),
+        ),
+      );
+
+      expect(heard.map((taken) => taken.filter(Boolean).length)).toEqual(runIds.map(() => 1));
+      expect(woken.flat().sort()).toEqual(runIds.toSorted());
+      expect(decided.map((kinds) => kinds.map(({ kind }) => kind).sort())).toEqual(
+        runIds.map(() => ["decided", "settled"]),
+      );
+      for (const id of runIds) expect(await textsOf(other, id)).toEqual(["hi", "timer.due", "approval.given"]);
+    });
+
+    test("never let a reader of a run pass over an event that is committed late", async () => {
+      const { one, other } = await openTwo();
+      for (const id of ["r1", "r2"]) await one.ingest({ run: sampleRun(id), events: [] });
+      const seen: number[] = [];
+      let writing = true;
+      const reading = (async () => {
+        for (let last = false; !last; ) {
+          last = !writing;
+          seen.push(...(await other.log("r1", seen.at(-1) ?? 0)).map(({ id }) => id));
+        }
+      })();
+
+      // In opposite orders, so that whoever takes locks as they come would wait in a circle.
+      const events = (n: number) => ["r1", "r2"].map((runId) => ({ runId, event: said(`${n}`) }));
+      await Promise.all(
+        [one, other].flatMap((store, index) =>
+          Array.from({ length: 40 }, (_, n) =>
+            store.ingest({ deliveryId: `${index}/${n}`, events: index === 0 ? events(n) : events(n).reverse() }),
+          ),
+        ),
+      );
+      writing = false;
+      await reading;
+
+      expect(seen).toEqual((await one.log("r1")).map(({ id }) => id));
+      expect(seen).toHaveLength(80);
+    });
+
+    test("go on when the server drops their connections", async () => {
+      const { one, sql } = await openTwo();
+      await one.ingest({ run: sampleRun("r1"), events: [] });
+
+      await sql.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()",
+      );
+      await one.ingest({ events: [{ runId: "r1", event: said("hello") }] });
+
+      expect(await textsOf(one, "r1")).toEqual(["hello"]);
+    });
+  });
+
+  describe("a database", () => {
+    const opening = async (prepare: (sql: pg.Client) => Promise<unknown>) => {
+      const database = await newDatabase();
+      const sql = new pg.Client({ connectionString: database });
+      await sql.connect();
+      await prepare(sql);
+      await sql.end();
+      return openPostgresConnection(database);
+    };
+
+    test("of a newer version is refused and left as it is", async () => {
+      await expect(
+        opening((sql) =>
+          sql.query(`create schema golem_forge; create table golem_forge.schema_version (version integer);
+            insert into golem_forge.schema_version values (99)`),
+        ),
+      ).rejects.toThrow("newer version of Golem Forge (schema 99, this one knows");
+    });
+
+    test("whose schema is another program's is refused", async () => {
+      await expect(
+        opening((sql) => sql.query("create schema golem_forge; create table golem_forge.songs (title text)")),
+      ).rejects.toThrow("belongs to another program");
+    });
+
+    test("that nobody serves is refused with a sentence for people, without the password", async () => {
+      const refused = await openPostgresConnection("postgres://forge:hunter2hunter2@127.0.0.1:1/forge").catch(
+        (error) => error,
+      );
+
+      expect(refused).toBeInstanceOf(UserError);
+      expect(refused.message).toMatch(/^The database forge at 127\.0\.0\.1:1 cannot be opened: .*ECONNREFUSED/);
+      expect(refused.message).not.toContain("hunter2");
+    });
+
+    test("with a broken row says which", async () => {
+      const store = await openEmpty();
+      await store.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: said("hello") }] });
+      await connection?.query('update events set event = \'{"type":"nonsense"}\'');
+
+      await expect(store.log("r1")).rejects.toThrow(/Table events, id \d+ does not hold/);
+    });
+
+    test("remembers deliveries for thirty days", async () => {
+      const store = await openEmpty();
+      const hear = (deliveryId: string) => store.ingest({ deliveryId, events: [] });
+      const day = 24 * 60 * 60_000;
+      const clock = vi.spyOn(Date, "now").mockReturnValue(0);
+      await hear("d1");
+
+      clock.mockReturnValue(30 * day);
+      await hear("d2");
+      expect(await hear("d1")).toBe(false);
+
+      clock.mockReturnValue(30 * day + 1);
+      await hear("d3");
+      expect(await hear("d1")).toBe(true);
+      expect(await hear("d2")).toBe(false);
+      clock.mockRestore();
+    });
+  });
 });

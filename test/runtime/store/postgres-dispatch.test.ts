@@ -1,0 +1,184 @@
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import type { Driver } from "#runtime/dispatch.ts";
+import { openSharedStore } from "#runtime/store/postgres/open-shared-store.ts";
+import { postgresPrograms, whyNoPostgres } from "../../support/postgres-server.ts";
+import { newDatabase } from "../../support/shared-postgres.ts";
+import { said, sampleEffect, sampleRun, sampleStep } from "../../support/store-samples.ts";
+
+if (!postgresPrograms) test.skip(`replicas are not tested here: ${whyNoPostgres}`, () => undefined);
+
+describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_000 }, () => {
+  let database: string;
+  let sql: pg.Client;
+  let stops: (() => Promise<void>)[] = [];
+
+  beforeAll(async () => {
+    database = await newDatabase();
+    sql = new pg.Client({ connectionString: database });
+    await sql.connect();
+  });
+  afterAll(() => sql.end());
+  beforeEach(() => {
+    stops = [];
+  });
+  afterEach(async () => {
+    for (const stop of stops) await stop();
+  });
+
+  /** A replica whose driver does as `open` says. */
+  async function startReplica(
+    open: (runId: string, replica: Pick<Awaited<ReturnType<typeof openSharedStore>>, "store">) => Promise<void>,
+    runsPerRepository?: number,
+  ) {
+    const errors: unknown[] = [];
+    const shared = await openSharedStore(
+      { url: database, runsPerRepository },
+      { onError: (error) => errors.push(error) },
+    );
+    const driver = {
+      open: vi.fn<Driver["open"]>((runId) => open(runId, shared)),
+      nudge: vi.fn<Driver["nudge"]>(() => false),
+      letGo: vi.fn<Driver["letGo"]>(),
+      sweep: vi.fn<Driver["sweep"]>(async () => undefined),
+    };
+    await shared.dispatch.start(driver);
+    stops.push(async () => {
+      await shared.dispatch.stop(async () => undefined);
+      await shared.store.close();
+    });
+    return { ...shared, driver, errors };
+  }
+
+  /** Holds every run until it is let go. */
+  async function startHolder() {
+    const gates = new Map<string, PromiseWithResolvers<void>>();
+    const replica = await startReplica((runId) => {
+      const gate = Promise.withResolvers<void>();
+      gates.set(runId, gate);
+      return gate.promise;
+    });
+    return { ...replica, letGo: (runId: string) => gates.get(runId)?.resolve() };
+  }
+
+  const lockOf = (holder: string) =>
+    `select pid from pg_locks where locktype = 'advisory' and objid = (${holder}) and classid = ${0x474c4d46}`;
+
+  test("every event is taken in, by one replica at a time, whoever hears it and however often both are rung", async () => {
+    const driving = new Map<string, number>();
+    let most = 0;
+    const takeIn: Parameters<typeof startReplica>[0] = async (runId, { store }) => {
+      driving.set(runId, (driving.get(runId) ?? 0) + 1);
+      most = Math.max(most, driving.get(runId) ?? 0);
+      const [row, inbox] = await Promise.all([store.run(runId), store.inbox(runId)]);
+      const ids = inbox.map(({ id }) => id);
+      const taken = { version: row?.version ?? 0, consumed: ids, seen: ids.at(-1) ?? 0, status: "waiting" as const };
+      expect(await store.advance(sampleStep(runId, taken))).toBe(true);
+      driving.set(runId, (driving.get(runId) ?? 0) - 1);
+    };
+    const both = [await startReplica(takeIn), await startReplica(takeIn)];
+    const runIds = ["s1", "s2", "s3"];
+    for (const id of runIds) await both[0]?.store.ingest({ run: sampleRun(id), events: [] });
+
+    const rounds = Array.from({ length: 25 }, (_, n) => n);
+    await Promise.all(
+      both.map(async ({ store, dispatch }) => {
+        for (const n of rounds) {
+          const runId = runIds[n % runIds.length] ?? "";
+          await store.ingest({ events: [{ runId, event: said(`${n}`) }] });
+          dispatch.wake(runId);
+        }
+      }),
+    );
+
+    await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge.inbox")).rowCount === 0, 10_000);
+    const { rows } = await sql.query(
+      "select count(*)::integer as events from golem_forge.events where run_id = any ($1)",
+      [runIds],
+    );
+    expect(rows).toEqual([{ events: 2 * rounds.length }]);
+    expect(most).toBe(1);
+    expect(both.flatMap(({ errors }) => errors)).toEqual([]);
+  });
+
+  test("one that loses the session that says it lives stops what it does, writes nothing more, and joins anew", async () => {
+    const cut = await startHolder();
+    await cut.store.ingest({
+      run: sampleRun("l1", [sampleEffect("l1", "l1/0"), sampleEffect("l1", "l1/1")]),
+      events: [],
+    });
+    cut.dispatch.wake("l1");
+    await vi.waitUntil(() => cut.driver.open.mock.calls.length > 0);
+    expect(await cut.store.begin("l1", "work", 0)).toMatchObject({ key: "l1/0", attempts: 1 });
+    const other = await startHolder();
+
+    await sql.query(
+      `select pg_terminate_backend(pid) from (${lockOf("select holder from golem_forge.runs where id = 'l1'")}) as it`,
+    );
+
+    await vi.waitUntil(() => cut.driver.letGo.mock.calls.length > 0);
+    expect(cut.driver.letGo).toHaveBeenCalledWith("l1");
+    await vi.waitUntil(() => other.driver.open.mock.calls.length + cut.driver.open.mock.calls.length === 2);
+    const [old, next] = other.driver.open.mock.calls.length > 0 ? [cut, other] : [other, cut];
+    expect(await old.store.begin("l1", "work", 0)).toBeUndefined();
+    expect(await old.store.finish({ key: "l1/0", events: [{ runId: "l1", event: said("stale") }] })).toBe(false);
+    await expect(old.store.advance(sampleStep("l1"))).rejects.toThrow("Another replica drives the run l1 now.");
+    await old.store.postpone("l1/0", 1_000_000);
+    expect(await next.store.begin("l1", "work", 0)).toMatchObject({ key: "l1/0", attempts: 2 });
+    expect(await next.store.finish({ key: "l1/0" })).toBe(true);
+    next.letGo("l1");
+    cut.letGo("l1");
+    expect(cut.errors.map(String)).toEqual([expect.stringContaining("was lost")]);
+
+    await cut.store.ingest({ run: sampleRun("l2"), events: [] });
+    const opened = () => [cut, other].filter(({ driver }) => driver.open.mock.calls.some(([runId]) => runId === "l2"));
+    cut.dispatch.wake("l2");
+    await vi.waitUntil(() => opened().length === 1);
+    for (const { letGo } of [cut, other]) letGo("l2");
+  });
+
+  test("one that fell silent loses its jobs to another and is told, and writes nothing from then on", async () => {
+    const silent = await startHolder();
+    await silent.store.ingest({ run: sampleRun("q1", [sampleEffect("q1", "q1/0")]), events: [] });
+    silent.dispatch.wake("q1");
+    await vi.waitUntil(() => silent.driver.open.mock.calls.length > 0);
+    const other = await startHolder();
+
+    await vi.waitUntil(
+      async () => {
+        if (other.driver.open.mock.calls.length > 0) return true;
+        // What pg-boss does when nobody has touched a job for ten seconds. The silent one may be the first to take it again.
+        await sql.query("update golem_forge_queue.job set state = 'retry' where singleton_key = 'q1'");
+        other.dispatch.wake("q1");
+        return false;
+      },
+      { timeout: 20_000, interval: 100 },
+    );
+
+    expect(await silent.store.begin("q1", "work", 0)).toBeUndefined();
+    expect(await other.store.begin("q1", "work", 0)).toMatchObject({ key: "q1/0" });
+    await vi.waitUntil(() => silent.driver.letGo.mock.calls.length > 0, 5_000);
+    for (const { letGo } of [silent, other]) letGo("q1");
+  });
+
+  test("of one repository no more runs are at work at once than was asked for", async () => {
+    const open = new Set<string>();
+    let most = 0;
+    const closing: (() => void)[] = [];
+    const replica = await startReplica(async (runId) => {
+      open.add(runId);
+      most = Math.max(most, open.size);
+      await new Promise<void>((resolve) => closing.push(resolve));
+      open.delete(runId);
+    }, 1);
+    for (const id of ["g1", "g2"]) await replica.store.ingest({ run: sampleRun(id), events: [] });
+
+    for (const id of ["g1", "g2"]) replica.dispatch.wake(id);
+
+    for (const turn of [1, 2]) {
+      await vi.waitUntil(() => closing.length === turn, 5_000);
+      closing.at(-1)?.();
+    }
+    expect(most).toBe(1);
+  });
+});
