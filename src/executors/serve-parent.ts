@@ -9,12 +9,19 @@ export type AskParent = (question: unknown) => Promise<unknown>;
 
 /**
  * The inside of a guarded child: gives up every power it does not need, answers the parent's requests one by one, and
- * ends when the parent goes.
+ * ends when the parent goes. `before` is done first, when those powers are gone.
  */
-export function serveParent(handle: (request: unknown, ask: AskParent) => Promise<unknown>): void {
+export function serveParent(
+  handle: (request: unknown, ask: AskParent) => Promise<unknown>,
+  { before = async () => {} }: { before?(): Promise<void> } = {},
+): void {
   // What packages print must not be taken for a message.
   globalThis.console = new Console({ stdout: new Writable({ write: (_chunk, _encoding, written) => written() }) });
   confine("this process has no files, network, processes or environment.");
+  void before().then(() => listen(handle));
+}
+
+function listen(handle: (request: unknown, ask: AskParent) => Promise<unknown>): void {
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
   let questions = 0;
 

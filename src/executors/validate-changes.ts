@@ -32,7 +32,12 @@ export async function validateChanges(
   { resolve, known, isKeptAside, limits = defaultChangeLimits }: ValidateOptions,
 ): Promise<TreeChanges> {
   const changes: TreeChanges = { written: [], deleted: [], rejected: [], keptAside: 0 };
-  const spellings = new Map([...known].map((path) => [path.normalize("NFC"), path]));
+  let spellings: Map<string, string> | undefined;
+  // Most commands change nothing, and a tree has many names.
+  const spelled = () => {
+    spellings ??= new Map([...known].map((path) => [path.normalize("NFC"), path]));
+    return spellings;
+  };
   let bytes = 0;
 
   for (const change of proposed) {
@@ -40,7 +45,7 @@ export async function validateChanges(
       changes.keptAside += 1;
       continue;
     }
-    const problem = problemOf(change, { resolve, limits, bytes, count: changes.written.length, spellings });
+    const problem = problemOf(change, { resolve, limits, bytes, count: changes.written.length, spelled });
     if (problem) {
       changes.rejected.push({ path: printable(change.path), reason: problem });
       continue;
@@ -55,7 +60,7 @@ export async function validateChanges(
       continue;
     }
     bytes += content.length;
-    spellings.set(change.path.normalize("NFC"), change.path);
+    spelled().set(change.path.normalize("NFC"), change.path);
     changes.written.push({ path: change.path, content, executable: change.executable } satisfies FileChange);
   }
   return changes;
@@ -66,10 +71,10 @@ interface Progress {
   limits: ChangeLimits;
   bytes: number;
   count: number;
-  spellings: ReadonlyMap<string, string>;
+  spelled(): ReadonlyMap<string, string>;
 }
 
-function problemOf(change: ProposedChange, { resolve, limits, bytes, count, spellings }: Progress): string | undefined {
+function problemOf(change: ProposedChange, { resolve, limits, bytes, count, spelled }: Progress): string | undefined {
   const problem = pathProblem(change.path) ?? unresolvable(change.path, resolve);
   if (problem) return problem;
   if (change.kind === "special") return `is a ${change.what}`;
@@ -78,7 +83,7 @@ function problemOf(change: ProposedChange, { resolve, limits, bytes, count, spel
   if (change.size > limits.fileBytes) return tooLarge(limits.fileBytes);
   if (bytes + change.size > limits.totalBytes) return "comes after too many bytes of other changes";
   if (count >= limits.files) return `comes after ${limits.files} other changed files`;
-  const twin = spellings.get(change.path.normalize("NFC"));
+  const twin = spelled().get(change.path.normalize("NFC"));
   return twin !== undefined && twin !== change.path
     ? "has the same name as another file, spelled otherwise"
     : undefined;

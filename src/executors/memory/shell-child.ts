@@ -7,6 +7,8 @@ import { loadedTree, root } from "./loaded-tree.ts";
 import { searchCommand } from "./search-command.ts";
 import type { ShellReply, ShellRequest } from "./shell-request.ts";
 
+type Setting = Pick<ShellRequest, "cwd" | "env" | "timeoutMs" | "outputBytes">;
+
 const fileSystemBytes = 192_000_000;
 
 const fs = new InMemoryFs({}, { maxTotalBytes: fileSystemBytes });
@@ -15,31 +17,64 @@ fs.mkdirSync("/tmp", { recursive: true });
 const files = directFiles(fs);
 const tree = loadedTree(fs);
 
-async function run(request: ShellRequest, ask: AskParent): Promise<ShellReply> {
-  await tree.take(request.write, request.remove);
-  const bash = new Bash({
+/** Of the request that is being answered: a shell that was made ahead asks for them when it needs them. */
+let present: { head: ShellRequest["head"]; ask: AskParent } | undefined;
+let ahead: { setting: string; bash: Bash } | undefined;
+
+const customCommands = [
+  searchCommand("rg", files),
+  searchCommand("grep", files),
+  gitCommand({
     fs,
-    cwd: request.cwd === "" ? root : `${root}/${request.cwd}`,
-    env: { HOME: "/tmp", USER: "golem", LANG: "C.UTF-8", ...request.env },
-    customCommands: [
-      searchCommand("rg", files),
-      searchCommand("grep", files),
-      gitCommand({ fs, tree, head: request.head, ask }),
-      ...elsewhereCommands(),
-    ],
+    tree,
+    get head() {
+      return present?.head ?? { commit: "", branch: "" };
+    },
+    ask: async (question) => present?.ask(question),
+  }),
+  ...elsewhereCommands(),
+];
+
+function makeBash({ cwd, env, timeoutMs, outputBytes }: Setting, over = fs): Bash {
+  return new Bash({
+    fs: over,
+    cwd: cwd === "" ? root : `${root}/${cwd}`,
+    env: { HOME: "/tmp", USER: "golem", LANG: "C.UTF-8", ...env },
+    customCommands,
     executionLimitProfile: "hardened",
     executionLimits: {
-      maxExecutionTimeMs: request.timeoutMs,
-      maxOutputSize: request.outputBytes,
+      maxExecutionTimeMs: timeoutMs,
+      maxOutputSize: outputBytes,
       maxFileSystemBytes: fileSystemBytes,
     },
   });
+}
+
+function settingOf({ cwd, env, timeoutMs, outputBytes }: Setting): string {
+  return JSON.stringify({ cwd, env, timeoutMs, outputBytes });
+}
+
+/** A shell in which no command has run. */
+function freshBash(request: Setting): Bash {
+  const made = ahead?.setting === settingOf(request) ? ahead.bash : makeBash(request);
+  ahead = undefined;
+  return made;
+}
+
+async function run(request: ShellRequest, ask: AskParent): Promise<ShellReply> {
+  present = { head: request.head, ask };
+  await tree.take(request.write, request.remove);
+  const bash = freshBash(request);
   // The arguments are `$1` and on, as `bash -c script bash "$@"` has them; they never pass through a shell's parser.
   const script =
     request.args.length > 0 ? `set -- ${request.args.map(quote).join(" ")}\n${request.script}` : request.script;
   const { stdout, stderr, exitCode, stdoutKind } = await bash.exec(script, { stdin: request.stdin, rawScript: true });
   const changes = await tree.differences();
   tree.settle(changes);
+  // Making a shell takes as long as a short command, so the next one is made while nobody waits.
+  setImmediate(() => {
+    ahead ??= { setting: settingOf(request), bash: makeBash(request) };
+  });
   const bytes = stdoutKind === "bytes" ? Buffer.from(stdout, "latin1").toString("utf8") : stdout;
   return { exitCode, stdout: bytes, stderr, ...changes };
 }
@@ -48,4 +83,12 @@ function quote(word: string): string {
   return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-serveParent((request, ask) => run(request as ShellRequest, ask));
+/** The first command in a process takes twenty times as long as the second: this one is nobody's. */
+async function warmUp(): Promise<void> {
+  const nowhere = new InMemoryFs();
+  nowhere.mkdirSync(root, { recursive: true });
+  const setting: Setting = { cwd: "", env: {}, timeoutMs: 1_000, outputBytes: 1_000 };
+  await makeBash(setting, nowhere).exec("echo warm | wc -l", { rawScript: true });
+}
+
+serveParent((request, ask) => run(request as ShellRequest, ask), { before: warmUp });
