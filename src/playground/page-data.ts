@@ -1,5 +1,5 @@
+import { renderMarkdown } from "#render-markdown.ts";
 import { people } from "./create-world.ts";
-import { renderMarkdown } from "./render-markdown.ts";
 import { changedFiles, isPull } from "./shapes/pull-request.ts";
 import { fullName } from "./shapes/repository.ts";
 import {
@@ -84,7 +84,7 @@ function describePost(repository: Repository, post: Thread | Comment) {
     role: permissionIn(repository, post.author.login),
     createdAt: post.createdAt.toISOString(),
     edited: "thread" in post && post.updatedAt > post.createdAt,
-    html: renderMarkdown(post.body, fullName(repository)),
+    html: renderMarkdown(post.body, `/${fullName(repository)}`),
     reactions: countReactions(post.reactions),
   };
 }

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
-import { renderMarkdown } from "#playground/render-markdown.ts";
+import { renderMarkdown } from "#render-markdown.ts";
 
 function show(text: string): string {
-  return renderMarkdown(text, "playground/shop").trim();
+  return renderMarkdown(text, "/playground/shop").trim();
 }
 
 test.each([

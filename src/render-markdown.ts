@@ -5,11 +5,11 @@ const markdown = markdownIt({ html: true, linkify: true, breaks: true });
 markdown.core.ruler.push("references", linkReferences);
 
 /**
- * Markdown as an issue of `repository` (`owner/name`) shows it, in HTML that is safe to put into a page: scripts,
+ * Markdown as an issue of the repository at `address` shows it, in HTML that is safe to put into a page: scripts,
  * styles, forms and images are gone.
  */
-export function renderMarkdown(text: string, repository: string): string {
-  return sanitizeHtml(tickTasks(markdown.render(text, { repository })), {
+export function renderMarkdown(text: string, address: string): string {
+  return sanitizeHtml(tickTasks(markdown.render(text, { address })), {
     allowedTags: [
       ...["h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "ul", "ol", "li"],
       ...["a", "strong", "b", "em", "i", "s", "del", "ins", "sub", "sup", "kbd", "code", "pre", "span"],
@@ -53,7 +53,7 @@ function linkReferences({ tokens, env, Token }: StateCore): void {
     return token.content.split(/(?<![\w&])(#\d{1,9})\b/).flatMap((part, index) => {
       if (index % 2 === 0) return part === "" ? [] : [textOf(part)];
       const open = new Token("link_open", "a", 1);
-      open.attrSet("href", `/${env.repository}/issues/${part.slice(1)}`);
+      open.attrSet("href", `${env.address}/issues/${part.slice(1)}`);
       return [open, textOf(part), new Token("link_close", "a", -1)];
     });
   }
