@@ -3,6 +3,7 @@ import { closeSync, openSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import { launchFds } from "./bubblewrap.ts";
 import type { ControlGroup } from "./control-group.ts";
+import { startedAt } from "./process-tree.ts";
 import type { SandboxUser } from "./sandbox-user.ts";
 
 export interface StandByOptions {
@@ -90,7 +91,8 @@ export function standBy({ args, filter, user, group }: StandByOptions): StandBy 
     group,
     info,
     get waits() {
-      return waits;
+      // Its end may not have been told yet.
+      return waits && child.pid !== undefined && startedAt(child.pid) !== undefined;
     },
     ended: ended.promise,
     async go(more, stdin) {
