@@ -128,7 +128,13 @@ export const RunEvent = z.discriminatedUnion("type", [
     usage: TokenUsage,
     cost: z.number().optional(),
   }),
-  z.object({ type: z.literal("run.stop"), by: z.string(), via: Via.optional() }),
+  z.object({
+    type: z.literal("run.stop"),
+    by: z.string(),
+    via: Via.optional(),
+    /** Why, where no person asked for it; a sentence. */
+    reason: z.string().optional(),
+  }),
   z.object({ type: z.literal("run.resume"), by: z.string(), via: Via.optional() }),
   z.object({ type: z.literal("run.cancel"), by: z.string(), via: Via.optional() }),
   z.object({ type: z.literal("timer.due"), timer: z.enum(["retry", "deadline"]) }),

@@ -1,9 +1,23 @@
+import { UserError } from "#errors.ts";
+
 /** What a person may do in a repository, as the API says when asked. `none` also stands for an answer that failed. */
 export type Permission = "admin" | "maintain" | "write" | "triage" | "read" | "none";
 
 /** True for those whose words command a worker. */
 export function canWrite(permission: Permission): boolean {
   return permission === "admin" || permission === "maintain" || permission === "write";
+}
+
+/** GitHub said no, and will say it again until somebody changes something there. */
+export class GitHubRefusal extends UserError {
+  override readonly name = "GitHubRefusal";
+  /** 403, 404, 410 or 451. */
+  readonly status: number;
+
+  constructor(message: string, { status, cause }: { status: number; cause: unknown }) {
+    super(message, { cause });
+    this.status = status;
+  }
 }
 
 /** A repository the app is installed on. */

@@ -2,16 +2,17 @@ import type { Endpoints, RequestParameters } from "@octokit/types";
 import type { Probot, ProbotOctokit } from "probot";
 import { z } from "zod";
 import type { Config } from "#config.ts";
-import type {
-  Check,
-  Comment,
-  GitHub,
-  Issue,
-  OpenGitHub,
-  Permission,
-  PullRequest,
-  RepositoryRef,
-  ReviewComment,
+import {
+  type Check,
+  type Comment,
+  type GitHub,
+  GitHubRefusal,
+  type Issue,
+  type OpenGitHub,
+  type Permission,
+  type PullRequest,
+  type RepositoryRef,
+  type ReviewComment,
 } from "#github.ts";
 import { createRedactor } from "#redact.ts";
 import { type Endpoint, gitPermissions } from "./manifest.ts";
@@ -66,15 +67,14 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
   const call = async <E extends Endpoint>(endpoint: E, parameters: Endpoints[E]["parameters"]): Promise<Answer<E>> => {
     // Not tried again by itself: an answer that was lost may have been a comment that was made.
     const once = endpoint.startsWith("POST") ? { request: { retries: 0 } } : {};
-    const response = await (await client()).request(
-      endpoint as "GET /app",
-      { ...parameters, ...once } as RequestParameters,
+    const response = await refusing(here, async () =>
+      (await client()).request(endpoint as "GET /app", { ...parameters, ...once } as RequestParameters),
     );
     return response.data as Answer<E>;
   };
   const all = async <E extends Endpoint>(endpoint: E, parameters: Endpoints[E]["parameters"]): Promise<Answer<E>> => {
     const paginate = (await client()).paginate as unknown as (route: string, values: object) => Promise<Answer<E>>;
-    return paginate(endpoint, { per_page: 100, ...parameters });
+    return refusing(here, () => paginate(endpoint, { per_page: 100, ...parameters }));
   };
 
   const readComment = async (comment: Answer<"GET /repos/{owner}/{repo}/issues/{issue_number}/comments">[number]) => {
@@ -254,11 +254,13 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
 
       // Octokit's own way to a narrowed token ignores where GitHub is, and asks api.github.com.
       const app = await probot.auth();
-      const { data } = await app.request("POST /app/installations/{installation_id}/access_tokens", {
-        installation_id: repository.installationId,
-        repositories: [here.repo],
-        permissions: gitPermissions[access],
-      });
+      const { data } = await refusing(here, () =>
+        app.request("POST /app/installations/{installation_id}/access_tokens", {
+          installation_id: repository.installationId,
+          repositories: [here.repo],
+          permissions: gitPermissions[access],
+        }),
+      );
       tokens.set(key, { token: data.token, expiresAt: Date.parse(data.expires_at) });
       return data.token;
     },
@@ -316,6 +318,31 @@ function readPull(data: PullData): PullRequest {
     head: { branch: data.head.ref, commit: data.head.sha, fromFork: data.head.repo?.id !== data.base.repo.id },
     base: { branch: data.base.ref, commit: data.base.sha },
   };
+}
+
+interface Refused {
+  status?: number;
+  message?: string;
+  response?: { headers?: Record<string, unknown> };
+}
+
+/** What GitHub refuses for good becomes a sentence; whatever may pass stays as it was thrown. */
+async function refusing<T>({ owner, repo }: { owner: string; repo: string }, ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    const { status = 0, message = "", response } = error as Refused;
+    const where = `${owner}/${repo}`;
+    const refusal = {
+      403: `GitHub does not let this app do that in ${where} (403): ${message.replace(/ - https:.*$/s, "")}`,
+      404: `GitHub does not find that in ${where}, or does not show it to this app (404). It may be deleted or moved, or the app is not installed there any more.`,
+      410: `That is gone from ${where} (410).`,
+      451: `GitHub keeps that of ${where} back for legal reasons (451).`,
+    }[status];
+    // Too many requests come as 403, too.
+    if (!refusal || response?.headers?.["retry-after"] || /rate limit/i.test(message)) throw error;
+    throw new GitHubRefusal(refusal, { status, cause: error });
+  }
 }
 
 /** What is not there, or is gone, is undefined. */

@@ -69,7 +69,7 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "child.finished":
       return [`A worker finished: ${event.outcome.kind}`];
     case "run.stop":
-      return [`Stopped by @${event.by}${whereSaid(event.via)}`];
+      return [event.reason ? `Stopped: ${event.reason}` : `Stopped by @${event.by}${whereSaid(event.via)}`];
     case "run.resume":
       return [`Resumed by @${event.by}${whereSaid(event.via)}`];
     default:

@@ -11,6 +11,8 @@ export interface RunSummary {
   tasks: Task[];
   /** Why the model failed the last time it did. */
   failure: string | undefined;
+  /** Why it was stopped, where no person asked for it. */
+  stopped: string | undefined;
   /** The model's last words. */
   answer: string;
 }
@@ -19,6 +21,7 @@ export const emptySummary: RunSummary = {
   usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0 },
   tasks: [],
   failure: undefined,
+  stopped: undefined,
   answer: "",
 };
 
@@ -30,6 +33,8 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
       return { ...summary, usage: sum(summary.usage, event.usage) };
     case "model.failed":
       return { ...summary, failure: event.reason };
+    case "run.stop":
+      return { ...summary, stopped: event.reason };
     case "tool.finished":
       return event.result.value.kind === "task_list" && "tasks" in event.result.value
         ? { ...summary, tasks: event.result.value.tasks }
@@ -59,7 +64,7 @@ export function outcomeOf(
 export function activityOf(
   state: string,
   { context }: Pick<Snapshot, "context">,
-  { failure = "it did not answer." }: Pick<RunSummary, "failure">,
+  { failure = "it did not answer.", stopped }: Pick<RunSummary, "failure" | "stopped">,
 ): string {
   switch (state) {
     case "preparing":
@@ -79,7 +84,9 @@ export function activityOf(
     case "idle":
       return "Waiting for the next sentence.";
     case "interrupted":
-      return "Stopped. It goes on with /resume.";
+      return stopped
+        ? `Stopped. ${stopped} When that is put right, it goes on with /resume.`
+        : "Stopped. It goes on with /resume.";
     case "ended":
       return "Done.";
     default:

@@ -46,7 +46,7 @@ export function transcript(log: readonly LoggedEvent[]): ModelMessage[] {
 }
 
 function resultsOf(event: RunEvent, calls: readonly ModelCall[]): [string, ToolResultPart][] {
-  if (event.type === "run.stop") return calls.map((call) => [call.callId, interrupted(call, event.by)]);
+  if (event.type === "run.stop") return calls.map((call) => [call.callId, interrupted(call, event)]);
 
   return answers(event).flatMap(({ callId, text, failed }) =>
     calls
@@ -131,7 +131,13 @@ function part({ callId, tool }: ModelCall, text: string, failed: boolean): ToolR
   return { type: "tool-result", toolCallId: callId, toolName: tool, output };
 }
 
-function interrupted({ callId, tool }: ModelCall, by: string): ToolResultPart {
-  const value = { type: "interrupted", message: `@${by} stopped the run before this call was done.` };
+function interrupted(
+  { callId, tool }: ModelCall,
+  { by, reason }: Extract<RunEvent, { type: "run.stop" }>,
+): ToolResultPart {
+  const message = reason
+    ? `The run was stopped before this call was done. ${reason}`
+    : `@${by} stopped the run before this call was done.`;
+  const value = { type: "interrupted", message };
   return { type: "tool-result", toolCallId: callId, toolName: tool, output: { type: "error-json", value } };
 }

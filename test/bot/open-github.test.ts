@@ -3,6 +3,7 @@ import { HttpResponse, http } from "msw";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Bot } from "#bot/create-bot.ts";
 import { createBot } from "#bot/create-bot.ts";
+import { UserError } from "#errors.ts";
 import type { GitHub } from "#github.ts";
 import {
   api,
@@ -41,6 +42,44 @@ afterAll(() => server.close());
 const json = (body: unknown, init?: { status?: number; headers?: Record<string, string> }) =>
   HttpResponse.json(body as object, init);
 const getting = (path: string, body: unknown, status = 200) => http.get(`${repo}${path}`, () => json(body, { status }));
+
+describe("a refusal of GitHub is a sentence, and is not asked for again", () => {
+  test.each([
+    [
+      403,
+      "Repository was archived so is read-only.",
+      /does not let this app do that in octo\/shop.*archived so is read-only/,
+    ],
+    [403, "Resource not accessible by integration - https://docs.github.com/rest", /not accessible by integration$/],
+    [404, "Not Found", /does not find that in octo\/shop.*not installed there any more/],
+    [410, "This issue was deleted", /gone from octo\/shop/],
+  ])("%i, %s", async (status, message, sentence) => {
+    server.use(http.post(`${repo}/issues/1/comments`, () => json({ message }, { status })));
+
+    const refusal = await github.createComment(1, "hello").catch((error) => error);
+
+    expect(refusal).toMatchObject({ name: "GitHubRefusal", status, message: expect.stringMatching(sentence) });
+    expect(refusal).toBeInstanceOf(UserError);
+    expect(state.requests.filter((request) => request.endsWith("/comments"))).toHaveLength(1);
+  });
+
+  test("but a 403 that asks for patience is none", async () => {
+    const patience = { status: 403, headers: { "retry-after": "3600" } };
+    server.use(http.get(`${repo}/issues/3`, () => json({ message: "Slow down." }, patience)));
+
+    await expect(github.issue(3)).rejects.not.toBeInstanceOf(UserError);
+  });
+
+  test("also where the app is not installed any more, so that it gets no token", async () => {
+    const fresh = await open();
+    server.use(
+      http.post(`${api}/app/installations/7/access_tokens`, () => json({ message: "Not Found" }, { status: 404 })),
+    );
+
+    await expect(fresh.comments(1)).rejects.toThrow(/not installed there any more/);
+    await expect(fresh.gitToken("write")).rejects.toThrow(/not installed there any more/);
+  });
+});
 
 describe("identity", () => {
   test("the app comments as its own bot, asked once", async () => {

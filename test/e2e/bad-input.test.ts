@@ -346,6 +346,44 @@ describe.concurrent("answers to a worker", () => {
     expect(said).toContain("answered: Dark, please.");
   });
 
+  test.each([
+    ["locked", 403, "Unable to create comment because issue is locked.", /issue is locked/],
+    ["converted to a discussion, moved or deleted", 404, "Not Found", /does not find that/],
+  ])(
+    "a worker that cannot ask because the issue is %s stops, says why, and asks anew when told to go on",
+    async (...row) => {
+      const [what, status, message, why] = row;
+      const ask = call("ask_user", { question: "Red or blue?" });
+      const { issue, say, hears, until } = forge.open({
+        title: `Now ${what}.`,
+        script: inTurn(ask, ask, { text: "Painted." }),
+      });
+      let refused = 0;
+      const openAgain = forge.github.onRequest(({ operation = "", path, body }) => {
+        const isQuestion = /\*\*fixer\*\* asks/.test(JSON.stringify(body)) && operation.startsWith("POST");
+        if (!isQuestion || !path.includes(`/issues/${issue.number}/`)) return undefined;
+        refused += 1;
+        return { status, body: { message } };
+      });
+      say("/run fixer");
+
+      const stopped = await hears(/\*\*fixer\*\* is stopped/);
+      expect(stopped.body).toMatch(why);
+      expect(stopped.body).toContain("What fixer asks could not be posted here.");
+      expect(refused).toBe(1);
+
+      openAgain();
+      say("/resume");
+      await hears(/\*\*fixer\*\* asks/);
+      say("Blue.");
+      await hears(/Painted\./);
+      await until(
+        ({ comments }) => comments.every(({ body }) => !/is stopped/.test(body)) || undefined,
+        "a status that goes on",
+      );
+    },
+  );
+
   test("/cancel ends the run, and /help and commands without a run say what there is", async () => {
     const { say, hears } = forge.open({ title: "Cancelled", script: inTurn(call("ask_user", { question: "Go on?" })) });
 

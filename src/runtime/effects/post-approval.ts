@@ -1,6 +1,7 @@
 import type { EffectHandler } from "#runtime/drive.ts";
 import { readView } from "#runtime/read-view.ts";
 import type { EffectServices } from "./effect-services.ts";
+import { stopUnseen } from "./stop-unseen.ts";
 
 /** Shows a request for approval in the root's thread, or, once it is decided, what became of it. */
 export function postApproval({ store, frontEnd }: EffectServices): EffectHandler {
@@ -18,6 +19,10 @@ export function postApproval({ store, frontEnd }: EffectServices): EffectHandler
       const commentId = await frontEnd.showApproval(view, approval, { name, repeated, commentId: post?.commentId });
       return { post: { name, commentId } };
     },
-    giveUp: async () => ({}),
+    giveUp: async (effect, { spec }, error) => {
+      const { approvalId } = effect.input as { approvalId: string };
+      // What nobody sees nobody answers; what became of it is in the ledger, seen or not.
+      return (await store.approval(approvalId))?.status === "pending" ? stopUnseen(spec, error) : {};
+    },
   };
 }

@@ -3,6 +3,7 @@ import type { Question } from "#runtime/front-end.ts";
 import { questionOf } from "#runtime/read-log.ts";
 import { readView } from "#runtime/read-view.ts";
 import type { EffectServices } from "./effect-services.ts";
+import { stopUnseen } from "./stop-unseen.ts";
 
 /**
  * Puts a worker's question to the people of the thread, and shows what became of it once it is over. The answer comes
@@ -25,7 +26,7 @@ export function showQuestion({ store, frontEnd }: EffectServices): EffectHandler
       const options = { name, repeated: attempts > 1, commentId: post?.commentId };
       return { post: { name, commentId: await frontEnd.askQuestion(view, question, options) } };
     },
-    giveUp: async () => ({}),
+    giveUp: async ({ kind }, { spec }, error) => (kind === "question.post" ? stopUnseen(spec, error) : {}),
   };
 }
 

@@ -1,0 +1,13 @@
+import { UserError } from "#errors.ts";
+import type { RunSpec } from "#run.ts";
+import type { Done } from "#runtime/drive.ts";
+
+/**
+ * Stops the whole tree of a run whose request cannot be shown to anybody, with the reason. It can be resumed when
+ * somebody has put that right, and asks anew.
+ */
+export function stopUnseen({ rootId, workerPath }: RunSpec, error: unknown): Done {
+  const why = error instanceof UserError ? error.message : "GitHub did not take it for a long time.";
+  const reason = `What ${workerPath} asks could not be posted here. ${why}`;
+  return { events: [{ runId: rootId, event: { type: "run.stop", by: "golem-forge", reason } }] };
+}
