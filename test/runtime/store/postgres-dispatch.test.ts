@@ -101,6 +101,22 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     expect(both.flatMap(({ errors }) => errors)).toEqual([]);
   });
 
+  test("what is rung for when its driver is just done is driven once more", async () => {
+    const holder = await startHolder();
+    await holder.store.ingest({ run: sampleRun("n1"), events: [] });
+    holder.dispatch.wake("n1");
+    await vi.waitUntil(() => holder.driver.open.mock.calls.length === 1);
+
+    holder.dispatch.wake("n1");
+    await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge.runs where rung")).rowCount === 1);
+    holder.letGo("n1");
+
+    await vi.waitUntil(() => holder.driver.open.mock.calls.length === 2);
+    holder.letGo("n1");
+    await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge.runs where holder > 0")).rowCount === 0);
+    expect((await sql.query("select 1 from golem_forge_queue.job")).rowCount).toBe(0);
+  });
+
   test("one that loses the session that says it lives stops what it does, writes nothing more, and joins anew", async () => {
     const cut = await startHolder();
     await cut.store.ingest({
