@@ -1,5 +1,5 @@
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type Server } from "node:net";
+import { connect, createServer, type Server } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
@@ -52,6 +52,9 @@ async function service(path: string, connections: string[]): Promise<string> {
   });
   if (!path.startsWith("\0")) chmodSync(path, 0o777);
   open.push({ close: () => new Promise((resolve) => server.close(resolve)) });
+  // From outside it answers.
+  expect(Buffer.concat(await connect(path).toArray()).toString()).toBe("secret of the service\n");
+  connections.length = 0;
   return path;
 }
 
