@@ -1,11 +1,14 @@
-/** A tree of source files by path, the same on every machine: about 2.5 KB each, one in a hundred has a `needle`. */
-export function generateFiles(count: number, seed = 1): Record<string, string> {
+/** A tree of source files by path, the same on every machine: 50 bytes a line, one in a hundred has a `needle`. */
+export function generateFiles(count: number, { seed = 1, linesEach = 50 } = {}): Record<string, string> {
   const random = randomNumbers(seed);
   const word = () => words[Math.floor(random() * words.length)] ?? "";
   const files: Record<string, string> = { "README.md": "# Generated\n\nFor measuring.\n" };
   for (let index = 1; index < count; index += 1) {
     const path = `src/area-${index % 20}/part-${index % 7}/file-${index}.ts`;
-    const lines = Array.from({ length: 50 }, (_, line) => `export const ${word()}_${line} = "${word()} ${word()}";`);
+    const lines = Array.from(
+      { length: linesEach },
+      (_, line) => `export const ${word()}_${line} = "${word()} ${word()}";`,
+    );
     if (index % 100 === 0) lines.push("// needle");
     files[path] = `${lines.join("\n")}\n`;
   }

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import type { ExecSession, TreeSource } from "../../src/executors/executor.ts";
 import { createMemoryExecutor } from "../../src/executors/memory/memory-executor.ts";
 import { processTree } from "../../src/executors/os/process-tree.ts";
@@ -14,11 +15,13 @@ import { inScratch, writeTree } from "../scratch.ts";
 
 const files = generateFiles(2_000);
 const small = "wc -l < README.md";
+/** Until the spare process is up, on a busy machine too. */
+const readyMs = 700;
 const search = "grep -rl needle src | sort | head -5";
 
 export const shellBench: Bench = {
   name: "shell",
-  measure: () => inScratch(async (folder) => [...(await roundTrips(folder)), await idleMemory()]),
+  measure: () => inScratch(async (folder) => [...(await roundTrips(folder)), ...(await idleMemory())]),
 };
 
 async function roundTrips(folder: string): Promise<Figure[]> {
@@ -35,8 +38,30 @@ async function roundTrips(folder: string): Promise<Figure[]> {
       ours: () => timed(() => execute(warm, tree, search)),
       bash: () => bash(search),
     });
+    const large = generateFiles(4_000);
+    const { tree: largeTree } = generatedTree(large);
+    const largeCopy = join(folder, "large");
+    await writeTree(largeCopy, large);
+    const searching = await executor.open();
+    await execute(searching, largeTree, search);
+    const larger = await interleaved(20, {
+      ours: () => timed(() => execute(searching, largeTree, search)),
+      bash: () => timed(() => runProgram("bash", ["-c", search], { cwd: largeCopy })),
+    });
+    const { tree: fewTree } = generatedTree(generateFiles(20));
+    const cold = await interleaved(10, {
+      ours: async () => {
+        await pause(readyMs);
+        const session = await executor.open();
+        const took = await timed(() => execute(session, fewTree, small));
+        await session.close();
+        return took;
+      },
+      bash: () => bash(small),
+    });
     const first = await interleaved(7, {
       ours: async () => {
+        await pause(readyMs);
         const session = await executor.open();
         const took = await timed(() => execute(session, tree, small));
         await session.close();
@@ -68,6 +93,20 @@ async function roundTrips(folder: string): Promise<Figure[]> {
         rounds: many.ours.length,
       },
       {
+        name: "grep -r over 4,000 files, 10 MB, warm",
+        unit: "ms",
+        ours: side("in-memory shell", larger.ours),
+        peers: [side("bash -c, spawned", larger.bash)],
+        rounds: larger.ours.length,
+      },
+      {
+        name: "first command of a session over 20 files",
+        unit: "ms",
+        ours: side("in-memory shell, process ready", cold.ours),
+        peers: [side("bash -c, spawned", cold.bash)],
+        rounds: cold.ours.length,
+      },
+      {
         name: "first command over 2,000 files",
         unit: "ms",
         ours: side("in-memory shell, process ready", first.ours),
@@ -86,34 +125,48 @@ async function execute(session: ExecSession, tree: TreeSource, script: string): 
   if (result.exitCode !== 0 || result.stdout === "") throw new Error(`The shell failed: ${JSON.stringify(result)}`);
 }
 
-async function idleMemory(): Promise<Figure> {
+async function idleMemory(): Promise<Figure[]> {
   const count = 4;
   const { tree } = generatedTree(generateFiles(20));
   const before = new Set(processTree(process.pid));
   const executor = createMemoryExecutor({ spares: 0 });
   const idle: ChildProcess[] = [];
+  const bare: ChildProcess[] = [];
   try {
     for (let index = 0; index < count; index += 1) await execute(await executor.open(), tree, small);
     const shells = processTree(process.pid).filter((pid) => !before.has(pid));
-    for (let index = 0; index < count; index += 1) idle.push(await idleBash());
-    const memory = (pids: (number | undefined)[]) => median(pids.map((pid) => processMemoryMb(pid ?? 0)));
-    return {
-      name: "memory of an idle shell",
-      unit: "MB",
-      ours: { what: "in-memory shell", median: memory(shells) },
-      peers: [{ what: "bash", median: memory(idle.map(({ pid }) => pid)) }],
-      rounds: count,
-      note: "Ours holds a Node process until its run waits, or a minute after the last command; a run that waits holds none.",
+    for (let index = 0; index < count; index += 1) {
+      idle.push(await idleProcess("bash", ["--norc", "--noprofile"], "echo up\n"));
+      bare.push(await idleProcess(process.execPath, ["-i"], "1\n"));
+    }
+    const pidsOf = (children: ChildProcess[]) => children.map(({ pid }) => pid ?? 0);
+    const figure = (as: "Pss" | "Rss", name: string): Figure => {
+      const memory = (pids: number[]) => median(pids.map((pid) => processMemoryMb(pid, as)));
+      return {
+        name,
+        unit: "MB",
+        ours: { what: "in-memory shell", median: memory(shells) },
+        peers: [
+          { what: "bash", median: memory(pidsOf(idle)) },
+          { what: "node with nothing loaded", median: memory(pidsOf(bare)) },
+        ],
+        rounds: count,
+        note: "Ours holds a Node process until its run waits, or a minute after the last command; a run that waits holds none.",
+      };
     };
+    return [
+      figure("Pss", "memory of an idle shell, what is shared divided"),
+      figure("Rss", "memory of an idle shell, what is shared in full"),
+    ];
   } finally {
-    for (const child of idle) child.kill("SIGKILL");
+    for (const child of [...idle, ...bare]) child.kill("SIGKILL");
     await executor.close();
   }
 }
 
-async function idleBash(): Promise<ChildProcess> {
-  const child = spawn("bash", ["--norc", "--noprofile"], { stdio: ["pipe", "pipe", "ignore"] });
-  child.stdin?.write("echo up\n");
+async function idleProcess(program: string, args: string[], words: string): Promise<ChildProcess> {
+  const child = spawn(program, args, { stdio: ["pipe", "pipe", "ignore"] });
+  child.stdin?.write(words);
   if (child.stdout) await once(child.stdout, "data");
   return child;
 }

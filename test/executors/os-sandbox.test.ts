@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -138,6 +139,21 @@ describe.skipIf(!standing.stands)("a command in the OS sandbox", () => {
     await session.close();
 
     expect([before, ready.length > 0, stdout, waiting()]).toEqual([0, true, "up\n", []]);
+  });
+
+  test("a program that opened a sandbox and closed it ends by itself", () => {
+    const program = `
+      const { createOsExecutor } = await import("#executors/os/os-executor.ts");
+      const executor = createOsExecutor({ directory: ${JSON.stringify(directory)} });
+      const { stands } = await executor.probe();
+      await executor.open();
+      await executor.close();
+      console.log(stands ? "over" : "no sandbox");
+    `;
+
+    const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { timeout: 20_000 });
+
+    expect([stdout.toString(), status]).toEqual(["over\n", 0]);
   });
 
   test("a command with a NUL in it is refused, and the next one runs", async () => {

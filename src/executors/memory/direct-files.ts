@@ -7,6 +7,8 @@ export interface DirectFiles {
   /** What lies directly in a folder, sorted by name. */
   entries(folder: string): Entries | undefined;
   content(path: string): Uint8Array | undefined;
+  /** Nothing is followed; undefined where nothing is. */
+  typeOf(path: string): "file" | "directory" | "symlink" | undefined;
 }
 
 /** What just-bash 3.4.2 keeps of a path. Its version is pinned, and the tests notice another form. */
@@ -56,6 +58,7 @@ export function directFiles(fs: InMemoryFs): DirectFiles {
 
   return {
     entries,
+    typeOf: (path) => held.get(path)?.type,
     content(path) {
       const content = held.get(path)?.content;
       return content instanceof Uint8Array ? content : undefined;

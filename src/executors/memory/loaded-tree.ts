@@ -1,5 +1,6 @@
 import type { InMemoryFs } from "just-bash";
 import type { FileChange } from "#executors/executor.ts";
+import type { DirectFiles } from "./direct-files.ts";
 
 export const root = "/workspace";
 
@@ -14,7 +15,7 @@ export interface LoadedTree {
   settle(changes: { written: FileChange[]; deleted: string[] }): void;
 }
 
-export function loadedTree(fs: InMemoryFs): LoadedTree {
+export function loadedTree(fs: InMemoryFs, direct: DirectFiles): LoadedTree {
   const given = new Map<string, FileChange>();
   let touched = false;
   for (const name of mutators) {
@@ -66,7 +67,8 @@ export function loadedTree(fs: InMemoryFs): LoadedTree {
         const absolute = `${root}/${file.path}`;
         given.set(file.path, file);
         // A script may have put a folder or a link where the file belongs.
-        if (await occupied(fs, absolute)) await fs.rm(absolute, { recursive: true, force: true });
+        const there = direct.typeOf(absolute);
+        if (there !== undefined && there !== "file") await fs.rm(absolute, { recursive: true, force: true });
         fs.writeFileSync(absolute, file.content, undefined, { mode: file.executable ? 0o755 : 0o644 });
       }
       touched = false;
@@ -78,12 +80,4 @@ export function loadedTree(fs: InMemoryFs): LoadedTree {
       touched = false;
     },
   };
-}
-
-async function occupied(fs: InMemoryFs, path: string): Promise<boolean> {
-  try {
-    return !(await fs.lstat(path)).isFile;
-  } catch {
-    return false;
-  }
 }

@@ -15,7 +15,7 @@ const fs = new InMemoryFs({}, { maxTotalBytes: fileSystemBytes });
 fs.mkdirSync(root, { recursive: true });
 fs.mkdirSync("/tmp", { recursive: true });
 const files = directFiles(fs);
-const tree = loadedTree(fs);
+const tree = loadedTree(fs, files);
 
 /** Of the request that is being answered: a shell that was made ahead asks for them when it needs them. */
 let present: { head: ShellRequest["head"]; ask: AskParent } | undefined;

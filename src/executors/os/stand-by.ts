@@ -81,6 +81,7 @@ export function standBy({ args, filter, user, group }: StandByOptions): StandBy 
 
   let discarded: Promise<void> | undefined;
   async function end(): Promise<void> {
+    for (const handle of handles) handle?.ref?.();
     child.kill("SIGKILL");
     await ended.promise.catch(() => undefined);
     group?.remove();
