@@ -250,3 +250,53 @@ test.each(["x64", "arm64"] as const)("every jump of the %s filter lands inside i
   }
   expect(program.readUInt16LE((length - 1) * 8)).toBe(0x06);
 });
+
+/** What the kernel would say to a system call: it runs the filter as the kernel does. */
+function verdictOf(
+  program: Buffer,
+  { arch, number, args = [] }: { arch: number; number: number; args?: number[] },
+): string {
+  const data = Buffer.alloc(64);
+  data.writeUInt32LE(number >>> 0, 0);
+  data.writeUInt32LE(arch >>> 0, 4);
+  for (const [at, value] of args.entries()) data.writeUInt32LE(value >>> 0, 16 + at * 8);
+  let held = 0;
+  for (let at = 0; ; at += 1) {
+    const code = program.readUInt16LE(at * 8);
+    const value = program.readUInt32LE(at * 8 + 4);
+    if (code === 0x06) return { 32767: "allowed", 32768: "killed", 5: `refused ${value & 0xffff}` }[value >>> 16] ?? "";
+    if (code === 0x20) held = data.readUInt32LE(value);
+    else {
+      const holds = { 21: held === value, 53: held >= value, 69: (held & value) !== 0 }[code];
+      at += program.readUInt8(at * 8 + (holds ? 2 : 3));
+    }
+  }
+}
+
+test.each(["x64", "arm64"] as const)(
+  "the %s filter lets programs work and nothing of another table of calls through",
+  (arch) => {
+    const program = seccompFilter(arch);
+    const own = arch === "x64" ? 0xc000003e : 0xc00000b7;
+    const number = (x64: number, arm64: number) => (arch === "x64" ? x64 : arm64);
+    const ask = (called: number, ...args: number[]) => verdictOf(program, { arch: own, number: called, args });
+
+    // read, write, mmap, and what threads and processes need.
+    for (const called of [number(0, 63), number(1, 64), number(9, 222)]) expect(ask(called)).toBe("allowed");
+    expect(ask(number(56, 220), 0x003d_0f00)).toBe("allowed");
+    expect(ask(number(56, 220), 0x1000_0000)).toBe("refused 1");
+    expect(ask(435)).toBe("refused 38");
+    // bpf, ptrace, mount, unshare, io_uring.
+    for (const called of [number(321, 280), number(101, 117), number(165, 40), number(272, 97), 425]) {
+      expect(ask(called)).toBe("refused 1");
+      expect(ask(0x4000_0000 + called)).toBe("refused 38");
+    }
+    for (const family of [1, 2, 10, 16]) expect(ask(number(41, 198), family)).toBe("allowed");
+    for (const family of [17, 31, 38, 40]) expect(ask(number(41, 198), family)).toBe("refused 97");
+    expect(ask(number(16, 29), 0, 0x5412)).toBe("refused 1");
+    // The numbers of i386, 32-bit ARM and the other of the two.
+    for (const foreign of [0x4000_0003, 0x4000_0028, own ^ 0x89]) {
+      expect(verdictOf(program, { arch: foreign, number: 1 })).toBe("killed");
+    }
+  },
+);
