@@ -48,9 +48,8 @@ export function showAsked(asked: Asked): Shown {
   const above = pack(texts.flatMap(breakUp));
   const beginnings = texts.map(({ text, ...rest }) => showText({ ...rest, text: text.slice(0, beginning) }));
   const characters = texts.reduce((sum, { text }) => sum + text.length, 0).toLocaleString("en-US");
-  const notice = `**This is only how it begins.** All of it, ${characters} characters, stands in ${
-    above.length === 1 ? "the comment above, part 1" : `the ${above.length} comments above, parts 1 to ${above.length}`
-  }: read it there before you agree.`;
+  const where = above.length === 1 ? "a comment of its own" : `${above.length} comments, parts 1 to ${above.length}`;
+  const notice = `**This is only how it begins.** All of it, ${characters} characters, stands in ${where}: read it there before you agree.`;
   return { inRequest: paragraphs(notice, ...beginnings), above };
 }
 

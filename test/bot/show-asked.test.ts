@@ -57,10 +57,10 @@ test("a long request is short on a phone: it says how it begins, and that the re
 
   expect(more).toEqual([]);
   expect(first).toMatch(/^### 🔐 Approval `k7mq` of \*\*fixer\*\*, digest `0123456789ab`, part 1 of 2\n/);
-  expect(second).toMatch(/, part 2 of 2\n[\s\S]*What it would change, 2 of 2[\s\S]*The request itself stands below\.$/);
-  expect(request).toMatch(
-    /only how it begins[\s\S]*80,\d{3} characters, stands in the 2 comments above, parts 1 to 2: read/,
+  expect(second).toMatch(
+    /, part 2 of 2\n[\s\S]*What it would change, 2 of 2[\s\S]*The request itself is a comment of its own\.$/,
   );
+  expect(request).toMatch(/only how it begins[\s\S]*80,\d{3} characters, stands in 2 comments, parts 1 to 2: read/);
   expect(request.length).toBeLessThan(4_000);
 });
 
