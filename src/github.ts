@@ -94,6 +94,8 @@ export interface GitHub {
   ownLogin(): Promise<string>;
   /** Fails closed: an error or an unknown person is `none`. */
   permissionOf(login: string): Promise<Permission>;
+  /** The same for whoever can wait: an outage is no answer. It is waited out, and thrown when it does not pass. */
+  confirmPermission(login: string, signal: AbortSignal): Promise<Permission>;
   describe(): Promise<Repository>;
 
   issue(number: number): Promise<Issue | undefined>;

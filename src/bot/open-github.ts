@@ -15,6 +15,7 @@ import {
   type ReviewComment,
 } from "#github.ts";
 import { createRedactor } from "#redact.ts";
+import { tryAgain } from "#try-again.ts";
 import { type Endpoint, gitPermissions } from "./manifest.ts";
 
 type Octokit = InstanceType<typeof ProbotOctokit>;
@@ -90,22 +91,26 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
     } satisfies Comment;
   };
 
+  const askPermission = async (login: string): Promise<Permission> => {
+    const answer = await (await client()).request("GET /repos/{owner}/{repo}/collaborators/{username}/permission", {
+      ...here,
+      username: login,
+      request: { retries: 1, signal: AbortSignal.timeout(permissionTimeoutMs) },
+    });
+    return readPermission(answer.data, login);
+  };
+
   return {
     repository,
     ownLogin,
 
-    permissionOf: async (login) => {
-      try {
-        const answer = await (await client()).request("GET /repos/{owner}/{repo}/collaborators/{username}/permission", {
-          ...here,
-          username: login,
-          request: { retries: 1, signal: AbortSignal.timeout(permissionTimeoutMs) },
-        });
-        return readPermission(answer.data, login);
-      } catch {
-        return "none";
-      }
-    },
+    permissionOf: (login) => askPermission(login).catch(() => "none"),
+
+    confirmPermission: (login, signal) =>
+      tryAgain(() => refusing(here, () => askPermission(login)), { signal }).catch((error) => {
+        if (error instanceof GitHubRefusal) return "none";
+        throw error;
+      }),
 
     describe: async () => {
       const data = await call("GET /repos/{owner}/{repo}", here);

@@ -135,6 +135,20 @@ describe("permissions fail closed", () => {
     expect(await github.permissionOf("ada")).toBe("none");
   });
 
+  test("whoever can wait is not told so by an outage, but by an answer", async () => {
+    const { signal } = new AbortController();
+    // Octokit itself asks a second time, whatever the first answer was.
+    const answers = [503, 503, 200, 404, 404];
+    server.use(
+      http.get(`${repo}/collaborators/:login/permission`, () =>
+        json({ permission: "write", role_name: "write", user: person("ada") }, { status: answers.shift() ?? 500 }),
+      ),
+    );
+
+    expect(await github.confirmPermission("ada", signal)).toBe("write");
+    expect(await github.confirmPermission("ada", signal)).toBe("none");
+  });
+
   test("a login cannot climb out of its place in the address", async () => {
     expect(await github.permissionOf("../../../app?x=")).toBe("none");
     expect(state.requests.some((request) => request.includes("/collaborators/..%2F..%2F"))).toBe(true);

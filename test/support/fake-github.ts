@@ -31,6 +31,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     repository: { installationId: 1, owner: "octo", repo: "sums" },
     ownLogin: async () => "golem-forge[bot]",
     permissionOf: async (login) => permissions[login] ?? "none",
+    confirmPermission: async (login) => permissions[login] ?? "none",
     describe: async () => ({
       defaultBranch: options.defaultBranch ?? "main",
       private: false,

@@ -29,7 +29,7 @@ export async function checkApproval(
   });
 
   const { decidedBy } = approval;
-  if (!decidedBy || !canWrite(await desk.github.permissionOf(decidedBy))) {
+  if (!decidedBy || !canWrite(await desk.github.confirmPermission(decidedBy, signal))) {
     throw notRun(`@${decidedBy} approved it, but GitHub does not confirm write access any more`);
   }
   const settings = await readSettings(desk.github);
