@@ -1,12 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import type { ExecRequest, ExecResult, ExecSession } from "#executors/executor.ts";
+import { groupFamilies } from "#executors/os/control-group.ts";
 import { createOsExecutor } from "#executors/os/os-executor.ts";
 import { processTree, startedAt } from "#executors/os/process-tree.ts";
+import { removeAbandonedGroups } from "#executors/os/remove-abandoned-groups.ts";
 import { workspaceTree } from "#toolsets/commands/workspace-tree.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
@@ -154,6 +156,20 @@ describe.skipIf(!standing.stands)("a command in the OS sandbox", () => {
     const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { timeout: 20_000 });
 
     expect([stdout.toString(), status]).toEqual(["over\n", 0]);
+  });
+
+  test("groups of a program that was killed are removed by the next one, those of the living are not", async () => {
+    const families = groupFamilies().filter((family) => existsSync(family));
+    const dead = spawnSync("true").pid;
+    for (const family of families) {
+      for (const pid of [dead, process.pid]) mkdirSync(`${family}/${pid}-left-1`);
+    }
+
+    removeAbandonedGroups();
+
+    const left = families.map((family) => readdirSync(family).filter((name) => name.endsWith("-left-1")));
+    for (const family of families) rmdirSync(`${family}/${process.pid}-left-1`);
+    expect(left).toEqual(families.map(() => [`${process.pid}-left-1`]));
   });
 
   test("a command with a NUL in it is refused, and the next one runs", async () => {

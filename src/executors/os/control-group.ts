@@ -15,8 +15,16 @@ export interface ControlGroup {
 const mounted = "/sys/fs/cgroup";
 const family = "golem-forge";
 
+/** The folders that hold the groups of every program of this kind on this machine. */
+export function groupFamilies(): string[] {
+  if (existsSync(`${mounted}/cgroup.controllers`)) return [`${mounted}/${family}`];
+  return ["memory", "pids"].map((controller) => `${mounted}/${controller}/${family}`);
+}
+
 /** A new group, or undefined where this process may not make any: then the watchdog alone looks after memory. */
-export function controlGroup(name: string, limits: GuestLimits): ControlGroup | undefined {
+export function controlGroup(id: string, limits: GuestLimits): ControlGroup | undefined {
+  // By the number of its process, whoever comes later knows that nobody needs it any more.
+  const name = `${process.pid}-${id}`;
   try {
     return existsSync(`${mounted}/cgroup.controllers`) ? unified(name, limits) : separate(name, limits);
   } catch {
@@ -42,7 +50,7 @@ function unified(name: string, { memoryMb, processes, temporaryMb }: GuestLimits
 }
 
 function separate(name: string, { memoryMb, processes, temporaryMb }: GuestLimits): ControlGroup {
-  const folders = ["memory", "pids"].map((controller) => `${mounted}/${controller}/${family}/${name}`);
+  const folders = groupFamilies().map((parent) => `${parent}/${name}`);
   const [memory, pids] = folders;
   for (const folder of folders) mkdirSync(folder, { recursive: true });
   writeFileSync(`${memory}/memory.limit_in_bytes`, String((memoryMb + temporaryMb) * 1_048_576));
@@ -64,7 +72,7 @@ function removeFolders(folders: readonly string[]): void {
     try {
       rmdirSync(folder);
     } catch {
-      // Still dying: an empty group costs nothing, and the next start of this program finds it by its name.
+      // Still dying: an empty group costs nothing, and the next start of this program removes it.
     }
   }
 }

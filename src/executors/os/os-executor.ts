@@ -24,6 +24,7 @@ import { defaultGuestLimits, type GuestLimits } from "./guest-limits.ts";
 import { type GuestSystem, guestSystem } from "./guest-system.ts";
 import { type Launched, launch } from "./launch.ts";
 import { registryProxy } from "./registry-proxy.ts";
+import { removeAbandonedGroups } from "./remove-abandoned-groups.ts";
 import { type SandboxUser, sandboxUser } from "./sandbox-user.ts";
 import { seccompFilter } from "./seccomp-filter.ts";
 import { type StandBy, standBy } from "./stand-by.ts";
@@ -44,6 +45,8 @@ export interface OsExecutorOptions {
 const treeLimits = { files: 200_000, bytes: 1_000_000_000 };
 const needed = ["/usr/bin/prlimit", "/bin/bash"];
 const folderName = "golem-forge-";
+/** From one command until a process is made ready for the next. */
+const restMs = 20;
 
 /** Everything sessions share, once the sandbox was found to hold. */
 interface Ground {
@@ -116,6 +119,7 @@ function cannotStand(): string | undefined {
 function prepare(options: OsExecutorOptions, user: SandboxUser): Ground {
   const parent = options.directory ?? tmpdir();
   removeAbandoned(parent);
+  removeAbandonedGroups();
   // Guests' own folders are closed; this one must let them through to theirs. Fails where somebody has the name already.
   const directory = join(parent, `${folderName}${process.pid}-${randomBytes(8).toString("hex")}`);
   mkdirSync(directory, { mode: 0o711 });
@@ -188,6 +192,7 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
   let commands = 0;
   let clearing: Promise<void> = Promise.resolve();
   let ready = prepare();
+  let preparing: NodeJS.Timeout | undefined;
 
   function prepare(): StandBy {
     commands += 1;
@@ -198,6 +203,7 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
 
   /** The process for this command. Where the one that stood by was ended, another one. */
   async function takeReady(): Promise<StandBy> {
+    clearTimeout(preparing);
     if (!ready.waits) {
       await ready.discard();
       ready = prepare();
@@ -205,7 +211,11 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
     return ready;
   }
 
-  /** Between two commands nobody waits for it. */
+  /** Starting a process holds up everyone else here, who may be ending a command in this very moment. */
+  function prepareSoon(): void {
+    preparing = setTimeout(prepareNext, restMs).unref();
+  }
+
   function prepareNext(): void {
     try {
       if (!ready.waits && !stop.signal.aborted) ready = prepare();
@@ -295,12 +305,13 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
     probe: (command) => run({ command, timeoutMs: 10_000, outputBytes: 20_000 }),
     exec(source, request) {
       const result = queue.then(() => exec(source, request));
-      queue = result.catch(() => undefined).then(prepareNext);
+      queue = result.catch(() => undefined).then(prepareSoon);
       return result;
     },
     async close() {
       stop.abort();
       await queue;
+      clearTimeout(preparing);
       await ready.discard();
       await clearing;
       await removeTree(folder);
