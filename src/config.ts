@@ -120,20 +120,29 @@ const Environment = z.object({
   EXA_API_KEY: z.string().optional(),
 });
 
-/** What means something on a person's own machine: a webhook's port is not wrong there, only somebody else's. */
-const LocalEnvironment = Environment.omit({
-  APP_ID: true,
-  PRIVATE_KEY: true,
-  PRIVATE_KEY_PATH: true,
-  WEBHOOK_SECRET: true,
-  WEBHOOK_PROXY_URL: true,
-  WEBHOOK_PATH: true,
-  PORT: true,
-  HOST: true,
-  LOG_LEVEL: true,
-  GHE_HOST: true,
-  GHE_PROTOCOL: true,
-  DATABASE_URL: true,
+/** What means something on a person's own machine: what is wrong with the rest does not matter there. */
+const LocalEnvironment = Environment.pick({
+  GOLEM_FORGE_MODEL: true,
+  ANTHROPIC_API_KEY: true,
+  ANTHROPIC_BASE_URL: true,
+  OPENAI_API_KEY: true,
+  OPENAI_BASE_URL: true,
+  GOOGLE_GENERATIVE_AI_API_KEY: true,
+  OPENAI_COMPATIBLE_BASE_URL: true,
+  OPENAI_COMPATIBLE_API_KEY: true,
+  GOLEM_FORGE_WORKERS: true,
+  GOLEM_FORGE_SANDBOX: true,
+  GOLEM_FORGE_SANDBOX_UID: true,
+  GOLEM_FORGE_SANDBOX_DIRECTORY: true,
+  GOLEM_FORGE_SANDBOX_TOOL_PATHS: true,
+  GOLEM_FORGE_SANDBOX_MEMORY_MB: true,
+  GOLEM_FORGE_PRIVATE_REGISTRIES: true,
+  GOLEM_FORGE_REMOTE_SANDBOX: true,
+  GOLEM_FORGE_WEB_PRIVATE_HOSTS: true,
+  SEARXNG_URL: true,
+  BRAVE_API_KEY: true,
+  TAVILY_API_KEY: true,
+  EXA_API_KEY: true,
 });
 type LocalEnvironment = z.infer<typeof LocalEnvironment>;
 

@@ -54,7 +54,13 @@ interface Step {
  */
 export function applyChanges(root: string, changes: readonly CheckoutChange[]): AppliedChanges {
   const going = new Set(changes.filter(({ after }) => !after).map(({ path }) => path));
-  const planned = changes.map((change) => planChange(root, change, going));
+  const planned = changes.map((change) => {
+    try {
+      return planChange(root, change, going);
+    } catch (error) {
+      return { path: change.path, reason: `cannot be looked at: ${reasonOf(error)}` };
+    }
+  });
   const refused = planned.filter((plan) => "reason" in plan);
   if (refused.length > 0) return { applied: [], refused, failed: [] };
 
@@ -68,7 +74,7 @@ export function applyChanges(root: string, changes: readonly CheckoutChange[]): 
       carryOut(root, step);
       applied.push({ path: step.path, done: step.done });
     } catch (error) {
-      failed.push({ path: step.path, reason: `could not be written: ${(error as Error).message}` });
+      failed.push({ path: step.path, reason: `could not be written: ${reasonOf(error)}` });
     }
   }
   return { applied: applied.sort((a, b) => (a.path < b.path ? -1 : 1)), refused: [], failed };
@@ -133,6 +139,7 @@ function carryOut(root: string, { path, done, content, mode, executable }: Step)
 /** The bits that were there, with those for executing as the worker left them. */
 function modeFor(mode: number | undefined, executable: boolean): number {
   const usual = mode ?? 0o666 & ~process.umask();
+  if (mode !== undefined && ((mode & 0o100) !== 0) === executable) return mode;
   return executable ? usual | ((usual & 0o444) >> 2) : usual & ~0o111;
 }
 
@@ -141,7 +148,8 @@ function write(root: string, path: string, content: Uint8Array, mode: number): v
   for (const folder of foldersAbove(path)) {
     const stat = lstatSync(join(root, folder), { throwIfNoEntry: false });
     if (!stat) mkdirSync(join(root, folder));
-    else if (!stat.isDirectory()) throw new Error(`${folder} is no folder`);
+    // What was a folder when it was planned may be a link by now.
+    else if (!stat.isDirectory()) throw Object.assign(new Error(`${folder} is no folder`), { code: "ENOTDIR" });
   }
   const place = join(root, path);
   const besides = join(root, folderOf(path), `.golem-${randomUUID().slice(0, 8)}`);
@@ -171,6 +179,13 @@ function remove(root: string, path: string): void {
       return;
     }
   }
+}
+
+/** What the disk has against it; anything else is a bug. */
+function reasonOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === undefined) throw error;
+  return message;
 }
 
 function isNameable(path: string): boolean {

@@ -1,0 +1,341 @@
+import { chmodSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { applyChanges } from "#sandbox/checkout/apply-changes.ts";
+import { commitOnBranch } from "#sandbox/checkout/commit-on-branch.ts";
+import { type CheckoutChange, openCheckout } from "#sandbox/checkout/open-checkout.ts";
+import { writePatch } from "#sandbox/checkout/write-patch.ts";
+import { checkoutWorld } from "../../support/checkout-world.ts";
+
+const bytes = (text: string) => Buffer.from(text);
+
+function change(path: string, before: string | undefined, after: string | undefined): CheckoutChange {
+  const version = (text: string | undefined) =>
+    text === undefined ? undefined : { content: bytes(text), executable: false };
+  return { path, before: version(before), after: version(after), isStale: false };
+}
+
+test("the tree is what is on disk: commits, changes and new files, without what is ignored and without .git", async () => {
+  const world = checkoutWorld({
+    ".gitignore": "node_modules\n*.log\n",
+    "a.txt": "one\n",
+    "b.txt": "b\n",
+    "old.txt": "",
+  });
+  world.write("a.txt", "two\n");
+  world.write("new.txt", "new\n");
+  world.write("node_modules/x/index.js", "");
+  world.write("debug.log", "");
+  rmSync(world.at("old.txt"));
+
+  const { tree, branch, head, root } = await openCheckout(world.at(".git/..").replace("/.git/..", ""));
+
+  expect(await tree.paths()).toEqual([".gitignore", "a.txt", "b.txt", "new.txt"]);
+  expect(String(await tree.read("a.txt"))).toBe("two\n");
+  expect({ branch, head, root }).toEqual({
+    branch: "main",
+    head: world.git("rev-parse", "HEAD").trim(),
+    root: world.root,
+  });
+  expect(await tree.changes()).toEqual([]);
+});
+
+test("nothing on disk changes while a worker writes, moves and deletes", async () => {
+  const world = checkoutWorld({ "a.txt": "a\n", "b.txt": "b\n" });
+  const { tree, changed } = await openCheckout(world.root);
+
+  await tree.write("a.txt", "other\n");
+  await tree.move("b.txt", "c.txt");
+
+  expect(world.status()).toBe("");
+  expect(
+    changed().map(({ path, before, after }) => [
+      path,
+      before && String(before.content),
+      after && String(after.content),
+    ]),
+  ).toEqual([
+    ["a.txt", "a\n", "other\n"],
+    ["b.txt", "b\n", undefined],
+    ["c.txt", undefined, "b\n"],
+  ]);
+});
+
+test("a link out of the checkout is shown and never followed, nor is a folder that became one", async () => {
+  const world = checkoutWorld({ "folder/secret.txt": "mine\n", "a.txt": "a\n" });
+  writeFileSync(join(world.parent, "secret.txt"), "outside\n");
+  symlinkSync("../secret.txt", world.at("link.txt"));
+  rmSync(world.at("folder"), { recursive: true });
+  symlinkSync("..", world.at("folder"));
+
+  const { tree } = await openCheckout(world.root);
+
+  await expect(tree.read("link.txt")).rejects.toMatchObject({ code: "INVALID_PATH" });
+  await expect(tree.read("folder/secret.txt")).rejects.toMatchObject({ code: "INVALID_PATH" });
+  expect(await tree.paths()).toEqual(["a.txt"]);
+});
+
+test("a file is as it was when it was first looked into; one that was changed unseen is not overwritten", async () => {
+  const world = checkoutWorld({ "seen.txt": "one\n", "unseen.txt": "one\n" });
+  const { tree, changed } = await openCheckout(world.root);
+  await tree.read("seen.txt");
+  world.write("seen.txt", "two, and longer\n");
+  world.write("unseen.txt", "two, and longer\n");
+
+  await tree.remove("unseen.txt");
+
+  expect(String(await tree.read("seen.txt"))).toBe("one\n");
+  expect(applyChanges(world.root, changed())).toMatchObject({
+    applied: [],
+    refused: [{ path: "unseen.txt", reason: "was changed on disk before the worker looked into it" }],
+  });
+});
+
+test("a file that is gone before it was looked into is a sentence, not an empty file", async () => {
+  const world = checkoutWorld({ "a.txt": "a\n" });
+  const { tree } = await openCheckout(world.root);
+  rmSync(world.at("a.txt"));
+
+  await expect(tree.read("a.txt")).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
+});
+
+test("git's tools see history and branches, and a worker in a subfolder its own part", async () => {
+  const world = checkoutWorld({ "web/a.txt": "a\n", "b.txt": "b\n" });
+  world.git("branch", "other");
+  const { tree } = await openCheckout(world.at("web"));
+  const narrow = tree.restricted({ restrict: "/web" });
+
+  await tree.write("b.txt", "more\n");
+  await tree.stage(["b.txt"]);
+
+  expect((await tree.log({ limit: 5 })).map(({ message, author }) => [message.trim(), author])).toEqual([
+    ["The first", "Ada"],
+  ]);
+  expect((await tree.branches()).map(({ name }) => name)).toEqual(["main", "other"]);
+  expect(await tree.staged()).toEqual({ staged: ["b.txt"], unstaged: [] });
+  expect(await narrow.paths()).toEqual(["web/a.txt"]);
+  expect((await tree.log({ limit: 5, path: "web" })).length).toBe(1);
+});
+
+test("a repository without a commit opens, and a folder in none is a sentence", async () => {
+  const world = checkoutWorld({ "a.txt": "a\n" });
+  world.git("update-ref", "-d", "HEAD");
+
+  expect(await openCheckout(world.root)).toMatchObject({ head: undefined, size: 1, branch: "main" });
+  await expect(openCheckout(world.parent)).rejects.toThrow(`${world.parent} lies in no git checkout`);
+});
+
+test("a repository in the repository, and what git cannot list, is left alone", async () => {
+  const world = checkoutWorld({ "a.txt": "a\n" });
+  mkdirSync(world.at("inner"));
+  world.git("init", "-q", "inner");
+  world.write("inner/b.txt", "b\n");
+
+  expect(await (await openCheckout(world.root)).tree.paths()).toEqual(["a.txt"]);
+});
+
+test("git apply makes of a patch what the worker made: text, bytes, modes, links and odd names", async () => {
+  const image = Buffer.from([0, 1, 2, 250, 251, 0, 9]);
+  const world = checkoutWorld({
+    "a b.txt": "one\ntwo",
+    'quote"d.txt': "x\n",
+    "ünï.txt": "x\n",
+    "gone.bin": image,
+    "grown.bin": image,
+    "run.sh": "echo\n",
+  });
+  symlinkSync("run.sh", world.at("link"));
+  world.git("add", "-A");
+  world.git("commit", "-q", "-m", "A link");
+  const { tree, changed } = await openCheckout(world.root);
+
+  await tree.write("a b.txt", "one\nthree\n");
+  await tree.write('quote"d.txt', "y");
+  await tree.write("ünï.txt", "ÿ\n");
+  await tree.remove("gone.bin");
+  await tree.write("grown.bin", Buffer.concat([image, Buffer.alloc(3_000, 7), image]));
+  await tree.write("deep/new.bin", image);
+  await tree.write("run.sh", "echo\n", { executable: true });
+  await tree.remove("link");
+  const patch = writePatch(changed());
+  writeFileSync(join(world.parent, "it.patch"), patch);
+  world.git("apply", join(world.parent, "it.patch"));
+
+  const now = await openCheckout(world.root);
+  expect(await now.tree.paths()).toEqual(await tree.paths());
+  for (const path of await tree.paths()) expect(await now.tree.read(path)).toEqual(await tree.read(path));
+  expect(world.mode("run.sh")).toBe(0o755);
+  expect(world.exists("link")).toBe(false);
+});
+
+test("any bytes survive a patch", () => {
+  const world = checkoutWorld({ "a.bin": Buffer.from([0]) });
+  const content = fc.uint8Array({ maxLength: 300 }).map((array) => Buffer.from([0, ...array]));
+
+  fc.assert(
+    fc.property(content, content, (before, after) => {
+      writeFileSync(world.at("a.bin"), before);
+      const versions = { before: { content: before, executable: false }, after: { content: after, executable: false } };
+      writeFileSync(join(world.parent, "it.patch"), writePatch([{ path: "a.bin", ...versions }]));
+      if (!before.equals(after)) world.git("apply", join(world.parent, "it.patch"));
+      expect(Buffer.from(world.read("a.bin"))).toEqual(Buffer.from(after.toString("utf8")));
+    }),
+    { numRuns: 8 },
+  );
+});
+
+test("what is applied is on disk, with its modes, and the folders that are empty then are gone", async () => {
+  const world = checkoutWorld({
+    "run.sh": "old\n",
+    "deep/er/gone.txt": "x\n",
+    file: "a file\n",
+    "was/folder.txt": "x\n",
+  });
+  chmodSync(world.at("run.sh"), 0o744);
+  const { tree, changed } = await openCheckout(world.root);
+  await tree.write("run.sh", "new\n");
+  await tree.write("new/tool.sh", "#!/bin/sh\n", { executable: true });
+  await tree.remove("deep/er/gone.txt");
+  await tree.remove("file");
+  await tree.write("file/inside.txt", "now a folder\n");
+  await tree.remove("was/folder.txt");
+  await tree.write("was", "now a file\n");
+
+  const { applied, refused, failed } = applyChanges(world.root, changed());
+
+  expect({ refused, failed }).toEqual({ refused: [], failed: [] });
+  expect(applied.map(({ path, done }) => `${path} ${done}`)).toEqual([
+    "deep/er/gone.txt deleted",
+    "file deleted",
+    "file/inside.txt written",
+    "new/tool.sh written",
+    "run.sh written",
+    "was written",
+    "was/folder.txt deleted",
+  ]);
+  expect([world.read("run.sh"), world.mode("run.sh")]).toEqual(["new\n", 0o744]);
+  expect(world.mode("new/tool.sh") & 0o100).toBe(0o100);
+  expect(world.read("file/inside.txt")).toBe("now a folder\n");
+  expect(world.read("was")).toBe("now a file\n");
+  expect(world.exists("deep")).toBe(false);
+  expect(applyChanges(world.root, changed()).applied.every(({ done }) => done === "there already")).toBe(true);
+});
+
+test("what was changed on disk meanwhile is merged", async () => {
+  const world = checkoutWorld({ "a.txt": "1\n2\n3\n4\n5\n" });
+  const { tree, changed } = await openCheckout(world.root);
+  await tree.read("a.txt");
+  await tree.write("a.txt", "1\n2\n3\n4\nfive\n");
+  world.write("a.txt", "one\n2\n3\n4\n5\n", { executable: true });
+
+  const { applied } = applyChanges(world.root, changed());
+
+  expect(applied).toEqual([{ path: "a.txt", done: "merged" }]);
+  expect(world.read("a.txt")).toBe("one\n2\n3\n4\nfive\n");
+});
+
+test.each<[string, CheckoutChange, (world: ReturnType<typeof checkoutWorld>) => void, string]>([
+  [
+    "the same lines",
+    change("a.txt", "a\n", "worker\n"),
+    (world) => world.write("a.txt", "person\n"),
+    "in the same lines",
+  ],
+  [
+    "deleted on disk",
+    change("a.txt", "a\n", "worker\n"),
+    (world) => rmSync(world.at("a.txt")),
+    "was deleted on disk meanwhile",
+  ],
+  [
+    "deleted by the worker",
+    change("a.txt", "a\n", undefined),
+    (world) => world.write("a.txt", "b\n"),
+    "was changed on disk meanwhile",
+  ],
+  [
+    "there, and ignored",
+    change("env", undefined, "worker\n"),
+    (world) => world.write("env", "KEY\n"),
+    "the worker did not see it",
+  ],
+  [
+    "a link now",
+    change("a.txt", "a\n", "worker\n"),
+    (world) => {
+      rmSync(world.at("a.txt"));
+      symlinkSync("../outside.txt", world.at("a.txt"));
+    },
+    "was changed on disk meanwhile",
+  ],
+  [
+    "behind a link",
+    change("in/a.txt", undefined, "x\n"),
+    (world) => symlinkSync("..", world.at("in")),
+    "lies behind the link in on disk",
+  ],
+  ["a folder now", change("in", undefined, "x\n"), (world) => world.write("in/a.txt", ""), "is a folder on disk"],
+  ["below a file", change("a.txt/b.txt", undefined, "x\n"), () => {}, "a.txt is a file on disk"],
+  ["git's own", change(".git/hooks/pre-commit", undefined, "x\n"), () => {}, "is no path of a working tree"],
+  [
+    "git's own, spelled otherwise",
+    change("sub/.GIT/config", undefined, "x\n"),
+    () => {},
+    "is no path of a working tree",
+  ],
+  ["upwards", change("../outside.txt", undefined, "x\n"), () => {}, "is no path of a working tree"],
+  ["absolute", change("/etc/motd", undefined, "x\n"), () => {}, "is no path of a working tree"],
+])("nothing at all is applied where one path is %s", (_, bad, prepare, reason) => {
+  const world = checkoutWorld({ "a.txt": "a\n" });
+  prepare(world);
+  writeFileSync(join(world.parent, "outside.txt"), "outside\n");
+  const before = world.status();
+
+  const result = applyChanges(world.root, [change("fine.txt", undefined, "fine\n"), bad]);
+
+  expect(result).toMatchObject({ applied: [], failed: [], refused: [{ path: bad.path }] });
+  expect(result.refused[0]?.reason).toContain(reason);
+  expect(world.status()).toBe(before);
+});
+
+test("a path that the disk does not take is told, and the others are written", () => {
+  const world = checkoutWorld({ "a.txt": "a\n" });
+  const long = Array.from({ length: 20 }, () => "y".repeat(203)).join("/");
+
+  const result = applyChanges(world.root, [change("b.txt", undefined, "b\n"), change(long, undefined, "x\n")]);
+
+  expect(result).toMatchObject({ applied: [{ path: "b.txt" }], refused: [], failed: [{ path: long }] });
+  expect(result.failed[0]?.reason).toContain("ENAMETOOLONG");
+});
+
+test("a commit on a branch touches neither the working tree, nor the index, nor the branch that is checked out", async () => {
+  const world = checkoutWorld({
+    "a.txt": "a\n",
+    "mine.txt": "m\n",
+    "gone.txt": "x\n",
+    ".gitattributes": "*.txt text eol=crlf\n",
+  });
+  world.write("mine.txt", "not committed\r\n");
+  world.write("other.txt", "new, and not the worker's\n");
+  const { tree, changed, head, root } = await openCheckout(world.root);
+  await tree.write("a.txt", "worker\r\n");
+  await tree.write("mine.txt", "not committed\r\nworker\r\n");
+  await tree.remove("gone.txt");
+  const [statusBefore, headBefore] = [world.status(), world.git("rev-parse", "HEAD")];
+
+  const { commit, mixed } = await commitOnBranch(
+    { root, head },
+    { branch: "golem/1", changes: changed(), message: "fixer: it\n" },
+  );
+
+  expect([world.status(), world.git("rev-parse", "HEAD")]).toEqual([statusBefore, headBefore]);
+  expect(mixed).toEqual(["mine.txt"]);
+  expect(world.git("show", "--name-status", "--format=%an: %s", commit)).toBe(
+    "Ada: fixer: it\n\nM\ta.txt\nD\tgone.txt\nM\tmine.txt\n",
+  );
+  expect(world.git("cat-file", "blob", `${commit}:a.txt`)).toBe("worker\n");
+  await expect(
+    commitOnBranch({ root, head }, { branch: "golem/1", changes: changed(), message: "again" }),
+  ).rejects.toThrow("git update-ref");
+});

@@ -1,0 +1,49 @@
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { onTestFinished } from "vitest";
+
+/** A git repository with one commit, in a folder of its own that is gone after the test. */
+export function checkoutWorld(files: Record<string, string | Buffer>) {
+  const parent = realpathSync(mkdtempSync(join(tmpdir(), "golem-checkout-")));
+  onTestFinished(() => rmSync(parent, { recursive: true, force: true }));
+  const root = join(parent, "repo");
+  const at = (path: string) => join(root, path);
+  const world = {
+    /** The folder around the repository. */
+    parent,
+    root,
+    at,
+    git: (...args: string[]) => execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: "pipe" }),
+    write(path: string, content: string | Buffer, { executable = false } = {}) {
+      mkdirSync(dirname(at(path)), { recursive: true });
+      writeFileSync(at(path), content);
+      chmodSync(at(path), executable ? 0o755 : 0o644);
+    },
+    read: (path: string) => readFileSync(at(path), "utf8"),
+    exists: (path: string) => existsSync(at(path)),
+    mode: (path: string) => lstatSync(at(path)).mode & 0o777,
+    status: () => world.git("status", "--porcelain", "-uall"),
+  };
+  mkdirSync(root);
+  world.git("init", "-q", "-b", "main");
+  writeFileSync(
+    at(".git/config"),
+    `${readFileSync(at(".git/config"), "utf8")}[user]\n\tname = Ada\n\temail = ada@example.com\n[commit]\n\tgpgsign = false\n`,
+  );
+  for (const [path, content] of Object.entries(files)) world.write(path, content);
+  world.git("add", "-A");
+  world.git("commit", "-q", "-m", "The first");
+  return world;
+}

@@ -1,0 +1,95 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { onTestFinished } from "vitest";
+import { type ModelServer, type ModelServerOptions, startModelServer, turnOf } from "#playground/model-server.ts";
+import { golem } from "#terminal/golem/golem-command.ts";
+import { checkoutWorld } from "./checkout-world.ts";
+import { pseudoTerminal } from "./terminal-world.ts";
+
+export type Turn = Exclude<Awaited<ReturnType<ModelServerOptions["script"]>>, undefined>;
+
+export const aWorkerFile = `---
+name: careful
+description: Asks before it writes.
+toolsets:
+  filesystem: {}
+  git: {}
+  github: {}
+  ask: {}
+---
+You are careful.
+`;
+
+/** A checkout with a worker that asks before it writes, and a model that says its turns one after the other. */
+export async function golemWorld({ turns, files = {} }: { turns: readonly Turn[]; files?: Record<string, string> }) {
+  const checkout = checkoutWorld({ "a.txt": "a\n", ".github/workers/careful.worker": aWorkerFile, ...files });
+  const model: ModelServer = await startModelServer({
+    script: ({ messages }) => turns[Math.min(turnOf(messages), turns.length - 1)] as Turn,
+  });
+  onTestFinished(() => model.close());
+  const state = join(checkout.parent, "state");
+  const env = {
+    GOLEM_FORGE_MODEL: "compatible:scripted",
+    OPENAI_COMPATIBLE_BASE_URL: model.url,
+    GOLEM_FORGE_SANDBOX: "off",
+    XDG_STATE_HOME: state,
+  };
+
+  return {
+    ...checkout,
+    model,
+    env,
+    /** What the last request told the model. */
+    told: () => JSON.stringify(model.requests.at(-1)?.messages),
+    offered: () => (model.requests[0]?.tools ?? []).map((tool) => tool.function.name),
+    /** The patch files that were kept. */
+    kept: () => {
+      const folder = join(state, "golem-forge");
+      try {
+        return readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"));
+      } catch {
+        return [];
+      }
+    },
+    /** Gives a command in the checkout. */
+    give: (words: readonly string[], { isTTY = true, cwd = checkout.root, change = {} }: Given = {}) =>
+      giveGolem(words, { isTTY, cwd, env: { ...env, ...change } }),
+  };
+}
+
+interface Given {
+  isTTY?: boolean;
+  cwd?: string;
+  /** Of the environment. */
+  change?: Record<string, string | undefined>;
+}
+
+/** Gives a command at a terminal, or from a script where `isTTY` is false. */
+export function giveGolem(
+  words: readonly string[],
+  { isTTY = true, cwd, env }: { isTTY?: boolean; cwd: string; env: Record<string, string | undefined> },
+) {
+  const terminal = pseudoTerminal();
+  Object.assign(terminal.input, { isTTY });
+  if (!isTTY) terminal.input.end();
+  const errors = new PassThrough();
+  let complaints = "";
+  errors.on("data", (chunk) => {
+    complaints += String(chunk);
+  });
+  const leave = () => {
+    throw new Error("It was to end at once.");
+  };
+  return {
+    ...terminal,
+    /** What it ended with. */
+    code: golem(words, { cwd, env, input: terminal.input, output: terminal.output, errors, leave }),
+    errors: () => complaints,
+    interrupt: () => terminal.input.write("\u0003"),
+  };
+}
+
+export const write = (path = "a.txt", content = "worker\n"): Turn => ({
+  calls: [{ name: "write_file", args: { path, content } }],
+});

@@ -1,0 +1,290 @@
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { aWorkerFile, giveGolem, golemWorld, write } from "../support/golem-world.ts";
+
+const done = { text: "It is done." };
+
+test("a person approves a change, sees it, and has it applied", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "please"], { cwd: world.at(".github") });
+  await run.sees("Approve?");
+  expect(world.read("a.txt")).toBe("a\n");
+  run.type("y");
+  await run.sees("[a]pply");
+  expect(world.status()).toBe("");
+  run.type("d");
+  await run.sees(/\[a\]pply.*\+worker.*\[a\]pply/s);
+  run.type("a");
+
+  expect(await run.code).toBe(0);
+  expect(world.read("a.txt")).toBe("worker\n");
+  expect(world.kept()).toEqual([]);
+  expect(run.text()).toMatch(/^careful \(of this checkout\) · compatible:scripted · main at [0-9a-f]{7} · 2 files\n/);
+  expect(run.text()).toContain("It goes without github here: there is no GitHub.\n");
+  expect(world.offered()).toEqual(expect.arrayContaining(["write_file", "git_status", "git_log", "ask_user"]));
+  expect(world.offered().filter((name) => /issue|pull|push|merge/.test(name))).toEqual([]);
+  expect(world.told()).toContain("The person is in the folder .github.");
+});
+
+test("a denial with a reason reaches the worker, which goes on", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "please"]);
+  await run.sees("Approve?");
+  run.type("d wrong file");
+
+  expect(await run.code).toBe(0);
+  expect(world.told()).toContain("wrong file");
+  expect(run.text()).toMatch(/It is done\.\nNothing was changed\.\n$/);
+});
+
+test("Ctrl+C interrupts, and a sentence goes on where it was", async () => {
+  const world = await golemWorld({ turns: [write(), { hang: true, text: "Let me" }, done] });
+
+  const run = world.give(["run", "careful", "please", "--yes", "write_file"]);
+  await run.sees("Let me");
+  run.interrupt();
+  await run.sees("Say something to go on");
+  run.type("go on");
+
+  // The answer that was broken off is no turn of the model.
+  await expect.poll(() => world.model.requests.length).toBe(3);
+  expect(world.told()).toContain("go on");
+  run.interrupt();
+  await run.sees(/Say something.*Say something/s);
+  run.type("");
+  await run.sees("[a]pply");
+  run.type("t");
+  await run.sees("Throw them away?");
+  run.type("y");
+
+  expect(await run.code).toBe(130);
+  expect(world.kept()).toEqual([]);
+  expect(world.read("a.txt")).toBe("a\n");
+});
+
+test("Ctrl+C twice ends it, and keeps the changes in a patch file that git applies", async () => {
+  const world = await golemWorld({ turns: [write(), { hang: true, text: "Let me" }] });
+
+  const run = world.give(["run", "careful", "please", "--yes", "write_file"]);
+  await run.sees("Let me");
+  run.interrupt();
+  await run.sees("Say something to go on");
+  run.interrupt();
+
+  expect(await run.code).toBe(130);
+  const [, path = ""] = /git apply (\S+)\n$/.exec(run.text()) ?? [];
+  world.git("apply", path);
+  expect(world.read("a.txt")).toBe("worker\n");
+});
+
+test("what was changed on disk meanwhile stops an apply, and the person chooses again", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "please", "--yes", "all"]);
+  await run.sees("[a]pply");
+  world.write("a.txt", "person\n");
+  run.type("apply");
+  await run.sees(/a\.txt was changed on disk meanwhile, in the same lines.*\[a\]pply/s);
+  run.type("p no-such-folder/it.patch");
+  await run.sees(/✗ ENOENT.*\[a\]pply/s);
+  run.type("p ../it.patch");
+
+  expect(await run.code).toBe(0);
+  expect(world.read("a.txt")).toBe("person\n");
+  expect(run.text()).toContain(`Written to ${join(world.parent, "it.patch")}\n`);
+});
+
+test("a commit on a new branch, and nothing else", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "tidy a.txt", "--yes", "all", "--branch"]);
+
+  expect(await run.code).toBe(0);
+  const [, branch = ""] = /git switch (golem\/\w+)/.exec(run.text()) ?? [];
+  expect(world.git("log", "--format=%s", `main..${branch}`)).toBe("careful: tidy a.txt\n");
+  expect(world.git("show", `${branch}:a.txt`)).toBe("worker\n");
+  expect(world.status()).toBe("");
+});
+
+test("where nobody can be asked, what needs approval is denied and questions are left out", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "please"], { isTTY: false });
+
+  expect(await run.code).toBe(0);
+  expect(run.text()).toContain("write_file is denied: nobody can be asked, and no --yes names it.");
+  expect(world.offered()).not.toContain("ask_user");
+  expect(world.status()).toBe("");
+});
+
+test("where nobody can be asked, changes are kept in a patch file unless they are to be applied", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const kept = world.give(["run", "careful", "please", "--yes", "write_file"], { isTTY: false });
+  expect(await kept.code).toBe(0);
+  expect(kept.text()).toMatch(/The changes are kept: git apply \S+\n$/);
+  expect(world.kept()).toEqual([expect.stringContaining("+worker")]);
+  const applied = world.give(["run", "careful", "please", "--yes", "write_file", "--apply"], { isTTY: false });
+
+  expect(await applied.code).toBe(0);
+  expect(world.read("a.txt")).toBe("worker\n");
+});
+
+test("the task may come from the input", async () => {
+  const world = await golemWorld({ turns: [done] });
+  const run = world.give(["run", "careful"], { isTTY: false });
+  expect(await run.code).toBe(2);
+  expect(run.errors()).toBe('golem: Say what careful should do, as in golem run careful "…".\n');
+
+  const asked = world.give(["run", "careful"]);
+  await asked.sees("What should careful do?");
+  asked.type("the thing");
+
+  expect(await asked.code).toBe(0);
+  expect(world.told()).toContain("the thing");
+});
+
+test("a worker that reached a limit ends with 1, and what it changed is not applied without a look", async () => {
+  const limited = aWorkerFile.replace("toolsets:", "limits: { steps: 2 }\ntoolsets:");
+  const world = await golemWorld({
+    turns: [write(), write("b.txt")],
+    files: { ".github/workers/careful.worker": limited },
+  });
+
+  const run = world.give(["run", "careful", "please", "--yes", "all", "--apply"], { isTTY: false });
+
+  expect(await run.code).toBe(1);
+  expect(run.text()).toContain("The worker did not finish, so --apply was not done.");
+  expect(world.status()).toBe("");
+  expect(world.kept()).toHaveLength(1);
+});
+
+test("scripts read one event per line, and how it ended in the last", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "please", "--json", "--yes", "all", "--apply"]);
+
+  expect(await run.code).toBe(0);
+  const events = run
+    .text()
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(events.map(({ type }) => type)).toEqual([
+    "execution_start",
+    "message_send",
+    "response_receive",
+    "approval_request",
+    "approval_decision",
+    "tool_call_start",
+    "tool_call_end",
+    "message_send",
+    "response_receive",
+    "execution_end",
+    "result",
+  ]);
+  expect(events.at(-1)).toMatchObject({
+    code: 0,
+    response: "It is done.",
+    toolCallCount: 1,
+    changes: { kind: "applied", files: 1 },
+  });
+  expect(world.read("a.txt")).toBe("worker\n");
+});
+
+test("a dry run asks no model, and says who would work on what with which tools", async () => {
+  const world = await golemWorld({ turns: [done] });
+
+  const run = world.give(["run", "careful", "--dry-run"]);
+
+  expect(await run.code).toBe(0);
+  expect(run.text()).toMatch(/Its tools:\n {2}read_file\n {2}write_file +may ask\n/);
+  expect(world.model.requests).toEqual([]);
+});
+
+test("code that comes with the checkout runs when the person says so, and otherwise nothing starts", async () => {
+  const worker = aWorkerFile.replace(
+    "  ask: {}",
+    "  custom: { module: ./tools.ts, tools: [count], approval: { default: preApproved } }\n  mcp: { servers: { it: { command: touch, args: [ran] } } }",
+  );
+  const tools =
+    'import { z } from "zod";\n/** Counts. */\nexport const count = () => "counted";\nexport const countSchema = z.object({});\n';
+  const world = await golemWorld({
+    turns: [done],
+    files: { ".github/workers/careful.worker": worker, ".github/workers/tools.ts": tools },
+  });
+
+  const refused = world.give(["run", "careful", "please"]);
+  await refused.sees("Load it? [y/N]");
+  refused.type("");
+  expect(await refused.code).toBe(2);
+  const script = world.give(["run", "careful", "please"], { isTTY: false });
+
+  expect(await script.code).toBe(2);
+  expect(refused.text()).toContain(
+    "  .github/workers/tools.ts, in a process without files, network and environment\n  the MCP server it: touch ran, a program with all that you can reach\n",
+  );
+  expect(script.errors()).toContain("add --trust-tools.");
+  expect(world.model.requests).toEqual([]);
+  expect(world.exists("ran")).toBe(false);
+});
+
+test("the workers there are, those of the checkout first by name", async () => {
+  const world = await golemWorld({ turns: [done] });
+
+  const here = world.give(["workers"]);
+  const nowhere = world.give(["workers"], { cwd: world.parent });
+
+  expect([await here.code, await nowhere.code]).toEqual([0, 0]);
+  expect(here.text()).toMatch(/^careful {3}Asks before it writes\. \(of this checkout\)\nexplorer {2}Finds /);
+  expect(nowhere.text()).toMatch(/^explorer {2}Finds /);
+});
+
+test.each<[string[], string]>([
+  [["rnu", "fixer"], 'There is no command "rnu". Did you mean golem run?'],
+  [["--modle", "x"], "There is no option --modle before a command."],
+  [["run", "fixer", "x", "--modle", "y"], "There is no option --modle. Did you mean --model?"],
+  [["run", "fixer", "x", "--model"], "--model needs a value."],
+  [["run", "fixer", "x", "--json=yes"], '--json takes no value, and was given "yes".'],
+  [["run", "fixer", "x", "--apply", "--branch"], "Say one of --apply and --branch."],
+  [["run"], "Name a worker"],
+  [["workers", "all"], "golem workers takes no words"],
+  [["run", "fixer", "x", "--no-color"], "lies in no git checkout"],
+])("golem %j is one sentence, and starts nothing", async (words, sentence) => {
+  const run = giveGolem(words, { cwd: tmpdir(), env: {} });
+
+  expect(await run.code).toBe(2);
+  expect(run.errors()).toMatch(/^golem: .*\n$/);
+  expect(run.errors()).toContain(sentence);
+});
+
+test("a worker, a tool or a model that is not there is one sentence with the nearest there is", async () => {
+  const world = await golemWorld({ turns: [done] });
+
+  const runs = [
+    world.give(["run", "carful", "x"]),
+    world.give(["run", "careful", "x", "--yes", "writefile"]),
+    world.give(["run", "careful", "x", "--model", "compatibel:x"]),
+  ];
+
+  expect(await Promise.all(runs.map(({ code }) => code))).toEqual([2, 2, 2]);
+  expect(runs[0]?.errors()).toContain('There is no worker "carful". Did you mean careful?');
+  expect(runs[1]?.errors()).toContain("--yes writefile: careful has no such tool. Did you mean write_file?");
+  expect(runs[2]?.errors()).toContain("compatible");
+  expect(world.model.requests).toEqual([]);
+});
+
+test("without a model, and outside a checkout, it says what to do", async () => {
+  const world = await golemWorld({ turns: [done] });
+
+  const modelless = world.give(["run", "careful", "x"], { change: { GOLEM_FORGE_MODEL: undefined } });
+  const outside = world.give(["run", "fixer", "x"], { cwd: world.parent });
+
+  expect([await modelless.code, await outside.code]).toEqual([2, 2]);
+  expect(modelless.errors()).toContain("set GOLEM_FORGE_MODEL and its key");
+  expect(modelless.errors()).toContain("npm run demo");
+  expect(outside.errors()).toContain("lies in no git checkout");
+});
