@@ -3,6 +3,7 @@ import { durableStepBench } from "./figures/durable-step.ts";
 import { killBench } from "./figures/kill.ts";
 import { modelStepBench } from "./figures/model-step.ts";
 import { osSandboxBench } from "./figures/os-sandbox.ts";
+import { postgresBench } from "./figures/postgres.ts";
 import { sandboxBench } from "./figures/sandbox.ts";
 import { shellBench } from "./figures/shell.ts";
 import { sleepingRunsBench } from "./figures/sleeping-runs.ts";
@@ -14,6 +15,7 @@ export const benches: readonly Bench[] = [
   killBench,
   sandboxBench,
   durableStepBench,
+  postgresBench,
   sleepingRunsBench,
   webhooksBench,
   modelStepBench,

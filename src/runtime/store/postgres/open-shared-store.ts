@@ -11,7 +11,10 @@ export interface SharedDatabase {
   runsPerRepository: number | undefined;
 }
 
-/** The store in a PostgreSQL database, and the dispatch that divides its runs among the replicas that share it. */
+/**
+ * The store in a PostgreSQL database, and the dispatch that divides its runs among the replicas that share it: stop the
+ * dispatch, then close the store.
+ */
 export async function openSharedStore(
   { url, runsPerRepository }: SharedDatabase,
   { onError }: { onError: (error: unknown) => void },
@@ -20,7 +23,12 @@ export async function openSharedStore(
   try {
     const queue = await openJobQueue(connection, { runsPerRepository, onError });
     const dispatch = createPostgresDispatch({ connection, queue, onError });
-    return { store: openPostgresStore(connection, dispatch.holder), dispatch };
+    const store = openPostgresStore(connection, dispatch.holder);
+    const close = async () => {
+      await queue.close();
+      await store.close();
+    };
+    return { store: { ...store, close }, dispatch };
   } catch (error) {
     await connection.close();
     throw error;

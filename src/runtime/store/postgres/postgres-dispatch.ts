@@ -192,7 +192,6 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
       await claims.recover(leaving.id, [leaving.id]).catch(onError);
       await leaving.leave();
     }
-    await queue.close();
   }
 
   return { start, wake, holder, stop };

@@ -1,0 +1,29 @@
+import { dispatchHere } from "../../src/runtime/dispatch-here.ts";
+import { openStore } from "../../src/runtime/store/open-store.ts";
+
+// A process to kill: it takes every run that has something to do, says so, and never ends what it does.
+
+const [kind = "", where = ""] = process.argv.slice(2);
+const onError = (error: unknown) => {
+  throw error;
+};
+const database =
+  kind === "postgres"
+    ? { kind: "postgres" as const, url: where, runsPerRepository: undefined }
+    : { kind: "sqlite" as const, path: where };
+const { store, dispatch = dispatchHere() } = await openStore(database, { onError });
+const wakeAll = async () => {
+  for (const runId of await store.awake(Date.now())) dispatch.wake(runId);
+};
+await dispatch.start({
+  open: (runId) => {
+    process.stdout.write(`${runId}\n`);
+    return new Promise(() => undefined);
+  },
+  nudge: () => false,
+  letGo: () => undefined,
+  sweep: wakeAll,
+});
+await wakeAll();
+process.stdout.write("ready\n");
+setInterval(() => undefined, 60_000);

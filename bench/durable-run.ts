@@ -1,0 +1,54 @@
+import type { RunEvent } from "../src/events.ts";
+import type { EffectRequest } from "../src/machines/effects.ts";
+import { firstState, fold } from "../src/runtime/fold.ts";
+import type { Effect, Store } from "../src/runtime/store/store.ts";
+import { sampleSpec } from "../test/support/store-samples.ts";
+
+const text = "A sentence that the model says, about as long as such sentences are. ".repeat(8);
+
+/** One run of so many steps, its start counted: an effect is begun, its result stored, the machine folds it. */
+export async function durableRun(store: Store, runId: string, steps: number): Promise<void> {
+  const spec = sampleSpec(runId);
+  spec.worker.limits.steps = steps;
+  await store.ingest({ run: firstState(spec), events: [] });
+  for (let step = 0; step < steps; step += 1) {
+    const effect = await store.begin(runId, "work", Date.now());
+    if (!effect) throw new Error("There is nothing to do");
+    await store.finish({ key: effect.key, events: [{ runId, event: answerTo(effect, step) }] });
+    const [row, inbox] = await Promise.all([store.run(runId), store.inbox(runId)]);
+    const folded = row && fold(row, inbox, Date.now());
+    if (!folded || !(await store.advance(folded.advance))) throw new Error("The step was not taken");
+  }
+}
+
+/** What the outside world would have answered. */
+function answerTo({ kind, input }: Effect, step: number): RunEvent {
+  const tool = "read_file";
+  switch (kind as EffectRequest["kind"]) {
+    case "sandbox.open":
+      return { type: "sandbox.opened", commit: "0".repeat(40), branch: "main" };
+    case "model.call":
+      return {
+        type: "model.answered",
+        text,
+        calls: [{ callId: `call-${step}`, tool, args: { path: "README.md" } }],
+        messages: [{ role: "assistant", content: text }],
+        usage: { inputTokens: 1_000, outputTokens: 100 },
+        finishReason: "tool-calls",
+        seen: 0,
+      };
+    case "calls.review":
+      return { type: "calls.reviewed", verdicts: [{ kind: "allow", callId: `call-${step - 1}`, tool, as: "tool" }] };
+    case "tool.execute": {
+      const { callId } = input as { callId: string };
+      return {
+        type: "tool.finished",
+        callId,
+        tool,
+        result: { llmContent: text, value: { kind: "text", content: text } },
+      };
+    }
+    default:
+      throw new Error(`${kind} is not expected here`);
+  }
+}
