@@ -16,7 +16,7 @@ import { inScratch, writeTree } from "../scratch.ts";
 const files = generateFiles(2_000);
 const small = "wc -l < README.md";
 /** Until the spare process is up, on a busy machine too. */
-const readyMs = 700;
+const readyMs = 1_500;
 const search = "grep -rl needle src | sort | head -5";
 
 export const shellBench: Bench = {
@@ -49,7 +49,7 @@ async function roundTrips(folder: string): Promise<Figure[]> {
       bash: () => timed(() => runProgram("bash", ["-c", search], { cwd: largeCopy })),
     });
     const { tree: fewTree } = generatedTree(generateFiles(20));
-    const cold = await interleaved(10, {
+    const cold = await interleaved(6, {
       ours: async () => {
         await pause(readyMs);
         const session = await executor.open();
@@ -59,7 +59,7 @@ async function roundTrips(folder: string): Promise<Figure[]> {
       },
       bash: () => bash(small),
     });
-    const first = await interleaved(7, {
+    const first = await interleaved(5, {
       ours: async () => {
         await pause(readyMs);
         const session = await executor.open();
