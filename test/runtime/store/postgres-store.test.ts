@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import pg from "pg";
 import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import { UserError } from "#errors.ts";
@@ -173,6 +174,17 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(refused).toBeInstanceOf(UserError);
       expect(refused.message).toMatch(/^The database forge at 127\.0\.0\.1:1 cannot be opened: .*ECONNREFUSED/);
       expect(refused.message).not.toContain("hunter2");
+    });
+
+    test.each([
+      ["postgres://forge:hunter2hunter2@[::1/forge", "it is no address of a PostgreSQL database"],
+      ["postgres://forge:hunter2hunter2@db/forge?sslrootcert=/no/such/file", "/no/such/file cannot be read (ENOENT)"],
+    ])("whose address cannot be used is refused without the password: %s", async (url, words) => {
+      const refused = await openPostgresConnection(url).catch((error) => error);
+
+      expect(refused).toBeInstanceOf(UserError);
+      expect(refused.message).toContain(words);
+      expect(inspect(refused)).not.toContain("hunter2");
     });
 
     test("with a broken row says which", async () => {
