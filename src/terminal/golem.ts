@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { golem } from "./golem/golem-command.ts";
 
 // npm starts its scripts in the folder of the package; the person stands elsewhere.

@@ -37,7 +37,7 @@ test("a denial with a reason reaches the worker, which goes on", async () => {
 
   expect(await run.code).toBe(0);
   expect(world.told()).toContain("wrong file");
-  expect(run.text()).toMatch(/It is done\.\nNothing was changed\.\n$/);
+  expect(run.text()).toMatch(/It is done\.\n1 tool call, [\d,]+ tokens\nNothing was changed\.\n$/);
 });
 
 test("Ctrl+C interrupts, and a sentence goes on where it was", async () => {
@@ -80,6 +80,21 @@ test("Ctrl+C twice ends it, and keeps the changes in a patch file that git appli
   expect(world.read("a.txt")).toBe("worker\n");
 });
 
+test("Ctrl+C before anything was asked ends it, and so does /exit while the worker is at work", async () => {
+  const world = await golemWorld({ turns: [{ hang: true, text: "Let me" }] });
+
+  const unasked = world.give(["run", "careful"]);
+  await unasked.sees("What should careful do?");
+  unasked.interrupt();
+  expect(await unasked.code).toBe(130);
+  const left = world.give(["run", "careful", "please"]);
+  await left.sees("Let me");
+  left.type("/exit");
+
+  expect(await left.code).toBe(130);
+  expect(left.text()).not.toContain("Say something");
+});
+
 test("what was changed on disk meanwhile stops an apply, and the person chooses again", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
@@ -107,6 +122,31 @@ test("a commit on a new branch, and nothing else", async () => {
   expect(world.git("log", "--format=%s", `main..${branch}`)).toBe("careful: tidy a.txt\n");
   expect(world.git("show", `${branch}:a.txt`)).toBe("worker\n");
   expect(world.status()).toBe("");
+});
+
+test("what the worker did not stage stays out of the commit, and in a patch file", async () => {
+  const stage = { calls: [{ name: "git_stage", args: { paths: ["a.txt"] } }] };
+  const world = await golemWorld({ turns: [write(), write("b.txt"), stage, done] });
+
+  const run = world.give(["run", "careful", "please", "--yes", "all", "--branch"]);
+
+  expect(await run.code).toBe(0);
+  const [, branch = ""] = /git switch (golem\/\w+)/.exec(run.text()) ?? [];
+  expect(world.git("diff", "--name-only", "main", branch)).toBe("a.txt\n");
+  expect(run.text()).toContain("The worker staged only these; 1 more file is in the patch ");
+  expect(world.kept()).toEqual([expect.stringContaining("b/b.txt")]);
+});
+
+test("a reviewer is shown what the person has not committed", async () => {
+  const world = await golemWorld({ turns: [{ calls: [{ name: "git_uncommitted", args: {} }] }, done] });
+  world.write("a.txt", "changed by hand\n");
+  world.write("new.txt", "new\n");
+
+  const run = world.give(["run", "careful", "review what I have not committed"]);
+
+  expect(await run.code).toBe(0);
+  expect(world.told()).toContain("+changed by hand");
+  expect(world.told()).toContain("new.txt");
 });
 
 test("where nobody can be asked, what needs approval is denied and questions are left out", async () => {

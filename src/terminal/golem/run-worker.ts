@@ -14,6 +14,7 @@ import { type ConversationEnd, converse } from "./converse.ts";
 import { describeTools } from "./describe-tools.ts";
 import { type Desk, openDesk } from "./desk.ts";
 import { endOnSignals } from "./end-on-signals.ts";
+import { createGitUncommittedTool } from "./git-uncommitted.ts";
 import { handOver } from "./hand-over.ts";
 import { createJsonLines, type JsonLines } from "./json-lines.ts";
 import { type KeptPatch, keptPatch } from "./keep-patch.ts";
@@ -71,6 +72,7 @@ async function work(begun: Begun): Promise<number> {
     model,
     models,
     sandbox: checkout.tree,
+    tools: "git" in chosen.worker.toolsets ? [createGitUncommittedTool(checkout)] : [],
     bus: desk.bus,
     approvalController: approveBeforehand(
       request.yes,
@@ -112,6 +114,7 @@ async function finish(end: ConversationEnd, task: string, begun: Begun): Promise
   const { request, desk, json, id, chosen } = begun;
   const { isLeaving, ...told } = end;
   desk.listen();
+  desk.say(desk.paint("gray", spent(end)));
   const { done, asWished } = await handOver({
     ...begun,
     ending: request.ending,
@@ -164,6 +167,12 @@ function commitMessage(worker: string, task: string): string {
   const [first = ""] = text.split("\n");
   const subject = `${worker}: ${first}`;
   return subject.length <= 72 && first === text ? `${subject}\n` : `${subject.slice(0, 71)}…\n\n${text}\n`;
+}
+
+function spent({ toolCallCount, tokens: { input, output }, cost }: ConversationEnd): string {
+  const calls = `${toolCallCount} ${toolCallCount === 1 ? "tool call" : "tool calls"}`;
+  const tokens = `${(input + output).toLocaleString("en")} tokens`;
+  return [calls, tokens, ...(cost > 0 ? [`$${cost.toFixed(4)}`] : [])].join(", ");
 }
 
 function noneIfUnreadable(error: unknown): undefined {
