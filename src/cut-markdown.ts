@@ -2,15 +2,29 @@ import { splitCode } from "#markdown-code.ts";
 
 const note = (characters: number) => `\n\n_… ${characters.toLocaleString("en-US")} characters are not shown …_\n\n`;
 
-/** Text of at most `limit` characters: what is too much goes from the middle, with a line that says so. */
+/** How far a cut looks for the end of a word: half a secret would not be known for one any more. */
+const longestWord = 4_096;
+
+/** Text of at most `limit` characters: what is too much goes from the middle, in whole words, with a line that says so. */
 export function cutText(text: string, limit: number): string {
   if (text.length <= limit) return text;
 
   const said = (gone: number) => `\n… ${gone.toLocaleString("en-US")} characters are not shown …\n`;
   const room = Math.max(0, limit - said(text.length).length);
-  const head = Math.ceil(room * 0.6);
-  const gone = text.length - room;
-  return `${text.slice(0, head)}${said(gone)}${text.slice(text.length - (room - head))}`.toWellFormed();
+  const head = toEndOfWord(text.slice(0, Math.ceil(room * 0.6)));
+  const tail = fromStartOfWord(text.slice(text.length - Math.floor(room * 0.4)));
+  return `${head}${said(text.length - head.length - tail.length)}${tail}`.toWellFormed();
+}
+
+/** A word that takes more than half of what is left is cut all the same. */
+function toEndOfWord(head: string): string {
+  const space = Math.max(...[" ", "\n", "\t"].map((character) => head.lastIndexOf(character)));
+  return head.length - space < Math.min(longestWord, head.length / 2) ? head.slice(0, space + 1) : head;
+}
+
+function fromStartOfWord(tail: string): string {
+  const [word = ""] = /^\S*/.exec(tail.slice(0, longestWord)) ?? [];
+  return word.length < Math.min(longestWord, tail.length / 2) ? tail.slice(word.length) : tail;
 }
 
 /** The same for Markdown: fences and `<details>` that the cut leaves open are closed before it, and opened again after. */
