@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
-import { createBot } from "#bot/create-bot.ts";
+import { type Bot, createBot } from "#bot/create-bot.ts";
 import { readConfig } from "#config.ts";
 import { UserError } from "#errors.ts";
 import { createExecutors } from "#executors/create-executors.ts";
@@ -8,9 +8,11 @@ import { isListedRepository } from "#is-listed-repository.ts";
 import { createModels } from "#models/create-models.ts";
 import { createRedactor } from "#redact.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
+import { createRunBooks, type RunBooks } from "#runtime/run-books.ts";
 import { openStore } from "#runtime/store/open-store.ts";
 import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
 import { createSanitizer } from "#sanitize.ts";
+import { createRunPages } from "#web/create-run-pages.ts";
 
 /** Reads the environment, wires the rooms, and serves until it is told to stop. */
 async function main(): Promise<void> {
@@ -35,14 +37,29 @@ async function main(): Promise<void> {
   });
 
   let runtime: Runtime | undefined;
+  let books: RunBooks | undefined;
   let stopping = false;
-  const bot = await createBot({
+  const started = () => {
+    if (!runtime) throw new Error("A request came in before the runtime stood");
+    return runtime;
+  };
+  const pages =
+    config.page &&
+    createRunPages({
+      config: { ...config, page: config.page },
+      books: () => {
+        books ??= createRunBooks({ store, live: started().live, redact, now: Date.now });
+        return books;
+      },
+      runs: () => started().runs,
+      openGitHub: (repository) => bot.openGitHub(repository),
+      onError,
+    });
+  const bot: Bot = await createBot({
     config,
     log,
-    runs: () => {
-      if (!runtime) throw new Error("A webhook came in before the runtime stood");
-      return runtime.runs;
-    },
+    pages,
+    runs: () => started().runs,
     ready: async () => {
       if (stopping) throw new Error("It is stopping.");
       await store.ping();
@@ -70,6 +87,7 @@ async function main(): Promise<void> {
   async function stop(): Promise<void> {
     if (stopping) return;
     stopping = true;
+    pages?.close();
     await bot.stop();
     await runtime?.stop(config.stopMs);
     await executors.close();

@@ -1,9 +1,11 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import { Probot } from "probot";
 import type { Config } from "#config.ts";
 import type { OpenGitHub } from "#github.ts";
 import { createRedactor } from "#redact.ts";
+import type { RunSpec } from "#run.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { createSanitizer } from "#sanitize.ts";
@@ -26,10 +28,19 @@ export interface BotOptions {
   config: Config;
   /** Asked when it is needed, since the runtime takes what the bot gives. */
   runs: () => Runs;
+  /** The pages of runs; undefined where there are none. */
+  pages?: RunPages | undefined;
   /** Rejects while what is heard could not be stored. */
   ready: () => Promise<void>;
   /** Default: one of its own at the configured level. */
   log?: Logger;
+}
+
+/** Web pages that are served beside the webhook. */
+export interface RunPages {
+  answer(request: IncomingMessage, response: ServerResponse): boolean;
+  /** The page of a run, for its thread; undefined where nobody could open it. */
+  linkTo(spec: RunSpec): Promise<string | undefined>;
 }
 
 export interface Bot {
@@ -42,7 +53,7 @@ export interface Bot {
 }
 
 /** The GitHub App: hears threads, asks who may command, tells the runtime, and shows runs in comments. */
-export async function createBot({ config, runs, ready, log: logger }: BotOptions): Promise<Bot> {
+export async function createBot({ config, runs, pages, ready, log: logger }: BotOptions): Promise<Bot> {
   const probot = await connect(config, logger ?? pino({ level: config.app.logLevel }));
   const openGitHub = createOpenGitHub(probot, config);
   const redact = createRedactor(config.secrets);
@@ -77,7 +88,7 @@ export async function createBot({ config, runs, ready, log: logger }: BotOptions
 
   const receive = createReceiveWebhook(probot);
   const { host, port, webhookPath, webhookProxy } = config.app;
-  const server = createWebhookServer({ host, port, webhookPath, receive, ready });
+  const server = createWebhookServer({ host, port, webhookPath, receive, pages: pages?.answer, ready });
   const sweep = () =>
     sweepDeliveries(probot).then(
       (count) => count > 0 && log.info(`Asked GitHub to send ${count} missed deliveries again.`),
@@ -88,7 +99,7 @@ export async function createBot({ config, runs, ready, log: logger }: BotOptions
 
   return {
     openGitHub,
-    frontEnd: createThreadFrontEnd({ openGitHub, runs, redact, sanitize }),
+    frontEnd: createThreadFrontEnd({ openGitHub, runs, redact, sanitize, linkTo: pages?.linkTo }),
     start: async () => {
       const address = await server.start();
       const url = `http://${address.host}:${address.port}`;

@@ -1,15 +1,16 @@
 import type { Approval } from "#approval.ts";
+import { whereSaid } from "#via.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
 import { renderAbove } from "./render-above.ts";
 import { showAsked } from "./show-asked.ts";
 import { utc } from "./utc.ts";
 
 /** The request for one approval, or, once it is decided, what became of it. Everything the model wrote is inert. */
-export function renderApproval(approval: Approval): string {
-  return approval.status === "pending" ? renderRequest(approval) : renderDecision(approval);
+export function renderApproval(approval: Approval, link?: string): string {
+  return approval.status === "pending" ? renderRequest(approval, link) : renderDecision(approval);
 }
 
-function renderRequest(approval: Approval): string {
+function renderRequest(approval: Approval, link: string | undefined): string {
   const { id, workerPath, tool, reason } = approval;
   return paragraphs(
     `### 🔐 **${inline(workerPath)}** asks for approval ${code(id)}`,
@@ -25,6 +26,7 @@ function renderRequest(approval: Approval): string {
     ].join("\n"),
     `${inline(approval.approvers ?? "Anyone with write access")} may approve, until ${utc(approval.expiresAt)}; after that the answer is no. ` +
       `Only exactly this call is approved, once: ${bindingOf(approval)}.`,
+    link && `[Watch this run](${link})`,
   );
 }
 
@@ -49,8 +51,8 @@ function renderDecision(approval: Approval): string {
   );
 }
 
-function decisionOf({ status, decidedBy = "somebody", decidedAt, remember, expiresAt }: Approval): string {
-  const by = inline(decidedBy);
+function decisionOf({ status, decidedBy = "somebody", decidedAt, via, remember, expiresAt }: Approval): string {
+  const by = `${inline(decidedBy)}${whereSaid(via)}`;
   const at = decidedAt === undefined ? "" : `, ${utc(decidedAt)}`;
   switch (status) {
     case "approved":

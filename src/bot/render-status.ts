@@ -7,8 +7,8 @@ import { renderTasks } from "./render-tasks.ts";
 const shownLogLines = 200;
 const shownChildren = 20;
 
-/** The living comment of a run: what it is doing, what it waits for, what it cost so far, and how to stop it. */
-export function renderStatus(view: RunView, pending: readonly Approval[]): string {
+/** The living comment of a run: what it is doing, what it waits for, what it cost so far, how to stop it, and its web page. */
+export function renderStatus(view: RunView, pending: readonly Approval[], link?: string): string {
   return paragraphs(
     `### ${headline(view)}`,
     !view.outcome && inline(view.activity),
@@ -18,6 +18,7 @@ export function renderStatus(view: RunView, pending: readonly Approval[]): strin
     renderNumbers(view),
     renderLog(view.log),
     renderWays(view),
+    link && `[${view.outcome ? "See the whole run" : "Watch this run"}](${link})`,
   );
 }
 

@@ -1,6 +1,6 @@
 import type { OpenGitHub } from "#github.ts";
 import { redactAll } from "#redact-all.ts";
-import type { RunView } from "#run.ts";
+import type { RunSpec, RunView } from "#run.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { postComment } from "./post-comment.ts";
@@ -18,10 +18,18 @@ export interface ThreadFrontEndOptions {
   redact: (text: string) => string;
   /** Every comment passes it before its marker is added. */
   sanitize: (text: string) => string;
+  /** The web page of a run; undefined where there is none. */
+  linkTo?: ((spec: RunSpec) => Promise<string | undefined>) | undefined;
 }
 
 /** Shows runs in the thread of their issue or pull request, one comment per name. */
-export function createThreadFrontEnd({ openGitHub, runs, redact, sanitize }: ThreadFrontEndOptions): FrontEnd {
+export function createThreadFrontEnd({
+  openGitHub,
+  runs,
+  redact,
+  sanitize,
+  linkTo = async () => undefined,
+}: ThreadFrontEndOptions): FrontEnd {
   const post = ({ spec: { origin } }: RunView, markdown: string, { name, commentId }: PostOptions) =>
     // Without a known comment it is looked for in any case: the first attempt may have been lost on its way back.
     postComment(openGitHub(origin), { thread: origin.thread, name, body: sanitize(markdown), commentId });
@@ -39,13 +47,13 @@ export function createThreadFrontEnd({ openGitHub, runs, redact, sanitize }: Thr
     showStatus: async (view, options) => {
       const pending = view.outcome ? [] : await runs().pendingApprovals(view.spec.origin);
       const own = pending.filter(({ rootId }) => rootId === view.spec.id);
-      return post(view, renderStatus(clean(view), clean(own)), options);
+      return post(view, renderStatus(clean(view), clean(own), await linkTo(view.spec)), options);
     },
     canShow: (asked) => showAsked(clean(asked)).above.length <= mostAbove,
     showApproval: async (view, approval, options) => {
       const shown = clean(approval);
       if (shown.status === "pending") await postAbove(view, renderAboveApproval(shown), options);
-      return post(view, renderApproval(shown), options);
+      return post(view, renderApproval(shown, await linkTo(view.spec)), options);
     },
     askQuestion: (view, question, options) => post(view, renderQuestion(clean(question)), options),
     showToolReply: async (view, reply, options) => {

@@ -24,6 +24,8 @@ export interface WebhookServerOptions {
   port: number;
   webhookPath: string;
   receive: (delivery: RawDelivery) => Promise<Receipt>;
+  /** Answers requests for pages, and says whether it did. */
+  pages?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
   /** Rejects while the product cannot take in what it hears. */
   ready: () => Promise<void>;
   /** Default: 10 seconds for the headers, 30 in all. */
@@ -43,6 +45,7 @@ export function createWebhookServer({
   port,
   webhookPath,
   receive,
+  pages,
   ready,
   patience: { headersMs, requestMs } = usualPatience,
 }: WebhookServerOptions): WebhookServer {
@@ -56,6 +59,7 @@ export function createWebhookServer({
     keepAliveTimeout: 5_000,
   };
   const server = createServer(limits, async (request, response) => {
+    if (pages?.(request, response)) return;
     const [status, words] = await answer(request).catch((): Answer => [500, "It could not be read."]);
     send(response, status, words);
   });

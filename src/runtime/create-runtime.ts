@@ -9,8 +9,7 @@ import { dispatchHere } from "./dispatch-here.ts";
 import { createDrive } from "./drive.ts";
 import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
-import { createLiveOutput } from "./live-output.ts";
-import { createRunBooks, type RunBooks } from "./run-books.ts";
+import { createLiveOutput, type LiveOutput } from "./live-output.ts";
 import type { Runs } from "./runs.ts";
 import type { Store } from "./store/store.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
@@ -34,8 +33,8 @@ export interface RuntimeOptions {
 
 export interface Runtime {
   readonly runs: Runs;
-  /** For those who watch. */
-  readonly books: RunBooks;
+  /** What is printed and said in this process, for those who watch. */
+  readonly live: LiveOutput;
   /** Goes on with every run that has something to do. */
   start(): Promise<void>;
   /** Finishes what is in hand, waiting this long at most; the rest goes on at the next start. */
@@ -85,5 +84,5 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     await dispatch.stop(() => drive.stop(graceMs));
   }
 
-  return { runs, books: createRunBooks({ store, live, now }), start, stop, awake: drive.awake, idle: drive.idle };
+  return { runs, live, start, stop, awake: drive.awake, idle: drive.idle };
 }

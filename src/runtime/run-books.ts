@@ -1,5 +1,6 @@
 import type { Approval } from "#approval.ts";
 import type { LoggedEvent } from "#events.ts";
+import { redactAll } from "#redact-all.ts";
 import type { Task } from "#result.ts";
 import type { OpenCall, RunOutcome, RunSpec, TokenUsage } from "#run.ts";
 import { type Snapshot, stateName } from "./fold.ts";
@@ -75,7 +76,10 @@ const freshMs = 250;
 const idleMs = 60_000;
 const mostBooks = 200;
 const readAtOnce = 500;
-const longestArguments = 200;
+const longestArguments = 400;
+/** Of what is printed or said at the moment, in characters and lines. */
+const shownMoment = 4_000;
+const shownLines = 20;
 
 interface Chapter {
   row: RunRow;
@@ -92,7 +96,15 @@ interface Book {
   reading: Promise<boolean>;
 }
 
-export function createRunBooks({ store, live, now }: { store: Store; live: LiveOutput; now: () => number }): RunBooks {
+export interface RunBooksOptions {
+  store: Pick<Store, "run" | "log" | "childrenOf" | "approvalsOf">;
+  live: Pick<LiveOutput, "read">;
+  /** Everything that is read passes it before it is cut. */
+  redact: (text: string) => string;
+  now: () => number;
+}
+
+export function createRunBooks({ store, live, redact, now }: RunBooksOptions): RunBooks {
   const books = new Map<string, Book>();
 
   async function read(rootId: string): Promise<RunTree | undefined> {
@@ -128,7 +140,7 @@ export function createRunBooks({ store, live, now }: { store: Store; live: LiveO
     const root = await store.run(rootId);
     if (!root || root.spec.parentId) return false;
 
-    if (await readOn(book, root)) book.approvals = await store.approvalsOf(rootId);
+    if (await readOn(book, root)) book.approvals = redactAll(await store.approvalsOf(rootId), redact);
     book.readAt = now();
     return true;
   }
@@ -144,7 +156,7 @@ export function createRunBooks({ store, live, now }: { store: Store; live: LiveO
     const before = chapter.ids.length;
     for (;;) {
       const news = await store.log(id, chapter.ids.at(-1), readAtOnce);
-      for (const logged of news) note(chapter, logged);
+      for (const logged of news) note(chapter, logged, redact);
       if (news.length < readAtOnce) break;
     }
     const isNews = !known || known.row.version !== row.version || chapter.ids.length > before;
@@ -164,12 +176,13 @@ export function createRunBooks({ store, live, now }: { store: Store; live: LiveO
     const ids = books.get(rootId)?.chapters.get(runId)?.ids ?? [];
     if (after !== undefined) {
       const from = placeOf(ids, after + 1);
-      return { events: await store.log(runId, after, limit), earlier: from };
+      return { events: redactAll(await store.log(runId, after, limit), redact), earlier: from };
     }
     const end = before === undefined ? ids.length : placeOf(ids, before);
     const start = Math.max(0, end - limit);
     if (end === start) return { events: [], earlier: 0 };
-    return { events: await store.log(runId, ids[start - 1] ?? 0, end - start), earlier: start };
+    const events = await store.log(runId, ids[start - 1] ?? 0, end - start);
+    return { events: redactAll(events, redact), earlier: start };
   }
 
   function laneOf({ row, ids, calls, summary }: Chapter): Lane {
@@ -180,16 +193,16 @@ export function createRunBooks({ store, live, now }: { store: Store; live: LiveO
     return {
       spec,
       state,
-      activity: activityOf(state, snapshot, summary),
+      activity: redact(activityOf(state, snapshot, summary)),
       steps,
       tokens,
       cost,
       workedMs: snapshot.workedMs,
       busySince: snapshot.busySince,
       usage: summary.usage,
-      tasks: summary.tasks,
+      tasks: redactAll(summary.tasks, redact),
       openCalls: open,
-      outcome: outcomeOf(snapshot, summary),
+      outcome: redactAll(outcomeOf(snapshot, summary), redact),
       calls,
       newest: ids.at(-1) ?? 0,
       live: liveOf(spec.id, state, open),
@@ -203,18 +216,26 @@ export function createRunBooks({ store, live, now }: { store: Store; live: LiveO
     const isOn = moment.source.startsWith("model/")
       ? state === "callingModel"
       : open.some(({ callId, status }) => callId === moment.source && status === "running");
-    return isOn ? moment : undefined;
+    return isOn ? { text: lastLines(redact(moment.text)), version: moment.version } : undefined;
   }
 
   return { read, events };
 }
 
-function note(chapter: Chapter, logged: LoggedEvent): void {
+/** Whole words of the end: what is still being written may be the first half of a secret, and what was cut off the second. */
+function lastLines(text: string): string {
+  const whole = text.slice(0, Math.max(text.lastIndexOf("\n"), text.lastIndexOf(" ")) + 1);
+  const tail = whole.slice(-shownMoment).split("\n").slice(-shownLines);
+  return (whole.length > shownMoment ? tail.slice(1) : tail).join("\n");
+}
+
+function note(chapter: Chapter, logged: LoggedEvent, redact: (text: string) => string): void {
   const { id, event } = logged;
   chapter.ids.push(id);
   chapter.summary = summarize(chapter.summary, logged);
   if (event.type === "model.answered") {
-    for (const { callId, tool, args } of event.calls) chapter.calls.set(callId, { tool, args: lineOf(args) });
+    for (const { callId, tool, args } of event.calls)
+      chapter.calls.set(callId, { tool: redact(tool), args: lineOf(redactAll(args, redact)) });
   }
 }
 
@@ -224,10 +245,7 @@ function lineOf(args: unknown): string {
   const words = values.map((value) =>
     (typeof value === "string" ? value : (JSON.stringify(value) ?? "")).slice(0, 2_000),
   );
-  return words
-    .join(" · ")
-    .replaceAll(/\s+/g, " ")
-    .slice(0, 2 * longestArguments);
+  return words.join(" · ").replaceAll(/\s+/g, " ").slice(0, longestArguments);
 }
 
 /** Where the first id that is not below this one stands. */

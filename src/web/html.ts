@@ -1,0 +1,32 @@
+import { showHidden } from "#hidden-characters.ts";
+
+const safe = Symbol("safe");
+
+/** A piece of a page. Nothing but `html` and `trusted` makes one. */
+export interface Html {
+  readonly [safe]: string;
+}
+
+type Part = Html | string | number | false | undefined | readonly Part[];
+
+/** HTML whose every value is shown as it is written: escaped, with hidden characters visible. Pieces of HTML stay HTML. */
+export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
+  return { [safe]: strings.map((text, index) => (index === 0 ? text : markupOf(parts[index - 1]) + text)).join("") };
+}
+
+/** Markup from somewhere that has made it safe. */
+export function trusted(markup: string): Html {
+  return { [safe]: markup };
+}
+
+export function markupOf(part: Part): string {
+  if (part === false || part === undefined) return "";
+  if (typeof part === "string" || typeof part === "number") return escapeHtml(showHidden(String(part)));
+  return safe in part ? part[safe] : part.map(markupOf).join("");
+}
+
+const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => entities[character] ?? "");
+}

@@ -1,0 +1,179 @@
+import type { Approval } from "#approval.ts";
+import type { LoggedEvent, ModelCall, RunEvent, Verdict } from "#events.ts";
+import type { ToolResult } from "#result.ts";
+import type { CallLine, Lane } from "#runtime/run-books.ts";
+import { whereSaid } from "#via.ts";
+import { type Html, html } from "./html.ts";
+import { describeOutcome, renderNumbers } from "./render-numbers.ts";
+import { block, renderJson, renderValue, renderWords } from "./render-value.ts";
+
+/** What an entry may say beyond its own event. */
+export interface EntryContext {
+  lane: Lane;
+  /** The runs that this one started. */
+  children: readonly Lane[];
+  approvals: readonly Approval[];
+  /** Where its repository is in a browser. */
+  address: string;
+}
+
+/** One event of a run as an entry of its transcript. Undefined for what only the machine cares about. */
+export function renderEntry({ id, at, event }: LoggedEvent, context: EntryContext): Html | undefined {
+  const entry = contentOf(event, context);
+  if (!entry) return undefined;
+  const { kind, who, body } = entry;
+  const time = new Date(at).toISOString();
+  return html`<li class="entry ${kind}" id="event-${id}"><p class="who">${who} <time datetime="${time}">${time.slice(11, 19)}</time></p>${body}</li>`;
+}
+
+interface Entry {
+  kind: "person" | "model" | "tool" | "failed" | "note";
+  who: string | Html;
+  body?: Html | undefined;
+}
+
+function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
+  switch (event.type) {
+    case "user.said":
+      return renderSaid(event);
+    case "sandbox.opened":
+      return note(html`Opened <code>${event.branch}</code> at <code>${event.commit.slice(0, 7)}</code>`);
+    case "sandbox.failed":
+      return { kind: "failed", who: "The repository could not be opened", body: html`<p>${event.reason}</p>` };
+    case "model.answered":
+      return renderAnswer(event, context);
+    case "model.failed":
+      return { kind: "failed", who: "The model failed", body: html`<p>${event.reason}</p>` };
+    case "calls.reviewed":
+      return renderReview(event.verdicts, context);
+    case "approval.given":
+      return renderGiven(event);
+    case "approval.denied":
+      return {
+        kind: "person",
+        who: html`⛔ <b>${event.by}</b> denied <code>${event.approvalId}</code>${whereSaid(event.via)}`,
+        body: event.reason === undefined ? undefined : html`<p class="said">${event.reason}</p>`,
+      };
+    case "approval.expired":
+      return note(html`⌛ <code>${event.approvalId}</code> expired without an answer`);
+    case "person.answered":
+      return {
+        kind: "person",
+        who: html`<b>${event.by}</b> answered${whereSaid(event.via)}`,
+        body: html`<p class="said">${event.text}</p>`,
+      };
+    case "tool.finished":
+      return renderResult(event, context.lane.calls.get(event.callId), context);
+    case "tool.invoked":
+      return renderResult(event, { tool: event.tool, args: "" }, context, event.by);
+    case "child.finished":
+      return renderChild(event, context);
+    case "run.stop":
+      return { kind: "person", who: html`⏸️ <b>${event.by}</b> stopped it${whereSaid(event.via)}` };
+    case "run.resume":
+      return { kind: "person", who: html`▶️ <b>${event.by}</b> resumed it${whereSaid(event.via)}` };
+    case "run.cancel":
+      return { kind: "person", who: html`⏹️ <b>${event.by}</b> cancelled it${whereSaid(event.via)}` };
+    case "timer.due":
+      return event.timer === "deadline" ? note("Its time is up") : note("Tries the model again");
+  }
+}
+
+function note(who: string | Html): Entry {
+  return { kind: "note", who };
+}
+
+function renderSaid({ text, by, trusted, via }: Extract<RunEvent, { type: "user.said" }>): Entry {
+  if (!trusted) {
+    const body = html`<details><summary>${text.split("\n").length} lines, as the worker reads them</summary>${block(text)}</details>`;
+    return { kind: "note", who: "What it was told about the thread", body };
+  }
+  return { kind: "person", who: html`<b>${by}</b>${whereSaid(via)}`, body: html`<p class="said">${text}</p>` };
+}
+
+function renderAnswer(event: Extract<RunEvent, { type: "model.answered" }>, { lane, address }: EntryContext): Entry {
+  const { text, calls, searches = [], usage, cost } = event;
+  const body = html`${text.trim() !== "" && renderWords(text, address)}${searches.map(
+    (search) => html`<p class="search">🔎 Its provider searched the web: ${search}</p>`,
+  )}${calls.map(renderCall)}<p class="numbers">${renderNumbers({ usage, cost: cost ?? 0 })}</p>`;
+  return { kind: "model", who: html`<b>${lane.spec.worker.name}</b>`, body };
+}
+
+function renderCall({ tool, args, unreadable }: ModelCall): Html {
+  const shown = unreadable === undefined ? renderJson(args) : block(unreadable);
+  return html`<details class="call"><summary>calls <code>${tool}</code></summary>${shown}</details>`;
+}
+
+function renderReview(verdicts: readonly Verdict[], { approvals }: EntryContext): Entry | undefined {
+  const lines = verdicts.flatMap((verdict) => {
+    if (verdict.kind === "allow") return [];
+    if (verdict.kind === "refuse") {
+      return [html`<p class="bad">Refused: <code>${verdict.tool}</code>. ${verdict.result.error?.message ?? ""}</p>`];
+    }
+    const reason = approvals.find(({ id }) => id === verdict.approvalId)?.reason ?? "";
+    return [
+      html`<p>🔐 <a href="#approval-${verdict.approvalId}"><code>${verdict.approvalId}</code></a> asks for <code>${verdict.tool}</code>. ${reason}</p>`,
+    ];
+  });
+  return lines.length > 0 ? { kind: "note", who: "Before anything runs", body: html`${lines}` } : undefined;
+}
+
+function renderGiven({ by, approvalId, via, args }: Extract<RunEvent, { type: "approval.given" }>): Entry {
+  return {
+    kind: "person",
+    who: html`✅ <b>${by}</b> approved <code>${approvalId}</code>${whereSaid(via)}`,
+    body:
+      args === undefined
+        ? undefined
+        : html`<details><summary>with these arguments instead</summary>${renderJson(args)}</details>`,
+  };
+}
+
+/** Lines of a result that need no tap to be seen. */
+const openLines = 12;
+
+function renderResult(
+  { tool, result }: { tool: string; result: ToolResult },
+  call: CallLine | undefined,
+  { address }: EntryContext,
+  by?: string,
+): Entry {
+  const { error, value, llmContent, durationMs } = result;
+  const shown = error
+    ? html`<p class="bad">${error.message}${error.suggestion && ` ${error.suggestion}`}</p>`
+    : undefined;
+  const body = html`${shown}${(!error || value.kind !== "text") && renderValue(value, address)}`;
+  const summary = error ? "failed" : (value.summary ?? firstLine(llmContent));
+  const isOpen = error !== undefined || value.kind === "task_list" || sizeOf(value) <= openLines;
+  const took = durationMs === undefined ? "" : ` · ${(durationMs / 1000).toFixed(1)} s`;
+  return {
+    kind: error ? "failed" : "tool",
+    who: html`${by !== undefined && html`<b>${by}</b> ran `}<code>${tool}</code> <span class="arguments">${call?.args ?? ""}</span>`,
+    body: html`<details ${isOpen ? html`open` : ""}><summary>${error ? "✗" : "✓"} ${summary}${took}</summary>${body}</details>`,
+  };
+}
+
+function sizeOf(value: ToolResult["value"]): number {
+  const text = "content" in value ? value.content : "diff" in value ? value.diff : undefined;
+  return (text ?? JSON.stringify(value, null, 1)).split("\n").length;
+}
+
+function renderChild(
+  { callId, outcome, usage, cost }: Extract<RunEvent, { type: "child.finished" }>,
+  { children, address }: EntryContext,
+): Entry {
+  const child = children.find(({ spec }) => spec.parentCallId === callId);
+  const name = child?.spec.worker.name ?? "A worker";
+  const link = child ? html`<a href="#run-${child.spec.id}">${name}</a>` : name;
+  const words = outcome.kind === "answered" ? outcome.text : "";
+  return {
+    kind: outcome.kind === "answered" ? "tool" : "failed",
+    who: html`${link}: ${describeOutcome(outcome)}`,
+    body: html`${words.trim() !== "" && html`<details><summary>Its answer</summary>${renderWords(words, address)}</details>`}<p class="numbers">${renderNumbers({ usage, cost: cost ?? 0 })}</p>`,
+  };
+}
+
+function firstLine(text: string): string {
+  const line = text.trim().split("\n", 1)[0] ?? "";
+  return line.length > 160 ? `${line.slice(0, 159)}…` : line;
+}

@@ -1,0 +1,117 @@
+import type { LoggedEvent } from "#events.ts";
+import type { EventsPage, Lane, RunTree } from "#runtime/run-books.ts";
+import { type Html, html, markupOf, trusted } from "./html.ts";
+import { renderEntry } from "./render-entry.ts";
+import { type PageContext, partsOf, renderLane, titleOf } from "./render-parts.ts";
+
+/** How many entries a page shows of each run, and brings at one time. */
+export const entriesAtOnce = 100;
+
+export interface RunPage {
+  tree: RunTree;
+  /** The newest entries of each run, by its id. */
+  transcripts: ReadonlyMap<string, EventsPage>;
+  context: PageContext;
+  /** The issue's or pull request's; undefined when it cannot be read. */
+  threadTitle: string | undefined;
+}
+
+/** The page of a run with everything on it: what works without a script, and what a script then keeps up to date. */
+export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPage): string {
+  const [root, ...children] = tree.lanes;
+  if (!root) return renderSentence({ title: "A run", words: "There is nothing here." });
+  const markups = new Map(partsOf(tree, context).map(({ id, markup }) => [id, markup]));
+  const put = (id: string) => trusted(markups.get(id)?.() ?? "");
+  const pending = tree.approvals.filter(({ status }) => status === "pending");
+  const entries = (lane: Lane) => {
+    const page = transcripts.get(lane.spec.id) ?? { events: [], earlier: 0 };
+    return html`<ol class="transcript" id="entries-${lane.spec.id}">${renderEntries(tree, lane, page, context)}</ol>${put(`live-${lane.spec.id}`)}`;
+  };
+  const { origin, worker } = root.spec;
+  const place = `${origin.owner}/${origin.repo}#${origin.thread}`;
+  const body = html`<header>
+<p class="place"><a href="${context.threadUrl}">${place}</a>${threadTitle !== undefined && html` ${threadTitle}`}</p>
+<h1>${worker.name}</h1>
+<p class="small">asked by ${origin.requestedBy} · run <code>${root.spec.id}</code> ${renderWho(context)}</p>
+${root.spec.task !== undefined && html`<p class="task">${root.spec.task}</p>`}
+</header>
+<main data-cursor="${cursorOf(tree)}" data-path="${context.path}">
+<p id="notice" role="status"></p>
+<section id="approvals" aria-label="Waiting for approval" aria-live="polite">${pending.map(({ id }) => put(`approval-${id}`))}</section>
+<aside aria-label="How it stands">
+<div aria-live="polite">${put("now")}</div>
+${put("commands")}
+<section aria-label="Limits">${put("limits")}</section>
+<section aria-label="State chart">${put("chart")}</section>
+</aside>
+<div class="transcripts">
+<section class="lane" id="run-${root.spec.id}" aria-labelledby="transcript-title"><h2 id="transcript-title">Transcript</h2>${entries(root)}</section>
+<div id="lanes">${children.map((lane) => renderLane(lane, html`${put(`state-${lane.spec.id}`)}${entries(lane)}`))}</div>
+</div>
+</main>`;
+  return renderDocument({ title: titleOf(tree), body, script: true });
+}
+
+function renderWho({ viewer }: PageContext): Html | undefined {
+  if (viewer.kind === "guest") return html`· <a href="${viewer.signInPath}">Sign in</a>`;
+  if (viewer.kind !== "known") return undefined;
+  return html`· signed in as ${viewer.login} <form method="post" action="/runs/-/sign-out" class="inline"><input type="hidden" name="form" value="${viewer.formKey}"><button class="link">Sign out</button></form>`;
+}
+
+/** Entries of a transcript, with the way to those before them. */
+export function renderEntries(tree: RunTree, lane: Lane, page: EventsPage, context: PageContext): Html {
+  const children = tree.lanes.filter(({ spec }) => spec.parentId === lane.spec.id);
+  const about = { lane, children, approvals: tree.approvals, address: context.address };
+  const before = page.events[0]?.id;
+  const earlier =
+    page.earlier > 0 &&
+    before !== undefined &&
+    html`<li class="earlier"><a href="${context.path}/entries/${lane.spec.id}/${before}">Show ${Math.min(page.earlier, entriesAtOnce)} earlier of ${page.earlier}</a></li>`;
+  return html`${earlier}${page.events.map((logged: LoggedEvent) => renderEntry(logged, about))}`;
+}
+
+/** A page of earlier entries alone, for browsers without a script. */
+export function renderEntriesPage(tree: RunTree, lane: Lane, page: EventsPage, context: PageContext): string {
+  const body = html`<header><h1>${lane.spec.workerPath}</h1><p><a href="${context.path}">Back to the run</a></p></header>
+<main><ol class="transcript">${renderEntries(tree, lane, page, context)}</ol></main>`;
+  return renderDocument({ title: titleOf(tree), body, script: false });
+}
+
+/** A page that says one thing. */
+export function renderSentence({
+  title,
+  words,
+  link,
+}: {
+  title: string;
+  words: string;
+  link?: { href: string; text: string };
+}): string {
+  const body = html`<header><h1>${title}</h1></header><main class="sentence"><p>${words}</p>${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}</main>`;
+  return renderDocument({ title, body, script: false });
+}
+
+/** How far each transcript was shown: `run:event,run:event`. */
+export function cursorOf({ lanes }: RunTree): string {
+  return lanes.map(({ spec, newest }) => `${spec.id}:${newest}`).join(",");
+}
+
+function renderDocument({ title, body, script }: { title: string; body: Html; script: boolean }): string {
+  return markupOf(html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex, nofollow">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<title>${title}</title>
+<link rel="stylesheet" href="/runs/-/assets/run.css">
+${script && html`<script type="module" src="/runs/-/assets/run.js"></script>`}
+</head>
+<body>
+${body}
+</body>
+</html>
+`);
+}
