@@ -1,6 +1,6 @@
 import { inspect } from "node:util";
 import pg from "pg";
-import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "#errors.ts";
 import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openPostgresConnection, type PostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
@@ -15,6 +15,15 @@ if (!postgresPrograms) test.skip(`PostgreSQL is not tested here: ${whyNoPostgres
 
 describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
   let connection: PostgresConnection | undefined;
+  const statements = new Map<string, number>();
+  beforeAll(() => {
+    const query = pg.Client.prototype.query as (...values: unknown[]) => unknown;
+    vi.spyOn(pg.Client.prototype, "query").mockImplementation(function (this: pg.Client, ...asked: unknown[]) {
+      const { name, text = "", values = [] } = asked[0] as { name?: string; text?: string; values?: unknown[] };
+      if (name) statements.set(text, values.length);
+      return Reflect.apply(query, this, asked);
+    } as never);
+  });
   afterAll(() => connection?.close());
 
   /** An empty one, over a connection that all tests share. */
@@ -190,7 +199,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     test("with a broken row says which", async () => {
       const store = await openEmpty();
       await store.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: said("hello") }] });
-      await connection?.query('update events set event = \'{"type":"nonsense"}\'');
+      await connection?.raw('update events set event = \'{"type":"nonsense"}\'');
 
       await expect(store.log("r1")).rejects.toThrow(/Table events, id \d+ does not hold/);
     });
@@ -212,5 +221,28 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await hear("d2")).toBe(false);
       clock.mockRestore();
     });
+  });
+
+  test("no statement that the tests above made reads a whole table", async () => {
+    await openEmpty();
+    // The whole schema is read at the start alone.
+    const asked = [...statements].filter(
+      ([text]) => /^(select|insert|update|delete|with)/.test(text) && !text.includes("pg_"),
+    );
+    const slow: string[] = [];
+    await connection?.transaction(async (sql) => {
+      await sql.script("set local enable_seqscan = off; set local plan_cache_mode = force_generic_plan");
+      for (const [index, [text, values]] of asked.entries()) {
+        await sql.script(`prepare asked_${index} as ${text}`);
+        const given = values > 0 ? `(${Array.from({ length: values }, () => "null").join(", ")})` : "";
+        const { rows } = await sql.raw(`explain execute asked_${index}${given}`);
+        const plan = (rows as { "QUERY PLAN": string }[]).map((row) => row["QUERY PLAN"]).join("\n");
+        if (/Seq Scan on (?!schema_version)/.test(plan)) slow.push(`${text}\n${plan}`);
+      }
+      return { result: undefined, undo: true };
+    });
+
+    expect(slow).toEqual([]);
+    expect(asked.length).toBeGreaterThan(30);
   });
 });
