@@ -22,7 +22,7 @@ export const osSandboxBench: Bench = {
       if (!stands) return [{ name: "a command in the OS sandbox", missing: `Not measured: ${why}` }];
       return await inScratch(async (folder) => {
         // Ours does the same: without it, ext4 punishes whoever deletes trees and writes new ones.
-        spawnSync("chattr", ["+T", folder], { stdio: "ignore" });
+        spawnSync("/usr/bin/chattr", ["+T", folder], { stdio: "ignore" });
         await chmod(folder, 0o755);
         const small = { name: "2,000 files", files: generateFiles(2_000), rounds: 7, laterRounds: 30 };
         const large = {

@@ -154,7 +154,7 @@ function prepare(options: OsExecutorOptions, user: SandboxUser): Ground {
  * session's folder gets a part of the disk of its own. Other file systems have neither the fault nor the mark.
  */
 function spreadFolders(directory: string): void {
-  spawnSync("chattr", ["+T", directory], { stdio: "ignore", timeout: 5_000 });
+  spawnSync("/usr/bin/chattr", ["+T", directory], { stdio: "ignore", timeout: 5_000 });
 }
 
 /** Folders of processes that were killed before they could tidy up. */
