@@ -16,8 +16,8 @@ export async function finish(sql: Sql, finished: Finish, holder: number | undefi
   // The child first, since events and effects may be addressed to it.
   if (run) await addRun(sql, run);
   const others = [...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId);
-  const locked = await lockRuns(sql, others, key);
-  const owner = await end(sql, key);
+  // In one round trip, and one after the other all the same.
+  const [locked, owner] = await Promise.all([lockRuns(sql, others, key), end(sql, key)]);
   if (owner === undefined) return { undo: true, result: false };
   if (holder !== undefined && locked.get(owner)?.holder !== holder) return { undo: true, result: false };
 
