@@ -9,6 +9,7 @@ import {
 import { colourful, type Paint, plain } from "./paint.ts";
 
 const usualLines = 20;
+const glimpseLines = 6;
 const longestLine = 2_000;
 const shownColumns = 8;
 const longestCell = 40;
@@ -19,7 +20,10 @@ export function renderValue(value: ResultValue, paint: Paint): string[] {
   const lines = isWellKnownKind(value.kind)
     ? renderWellKnown(value as WellKnownResultValue, paint)
     : renderCustom(value as CustomResultValue);
-  return value.kind === "task_list" ? lines : shorten(lines, value.display, paint);
+  if (value.kind === "task_list") return lines;
+  // The worker reads files whole; who watches wants to know which.
+  const height = value.kind === "file_content" ? { maxHeight: glimpseLines } : {};
+  return shorten(lines, { ...height, ...value.display }, paint);
 }
 
 function renderWellKnown(value: WellKnownResultValue, paint: Paint): string[] {

@@ -78,13 +78,13 @@ export function giveGolem(
   errors.on("data", (chunk) => {
     complaints += String(chunk);
   });
-  const leave = () => {
-    throw new Error("It was to end at once.");
-  };
+  const left = Promise.withResolvers<number>();
   return {
     ...terminal,
     /** What it ended with. */
-    code: golem(words, { cwd, env, input: terminal.input, output: terminal.output, errors, leave }),
+    code: golem(words, { cwd, env, input: terminal.input, output: terminal.output, errors, leave: left.resolve }),
+    /** What the process would have been ended with at once. */
+    left: left.promise,
     errors: () => complaints,
     interrupt: () => terminal.input.write("\u0003"),
   };

@@ -74,6 +74,14 @@ describe("what a terminal shows", () => {
     expect(coloured).toContain(`${esc}[32m+two${esc}[39m`);
   });
 
+  test("a file that was read, by its first lines", async () => {
+    const content = Array.from({ length: 30 }, (_, index) => `line ${index}`).join("\n");
+
+    const read = await shown({ kind: "file_content", path: "a.ts", content, size: content.length });
+
+    expect(read).toContain("   line 4\n   … 25 more lines\n");
+  });
+
   test.each<[string, ResultValue, string]>([
     ["a file", { kind: "file_content", path: "a.ts", content: "x", size: 1 }, "a.ts (1 bytes)\n   x"],
     [

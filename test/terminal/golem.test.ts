@@ -80,6 +80,22 @@ test("Ctrl+C twice ends it, and keeps the changes in a patch file that git appli
   expect(world.read("a.txt")).toBe("worker\n");
 });
 
+test("Ctrl+C once more before the worker has stopped ends the process there and then", async () => {
+  const world = await golemWorld({ turns: [write(), { hang: true, text: "Let me" }] });
+
+  const run = world.give(["run", "careful", "please", "--yes", "write_file"]);
+  await run.sees("Let me");
+  run.interrupt();
+  run.interrupt();
+
+  expect(await run.left).toBe(130);
+  expect(run.text()).toMatch(/The changes are kept: git apply \S+\n/);
+  expect(world.kept()).toHaveLength(1);
+  await run.sees("Say something");
+  run.interrupt();
+  await run.code;
+});
+
 test("Ctrl+C before anything was asked ends it, and so does /exit while the worker is at work", async () => {
   const world = await golemWorld({ turns: [{ hang: true, text: "Let me" }] });
 
