@@ -1,18 +1,14 @@
 import type { ModelMessage } from "ai";
-import { HttpResponse, http } from "msw";
-import { setupServer } from "msw/node";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import type { Config } from "#config.ts";
 import { createModels } from "#models/create-models.ts";
 import type { ModelRequest } from "#models/models.ts";
 import type { WebSearchSettings } from "#server-side-tool.ts";
 import type { NamedTool } from "#tool.ts";
+import { providerServer } from "../support/provider-server.ts";
 
-const server = setupServer();
-beforeAll(() => server.listen({ onUnhandledFrame: "error" }));
-afterEach(() => server.resetHandlers());
-afterAll(() => server.close());
+const { streaming } = providerServer();
 
 const config: Config["models"] = {
   default: undefined,
@@ -38,24 +34,6 @@ function ask(model: string, settings: WebSearchSettings | undefined, changes: Pa
     signal: new AbortController().signal,
     ...changes,
   });
-}
-
-/** Answers each POST to the address with the next list of events, and keeps the bodies of the requests. */
-function streaming(address: string, ...answers: object[][]) {
-  const bodies: Record<string, unknown>[] = [];
-  server.use(
-    http.post(address, async ({ request }) => {
-      bodies.push((await request.json()) as Record<string, unknown>);
-      const events = answers[bodies.length - 1] ?? answers.at(-1) ?? [];
-      return new HttpResponse(events.map(line).join(""), { headers: { "content-type": "text/event-stream" } });
-    }),
-  );
-  return bodies;
-}
-
-function line(event: object): string {
-  const name = "type" in event ? `event: ${event.type}\n` : "";
-  return `${name}data: ${JSON.stringify(event)}\n\n`;
 }
 
 /** The answer as the log gives it back. */
@@ -113,16 +91,16 @@ describe("Anthropic's own search", () => {
   ];
 
   test("takes the place of the tool of its name, within the bounds the worker sets", async () => {
-    const bodies = streaming(url, [start, ...says(0, "Hello."), ...end("end_turn")]);
+    const seen = streaming(url, [start, ...says(0, "Hello."), ...end("end_turn")]);
 
     await ask("anthropic:claude-haiku-4-5", { max_uses: 2, allowed_domains: ["nodejs.org"] });
     await ask("anthropic:claude-haiku-4-5", undefined);
 
-    expect(bodies[0]?.tools).toEqual([
+    expect(seen[0]?.body.tools).toEqual([
       expect.objectContaining({ name: "read_file" }),
       { type: "web_search_20250305", name: "web_search", max_uses: 2, allowed_domains: ["nodejs.org"] },
     ]);
-    expect(bodies[1]?.tools).toContainEqual({ type: "web_search_20250305", name: "web_search", max_uses: 5 });
+    expect(seen[1]?.body.tools).toContainEqual({ type: "web_search_20250305", name: "web_search", max_uses: 5 });
   });
 
   test("is no call to execute, is named with what it found, and is paid for", async () => {
@@ -138,7 +116,7 @@ describe("Anthropic's own search", () => {
 
   test("goes back with what it found, and what it did not find, on the next turn", async () => {
     const failed = { type: "web_search_tool_result_error", error_code: "max_uses_exceeded" };
-    const bodies = streaming(url, [
+    const seen = streaming(url, [
       start,
       ...search(0, found),
       ...search(2, failed),
@@ -151,7 +129,7 @@ describe("Anthropic's own search", () => {
       messages: [question, ...kept(messages), { role: "user", content: "And then?" }],
     });
 
-    expect(bodies[1]?.messages).toMatchObject([
+    expect(seen[1]?.body.messages).toMatchObject([
       { role: "user" },
       {
         role: "assistant",
@@ -168,7 +146,7 @@ describe("Anthropic's own search", () => {
   });
 
   test("that pauses an answer is asked to go on, and the answer is one", async () => {
-    const bodies = streaming(
+    const seen = streaming(
       url,
       [start, ...says(0, "I look it up. "), ...search(1, found), ...end("pause_turn")],
       [start, ...says(0, "Node 26 is out."), ...end("end_turn")],
@@ -176,7 +154,7 @@ describe("Anthropic's own search", () => {
 
     const answer = await ask("anthropic:claude-haiku-4-5", undefined);
 
-    expect(bodies[1]?.messages).toMatchObject([
+    expect(seen[1]?.body.messages).toMatchObject([
       { role: "user" },
       {
         role: "assistant",
@@ -192,12 +170,12 @@ describe("Anthropic's own search", () => {
   });
 
   test("that pauses for ever is left with what it has said", async () => {
-    const bodies = streaming(url, [start, ...says(0, "Wait. "), ...end("pause_turn")]);
+    const seen = streaming(url, [start, ...says(0, "Wait. "), ...end("pause_turn")]);
 
     const { text } = await ask("anthropic:claude-haiku-4-5", undefined);
 
     expect(text).toBe("Wait. Wait. Wait. Wait. ");
-    expect(bodies).toHaveLength(4);
+    expect(seen).toHaveLength(4);
   });
 });
 
@@ -233,14 +211,14 @@ describe("OpenAI's own search", () => {
   ];
 
   test("is bounded, named, cited and paid for, and goes back though nothing is stored there", async () => {
-    const bodies = streaming(url, answerEvents);
+    const seen = streaming(url, answerEvents);
 
     const answer = await ask("openai:gpt-5-mini", { max_uses: 3, blocked_domains: ["spam.example"] });
     await ask("openai:gpt-5-mini", undefined, {
       messages: [question, ...kept(answer.messages), { role: "user", content: "And then?" }],
     });
 
-    expect(bodies[0]).toMatchObject({
+    expect(seen[0]?.body).toMatchObject({
       store: false,
       max_tool_calls: 3,
       tools: [
@@ -254,7 +232,7 @@ describe("OpenAI's own search", () => {
       text: "Node 26 is out.\n\nFound on the web:\n- [News](https://nodejs.org/a_%28b%29)",
     });
     expect(answer.cost).toBeCloseTo((1_000 * 0.25 + 100 * 2) / 1_000_000 + 0.01, 12);
-    expect(bodies[1]?.input).toContainEqual(
+    expect(seen[1]?.body.input).toContainEqual(
       expect.objectContaining({ ...call, action: expect.objectContaining(action) }),
     );
   });
@@ -265,7 +243,7 @@ describe("Google's own search", () => {
 
   test("works beside other tools, is named and paid for, and goes back signed", async () => {
     const args = { queries: ["node 26", "node 26 news"] };
-    const bodies = streaming(url, [
+    const seen = streaming(url, [
       {
         candidates: [
           {
@@ -290,7 +268,7 @@ describe("Google's own search", () => {
       messages: [question, ...kept(answer.messages), { role: "user", content: "And then?" }],
     });
 
-    expect(bodies[0]).toMatchObject({
+    expect(seen[0]?.body).toMatchObject({
       tools: [{ googleSearch: {} }, { functionDeclarations: [{ name: "read_file" }] }],
       toolConfig: { includeServerSideToolInvocations: true },
     });
@@ -300,7 +278,7 @@ describe("Google's own search", () => {
       text: "Node 26 is out.\n\nFound on the web:\n- [nodejs.org](https://nodejs.org/)",
     });
     expect(answer.cost).toBeCloseTo((1_000 * 1.5 + 100 * 7.5) / 1_000_000 + 0.028, 12);
-    expect(bodies[1]?.contents).toMatchObject([
+    expect(seen[1]?.body.contents).toMatchObject([
       { role: "user" },
       {
         role: "model",
@@ -316,13 +294,16 @@ describe("Google's own search", () => {
 });
 
 test("a server without a search of its own is offered the tool of that name", async () => {
-  const bodies = streaming("http://model.test/chat/completions", [
+  const seen = streaming("http://model.test/chat/completions", [
     { id: "c", created: 0, model: "m", choices: [{ index: 0, delta: { content: "Hello." }, finish_reason: "stop" }] },
   ]);
 
   await ask("compatible:llama", undefined);
 
-  expect(bodies[0]?.tools).toMatchObject([{ function: { name: "read_file" } }, { function: { name: "web_search" } }]);
+  expect(seen[0]?.body.tools).toMatchObject([
+    { function: { name: "read_file" } },
+    { function: { name: "web_search" } },
+  ]);
 });
 
 test.each([

@@ -1,17 +1,14 @@
 import type { ModelMessage } from "ai";
 import { HttpResponse, http } from "msw";
-import { setupServer } from "msw/node";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import type { Config } from "#config.ts";
 import { createModels } from "#models/create-models.ts";
 import { ModelFailure, type ModelRequest } from "#models/models.ts";
 import type { NamedTool } from "#tool.ts";
+import { providerServer } from "../support/provider-server.ts";
 
-const server = setupServer();
-beforeAll(() => server.listen({ onUnhandledFrame: "error" }));
-afterEach(() => server.resetHandlers());
-afterAll(() => server.close());
+const { use, streaming } = providerServer();
 
 const config: Config["models"] = {
   default: undefined,
@@ -45,23 +42,6 @@ async function failureOf(answer: Promise<unknown>): Promise<ModelFailure> {
   const error = await answer.catch((reason: unknown) => reason);
   if (!(error instanceof ModelFailure)) throw new Error(`No ModelFailure but ${String(error)}`);
   return error;
-}
-
-/** Answers every POST to the address with the events, and keeps the bodies and headers of the requests. */
-function streaming(address: string, events: object[]) {
-  const seen: { body: Record<string, unknown>; headers: Headers }[] = [];
-  server.use(
-    http.post(address, async ({ request }) => {
-      seen.push({ body: (await request.json()) as Record<string, unknown>, headers: request.headers });
-      const lines = events.map((event) =>
-        "type" in event
-          ? `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
-          : `data: ${JSON.stringify(event)}\n\n`,
-      );
-      return new HttpResponse(lines.join(""), { headers: { "content-type": "text/event-stream" } });
-    }),
-  );
-  return seen;
 }
 
 function resultOf(callId: string, value: string): ModelMessage {
@@ -219,15 +199,13 @@ describe("Anthropic", () => {
     ],
     [529, "overloaded_error", "Overloaded", "Anthropic is overloaded at the moment (HTTP 529).", true],
   ])("%i %s: %s", async (status, type, message, sentence, retryable) => {
-    server.use(
-      http.post(anthropicUrl, () => HttpResponse.json({ type: "error", error: { type, message } }, { status })),
-    );
+    use(http.post(anthropicUrl, () => HttpResponse.json({ type: "error", error: { type, message } }, { status })));
 
     expect(await failureOf(ask("anthropic:claude-haiku-4-5"))).toMatchObject({ message: sentence, retryable });
   });
 
   test("that limits us in milliseconds is heard", async () => {
-    server.use(
+    use(
       http.post(anthropicUrl, () =>
         HttpResponse.json(
           { type: "error", error: { type: "rate_limit_error", message: "Slow down" } },
@@ -249,7 +227,7 @@ describe("Anthropic", () => {
   });
 
   test("that sends us elsewhere does not get the key carried there", async () => {
-    server.use(
+    use(
       http.post(
         anthropicUrl,
         () => new HttpResponse(null, { status: 307, headers: { location: "https://evil.test/v1/messages" } }),
@@ -369,7 +347,7 @@ describe("Google", () => {
       { message: expect.stringContaining("too long"), retryable: false },
     ],
   ])("%i %j", async (status, error, expected) => {
-    server.use(http.post(url, () => HttpResponse.json({ error: { code: status, ...error } }, { status })));
+    use(http.post(url, () => HttpResponse.json({ error: { code: status, ...error } }, { status })));
 
     expect(await failureOf(ask("google:gemini-2.5-flash"))).toMatchObject(expected);
   });
@@ -379,7 +357,7 @@ describe("a model server", () => {
   const local = { ...config, compatible: { apiKey: undefined, baseUrl: "http://model.test" } };
 
   test("that answers with a web page is probably at another address", async () => {
-    server.use(http.post("http://model.test/chat/completions", () => HttpResponse.html("<h1>Welcome</h1>")));
+    use(http.post("http://model.test/chat/completions", () => HttpResponse.html("<h1>Welcome</h1>")));
 
     expect(await failureOf(ask("compatible:llama", { config: local }))).toMatchObject({
       message:
@@ -389,7 +367,7 @@ describe("a model server", () => {
   });
 
   test("whose gateway answers with an error page is asked again, and the page is not shown", async () => {
-    server.use(
+    use(
       http.post("http://model.test/chat/completions", () =>
         HttpResponse.html("<h1>502 Bad Gateway</h1>", { status: 502 }),
       ),
@@ -402,7 +380,7 @@ describe("a model server", () => {
   });
 
   test("that sends rubbish in its stream is asked again", async () => {
-    server.use(
+    use(
       http.post(
         "http://model.test/chat/completions",
         () => new HttpResponse("data: {nonsense\n\n", { headers: { "content-type": "text/event-stream" } }),
