@@ -65,7 +65,7 @@ function permit(
 
   try {
     const caller = credentials.identify(authorization);
-    if (caller.kind === "app") return challenge();
+    if (caller.kind !== "installation") return challenge();
     const repository = findRepository(world, name, caller.token);
     return mayDo(caller.token, pushing) ? { repository } : refuse(403, "Write access to repository not granted.");
   } catch (error) {

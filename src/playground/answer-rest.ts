@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "./api-error.ts";
 import type { Credentials } from "./credentials.ts";
+import type { OAuth } from "./oauth.ts";
 import type { Answer } from "./operation.ts";
 import { readJson } from "./read-request.ts";
 import type { RequestLog } from "./request-log.ts";
@@ -12,6 +13,7 @@ import type { World } from "./world.ts";
 export interface Desk {
   world: World;
   credentials: Credentials;
+  oauth: OAuth;
   webhooks: Webhooks;
   log: RequestLog;
 }

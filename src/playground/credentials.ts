@@ -1,7 +1,8 @@
 import { createPublicKey, randomBytes, verify } from "node:crypto";
 import { z } from "zod";
 import { ApiError } from "./api-error.ts";
-import type { App, Grants } from "./world.ts";
+import type { OAuthClient } from "./oauth.ts";
+import type { App, Grants, User } from "./world.ts";
 
 /** What an installation token allows. */
 export interface Token {
@@ -12,13 +13,24 @@ export interface Token {
   repositories: ReadonlySet<number> | undefined;
 }
 
-/** Who is calling: the app itself, by its signature, or its installation, by a token. */
-export type Caller = { kind: "app" } | { kind: "installation"; token: Token };
+/**
+ * Who is calling: the app itself, by its signature; its installation, by a token; a person who signed in to the app, by
+ * theirs; the app's OAuth client, by its secret.
+ */
+export type Caller =
+  | { kind: "app" }
+  | { kind: "installation"; token: Token }
+  | { kind: "user"; user: User }
+  | { kind: "client"; clientId: string };
 
 export interface Credentials {
   /** Throws the 401 GitHub answers to what is not valid. */
   identify(authorization: string | undefined): Caller;
   issue(narrowed: Pick<Token, "grants" | "repositories">): Token;
+  /** A token that speaks for a person, until it is given back. */
+  issueToUser(user: User): string;
+  /** False for a token that nobody has. */
+  revoke(userToken: string): boolean;
 }
 
 const Claims = z.object({ iss: z.union([z.string(), z.number()]), iat: z.number(), exp: z.number() });
@@ -28,19 +40,25 @@ export function createCredentials({
   app,
   publicKey,
   tokenMs,
+  client,
 }: {
   app: Pick<App, "id">;
   publicKey: string;
   tokenMs: number;
+  client?: OAuthClient | undefined;
 }): Credentials {
   const key = createPublicKey(publicKey);
   const tokens = new Map<string, Token>();
+  const users = new Map<string, User>();
 
   function identify(authorization: string | undefined): Caller {
     const presented = presentedSecret(authorization);
     if (presented === undefined) throw new ApiError(401, "Requires authentication");
     if (presented.split(".").length === 3) return checkSignature(presented);
 
+    const user = users.get(presented);
+    if (user) return { kind: "user", user };
+    if (client && presented === client.clientSecret) return { kind: "client", clientId: client.clientId };
     const token = tokens.get(presented);
     if (!token || token.expiresAt.getTime() <= Date.now()) throw new ApiError(401, "Bad credentials");
     return { kind: "installation", token };
@@ -79,7 +97,13 @@ export function createCredentials({
     return token;
   }
 
-  return { identify, issue };
+  function issueToUser(user: User): string {
+    const value = `ghu_${randomBytes(27).toString("base64url").replaceAll(/[-_]/g, "x")}`;
+    users.set(value, user);
+    return value;
+  }
+
+  return { identify, issue, issueToUser, revoke: (token) => users.delete(token) };
 }
 
 /** The secret in `Bearer …`, `token …`, or the password of `Basic …`, as git sends it. */

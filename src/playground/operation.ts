@@ -4,7 +4,7 @@ import { ApiError, notFound, validationFailed } from "./api-error.ts";
 import type { Caller, Credentials, Token } from "./credentials.ts";
 import type { Scene } from "./deeds.ts";
 import type { Webhooks } from "./webhooks.ts";
-import { type Grants, nameKey, type Repository, type World } from "./world.ts";
+import { type Grants, nameKey, type Repository, type User, type World } from "./world.ts";
 
 type Method = "get" | "post" | "patch" | "put" | "delete";
 type Success = 200 | 201 | 202 | 204;
@@ -67,6 +67,39 @@ export function appOperation<M extends Method, P extends keyof paths>(
     path,
     handle: (call) => {
       if (call.caller.kind !== "app") throw new ApiError(401, "A JSON web token could not be decoded");
+      return handle(call);
+    },
+  };
+}
+
+/** An operation a person calls, by the token the app was given when they signed in. */
+export function userOperation<M extends Method, P extends keyof paths>(
+  method: M,
+  path: P,
+  handle: Handle<Call & { user: User }, P, M>,
+): Operation {
+  return {
+    method,
+    path,
+    handle: (call) => {
+      if (call.caller.kind !== "user") throw new ApiError(401, "Requires authentication");
+      return handle({ ...call, user: call.caller.user });
+    },
+  };
+}
+
+/** An operation of the app's OAuth client about itself. */
+export function clientOperation<M extends Method, P extends keyof paths>(
+  method: M,
+  path: P,
+  handle: Handle<Call, P, M>,
+): Operation {
+  return {
+    method,
+    path,
+    handle: (call) => {
+      const { caller, params } = call;
+      if (caller.kind !== "client" || caller.clientId !== params.client_id) throw notFound();
       return handle(call);
     },
   };

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "./api-error.ts";
 
-async function readRequest(request: IncomingMessage, limit: number): Promise<Buffer> {
+/** The body, as long as it is within the limit in bytes. */
+export async function readRequest(request: IncomingMessage, limit: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   // Read to the end even so: leaving early would cut the connection before the answer is heard.

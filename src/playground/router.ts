@@ -2,6 +2,7 @@ import { appOperations } from "./api/app.ts";
 import { issueOperations } from "./api/issues.ts";
 import { pullOperations } from "./api/pulls.ts";
 import { repositoryOperations } from "./api/repository.ts";
+import { userOperations } from "./api/users.ts";
 import { ApiError } from "./api-error.ts";
 import type { Operation } from "./operation.ts";
 
@@ -11,7 +12,13 @@ export interface Route {
   params: Record<string, string>;
 }
 
-const routes = [...appOperations, ...issueOperations, ...pullOperations, ...repositoryOperations].map((operation) => ({
+const routes = [
+  ...appOperations,
+  ...issueOperations,
+  ...pullOperations,
+  ...repositoryOperations,
+  ...userOperations,
+].map((operation) => ({
   operation,
   pattern: patternOf(operation.path),
 }));

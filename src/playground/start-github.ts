@@ -6,12 +6,14 @@ import { join } from "node:path";
 import { answerGit, parseGitPath } from "./answer-git.ts";
 import { answerPage } from "./answer-page.ts";
 import { answerRest, type Desk, restPath } from "./answer-rest.ts";
+import { answerSignIn, isSignIn } from "./answer-sign-in.ts";
 import { type CommitFiles, commitFiles } from "./commit-files.ts";
 import { addRepository, createWorld, type NewApp, type NewRepository } from "./create-world.ts";
 import { createCredentials } from "./credentials.ts";
 import { noticePush } from "./deeds.ts";
 import { branches, diffText, findEntry, readBlob, resolveCommit } from "./git-repository.ts";
 import { listen } from "./listen.ts";
+import { createOAuth, type OAuthClient } from "./oauth.ts";
 import { findRepository } from "./operation.ts";
 import { actAs, type Person } from "./people.ts";
 import { createRequestLog, type RequestLog, type RequestRecord } from "./request-log.ts";
@@ -28,6 +30,8 @@ export interface GitHubOptions {
     slug?: string;
     /** The app's key in PEM: the public half, or the private one it is derived from. */
     key: string;
+    /** How people sign in to it; undefined where nobody can. */
+    oauth?: OAuthClient;
   };
   webhook?: Webhook;
   /** The first one is where people act when nothing else is said. */
@@ -97,7 +101,7 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
   // After the port is ours: where it is taken, nothing is left behind.
   const directory = options.dataDirectory ?? (await mkdtemp(join(tmpdir(), "golem-forge-github-")));
   const host = `127.0.0.1:${port}`;
-  const { key, ...app } = { slug: "golem-forge", ...options.app };
+  const { key, oauth, ...app } = { slug: "golem-forge", ...options.app };
   const world = createWorld({
     url: `http://${host}`,
     app,
@@ -108,9 +112,9 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
   });
   const webhooks = createWebhooks({ world, hook: options.webhook });
   const publicKey = createPublicKey(key).export({ type: "spki", format: "pem" }).toString();
-  const credentials = createCredentials({ app, publicKey, tokenMs: options.tokenMs ?? 60 * 60_000 });
+  const credentials = createCredentials({ app, publicKey, tokenMs: options.tokenMs ?? 60 * 60_000, client: oauth });
   for (const repository of options.repositories ?? []) await addRepository(world, directory, repository);
-  desk = { world, credentials, webhooks, log };
+  desk = { world, credentials, oauth: createOAuth(oauth), webhooks, log };
 
   function watch(listener: () => void): () => void {
     watchers.add(listener);
@@ -230,6 +234,7 @@ async function answer(reception: Reception, request: IncomingMessage, response: 
     response.writeHead(reply.status, reply.headers).end(reply.body);
     return;
   }
+  if (isSignIn(url.pathname)) return answerSignIn(desk, { request, response, url });
   await answerPage(reception, { request, response, url });
 }
 

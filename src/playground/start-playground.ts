@@ -55,11 +55,17 @@ export async function startPlayground({
     });
     const secret = randomBytes(24).toString("hex");
     const appPort = await freePort();
+    const url = `http://127.0.0.1:${appPort}`;
+    const oauth = {
+      clientId: "Iv1.playground",
+      clientSecret: randomBytes(20).toString("hex"),
+      callbackUrl: `${url}/runs/-/signed-in`,
+    };
     const github = await startGitHub({
       port,
       notice,
-      app: { id: appId, key: publicKey },
-      webhook: { url: `http://127.0.0.1:${appPort}/api/github/webhooks`, secret },
+      app: { id: appId, key: publicKey, oauth },
+      webhook: { url: `${url}/api/github/webhooks`, secret },
       repositories: [await readSampleRepository()],
     });
     cleanups.push(() => github.close());
@@ -73,6 +79,9 @@ export async function startPlayground({
       WEBHOOK_SECRET: secret,
       PORT: String(appPort),
       HOST: "127.0.0.1",
+      GOLEM_FORGE_URL: url,
+      GITHUB_CLIENT_ID: oauth.clientId,
+      GITHUB_CLIENT_SECRET: oauth.clientSecret,
       GHE_HOST: github.host,
       GHE_PROTOCOL: "http",
       LOG_LEVEL: environment.LOG_LEVEL ?? "error",

@@ -239,11 +239,11 @@ function note(chapter: Chapter, logged: LoggedEvent, redact: (text: string) => s
   }
 }
 
-/** A call's arguments on a line: the values alone, as far as they say something. */
+/** A call's arguments on a line: what is text speaks for itself, the rest has its name. */
 function lineOf(args: unknown): string {
-  const values = args !== null && typeof args === "object" ? Object.values(args) : [args];
-  const words = values.map((value) =>
-    (typeof value === "string" ? value : (JSON.stringify(value) ?? "")).slice(0, 2_000),
+  const values = args !== null && typeof args === "object" ? Object.entries(args) : [["", args]];
+  const words = values.map(([name, value]) =>
+    typeof value === "string" ? value : `${name} ${(JSON.stringify(value) ?? "").slice(0, 2_000)}`.trim(),
   );
   return words.join(" · ").replaceAll(/\s+/g, " ").slice(0, longestArguments);
 }

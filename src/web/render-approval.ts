@@ -35,7 +35,7 @@ function renderPreview({ preview = "" }: Approval): Html | undefined {
   // Words before the first file's change are no diff: a list in them would look like lines taken out.
   const start = /^(?:diff --git |--- (?:a\/|\/dev\/null)|@@ )/m.exec(preview)?.index ?? preview.length;
   const [words, diff] = [preview.slice(0, start).trim(), preview.slice(start)];
-  return html`<p>What it would change:</p>${words !== "" && block(words)}${diff !== "" && renderDiff(diff)}`;
+  return html`<p>What it would change:</p>${words !== "" && html`<div class="wrap">${block(words)}</div>`}${diff !== "" && renderDiff(diff)}`;
 }
 
 function renderForms(

@@ -4,8 +4,8 @@ import { type Html, html } from "./html.ts";
 const chart = stateChart();
 
 /** Pixels of the drawing; it is scaled to the room there is. */
-const rowHeight = 26;
-const boxHeight = 20;
+const rowHeight = 23;
+const boxHeight = 18;
 const boxLeft = 96;
 const boxWidth = 148;
 const width = 340;
@@ -31,7 +31,7 @@ function renderState({ name, kind, inside }: ChartState, row: number, current: s
   const top = row * rowHeight + 6;
   const left = boxLeft + (inside === undefined ? 0 : 8);
   const size = boxWidth - (inside === undefined ? 0 : 16);
-  return html`<g class="state ${kind}${name === current ? " lit" : ""}"><rect x="${left}" y="${top}" width="${size}" height="${boxHeight}" rx="${kind === "final" ? 10 : 5}"/><text x="${boxLeft + boxWidth / 2}" y="${top + 14}" text-anchor="middle">${inWords(name)}</text></g>`;
+  return html`<g class="state ${kind}${name === current ? " lit" : ""}"><rect x="${left}" y="${top}" width="${size}" height="${boxHeight}" rx="${kind === "final" ? 10 : 5}"/><text x="${boxLeft + boxWidth / 2}" y="${top + 13}" text-anchor="middle">${inWords(name)}</text></g>`;
 }
 
 /** A frame around the states that lie in another one. */

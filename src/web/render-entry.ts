@@ -88,7 +88,17 @@ function renderSaid({ text, by, trusted, via }: Extract<RunEvent, { type: "user.
     const body = html`<details><summary>${text.split("\n").length} lines, as the worker reads them</summary>${block(text)}</details>`;
     return { kind: "note", who: "What it was told about the thread", body };
   }
-  return { kind: "person", who: html`<b>${by}</b>${whereSaid(via)}`, body: html`<p class="said">${text}</p>` };
+  return {
+    kind: "person",
+    who: html`<b>${by}</b>${whereSaid(via)}`,
+    body: html`<p class="said">${wordsOf(text, by)}</p>`,
+  };
+}
+
+/** Without the name that the worker is told in front of them. */
+function wordsOf(text: string, by: string): string {
+  const start = [`@${by} asks you: `, `@${by} says: `].find((said) => text.startsWith(said)) ?? "";
+  return text.slice(start.length);
 }
 
 function renderAnswer(event: Extract<RunEvent, { type: "model.answered" }>, { lane, address }: EntryContext): Entry {

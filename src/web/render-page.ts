@@ -32,7 +32,7 @@ export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPa
   const body = html`<header>
 <p class="place"><a href="${context.threadUrl}">${place}</a>${threadTitle !== undefined && html` ${threadTitle}`}</p>
 <h1>${worker.name}</h1>
-<p class="small">asked by ${origin.requestedBy} · run <code>${root.spec.id}</code> ${renderWho(context)}</p>
+<div class="small">asked by ${origin.requestedBy} · run <code>${root.spec.id}</code> ${renderWho(context)}</div>
 ${root.spec.task !== undefined && html`<p class="task">${root.spec.task}</p>`}
 </header>
 <main data-cursor="${cursorOf(tree)}" data-path="${context.path}">

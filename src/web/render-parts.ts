@@ -81,8 +81,9 @@ export function renderLane({ spec }: Pick<Lane, "spec">, content: Html): Html {
 <h3 id="run-${spec.id}-title">${spec.workerPath}</h3>${content}</section>`;
 }
 
-function renderNow({ activity, outcome, tasks, state, spec }: Lane, { address }: PageContext): Html {
-  return html`<p class="state"><strong>${outcome ? describeOutcome(outcome) : activity}</strong></p>
+function renderNow(lane: Lane, { address }: PageContext): Html {
+  const { activity, outcome, tasks, state, spec } = lane;
+  return html`<p class="state"><strong>${signOf(lane)} ${outcome ? describeOutcome(outcome) : activity}</strong></p>
 ${outcome?.kind === "answered" && outcome.text.trim() !== "" && html`<section class="outcome" aria-label="Its answer">${renderWords(outcome.text, address)}</section>`}
 ${tasks.length > 0 && renderTasks(tasks)}
 <p class="small">State <code>${state}</code> · model <code>${spec.model}</code></p>`;

@@ -42,6 +42,7 @@ export const forgeRepository = {
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const webhookSecret = "a secret of the webhook";
+const oauth = { clientId: "Iv1.forge", clientSecret: "a secret of the OAuth client" };
 
 /**
  * The app in its own process, given nothing but environment variables; a GitHub with signed webhooks and git over HTTP;
@@ -52,7 +53,7 @@ export async function startForge(options: ForgeOptions) {
   const port = await freePort();
   const model = await startModelServer({ script: options.script });
   const github = await startGitHub({
-    app: { id: 7, key: publicKey },
+    app: { id: 7, key: publicKey, oauth: { ...oauth, callbackUrl: `http://127.0.0.1:${port}/runs/-/signed-in` } },
     webhook: { url: `http://127.0.0.1:${port}/api/github/webhooks`, secret: webhookSecret },
     repositories: options.repositories ?? [forgeRepository],
   });
@@ -74,6 +75,9 @@ export async function startForge(options: ForgeOptions) {
     DATABASE_URL: `file:${join(directory, "forge.db")}`,
     GOLEM_FORGE_STATUS_INTERVAL_MS: "50",
     GOLEM_FORGE_WRITE_INTERVAL_MS: "0",
+    GOLEM_FORGE_URL: `http://127.0.0.1:${port}`,
+    GITHUB_CLIENT_ID: oauth.clientId,
+    GITHUB_CLIENT_SECRET: oauth.clientSecret,
     // Looking for an OS sandbox at every start costs more than most stories; those that need one say so.
     GOLEM_FORGE_SANDBOX: "off",
     ...options.environment,
