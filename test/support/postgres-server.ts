@@ -35,19 +35,39 @@ function findPrograms(): string | undefined {
  */
 export async function startPostgresServer(folder: string, { durable = false } = {}): Promise<PostgresServer> {
   if (!postgresPrograms) throw new Error(whyNoPostgres);
-  const programs = postgresPrograms;
   const owner = ownerOfServer();
-  const data = join(folder, "data");
   const port = await freePort();
   await mkdir(folder, { recursive: true, mode: 0o755 });
   if (owner) await chown(folder, owner.uid, owner.gid);
-  const as = { ...owner, cwd: folder, env: { PATH: process.env.PATH ?? "", LC_ALL: "C" } };
-
   await run(
-    join(programs, "initdb"),
-    ["-D", data, "-U", "golem", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions"],
-    as,
+    join(postgresPrograms, "initdb"),
+    [
+      "-D",
+      join(folder, "data"),
+      "-U",
+      "golem",
+      "-A",
+      "trust",
+      "-E",
+      "UTF8",
+      "--no-locale",
+      "--no-sync",
+      "--no-instructions",
+    ],
+    asOwner(folder),
   );
+  return { url: urlAt(port), pid: await serve(folder, port, durable) };
+}
+
+/** Starts the server of this folder once more, where it was before. */
+export async function restartPostgresServer(folder: string, { url }: PostgresServer): Promise<PostgresServer> {
+  return { url, pid: await serve(folder, Number(new URL(url("postgres")).port), false) };
+}
+
+const urlAt = (port: number) => (database: string) =>
+  `postgres://golem:a-password-of-nobody@127.0.0.1:${port}/${database}`;
+
+async function serve(folder: string, port: number, durable: boolean): Promise<number> {
   const settings = {
     port,
     listen_addresses: "127.0.0.1",
@@ -58,24 +78,23 @@ export async function startPostgresServer(folder: string, { durable = false } = 
     fsync: durable ? "on" : "off",
     full_page_writes: durable ? "on" : "off",
   };
-  const log = await open(join(folder, "server.log"), "a");
+  const path = join(folder, "server.log");
+  const log = await open(path, "a");
   const child = spawn(
-    join(programs, "postgres"),
-    ["-D", data, ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
-    { ...as, detached: true, stdio: ["ignore", log.fd, log.fd] },
+    join(postgresPrograms ?? "", "postgres"),
+    ["-D", join(folder, "data"), ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
+    { ...asOwner(folder), detached: true, stdio: ["ignore", log.fd, log.fd] },
   );
   child.unref();
-  const url = (database: string) => `postgres://golem:a-password-of-nobody@127.0.0.1:${port}/${database}`;
   try {
-    while (!(await answers(url("postgres")))) {
-      if (child.exitCode !== null)
-        throw new Error(`PostgreSQL did not start: ${await readFile(join(folder, "server.log"), "utf8")}`);
+    while (!(await answers(urlAt(port)("postgres")))) {
+      if (child.exitCode !== null) throw new Error(`PostgreSQL did not start: ${await readFile(path, "utf8")}`);
       await pause(20);
     }
   } finally {
     await log.close();
   }
-  return { url, pid: child.pid ?? 0 };
+  return child.pid ?? 0;
 }
 
 /** Stops a server at once, as if the power had failed, and waits until it is gone. */
@@ -88,6 +107,10 @@ export async function stopPostgresServer(pid: number): Promise<void> {
     }
     await pause(20);
   }
+}
+
+function asOwner(folder: string) {
+  return { ...ownerOfServer(), cwd: folder, env: { PATH: process.env.PATH ?? "", LC_ALL: "C" } };
 }
 
 /** PostgreSQL refuses to run as root. */

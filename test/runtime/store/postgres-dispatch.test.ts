@@ -1,8 +1,17 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Driver } from "#runtime/dispatch.ts";
 import { openSharedStore } from "#runtime/store/postgres/open-shared-store.ts";
-import { postgresPrograms, whyNoPostgres } from "../../support/postgres-server.ts";
+import {
+  postgresPrograms,
+  restartPostgresServer,
+  startPostgresServer,
+  stopPostgresServer,
+  whyNoPostgres,
+} from "../../support/postgres-server.ts";
 import { newDatabase } from "../../support/shared-postgres.ts";
 import { said, sampleEffect, sampleRun, sampleStep } from "../../support/store-samples.ts";
 
@@ -29,13 +38,10 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
   /** A replica whose driver does as `open` says. */
   async function startReplica(
     open: (runId: string, replica: Pick<Awaited<ReturnType<typeof openSharedStore>>, "store">) => Promise<void>,
-    runsPerRepository?: number,
+    { runsPerRepository, url = database }: { runsPerRepository?: number; url?: string } = {},
   ) {
     const errors: unknown[] = [];
-    const shared = await openSharedStore(
-      { url: database, runsPerRepository },
-      { onError: (error) => errors.push(error) },
-    );
+    const shared = await openSharedStore({ url, runsPerRepository }, { onError: (error) => errors.push(error) });
     const driver = {
       open: vi.fn<Driver["open"]>((runId) => open(runId, shared)),
       nudge: vi.fn<Driver["nudge"]>(() => false),
@@ -51,13 +57,16 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
   }
 
   /** Holds every run until it is let go. */
-  async function startHolder() {
+  async function startHolder(url?: string) {
     const gates = new Map<string, PromiseWithResolvers<void>>();
-    const replica = await startReplica((runId) => {
-      const gate = Promise.withResolvers<void>();
-      gates.set(runId, gate);
-      return gate.promise;
-    });
+    const replica = await startReplica(
+      (runId) => {
+        const gate = Promise.withResolvers<void>();
+        gates.set(runId, gate);
+        return gate.promise;
+      },
+      url === undefined ? {} : { url },
+    );
     return { ...replica, letGo: (runId: string) => gates.get(runId)?.resolve() };
   }
 
@@ -181,12 +190,15 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const open = new Set<string>();
     let most = 0;
     const closing: (() => void)[] = [];
-    const replica = await startReplica(async (runId) => {
-      open.add(runId);
-      most = Math.max(most, open.size);
-      await new Promise<void>((resolve) => closing.push(resolve));
-      open.delete(runId);
-    }, 1);
+    const replica = await startReplica(
+      async (runId) => {
+        open.add(runId);
+        most = Math.max(most, open.size);
+        await new Promise<void>((resolve) => closing.push(resolve));
+        open.delete(runId);
+      },
+      { runsPerRepository: 1 },
+    );
     for (const id of ["g1", "g2"]) await replica.store.ingest({ run: sampleRun(id), events: [] });
 
     for (const id of ["g1", "g2"]) replica.dispatch.wake(id);
@@ -196,5 +208,27 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       closing.at(-1)?.();
     }
     expect(most).toBe(1);
+  });
+
+  test("when the server is started anew, they go on as soon as it answers", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "golem-restart-"));
+    const server = await startPostgresServer(folder);
+    const replica = await startHolder(server.url("postgres"));
+    await replica.store.ingest({ run: sampleRun("s1", [sampleEffect("s1", "s1/0")]), events: [] });
+    replica.dispatch.wake("s1");
+    await vi.waitUntil(() => replica.driver.open.mock.calls.length === 1);
+
+    await stopPostgresServer(server.pid);
+    const hearing = replica.store.ingest({ events: [{ runId: "s1", event: said("meanwhile") }] });
+    const restarted = await restartPostgresServer(folder, server);
+
+    expect(await hearing).toBe(true);
+    await vi.waitUntil(() => replica.driver.open.mock.calls.length === 2, 10_000);
+    expect(replica.driver.letGo).toHaveBeenCalledWith("s1");
+    expect(await replica.store.begin("s1", "work", 0)).toMatchObject({ key: "s1/0" });
+    expect(replica.driver.sweep).toHaveBeenCalled();
+    for (const stop of stops.splice(0)) await stop();
+    await stopPostgresServer(restarted.pid);
+    await rm(folder, { recursive: true, force: true });
   });
 });
