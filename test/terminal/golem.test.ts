@@ -165,6 +165,21 @@ test("a reviewer is shown what the person has not committed", async () => {
   expect(world.told()).toContain("new.txt");
 });
 
+test("a worker that chats answers one sentence after the other, until there is none", async () => {
+  const worker = aWorkerFile.replace("toolsets:", "mode: chat\ntoolsets:");
+  const files = { ".github/workers/careful.worker": worker };
+  const world = await golemWorld({ turns: [{ text: "The first." }, { text: "The second." }], files });
+
+  const run = world.give(["run", "careful", "one"]);
+  await run.sees("The first.\n> ");
+  run.type("two");
+  await run.sees("The second.\n> ");
+  run.type("");
+
+  expect(await run.code).toBe(0);
+  expect(world.told()).toMatch(/one.*The first\..*two/);
+});
+
 test("where nobody can be asked, what needs approval is denied and questions are left out", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
@@ -261,10 +276,10 @@ test("a dry run asks no model, and says who would work on what with which tools"
   expect(world.model.requests).toEqual([]);
 });
 
-test("code that comes with the checkout runs when the person says so, and otherwise nothing starts", async () => {
+test("what comes with the checkout is trusted when the person says so, and otherwise nothing starts", async () => {
   const worker = aWorkerFile.replace(
     "  ask: {}",
-    "  custom: { module: ./tools.ts, tools: [count], approval: { default: preApproved } }\n  mcp: { servers: { it: { command: touch, args: [ran] } } }",
+    "  custom: { module: ./tools.ts, tools: [count], approval: { default: preApproved } }\n  mcp: { servers: { it: { command: touch, args: [ran] } } }\n  web: { others: preApproved }",
   );
   const tools =
     'import { z } from "zod";\n/** Counts. */\nexport const count = () => "counted";\nexport const countSchema = z.object({});\n';
@@ -274,18 +289,35 @@ test("code that comes with the checkout runs when the person says so, and otherw
   });
 
   const refused = world.give(["run", "careful", "please"]);
-  await refused.sees("Load it? [y/N]");
+  await refused.sees("Do you trust that? [y/N]");
   refused.type("");
   expect(await refused.code).toBe(2);
   const script = world.give(["run", "careful", "please"], { isTTY: false });
 
   expect(await script.code).toBe(2);
   expect(refused.text()).toContain(
-    "  .github/workers/tools.ts, in a process without files, network and environment\n  the MCP server it: touch ran, a program with all that you can reach\n",
+    "  .github/workers/tools.ts, in a process without files, network and environment\n  the MCP server it: touch ran, a program with all that you can reach\n  pages of any host, fetched without asking\n",
   );
   expect(script.errors()).toContain("add --trust-tools.");
   expect(world.model.requests).toEqual([]);
   expect(world.exists("ran")).toBe(false);
+});
+
+test("a tool of the checkout's own works once it is trusted", async () => {
+  const custom = "  custom: { module: ./tools.ts, tools: [count], approval: { default: preApproved } }";
+  const files = {
+    ".github/workers/careful.worker": aWorkerFile.replace("  ask: {}", custom),
+    ".github/workers/tools.ts":
+      'import { z } from "zod";\n/** Counts. */\nexport const count = () => "forty-two";\nexport const countSchema = z.object({});\n',
+  };
+  const world = await golemWorld({ turns: [{ calls: [{ name: "count", args: {} }] }, done], files });
+
+  const run = world.give(["run", "careful", "please"]);
+  await run.sees("Do you trust that? [y/N]");
+  run.type("y");
+
+  expect(await run.code).toBe(0);
+  expect(world.told()).toContain("forty-two");
 });
 
 test("the workers there are, those of the checkout first by name", async () => {

@@ -10,8 +10,11 @@ import { sayKept } from "./say-kept.ts";
  */
 export function endOnSignals(desk: Desk, kept: KeptPatch, place: Place): () => void {
   function leave(code: number): void {
-    if (kept.keep()) sayKept(kept, desk);
-    place.leave(code);
+    try {
+      if (kept.keep()) sayKept(kept, desk);
+    } finally {
+      place.leave(code);
+    }
   }
 
   const interrupt = () => desk.bus.emit("interrupt", { reason: "Ctrl+C" });

@@ -9,7 +9,7 @@ changes until you have seen what it did and said so.
 Options of golem run
   -m, --model provider:model    instead of the worker's own, or GOLEM_FORGE_MODEL
       --yes <tool>              approve every call of this tool beforehand; again for more, or "all"
-      --trust-tools             load the code that a worker of this checkout brings, without asking
+      --trust-tools             trust the code that a worker of this checkout brings, without asking
       --apply                   write the changes to the working tree at the end, without asking
       --patch <file>            write them to a patch file
       --branch                  commit them on a new branch golem/<id>

@@ -9,7 +9,6 @@ import { plain } from "#terminal/paint.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
 import { approveBeforehand, checkApproved } from "./approve-beforehand.ts";
 import { briefing } from "./briefing.ts";
-import { codeOfWorkers } from "./code-of-workers.ts";
 import { type ConversationEnd, converse } from "./converse.ts";
 import { describeTools } from "./describe-tools.ts";
 import { type Desk, openDesk } from "./desk.ts";
@@ -18,6 +17,7 @@ import { createGitUncommittedTool } from "./git-uncommitted.ts";
 import { handOver } from "./hand-over.ts";
 import { createJsonLines, type JsonLines } from "./json-lines.ts";
 import { type KeptPatch, keptPatch } from "./keep-patch.ts";
+import { needsTrust } from "./needs-trust.ts";
 import { opening } from "./opening.ts";
 import { exitCodes, type Place } from "./place.ts";
 import { type PreparedRun, prepareRun } from "./prepare-run.ts";
@@ -128,19 +128,19 @@ async function finish(end: ConversationEnd, task: string, begun: Begun): Promise
   return code;
 }
 
-/** Code that came with a clone runs only when the person says so. */
+/** What came with a clone is trusted only when the person says so. */
 async function askForTrust({ checkout, chosen, workers, desk }: Begun): Promise<void> {
-  const code = (await codeOfWorkers(checkout.root, chosen, workers)).map(plain);
-  if (code.length === 0) return;
+  const things = (await needsTrust(checkout.root, chosen, workers)).map(plain);
+  if (things.length === 0) return;
 
-  const brings = `This checkout brings code for ${chosen.worker.name}:`;
-  desk.say(desk.paint("yellow", brings), ...code.map((line) => `  ${line}`));
-  const answer = await desk.ask("Load it? [y/N] ");
+  const brings = `${chosen.worker.name} comes with this checkout, and brings:`;
+  desk.say(desk.paint("yellow", brings), ...things.map((line) => `  ${line}`));
+  const answer = await desk.ask("Do you trust that? [y/N] ");
   if (/^\s*y(es)?\s*$/i.test(answer ?? "")) return;
   throw new UserError(
     desk.canAsk
-      ? "It was not loaded, so the worker did not start."
-      : `${brings} ${code.join("; ")}. Read it, then add --trust-tools.`,
+      ? "Nothing of it was loaded, and the worker did not start."
+      : `${brings} ${things.join("; ")}. Read that, then add --trust-tools.`,
   );
 }
 

@@ -4,10 +4,10 @@ import type { WorkerDefinition } from "#worker.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
 
 /**
- * The code that would be loaded for a worker and for those it may call, where it comes with the checkout: whoever cloned
- * it has not read it. One line each, with what holds it.
+ * What a worker and those it may call bring along that runs as code, or reaches the network without asking, where they
+ * come with the checkout: whoever cloned it has not read it. One line each, with what holds it.
  */
-export async function codeOfWorkers(root: string, first: LocalWorker, workers: LocalWorkers): Promise<string[]> {
+export async function needsTrust(root: string, first: LocalWorker, workers: LocalWorkers): Promise<string[]> {
   const reached = new Map<string, LocalWorker>();
   const open = [first];
   for (let one = open.pop(); one; one = open.pop()) {
@@ -19,7 +19,7 @@ export async function codeOfWorkers(root: string, first: LocalWorker, workers: L
       if (next) open.push(next);
     }
   }
-  const lines = [...reached.values()].filter(({ isOwn }) => isOwn).flatMap((one) => codeOf(root, one));
+  const lines = [...reached.values()].filter(({ isOwn }) => isOwn).flatMap((one) => broughtBy(root, one));
   return [...new Set(lines)];
 }
 
@@ -30,8 +30,9 @@ function callableBy({ toolsets }: WorkerDefinition): string[] {
 
 type Server = { command: string; args: string[] } | { url: string };
 
-function codeOf(root: string, { worker, path }: LocalWorker): string[] {
-  return resolveToolsets(worker).flatMap(({ toolset, config }) => {
+function broughtBy(root: string, { worker, path }: LocalWorker): string[] {
+  const searches = worker.server_side_tools.length > 0 ? ["the provider's own web search, which asks nobody"] : [];
+  const brought = resolveToolsets(worker).flatMap(({ toolset, config }) => {
     switch (toolset.name) {
       case "custom": {
         const module = join(dirname(path), (config as { module: string }).module);
@@ -47,8 +48,16 @@ function codeOf(root: string, { worker, path }: LocalWorker): string[] {
             ? `the MCP server ${name}: ${[server.command, ...server.args].join(" ")}, a program with all that you can reach`
             : `the MCP server ${name} at ${server.url}, over the network`,
         );
+      case "web":
+        return pagesUnasked(config as { allow: string[]; others: string });
       default:
         return [];
     }
   });
+  return [...brought, ...searches];
+}
+
+function pagesUnasked({ allow, others }: { allow: string[]; others: string }): string[] {
+  if (others === "preApproved") return ["pages of any host, fetched without asking"];
+  return allow.length > 0 ? [`pages of ${allow.join(", ")}, fetched without asking`] : [];
 }
