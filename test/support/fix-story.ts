@@ -44,6 +44,7 @@ async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapshot: Snap
       .replace(/(approval%2F|approved |approval `|\/approve |\/deny )[a-z0-9]{4}\b/g, "$1ID")
       .replace(/run `[a-z0-9]{8}`/g, "run `RUN`")
       .replace(/127\.0\.0\.1:\d+/g, "HOST")
+      .replace(/\/runs\/[a-z0-9]{8}\/\w+/g, "/runs/RUN")
       .replace(/digest `\w+`/g, "digest")
       .replace(/\d{4}-\d\d-\d\d \d\d:\d\d UTC/g, "TIME")
       .replace(/[\d.]+K? tokens in, [\d.]+K? out|\d+ steps?/g, "COUNT");
