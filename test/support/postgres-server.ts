@@ -1,4 +1,4 @@
-import { execFile, execFileSync, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { chown, mkdir, open, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -116,7 +116,8 @@ function asOwner(folder: string) {
 /** PostgreSQL refuses to run as root. */
 function ownerOfServer(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
-  const idOf = (kind: "-u" | "-g") => Number(execFileSync("id", [kind, "postgres"], { encoding: "utf8" }));
+  const [user] = ["postgres", "nobody"].filter((name) => spawnSync("id", [name]).status === 0);
+  const idOf = (kind: "-u" | "-g") => Number(execFileSync("id", [kind, user ?? "nobody"], { encoding: "utf8" }));
   return { uid: idOf("-u"), gid: idOf("-g") };
 }
 

@@ -45,36 +45,42 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
 
   async function start(given: Driver): Promise<void> {
     driver = given;
-    await join([]);
+    await join();
     timers.push(setInterval(() => void look().catch(onError), lookMs));
     timers.push(setInterval(() => void touch().catch(onError), touchMs));
+    await settleIn([]);
   }
 
-  async function join(former: number[]): Promise<void> {
+  async function join(): Promise<void> {
     const joined = await joinReplicas(connection, hear);
+    if (stopped) return joined.leave();
     replica = joined;
     void joined.lost.then(async () => {
-      if (!stopped) await rejoin(joined);
+      if (replica === joined) await rejoin(joined.id);
     });
-    await claims.recover(joined.id, former);
-    take();
   }
 
   /** Whoever saw the lock go may have these runs already. */
-  async function rejoin(former: Replica): Promise<void> {
+  async function rejoin(former: number): Promise<void> {
     replica = undefined;
     for (const runId of held.keys()) driver?.letGo(runId);
     held.clear();
     onError(new Error("The session that says that this replica lives was lost; its runs go on wherever there is one."));
     while (!replica && !stopped) {
       try {
-        await join([former.id]);
-        await driver?.sweep();
+        await join();
       } catch (error) {
         onError(error);
         await pause(retryMs);
       }
     }
+    await settleIn([former]).catch(onError);
+    await driver?.sweep().catch(onError);
+  }
+
+  async function settleIn(former: number[]): Promise<void> {
+    if (replica) await claims.recover(replica.id, former);
+    take();
   }
 
   function hear(runId: string): void {
