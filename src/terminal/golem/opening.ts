@@ -6,7 +6,7 @@ import type { RunRequest } from "./run-request.ts";
 /** What is said before a worker begins: who works on what, and with what not. */
 export function opening(
   { chosen, model, checkout }: PreparedRun,
-  { omitted, yes, desk }: { omitted: readonly string[]; yes: RunRequest["yes"]; desk: Desk },
+  { omitted, request: { yes, dryRun }, desk }: { omitted: readonly string[]; request: RunRequest; desk: Desk },
 ): string[] {
   const { worker, isOwn } = chosen;
   const at = checkout.head ? ` at ${checkout.head.slice(0, 7)}` : "";
@@ -25,7 +25,7 @@ export function opening(
           ),
         ]
       : []),
-    ...(desk.canAsk
+    ...(desk.canAsk || dryRun
       ? []
       : [
           paint(

@@ -59,7 +59,7 @@ export async function runWorker(request: RunRequest, place: Place): Promise<numb
 async function work(begun: Begun): Promise<number> {
   const { request, place, desk, checkout, chosen, workers, config, models, model, kept, json } = begun;
   const omitToolsets = ["github", "pull_request", ...(desk.canAsk ? [] : ["ask"])];
-  desk.say(...opening(begun, { omitted: omitToolsets, yes: request.yes, desk }));
+  desk.say(...opening(begun, { omitted: omitToolsets, request, desk }));
   if (!request.trustTools && !request.dryRun) await askForTrust(begun);
 
   const trace = request.trace ? createTraceFormatter({ output: place.errors }) : undefined;
