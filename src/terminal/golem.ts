@@ -1,4 +1,10 @@
+import { enableCompileCache } from "node:module";
+import { homedir } from "node:os";
+import { join } from "node:path";
 import { golem } from "./golem/golem-command.ts";
+
+// Half of the start is compiling. Not in the folder for temporary files, where others could put code of theirs.
+enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "golem-forge"));
 
 // npm starts its scripts in the folder of the package; the person stands elsewhere.
 const cwd = (process.env.npm_lifecycle_event === "golem" && process.env.INIT_CWD) || process.cwd();
