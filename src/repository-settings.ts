@@ -32,8 +32,10 @@ export const RepositorySettings = z.strictObject({
 export type RepositorySettings = z.infer<typeof RepositorySettings>;
 
 /** Reads the text of a settings file; none gives the defaults. Throws a UserError that names every problem. */
-export function parseRepositorySettings(text: string | undefined): RepositorySettings {
-  const name = `${settingsPath} on the default branch`;
+export function parseRepositorySettings(
+  text: string | undefined,
+  name = `${settingsPath} on the default branch`,
+): RepositorySettings {
   const parsed = RepositorySettings.safeParse(text === undefined ? {} : (readYaml(text, name) ?? {}));
   if (parsed.success) return parsed.data;
 

@@ -165,6 +165,20 @@ test("a reviewer is shown what the person has not committed", async () => {
   expect(world.told()).toContain("new.txt");
 });
 
+test("the repository's settings hold here too: what it tells every worker, and its limits", async () => {
+  const settings = "limits: { steps: 1 }\ninstructions: Tests are run with make.\n";
+  const world = await golemWorld({ turns: [write(), done], files: { ".github/golem-forge.yml": settings } });
+
+  const run = world.give(["run", "careful", "please", "--yes", "all"], { isTTY: false });
+
+  expect(await run.code).toBe(1);
+  expect(world.told()).toContain("Tests are run with make.");
+  world.write(".github/golem-forge.yml", "instructoins: x\n");
+  const broken = world.give(["run", "careful", "please"]);
+  expect(await broken.code).toBe(2);
+  expect(broken.errors()).toContain("golem: .github/golem-forge.yml cannot be used: ");
+});
+
 test("a worker that chats answers one sentence after the other, until there is none", async () => {
   const worker = aWorkerFile.replace("toolsets:", "mode: chat\ntoolsets:");
   const files = { ".github/workers/careful.worker": worker };

@@ -1,8 +1,9 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openWorkerCatalog, type WorkerFiles } from "#runtime/worker-catalog.ts";
+import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
 import type { WorkerDefinition } from "#worker.ts";
+import { checkoutFiles } from "./checkout-files.ts";
 
 export interface LocalWorker {
   worker: WorkerDefinition;
@@ -25,7 +26,7 @@ const shipped = fileURLToPath(new URL("../../../workers", import.meta.url));
 /** The workers that can be run on a checkout; of none, those that ship. */
 export async function openLocalWorkers(root: string | undefined, directory = shipped): Promise<LocalWorkers> {
   const catalog = await openWorkerCatalog(directory);
-  const files = filesOf(root);
+  const files = checkoutFiles(root);
   const ownFolder = join(root ?? "", ".github/workers");
 
   return {
@@ -39,18 +40,6 @@ export async function openLocalWorkers(root: string | undefined, directory = shi
       const listed = await catalog.list(files);
       return listed.map((one) => ({ ...one, isOwn: own.has(`${one.name.toLowerCase()}.worker`) }));
     },
-  };
-}
-
-function filesOf(root: string | undefined): WorkerFiles {
-  return {
-    listFiles: async (folder) => {
-      if (root === undefined) return [];
-      const entries = await readdir(join(root, folder), { withFileTypes: true }).catch(() => []);
-      // A link may lead anywhere.
-      return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
-    },
-    readFile: (path) => readFile(join(root ?? "", path), "utf8").catch(() => undefined),
   };
 }
 

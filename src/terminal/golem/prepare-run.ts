@@ -3,10 +3,12 @@ import { type Config, readLocalConfig } from "#config.ts";
 import { UserError } from "#errors.ts";
 import { createModels } from "#models/create-models.ts";
 import type { Models } from "#models/models.ts";
+import { narrowLimits, parseRepositorySettings, settingsPath } from "#repository-settings.ts";
 import { modelFor } from "#runtime/admit-worker.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { isTerminal } from "#terminal/paint.ts";
+import { checkoutFiles } from "./checkout-files.ts";
 import { type LocalWorker, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
 import type { Place } from "./place.ts";
 import type { RunRequest } from "./run-request.ts";
@@ -19,6 +21,8 @@ export interface PreparedRun {
   chosen: LocalWorker;
   models: Models;
   model: string;
+  /** What the repository tells every worker. */
+  houseRules: string | undefined;
   /** Undefined: it has to be asked for. */
   task: string | undefined;
 }
@@ -30,7 +34,9 @@ export async function prepareRun(request: RunRequest, { cwd, env, input }: Place
   const config = readLocalConfig(env);
   const root = await findRoot(cwd);
   const workers = await openLocalWorkers(root, config.workersDirectory);
-  const chosen = await workers.find(request.worker);
+  const settings = parseRepositorySettings(await checkoutFiles(root).readFile(settingsPath), settingsPath);
+  const found = await workers.find(request.worker);
+  const chosen = { ...found, worker: { ...found.worker, limits: narrowLimits(found.worker.limits, settings) } };
   const models = createModels(config.models);
   const wanted = request.model ?? chosen.worker.model ?? models.defaultModel;
   if (!wanted) {
@@ -48,5 +54,5 @@ export async function prepareRun(request: RunRequest, { cwd, env, input }: Place
     throw new UserError(`Say what ${chosen.worker.name} should do, as in golem run ${chosen.worker.name} "…".`);
   }
   const checkout = await openCheckout(root, chosen.worker.sandbox);
-  return { config, checkout, workers, chosen, models, model, task };
+  return { config, checkout, workers, chosen, models, model, task, houseRules: settings.instructions };
 }

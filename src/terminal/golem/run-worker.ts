@@ -80,7 +80,7 @@ async function work(begun: Begun): Promise<number> {
       desk,
     ),
     omitToolsets: request.dryRun && !request.trustTools ? [...omitToolsets, "custom", "external", "mcp"] : omitToolsets,
-    briefing: briefing({ root: checkout.root, cwd: place.cwd, canAsk: desk.canAsk }),
+    briefing: briefing({ root: checkout.root, cwd: place.cwd, canAsk: desk.canAsk, houseRules: begun.houseRules }),
     executors,
     web: config.web,
     onEvent: (event) => {

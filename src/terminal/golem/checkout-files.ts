@@ -1,0 +1,21 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { WorkerFiles } from "#runtime/worker-catalog.ts";
+import { readPlace } from "#sandbox/checkout/read-place.ts";
+
+const largestFile = 1_000_000;
+
+/** What a checkout says of its workers, as it is on disk; of no checkout, nothing. No link is followed. */
+export function checkoutFiles(root: string | undefined): WorkerFiles {
+  return {
+    listFiles: async (folder) => {
+      if (root === undefined) return [];
+      const entries = await readdir(join(root, folder), { withFileTypes: true }).catch(() => []);
+      return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+    },
+    readFile: async (path) => {
+      const place = root === undefined ? undefined : readPlace(root, path, { largest: largestFile });
+      return place?.kind === "file" ? place.content.toString("utf8") : undefined;
+    },
+  };
+}
