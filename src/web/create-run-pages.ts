@@ -41,7 +41,7 @@ export interface RunPages {
 }
 
 /** People who watch at one time: of one run, and of all. */
-const mostWatchers = { run: 16, all: 100 };
+const mostWatchers = { run: 16, all: 64 };
 const commandsPerMinute = 30;
 const longestPause = 30_000;
 

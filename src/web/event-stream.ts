@@ -14,11 +14,11 @@ export interface EventStreamOptions {
   now: () => number;
 }
 
-const everyMs = 400;
+const everyMs = 250;
 const heartbeatMs = 15_000;
 const askAgainMs = 60_000;
-/** Bytes a reader may leave unread. One who reads slower is hung up on, and comes back where it was. */
-const mostUnread = 1024 * 1024;
+/** How long a reader may take for what it was sent. Until then nothing more is made for it; then it is hung up on. */
+const longestReadMs = 60_000;
 
 /**
  * Sends what changes on a page for as long as somebody watches it, as server-sent events. Each carries how far it brings
@@ -43,6 +43,10 @@ export function streamRun(
 
   async function look(): Promise<void> {
     const time = now();
+    if (response.writableNeedDrain) {
+      if (time - heardAt > longestReadMs) response.destroy();
+      return;
+    }
     if (time - askedAt > askAgainMs) {
       current = await context();
       askedAt = time;
@@ -51,7 +55,6 @@ export function streamRun(
     if (!current || !tree) return end();
     const change = await changeOf(tree, { ...current, now: time });
     if (ended) return;
-    if (response.writableLength > mostUnread) return void response.destroy();
     if (change) response.write(`id: ${cursorText(shown)}\ndata: ${JSON.stringify(change)}\n\n`);
     else if (time - heardAt > heartbeatMs) response.write(": still here\n\n");
     else return;

@@ -1,4 +1,5 @@
 import type { Approval } from "#approval.ts";
+import { cutText } from "#cut-markdown.ts";
 import type { LoggedEvent, ModelCall, RunEvent, Verdict } from "#events.ts";
 import type { ToolResult } from "#result.ts";
 import type { CallLine, Lane } from "#runtime/run-books.ts";
@@ -83,15 +84,18 @@ function note(who: string | Html): Entry {
   return { kind: "note", who };
 }
 
+/** Characters of what a person or a thread said. */
+const longestSaid = 60_000;
+
 function renderSaid({ text, by, trusted, via }: Extract<RunEvent, { type: "user.said" }>): Entry {
   if (!trusted) {
-    const body = html`<details><summary>${text.split("\n").length} lines, as the worker reads them</summary>${block(text)}</details>`;
+    const body = html`<details><summary>${text.split("\n").length} lines, as the worker reads them</summary>${block(cutText(text, longestSaid))}</details>`;
     return { kind: "note", who: "What it was told about the thread", body };
   }
   return {
     kind: "person",
     who: html`<b>${by}</b>${whereSaid(via)}`,
-    body: html`<p class="said">${wordsOf(text, by)}</p>`,
+    body: html`<p class="said">${cutText(wordsOf(text, by), longestSaid)}</p>`,
   };
 }
 
@@ -103,14 +107,21 @@ function wordsOf(text: string, by: string): string {
 
 function renderAnswer(event: Extract<RunEvent, { type: "model.answered" }>, { lane, address }: EntryContext): Entry {
   const { text, calls, searches = [], usage, cost } = event;
-  const body = html`${text.trim() !== "" && renderWords(text, address)}${searches.map(
-    (search) => html`<p class="search">🔎 Its provider searched the web: ${search}</p>`,
-  )}${calls.map(renderCall)}<p class="numbers">${renderNumbers({ usage, cost: cost ?? 0 })}</p>`;
+  const rest = calls.length - shownCalls;
+  const body = html`${text.trim() !== "" && renderWords(text, address)}${searches
+    .slice(0, shownCalls)
+    .map(
+      (search) => html`<p class="search">🔎 Its provider searched the web: ${search}</p>`,
+    )}${calls.slice(0, shownCalls).map(renderCall)}${rest > 0 && html`<p>… ${rest} more calls</p>`}<p class="numbers">${renderNumbers({ usage, cost: cost ?? 0 })}</p>`;
   return { kind: "model", who: html`<b>${lane.spec.worker.name}</b>`, body };
 }
 
+/** What is shown of one answer: calls, and characters of each one's arguments. */
+const shownCalls = 40;
+const longestArguments = 12_000;
+
 function renderCall({ tool, args, unreadable }: ModelCall): Html {
-  const shown = unreadable === undefined ? renderJson(args) : block(unreadable);
+  const shown = block(cutText(unreadable ?? JSON.stringify(args, null, 2) ?? "", longestArguments));
   return html`<details class="call"><summary>calls <code>${tool}</code></summary>${shown}</details>`;
 }
 

@@ -58,16 +58,33 @@ function renderWho({ viewer }: PageContext): Html | undefined {
   return html`· signed in as ${viewer.login} <form method="post" action="/runs/-/sign-out" class="inline"><input type="hidden" name="form" value="${viewer.formKey}"><button class="link">Sign out</button></form>`;
 }
 
-/** Entries of a transcript, with the way to those before them. */
-export function renderEntries(tree: RunTree, lane: Lane, page: EventsPage, context: PageContext): Html {
+/** Characters of all transcripts on a page: a phone has to show them. */
+const mostMarkup = 2_000_000;
+
+/** The newest of these entries that a page has room for, with the way to those before them. */
+export function renderEntries(tree: RunTree, lane: Lane, { events, earlier }: EventsPage, context: PageContext): Html {
   const children = tree.lanes.filter(({ spec }) => spec.parentId === lane.spec.id);
   const about = { lane, children, approvals: tree.approvals, address: context.address };
-  const before = page.events[0]?.id;
-  const earlier =
-    page.earlier > 0 &&
-    before !== undefined &&
-    html`<li class="earlier"><a href="${context.path}/entries/${lane.spec.id}/${before}">Show ${Math.min(page.earlier, entriesAtOnce)} earlier of ${page.earlier}</a></li>`;
-  return html`${earlier}${page.events.map((logged: LoggedEvent) => renderEntry(logged, about))}`;
+  const room = mostMarkup / tree.lanes.length;
+  const entries: string[] = [];
+  let [first, taken] = [events.length, 0];
+  while (first > 0 && taken < room) {
+    first -= 1;
+    const entry = markupOf(renderEntry(events[first] as LoggedEvent, about));
+    entries.unshift(entry);
+    taken += entry.length;
+  }
+  return html`${renderEarlier(lane, { before: events[first]?.id, count: earlier + first }, context)}${entries.map(trusted)}`;
+}
+
+function renderEarlier(
+  { spec }: Lane,
+  { before, count }: { before: number | undefined; count: number },
+  { path }: PageContext,
+): Html | undefined {
+  if (count === 0 || before === undefined) return undefined;
+  const next = Math.min(count, entriesAtOnce);
+  return html`<li class="earlier"><a href="${path}/entries/${spec.id}/${before}">Show ${next} earlier of ${count}</a></li>`;
 }
 
 /** A page of earlier entries alone, for browsers without a script. */

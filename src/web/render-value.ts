@@ -56,10 +56,12 @@ const words = { pending: "to do", in_progress: "in progress", completed: "done",
 
 /** A list of tasks, each with how it stands. */
 export function renderTasks(tasks: readonly Task[]): Html {
-  return html`<ul class="tasks">${tasks.map(
-    ({ content, activeForm, status }) =>
-      html`<li class="${status}"><span role="img" aria-label="${words[status]}">${marks[status]}</span> ${status === "in_progress" ? activeForm || content : content}</li>`,
-  )}</ul>`;
+  return html`<ul class="tasks">${tasks
+    .slice(0, shownRows)
+    .map(
+      ({ content, activeForm, status }) =>
+        html`<li class="${status}"><span role="img" aria-label="${words[status]}">${marks[status]}</span> ${status === "in_progress" ? activeForm || content : content}</li>`,
+    )}</ul>`;
 }
 
 /** A unified diff with its lines in their colours. */

@@ -5,6 +5,7 @@ export interface FakeGitHubOptions {
   defaultBranch?: string;
   issue?: Partial<Issue>;
   permissions?: Record<string, Permission>;
+  private?: boolean;
   /** Files of the default branch, such as `.github/workers/tester.worker`. */
   files?: Record<string, string>;
 }
@@ -34,7 +35,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     confirmPermission: async (login) => permissions[login] ?? "none",
     describe: async () => ({
       defaultBranch: options.defaultBranch ?? "main",
-      private: false,
+      private: options.private ?? false,
       cloneUrl: options.cloneUrl ?? "http://127.0.0.1:9/octo/sums.git",
     }),
     issue: async (number) => (number === issue.number ? issue : undefined),

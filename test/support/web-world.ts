@@ -1,0 +1,202 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach } from "vitest";
+import type { Approval } from "#approval.ts";
+import type { RunEvent } from "#events.ts";
+import type { WorkerContext } from "#machines/worker-machine.ts";
+import { createRedactor } from "#redact.ts";
+import type { RunSpec } from "#run.ts";
+import { createRuns } from "#runtime/create-runs.ts";
+import { firstState, type Snapshot } from "#runtime/fold.ts";
+import { createLiveOutput } from "#runtime/live-output.ts";
+import { createRunBooks } from "#runtime/run-books.ts";
+import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import { createRunPages } from "#web/create-run-pages.ts";
+import { createRunLinks, deriveKey } from "#web/run-links.ts";
+import { createSealedCookies } from "#web/sealed-cookies.ts";
+import { createSessions } from "#web/sessions.ts";
+import { type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
+import { sampleApproval, sampleSpec } from "./store-samples.ts";
+
+const webhookSecret = "the secret of a webhook";
+export const heldSecret = "hunter2-hunter2-hunter2";
+
+export interface WebWorldOptions {
+  github?: FakeGitHubOptions;
+  /** False where the deployment has no OAuth client. */
+  signIn?: boolean;
+  /** Where the OAuth of GitHub is, when it is asked. */
+  githubUrl?: string;
+  client?: { clientId: string; clientSecret: string };
+}
+
+/** Run pages on a server of their own, over a real store and the real door to the runtime; nothing drives the runs. */
+async function webWorld({ github: githubOptions, signIn = true, githubUrl, client }: WebWorldOptions) {
+  const store = await openSqliteStore(":memory:");
+  const { github, permissions, issue } = fakeGitHub({
+    permissions: { mia: "admin", tom: "read" },
+    ...githubOptions,
+  });
+  const asked: string[] = [];
+  const openGitHub = () => ({
+    ...github,
+    permissionOf: (login: string) => {
+      asked.push(login);
+      return github.permissionOf(login);
+    },
+  });
+  const clock = { offset: 0 };
+  const now = () => Date.now() + clock.offset;
+  const live = createLiveOutput();
+  const errors: unknown[] = [];
+  const runs = createRuns({
+    store,
+    drive: { wake: () => {} } as never,
+    catalog: undefined as never,
+    models: undefined as never,
+    openGitHub,
+    now,
+    runsPerHour: { person: 20, repository: 100 },
+  });
+  let answer: ReturnType<typeof createRunPages>["answer"] = () => false;
+  const server = createServer((request, response) => {
+    if (!answer(request, response)) response.writeHead(418).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const at = githubUrl ?? "https://github.example";
+  const pages = createRunPages({
+    config: {
+      app: { webhookSecret },
+      page: { url, signIn: signIn ? (client ?? { clientId: "Iv1.a", clientSecret: "s" }) : undefined },
+      github: { webUrl: at, apiUrl: `${at}/api/v3`, writeIntervalMs: 0, repositories: undefined },
+    },
+    books: () => books,
+    runs: () => runs,
+    openGitHub,
+    onError: (error) => errors.push(error),
+    now,
+  });
+  const books = createRunBooks({ store, live, redact: createRedactor([heldSecret]), now });
+  answer = pages.answer;
+  const links = createRunLinks(webhookSecret);
+  const cookies = createSealedCookies({ key: deriveKey(webhookSecret, "cookies"), secure: false, now });
+  const sessions = createSessions(cookies, deriveKey(webhookSecret, "forms"));
+
+  /** A run in this state, that has been through these events and waits for these approvals. */
+  async function startRun(
+    id: string,
+    {
+      events = [],
+      approvals = [],
+      spec: changes = {},
+      value = "callingModel",
+      context = {},
+    }: {
+      events?: RunEvent[];
+      approvals?: Partial<Approval>[];
+      spec?: Partial<RunSpec>;
+      value?: unknown;
+      context?: Partial<WorkerContext>;
+    } = {},
+  ): Promise<RunSpec> {
+    const origin = { ...sampleSpec(id).origin, owner: "octo", repo: "sums", ...changes.origin };
+    const spec = sampleSpec(id, { ...changes, origin });
+    const run = firstState(spec);
+    await store.ingest({ run, events: events.map((event) => ({ runId: id, event })) });
+    const snapshot = run.snapshot as Snapshot;
+    const inbox = await store.inbox(id);
+    await store.advance({
+      runId: id,
+      version: 0,
+      consumed: inbox.map((logged) => logged.id),
+      seen: inbox.at(-1)?.id ?? 0,
+      snapshot: { ...snapshot, busySince: undefined, value, context: { ...snapshot.context, ...context } },
+      status: "waiting",
+      effects: [],
+    });
+    const effect = await store.begin(id, "work", now());
+    await store.finish({
+      key: effect?.key ?? "",
+      approvals: approvals.map((approval, index) =>
+        sampleApproval(id, `k${index}mq`, { rootId: spec.rootId, expiresAt: now() + 60_000, ...approval }),
+      ),
+    });
+    return spec;
+  }
+
+  /** What a browser has after this person signed in: a cookie, and what the forms carry. */
+  function signedIn(login: string): { cookie: string; form: string } {
+    const cookie = sessions.begin({ login, id: login.length }).split(";")[0] ?? "";
+    const session = sessions.of({ headers: { cookie } } as never);
+    if (!session) throw new Error("unreachable: it was just begun");
+    return { cookie, form: sessions.formKey(session) };
+  }
+
+  async function get(path: string, headers: Record<string, string> = {}) {
+    const response = await fetch(`${url}${path}`, { headers, redirect: "manual" });
+    return { status: response.status, headers: response.headers, text: await response.text() };
+  }
+
+  /** Sends a form as one of the page's own would be sent; a test changes what it is about. */
+  async function post(
+    path: string,
+    {
+      as,
+      fields = {},
+      headers = {},
+    }: { as?: string; fields?: Record<string, string>; headers?: Record<string, string> },
+  ) {
+    const { cookie, form } = as === undefined ? { cookie: "", form: "" } : signedIn(as);
+    const response = await fetch(`${url}${path}`, {
+      method: "POST",
+      redirect: "manual",
+      headers: { origin: url, cookie, accept: "application/json", ...headers },
+      body: new URLSearchParams({ form, ...fields }),
+    });
+    const text = await response.text();
+    return { status: response.status, text };
+  }
+
+  return {
+    store,
+    books,
+    now,
+    live,
+    pages,
+    url,
+    clock,
+    asked,
+    permissions,
+    issue,
+    errors,
+    startRun,
+    signedIn,
+    get,
+    post,
+    pathOf: links.pathOf,
+    /** What the log of a run holds of these types. */
+    eventsOf: async (runId: string) => (await store.log(runId)).map(({ event }) => event),
+    close: async () => {
+      pages.close();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await store.close();
+    },
+  };
+}
+
+export type WebWorld = Awaited<ReturnType<typeof webWorld>>;
+
+/** Makes worlds, and closes them when their test is over. */
+export function webWorlds(): (options?: WebWorldOptions) => Promise<WebWorld> {
+  const open: WebWorld[] = [];
+  afterEach(async () => {
+    await Promise.all(open.splice(0).map((made) => made.close()));
+  });
+  return async (options = {}) => {
+    const made = await webWorld(options);
+    open.push(made);
+    return made;
+  };
+}

@@ -1,0 +1,212 @@
+import { describe, expect, test } from "vitest";
+import { type WebWorld, webWorlds } from "../support/web-world.ts";
+
+const world = webWorlds();
+
+const digest = "d".repeat(64);
+const decision = { approval: "k0mq", digest };
+
+/** A run that waits for one approval, with the path of its page. */
+async function waiting(options: Parameters<typeof world>[0] = {}) {
+  const made = await world(options);
+  const spec = await made.startRun("abc1", {
+    value: { working: "awaitingApproval" },
+    context: { open: [{ callId: "call-k0mq", tool: "write_file", as: "tool", status: "asked" }] },
+    approvals: [{}],
+  });
+  return { ...made, spec, path: made.pathOf("abc1") };
+}
+
+async function expectUntouched({ store, eventsOf }: WebWorld): Promise<void> {
+  expect((await store.approval("k0mq"))?.status).toBe("pending");
+  expect(await eventsOf("abc1")).toEqual([]);
+}
+
+test("who signed in and may write approves, by the same door as in the thread", async () => {
+  const { post, store, path, eventsOf } = await waiting();
+
+  const answer = await post(`${path}/approve`, { as: "mia", fields: { ...decision, session: "yes" } });
+
+  expect(answer).toEqual({ status: 200, text: '{"words":"k0mq is approved."}' });
+  expect(await store.approval("k0mq")).toMatchObject({
+    status: "approved",
+    decidedBy: "mia",
+    via: "page",
+    remember: "session",
+  });
+  expect(await eventsOf("abc1")).toMatchObject([{ type: "approval.given", by: "mia", via: "page" }]);
+});
+
+test("denies with a reason, and approves with other arguments", async () => {
+  const { post, store, path, startRun, pathOf } = await waiting();
+  await startRun("abc2", { approvals: [{ id: "other" }] });
+
+  await post(`${path}/deny`, { as: "mia", fields: { ...decision, reason: "wrong branch" } });
+  const fields = { approval: "other", digest, arguments: '{"path":"B.md"}' };
+  await post(`${pathOf("abc2")}/approve`, { as: "mia", fields });
+
+  expect(await store.approval("k0mq")).toMatchObject({ status: "denied", note: "wrong branch" });
+  expect(await store.approval("other")).toMatchObject({ status: "approved", changedArgs: { path: "B.md" } });
+});
+
+test("stops, resumes and says a sentence", async () => {
+  const { post, eventsOf, path } = await waiting();
+
+  await post(`${path}/say`, { as: "mia", fields: { text: "use the other file" } });
+  await post(`${path}/stop`, { as: "mia" });
+
+  expect(await eventsOf("abc1")).toMatchObject([
+    { type: "user.said", text: "@mia says: use the other file", trusted: true, via: "page" },
+    { type: "run.stop", by: "mia", via: "page" },
+  ]);
+});
+
+test("a stopped run goes on with a word, and not in a thread that is closed", async () => {
+  const { post, eventsOf, startRun, pathOf, issue } = await world();
+  await startRun("abc1", { value: "interrupted" });
+  const resume = () => post(`${pathOf("abc1")}/resume`, { as: "mia", fields: { text: "carefully" } });
+
+  issue.state = "closed";
+  expect(await resume()).toMatchObject({ status: 409, text: expect.stringContaining("closed or locked") });
+  issue.state = "open";
+  expect((await resume()).status).toBe(200);
+
+  expect(await eventsOf("abc1")).toMatchObject([{ text: "@mia says: carefully" }, { type: "run.resume", by: "mia" }]);
+});
+
+describe("nothing happens for", () => {
+  test.each<[string, Parameters<WebWorld["post"]>[1] | ((made: WebWorld) => Parameters<WebWorld["post"]>[1]), number]>([
+    ["a link alone", { fields: decision }, 401],
+    ["a page of another site", { as: "mia", fields: decision, headers: { origin: "https://evil.example" } }, 403],
+    ["a page that says it has no origin", { as: "mia", fields: decision, headers: { origin: "null" } }, 403],
+    [
+      "a request that says it crosses sites",
+      { as: "mia", fields: decision, headers: { "sec-fetch-site": "cross-site" } },
+      403,
+    ],
+    ["a form without its key", { as: "mia", fields: { ...decision, form: "" } }, 403],
+    [
+      "a form of somebody else",
+      (made) => ({ as: "mia", fields: { ...decision, form: made.signedIn("ada").form } }),
+      403,
+    ],
+    ["JSON", { as: "mia", fields: decision, headers: { "content-type": "application/json" } }, 413],
+    ["a form that is too long", { as: "mia", fields: { ...decision, reason: "x".repeat(600_000) } }, 413],
+    ["somebody who may only read", { as: "tom", fields: decision }, 409],
+    ["somebody nobody knows", { as: "stranger", fields: decision }, 409],
+    ["a digest that is not the one of what waits", { as: "mia", fields: { ...decision, digest: "e".repeat(64) } }, 409],
+    ["no digest", { as: "mia", fields: { approval: "k0mq" } }, 409],
+    ["an approval of another run", { as: "mia", fields: { ...decision, approval: "other" } }, 409],
+    ["all at once", { as: "mia", fields: { ...decision, approval: "all" } }, 409],
+    ["arguments that are no object", { as: "mia", fields: { ...decision, arguments: "[1]" } }, 409],
+  ])("%s", async (_, sent, status) => {
+    const made = await waiting();
+    await made.startRun("abc2", { approvals: [{ id: "other" }] });
+
+    const answer = await made.post(`${made.path}/approve`, typeof sent === "function" ? sent(made) : sent);
+
+    expect(answer.status).toBe(status);
+    expect(JSON.parse(answer.text)).toEqual({ words: expect.stringMatching(/\w/) });
+    await expectUntouched(made);
+    expect((await made.store.approval("other"))?.status).toBe("pending");
+  });
+
+  test.each([
+    ["changed", (cookie: string) => cookie.replace(/=(.)/, (_, first) => `=${first === "e" ? "f" : "e"}`)],
+    ["unsealed", (cookie: string) => cookie.replace(/\..*/, "")],
+    ["sealed by nobody", (cookie: string) => `${cookie.slice(0, -4)}AAAA`],
+    ["of another use", (cookie: string) => cookie.replace("session", "sign-in")],
+  ])("a cookie that is %s", async (_, change) => {
+    const made = await waiting();
+    const { cookie, form } = made.signedIn("mia");
+
+    const answer = await made.post(`${made.path}/approve`, {
+      fields: { ...decision, form },
+      headers: { cookie: change(cookie) },
+    });
+
+    expect(answer.status).toBe(401);
+    await expectUntouched(made);
+  });
+
+  test("a sign-in that is two hours old", async () => {
+    const made = await waiting();
+    const { cookie, form } = made.signedIn("mia");
+    made.clock.offset = 2 * 60 * 60_000 + 1;
+
+    const answer = await made.post(`${made.path}/stop`, { fields: { form }, headers: { cookie } });
+
+    expect(answer.status).toBe(401);
+  });
+});
+
+test("who lost write access between two commands is refused at the second, whatever the page showed", async () => {
+  const { post, path, permissions, get, signedIn, eventsOf } = await waiting();
+  const page = await get(path, { cookie: signedIn("mia").cookie });
+  await post(`${path}/say`, { as: "mia", fields: { text: "one" } });
+
+  permissions.mia = "read";
+  const second = await post(`${path}/say`, { as: "mia", fields: { text: "two" } });
+
+  expect(page.text).toContain(">Approve</button>");
+  expect(second).toMatchObject({ status: 409, text: expect.stringContaining("takes write access") });
+  expect(await eventsOf("abc1")).toHaveLength(1);
+});
+
+test("who may only read watches: the page has no form that commands", async () => {
+  const { get, path, signedIn } = await waiting();
+
+  const { text } = await get(path, { cookie: signedIn("tom").cookie });
+
+  expect(text).toContain("You may watch.");
+  expect(text).not.toMatch(/action="\/runs\/abc1/);
+});
+
+test("a second person approves here as well where the repository asks for one", async () => {
+  const made = await waiting({
+    github: {
+      files: { ".github/golem-forge.yml": "second_person: true\n" },
+      permissions: { ada: "write", mia: "admin" },
+    },
+  });
+
+  const own = await made.post(`${made.path}/approve`, { as: "ada", fields: decision });
+  await expectUntouched(made);
+  const other = await made.post(`${made.path}/approve`, { as: "mia", fields: decision });
+
+  expect(own).toMatchObject({ status: 409, text: expect.stringContaining("a second person has to approve") });
+  expect(other.status).toBe(200);
+});
+
+test("the first decision wins, and the second is told whose it was", async () => {
+  const { post, path } = await waiting();
+
+  const both = await Promise.all([
+    post(`${path}/approve`, { as: "ada", fields: decision }),
+    post(`${path}/deny`, { as: "mia", fields: decision }),
+  ]);
+
+  expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
+  expect(both.find(({ status }) => status === 409)?.text).toMatch(/was (approved|denied) already, by @(ada|mia)/);
+});
+
+test("one person's commands are bounded in a minute", async () => {
+  const { post, path, clock } = await waiting();
+  const say = () => post(`${path}/say`, { as: "mia", fields: { text: "again" } });
+
+  for (let times = 0; times < 30; times++) await say();
+
+  expect((await say()).status).toBe(429);
+  clock.offset = 61_000;
+  expect((await say()).status).toBe(200);
+});
+
+test("without a script a form leads back to the page, and a refusal is a page with words", async () => {
+  const { post, path } = await waiting();
+
+  const done = await post(`${path}/say`, { as: "mia", fields: { text: "hello" }, headers: { accept: "text/html" } });
+  const refused = await post(`${path}/say`, { as: "tom", fields: { text: "hello" }, headers: { accept: "text/html" } });
+
+  expect(done.status).toBe(303);
+  expect(refused.text).toContain(`href="${path}">Back to the run`);
+});

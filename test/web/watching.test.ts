@@ -1,0 +1,204 @@
+import { describe, expect, test } from "vitest";
+import { heldSecret, webWorlds } from "../support/web-world.ts";
+
+const world = webWorlds();
+
+const preview = "A change\n\n--- a/sum.js\n+++ b/sum.js\n@@ -1 +1 @@\n-a + a\n+a + b\n";
+
+test("whoever has the link sees what the run is about, what it did and what it waits for, without a script", async () => {
+  const { startRun, get, pathOf } = await world();
+  await startRun("abc1", {
+    spec: { task: "fix the sum" },
+    value: { working: "awaitingApproval" },
+    context: { steps: 3, tokens: 1_230 },
+    events: [
+      { type: "user.said", text: "@ada asks you: fix the sum", by: "ada", trusted: true },
+      {
+        type: "model.answered",
+        text: "I **look** first.",
+        calls: [{ callId: "c1", tool: "run_tests", args: { pattern: "sum" } }],
+        messages: [],
+        usage: { inputTokens: 1_200, outputTokens: 30 },
+        finishReason: "tool-calls",
+        seen: 1,
+      },
+      {
+        type: "tool.finished",
+        callId: "c1",
+        tool: "run_tests",
+        result: {
+          llmContent: "1 failed",
+          value: { kind: "terminal", content: "\u001b[31mnot ok\u001b[0m 1", exitCode: 1, summary: "1 failed" },
+        },
+      },
+    ],
+    approvals: [{ preview }],
+  });
+
+  const { status, text } = await get(pathOf("abc1"));
+
+  expect(status).toBe(200);
+  expect(text).toContain("octo/sums#7</a> Totals are off by one");
+  expect(text).toContain("<strong>look</strong>");
+  expect(text).toContain('<span class="arguments">sum</span>');
+  expect(text).toContain('<span class="ansi-red">not ok</span>');
+  expect(text).toContain("Exit code 1");
+  expect(text).toContain('<span class="added">+a + b');
+  expect(text).toMatch(/class="state waiting lit">[^/]*\/>.*awaiting approval/);
+  expect(text).toContain("1.2K of 2M");
+  expect(text).toContain("3 of 50");
+});
+
+describe("a link", () => {
+  test.each([
+    ["with a wrong key", (path: string) => path.replace(/.$/, (last) => (last === "0" ? "1" : "0"))],
+    ["with the key of another run", (_: string, other: string) => `/runs/abc1/${other.split("/").at(-1)}`],
+    ["without a key", () => "/runs/abc1"],
+    ["with a short key", (path: string) => path.slice(0, -2)],
+    ["with its key in capitals", (path: string) => path.toUpperCase().replace("/RUNS/ABC1", "/runs/abc1")],
+    ["to a run that is not there", (_: string, other: string) => other],
+    ["with a slash too many", (path: string) => path.replace("abc1/", "abc1//")],
+    ["with an encoded slash", (path: string) => path.replace("abc1/", "abc1%2f")],
+    ["that climbs", (path: string) => `/runs/-/assets/../..${path}`],
+    ["with something behind it", (path: string) => `${path}/nothing`],
+    ["to entries of a run that is not of its tree", (path: string) => `${path}/entries/other1/5`],
+  ])("%s shows nothing", async (_, change) => {
+    const { startRun, get, pathOf } = await world();
+    await startRun("abc1");
+
+    const { status, text } = await get(change(pathOf("abc1"), pathOf("other1")));
+
+    expect(status).toBe(404);
+    expect(text).toContain("There is nothing here.");
+    expect(text).not.toContain("octo");
+  });
+
+  test("to a child shows nothing: its parent's page does", async () => {
+    const { startRun, get, pathOf } = await world();
+    await startRun("abc1");
+    await startRun("child1", {
+      spec: { rootId: "abc1", parentId: "abc1", parentCallId: "c1", depth: 1, workerPath: "fixer -> tester" },
+      events: [{ type: "user.said", text: "test it", by: "ada", trusted: true }],
+    });
+
+    expect((await get(pathOf("child1"))).status).toBe(404);
+    expect((await get(pathOf("abc1"))).text).toMatch(/id="run-child1"[\s\S]*fixer -&gt; tester[\s\S]*test it/);
+  });
+
+  test.each(["PUT", "DELETE", "PATCH", "OPTIONS", "POST"])("is not answered to %s", async (method) => {
+    const { startRun, url, pathOf } = await world();
+    await startRun("abc1");
+
+    expect((await fetch(`${url}${pathOf("abc1")}`, { method })).status).toBe(405);
+  });
+});
+
+test("nothing of a page is kept, framed, told to others, or run unless it is our own file", async () => {
+  const { startRun, get, pathOf } = await world();
+  await startRun("abc1");
+
+  const { headers, text } = await get(pathOf("abc1"));
+
+  expect(Object.fromEntries(headers)).toMatchObject({
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "x-robots-tag": "noindex, nofollow",
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+  });
+  expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';/);
+  expect(headers.get("content-security-policy")).toMatch(/frame-ancestors 'none'/);
+  expect(text).not.toMatch(/<script(?![^>]*src="\/runs\/-\/assets\/run.js")|\sstyle=|\son\w+=|<style/);
+});
+
+describe("a private repository", () => {
+  const github = { private: true };
+
+  test("takes signing in as somebody who may read it, however good the link", async () => {
+    const { startRun, get, pathOf, signedIn, clock, permissions } = await world({ github });
+    await startRun("abc1");
+    const as = (login: string) => get(pathOf("abc1"), { cookie: signedIn(login).cookie });
+
+    const guest = await get(pathOf("abc1"));
+    expect([guest.status, guest.text.includes("Totals")]).toEqual([401, false]);
+    expect(guest.text).toContain(`/runs/-/sign-in?to=${encodeURIComponent(pathOf("abc1"))}`);
+    expect((await as("stranger")).status).toBe(403);
+    expect((await as("tom")).status).toBe(200);
+
+    permissions.tom = "none";
+    clock.offset = 61_000;
+    expect((await as("tom")).status).toBe(403);
+  });
+
+  test("is not shown, and no link is given, where nobody can sign in", async () => {
+    const { startRun, get, pathOf, pages } = await world({ github, signIn: false });
+    const spec = await startRun("abc1");
+
+    expect((await get(pathOf("abc1"))).status).toBe(403);
+    expect(await pages.linkTo(spec)).toBeUndefined();
+  });
+});
+
+test("without an OAuth client the page shows, and sends people to the thread", async () => {
+  const { startRun, get, post, pathOf, pages, url } = await world({ signIn: false });
+  const spec = await startRun("abc1", { approvals: [{}] });
+
+  const { text } = await get(pathOf("abc1"));
+
+  expect(await pages.linkTo(spec)).toBe(`${url}${pathOf("abc1")}`);
+  expect(text).toContain("/approve k0mq");
+  expect(text).not.toContain("<form");
+  expect((await post(`${pathOf("abc1")}/stop`, { as: "ada" })).status).toBe(401);
+});
+
+test("a secret the app holds is on no page, in no stream and in no earlier entry", async () => {
+  const { startRun, get, pathOf, url, live } = await world();
+  const long = `${"x".repeat(390)}${heldSecret}`;
+  const result = { llmContent: heldSecret, value: { kind: "text" as const, content: heldSecret, summary: heldSecret } };
+  await startRun("abc1", {
+    value: { working: "executing" },
+    context: { open: [{ callId: "c1", tool: "shell", as: "tool", status: "running" }] },
+    events: [
+      {
+        type: "model.answered",
+        text: heldSecret,
+        calls: [{ callId: "c1", tool: "shell", args: { command: long } }],
+        messages: [],
+        usage: { inputTokens: 1, outputTokens: 1 },
+        finishReason: "stop",
+        seen: 0,
+      },
+      { type: "tool.finished", callId: "c1", tool: "shell", result },
+      { type: "model.failed", reason: heldSecret, retryable: true },
+    ],
+    approvals: [{ args: { path: heldSecret }, preview: heldSecret, reason: heldSecret }],
+  });
+  live.add("abc1", { source: "c1", text: `${heldSecret}\nline two\n${heldSecret.slice(0, 12)}` });
+
+  const { text } = await get(pathOf("abc1"));
+  const [stream = ""] = await readStream(`${url}${pathOf("abc1")}/events`, 1);
+  const earlier = await get(`${pathOf("abc1")}/entries/abc1/3`);
+
+  for (const shown of [text, stream, earlier.text]) expect(shown).not.toContain(heldSecret.slice(0, 12));
+  expect(text).toContain("line two");
+  expect(text).not.toContain("Approve with other arguments");
+});
+
+/** The data of the first so many events of a stream. */
+async function readStream(url: string, count: number): Promise<string[]> {
+  const response = await fetch(url);
+  const found: string[] = [];
+  let text = "";
+  for await (const chunk of response.body ?? []) {
+    text += Buffer.from(chunk).toString();
+    found.push(
+      ...text
+        .split("\n\n")
+        .slice(0, -1)
+        .filter((one) => one.includes("data: ")),
+    );
+    text = text.slice(text.lastIndexOf("\n\n") + 2);
+    if (found.length >= count) break;
+  }
+  return found;
+}
