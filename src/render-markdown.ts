@@ -26,9 +26,16 @@ export function renderMarkdown(text: string, address: string): string {
     },
     allowedSchemes: ["http", "https", "mailto"],
     disallowedTagsMode: "discard",
-    transformTags: { a: sanitizeHtml.simpleTransform("a", { rel: "nofollow noopener noreferrer" }) },
+    transformTags: { a: (_, attributes) => ({ tagName: "a", attribs: leadAway(attributes, address) }) },
     nestingLimit: 100,
   });
+}
+
+/** Where the page is not the repository's own, what is written as a path leads to the repository, and never to the page. */
+function leadAway(attributes: Record<string, string>, address: string): Record<string, string> {
+  const { href = "", ...others } = attributes;
+  const away = URL.canParse(address) && URL.canParse(href, `${address}/`) ? new URL(href, `${address}/`).href : href;
+  return { ...others, href: away, rel: "nofollow noopener noreferrer" };
 }
 
 /** GitHub's task lists: `- [x] done`. */

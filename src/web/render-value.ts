@@ -1,4 +1,5 @@
 import { cutText } from "#cut-markdown.ts";
+import { showHidden } from "#hidden-characters.ts";
 import { renderMarkdown } from "#render-markdown.ts";
 import {
   type CustomResultValue,
@@ -98,7 +99,7 @@ function renderText(content: string, display: DisplayHints | undefined, address:
 
 /** Words in Markdown. */
 export function renderWords(text: string, address: string): Html {
-  return html`<div class="words">${trusted(renderMarkdown(cutText(text, longestValue), address))}</div>`;
+  return html`<div class="words">${trusted(renderMarkdown(showHidden(cutText(text, longestValue)), address))}</div>`;
 }
 
 function renderData(data: unknown, display: DisplayHints | undefined, address: string): Html | undefined {
