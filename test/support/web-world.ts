@@ -25,13 +25,15 @@ export interface WebWorldOptions {
   github?: FakeGitHubOptions;
   /** False where the deployment has no OAuth client. */
   signIn?: boolean;
-  /** Where the OAuth of GitHub is, when it is asked. */
+  /** Where the OAuth of GitHub is, when it is asked, with the client it knows. */
   githubUrl?: string;
   client?: { clientId: string; clientSecret: string };
+  /** Default: any that is free. */
+  port?: number;
 }
 
 /** Run pages on a server of their own, over a real store and the real door to the runtime; nothing drives the runs. */
-async function webWorld({ github: githubOptions, signIn = true, githubUrl, client }: WebWorldOptions) {
+async function webWorld({ github: githubOptions, signIn = true, githubUrl, client, port = 0 }: WebWorldOptions) {
   const store = await openSqliteStore(":memory:");
   const { github, permissions, issue } = fakeGitHub({
     permissions: { mia: "admin", tom: "read" },
@@ -62,7 +64,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
   const server = createServer((request, response) => {
     if (!answer(request, response)) response.writeHead(418).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const at = githubUrl ?? "https://github.example";
   const pages = createRunPages({

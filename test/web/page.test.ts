@@ -1,0 +1,82 @@
+import { existsSync } from "node:fs";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { turnOf } from "#playground/model-server.ts";
+import { type Forge, startForge } from "../support/forge-world.ts";
+
+const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) =>
+  existsSync(path),
+);
+
+describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: there is none on this machine)"}`, () => {
+  let forge: Forge;
+  let browser: Browser;
+  const problems: string[] = [];
+
+  beforeAll(async () => {
+    forge = await startForge({ script: fixesTheTotal });
+    browser = await chromium.launch({ executablePath: browserPath ?? "", args: ["--no-sandbox"] });
+    await forge.start();
+  }, 60_000);
+  afterAll(async () => {
+    await browser?.close();
+    await forge?.close();
+  });
+
+  async function openPage(options: Parameters<Browser["newPage"]>[0]): Promise<Page> {
+    const page = await browser.newPage(options);
+    page.on("pageerror", (error) => problems.push(error.message));
+    page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+    return page;
+  }
+
+  test("a person opens a run from its thread, signs in, approves on a phone, and sees it go on until it is done", {
+    timeout: 60_000,
+  }, async () => {
+    const { github, botSays } = forge;
+    const issue = github.as("visitor").openIssue({ title: "The total is one too high", body: "Two items give 3." });
+    github.as("maintainer").comment(issue.number, "/run fixer");
+    const request = await botSays(issue.number, /asks for approval/);
+    const address = /\[Watch this run\]\(([^)]+)\)/.exec(request.body)?.[1] ?? "";
+
+    // Without a script it says what is true now.
+    const plain = await openPage({ javaScriptEnabled: false });
+    await plain.goto(address);
+    await plain.getByRole("heading", { name: /asks for approval/ }).waitFor();
+    await plain.getByText("+export const total = (items) => items.length;").first().waitFor();
+
+    const page = await openPage({ viewport: { width: 390, height: 844 } });
+    await page.goto(address);
+    await page.getByRole("img", { name: /in the state awaiting approval/ }).waitFor();
+    await page.getByRole("link", { name: "Sign in with GitHub" }).first().click();
+    await page.getByRole("link", { name: "maintainer" }).click();
+    await page.getByText("signed in as maintainer").waitFor();
+    await page.getByLabel("Why not?").fill("still typing");
+    const width = await page.evaluate("document.documentElement.scrollWidth");
+    await page.getByRole("button", { name: "Approve", exact: true }).click();
+
+    await page.getByRole("img", { name: /in the state ended/ }).waitFor();
+    await page.getByText("Fixed: every item counts once.").first().waitFor();
+    await page.getByText(/approved \w+ on the run page/).waitFor();
+    const ends = await page.getByRole("heading", { name: /asks for approval/ }).count();
+    await botSays(issue.number, /### ✅ Approved by maintainer on the run page/);
+    await botSays(issue.number, /\[See the whole run\]/);
+
+    expect([width, ends]).toEqual([390, 0]);
+    expect(problems).toEqual([]);
+    expect(github.unknownRequests()).toEqual([]);
+  });
+});
+
+const fixesTheTotal: Parameters<typeof startForge>[0]["script"] = ({ messages }) => {
+  const steps = [
+    { calls: [{ name: "read_file", args: { path: "src/total.js" } }] },
+    {
+      calls: [
+        { name: "edit_file", args: { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" } },
+      ],
+    },
+    { calls: [{ name: "open_pull_request", args: { title: "Count every item once", body: "One too many." } }] },
+  ];
+  return steps[turnOf(messages)] ?? { text: "Fixed: every item counts once." };
+};

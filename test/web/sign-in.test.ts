@@ -1,0 +1,142 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { freePort } from "#playground/start-app.ts";
+import { type LocalGitHub, startGitHub } from "#playground/start-github.ts";
+import { createSealedCookies } from "#web/sealed-cookies.ts";
+import { publicKey } from "../support/playground-world.ts";
+import { webWorlds } from "../support/web-world.ts";
+
+const world = webWorlds();
+const client = { clientId: "Iv1.test", clientSecret: "the secret of a client" };
+let github: LocalGitHub;
+let port: number;
+
+beforeAll(async () => {
+  port = await freePort();
+  const callbackUrl = `http://127.0.0.1:${port}/runs/-/signed-in`;
+  github = await startGitHub({ app: { id: 7, key: publicKey, oauth: { ...client, callbackUrl } } });
+});
+afterAll(() => github.close());
+
+/** A browser that is about to come back from GitHub: what it was sent off with, and where it was sent to. */
+async function leaving() {
+  const made = await world({
+    githubUrl: github.url,
+    client,
+    port,
+    github: { permissions: { contributor: "write" } },
+  });
+  await made.startRun("abc1");
+  const path = made.pathOf("abc1");
+  const sent = await made.get(`/runs/-/sign-in?to=${encodeURIComponent(path)}`);
+  const cookie = sent.headers.get("set-cookie")?.split(";")[0] ?? "";
+  const chosen = await fetch(`${sent.headers.get("location")}&as=contributor`, { redirect: "manual" });
+  const back = new URL(chosen.headers.get("location") ?? "");
+  return {
+    ...made,
+    path,
+    sent,
+    cookie,
+    back,
+    comeBack: (url: URL, header: Record<string, string>) => made.get(`${url.pathname}${url.search}`, header),
+  };
+}
+
+test("who signs in with GitHub comes back to the run, as themselves, and no token is kept", async () => {
+  const { sent, cookie, back, comeBack, get, path } = await leaving();
+
+  const returned = await comeBack(back, { cookie });
+  const session = returned.headers.getSetCookie().find((one) => one.startsWith("golem-forge-session=")) ?? "";
+  const page = await get(path, { cookie: session.split(";")[0] ?? "" });
+
+  expect(new URL(sent.headers.get("location") ?? "").searchParams.get("redirect_uri")).not.toContain("abc1");
+  expect([returned.status, returned.headers.get("location")]).toEqual([303, path]);
+  expect(session).toMatch(/; Max-Age=7200; Path=\/; HttpOnly; SameSite=Lax$/);
+  expect(page.text).toContain("signed in as contributor");
+  expect(github.requests.slice(-2).map(({ operation, status }) => [operation, status])).toEqual([
+    ["GET /user", 200],
+    ["DELETE /applications/{client_id}/token", 204],
+  ]);
+});
+
+describe("nobody is signed in", () => {
+  test.each<[string, (url: URL, cookie: string) => [URL, string]]>([
+    ["in a browser that did not begin it", (url) => [url, ""]],
+    ["with another state", (url, cookie) => [withParameter(url, "state", "x".repeat(32)), cookie]],
+    ["without a state", (url, cookie) => [withParameter(url, "state", ""), cookie]],
+    ["with a code that GitHub did not give", (url, cookie) => [withParameter(url, "code", "0".repeat(20)), cookie]],
+    ["without a code", (url, cookie) => [withParameter(url, "code", ""), cookie]],
+    [
+      "with a cookie that was changed",
+      (url, cookie) => [url, cookie.replace(/\.(.)/, (_, one) => `.${one === "a" ? "b" : "a"}`)],
+    ],
+  ])("%s", async (_, change) => {
+    const { back, cookie, comeBack } = await leaving();
+    const [url, held] = change(back, cookie);
+
+    const answer = await comeBack(url, { cookie: held });
+
+    expect(answer.status).toBe(400);
+    expect(answer.headers.getSetCookie()).toEqual([]);
+  });
+
+  test("with a code that was used", async () => {
+    const { back, cookie, comeBack } = await leaving();
+    await comeBack(back, { cookie });
+
+    expect((await comeBack(back, { cookie })).status).toBe(400);
+  });
+
+  test("with a code that somebody else's browser began", async () => {
+    const { back, comeBack, get, path } = await leaving();
+    const other = await get(`/runs/-/sign-in?to=${encodeURIComponent(path)}`);
+    const cookie = other.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const state = new URL(other.headers.get("location") ?? "").searchParams.get("state") ?? "";
+
+    // Its own state with the code of another: the verifier does not fit.
+    expect((await comeBack(withParameter(back, "state", state), { cookie })).status).toBe(400);
+  });
+
+  test("ten minutes later", async () => {
+    const { back, cookie, comeBack, clock } = await leaving();
+    clock.offset = 10 * 60_000 + 1;
+
+    expect((await comeBack(back, { cookie })).status).toBe(400);
+  });
+});
+
+test.each(["https://evil.example/", "//evil.example", "/runs/abc1", "/runs/abc1/x?y", "", "/\\evil.example"])(
+  "signing in leads to a run and nowhere else: %j",
+  async (to) => {
+    const { get } = await world();
+
+    expect((await get(`/runs/-/sign-in?to=${encodeURIComponent(to)}`)).status).toBe(404);
+  },
+);
+
+test("who signs out is signed out", async () => {
+  const { startRun, url, signedIn } = await world();
+  await startRun("abc1");
+  const { cookie, form } = signedIn("mia");
+
+  const answer = await fetch(`${url}/runs/-/sign-out`, {
+    method: "POST",
+    headers: { cookie, origin: url },
+    body: new URLSearchParams({ form }),
+  });
+
+  expect(answer.headers.get("set-cookie")).toMatch(/^golem-forge-session=; Max-Age=0;/);
+});
+
+test("by https the cookies are of this host alone and never sent without it", async () => {
+  const cookies = createSealedCookies({ key: Buffer.from("a key"), secure: true, now: Date.now });
+
+  expect(cookies.seal({ name: "session", lifeMs: 1_000 }, {})).toMatch(
+    /^__Host-golem-forge-session=[\w.-]+; Max-Age=1; Path=\/; HttpOnly; SameSite=Lax; Secure$/,
+  );
+});
+
+function withParameter(url: URL, name: string, value: string): URL {
+  const changed = new URL(url);
+  changed.searchParams.set(name, value);
+  return changed;
+}
