@@ -11,7 +11,10 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   project.provide("postgresFolder", folder);
   return async () => {
     const pid = await readFile(join(folder, "pid"), "utf8").catch(() => undefined);
-    if (pid) await stopPostgresServer(Number(pid));
+    if (pid && !(await stopPostgresServer(Number(pid)))) {
+      const log = await readFile(join(folder, "server", "server.log"), "utf8");
+      console.error(`PostgreSQL ended before the tests did. It said:\n${log.slice(-5_000)}`);
+    }
     await rm(folder, { recursive: true, force: true });
   };
 }

@@ -1,6 +1,6 @@
-import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
+import { execFile, execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
-import { chown, mkdir, open, readFile } from "node:fs/promises";
+import { chown, mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -78,34 +78,42 @@ async function serve(folder: string, port: number, durable: boolean): Promise<nu
     fsync: durable ? "on" : "off",
     full_page_writes: durable ? "on" : "off",
   };
-  const path = join(folder, "server.log");
-  const log = await open(path, "a");
-  const child = spawn(
-    join(postgresPrograms ?? "", "postgres"),
-    ["-D", join(folder, "data"), ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])],
-    { ...asOwner(folder), detached: true, stdio: ["ignore", log.fd, log.fd] },
-  );
-  child.unref();
-  try {
-    while (!(await answers(urlAt(port)("postgres")))) {
-      if (child.exitCode !== null) throw new Error(`PostgreSQL did not start: ${await readFile(path, "utf8")}`);
-      await pause(20);
-    }
-  } finally {
-    await log.close();
+  const log = join(folder, "server.log");
+  const data = join(folder, "data");
+  const given = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
+  // Not a child of ours, which tests that end every child of their process would end with them.
+  const start = ["start", "-D", data, "-l", log, "-W", "-o", given.join(" ")];
+  await run(join(postgresPrograms ?? "", "pg_ctl"), start, asOwner(folder));
+  const pid = await pidOf(data);
+  while (!(await answers(urlAt(port)("postgres")))) {
+    if (!reaches(pid, 0)) throw new Error(`PostgreSQL did not start: ${await readFile(log, "utf8")}`);
+    await pause(20);
   }
-  return child.pid ?? 0;
+  return pid;
 }
 
-/** Stops a server at once, as if the power had failed, and waits until it is gone. */
-export async function stopPostgresServer(pid: number): Promise<void> {
-  for (let signal: NodeJS.Signals | 0 = "SIGQUIT"; ; signal = 0) {
-    try {
-      process.kill(pid, signal);
-    } catch {
-      return;
-    }
+async function pidOf(data: string): Promise<number> {
+  for (let tries = 0; tries < 500; tries += 1) {
+    const [first = ""] = (await readFile(join(data, "postmaster.pid"), "utf8").catch(() => "")).split("\n");
+    // A server that was killed left its own behind.
+    if (reaches(Number(first) || Number.NaN, 0)) return Number(first);
     await pause(20);
+  }
+  throw new Error("PostgreSQL did not say which process it is");
+}
+
+/** Stops a server at once, as if the power had failed, and waits until it is gone. False when it was gone before. */
+export async function stopPostgresServer(pid: number): Promise<boolean> {
+  if (!reaches(pid, "SIGQUIT")) return false;
+  while (reaches(pid, 0)) await pause(20);
+  return true;
+}
+
+function reaches(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch {
+    return false;
   }
 }
 

@@ -16,15 +16,22 @@ if (!postgresPrograms) test.skip(`PostgreSQL is not tested here: ${whyNoPostgres
 describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
   let connection: PostgresConnection | undefined;
   const statements = new Map<string, number>();
+  let watched: { mockRestore(): void } | undefined;
   beforeAll(() => {
     const query = pg.Client.prototype.query as (...values: unknown[]) => unknown;
-    vi.spyOn(pg.Client.prototype, "query").mockImplementation(function (this: pg.Client, ...asked: unknown[]) {
+    watched = vi.spyOn(pg.Client.prototype, "query").mockImplementation(function (
+      this: pg.Client,
+      ...asked: unknown[]
+    ) {
       const { name, text = "", values = [] } = asked[0] as { name?: string; text?: string; values?: unknown[] };
       if (name) statements.set(text, values.length);
       return Reflect.apply(query, this, asked);
     } as never);
   });
-  afterAll(() => connection?.close());
+  afterAll(async () => {
+    watched?.mockRestore();
+    await connection?.close();
+  });
 
   /** An empty one, over a connection that all tests share. */
   async function openEmpty(): Promise<Store> {
