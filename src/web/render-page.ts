@@ -37,7 +37,7 @@ ${root.spec.task !== undefined && html`<p class="task">${root.spec.task}</p>`}
 </header>
 <main data-cursor="${cursorOf(tree)}" data-path="${context.path}">
 <p id="notice" role="status"></p>
-<section id="approvals" aria-label="Waiting for approval" aria-live="polite">${pending.map(({ id }) => put(`approval-${id}`))}</section>
+<section id="approvals" aria-label="Waiting for approval">${pending.map(({ id }) => put(`approval-${id}`))}</section>
 <aside aria-label="How it stands">
 <div aria-live="polite">${put("now")}</div>
 ${put("commands")}

@@ -14,7 +14,7 @@ export function renderTerminal(content: string): Html {
     }
     return style === "" ? piece : html`<span class="${style}">${piece}</span>`;
   });
-  return html`<pre class="terminal" tabindex="0">${pieces}</pre>`;
+  return html`<pre class="terminal">${pieces}</pre>`;
 }
 
 /** The classes that hold after these codes: a colour and whether it is bold. */

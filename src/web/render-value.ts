@@ -68,7 +68,7 @@ export function renderTasks(tasks: readonly Task[]): Html {
 /** A unified diff with its lines in their colours. */
 export function renderDiff(diff: string): Html {
   const lines = diff.replace(/\n$/, "").split("\n");
-  return html`<pre class="diff" tabindex="0">${lines.map((line) => html`<span class="${classOf(line)}">${line}\n</span>`)}</pre>`;
+  return html`<pre class="diff">${lines.map((line) => html`<span class="${classOf(line)}">${line}\n</span>`)}</pre>`;
 }
 
 function classOf(line: string): string {
@@ -80,7 +80,7 @@ function classOf(line: string): string {
 
 /** Text as it is. */
 export function block(text: string): Html {
-  return html`<pre tabindex="0">${text}</pre>`;
+  return html`<pre>${text}</pre>`;
 }
 
 /** Data as indented JSON. */
@@ -145,7 +145,7 @@ function renderTable(rows: readonly Row[]): Html {
   const shown = rows.slice(0, shownRows);
   const columns = [...new Set(shown.flatMap(Object.keys))].slice(0, shownColumns);
   const rest = rows.length - shown.length;
-  return html`<div class="table" tabindex="0"><table><thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
+  return html`<div class="table"><table><thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
 <tbody>${shown.map((row) => html`<tr>${columns.map((column) => html`<td>${cellOf(row[column])}</td>`)}</tr>`)}</tbody></table></div>${rest > 0 && html`<p>… ${rest} more rows</p>`}`;
 }
 

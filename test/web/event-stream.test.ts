@@ -109,6 +109,20 @@ describe("a flood", () => {
     expect(again.status).toBe(200);
   });
 
+  test("of openings of one run is bounded in a minute, and other runs are not its victims", async () => {
+    const { startRun, get, pathOf, clock } = await world();
+    await startRun("abc1");
+    await startRun("abc2");
+
+    const statuses: number[] = [];
+    for (let times = 0; times < 125; times++) statuses.push((await get(pathOf("abc1"))).status);
+
+    expect(statuses.filter((status) => status === 429)).toHaveLength(5);
+    expect((await get(pathOf("abc2"))).status).toBe(200);
+    clock.offset = 61_000;
+    expect((await get(pathOf("abc1"))).status).toBe(200);
+  });
+
   test("that reads nothing of what it asks for is made nothing more, and hung up on after a minute", async () => {
     const { startRun, store, books, now, clock } = await world();
     await startRun("abc1", { events: [said("x".repeat(60_000))] });
