@@ -2,11 +2,17 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { endpoints, gitPermissions, heardEvents } from "#bot/manifest.ts";
+import { callbackPath } from "#web/sign-in.ts";
 
 const app = parse(readFileSync("app.yml", "utf8")) as {
   default_events: string[];
   default_permissions: Record<string, string>;
+  callback_urls: string[];
 };
+
+test("app.yml sends people who sign in back to where they are awaited", () => {
+  expect(app.callback_urls.map((url) => new URL(url).pathname)).toEqual([callbackPath]);
+});
 
 test("app.yml asks for the events the code hears, and no others", () => {
   expect([...app.default_events].sort()).toEqual(Object.keys(heardEvents).sort());

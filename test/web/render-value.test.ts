@@ -1,0 +1,62 @@
+import { expect, test } from "vitest";
+import type { ResultValue } from "#result.ts";
+import { markupOf } from "#web/html.ts";
+import { renderChart } from "#web/render-chart.ts";
+import { renderValue } from "#web/render-value.ts";
+
+const long = Array.from({ length: 40 }, (_, index) => `line ${index}`).join("\n");
+
+test.each<[ResultValue, RegExp]>([
+  [{ kind: "text", content: "a < b" }, /^<pre>a &lt; b<\/pre>$/],
+  [
+    { kind: "text", content: "**b** #7", display: { preferredView: "markdown" } },
+    /<strong>b<\/strong> <a href="https:\/\/github.com\/o\/r\/issues\/7"/,
+  ],
+  [{ kind: "text", content: long }, /^<details><summary>40 lines<\/summary><pre>line 0/],
+  [{ kind: "text", content: long, display: { maxHeight: 2 } }, /^<pre>line 0\nline 1\n… 38 more lines<\/pre>$/],
+  [{ kind: "text", content: "x", display: { preferredView: "hidden" } }, /^$/],
+  [
+    {
+      kind: "diff",
+      path: "a.js",
+      modified: "",
+      isNew: false,
+      bytesWritten: 1,
+      diff: "@@ -1 +1 @@\n-a\n+b",
+      stats: { additions: 1, deletions: 1, changes: 2 },
+    },
+    /<b>a\.js<\/b> changed <span class="added">\+1<\/span>.*<span class="hunk">@@ -1 \+1 @@\n<\/span><span class="removed">-a\n<\/span><span class="added">\+b/s,
+  ],
+  [{ kind: "file_content", path: "a.js", content: "x", size: 1 }, /<b>a\.js<\/b> 1 bytes<\/p><pre>x<\/pre>/],
+  [{ kind: "file_list", path: "", files: ["a", { path: "b" }], count: 2 }, /2 in <b>\/<\/b><\/p><pre>a\nb<\/pre>/],
+  [{ kind: "json", data: { a: 1 } }, /<pre>\{\n {2}&quot;a&quot;: 1\n\}<\/pre>/],
+  [
+    { kind: "json", data: [{ a: 1, b: null }], display: { preferredView: "table" } },
+    /<th scope="col">a<\/th>.*<td>1<\/td><td><\/td>/s,
+  ],
+  [
+    { kind: "terminal", content: "\u001b[1;31mbad\u001b[39m bold\u001b[0m plain\u001b[2J", exitCode: 2 },
+    /<span class="ansi-red ansi-bold">bad<\/span><span class="ansi-bold"> bold<\/span> plain<\/pre><p class="exit bad">Exit code 2/,
+  ],
+  [
+    { kind: "task_list", tasks: [{ content: "Fix", activeForm: "Fixing", status: "in_progress" }] },
+    /<li class="in_progress"><span role="img" aria-label="in progress">◐<\/span> Fixing<\/li>/,
+  ],
+  [{ kind: "git.status", data: { branch: "main" }, preview: "On main" }, /^<pre>On main<\/pre>$/],
+  [{ kind: "git.status", data: "clean" }, /^<pre>clean<\/pre>$/],
+])("%j has its own look", (value, expected) => {
+  expect(markupOf(renderValue(value, "https://github.com/o/r"))).toMatch(expected);
+});
+
+test("the chart is the machine's own: every state, the one that is on, and the ways from there", () => {
+  const chart = markupOf(renderChart("awaitingApproval"));
+
+  expect([...chart.matchAll(/class="state [^"]*lit">.*?<text[^>]*>([^<]*)</g)].map(([, name]) => name)).toEqual([
+    "awaiting approval",
+  ]);
+  expect(chart).toContain('aria-label="The run is in the state awaiting approval. From here: sorting."');
+  for (const state of ["preparing", "calling model", "reviewing", "executing", "interrupted", "ended"]) {
+    expect(chart).toContain(`>${state}</text>`);
+  }
+  expect(chart).toContain("<code>run.stop</code> leads to <b>interrupted</b> from anywhere");
+});
