@@ -18,7 +18,7 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
 
   beforeAll(async () => {
     const database = await newDatabase();
-    stories = await startStories({ environment: { DATABASE_URL: database, GOLEM_FORGE_STOP_SECONDS: "1" } });
+    stories = await startStories({ environment: { DATABASE_URL: database, GOLEM_FORGE_STOP_SECONDS: "0" } });
     closing.push(stories.close);
     sql = new pg.Client({ connectionString: database });
     await sql.connect();

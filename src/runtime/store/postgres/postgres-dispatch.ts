@@ -18,7 +18,7 @@ export interface PostgresDispatchOptions {
 
 /** How often the others are looked at, and the queue besides, should a notification be lost. */
 const lookMs = 500;
-const touchMs = 3_000;
+const touchMs = 2_000;
 const retryMs = 1_000;
 const takenAtOnce = 50;
 
