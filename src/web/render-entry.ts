@@ -6,7 +6,7 @@ import type { CallLine, Lane } from "#runtime/run-books.ts";
 import { whereSaid } from "#via.ts";
 import { type Html, html } from "./html.ts";
 import { describeOutcome, renderNumbers } from "./render-numbers.ts";
-import { block, renderJson, renderValue, renderWords } from "./render-value.ts";
+import { block, describeLines, renderJson, renderValue, renderWords } from "./render-value.ts";
 
 /** What an entry may say beyond its own event. */
 export interface EntryContext {
@@ -24,7 +24,7 @@ export function renderEntry({ id, at, event }: LoggedEvent, context: EntryContex
   if (!entry) return undefined;
   const { kind, who, body } = entry;
   const time = new Date(at).toISOString();
-  return html`<li class="entry ${kind}" id="event-${id}"><p class="who">${who} <time datetime="${time}">${time.slice(11, 19)}</time></p>${body}</li>`;
+  return html`<li class="entry ${kind}" id="event-${id}"><p class="who"><span class="what">${who}</span> <time datetime="${time}">${time.slice(11, 19)}</time></p>${body}</li>`;
 }
 
 interface Entry {
@@ -89,8 +89,8 @@ const longestSaid = 60_000;
 
 function renderSaid({ text, by, trusted, via }: Extract<RunEvent, { type: "user.said" }>): Entry {
   if (!trusted) {
-    const body = html`<details><summary>${text.split("\n").length} lines, as the worker reads them</summary>${block(cutText(text, longestSaid))}</details>`;
-    return { kind: "note", who: "What it was told about the thread", body };
+    const body = html`<details><summary>${describeLines(text)}, as the worker reads it</summary>${block(cutText(text, longestSaid))}</details>`;
+    return { kind: "note", who: "What it was told", body };
   }
   return {
     kind: "person",
@@ -161,7 +161,7 @@ function renderResult(
 ): Entry {
   const { error, value, llmContent, durationMs } = result;
   const shown = error
-    ? html`<p class="bad">${error.message}${error.suggestion && ` ${error.suggestion}`}</p>`
+    ? html`<p class="bad">${error.message}</p>${error.suggestion && html`<p>${error.suggestion}</p>`}`
     : undefined;
   const body = html`${shown}${(!error || value.kind !== "text") && renderValue(value, address)}`;
   const summary = error ? "failed" : (value.summary ?? firstLine(llmContent));

@@ -85,13 +85,13 @@ function renderNow(lane: Lane, { address }: PageContext): Html {
   const { activity, outcome, tasks, state, spec } = lane;
   return html`<p class="state"><strong>${signOf(lane)} ${outcome ? describeOutcome(outcome) : activity}</strong></p>
 ${outcome?.kind === "answered" && outcome.text.trim() !== "" && html`<section class="outcome" aria-label="Its answer">${renderWords(outcome.text, address)}</section>`}
-${tasks.length > 0 && renderTasks(tasks)}
+${renderQuestions(lane)}${tasks.length > 0 && renderTasks(tasks)}
 <p class="small">State <code>${state}</code> · model <code>${spec.model}</code></p>`;
 }
 
 function renderLaneState(lane: Lane, { now }: PageContext): Html {
   const { activity, outcome, state, spec, tasks } = lane;
-  return html`<p class="state">${signOf(lane)} ${outcome ? describeOutcome(outcome) : activity} <span class="small">State <code>${state}</code> · model <code>${spec.model}</code> · ${renderNumbers(lane)}</span></p>${tasks.length > 0 && renderTasks(tasks)}<details><summary>Limits</summary>${renderLimits(lane, now)}</details>`;
+  return html`<p class="state">${signOf(lane)} ${outcome ? describeOutcome(outcome) : activity} <span class="small">State <code>${state}</code> · model <code>${spec.model}</code> · ${renderNumbers(lane)}</span></p>${renderQuestions(lane)}${tasks.length > 0 && renderTasks(tasks)}<details><summary>Limits</summary>${renderLimits(lane, now)}</details>`;
 }
 
 function renderLive({ live }: Lane): Html {
@@ -124,6 +124,12 @@ function renderCommands({ outcome, state }: Lane, { viewer, path, threadUrl }: P
 <label for="text">${label}</label><textarea id="text" name="text" rows="2" maxlength="20000" ${isStopped ? "" : html`required`}></textarea>
 <button>${isStopped ? "Resume" : "Send"}</button></form>
 ${!isStopped && html`<form method="post" action="${path}/stop">${hidden}<button class="bad">Stop</button> <span class="small">stops every run of the thread; they can go on.</span></form>`}`;
+}
+
+/** What it asked people and nobody answered yet. */
+function renderQuestions({ openCalls, calls }: Lane): Html[] {
+  const open = openCalls.filter(({ as, status }) => as === "person" && status === "running");
+  return open.map(({ callId }) => html`<p class="question">${calls.get(callId)?.args ?? ""}</p>`);
 }
 
 /** One sign for how a run stands. */

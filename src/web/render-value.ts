@@ -83,6 +83,12 @@ export function block(text: string): Html {
   return html`<pre>${text}</pre>`;
 }
 
+/** How long a text is, for people. */
+export function describeLines(text: string): string {
+  const count = text.split("\n").length;
+  return count === 1 ? "1 line" : `${count} lines`;
+}
+
 /** Data as indented JSON. */
 export function renderJson(data: unknown): Html {
   return block(cutText(JSON.stringify(data, null, 2) ?? "nothing", longestValue));
@@ -117,7 +123,7 @@ function fold(text: string, hints: DisplayHints = {}, render: (text: string) => 
   const shown = render(cutText([...lines.slice(0, height), ...rest].join("\n"), longestValue));
   const isLong = height > openLines || text.length > longestValue / 4;
   const isFolded = hints.collapsed === true || (hints.collapsed === undefined && isLong);
-  return isFolded ? html`<details><summary>${lines.length} lines</summary>${shown}</details>` : shown;
+  return isFolded ? html`<details><summary>${describeLines(text)}</summary>${shown}</details>` : shown;
 }
 
 function describeDiff({ isNew, action, stats, rejected }: Extract<WellKnownResultValue, { kind: "diff" }>): Html {

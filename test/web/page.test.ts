@@ -65,6 +65,8 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     expect([width, ends]).toEqual([390, 0]);
     expect(problems).toEqual([]);
     expect(github.unknownRequests()).toEqual([]);
+    // Whoever still watches keeps nothing from stopping.
+    expect(await forge.end("SIGTERM")).toBe(0);
   });
 });
 
