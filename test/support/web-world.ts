@@ -162,6 +162,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
 
   return {
     store,
+    runs,
     books,
     now,
     live,

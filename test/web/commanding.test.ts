@@ -49,8 +49,8 @@ test("denies with a reason, and approves with other arguments", async () => {
   expect(await store.approval("other")).toMatchObject({ status: "approved", changedArgs: { path: "B.md" } });
 });
 
-test("stops, resumes and says a sentence", async () => {
-  const { post, eventsOf, path } = await waiting();
+test("stops, resumes and says a sentence, and the thread shows who said it where", async () => {
+  const { post, eventsOf, path, runs, spec } = await waiting();
 
   await post(`${path}/say`, { as: "mia", fields: { text: "use the other file" } });
   await post(`${path}/stop`, { as: "mia" });
@@ -58,6 +58,10 @@ test("stops, resumes and says a sentence", async () => {
   expect(await eventsOf("abc1")).toMatchObject([
     { type: "user.said", text: "@mia says: use the other file", trusted: true, via: "page" },
     { type: "run.stop", by: "mia", via: "page" },
+  ]);
+  expect((await runs.status(spec.origin))[0]?.log).toEqual([
+    "@mia says on the run page: use the other file",
+    "Stopped by @mia on the run page",
   ]);
 });
 
