@@ -28,8 +28,10 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     await sql.connect();
   });
   afterAll(() => sql.end());
-  beforeEach(() => {
+  beforeEach(async () => {
     stops = [];
+    // What replicas handed over when they stopped is not the next test's. The first finds no queue yet.
+    await sql.query("delete from golem_forge_queue.job").catch(() => undefined);
   });
   afterEach(async () => {
     for (const stop of stops) await stop();
@@ -193,8 +195,6 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const closing: (() => void)[] = [];
     const replica = await startReplica(
       async (runId) => {
-        // What the tests before have left behind is none of this repository's.
-        if (!runs.includes(runId)) return;
         open.add(runId);
         most = Math.max(most, open.size);
         await new Promise<void>((resolve) => closing.push(resolve));
