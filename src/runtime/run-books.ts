@@ -62,6 +62,8 @@ export interface EventsPage {
 export interface RunBooks {
   /** Undefined when there is no root run of this id. */
   read(rootId: string): Promise<RunTree | undefined>;
+  /** Something was written to the tree a moment ago: who reads next sees it. */
+  renew(rootId: string): void;
   /** The last so many events of a run of the tree before the given one, or all after the given one, so many at most. */
   events(
     rootId: string,
@@ -92,6 +94,8 @@ interface Book {
   chapters: Map<string, Chapter>;
   approvals: Approval[];
   readAt: number;
+  /** Something was written since it was last read. */
+  stale: boolean;
   usedAt: number;
   reading: Promise<boolean>;
 }
@@ -125,6 +129,7 @@ export function createRunBooks({ store, live, redact, now }: RunBooksOptions): R
       chapters: new Map(),
       approvals: [],
       readAt: Number.NEGATIVE_INFINITY,
+      stale: false,
       usedAt: time,
       reading: Promise.resolve(true),
     };
@@ -136,7 +141,8 @@ export function createRunBooks({ store, live, redact, now }: RunBooksOptions): R
   }
 
   async function bringUpToDate(book: Book, rootId: string): Promise<boolean> {
-    if (now() - book.readAt < freshMs) return true;
+    if (!book.stale && now() - book.readAt < freshMs) return true;
+    book.stale = false;
     const root = await store.run(rootId);
     if (!root || root.spec.parentId) return false;
 
@@ -219,7 +225,12 @@ export function createRunBooks({ store, live, redact, now }: RunBooksOptions): R
     return isOn ? { text: lastLines(redact(moment.text)), version: moment.version } : undefined;
   }
 
-  return { read, events };
+  function renew(rootId: string): void {
+    const book = books.get(rootId);
+    if (book) book.stale = true;
+  }
+
+  return { read, renew, events };
 }
 
 /** Whole words of the end: what is still being written may be the first half of a secret, and what was cut off the second. */

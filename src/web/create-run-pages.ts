@@ -183,6 +183,7 @@ export function createRunPages(options: RunPagesOptions): RunPages {
     try {
       const order = { action, fields, by: session.login, spec, approvals: tree.approvals };
       const words = await obey(order, { runs: runs(), github: openGitHub(spec.origin) });
+      books().renew(runId);
       if (wantsJson(request)) sendJson(response, 200, { words });
       else redirect(response, context.path);
     } catch (error) {

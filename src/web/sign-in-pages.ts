@@ -33,8 +33,7 @@ const pagePath = /^\/runs\/[a-z0-9-]{1,40}\/[0-9a-f]{32}$/;
 /** The way to GitHub and back, and the forms of those who took it. */
 export function createSignInPages({ url, signIn, sessions, onError }: SignInPagesOptions): SignInPages {
   async function readSent(request: IncomingMessage): Promise<Sent> {
-    const { origin, "sec-fetch-site": site = "same-origin" } = request.headers;
-    if (origin !== url || site !== "same-origin") throw new Refusal(403, "This was not sent by a page of ours.");
+    if (!isOurs(request, url)) throw new Refusal(403, "This was not sent by a page of ours.");
     const session = sessions.of(request);
     if (!session) throw new Refusal(401, "You are not signed in any more. Open the run again and sign in.");
     const fields = await readForm(request);
@@ -74,4 +73,12 @@ export function createSignInPages({ url, signIn, sessions, onError }: SignInPage
     },
     readSent,
   };
+}
+
+/** A page that sends no referrer sends no origin with its forms either; then the browser must say that it is ours. */
+function isOurs({ headers }: IncomingMessage, url: string): boolean {
+  const site = headers["sec-fetch-site"];
+  return headers.origin === "null"
+    ? site === "same-origin"
+    : headers.origin === url && (site ?? "same-origin") === "same-origin";
 }

@@ -82,6 +82,11 @@ describe("nothing happens for", () => {
   test.each<[string, Parameters<WebWorld["post"]>[1] | ((made: WebWorld) => Parameters<WebWorld["post"]>[1]), number]>([
     ["a link alone", { fields: decision }, 401],
     ["a page of another site", { as: "mia", fields: decision, headers: { origin: "https://evil.example" } }, 403],
+    [
+      "a page without an origin on another site",
+      { as: "mia", fields: decision, headers: { origin: "null", "sec-fetch-site": "cross-site" } },
+      403,
+    ],
     ["a page that says it has no origin", { as: "mia", fields: decision, headers: { origin: "null" } }, 403],
     [
       "a request that says it crosses sites",

@@ -45,6 +45,16 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     await plain.getByRole("heading", { name: /asks for approval/ }).waitFor();
     await plain.getByText("+export const total = (items) => items.length;").first().waitFor();
 
+    await plain.getByRole("link", { name: "Sign in with GitHub" }).first().click();
+    await plain.getByRole("link", { name: "contributor" }).click();
+    await plain.getByLabel("Tell it something").fill("take your time");
+    await plain.getByRole("button", { name: "Send" }).click();
+    await plain.getByText("signed in as contributor").waitFor();
+    await plain.getByText("take your time").waitFor();
+    await plain.getByRole("button", { name: "Sign out" }).click();
+    await plain.getByText("You are signed out here.").waitFor();
+    await plain.close();
+
     const page = await openPage({ viewport: { width: 390, height: 844 } });
     await page.goto(address);
     await page.getByRole("img", { name: /in the state awaiting approval/ }).waitFor();
