@@ -20,7 +20,7 @@ export function renderApproval(
     expiresAt,
   } = approval;
   return html`<article class="approval" id="approval-${id}" aria-labelledby="approval-${id}-title">
-<h3 id="approval-${id}-title">🔐 ${workerPath} asks for approval <code>${id}</code></h3>
+<h2 id="approval-${id}-title">🔐 ${workerPath} asks for approval <code>${id}</code></h2>
 <p>${reason}</p>
 <p>Tool <code>${tool}</code></p>
 ${renderPreview(approval)}
