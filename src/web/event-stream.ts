@@ -94,7 +94,7 @@ export function streamRun(
     ended = true;
     clearTimeout(timer);
   });
-  response.write("retry: 2000\n\n");
+  response.write("retry: 1000\n\n");
   void look().then(again, end);
   return end;
 }
