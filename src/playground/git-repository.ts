@@ -1,13 +1,23 @@
 import { execFile } from "node:child_process";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
 const noUserConfiguration = { GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1", LC_ALL: "C" };
+// Branches are read as files here; a later git may keep them otherwise unless it is told.
+const refsInFiles = { GIT_DEFAULT_REF_FORMAT: "files" };
 const atMost = 64 * 1024 * 1024;
 
 /** The environment git runs in here: the host's path, nobody's configuration. */
 export function gitEnvironment(): Record<string, string> {
-  return { PATH: process.env.PATH ?? "", HOME: "/nonexistent", GIT_TERMINAL_PROMPT: "0", ...noUserConfiguration };
+  return {
+    PATH: process.env.PATH ?? "",
+    HOME: "/nonexistent",
+    GIT_TERMINAL_PROMPT: "0",
+    ...noUserConfiguration,
+    ...refsInFiles,
+  };
 }
 
 async function git(directory: string, ...args: string[]): Promise<string> {
@@ -40,17 +50,43 @@ export async function initialize(directory: string, defaultBranch: string): Prom
 
 /** Every branch by its full name, `refs/heads/main`, with its commit. */
 export async function branches(directory: string): Promise<Map<string, string>> {
-  const lines = await git(directory, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads");
-  return new Map(
-    lines
-      .split("\n")
-      .filter((line) => line !== "")
-      .map((line) => [line.slice(41), line.slice(0, 40)]),
+  // Asked after every change on GitHub: a process of git for each was most of what a story cost.
+  const packed = (await unlessGone(readFile(join(directory, "packed-refs"), "utf8"))) ?? "";
+  const found = new Map(
+    [...packed.matchAll(/^(\w+) (refs\/heads\/.+)$/gm)].map(([, commit = "", ref = ""]) => [ref, commit]),
   );
+  for (const ref of await looseRefs(directory, "refs/heads")) {
+    const commit = await unlessGone(readFile(join(directory, ref), "utf8"));
+    if (commit) found.set(ref, commit.trim());
+  }
+  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+async function looseRefs(directory: string, folder: string): Promise<string[]> {
+  const entries = (await unlessGone(readdir(join(directory, folder), { withFileTypes: true }))) ?? [];
+  const refs = entries
+    .filter(({ name }) => !name.endsWith(".lock"))
+    .map((entry) => {
+      const path = `${folder}/${entry.name}`;
+      return entry.isDirectory() ? looseRefs(directory, path) : [path];
+    });
+  return (await Promise.all(refs)).flat();
+}
+
+/** Git deletes a branch, and the folders it leaves empty, while others look. */
+async function unlessGone<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
 }
 
 /** The commit a branch, tag or hash stands for. */
 export async function resolveCommit(directory: string, name: string): Promise<string | undefined> {
+  const head = (await branches(directory)).get(`refs/heads/${name}`);
+  if (head) return head;
   const commit = `${name}^{commit}`;
   return (await tryGit(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", commit))?.trim();
 }
@@ -76,7 +112,9 @@ export function listFolder(directory: string, commit: string, path: string): Pro
 
 async function listTree(directory: string, commit: string, path: string): Promise<TreeEntry[]> {
   const paths = path === "" ? [] : ["--", path];
-  const listing = await tryGit(directory, "ls-tree", "-z", "--long", "--full-tree", commit, ...paths);
+  const listing = await remembered(`${directory} ${commit} ${path}`, () =>
+    tryGit(directory, "ls-tree", "-z", "--long", "--full-tree", commit, ...paths),
+  );
   return (listing ?? "")
     .split("\0")
     .filter((line) => line !== "")
@@ -91,7 +129,24 @@ function parseEntry(line: string): TreeEntry {
 
 export async function readBlob(directory: string, sha: string): Promise<Buffer> {
   const options = { env: gitEnvironment(), maxBuffer: atMost, encoding: "buffer" as const };
-  return (await run("git", ["--git-dir", directory, "cat-file", "blob", sha], options)).stdout;
+  const read = async () => (await run("git", ["--git-dir", directory, "cat-file", "blob", sha], options)).stdout;
+  return remembered(`${directory} ${sha}`, read);
+}
+
+const answers = new Map<string, string | Buffer>();
+const mostAnswers = 500;
+
+/** What a commit or a blob holds never changes, and the app asks for the same files at every run. */
+async function remembered<T extends string | Buffer | undefined>(question: string, ask: () => Promise<T>): Promise<T> {
+  const known = answers.get(question);
+  if (known !== undefined) return known as T;
+
+  const answer = await ask();
+  if (answer === undefined || answer.length > 100_000) return answer;
+  const [oldest] = answers.size < mostAnswers ? [] : answers.keys();
+  if (oldest !== undefined) answers.delete(oldest);
+  answers.set(question, answer);
+  return answer;
 }
 
 export interface FileDiff {
