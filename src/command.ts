@@ -50,7 +50,7 @@ export function isCommand(input: string): boolean {
 export function parseCommand(input: string): ParsedCommand | null {
   if (!isCommand(input)) return null;
 
-  const [name, ...tokens] = tokenize(input.slice(1).trim());
+  const [name, ...tokens] = tokenize(input.slice(1).trimStart());
   return name ? { name: name.text, ...readTokens(tokens), raw: input } : null;
 }
 

@@ -94,6 +94,11 @@ describe("parseCommand", () => {
     );
   });
 
+  test("a space that a backslash keeps stays at the end of the line, too", () => {
+    expect(parsed("/x --a \\\t ").options).toEqual({ a: "\t" });
+    expect(parsed("/x a\\ ").args).toEqual(["a "]);
+  });
+
   test("what is quoted comes back as it was", () => {
     const quotes: ((word: string) => string)[] = [
       (word) => `"${word.replace(/["\\]/g, "\\$&")}"`,
