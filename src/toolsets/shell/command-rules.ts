@@ -1,5 +1,6 @@
 import type { ApprovalDecisionType } from "#approval.ts";
-import { type CommandWord, readCommand, type SimpleCommand } from "./read-command.ts";
+import { programName, runsUnseen, withInner } from "./inner-commands.ts";
+import { readCommand, type SimpleCommand } from "./read-command.ts";
 
 export interface CommandRule {
   /** The first words of a command, such as `git status`. */
@@ -35,10 +36,14 @@ export function judgeCommand(
       why: `${read.why}, so its commands cannot be told apart`,
     };
   }
-  const verdicts = read.commands.flatMap(withInner).map((command) => judgeSimple(command, rules, otherwise));
-  return verdicts.reduce((worst, verdict) =>
-    severity.indexOf(verdict.decision) > severity.indexOf(worst.decision) ? verdict : worst,
-  );
+  return read.commands
+    .flatMap(withInner)
+    .map((command) => judgeSimple(command, rules, otherwise))
+    .reduce(stricter);
+}
+
+function stricter(one: CommandVerdict, other: CommandVerdict): CommandVerdict {
+  return severity.indexOf(other.decision) > severity.indexOf(one.decision) ? other : one;
 }
 
 function judgeSimple(
@@ -50,10 +55,20 @@ function judgeSimple(
   if (!program) return verdictForNoProgram(command, otherwise);
   if (!program.fixed) return atLeastAsk(otherwise, "which program it runs is not known before it runs");
 
-  const rule = rules.find(({ pattern, approval }) => startsWith(command.words, pattern, approval === "blocked"));
-  if (!rule) return { decision: otherwise, why: `no rule speaks of \`${shown(command)}\`` };
+  const at = rules.findIndex((rule) => matchOf(command, rule) !== "none");
+  const rule = rules[at];
+  if (!rule) {
+    if (runsUnseen(command)) return atLeastAsk(otherwise, `what \`${shown(command)}\` runs is not in the command`);
+    return { decision: otherwise, why: `no rule speaks of \`${shown(command)}\`` };
+  }
+  const match = matchOf(command, rule);
   const because = `\`${rule.pattern}\` is ${rule.approval === "preApproved" ? "allowed" : rule.approval === "ask" ? "always asked" : "blocked"}`;
-  if (rule.approval !== "preApproved") return { decision: rule.approval, why: because };
+  if (rule.approval === "blocked" && match !== "perhaps") return { decision: "blocked", why: because };
+  if (match !== "exact") {
+    const why = match === "perhaps" ? `\`${shown(command)}\` may come to be \`${rule.pattern}\`` : because;
+    return stricter({ decision: "ask", why }, judgeSimple(command, rules.slice(at + 1), otherwise));
+  }
+  if (rule.approval === "ask") return { decision: "ask", why: because };
 
   if (command.writes) return { decision: "ask", why: `\`${shown(command)}\` writes into a file` };
   const steered = command.assigned.find((name) => steering.test(name));
@@ -71,101 +86,59 @@ function atLeastAsk(otherwise: ApprovalDecisionType, why: string): CommandVerdic
   return { decision: otherwise === "blocked" ? "blocked" : "ask", why };
 }
 
-function startsWith(words: readonly CommandWord[], pattern: string, anyPath: boolean): boolean {
-  return pattern
-    .split(/\s+/)
-    .filter(Boolean)
-    .every((wanted, at) => {
-      const word = words[at];
-      if (!word) return false;
-      // `/bin/rm` is `rm` to a rule that forbids it, and only to that one.
-      const text = anyPath && at === 0 ? word.text.slice(word.text.lastIndexOf("/") + 1) : word.text;
-      return word.fixed && text === wanted;
-    });
+type Match = "exact" | "alike" | "perhaps" | "none";
+
+/** What allows has to stand there word for word. What restricts is also met behind a folder and options, or behind what is not known yet. */
+function matchOf(command: SimpleCommand, { pattern, approval }: CommandRule): Match {
+  const wanted = wordsOf(pattern);
+  const isExact = wanted.every((text, at) => command.words[at]?.fixed && command.words[at].text === text);
+  if (isExact) return "exact";
+  if (approval === "preApproved" || wanted[0] !== programName(command)) return "none";
+  return alike(command, wanted);
+}
+
+function alike({ words }: SimpleCommand, [, ...wanted]: readonly string[]): Match {
+  let at = 1;
+  let isSure = true;
+  const is = (text: string) => words[at]?.fixed && words[at]?.text === text;
+  for (const text of wanted) {
+    while (!is(text) && words[at]?.text.startsWith("-")) {
+      at += 1;
+      // A word after an option may be its value: `git -C folder push`.
+      const isValue = !is(text) && words[at]?.fixed && !words[at]?.text.startsWith("-");
+      if (isValue) at += 1;
+    }
+    const word = words[at];
+    if (!word || (word.fixed && word.text !== text)) return "none";
+    if (!word.fixed) isSure = false;
+    at += 1;
+  }
+  return isSure ? "alike" : "perhaps";
+}
+
+function wordsOf(pattern: string): string[] {
+  return pattern.split(/\s+/).filter(Boolean);
 }
 
 function mentions(line: string, pattern: string): boolean {
   const plain = line.replace(/["'\\]/g, "");
-  const words = pattern.split(/\s+/).filter(Boolean).map(escapeForRegExp).join("\\s+");
-  return new RegExp(`(^|[^\\w.-])${words}($|[^\\w-])`).test(plain);
+  const [program = "", ...rest] = wordsOf(pattern);
+  const named = new RegExp(`(^|[^\\w.-])${escapeForRegExp(program)}($|[^\\w-])`);
+  // One command at a time, and its words in their order, whatever stands between them.
+  return plain.split(/[;&|\n(){}`]/).some((part) => {
+    const found = named.exec(part);
+    return found !== null && areInOrder(rest, part.slice(found.index).split(/\s+/));
+  });
+}
+
+function areInOrder(wanted: readonly string[], words: readonly string[]): boolean {
+  let at = 0;
+  for (const word of words) if (word === wanted[at]) at += 1;
+  return at >= wanted.length;
 }
 
 function escapeForRegExp(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-}
-
-const wrappers = new Set([
-  "env",
-  "command",
-  "builtin",
-  "exec",
-  "nohup",
-  "nice",
-  "time",
-  "timeout",
-  "xargs",
-  "sudo",
-  "doas",
-  "setsid",
-  "stdbuf",
-  "busybox",
-  "watch",
-  "ionice",
-  "chroot",
-  "unbuffer",
-]);
-const shells = new Set(["bash", "sh", "dash", "zsh", "ksh", "ash"]);
-
-/** A command and the commands it would run for somebody: `env x`, `xargs x`, `bash -c x`, `find -exec x`, `eval x`. */
-export function withInner(command: SimpleCommand): SimpleCommand[] {
-  const [program, ...args] = command.words;
-  const name = program?.text.slice(program.text.lastIndexOf("/") + 1) ?? "";
-  if (wrappers.has(name)) return [command, ...afterOptions(command, args)];
-  if (shells.has(name))
-    return [
-      command,
-      ...fromText(
-        command,
-        args[args.findIndex(({ text }) => /^-\w*c\w*$/.test(text)) + 1],
-        args.some(({ text }) => /^-\w*c\w*$/.test(text)),
-      ),
-    ];
-  if (name === "eval" || name === "trap")
-    return [command, ...fromText(command, joined(name === "eval" ? args : args.slice(0, 1)), args.length > 0)];
-  if (name === "find") return [command, ...afterExec(command, args)];
-  return [command];
-}
-
-/** The first word that can be a program: options, their numbers and assignments of the wrapper are passed over. */
-function afterOptions(command: SimpleCommand, args: readonly CommandWord[]): SimpleCommand[] {
-  const isProgram = ({ text }: CommandWord) => !/^(-|\d+(\.\d+)?[smhd]?$|[A-Za-z_]\w*=|[IL]?\{\}$)/.test(text);
-  const start = args.findIndex(isProgram);
-  if (start === -1) return [];
-  const assigned = args.slice(0, start).flatMap(({ text }) => /^([A-Za-z_]\w*)=/.exec(text)?.[1] ?? []);
-  return withInner({ ...command, words: args.slice(start), assigned: [...command.assigned, ...assigned] });
-}
-
-function fromText(command: SimpleCommand, script: CommandWord | undefined, given: boolean): SimpleCommand[] {
-  if (!given) return [];
-  const read = script?.fixed ? readCommand(script.text) : undefined;
-  if (read?.kind === "clear") return read.commands.flatMap(withInner);
-  return [{ ...command, words: [{ text: script?.text ?? "", fixed: false }] }];
-}
-
-function joined(words: readonly CommandWord[]): CommandWord {
-  return { text: words.map(({ text }) => text).join(" "), fixed: words.every(({ fixed }) => fixed) };
-}
-
-function afterExec(command: SimpleCommand, args: readonly CommandWord[]): SimpleCommand[] {
-  const found: SimpleCommand[] = [];
-  for (const [at, { text }] of args.entries()) {
-    if (text === "-delete") found.push({ ...command, words: [{ text: "rm", fixed: true }] });
-    if (!/^-(exec|ok)(dir)?$/.test(text)) continue;
-    const rest = args.slice(at + 1);
-    const end = rest.findIndex((word) => word.text === ";" || word.text === "+");
-    found.push(...withInner({ ...command, words: end === -1 ? rest : rest.slice(0, end) }));
-  }
-  return found;
 }
 
 function shown({ words }: SimpleCommand): string {

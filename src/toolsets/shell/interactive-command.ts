@@ -1,4 +1,4 @@
-import { withInner } from "./command-rules.ts";
+import { withInner } from "./inner-commands.ts";
 import { readCommand, type SimpleCommand } from "./read-command.ts";
 
 const always = new Map([

@@ -147,10 +147,15 @@ function readWord(line: string, start: number, word: CommandWord, commands: Simp
   let at = start;
   while (at < line.length) {
     const char = line[at] ?? "";
-    if (/[\s;&|<>()]/.test(char)) {
+    if (/[<>]/.test(char) && /^\{\w+\}$/.test(line.slice(start, at))) {
+      throw new Unclear("it has a redirection that cannot be read");
+    }
+    if (/[ \t\n;&|<>()]/.test(char)) {
       if (char === "(" && at > start) throw new Unclear("it defines a function, an array or an extended pattern");
       return at;
     }
+    // A space to the eye, and part of a word to bash: shells need not agree.
+    if (/[\s\p{Cc}\p{Cf}]/u.test(char)) throw new Unclear("it has a space or a control character of a special kind");
     if (char === "'") {
       const end = line.indexOf("'", at + 1);
       if (end === -1) throw new Unclear("a quote is not closed");
@@ -166,7 +171,7 @@ function readWord(line: string, start: number, word: CommandWord, commands: Simp
     } else if (char === "`") {
       throw new Unclear("it has backquotes");
     } else {
-      const isBrace = char === "{" && /^\{[^{}\s]*(,|\.\.)[^{}\s]*\}/.test(line.slice(at));
+      const isBrace = char === "{" && /,|\.\./.test(/^\{[^{}\s]*\}/.exec(line.slice(at))?.[0] ?? "");
       if (/[*?[~]/.test(char) || isBrace) word.fixed = false;
       word.text += char;
       at += 1;

@@ -77,6 +77,13 @@ describe("a command line is allowed only when every command in it is", () => {
     "# only a comment",
     "{ ls; }",
     "! ls",
+    "ls\u00a0x",
+    "ls\r\n",
+    "ls\u200b",
+    "{fd}>out ls",
+    "git $COMMAND",
+    "env -S cat",
+    "bash script.sh",
   ])("%j asks", (line) => expect(decide(line)).toBe("ask"));
 
   test.each([
@@ -101,6 +108,23 @@ describe("a command line is allowed only when every command in it is", () => {
     "sudo nohup rm x",
     "for f in *; do rm $f; done",
     "x=1 rm y",
+    "rm\u00a0x; rm y",
+    "git -C . push",
+    "git -c a=b --no-pager push",
+    "/usr/bin/git push",
+    "if true; then git -C . push; fi",
+    "env -u HOME rm x",
+    "env -S 'rm x'",
+    "env --split-string='rm x'",
+    "timeout -s KILL .5 rm x",
+    "sudo -u nobody rm x",
+    "xargs -I % rm %",
+    "xargs -0d x rm",
+    "stdbuf -o L rm x",
+    "chroot / rm x",
+    "flock lock rm x",
+    "bash -o pipefail -c -- 'rm x'",
+    "find . -exec echo -exec {} \\; -exec rm {} +",
   ])("%j is blocked", (line) => expect(decide(line)).toBe("blocked"));
 
   test("a stricter default counts for what no rule speaks of, and for what cannot be read", () => {
@@ -109,6 +133,35 @@ describe("a command line is allowed only when every command in it is", () => {
     expect(judgeCommand("cat x", rules, "preApproved").decision).toBe("preApproved");
     expect(judgeCommand("`cat x`", rules, "preApproved").decision).toBe("ask");
   });
+});
+
+describe("where everything is allowed but what a rule restricts", () => {
+  const decideOpenly = (line: string) =>
+    judgeCommand(line, [...rules.slice(0, 2), { pattern: "curl", approval: "ask" }], "preApproved").decision;
+
+  test.each(["git $X", "git p?sh", "echo rm | bash", "sh < x", ". ./x", "alias l=rm", "/usr/bin/curl x"])(
+    "%j asks",
+    (line) => expect(decideOpenly(line)).toBe("ask"),
+  );
+
+  test.each(["git -C . status", "git log -- push", "bash -c ls", "xargs -I % cat %", "timeout 1 cat x"])(
+    "%j runs",
+    (line) => expect(decideOpenly(line)).toBe("preApproved"),
+  );
+});
+
+test.each([
+  "env ".repeat(4_000),
+  `${"eval ".repeat(3_000)}rm`,
+  `find ${"-exec find ".repeat(1_600)}`,
+  `cat {${",".repeat(19_000)}`,
+  "git ".repeat(100_000),
+])("what is nested without end is asked at once", (line) => {
+  const started = performance.now();
+
+  expect(decide(line)).toBe("ask");
+
+  expect(performance.now() - started).toBeLessThan(2_000);
 });
 
 test("whatever is put between, a command that is not allowed never passes unasked", () => {
@@ -161,6 +214,8 @@ test("reading any line ends with commands or with a reason", () => {
           "#",
           "=",
           "1",
+          "\r",
+          "\u00a0",
         ),
         { maxLength: 30 },
       ),
