@@ -7,8 +7,8 @@ import { type Forge, startForge } from "../support/forge-world.ts";
 import { postgresPrograms, whyNoPostgres } from "../support/postgres-server.ts";
 import { newDatabase } from "../support/shared-postgres.ts";
 
-/** Every commit of the story when this is `all`, which takes minutes; otherwise so many of them, spread evenly. */
-const sweep = process.env.CRASH_SWEEP === "all" ? Number.POSITIVE_INFINITY : 2;
+/** Every moment of the story when this is `all`, which takes minutes; otherwise a few of each kind, spread evenly. */
+const everyMoment = process.env.CRASH_SWEEP === "all";
 /** The last commits come or not, by how often the status is drawn: only so many does every story reach. */
 const sure = 0.85;
 
@@ -37,26 +37,29 @@ describe("kill -9 loses nothing and doubles nothing on GitHub", { timeout: 60 * 
   test("at every step that is written down", async () => {
     expect(undisturbed.commits).toBeGreaterThan(10);
     const reached = Math.floor(undisturbed.commits * sure);
-    const commits = Number.isFinite(sweep) ? spread(reached, sweep) : spread(undisturbed.commits, sweep);
+    const points = everyMoment
+      ? numbers(undisturbed.commits).flatMap((at) => [
+          { side: "before", at },
+          { side: "after", at },
+        ])
+      : [
+          { side: "before", at: Math.floor(reached / 3) },
+          { side: "after", at: Math.floor((reached * 2) / 3) },
+        ];
 
-    await inPairs(
-      commits.flatMap((at) => [
-        { side: "before", at },
-        { side: "after", at },
-      ]),
-      async ({ side, at }) => {
-        const { held, kills } = await playStory(sqlite, { killAt: `${side}:${at}` });
-        expect(kills, `${side}:${at} was reached`).toBeOneOf(at <= reached ? [1] : [0, 1]);
-        expect(held, `killed ${side}:${at}`).toEqual(undisturbed.held);
-      },
-    );
+    await inPairs(points, async ({ side, at }) => {
+      const { held, kills } = await playStory(sqlite, { killAt: `${side}:${at}` });
+      expect(kills, `${side}:${at} was reached`).toBeOneOf(at <= reached ? [1] : [0, 1]);
+      expect(held, `killed ${side}:${at}`).toEqual(undisturbed.held);
+    });
   });
 
   test("between what GitHub did and what we wrote down about it", async () => {
     expect(undisturbed.writes.length).toBeGreaterThan(5);
 
+    const last = undisturbed.writes.length - 1;
     await inPairs(
-      undisturbed.writes.map((_, index) => index),
+      everyMoment ? [...undisturbed.writes.keys()] : [0, Math.floor(last / 2), last],
       async (killAfterWrite) => {
         const { held, kills } = await playStory(sqlite, { killAfterWrite });
         expect(kills).toBe(1);
@@ -68,9 +71,7 @@ describe("kill -9 loses nothing and doubles nothing on GitHub", { timeout: 60 * 
   if (!postgresPrograms) test.skip(`over PostgreSQL it is not tested here: ${whyNoPostgres}`, () => undefined);
 
   test.skipIf(!postgresPrograms)("over PostgreSQL, too", async () => {
-    const points: Story[] = Number.isFinite(sweep)
-      ? [{ killAt: "before:11" }, { killAt: "after:19" }, { killAfterWrite: 3 }]
-      : await everyPoint(postgres);
+    const points: Story[] = everyMoment ? await everyPoint(postgres) : [{ killAt: "after:19" }, { killAfterWrite: 3 }];
 
     await inPairs(points, async (point) => {
       const { held, kills } = await playStory(postgres, point);
@@ -82,7 +83,7 @@ describe("kill -9 loses nothing and doubles nothing on GitHub", { timeout: 60 * 
 
 async function everyPoint(kept: Kept): Promise<Story[]> {
   const { commits, writes } = await playStory(kept, {});
-  const reached = spread(Math.floor(commits * sure), Number.POSITIVE_INFINITY);
+  const reached = numbers(Math.floor(commits * sure));
   return [
     ...reached.flatMap((at) => [{ killAt: `before:${at}` }, { killAt: `after:${at}` }]),
     ...writes.map((_, killAfterWrite) => ({ killAfterWrite })),
@@ -144,10 +145,9 @@ function redeliverFailed({ github }: Forge): void {
   }
 }
 
-function spread(count: number, most: number): number[] {
-  const all = Array.from({ length: count }, (_, index) => index + 1);
-  if (count <= most) return all;
-  return Array.from({ length: most }, (_, index) => all[Math.floor((index * count) / most)] ?? 1);
+/** From 1 to `last`. */
+function numbers(last: number): number[] {
+  return Array.from({ length: last }, (_, index) => index + 1);
 }
 
 /** Two at a time: as many as the smallest machine has cores. */
