@@ -6,6 +6,7 @@ import { noticePush } from "./deeds.ts";
 import { askGitBackend, type GitReply } from "./git-http.ts";
 import { branches } from "./git-repository.ts";
 import { allows, findRepository } from "./operation.ts";
+import { pageUrl } from "./shapes/repository.ts";
 import { nameKey, type Repository } from "./world.ts";
 
 /** A request of git's smart HTTP protocol. */
@@ -38,6 +39,15 @@ export async function answerGit(
   if (early === "drop") return undefined;
   if (early) return { status: early.status, headers: early.headers ?? {}, body: Buffer.from(String(early.body ?? "")) };
 
+  const left = desk.world.formerNames.get(nameKey(path.repository));
+  if (left) {
+    record.status = 301;
+    return {
+      status: 301,
+      headers: { Location: `${pageUrl(desk.world, left)}.git/${path.service}${url.search}` },
+      body: Buffer.from(""),
+    };
+  }
   const permitted = permit(desk, { authorization: request.headers.authorization, name: path.repository, pushing });
   if (!("repository" in permitted)) {
     record.status = permitted.status;

@@ -1,13 +1,14 @@
 import type { IncomingMessage } from "node:http";
-import { ApiError } from "./api-error.ts";
+import { ApiError, moved } from "./api-error.ts";
 import type { Credentials } from "./credentials.ts";
 import type { OAuth } from "./oauth.ts";
 import type { Answer } from "./operation.ts";
 import { readJson } from "./read-request.ts";
 import type { RequestLog } from "./request-log.ts";
 import { findRoute } from "./router.ts";
+import { fullName } from "./shapes/repository.ts";
 import type { Webhooks } from "./webhooks.ts";
-import type { World } from "./world.ts";
+import { nameKey, type World } from "./world.ts";
 
 /** What answering needs. */
 export interface Desk {
@@ -18,7 +19,7 @@ export interface Desk {
   log: RequestLog;
 }
 
-const outsideApiPrefix = /^\/(app|repos|users|installation)(\/|$)/;
+const outsideApiPrefix = /^\/(app|repos|repositories|users|installation)(\/|$)/;
 
 /** The path of a request to the REST API, without `/api/v3`; undefined for any other request. */
 export function restPath(pathname: string): string | undefined {
@@ -33,7 +34,7 @@ export async function answerRest(
 ): Promise<Answer | undefined> {
   const method = request.method ?? "GET";
   const body = await orError(() => readJson(request));
-  const route = await orError(() => findRoute(method, path));
+  const route = await orError(() => findRoute(method, namedPath(desk.world, path, method)));
   const operation = route instanceof ApiError ? undefined : route?.operation;
   const name = operation && `${method} ${operation.path}`;
   const record = desk.log.add({
@@ -51,12 +52,25 @@ export async function answerRest(
     if (route instanceof ApiError) throw route;
     const caller = desk.credentials.identify(request.headers.authorization);
     if (!route) throw new ApiError(404, `The local GitHub does not know ${method} ${path}`);
-    return route.operation.handle({ ...desk, caller, params: route.params, url, body });
+    return route.operation.handle({ ...desk, method, caller, params: route.params, url, body });
   });
   const shown = answer instanceof ApiError ? showError(answer) : answer;
   const late = method !== "GET" && shown.status < 300 ? await desk.log.after(record) : undefined;
   if (late === "drop") return undefined;
   return finish(record, late ? { status: late.status, body: late.body ?? {}, headers: late.headers ?? {} } : shown);
+}
+
+/** The path by the repository's present name: GitHub takes its number in place of it, and sends on from names of before. */
+function namedPath(world: World, path: string, method: string): string {
+  const [, number, ofNumber = ""] = /^\/repositories\/(\d+)(\/.*)?$/.exec(path) ?? [];
+  if (number !== undefined) {
+    const repository = [...world.repositories.values()].find(({ id }) => id === Number(number));
+    return repository ? `/repos/${fullName(repository)}${ofNumber}` : path;
+  }
+  const [, name, ofName = ""] = /^\/repos\/([^/]+\/[^/]+)(\/.*)?$/.exec(path) ?? [];
+  const left = name === undefined ? undefined : world.formerNames.get(nameKey(decodeURIComponent(name)));
+  if (left) throw moved(method, `${world.url}/api/v3/repositories/${left.id}${ofName}`);
+  return path;
 }
 
 function finish(record: { status: number | undefined }, answer: Answer): Answer {
@@ -73,10 +87,11 @@ async function orError<T>(work: () => T | Promise<T>): Promise<T | ApiError> {
   }
 }
 
-function showError({ status, message, errors }: ApiError): Answer {
+function showError({ status, message, errors, location }: ApiError): Answer {
   const documentation = "https://docs.github.com/rest";
   return {
     status,
     body: { message, ...(errors && { errors }), documentation_url: documentation, status: String(status) },
+    ...(location && { headers: { Location: location } }),
   };
 }

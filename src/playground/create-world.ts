@@ -12,7 +12,7 @@ const usualGrants: Grants = {
   metadata: "read",
   pull_requests: "write",
 };
-const usualEvents = ["issues", "issue_comment", "pull_request", "pull_request_review_comment", "push"];
+const usualEvents = ["issues", "issue_comment", "pull_request", "pull_request_review_comment", "push", "repository"];
 
 /** The people one can act as, with what they may do in a repository. */
 export const people = { maintainer: "admin", contributor: "write", visitor: "read" } as const;
@@ -39,27 +39,32 @@ export interface NewApp {
 }
 
 /** A world with its people and no repositories. */
-export function createWorld({ url, app, tell, touch }: { app: NewApp } & Pick<World, "url" | "tell" | "touch">): World {
+export function createWorld({
+  url,
+  app,
+  ...hooks
+}: { app: NewApp } & Pick<World, "url" | "tell" | "tellOfInstallation" | "touch">): World {
   let last = 1000;
   const nextId = () => ++last;
   const users = new Map<string, User>();
   const owner = addUser({ users, nextId }, "playground", "Organization");
   const bot = addUser({ users, nextId }, `${app.slug}[bot]`, "Bot");
   for (const login of Object.keys(people)) addUser({ users, nextId }, login, "User");
+  const installation = { id: nextId(), account: owner, suspended: false };
   return {
     url,
     users,
     nextId,
-    tell,
-    touch,
+    ...hooks,
     repositories: new Map(),
+    formerNames: new Map(),
+    installations: new Map([[installation.id, installation]]),
     app: {
       id: app.id,
       slug: app.slug,
       name: app.slug,
       bot,
       owner,
-      installationId: nextId(),
       grants: app.grants ?? usualGrants,
       events: app.events ?? usualEvents,
       createdAt: new Date(),
@@ -68,7 +73,7 @@ export function createWorld({ url, app, tell, touch }: { app: NewApp } & Pick<Wo
 }
 
 /** The user of this login, made when there is none. */
-function addUser({ users, nextId }: Pick<World, "users" | "nextId">, login: string, type: User["type"]): User {
+export function addUser({ users, nextId }: Pick<World, "users" | "nextId">, login: string, type: User["type"]): User {
   const user = users.get(nameKey(login)) ?? { id: nextId(), login, type };
   users.set(nameKey(login), user);
   return user;
@@ -84,6 +89,7 @@ export async function addRepository(world: World, directory: string, asked: NewR
 
   const permissions = Object.entries({ ...people, ...asked.permissions });
   for (const [login] of permissions) addUser(world, login, "User");
+  const now = new Date();
   const repository: Repository = {
     id,
     owner: addUser(world, asked.owner ?? world.app.owner.login, "Organization"),
@@ -91,16 +97,20 @@ export async function addRepository(world: World, directory: string, asked: NewR
     description: asked.description ?? "",
     private: asked.private ?? false,
     defaultBranch,
-    installed: asked.installed ?? true,
-    createdAt: new Date(),
+    installation: asked.installed === false ? undefined : [...world.installations.values()][0],
+    createdAt: now,
+    updatedAt: now,
     permissions: new Map(permissions.map(([login, permission]) => [nameKey(login), permission])),
     labels: new Map(),
     threads: new Map(),
+    gone: new Map(),
     comments: new Map(),
     reviewComments: new Map(),
     checks: [],
     gitDirectory,
   };
-  world.repositories.set(nameKey(`${repository.owner.login}/${repository.name}`), repository);
+  const key = nameKey(`${repository.owner.login}/${repository.name}`);
+  world.formerNames.delete(key);
+  world.repositories.set(key, repository);
   return repository;
 }

@@ -2,12 +2,13 @@ import { createPublicKey, randomBytes, verify } from "node:crypto";
 import { z } from "zod";
 import { ApiError } from "./api-error.ts";
 import type { OAuthClient } from "./oauth.ts";
-import type { App, Grants, User } from "./world.ts";
+import type { App, Grants, Installation, User } from "./world.ts";
 
 /** What an installation token allows. */
 export interface Token {
   value: string;
   expiresAt: Date;
+  installation: Installation;
   grants: Grants;
   /** Ids of repositories; undefined means every one the app is installed on. */
   repositories: ReadonlySet<number> | undefined;
@@ -26,7 +27,9 @@ export type Caller =
 export interface Credentials {
   /** Throws the 401 GitHub answers to what is not valid. */
   identify(authorization: string | undefined): Caller;
-  issue(narrowed: Pick<Token, "grants" | "repositories">): Token;
+  issue(narrowed: Pick<Token, "installation" | "grants" | "repositories">): Token;
+  /** Makes every token of an installation worthless. */
+  forget(installation: Installation): void;
   /** A token that speaks for a person, until it is given back. */
   issueToUser(user: User): string;
   /** False for a token that nobody has. */
@@ -61,7 +64,12 @@ export function createCredentials({
     if (client && presented === client.clientSecret) return { kind: "client", clientId: client.clientId };
     const token = tokens.get(presented);
     if (!token || token.expiresAt.getTime() <= Date.now()) throw new ApiError(401, "Bad credentials");
+    if (token.installation.suspended) throw new ApiError(403, "This installation has been suspended");
     return { kind: "installation", token };
+  }
+
+  function forget(installation: Installation): void {
+    for (const [value, token] of tokens) if (token.installation === installation) tokens.delete(value);
   }
 
   function checkSignature(jwt: string): Caller {
@@ -90,9 +98,13 @@ export function createCredentials({
     return { kind: "app" };
   }
 
-  function issue({ grants, repositories }: Pick<Token, "grants" | "repositories">): Token {
+  function issue({
+    installation,
+    grants,
+    repositories,
+  }: Pick<Token, "installation" | "grants" | "repositories">): Token {
     const value = `ghs_${randomBytes(27).toString("base64url").replaceAll(/[-_]/g, "x")}`;
-    const token = { value, expiresAt: new Date(Date.now() + tokenMs), grants, repositories };
+    const token = { value, expiresAt: new Date(Date.now() + tokenMs), installation, grants, repositories };
     tokens.set(value, token);
     return token;
   }
@@ -103,7 +115,7 @@ export function createCredentials({
     return value;
   }
 
-  return { identify, issue, issueToUser, revoke: (token) => users.delete(token) };
+  return { identify, issue, forget, issueToUser, revoke: (token) => users.delete(token) };
 }
 
 /** The secret in `Bearer …`, `token …`, or the password of `Basic …`, as git sends it. */

@@ -59,7 +59,7 @@ function addThread(
   const now = new Date();
   const thread: Thread = {
     id: world.nextId(),
-    number: repository.threads.size + 1,
+    number: repository.threads.size + repository.gone.size + 1,
     title,
     body,
     author: by,

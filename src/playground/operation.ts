@@ -30,6 +30,7 @@ export interface Answer {
 /** One request of a known operation. */
 export interface Call {
   world: World;
+  method: string;
   credentials: Credentials;
   webhooks: Webhooks;
   caller: Caller;
@@ -143,7 +144,10 @@ function requireToken(caller: Caller): Token {
 /** The repository, if this token may see it; a 404 otherwise, so that nobody learns what exists. */
 export function findRepository(world: World, name: string, token: Token | undefined): Repository {
   const repository = world.repositories.get(nameKey(name));
-  const visible = repository?.installed && (token?.repositories?.has(repository.id) ?? true);
+  const visible =
+    repository?.installation &&
+    (!token || token.installation === repository.installation) &&
+    (token?.repositories?.has(repository.id) ?? true);
   if (!repository || !visible) throw notFound();
   return repository;
 }

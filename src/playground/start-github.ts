@@ -15,6 +15,7 @@ import { branches, diffText, findEntry, readBlob, resolveCommit } from "./git-re
 import { listen } from "./listen.ts";
 import { createOAuth, type OAuthClient } from "./oauth.ts";
 import { findRepository } from "./operation.ts";
+import { createOwners, type Owners } from "./owners.ts";
 import { actAs, type Person } from "./people.ts";
 import { createRequestLog, type RequestLog, type RequestRecord } from "./request-log.ts";
 import { fullName } from "./shapes/repository.ts";
@@ -52,12 +53,17 @@ export interface LocalGitHub extends Pick<RequestLog, "onRequest" | "afterWrite"
   readonly apiUrl: string;
   /** What to give the app as GHE_HOST. */
   readonly host: string;
+  /** The first one, of the account that owns the app. */
   readonly installationId: number;
   /** The app's own login, `golem-forge[bot]`. */
   readonly botLogin: string;
   /** Acts as someone in a repository, `owner/name`. Throws an ApiError for what they may not do. */
   as(login: string, repository?: string): Person;
   createRepository(repository: NewRepository): Promise<void>;
+  /** What owners do to their repositories and to the app. */
+  readonly owners: Owners;
+  /** The repository of this name, or the first. */
+  repository(name?: string): Repository;
   /** Commits on top of a branch, as somebody's push. A new branch grows from the default branch. */
   push(commit: CommitFiles, repository?: string): Promise<void>;
   /** Adds a check run to a commit. */
@@ -106,6 +112,7 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
     url: `http://${host}`,
     app,
     tell: (happening) => webhooks.tell(happening),
+    tellOfInstallation: (news) => webhooks.tellOfInstallation(news),
     touch: () => {
       for (const watcher of watchers) watcher();
     },
@@ -114,6 +121,8 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
   const publicKey = createPublicKey(key).export({ type: "spki", format: "pem" }).toString();
   const credentials = createCredentials({ app, publicKey, tokenMs: options.tokenMs ?? 60 * 60_000, client: oauth });
   for (const repository of options.repositories ?? []) await addRepository(world, directory, repository);
+  const owners = createOwners({ world, credentials });
+  const [installation] = world.installations.values();
   desk = { world, credentials, oauth: createOAuth(oauth), webhooks, log };
 
   function watch(listener: () => void): () => void {
@@ -178,9 +187,11 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
     url: world.url,
     apiUrl: `${world.url}/api/v3`,
     host,
-    installationId: world.app.installationId,
+    installationId: installation?.id ?? 0,
     botLogin: world.app.bot.login,
     as: (login, name) => actAs({ world, repository: repositoryOf(name), login }),
+    owners,
+    repository: repositoryOf,
     createRepository: async (repository) => void (await addRepository(world, directory, repository)),
     push: async (commit, name) => {
       const repository = repositoryOf(name);

@@ -1,10 +1,11 @@
 import { createHmac, randomUUID } from "node:crypto";
+import { showInstallation } from "./shapes/app.ts";
 import { nodeId } from "./shapes/node-id.ts";
 import { isPull, showPull, showReviewComment } from "./shapes/pull-request.ts";
 import { fullName, showRepository } from "./shapes/repository.ts";
 import { showComment, showIssue, showLabel } from "./shapes/thread.ts";
 import { showUser } from "./shapes/user.ts";
-import type { Happening, World } from "./world.ts";
+import type { Happening, Installation, InstallationNews, World } from "./world.ts";
 
 /** GitHub waits this long for an answer, in milliseconds. */
 const patience = 10_000;
@@ -22,6 +23,7 @@ export interface Delivery {
   event: string;
   action: string | undefined;
   repositoryId: number | undefined;
+  installationId: number;
   /** The exact bytes that were signed. */
   payload: string;
   deliveredAt: Date;
@@ -35,6 +37,7 @@ export interface Delivery {
 export interface Webhooks {
   readonly deliveries: readonly Delivery[];
   tell(happening: Happening): void;
+  tellOfInstallation(news: InstallationNews): void;
   /** Sends the same payload again under the same guid. Undefined for an unknown delivery. */
   redeliver(id: number): Delivery | undefined;
   /** Where deliveries go from now on; undefined turns them off. */
@@ -55,26 +58,40 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
   }
 
   function tell(happening: Happening): void {
-    if (!hook || !happening.repository.installed || !world.app.events.includes(happening.event)) return;
+    const { installation } = happening.repository;
+    if (!installation || installation.suspended || !world.app.events.includes(happening.event)) return;
 
-    const target = hook;
     // The parts that git has to be asked for come later; the rest is written down as it is now.
-    const payload = describe(world, happening);
-    track(
-      payload.then((content) =>
-        send(target, {
-          guid: randomUUID(),
-          event: happening.event,
-          action: happening.action,
-          repositoryId: happening.repository.id,
-          payload: JSON.stringify(content),
-          redelivery: false,
-        }),
-      ),
-    );
+    post(describe(world, happening, installation), {
+      ...happening,
+      installation,
+      repositoryId: happening.repository.id,
+    });
   }
 
-  function record(delivery: Pick<Delivery, "guid" | "event" | "action" | "repositoryId" | "payload" | "redelivery">) {
+  function tellOfInstallation(news: InstallationNews): void {
+    post(Promise.resolve(describeInstallationNews(world, news)), { ...news, repositoryId: undefined });
+  }
+
+  function post(
+    payload: Promise<object>,
+    about: { event: string; action: string | undefined; repositoryId: number | undefined; installation: Installation },
+  ): void {
+    if (!hook) return;
+    const target = hook;
+    const { event, action, repositoryId, installation } = about;
+    const what = {
+      guid: randomUUID(),
+      event,
+      action,
+      repositoryId,
+      installationId: installation.id,
+      redelivery: false,
+    };
+    track(payload.then((content) => send(target, { ...what, payload: JSON.stringify(content) })));
+  }
+
+  function record(delivery: Omit<Delivery, "id" | "deliveredAt" | "duration" | "statusCode">) {
     const attempt = { ...delivery, id: world.nextId(), deliveredAt: new Date(), duration: 0, statusCode: undefined };
     deliveries.push(attempt);
     return attempt as Delivery;
@@ -111,8 +128,8 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
     const original = deliveries.find((delivery) => delivery.id === id);
     if (!original || !hook) return undefined;
 
-    const { guid, event, action, repositoryId, payload } = original;
-    const attempt = record({ guid, event, action, repositoryId, payload, redelivery: true });
+    const { guid, event, action, repositoryId, installationId, payload } = original;
+    const attempt = record({ guid, event, action, repositoryId, installationId, payload, redelivery: true });
     track(send(hook, attempt, attempt));
     return attempt;
   }
@@ -124,6 +141,7 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
   return {
     deliveries,
     tell,
+    tellOfInstallation,
     redeliver,
     point: (target) => {
       hook = target;
@@ -133,7 +151,7 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
 }
 
 /** The payload of a webhook in GitHub's shape. */
-async function describe(world: World, happening: Happening): Promise<Record<string, unknown>> {
+async function describe(world: World, happening: Happening, { id }: Installation): Promise<Record<string, unknown>> {
   const { repository, thread, comment, reviewComment, label, action, changes, push } = happening;
   const payload = {
     ...(action && { action }),
@@ -149,11 +167,38 @@ async function describe(world: World, happening: Happening): Promise<Record<stri
       organization: describeOrganization(world, repository.owner.login),
     }),
     sender: showUser(world, happening.sender),
-    installation: { id: world.app.installationId, node_id: nodeId("Installation", world.app.installationId) },
+    installation: { id, node_id: nodeId("Installation", id) },
   };
   if (!thread || !isPull(thread) || comment) return payload;
 
   return { ...payload, number: thread.number, pull_request: await showPull(world, repository, thread) };
+}
+
+function describeInstallationNews(
+  world: World,
+  { event, action, installation, sender, repositories }: InstallationNews,
+) {
+  const listed = repositories.map((repository) => ({
+    id: repository.id,
+    node_id: nodeId("Repository", repository.id),
+    name: repository.name,
+    full_name: fullName(repository),
+    private: repository.private,
+  }));
+  const [added, removed] = action === "added" ? [listed, []] : [[], listed];
+  return {
+    action,
+    installation: showInstallation(world, installation),
+    ...(event === "installation"
+      ? { repositories: listed, requester: null }
+      : {
+          repository_selection: "selected",
+          repositories_added: added,
+          repositories_removed: removed,
+          requester: null,
+        }),
+    sender: showUser(world, sender),
+  };
 }
 
 function describePush(world: World, { repository, sender }: Happening, push: NonNullable<Happening["push"]>) {

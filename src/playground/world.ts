@@ -81,13 +81,16 @@ export interface Repository {
   description: string;
   private: boolean;
   defaultBranch: string;
-  /** Whether the app may see it. */
-  installed: boolean;
+  /** By which the app may see it. */
+  installation: Installation | undefined;
   createdAt: Date;
+  updatedAt: Date;
   /** What collaborators may do; everybody else reads when it is public. */
   permissions: Map<string, Permission>;
   labels: Map<string, Label>;
   threads: Map<number, Thread>;
+  /** Numbers that were used: what is deleted or transferred leaves a gap, and the latter a way to where it went. */
+  gone: Map<number, { repository: Repository; number: number } | "deleted">;
   comments: Map<number, Comment>;
   reviewComments: Map<number, ReviewComment>;
   checks: CheckRun[];
@@ -98,13 +101,19 @@ export interface Repository {
 /** The app's permissions by name, `read` or `write`. */
 export type Grants = Record<string, "read" | "write">;
 
+/** An account's leave for the app to act in its repositories. */
+export interface Installation {
+  id: number;
+  account: User;
+  suspended: boolean;
+}
+
 export interface App {
   id: number;
   slug: string;
   name: string;
   bot: User;
   owner: User;
-  installationId: number;
   grants: Grants;
   events: string[];
   createdAt: Date;
@@ -112,7 +121,7 @@ export interface App {
 
 /** Something GitHub tells of: to webhooks, and to pages that watch. */
 export interface Happening {
-  event: "issues" | "issue_comment" | "pull_request" | "pull_request_review_comment" | "push";
+  event: "issues" | "issue_comment" | "pull_request" | "pull_request_review_comment" | "push" | "repository";
   action: string | undefined;
   repository: Repository;
   sender: User;
@@ -120,10 +129,20 @@ export interface Happening {
   thread: Thread | undefined;
   comment?: Comment;
   reviewComment?: ReviewComment;
-  /** The earlier values of what was edited. */
-  changes?: Record<string, { from: string }>;
+  /** The earlier values of what was edited, in GitHub's shape. */
+  changes?: Record<string, unknown>;
   label?: Label;
   push?: { ref: string; before: string; after: string };
+}
+
+/** What GitHub tells every app of its installations, subscribed or not. */
+export interface InstallationNews {
+  event: "installation" | "installation_repositories";
+  action: string;
+  installation: Installation;
+  sender: User;
+  /** What it is about, as they were when it happened. */
+  repositories: readonly Repository[];
 }
 
 /** Everything the local GitHub knows, in memory; only git's objects are on disk. */
@@ -133,9 +152,13 @@ export interface World {
   app: App;
   users: Map<string, User>;
   repositories: Map<string, Repository>;
+  /** Names that were given up and that nobody has taken, with the repository they lead to. */
+  formerNames: Map<string, Repository>;
+  installations: Map<number, Installation>;
   nextId(): number;
   /** Something happened that webhooks may tell of. */
   tell(happening: Happening): void;
+  tellOfInstallation(news: InstallationNews): void;
   /** Something changed that a page shows. */
   touch(repository: Repository, thread: number | undefined): void;
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { notFound, validationFailed } from "#playground/api-error.ts";
+import { ApiError, notFound, validationFailed } from "#playground/api-error.ts";
 import {
   appOperation,
   findRepository,
@@ -13,7 +13,7 @@ import { showApp, showInstallation } from "#playground/shapes/app.ts";
 import { showRepository } from "#playground/shapes/repository.ts";
 import { showPublicUser } from "#playground/shapes/user.ts";
 import type { Delivery } from "#playground/webhooks.ts";
-import { type Grants, nameKey, type Repository, type World } from "#playground/world.ts";
+import { type Grants, type Installation, nameKey, type Repository, type World } from "#playground/world.ts";
 
 const TokenRequest = z.object({
   repositories: z.array(z.string()).max(500).optional(),
@@ -26,23 +26,27 @@ export const appOperations: Operation[] = [
 
   appOperation("get", "/app/installations", (call) => ({
     status: 200,
-    ...paginate(call, [showInstallation(call.world)]),
+    ...paginate(
+      call,
+      [...call.world.installations.values()].map((one) => showInstallation(call.world, one)),
+    ),
   })),
 
   appOperation("get", "/app/installations/{installation_id}", (call) => {
-    requireInstallation(call.world, numberIn(call, "installation_id"));
-    return { status: 200, body: showInstallation(call.world) };
+    const installation = requireInstallation(call.world, numberIn(call, "installation_id"));
+    return { status: 200, body: showInstallation(call.world, installation) };
   }),
 
   appOperation("post", "/app/installations/{installation_id}/access_tokens", (call) => {
     const { world, credentials } = call;
-    requireInstallation(world, numberIn(call, "installation_id"));
+    const installation = requireInstallation(world, numberIn(call, "installation_id"));
+    if (installation.suspended) throw new ApiError(403, "This installation has been suspended");
     const request = readBody(call, "Installation", TokenRequest);
     const grants = narrowGrants(world.app.grants, request.permissions);
-    const repositories = chooseRepositories(world, request);
+    const repositories = chooseRepositories(world, installation, request);
     const ids = repositories && new Set(repositories.map(({ id }) => id));
 
-    const token = credentials.issue({ grants, repositories: ids });
+    const token = credentials.issue({ installation, grants, repositories: ids });
     return {
       status: 201,
       body: {
@@ -56,14 +60,15 @@ export const appOperations: Operation[] = [
   }),
 
   appOperation("get", "/repos/{owner}/{repo}/installation", ({ world, params }) => {
-    findRepository(world, `${params.owner}/${params.repo}`, undefined);
-    return { status: 200, body: showInstallation(world) };
+    const { installation } = findRepository(world, `${params.owner}/${params.repo}`, undefined);
+    if (!installation) throw notFound();
+    return { status: 200, body: showInstallation(world, installation) };
   }),
 
   appOperation("get", "/app/hook/deliveries", (call) => {
     const newestFirst = call.webhooks.deliveries.toReversed();
     const { body, headers } = paginate(call, newestFirst);
-    return { status: 200, headers, body: body.map((delivery) => showDelivery(call.world, delivery)) };
+    return { status: 200, headers, body: body.map((delivery) => showDelivery(delivery)) };
   }),
 
   appOperation("post", "/app/hook/deliveries/{delivery_id}/attempts", (call) => {
@@ -73,7 +78,8 @@ export const appOperations: Operation[] = [
 
   installationOperation("get", "/installation/repositories", (call) => {
     const visible = [...call.world.repositories.values()].filter(
-      (repository) => repository.installed && (call.token.repositories?.has(repository.id) ?? true),
+      (repository) =>
+        repository.installation === call.token.installation && (call.token.repositories?.has(repository.id) ?? true),
     );
     const { body, headers } = paginate(call, visible);
     return {
@@ -93,8 +99,10 @@ export const appOperations: Operation[] = [
   }),
 ];
 
-function requireInstallation(world: World, id: number): void {
-  if (id !== world.app.installationId) throw notFound();
+function requireInstallation(world: World, id: number): Installation {
+  const installation = world.installations.get(id);
+  if (!installation) throw notFound();
+  return installation;
 }
 
 function narrowGrants(granted: Grants, asked: Grants | undefined): Grants {
@@ -114,13 +122,18 @@ function narrowGrants(granted: Grants, asked: Grants | undefined): Grants {
   );
 }
 
-function chooseRepositories(world: World, request: z.infer<typeof TokenRequest>): Repository[] | undefined {
+function chooseRepositories(
+  world: World,
+  installation: Installation,
+  request: z.infer<typeof TokenRequest>,
+): Repository[] | undefined {
   if (!request.repositories && !request.repository_ids) return undefined;
 
   const names = new Set(request.repositories?.map(nameKey));
   const ids = new Set(request.repository_ids);
   const chosen = [...world.repositories.values()].filter(
-    ({ installed, id, name }) => installed && (ids.has(id) || names.has(nameKey(name))),
+    (repository) =>
+      repository.installation === installation && (ids.has(repository.id) || names.has(nameKey(repository.name))),
   );
   if (chosen.length === names.size + ids.size) return chosen;
   throw validationFailed({
@@ -130,7 +143,7 @@ function chooseRepositories(world: World, request: z.infer<typeof TokenRequest>)
   });
 }
 
-function showDelivery({ app }: World, delivery: Delivery) {
+function showDelivery(delivery: Delivery) {
   return {
     id: delivery.id,
     guid: delivery.guid,
@@ -141,7 +154,7 @@ function showDelivery({ app }: World, delivery: Delivery) {
     status_code: delivery.statusCode ?? 0,
     event: delivery.event,
     action: delivery.action ?? null,
-    installation_id: app.installationId,
+    installation_id: delivery.installationId,
     repository_id: delivery.repositoryId ?? null,
     throttled_at: null,
   };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ApiError, notFound } from "#playground/api-error.ts";
+import { ApiError, moved, notFound } from "#playground/api-error.ts";
 import { addComment, addLabels, changeThread, editComment, openIssue, react, removeLabel } from "#playground/deeds.ts";
 import {
   numberIn,
@@ -134,7 +134,15 @@ export const issueOperations: Operation[] = [
 
 /** The issue or pull request the path names. */
 function findThread(call: RepositoryCall, name = "issue_number"): Thread {
-  const thread = call.repository.threads.get(numberIn(call, name));
+  const number = numberIn(call, name);
+  const { world, repository, method } = call;
+  const gone = repository.gone.get(number);
+  if (gone === "deleted") throw new ApiError(410, "This issue was deleted");
+  if (gone) {
+    const rest = call.url.pathname.split(`/issues/${number}`)[1] ?? "";
+    throw moved(method, `${world.url}/api/v3/repositories/${gone.repository.id}/issues/${gone.number}${rest}`);
+  }
+  const thread = repository.threads.get(number);
   if (!thread) throw notFound();
   return thread;
 }

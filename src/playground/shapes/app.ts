@@ -1,4 +1,4 @@
-import type { World } from "#playground/world.ts";
+import type { Installation, World } from "#playground/world.ts";
 import { nodeId } from "./node-id.ts";
 import type { Schemas } from "./schemas.ts";
 import { showUser } from "./user.ts";
@@ -21,28 +21,28 @@ export function showApp(world: World): NonNullable<Schemas["integration"]> {
   };
 }
 
-export function showInstallation(world: World) {
+export function showInstallation(world: World, { id, account, suspended }: Installation) {
   const { app } = world;
-  const url = `${world.url}/api/v3/app/installations/${app.installationId}`;
+  const url = `${world.url}/api/v3/app/installations/${id}`;
   const since = app.createdAt.toISOString();
   return {
-    id: app.installationId,
+    id,
     // GitHub's description wants an account to be a user and an enterprise at once.
     account: {
-      ...showUser(world, app.owner),
-      name: app.owner.login,
-      slug: app.owner.login,
+      ...showUser(world, account),
+      name: account.login,
+      slug: account.login,
       created_at: since,
       updated_at: since,
     },
     repository_selection: "selected" as const,
     access_tokens_url: `${url}/access_tokens`,
     repositories_url: `${world.url}/api/v3/installation/repositories`,
-    html_url: `${world.url}/settings/installations/${app.installationId}`,
+    html_url: `${world.url}/settings/installations/${id}`,
     app_id: app.id,
     app_slug: app.slug,
-    target_id: app.owner.id,
-    target_type: app.owner.type,
+    target_id: account.id,
+    target_type: account.type,
     permissions: app.grants,
     events: app.events,
     single_file_name: null,
@@ -51,6 +51,6 @@ export function showInstallation(world: World) {
     created_at: app.createdAt.toISOString(),
     updated_at: app.createdAt.toISOString(),
     suspended_by: null,
-    suspended_at: null,
+    suspended_at: suspended ? since : null,
   } satisfies Schemas["installation"];
 }

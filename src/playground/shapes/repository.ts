@@ -113,7 +113,7 @@ export function showFullRepository(world: World, repository: Repository) {
     visibility: repository.private ? "private" : "public",
     pushed_at: repository.createdAt.toISOString(),
     created_at: repository.createdAt.toISOString(),
-    updated_at: repository.createdAt.toISOString(),
+    updated_at: repository.updatedAt.toISOString(),
     allow_rebase_merge: true,
     temp_clone_token: null,
     allow_squash_merge: true,
