@@ -11,7 +11,7 @@ export function canWrite(permission: Permission): boolean {
 /** GitHub said no, and will say it again until somebody changes something there. */
 export class GitHubRefusal extends UserError {
   override readonly name = "GitHubRefusal";
-  /** 403, 404, 410 or 451. */
+  /** 401, 403, 404, 410 or 451. */
   readonly status: number;
 
   constructor(message: string, { status, cause }: { status: number; cause: unknown }) {
@@ -22,6 +22,8 @@ export class GitHubRefusal extends UserError {
 
 /** A repository the app is installed on. */
 export interface RepositoryRef {
+  /** GitHub's number of it, which names it for ever. With it, no other repository that takes the name is ever reached. */
+  repositoryId?: number | undefined;
   installationId: number;
   owner: string;
   repo: string;

@@ -2,8 +2,14 @@ import { z } from "zod";
 import type { Task } from "#result.ts";
 import { WorkerDefinition } from "#worker.ts";
 
-/** Where a run comes from and shows itself: an issue or pull request, and the comment that asked for it. */
+/**
+ * Where a run comes from and shows itself: an issue or pull request, and the comment that asked for it. The repository is
+ * the one of this number, for ever; installation, owner and name are as they were when the run was made, and the store
+ * gives them as they are today.
+ */
 export const RunOrigin = z.object({
+  /** GitHub's number of it; undefined in runs from before it was kept, until a delivery tells. */
+  repositoryId: z.number().optional(),
   installationId: z.number(),
   owner: z.string(),
   repo: z.string(),
@@ -32,7 +38,7 @@ export const TokenUsage = z.object({
 });
 export type TokenUsage = z.infer<typeof TokenUsage>;
 
-/** What is fixed when a run is made and never changes after. */
+/** What is fixed when a run is made and never changes after, but for how its repository is called. */
 export const RunSpec = z.object({
   id: z.string(),
   rootId: z.string(),

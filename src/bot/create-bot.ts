@@ -11,7 +11,7 @@ import type { Runs } from "#runtime/runs.ts";
 import { createSanitizer } from "#sanitize.ts";
 import { createAuthorize } from "./authorize.ts";
 import { createHear } from "./hear.ts";
-import { heardEvents } from "./manifest.ts";
+import { heardEvents, unaskedEvents } from "./manifest.ts";
 import { createOpenGitHub } from "./open-github.ts";
 import { pacedOctokit } from "./paced-octokit.ts";
 import { createReceiveWebhook } from "./receive-webhook.ts";
@@ -133,7 +133,7 @@ async function connect(config: Config, log: Logger): Promise<Probot> {
 }
 
 function listen(probot: Probot, hear: (delivery: Delivery) => Promise<void>): void {
-  for (const [name, actions] of Object.entries(heardEvents)) {
+  for (const [name, actions] of Object.entries({ ...heardEvents, ...unaskedEvents })) {
     for (const action of actions) {
       probot.on(`${name}.${action}` as "issues.opened", ({ id, name, payload }) => hear({ id, name, payload }));
     }

@@ -7,10 +7,13 @@ import { answerCommand } from "./answer-command.ts";
 import type { Authorize } from "./authorize.ts";
 import { type Command, parseCommand } from "./command.ts";
 import { postComment } from "./post-comment.ts";
-import { type Delivery, readUtterance, type Utterance } from "./utterance.ts";
+import { type News, readNews } from "./read-news.ts";
+import { type Delivery, type Hearing, readUtterance, type Utterance } from "./utterance.ts";
 
 /** GitHub waits ten seconds for an answer to a delivery. */
 const longestReactionMs = 4_000;
+
+type Over = Extract<Hearing, { kind: "over" }>;
 
 export interface HearOptions {
   appId: number;
@@ -32,32 +35,57 @@ export interface HearOptions {
  * that the delivery can be sent again.
  */
 export function createHear(options: HearOptions): (delivery: Delivery) => Promise<void> {
-  const { appId, repositories, openGitHub, log } = options;
+  const { appId, openGitHub, log } = options;
 
   return async (delivery) => {
+    const news = readNews(delivery);
+    if (news) return hearNews(options, news, delivery.id);
+
     const hearing = readUtterance(delivery, appId);
     if (hearing.kind === "ignored") {
       log.info(`Delivery ${delivery.id} is ignored: ${hearing.because}.`);
       return;
     }
 
-    const { thread, deliveryId } = hearing.kind === "said" ? hearing.utterance : hearing;
-    if (repositories && !isListedRepository(repositories, thread.owner, thread.repo)) {
-      log.info(`Delivery ${deliveryId} is ignored: ${thread.owner}/${thread.repo} is not on the list of repositories.`);
+    const { thread, place } = hearing;
+    if (!isListed(options, thread)) {
+      log.info(
+        `Delivery ${delivery.id} is ignored: ${thread.owner}/${thread.repo} is not on the list of repositories.`,
+      );
       return;
     }
+    if (place) await options.runs().place(place);
     if (hearing.kind === "over") await stopQuietly(options.runs(), hearing);
     else await hearWords(options, openGitHub(thread), hearing.utterance);
   };
 }
 
-/** Work for a thread that is closed stops; nothing running there is no news. */
-async function stopQuietly(
-  runs: Runs,
-  { thread, by, key: deliveryId }: { thread: Utterance["thread"]; by: string; key: string },
-) {
+function isListed({ repositories }: HearOptions, { owner, repo }: { owner: string; repo: string }): boolean {
+  return !repositories || isListedRepository(repositories, owner, repo);
+}
+
+async function hearNews(options: HearOptions, news: News, deliveryId: string): Promise<void> {
+  const runs = options.runs();
+  switch (news.kind) {
+    case "placed": {
+      const { installationId, repositoryId, owner, repo } = news.place;
+      await runs.place(news.place);
+      if (isListed(options, news.place)) return;
+      const reason = `The repository is now called ${owner}/${repo}, which is not on the list of repositories that this app serves.`;
+      return runs.leave({ installationId, repositoryIds: [repositoryId] }, { reason, deliveryId });
+    }
+    case "left":
+      return runs.leave(news.where, { reason: news.reason, deliveryId });
+    case "returned":
+      return runs.comeBack(news.where, news.places);
+  }
+}
+
+/** Work for a thread that is closed stops, and ends when the thread is gone; nothing running there is no news. */
+async function stopQuietly(runs: Runs, { thread, by, key: deliveryId, forGood }: Over): Promise<void> {
   try {
-    await runs.stop(thread, { by, deliveryId });
+    // Nobody could say /resume any more where a thread is gone.
+    await (forGood ? runs.cancel(thread, { by, deliveryId }) : runs.stop(thread, { by, deliveryId }));
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
   }

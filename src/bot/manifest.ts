@@ -3,6 +3,13 @@ export const heardEvents = {
   issue_comment: ["created"],
   issues: ["opened", "closed", "deleted", "transferred"],
   pull_request: ["closed"],
+  repository: ["renamed", "transferred", "deleted"],
+} as const;
+
+/** The events that come to every app without subscribing, each with the actions it hears. */
+export const unaskedEvents = {
+  installation: ["deleted", "suspend", "unsuspend", "created"],
+  installation_repositories: ["removed", "added"],
 } as const;
 
 type Permissions = Partial<Record<"issues" | "pull_requests" | "contents" | "checks" | "metadata", "read" | "write">>;

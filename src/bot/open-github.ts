@@ -16,6 +16,7 @@ import {
 } from "#github.ts";
 import { createRedactor } from "#redact.ts";
 import { tryAgain } from "#try-again.ts";
+import { fetchByNumber } from "./fetch-by-number.ts";
 import { type Endpoint, gitPermissions } from "./manifest.ts";
 
 type Octokit = InstanceType<typeof ProbotOctokit>;
@@ -59,6 +60,8 @@ interface Opened {
 
 function openRepository({ probot, repository, redact, tokens, ownLogin, appId }: Opened): GitHub {
   const here = { owner: repository.owner, repo: repository.repo };
+  const { repositoryId } = repository;
+  const byNumber = repositoryId === undefined ? {} : { fetch: fetchByNumber(here, repositoryId) };
   let octokit: Promise<Octokit> | undefined;
   const client = () => {
     octokit ??= probot.auth(repository.installationId);
@@ -67,15 +70,15 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
 
   const call = async <E extends Endpoint>(endpoint: E, parameters: Endpoints[E]["parameters"]): Promise<Answer<E>> => {
     // Not tried again by itself: an answer that was lost may have been a comment that was made.
-    const once = endpoint.startsWith("POST") ? { request: { retries: 0 } } : {};
+    const request = endpoint.startsWith("POST") ? { ...byNumber, retries: 0 } : byNumber;
     const response = await refusing(here, async () =>
-      (await client()).request(endpoint as "GET /app", { ...parameters, ...once } as RequestParameters),
+      (await client()).request(endpoint as "GET /app", { ...parameters, request } as RequestParameters),
     );
     return response.data as Answer<E>;
   };
   const all = async <E extends Endpoint>(endpoint: E, parameters: Endpoints[E]["parameters"]): Promise<Answer<E>> => {
     const paginate = (await client()).paginate as unknown as (route: string, values: object) => Promise<Answer<E>>;
-    return refusing(here, () => paginate(endpoint, { per_page: 100, ...parameters }));
+    return refusing(here, () => paginate(endpoint, { per_page: 100, ...parameters, request: byNumber }));
   };
 
   const readComment = async (comment: Answer<"GET /repos/{owner}/{repo}/issues/{issue_number}/comments">[number]) => {
@@ -95,7 +98,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
     const answer = await (await client()).request("GET /repos/{owner}/{repo}/collaborators/{username}/permission", {
       ...here,
       username: login,
-      request: { retries: 1, signal: AbortSignal.timeout(permissionTimeoutMs) },
+      request: { ...byNumber, retries: 1, signal: AbortSignal.timeout(permissionTimeoutMs) },
     });
     return readPermission(answer.data, login);
   };
@@ -253,7 +256,8 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
     },
 
     gitToken: async (access) => {
-      const key = `${repository.installationId} ${here.owner}/${here.repo} ${access}`.toLowerCase();
+      const name = repositoryId ?? `${here.owner}/${here.repo}`;
+      const key = `${repository.installationId} ${name} ${access}`.toLowerCase();
       const held = tokens.get(key);
       if (held && held.expiresAt - Date.now() > tokenReserveMs) return held.token;
 
@@ -262,7 +266,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
       const { data } = await refusing(here, () =>
         app.request("POST /app/installations/{installation_id}/access_tokens", {
           installation_id: repository.installationId,
-          repositories: [here.repo],
+          ...(repositoryId === undefined ? { repositories: [here.repo] } : { repository_ids: [repositoryId] }),
           permissions: gitPermissions[access],
         }),
       );
@@ -339,6 +343,7 @@ async function refusing<T>({ owner, repo }: { owner: string; repo: string }, ask
     const { status = 0, message = "", response } = error as Refused;
     const where = `${owner}/${repo}`;
     const refusal = {
+      401: `GitHub does not know this app in ${where} any more (401). It may have been uninstalled there.`,
       403: `GitHub does not let this app do that in ${where} (403): ${message.replace(/ - https:.*$/s, "")}`,
       404: `GitHub does not find that in ${where}, or does not show it to this app (404). It may be deleted or moved, or the app is not installed there any more.`,
       410: `That is gone from ${where} (410).`,

@@ -1,5 +1,7 @@
 import { z } from "zod";
+import type { HeardPlace } from "#repository-place.ts";
 import type { ThreadRef } from "#runtime/runs.ts";
+import { readPlace, SeenRepository } from "./read-place.ts";
 
 const User = z.object({ login: z.string().min(1), id: z.number(), type: z.string().optional() });
 type User = z.infer<typeof User>;
@@ -18,7 +20,7 @@ const Thread = z.object({
 
 const Payload = z.object({
   installation: z.object({ id: z.number() }).nullish(),
-  repository: z.object({ name: z.string(), owner: z.object({ login: z.string() }) }),
+  repository: SeenRepository,
   sender: User.nullish(),
   issue: Thread.optional(),
   pull_request: Thread.optional(),
@@ -54,10 +56,17 @@ export interface Utterance {
   seen: { at: Date; title: string; body: string } | undefined;
 }
 
+/** Where a delivery came from. */
+interface From {
+  thread: ThreadRef;
+  /** Where it says the repository is. */
+  place: HeardPlace | undefined;
+}
+
 export type Hearing =
-  | { kind: "said"; utterance: Utterance }
-  /** The thread was closed or is gone. */
-  | { kind: "over"; deliveryId: string; key: string; thread: ThreadRef; by: string }
+  | ({ kind: "said"; utterance: Utterance } & From)
+  /** The thread was closed, or `forGood` is gone from here. */
+  | ({ kind: "over"; deliveryId: string; key: string; by: string; forGood: boolean } & From)
   | { kind: "ignored"; because: string };
 
 export interface Delivery {
@@ -79,6 +88,7 @@ export function readUtterance({ id, name, payload }: Delivery, appId: number, no
   if (!issue) return ignored("it names no issue or pull request");
 
   const thread = {
+    ...(repository.id === undefined ? {} : { repositoryId: repository.id }),
     installationId: installation.id,
     owner: repository.owner.login,
     repo: repository.name,
@@ -91,7 +101,11 @@ export function readUtterance({ id, name, payload }: Delivery, appId: number, no
 
   const place = comment ? `comment ${comment.id}` : `${thread.owner}/${thread.repo}#${thread.thread} ${action}`;
   const key = at ? `${place} ${at.toISOString()}` : id;
-  if (isOver) return { kind: "over", deliveryId: id, key, thread, by: sender?.login ?? "ghost" };
+  const from = { thread, place: readPlace(repository, installation.id, at) };
+  if (isOver) {
+    const forGood = action === "deleted" || action === "transferred";
+    return { kind: "over", deliveryId: id, key, by: sender?.login ?? "ghost", forGood, ...from };
+  }
 
   const author = name === "issue_comment" ? comment?.user : issue.user;
   if (!author || !sender) return ignored("its author is gone");
@@ -111,7 +125,7 @@ export function readUtterance({ id, name, payload }: Delivery, appId: number, no
     commentId: comment?.id,
     seen: at && { at, title: issue.title ?? "", body: issue.body ?? "" },
   };
-  return { kind: "said", utterance };
+  return { kind: "said", utterance, ...from };
 }
 
 function isPerson({ login, type = "User" }: User): boolean {

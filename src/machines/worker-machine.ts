@@ -287,7 +287,8 @@ export const workerMachine = machineSetup.createMachine({
         { type: "request", params: { effects: [{ kind: "children.cancel" }, { kind: "approvals.close" }] } },
       ],
       on: {
-        "run.stop": {},
+        // Taken in, and nothing more: left in the mailbox, it would stop the run again when it goes on.
+        "run.stop": { actions: { type: "record", params: {} } },
         "run.resume": "pacing",
       },
     },

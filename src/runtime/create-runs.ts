@@ -4,6 +4,7 @@ import { parseCommand } from "#command.ts";
 import { UserError } from "#errors.ts";
 import type { OpenGitHub } from "#github.ts";
 import type { Models } from "#models/models.ts";
+import type { HeardPlace } from "#repository-place.ts";
 import { refuseApprover } from "#repository-settings.ts";
 import type { OpenCall, RunOrigin, RunSpec, RunView } from "#run.ts";
 import { cleanText } from "#untrusted.ts";
@@ -11,11 +12,12 @@ import { admitWorker } from "./admit-worker.ts";
 import { briefing } from "./briefing.ts";
 import type { Drive } from "./drive.ts";
 import type { Invocation } from "./effects/invoke-tool.ts";
-import { firstState, type Snapshot, stateName } from "./fold.ts";
+import { firstState, type Snapshot, showAgain, stateName } from "./fold.ts";
 import { readSettings } from "./read-settings.ts";
 import { readView } from "./read-view.ts";
-import type { Runs, ThreadRef } from "./runs.ts";
+import type { Reach, Runs, ThreadRef } from "./runs.ts";
 import { shortId } from "./short-id.ts";
+import { settlePlace } from "./store/settle-place.ts";
 import type { NewEffect, NewEvent, RunRow, Store } from "./store/store.ts";
 import type { ToolReply } from "./tool-reply.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
@@ -100,11 +102,11 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     return entered;
   }
 
-  async function checkRate({ requestedBy, owner, repo }: RunOrigin): Promise<void> {
+  async function checkRate({ requestedBy, repositoryId, owner, repo }: RunOrigin): Promise<void> {
     const since = now() - 60 * 60_000;
     const [own, all] = await Promise.all([
       store.countRuns({ requestedBy, since }),
-      store.countRuns({ owner, repo, since }),
+      store.countRuns(repositoryId === undefined ? { owner, repo, since } : { repositoryId, since }),
     ]);
     const isOwn = own >= runsPerHour.person;
     if (!isOwn && all < runsPerHour.repository) return;
@@ -258,6 +260,36 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     return live.map(({ spec }) => spec);
   }
 
+  async function place(heard: HeardPlace): Promise<void> {
+    const before = await store.repository(heard.repositoryId);
+    // First, so that one that dies in between does it when the delivery comes again.
+    if (before && settlePlace(before, heard)?.isOthers) {
+      const [was, is] = [`${before.owner}/${before.repo}`, `${heard.owner}/${heard.repo}`];
+      await leave(
+        { installationId: before.installationId, repositoryIds: [heard.repositoryId] },
+        { reason: `The repository was transferred from ${was} to ${is}, where other people decide.` },
+      );
+    }
+    await store.place(heard);
+  }
+
+  async function leave(where: Reach, { reason, deliveryId }: { reason: string; deliveryId?: string }): Promise<void> {
+    if (await isOld(deliveryId)) return;
+    const running = (await store.liveRuns(where)).filter((row) => stateOf(row) !== "interrupted");
+    const event = { type: "run.stop" as const, by: "golem-forge", reason };
+    await tell(
+      running.map(({ spec }) => ({ runId: spec.id, event })),
+      deliveryId,
+    );
+  }
+
+  async function comeBack(where: Reach, places: readonly HeardPlace[]): Promise<void> {
+    for (const heard of places) if (await store.repository(heard.repositoryId)) await place(heard);
+    const live = await store.liveRuns(where);
+    await store.ingest({ events: [], effects: live.flatMap(({ spec }) => showAgain(spec)) });
+    for (const { spec } of live) drive.wake(spec.id);
+  }
+
   async function invoke(
     thread: ThreadRef,
     { by, line, mayBeForeign = false, deliveryId }: Parameters<Runs["invoke"]>[1],
@@ -317,6 +349,9 @@ export function createRuns({ store, drive, catalog, models, openGitHub, now, run
     resume,
     cancel,
     invoke,
+    place,
+    leave,
+    comeBack,
     isFirst: (key) => store.ingest({ deliveryId: key, events: [] }),
     presence,
     status,

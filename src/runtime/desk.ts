@@ -156,10 +156,10 @@ async function inheritedChanges(store: Store, spec: RunSpec): Promise<ChangeSet[
 }
 
 async function sourceOf(github: GitHub): Promise<SandboxSource> {
-  const { installationId, owner, repo } = github.repository;
+  const { installationId, repositoryId, owner, repo } = github.repository;
   const { cloneUrl } = await github.describe();
   return {
-    tenant: `${installationId}/${owner}/${repo}`.toLowerCase(),
+    tenant: `${installationId}/${repositoryId ?? `${owner}/${repo}`}`.toLowerCase(),
     url: cloneUrl,
     token: (access) => github.gitToken(access),
   };

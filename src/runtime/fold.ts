@@ -125,6 +125,11 @@ function laneOf(kind: EffectRequest["kind"], spec: RunSpec): Lane {
   }
 }
 
+/** What was said of a run while nobody could be told: how it stands, and which requests are not wanted any more. */
+export function showAgain(spec: RunSpec): NewEffect[] {
+  return [effectOf(spec, { kind: "approvals.close" }, "shown-again"), statusEffect(spec)];
+}
+
 /** One row however often it is asked for: drawing the status once shows everything that happened until then. */
 function statusEffect({ rootId }: RunSpec): NewEffect {
   return { key: `${rootId}/status`, runId: rootId, lane: "status", kind: "status.show", input: {} };

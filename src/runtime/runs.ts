@@ -1,14 +1,20 @@
 import type { Approval } from "#approval.ts";
+import type { HeardPlace } from "#repository-place.ts";
 import type { RunOrigin, RunSpec, RunView } from "#run.ts";
 import type { Via } from "#via.ts";
 
 /** An issue or pull request: where root runs live. */
 export interface ThreadRef {
+  /** GitHub's number of the repository: runs are found by it, whatever they were called when they were made. */
+  repositoryId?: number | undefined;
   installationId: number;
   owner: string;
   repo: string;
   thread: number;
 }
+
+/** What an app reaches by an installation, or some of it. */
+export type Reach = { installationId: number; repositoryIds?: readonly number[] };
 
 /** Words of a person, with what names their delivery: each name counts once. */
 interface Heard {
@@ -61,6 +67,18 @@ export interface Runs {
    * bot's, so there is no answer unless a tool has that name. Refuses a line that cannot be read, and a thread without runs.
    */
   invoke(thread: ThreadRef, command: Heard & { line: string; mayBeForeign?: boolean }): Promise<void>;
+  /**
+   * Notes where a repository is, as a delivery says. What is older than the last word on it changes nothing. When it came
+   * to another owner its live runs are stopped, with all they asked: other people decide there now.
+   */
+  place(heard: HeardPlace): Promise<void>;
+  /** Stops the live runs of an installation or of repositories that the app may not reach any more, and says why. */
+  leave(where: Reach, why: { reason: string; deliveryId?: string }): Promise<void>;
+  /**
+   * Shows once more what is live where the app may reach it again: it may not have been shown. What is known of the given
+   * places is brought up to date first.
+   */
+  comeBack(where: Reach, places: readonly HeardPlace[]): Promise<void>;
   /** True for the first time this key is given within a month, across restarts. */
   isFirst(key: string): Promise<boolean>;
   /** Whether a worker was ever started in the thread, and whether one is still alive. Cheap: it is asked of every comment. */

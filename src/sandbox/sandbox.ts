@@ -10,7 +10,7 @@ export interface BaseCommit {
 
 /** Where a repository is fetched from. Credentials never reach a tool. */
 export interface SandboxSource {
-  /** Keeps one tenant's objects from another: installation id, owner and repository. */
+  /** Keeps one tenant's objects from another: installation id and repository. */
   tenant: string;
   /** The smart HTTP address, without credentials. */
   url: string;

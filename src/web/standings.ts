@@ -25,7 +25,8 @@ export function createStandings({ openGitHub, now }: { openGitHub: OpenGitHub; n
     return answer;
   }
 
-  const named = ({ installationId, owner, repo }: RepositoryRef) => `${installationId}/${owner}/${repo}`;
+  const named = ({ installationId, repositoryId, owner, repo }: RepositoryRef) =>
+    `${installationId}/${repositoryId ?? `${owner}/${repo}`}`;
   return {
     permissionOf: (repository, login) =>
       remember(`permission ${named(repository)} ${login}`, () =>

@@ -203,8 +203,6 @@ describe("who may command", () => {
 
   test.each([
     ["issues", "closed"],
-    ["issues", "deleted"],
-    ["issues", "transferred"],
     ["pull_request", "closed"],
   ])("when %s says %s, the work stops without a word", async (name, action) => {
     const { comment: _, issue, ...payload } = commentPayload({ action });

@@ -124,6 +124,12 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
     }
   });
 
+  test("is stopped twice at once, and goes on with one /resume", () => {
+    const [first] = [...states].filter((state) => nameOf(state) === "interrupted");
+
+    expect(first?.can({ type: "run.stop", by: "ada" })).toBe(true);
+  });
+
   test("hears people: a sentence is never lost", () => {
     for (const state of states.filter((state) => state.status !== "done")) {
       const [after, actions] = transition(workerMachine, state, said);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Store } from "#runtime/store/store.ts";
+import type { RunRow, Store } from "#runtime/store/store.ts";
 import { said, sampleApproval, sampleEffect, sampleRun, sampleSpec, sampleStep } from "./store-samples.ts";
 
 const later = Number.MAX_SAFE_INTEGER;
@@ -161,6 +161,127 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
 
         const rows = await store.runsOfThread({ owner: "Ada", repo: "ENGINE", thread: 7 });
         expect(rows.map((row) => row.spec.id)).toEqual(["r2", "r1"]);
+      });
+
+      describe("of a repository that changes its name, its owner or how it is reached", () => {
+        const { origin } = sampleSpec("r1");
+        const numbered = (id: string, changes = {}) =>
+          sampleRun(id, [], { origin: { ...origin, repositoryId: 11 }, ...changes });
+        const there = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "ada", repo: "engine", at: 2_000 };
+        const thread = { repositoryId: 11, owner: "ada", repo: "engine", thread: 7 };
+        const idsOf = (rows: RunRow[]) => rows.map(({ spec }) => spec.id);
+
+        test("are found by its number, and say where it is today, children too", async () => {
+          await store.place(there);
+          await store.ingest({ run: numbered("r1"), events: [] });
+          await store.ingest({ run: numbered("c1", { parentId: "r1", rootId: "r1", depth: 1 }), events: [] });
+
+          await store.place({ ...there, installationId: 2, ownerId: 6, owner: "grace", repo: "loom", at: 3_000 });
+
+          const now = { repositoryId: 11, installationId: 2, owner: "grace", repo: "loom", thread: 7 };
+          expect(await store.runsOfThread(now)).toMatchObject([{ spec: { id: "r1", origin: now } }]);
+          expect((await store.childrenOf("r1"))[0]?.spec.origin).toEqual({ ...origin, ...now });
+          expect(await store.repository(11)).toEqual({
+            repositoryId: 11,
+            installationId: 2,
+            ownerId: 6,
+            owner: "grace",
+            repo: "loom",
+            since: 3_000,
+          });
+          expect(await store.repository(12)).toBeUndefined();
+        });
+
+        test("are never those of another repository that takes its name", async () => {
+          await store.place(there);
+          await store.ingest({ run: numbered("r1"), events: [] });
+          await store.place({ ...there, repo: "loom", at: 3_000 });
+
+          await store.place({ ...there, repositoryId: 12, createdAt: 3_500, at: 4_000 });
+
+          expect(await store.runsOfThread({ ...thread, repositoryId: 12 })).toEqual([]);
+          expect(await store.runsOfThread({ owner: "ada", repo: "engine", thread: 7 })).toEqual([]);
+          expect(idsOf(await store.runsOfThread(thread))).toEqual(["r1"]);
+        });
+
+        test("and were stored without a number become its own when a delivery tells it", async () => {
+          const child = { parentId: "r1", rootId: "r1", depth: 1 };
+          for (const [id, more] of [
+            ["r1", {}],
+            ["c1", child],
+          ] as const) {
+            await store.ingest({ run: sampleRun(id, [], more), events: [] });
+          }
+          expect(await store.runsOfThread(thread)).toEqual([]);
+
+          await store.place({ ...there, owner: "Ada", createdAt: 500 });
+          // One more, by a replica of the version before.
+          await store.ingest({ run: sampleRun("r2", [], { createdAt: 2_500 }), events: [] });
+          await store.place({ ...there, owner: "Ada", createdAt: 500, at: 3_000 });
+
+          expect(idsOf(await store.runsOfThread(thread))).toEqual(["r2", "r1"]);
+          expect((await store.childrenOf("r1"))[0]?.spec.origin).toEqual({ ...origin, repositoryId: 11, owner: "Ada" });
+        });
+
+        test("and were stored without a number are found when its renaming is the first that is heard", async () => {
+          await store.ingest({ run: sampleRun("r1"), events: [] });
+          await store.ingest({ run: sampleRun("r2", [], { origin: { ...origin, repo: "loom" } }), events: [] });
+
+          const formerly = { owner: "ada", repo: "engine" };
+          await store.place({ ...there, repo: "loom", formerly, createdAt: 500 });
+
+          expect(idsOf(await store.runsOfThread(thread))).toEqual(["r1"]);
+          // What stood under the new name until then is somebody else's.
+          expect(idsOf(await store.runsOfThread({ owner: "ada", repo: "loom", thread: 7 }))).toEqual(["r2"]);
+        });
+
+        test("and were stored without a number are not those of a repository that is younger than they", async () => {
+          await store.ingest({ run: sampleRun("r1"), events: [] });
+
+          await store.place({ ...there, createdAt: 1_001 });
+
+          expect(await store.runsOfThread(thread)).toEqual([]);
+          expect(idsOf(await store.runsOfThread({ owner: "ada", repo: "engine", thread: 7 }))).toEqual(["r1"]);
+        });
+
+        test("stay where they are when a delivery comes late", async () => {
+          await store.place(there);
+          await store.ingest({ run: numbered("r1"), events: [] });
+          await store.place({ ...there, repo: "loom", at: 3_000 });
+
+          await store.place({ ...there, at: 2_999 });
+
+          expect((await store.run("r1"))?.spec.origin.repo).toBe("loom");
+        });
+
+        test("are counted under any name", async () => {
+          await store.place(there);
+          await store.ingest({ run: numbered("r1"), events: [] });
+          await store.place({ ...there, repo: "loom", at: 3_000 });
+          await store.ingest({ run: numbered("r2"), events: [] });
+
+          expect(await store.countRuns({ repositoryId: 11, since: 0 })).toBe(2);
+          expect(await store.countRuns({ repositoryId: 12, since: 0 })).toBe(0);
+        });
+
+        test("are listed by the installation that reaches them today, while they live", async () => {
+          await store.place(there);
+          await store.place({ ...there, repositoryId: 12, repo: "loom" });
+          await store.ingest({ run: numbered("r1"), events: [] });
+          await store.ingest({ run: numbered("c1", { parentId: "r1", rootId: "r1" }), events: [] });
+          await store.ingest({ run: numbered("r2", { origin: { ...origin, repositoryId: 12 } }), events: [] });
+          await store.ingest({ run: numbered("r3"), events: [] });
+          await store.ingest({ run: sampleRun("r4", [], { origin: { ...origin, repo: "mill" } }), events: [] });
+          await store.advance(sampleStep("r3", { status: "done" }));
+
+          const ids = async (where: Parameters<Store["liveRuns"]>[0]) => idsOf(await store.liveRuns(where)).sort();
+          expect(await ids({ installationId: 1 })).toEqual(["r1", "r2", "r4"]);
+          expect(await ids({ installationId: 1, repositoryIds: [11, 13] })).toEqual(["r1"]);
+
+          await store.place({ ...there, installationId: 2, at: 3_000 });
+          expect(await ids({ installationId: 1, repositoryIds: [11, 12] })).toEqual(["r2"]);
+          expect(await ids({ installationId: 2 })).toEqual(["r1"]);
+        });
       });
 
       test("the children of a run are in the order they were made", async () => {

@@ -1,5 +1,6 @@
 import type { Approval } from "#approval.ts";
 import type { LoggedEvent, RunEvent } from "#events.ts";
+import type { HeardPlace, RepositoryPlace } from "#repository-place.ts";
 import type { RunSpec } from "#run.ts";
 import type { ChangeSet } from "#sandbox/sandbox.ts";
 import type { Via } from "#via.ts";
@@ -48,6 +49,7 @@ export interface NewRun {
 export type RunStatus = "active" | "waiting" | "done";
 
 export interface RunRow {
+  /** Its origin says where the repository is today. */
   spec: RunSpec;
   status: RunStatus;
   /** The machine's snapshot, under 2 KB of JSON. */
@@ -140,11 +142,32 @@ export interface Store {
   heard(deliveryId: string): Promise<boolean>;
 
   run(id: string): Promise<RunRow | undefined>;
-  /** The root runs of an issue or pull request, newest first. */
-  runsOfThread(thread: { owner: string; repo: string; thread: number }): Promise<RunRow[]>;
+  /** The root runs of an issue or pull request, newest first: those of its repository's number, or those without a number of its name. */
+  runsOfThread(thread: {
+    repositoryId?: number | undefined;
+    owner: string;
+    repo: string;
+    thread: number;
+  }): Promise<RunRow[]>;
   childrenOf(runId: string): Promise<RunRow[]>;
-  /** Root runs that this person asked for since then, for rate limits. */
-  countRuns(query: { requestedBy?: string; owner?: string; repo?: string; since: number }): Promise<number>;
+  /** Root runs that this person asked for, or of this repository, since then; for rate limits. */
+  countRuns(query: {
+    requestedBy?: string;
+    repositoryId?: number;
+    owner?: string;
+    repo?: string;
+    since: number;
+  }): Promise<number>;
+  /** Root runs that are not done: of an installation as it is today, less those of repositories that are not named. */
+  liveRuns(where: { installationId: number; repositoryIds?: readonly number[] }): Promise<RunRow[]>;
+
+  /** Where the repository of this number was last. */
+  repository(repositoryId: number): Promise<RepositoryPlace | undefined>;
+  /**
+   * Notes where a repository is, as `settlePlace` has it; the origins of its runs say so from here on. Runs without a number
+   * that were made there become its own.
+   */
+  place(heard: HeardPlace): Promise<void>;
 
   /** Events not taken in yet, in order: new ones and parked ones. */
   inbox(runId: string): Promise<LoggedEvent[]>;

@@ -63,8 +63,8 @@ export function createSearchCodeTool(services: ToolServices): NamedTool<Input, T
 
 // Tenants never share an index, even of the same commit.
 function indexKey({ spec, sandbox }: ToolServices): string {
-  const { installationId, owner, repo } = spec.origin;
-  return JSON.stringify([installationId, owner, repo, sandbox.base.commit]);
+  const { installationId, repositoryId, owner, repo } = spec.origin;
+  return JSON.stringify([installationId, repositoryId ?? `${owner}/${repo}`, sandbox.base.commit]);
 }
 
 interface Indexing {

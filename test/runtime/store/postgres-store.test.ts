@@ -40,7 +40,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       await sql.script(
         `delete from deliveries; delete from inbox; delete from events; delete from effects; delete from timers;
           delete from approvals; delete from posts; delete from changes; delete from change_sets; delete from blobs;
-          delete from runs`,
+          delete from runs; delete from repositories`,
       );
       return { result: undefined };
     });

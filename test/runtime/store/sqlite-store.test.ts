@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync, StatementSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "#errors.ts";
+import { migrations } from "#runtime/store/sqlite/migrations.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
 import { said, sampleApproval, sampleEffect, sampleRun, sampleStep } from "../../support/store-samples.ts";
@@ -115,7 +116,7 @@ describe("the file", () => {
     await expect(opening).rejects.toThrow(UserError);
     await expect(opening).rejects.toThrow("newer version of Golem Forge (schema 99, this one knows");
 
-    tamper(path, "pragma user_version = 1");
+    tamper(path, `pragma user_version = ${migrations.length}`);
     await (await openSqliteStore(path)).close();
   });
 

@@ -118,7 +118,10 @@ function withRepository(
   sql: Pick<Sql, "query">,
   runIds: readonly string[],
 ): Promise<{ id: string; repository: string }[]> {
-  return sql.query("select id, owner || '/' || repo as repository from runs where id = any ($1::text[])", [runIds]);
+  return sql.query(
+    "select id, coalesce(repository_id::text, owner || '/' || repo) as repository from runs where id = any ($1::text[])",
+    [runIds],
+  );
 }
 
 /** Heard when the transaction stands. */

@@ -128,4 +128,21 @@ export const migrations: readonly string[] = [
     primary key (change_set, position)
   );
   `,
+  `
+  create table repositories (
+    id bigint primary key,
+    installation_id bigint not null,
+    owner_id bigint not null,
+    owner text not null,
+    repo text not null,
+    since double precision not null
+  );
+  create index repositories_of_installation on repositories (installation_id);
+  alter table runs add column repository_id bigint;
+  create index runs_of_place on runs (repository_id, thread, number) where parent_id is null;
+  create index runs_of_place_by_age on runs (repository_id, created_at) where parent_id is null;
+  create index runs_unplaced on runs (owner, repo, created_at) where repository_id is null;
+  create index runs_unplaced_of_installation on runs (((spec->'origin'->>'installationId')::bigint))
+    where repository_id is null and parent_id is null and status <> 'done';
+  `,
 ];

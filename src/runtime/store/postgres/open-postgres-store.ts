@@ -9,8 +9,9 @@ import { finish } from "./finish.ts";
 import { fireTimers } from "./fire-timers.ts";
 import { inOrder } from "./in-order.ts";
 import { ingest } from "./ingest.ts";
+import { findRepository, isPlaced, place } from "./place.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
-import { countRuns, findRuns } from "./runs.ts";
+import { countRuns, findLive, findRuns } from "./runs.ts";
 import { findAwake, nextDue } from "./wake-queries.ts";
 
 /**
@@ -55,9 +56,20 @@ export function openPostgresStore(
         return (await sql.query("select 1 from deliveries where guid = $1 and part = ''", [guid])).length > 0;
       }),
     run: (id) => read([id], async (sql) => (await findRuns(sql, "id", [id]))[0]),
-    runsOfThread: ({ owner, repo, thread }) => read(undefined, (sql) => findRuns(sql, "thread", [owner, repo, thread])),
+    runsOfThread: ({ repositoryId, owner, repo, thread }) =>
+      read(undefined, (sql) =>
+        repositoryId === undefined
+          ? findRuns(sql, "name", [owner, repo, thread])
+          : findRuns(sql, "thread", [repositoryId, thread]),
+      ),
     childrenOf: (runId) => read(undefined, (sql) => findRuns(sql, "parent", [runId])),
     countRuns: (query) => read(undefined, (sql) => countRuns(sql, query)),
+    liveRuns: (where) => read(undefined, (sql) => findLive(sql, where)),
+    repository: (repositoryId) => read(undefined, (sql) => findRepository(sql, repositoryId)),
+    place: async (heard) => {
+      if (await read(undefined, (sql) => isPlaced(sql, heard))) return;
+      await write(undefined, (sql) => place(sql, heard));
+    },
     inbox: (runId) => read([runId], (sql) => readInbox(sql, runId)),
     log: (runId, after, limit) => read([runId], (sql) => readLog(sql, { runId, after, limit })),
     advance: (step) =>

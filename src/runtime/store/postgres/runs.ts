@@ -1,9 +1,10 @@
 import { RunSpec } from "#run.ts";
 import { parseStored, readJson } from "#runtime/store/parse-stored.ts";
+import { type PlaceColumns, placedSpec } from "#runtime/store/placed-spec.ts";
 import type { RunRow, RunStatus, Store } from "#runtime/store/store.ts";
 import type { Sql } from "./postgres-connection.ts";
 
-interface Row {
+interface Row extends PlaceColumns {
   id: string;
   status: string;
   snapshot: string | null;
@@ -13,10 +14,15 @@ interface Row {
   spec: string;
 }
 
+const isLive = "parent_id is null and status <> 'done'";
 const conditions = {
-  id: "id = $1",
-  thread: "owner = lower($1) and repo = lower($2) and thread = $3 and parent_id is null order by number desc",
+  id: "runs.id = $1",
+  thread: "repository_id = $1 and thread = $2 and parent_id is null order by number desc",
+  name: "repository_id is null and runs.owner = lower($1) and runs.repo = lower($2) and thread = $3 and parent_id is null order by number desc",
   parent: "parent_id = $1 order by number",
+  live: `repository_id in (select id from repositories where installation_id = $1) and ${isLive}`,
+  liveIn: `repository_id in (select id from repositories where installation_id = $1 and id = any ($2::bigint[])) and ${isLive}`,
+  liveUnplaced: `repository_id is null and (spec->'origin'->>'installationId')::bigint = $1 and ${isLive}`,
 };
 
 export async function findRuns(
@@ -25,11 +31,13 @@ export async function findRuns(
   values: readonly unknown[],
 ): Promise<RunRow[]> {
   const rows = await sql.query<Row>(
-    `select id, status, snapshot, version, change_sets, updated_at, spec from runs where ${conditions[by]}`,
+    `select runs.id, status, snapshot, version, change_sets, updated_at, spec,
+        repository_id, installation_id, repositories.owner, repositories.repo
+      from runs left join repositories on repositories.id = repository_id where ${conditions[by]}`,
     values,
   );
   return rows.map((row) => ({
-    spec: parseStored(RunSpec, row.spec, { table: "runs", id: row.id }),
+    spec: placedSpec(parseStored(RunSpec, row.spec, { table: "runs", id: row.id }), row),
     status: row.status as RunStatus,
     snapshot: readJson(row.snapshot, { table: "runs", id: row.id }),
     version: row.version,
@@ -38,11 +46,30 @@ export async function findRuns(
   }));
 }
 
+/** Root runs that are not done, of an installation as it is today. */
+export async function findLive(
+  sql: Pick<Sql, "query">,
+  { installationId, repositoryIds }: Parameters<Store["liveRuns"]>[0],
+): Promise<RunRow[]> {
+  if (repositoryIds) return findRuns(sql, "liveIn", [installationId, repositoryIds]);
+  const found = await Promise.all([
+    findRuns(sql, "live", [installationId]),
+    findRuns(sql, "liveUnplaced", [installationId]),
+  ]);
+  return found.flat();
+}
+
 /** Root runs that someone asked for since then. */
 export async function countRuns(sql: Pick<Sql, "query">, query: Parameters<Store["countRuns"]>[0]): Promise<number> {
-  const { requestedBy, owner, repo, since } = query;
-  const given = Object.entries({ requested_by: requestedBy, owner, repo }).filter(([, value]) => value !== undefined);
-  const equal = given.map(([column], index) => `and ${column} = lower($${index + 2})`).join(" ");
+  const { requestedBy, repositoryId, owner, repo, since } = query;
+  const given = Object.entries({ requested_by: requestedBy, owner, repo, repository_id: repositoryId }).filter(
+    ([, value]) => value !== undefined,
+  );
+  const equal = given
+    .map(
+      ([column], index) => `and ${column} = ${column === "repository_id" ? `$${index + 2}` : `lower($${index + 2})`}`,
+    )
+    .join(" ");
   const [counted] = await sql.query<{ runs: number }>(
     `select count(*) as runs from runs where parent_id is null and created_at >= $1 ${equal}`,
     [since, ...given.map(([, value]) => value)],

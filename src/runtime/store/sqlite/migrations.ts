@@ -121,4 +121,19 @@ export const migrations: readonly string[] = [
   ) strict;
   create index changes_of_set on changes (change_set);
   `,
+  `
+  create table repositories (
+    id integer primary key not null,
+    installation_id integer not null,
+    owner_id integer not null,
+    owner text not null,
+    repo text not null,
+    since real not null
+  ) strict;
+  create index repositories_of_installation on repositories (installation_id);
+  alter table runs add column repository_id integer;
+  create index runs_of_place on runs (repository_id, thread) where parent_id is null;
+  create index runs_of_place_by_age on runs (repository_id, created_at) where parent_id is null;
+  create index runs_unplaced on runs (owner, repo, created_at) where repository_id is null;
+  `,
 ];

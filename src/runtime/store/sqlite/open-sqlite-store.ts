@@ -16,7 +16,7 @@ import { wakeQueries } from "./wake-queries.ts";
 export async function openSqliteStore(path: string): Promise<Store> {
   const sql = await openSqliteConnection(path);
   const tables = sqliteTables(sql);
-  const { runs, events, effects, approvals, changes, posts, deliveries } = tables;
+  const { repositories, runs, events, effects, approvals, changes, posts, deliveries } = tables;
   const { awake, nextDue } = wakeQueries(sql);
   const { write, read, close } = groupCommits(sql);
 
@@ -27,6 +27,9 @@ export async function openSqliteStore(path: string): Promise<Store> {
     runsOfThread: (thread) => read(() => runs.ofThread(thread)),
     childrenOf: (runId) => read(() => runs.childrenOf(runId)),
     countRuns: (query) => read(() => runs.count(query)),
+    liveRuns: (where) => read(() => runs.live(where)),
+    repository: (repositoryId) => read(() => repositories.find(repositoryId)),
+    place: (heard) => write(() => repositories.place(heard)),
     inbox: (runId) => read(() => events.inbox(runId)),
     log: (runId, after = 0, limit) => read(() => events.log(runId, after, limit)),
     advance: (step) => write(() => advance(tables, step)),

@@ -1,5 +1,6 @@
 import { RunSpec } from "#run.ts";
 import { parseStored, readJson } from "#runtime/store/parse-stored.ts";
+import { type PlaceColumns, placedSpec } from "#runtime/store/placed-spec.ts";
 import type { Advance, RunRow, RunStatus, Store } from "#runtime/store/store.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
@@ -8,15 +9,16 @@ export interface RunsTable {
   /** False when there is a run of this id. */
   insert(run: { spec: RunSpec; snapshot: unknown }): boolean;
   find(id: string): RunRow | undefined;
-  ofThread(thread: { owner: string; repo: string; thread: number }): RunRow[];
+  ofThread(thread: Parameters<Store["runsOfThread"]>[0]): RunRow[];
   childrenOf(runId: string): RunRow[];
+  live(where: Parameters<Store["liveRuns"]>[0]): RunRow[];
   count(query: Parameters<Store["countRuns"]>[0]): number;
   /** False when the version has moved on. Throws when there is no such run. */
   isAt(runId: string, version: number): boolean;
   advance(step: Advance, now: number): void;
 }
 
-interface Row {
+interface Row extends PlaceColumns {
   id: string;
   status: string;
   snapshot: string | null;
@@ -26,22 +28,24 @@ interface Row {
   spec: string;
 }
 
-const select = `select runs.id, status, snapshot, version, change_sets, updated_at, spec
-  from runs join specs on specs.run_id = runs.id`;
+const select = `select runs.id, status, snapshot, version, change_sets, updated_at, spec,
+    repository_id, installation_id, repositories.owner, repositories.repo
+  from runs join specs on specs.run_id = runs.id left join repositories on repositories.id = repository_id`;
 
 export function runsTable(sql: SqliteConnection): RunsTable {
   return {
     insert: ({ spec, snapshot }) => {
-      const { owner, repo, thread, requestedBy } = spec.origin;
+      const { repositoryId, owner, repo, thread, requestedBy } = spec.origin;
       const inserted = sql.run(
         `insert into runs
-          (id, root_id, parent_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot)
-          values (:id, :rootId, :parentId, :owner, :repo, :thread, :requestedBy, :at, :at, 'active', :snapshot)
+          (id, root_id, parent_id, repository_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot)
+          values (:id, :rootId, :parentId, :repositoryId, :owner, :repo, :thread, :requestedBy, :at, :at, 'active', :snapshot)
           on conflict do nothing`,
         {
           id: spec.id,
           rootId: spec.rootId,
           parentId: spec.parentId ?? null,
+          repositoryId: repositoryId ?? null,
           owner,
           repo,
           thread,
@@ -56,22 +60,45 @@ export function runsTable(sql: SqliteConnection): RunsTable {
       return true;
     },
     find: (id) => sql.all<Row>(`${select} where runs.id = :id`, { id }).map(runRow)[0],
-    ofThread: ({ owner, repo, thread }) =>
-      sql
-        .all<Row>(
-          `${select} where owner = :owner and repo = :repo and thread = :thread and parent_id is null
-            order by runs.rowid desc`,
-          { owner, repo, thread },
-        )
-        .map(runRow),
+    ofThread: ({ repositoryId, owner, repo, thread }) => {
+      const isThere = "thread = :thread and parent_id is null order by runs.rowid desc";
+      const rows =
+        repositoryId === undefined
+          ? sql.all<Row>(
+              `${select} where repository_id is null and runs.owner = :owner and runs.repo = :repo and ${isThere}`,
+              {
+                owner,
+                repo,
+                thread,
+              },
+            )
+          : sql.all<Row>(`${select} where repository_id = :repositoryId and ${isThere}`, { repositoryId, thread });
+      return rows.map(runRow);
+    },
+    live: ({ installationId, repositoryIds }) => {
+      const isLive = "parent_id is null and status <> 'done'";
+      const rows = sql.all<Row>(
+        `${select} where repository_id in (select id from repositories where installation_id = :installationId) and ${isLive}`,
+        { installationId },
+      );
+      if (repositoryIds) {
+        return rows.filter((row) => repositoryIds.includes(row.repository_id ?? 0)).map(runRow);
+      }
+      const unplaced = sql.all<Row>(
+        `${select} where repository_id is null and ${isLive}
+          and json_extract(spec, '$.origin.installationId') = :installationId`,
+        { installationId },
+      );
+      return [...rows, ...unplaced].map(runRow);
+    },
     childrenOf: (runId) =>
       sql.all<Row>(`${select} where parent_id = :runId order by runs.rowid`, { runId }).map(runRow),
-    count: ({ requestedBy, owner, repo, since }) => {
-      const given = Object.entries({ requested_by: requestedBy, owner, repo }).filter(
+    count: ({ requestedBy, repositoryId, owner, repo, since }) => {
+      const given = Object.entries({ requested_by: requestedBy, repository_id: repositoryId, owner, repo }).filter(
         ([, value]) => value !== undefined,
       );
       const equal = given.map(([column]) => `and ${column} = :${column}`).join(" ");
-      const values = Object.fromEntries(given) as Record<string, string>;
+      const values = Object.fromEntries(given) as Record<string, string | number>;
       const counted = sql.get<{ runs: number }>(
         `select count(*) as runs from runs where parent_id is null and created_at >= :since ${equal}`,
         { ...values, since },
@@ -95,7 +122,7 @@ export function runsTable(sql: SqliteConnection): RunsTable {
 
 function runRow(row: Row): RunRow {
   return {
-    spec: parseStored(RunSpec, row.spec, { table: "specs", id: row.id }),
+    spec: placedSpec(parseStored(RunSpec, row.spec, { table: "specs", id: row.id }), row),
     status: row.status as RunStatus,
     snapshot: readJson(row.snapshot, { table: "runs", id: row.id }),
     version: row.version,

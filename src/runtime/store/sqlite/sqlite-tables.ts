@@ -4,12 +4,14 @@ import { type DeliveriesTable, deliveriesTable } from "./deliveries-table.ts";
 import { type EffectsTable, effectsTable } from "./effects-table.ts";
 import { type EventsTable, eventsTable } from "./events-table.ts";
 import { type PostsTable, postsTable } from "./posts-table.ts";
+import { type RepositoriesTable, repositoriesTable } from "./repositories-table.ts";
 import { type RunsTable, runsTable } from "./runs-table.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 import { type TimersTable, timersTable } from "./timers-table.ts";
 
 export interface SqliteTables {
   deliveries: DeliveriesTable;
+  repositories: RepositoriesTable;
   runs: RunsTable;
   events: EventsTable;
   effects: EffectsTable;
@@ -22,6 +24,7 @@ export interface SqliteTables {
 export function sqliteTables(sql: SqliteConnection): SqliteTables {
   return {
     deliveries: deliveriesTable(sql),
+    repositories: repositoriesTable(sql),
     runs: runsTable(sql),
     events: eventsTable(sql),
     effects: effectsTable(sql),

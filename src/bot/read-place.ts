@@ -1,0 +1,25 @@
+import { z } from "zod";
+import type { HeardPlace } from "#repository-place.ts";
+
+const At = z.coerce.date().optional().catch(undefined);
+
+/** A repository as deliveries show it; the numbers are missing in none of GitHub's own. */
+export const SeenRepository = z.object({
+  id: z.number().optional(),
+  name: z.string(),
+  owner: z.object({ id: z.number().optional(), login: z.string() }),
+  created_at: At,
+  updated_at: At,
+});
+type SeenRepository = z.infer<typeof SeenRepository>;
+
+/** Where a delivery says a repository is; undefined when it does not number it. `at`: when it was so. */
+export function readPlace(
+  { id, name, owner, created_at }: SeenRepository,
+  installationId: number,
+  at: Date | undefined,
+): HeardPlace | undefined {
+  if (id === undefined || owner.id === undefined) return undefined;
+  const there = { repositoryId: id, installationId, ownerId: owner.id, owner: owner.login, repo: name };
+  return { ...there, at: at?.getTime() ?? Date.now(), createdAt: created_at?.getTime() };
+}
