@@ -5,7 +5,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Long files first, so that no worker is alone with one at the end; and while the workers are small: a process that has
  * grown takes ten times as long to start another. */
-const longFirst = ["/e2e/", "/toolsets/custom/", "/playground/", "/web/", "/executors/", "/sandbox/", "/runtime/"];
+const longFirst = ["/e2e/", "/playground/", "/web/", "/toolsets/", "/executors/", "/sandbox/", "/runtime/"];
 
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readdir, readFile } from "node:fs/promises";
+import { appendFile, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
@@ -40,13 +40,20 @@ export async function initialize(directory: string, defaultBranch: string): Prom
   await run("git", ["init", "--quiet", "--bare", `--initial-branch=${defaultBranch}`, directory], {
     env: gitEnvironment(),
   });
-  await git(directory, "config", "http.receivepack", "true");
-  await git(directory, "config", "uploadpack.allowReachableSHA1InWant", "true");
-  await git(directory, "config", "uploadpack.allowFilter", "true");
-  // Housekeeping in the background would hold the directory after a test is over.
-  await git(directory, "config", "gc.auto", "0");
-  await git(directory, "config", "receive.autogc", "false");
+  await appendFile(join(directory, "config"), settings);
 }
+
+// Housekeeping in the background would hold the directory after a test is over.
+const settings = `[http]
+\treceivepack = true
+[uploadpack]
+\tallowReachableSHA1InWant = true
+\tallowFilter = true
+[gc]
+\tauto = 0
+[receive]
+\tautogc = false
+`;
 
 /** Every branch by its full name, `refs/heads/main`, with its commit. */
 export async function branches(directory: string): Promise<Map<string, string>> {
@@ -229,9 +236,4 @@ export async function moveBranch(
 
 export async function isAncestor(directory: string, ancestor: string, commit: string): Promise<boolean> {
   return (await tryGit(directory, "merge-base", "--is-ancestor", ancestor, commit)) !== undefined;
-}
-
-/** Gives a branch another name, and lets HEAD follow it. */
-export async function renameBranch(directory: string, from: string, to: string): Promise<void> {
-  await git(directory, "branch", "--move", from, to);
 }

@@ -1,11 +1,12 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { appendFile, mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { branches } from "#playground/git-repository.ts";
 
 const run = promisify(execFile);
 
@@ -86,9 +87,9 @@ export async function startGitServer(options: GitServerOptions = {}): Promise<Gi
 async function createRepository(root: string, url: string, name: string): Promise<GitRepository> {
   const path = join(root, `${name}.git`);
   await git(root, ["init", "--quiet", "--bare", "--initial-branch=main", path]);
-  await git(path, ["config", "http.receivepack", "true"]);
-  await git(path, ["config", "uploadpack.allowFilter", "true"]);
-  await git(path, ["config", "receive.fsckObjects", "true"]);
+  const settings =
+    "[http]\n\treceivepack = true\n[uploadpack]\n\tallowFilter = true\n[receive]\n\tfsckObjects = true\n";
+  await appendFile(join(path, "config"), settings);
   return {
     url: `${url}/${name}.git`,
     path,
@@ -101,22 +102,17 @@ async function createRepository(root: string, url: string, name: string): Promis
 async function commit(path: string, options: CommitOptions): Promise<string> {
   const { branch = "main", message = "A commit", files, at = new Date(1_700_000_000_000), orphan, parent } = options;
   const ref = `refs/heads/${branch}`;
-  const known = await git(path, ["rev-parse", "--verify", "--quiet", ref]).catch(() => "");
-  const from = orphan ? undefined : (parent ?? (known.trim() || undefined));
+  const from = orphan ? undefined : (parent ?? (await branches(path)).get(ref));
   const who = `Ada <ada@example.com> ${Math.floor(at.getTime() / 1_000)} +0000`;
   const lines: (string | Uint8Array)[] = [
     ...(orphan ? [`reset ${ref}\n`] : []),
-    `commit ${ref}\ncommitter ${who}\ndata ${Buffer.byteLength(message)}\n${message}\n`,
+    `commit ${ref}\nmark :1\ncommitter ${who}\ndata ${Buffer.byteLength(message)}\n${message}\n`,
     ...(from ? [`from ${from}\n`] : []),
     ...Object.entries(files).flatMap(([name, file]) => describeFile(name, file)),
-    "\n",
+    "\nget-mark :1\n",
   ];
-  await git(
-    path,
-    ["fast-import", "--quiet", "--force"],
-    Buffer.concat(lines.map((line) => Buffer.from(line as string))),
-  );
-  return (await git(path, ["rev-parse", ref])).trim();
+  const input = Buffer.concat(lines.map((line) => Buffer.from(line as string)));
+  return (await git(path, ["fast-import", "--quiet", "--force"], input)).trim();
 }
 
 function describeFile(name: string, file: GitFile | null): (string | Uint8Array)[] {
