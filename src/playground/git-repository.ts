@@ -237,3 +237,8 @@ export async function moveBranch(
 export async function isAncestor(directory: string, ancestor: string, commit: string): Promise<boolean> {
   return (await tryGit(directory, "merge-base", "--is-ancestor", ancestor, commit)) !== undefined;
 }
+
+/** Gives a branch another name, and lets HEAD follow it. */
+export async function renameBranch(directory: string, from: string, to: string): Promise<void> {
+  await git(directory, "branch", "--move", from, to);
+}
