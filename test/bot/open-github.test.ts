@@ -53,6 +53,7 @@ describe("a refusal of GitHub is a sentence, and is not asked for again", () => 
     [403, "Resource not accessible by integration - https://docs.github.com/rest", /not accessible by integration$/],
     [404, "Not Found", /does not find that in octo\/shop.*not installed there any more/],
     [410, "This issue was deleted", /gone from octo\/shop/],
+    [401, "Bad credentials", /does not know this app in octo\/shop any more/],
   ])("%i, %s", async (status, message, sentence) => {
     server.use(http.post(`${repo}/issues/1/comments`, () => json({ message }, { status })));
 
@@ -400,5 +401,53 @@ describe("writing", () => {
 
     expect(performance.now() - started).toBeGreaterThan(290);
     expect(performance.now() - started).toBeLessThan(1_000);
+  });
+});
+
+describe("a repository with a number", () => {
+  const numbered = `${api}/repositories/11`;
+  const open = () => bot.openGitHub({ ...repository, repositoryId: 11 });
+
+  test("is asked for by it alone: its name leads nowhere", async () => {
+    server.use(
+      http.get(`${numbered}/issues/1/comments`, () => json([comment(5, "ada", "Hi")])),
+      http.post(`${numbered}/issues/1/comments`, () => json(comment(6, "golem-forge[bot]", "Yo"), { status: 201 })),
+      http.get(`${numbered}/contents/repos/octo/shop`, () => json([], { status: 200 })),
+      http.get(`${numbered}/collaborators/ada/permission`, () =>
+        json({ permission: "write", role_name: "write", user: person("ada") }),
+      ),
+    );
+    const github = open();
+
+    expect((await github.comments(1)).map(({ id }) => id)).toEqual([5]);
+    expect((await github.createComment(1, "Yo")).id).toBe(6);
+    expect(await github.listFiles("repos/octo/shop")).toEqual([]);
+    expect(await github.permissionOf("ada")).toBe("write");
+    expect(state.requests.filter((request) => request.includes("/repos/octo/shop/"))).toEqual([]);
+  });
+
+  test("gives git a token for itself alone", async () => {
+    const asked: unknown[] = [];
+    server.use(
+      http.post(`${api}/app/installations/7/access_tokens`, async ({ request }) => {
+        asked.push(await request.json());
+        return json({ token: "ghs_narrow", expires_at: new Date(Date.now() + 3_600_000) }, { status: 201 });
+      }),
+    );
+
+    expect(await open().gitToken("read")).toBe("ghs_narrow");
+    expect(asked).toEqual([{ repository_ids: [11], permissions: { contents: "read" } }]);
+  });
+
+  test.each([301, 307])("does not follow an issue to another repository (%i)", async (status) => {
+    const headers = { location: `${api}/repositories/12/issues/3/comments` };
+    server.use(
+      http.get(`${numbered}/issues/1`, () => new HttpResponse(null, { status, headers })),
+      http.post(`${numbered}/issues/1/comments`, () => new HttpResponse(null, { status, headers })),
+    );
+
+    expect(await open().issue(1)).toBeUndefined();
+    await expect(open().createComment(1, "hello")).rejects.toThrow("That is gone from octo/shop (410).");
+    expect(state.requests.some((request) => request.includes("/repositories/12"))).toBe(false);
   });
 });
