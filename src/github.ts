@@ -11,7 +11,7 @@ export function canWrite(permission: Permission): boolean {
 /** GitHub said no, and will say it again until somebody changes something there. */
 export class GitHubRefusal extends UserError {
   override readonly name = "GitHubRefusal";
-  /** 401, 403, 404, 410 or 451. */
+  /** 401, 403, 404, 410 or 451; 422 for a branch that is not there. */
   readonly status: number;
 
   constructor(message: string, { status, cause }: { status: number; cause: unknown }) {

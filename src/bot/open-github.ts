@@ -67,18 +67,23 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
     octokit ??= probot.auth(repository.installationId);
     return octokit;
   };
+  // The only way to ask here: pagination passes on no options of a single request.
+  const requester = async () => (await client()).request.defaults({ request: byNumber });
 
   const call = async <E extends Endpoint>(endpoint: E, parameters: Endpoints[E]["parameters"]): Promise<Answer<E>> => {
     // Not tried again by itself: an answer that was lost may have been a comment that was made.
-    const request = endpoint.startsWith("POST") ? { ...byNumber, retries: 0 } : byNumber;
+    const once = endpoint.startsWith("POST") ? { request: { retries: 0 } } : {};
     const response = await refusing(here, async () =>
-      (await client()).request(endpoint as "GET /app", { ...parameters, request } as RequestParameters),
+      (await requester())(endpoint as "GET /app", { ...parameters, ...once } as RequestParameters),
     );
     return response.data as Answer<E>;
   };
   const all = async <E extends Endpoint>(endpoint: E, parameters: Endpoints[E]["parameters"]): Promise<Answer<E>> => {
-    const paginate = (await client()).paginate as unknown as (route: string, values: object) => Promise<Answer<E>>;
-    return refusing(here, () => paginate(endpoint, { per_page: 100, ...parameters, request: byNumber }));
+    const [method, url] = endpoint.split(" ") as [string, string];
+    const paginate = (await client()).paginate as unknown as (route: object, values: object) => Promise<Answer<E>>;
+    return refusing(here, async () =>
+      paginate((await requester()).defaults({ method, url } as RequestParameters), { per_page: 100, ...parameters }),
+    );
   };
 
   const readComment = async (comment: Answer<"GET /repos/{owner}/{repo}/issues/{issue_number}/comments">[number]) => {
@@ -95,10 +100,10 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
   };
 
   const askPermission = async (login: string): Promise<Permission> => {
-    const answer = await (await client()).request("GET /repos/{owner}/{repo}/collaborators/{username}/permission", {
+    const answer = await (await requester())("GET /repos/{owner}/{repo}/collaborators/{username}/permission", {
       ...here,
       username: login,
-      request: { ...byNumber, retries: 1, signal: AbortSignal.timeout(permissionTimeoutMs) },
+      request: { retries: 1, signal: AbortSignal.timeout(permissionTimeoutMs) },
     });
     return readPermission(answer.data, login);
   };
@@ -192,7 +197,13 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
 
     createPullRequest: async ({ title, body, ...pull }) => {
       const words = { title: redact(title), body: redact(body) };
-      return readPull(await call("POST /repos/{owner}/{repo}/pulls", { ...here, ...pull, ...words }));
+      try {
+        return readPull(await call("POST /repos/{owner}/{repo}/pulls", { ...here, ...pull, ...words }));
+      } catch (error) {
+        if (!isInvalid(error, "base")) throw error;
+        const gone = `There is no branch ${pull.base} in ${here.owner}/${here.repo} (422).`;
+        throw new GitHubRefusal(gone, { status: 422, cause: error });
+      }
     },
 
     updatePullRequest: async (number, { title, body }) => {
@@ -353,6 +364,12 @@ async function refusing<T>({ owner, repo }: { owner: string; repo: string }, ask
     if (!refusal || response?.headers?.["retry-after"] || /rate limit/i.test(message)) throw error;
     throw new GitHubRefusal(refusal, { status, cause: error });
   }
+}
+
+/** True where GitHub found fault with this field of what it was sent. */
+function isInvalid(error: unknown, field: string): boolean {
+  const { status, response } = error as Refused & { response?: { data?: { errors?: { field?: string }[] } } };
+  return status === 422 && (response?.data?.errors ?? []).some((problem) => problem.field === field);
 }
 
 /** What is not there, or is gone, is undefined. */

@@ -219,6 +219,18 @@ describe("who may command", () => {
     expect(state.comments).toEqual([]);
   });
 
+  test.each(["deleted", "transferred"])("when an issue is %s, its work ends for good", async (action) => {
+    const { comment: _, ...payload } = commentPayload({ action });
+
+    await deliver(world.url, payload, { name: "issues", id: "d-gone" });
+
+    expect(runs.stop).not.toHaveBeenCalled();
+    expect(runs.cancel).toHaveBeenCalledExactlyOnceWith(
+      { installationId: 7, owner: "octo", repo: "shop", thread: 1 },
+      { by: "ada", deliveryId: "d-gone" },
+    );
+  });
+
   test("a pull request from a fork starts nothing", async () => {
     state.headForked = true;
 
@@ -276,6 +288,88 @@ describe("repositories", () => {
     expect((await say()).status).toBe(200);
 
     expect(runs.start).toHaveBeenCalledTimes(counts ? 1 : 0);
+  });
+});
+
+describe("a repository that changes", () => {
+  const made = "2020-01-02T03:04:05Z";
+  const now = "2026-01-02T03:04:05Z";
+  const shop = { id: 11, name: "shop", owner: { ...person("octo"), id: 5 }, created_at: made, updated_at: now };
+  const there = { repositoryId: 11, installationId: 7, ownerId: 5, owner: "octo", repo: "shop" };
+  const installation = { id: 7, account: { id: 5, login: "octo" } };
+  const tell = (name: string, payload: object) => deliver(world.url, payload, { name, id: "d-news" });
+
+  test("is known by its number before what happened there counts", async () => {
+    const { comment: _, ...payload } = commentPayload({ action: "closed" });
+    const issue = { ...payload.issue, updated_at: saidAt.toISOString() };
+
+    await deliver(world.url, { ...payload, issue, repository: shop }, { name: "issues" });
+
+    expect(runs.place).toHaveBeenCalledExactlyOnceWith({ ...there, at: saidAt.getTime(), createdAt: Date.parse(made) });
+    expect(runs.stop.mock.calls[0]?.[0]).toMatchObject({ repositoryId: 11, thread: 1 });
+    expect(runs.place.mock.invocationCallOrder[0]).toBeLessThan(runs.stop.mock.invocationCallOrder[0] ?? 0);
+  });
+
+  test.each([
+    ["renamed", { repository: { name: { from: "store" } } }, { owner: "octo", repo: "store" }],
+    ["transferred", { owner: { from: { user: { id: 6, login: "ada" } } } }, { owner: "ada", repo: "shop" }],
+  ])("%s: runs are looked for where it was until then", async (action, changes, formerly) => {
+    await tell("repository", { action, changes, repository: shop, installation });
+
+    const heard = { ...there, at: Date.parse(now), createdAt: Date.parse(made), formerly };
+    expect(runs.place).toHaveBeenCalledExactlyOnceWith(heard);
+    expect(runs.leave).not.toHaveBeenCalled();
+  });
+
+  test("renamed to what is not on the list of repositories: its runs stop", async () => {
+    await world.bot.stop();
+    world = await startBot({ GOLEM_FORGE_REPOSITORIES: "octo/store" }, { runs });
+
+    await tell("repository", { action: "renamed", changes: {}, repository: shop, installation });
+
+    expect(runs.leave).toHaveBeenCalledExactlyOnceWith(
+      { installationId: 7, repositoryIds: [11] },
+      { reason: expect.stringContaining("octo/shop, which is not on the list"), deliveryId: "d-news" },
+    );
+  });
+
+  test.each([
+    ["repository", "deleted", { repository: shop }, { installationId: 7, repositoryIds: [11] }],
+    ["installation", "deleted", {}, { installationId: 7 }],
+    ["installation", "suspend", {}, { installationId: 7 }],
+    [
+      "installation_repositories",
+      "removed",
+      { repositories_removed: [{ id: 11, name: "shop" }] },
+      { installationId: 7, repositoryIds: [11] },
+    ],
+  ])("%s.%s: what runs there stops, and nobody is asked", async (name, action, more, where) => {
+    await tell(name, { action, installation, ...more });
+
+    const reason = expect.stringMatching(/^The (repository|app) .*\.$/);
+    expect(runs.leave).toHaveBeenCalledExactlyOnceWith(where, { reason, deliveryId: "d-news" });
+    expect(state.requests.filter((request) => !request.includes("/app"))).toEqual([]);
+  });
+
+  test.each([
+    ["installation", "unsuspend", {}, { installationId: 7 }, []],
+    ["installation", "created", { repositories: [{ id: 11, name: "shop" }] }, undefined, [there]],
+    ["installation_repositories", "added", { repositories_added: [{ id: 11, name: "shop" }] }, undefined, [there]],
+  ])("%s.%s: what waits there is shown again", async (name, action, more, where, places) => {
+    await tell(name, { action, installation, ...more });
+
+    expect(runs.comeBack).toHaveBeenCalledExactlyOnceWith(
+      where ?? { installationId: 7, repositoryIds: [11] },
+      places.map((place) => ({ ...place, at: expect.any(Number) })),
+    );
+  });
+
+  test("a delivery that cannot be noted is to come again, and what it says is not done", async () => {
+    runs.place.mockRejectedValueOnce(new Error("the disk is full"));
+
+    expect((await say({ payload: { repository: shop } })).status).toBe(500);
+
+    expect(runs.start).not.toHaveBeenCalled();
   });
 });
 

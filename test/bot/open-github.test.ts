@@ -53,7 +53,6 @@ describe("a refusal of GitHub is a sentence, and is not asked for again", () => 
     [403, "Resource not accessible by integration - https://docs.github.com/rest", /not accessible by integration$/],
     [404, "Not Found", /does not find that in octo\/shop.*not installed there any more/],
     [410, "This issue was deleted", /gone from octo\/shop/],
-    [401, "Bad credentials", /does not know this app in octo\/shop any more/],
   ])("%i, %s", async (status, message, sentence) => {
     server.use(http.post(`${repo}/issues/1/comments`, () => json({ message }, { status })));
 

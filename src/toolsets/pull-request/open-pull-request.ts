@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#approval.ts";
 import { ToolError } from "#errors.ts";
-import type { GitHub, PullRequest } from "#github.ts";
+import { type GitHub, GitHubRefusal, type PullRequest } from "#github.ts";
 import type { ToolResult } from "#result.ts";
 import type { NamedTool } from "#tool.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
@@ -80,6 +80,11 @@ async function create(github: GitHub, pull: Parameters<GitHub["createPullRequest
   try {
     return await github.createPullRequest(pull);
   } catch (error) {
+    if (error instanceof GitHubRefusal && error.status === 422) {
+      // The default branch was given another name while the run waited.
+      const { defaultBranch } = await github.describe();
+      if (defaultBranch !== pull.base) return create(github, { ...pull, base: defaultBranch });
+    }
     // The answer is lost, not always the pull request: a branch has only one.
     const standing = await github.findPullRequest(pull.head).catch(() => undefined);
     if (standing?.state === "open") return standing;

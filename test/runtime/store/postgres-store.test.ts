@@ -2,6 +2,7 @@ import { inspect } from "node:util";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "#errors.ts";
+import { migrations } from "#runtime/store/postgres/migrations.ts";
 import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openPostgresConnection, type PostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
 import type { Store } from "#runtime/store/store.ts";
@@ -9,7 +10,7 @@ import { postgresPrograms, whyNoPostgres } from "../../support/postgres-server.t
 import { newDatabase } from "../../support/shared-postgres.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
 import { storeModel } from "../../support/store-model.ts";
-import { said, sampleApproval, sampleEffect, sampleRun, sampleStep } from "../../support/store-samples.ts";
+import { said, sampleApproval, sampleEffect, sampleRun, sampleSpec, sampleStep } from "../../support/store-samples.ts";
 
 if (!postgresPrograms) test.skip(`PostgreSQL is not tested here: ${whyNoPostgres}`, () => undefined);
 
@@ -174,6 +175,28 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
             insert into golem_forge.schema_version values (99)`),
         ),
       ).rejects.toThrow("newer version of Golem Forge (schema 99, this one knows");
+    });
+
+    test("of the version before numbers were kept goes on, and its runs are found when their repository is heard of", async () => {
+      const old = await opening(async (sql) => {
+        await sql.query(`create schema golem_forge; set search_path to golem_forge; ${migrations[0]};
+          create table schema_version (version integer); insert into schema_version values (1)`);
+        await sql.query(
+          `insert into runs (id, root_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot, spec)
+            values ('r1', 'r1', 'ada', 'engine', 7, 'ada', 1000, 1000, 'waiting', '{}', $1)`,
+          [JSON.stringify(sampleSpec("r1"))],
+        );
+      });
+
+      const store = openPostgresStore(old);
+      const thread = { owner: "ada", repo: "engine", thread: 7 };
+      expect(await store.runsOfThread(thread)).toMatchObject([{ spec: sampleSpec("r1") }]);
+      expect(await store.liveRuns({ installationId: 1 })).toHaveLength(1);
+      const there = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "ada", repo: "engine" };
+      await store.place({ ...there, at: 2_000, createdAt: 500 });
+
+      expect(await store.runsOfThread({ ...thread, repositoryId: 11 })).toMatchObject([{ spec: { id: "r1" } }]);
+      await store.close();
     });
 
     test("whose schema is another program's is refused", async () => {

@@ -7,7 +7,7 @@ import { UserError } from "#errors.ts";
 import { migrations } from "#runtime/store/sqlite/migrations.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
-import { said, sampleApproval, sampleEffect, sampleRun, sampleStep } from "../../support/store-samples.ts";
+import { said, sampleApproval, sampleEffect, sampleRun, sampleSpec, sampleStep } from "../../support/store-samples.ts";
 
 let folder: string;
 let files = 0;
@@ -118,6 +118,28 @@ describe("the file", () => {
 
     tamper(path, `pragma user_version = ${migrations.length}`);
     await (await openSqliteStore(path)).close();
+  });
+
+  test("of the version before numbers were kept goes on, and its runs are found when their repository is heard of", async () => {
+    const path = newPath();
+    await mkdir(join(path, ".."), { recursive: true });
+    const spec = JSON.stringify(sampleSpec("r1"));
+    tamper(
+      path,
+      `${migrations[0]}; pragma user_version = 1; pragma application_id = ${0x474c4d46};
+        insert into runs (id, root_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot)
+          values ('r1', 'r1', 'ada', 'engine', 7, 'ada', 1000, 1000, 'waiting', '{}');
+        insert into specs (run_id, spec) values ('r1', '${spec}');`,
+    );
+
+    const store = await openSqliteStore(path);
+    const thread = { owner: "ada", repo: "engine", thread: 7 };
+    expect(await store.runsOfThread(thread)).toMatchObject([{ spec: sampleSpec("r1") }]);
+    const there = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "ada", repo: "engine" };
+    await store.place({ ...there, at: 2_000, createdAt: 500 });
+
+    expect(await store.runsOfThread({ ...thread, repositoryId: 11 })).toMatchObject([{ spec: { id: "r1" } }]);
+    await store.close();
   });
 
   test("of another program is refused and left as it is", async () => {

@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import type { SnapshotComment, SnapshotThread } from "#playground/snapshot.ts";
+import { call, type Script, type Stories, startStories } from "../support/forge-stories.ts";
+import { approvalIdIn, forgeRepository } from "../support/forge-world.ts";
+
+let forge: Stories;
+
+beforeAll(async () => {
+  forge = await startStories({
+    repositories: ["shop", "renamed", "transferred", "emptied", "target", "branched"].map((name) => ({
+      ...forgeRepository,
+      name,
+    })),
+  });
+  await forge.start();
+});
+afterAll(() => forge.close());
+
+/** Proposes a change, which takes an approval, as often as it takes. */
+const proposes: Script = ({ messages }) => {
+  const calls = messages.flatMap(({ tool_calls = [] }) => tool_calls.map((one) => one.function.name));
+  if (!calls.includes("edit_file")) {
+    return calls.includes("read_file")
+      ? call("edit_file", { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" })
+      : call("read_file", { path: "src/total.js" });
+  }
+  const last = JSON.stringify(messages.at(-1)?.content ?? "");
+  if (/Opened draft/.test(last)) return { text: "Fixed." };
+  return call("open_pull_request", { title: "Count every item once", body: "One too many." });
+};
+
+/** A worker that waits for somebody to approve its pull request. */
+async function waitForApproval(title: string, repository: string) {
+  const story = forge.open({ title, script: proposes, repository });
+  story.say("/run fixer");
+  return { ...story, asked: await story.hears(/asks for approval/) };
+}
+
+/** The first thing that `find` finds in a thread, wherever that is by now. */
+function inThread<T>(
+  repository: string,
+  number: number,
+  find: (thread: SnapshotThread) => T | undefined,
+  what: string,
+) {
+  return forge.github
+    .until(
+      (snapshot) => {
+        const thread = snapshot[repository]?.issues.find((issue) => issue.number === number);
+        return thread && find(thread);
+      },
+      { what: `${what} in ${repository}#${number}` },
+    )
+    .catch((error: Error) => {
+      throw new Error(`${error.message}\nThe app printed:\n${forge.printed()}`);
+    });
+}
+
+const hearsIn = (repository: string, number: number, pattern: RegExp) =>
+  inThread(
+    repository,
+    number,
+    ({ comments }): SnapshotComment | undefined =>
+      comments.find(({ author, body }) => author === forge.github.botLogin && pattern.test(body)),
+    `a comment like ${pattern}`,
+  );
+const sayIn = (repository: string, number: number, text: string) =>
+  forge.github.as("maintainer", repository).comment(number, text);
+
+describe.concurrent("a run that waits", () => {
+  test("follows its repository to a new name, and whoever takes the old one reaches nothing of it", async () => {
+    const { issue, asked } = await waitForApproval("Renamed", "playground/renamed");
+    const { number } = issue;
+
+    forge.github.owners.rename(forge.github.repository("playground/renamed"), "anew");
+    await forge.github.createRepository({ ...forgeRepository, name: "renamed" });
+    forge.github.as("visitor", "playground/renamed").openIssue({ title: "An impostor" });
+    sayIn("playground/renamed", number, `/approve ${approvalIdIn(asked)}`);
+    await hearsIn("playground/renamed", number, /There is no approval/);
+    sayIn("playground/anew", number, `/approve ${approvalIdIn(asked)}`);
+    await hearsIn("playground/anew", number, /Fixed\./);
+
+    const snapshot = await forge.github.snapshot();
+    expect(snapshot["playground/anew"]?.pulls.map(({ title }) => title)).toEqual(["Count every item once"]);
+    expect(Object.keys(snapshot["playground/renamed"]?.branches ?? {})).toEqual(["main"]);
+    expect(snapshot["playground/renamed"]?.issues[0]?.comments).toHaveLength(2);
+  });
+
+  test("is stopped when its repository comes to another owner, and what was asked there counts no more", async () => {
+    const { issue, asked } = await waitForApproval("Transferred", "playground/transferred");
+    const { number } = issue;
+    const there = "elsewhere/transferred";
+
+    forge.github.owners.transfer(forge.github.repository("playground/transferred"), "elsewhere");
+    await hearsIn(there, number, /is stopped[\s\S]*(transferred from playground\/transferred to elsewhere|taken off this repository)/);
+    sayIn(there, number, `/approve ${approvalIdIn(asked)}`);
+    await hearsIn(there, number, /is not wanted any more/);
+    sayIn(there, number, "/resume");
+    const anew = await inThread(
+      there,
+      number,
+      ({ comments }) => comments.find((one) => /asks for approval/.test(one.body) && one.id !== asked.id),
+      "another request",
+    );
+    sayIn(there, number, `/approve ${approvalIdIn(anew)}`);
+
+    await hearsIn(there, number, /Fixed\./);
+    expect((await forge.github.snapshot())[there]?.pulls).toHaveLength(1);
+  });
+
+  test("finds the default branch under its new name", async () => {
+    const { hears, say } = await waitForApproval("Branched", "playground/branched");
+
+    await forge.github.owners.renameDefaultBranch(forge.github.repository("playground/branched"), "trunk");
+    say("/approve");
+
+    await hears(/Fixed\./);
+    const [pull] = (await forge.github.snapshot())["playground/branched"]?.pulls ?? [];
+    expect(pull?.pull?.base).toBe("trunk");
+  });
+
+  test.each(["deleted", "transferred"])("ends when its issue is %s, and says nothing anywhere", async (what) => {
+    const { issue } = await waitForApproval(`Gone: ${what}`, "playground/emptied");
+    const { owners, repository, requests } = forge.github;
+    const [from, to] = [repository("playground/emptied"), repository("playground/target")];
+
+    const number =
+      what === "deleted" ? owners.deleteIssue(from, issue.number) : owners.transferIssue(from, issue.number, to);
+
+    // Its end is told where the issue was, and nowhere else.
+    const ended = what === "deleted" ? 410 : 301;
+    await vi.waitFor(() =>
+      expect(
+        requests.some(({ path, status }) => path.includes(`/issues/${issue.number}/comments`) && status === ended),
+      ).toBe(true),
+    );
+    await forge.github.deliveriesSettled();
+    const moved = (await forge.github.snapshot())["playground/target"]?.issues.find((one) => one.number === number);
+    expect(moved?.comments.filter(({ body }) => /cancelled|is done/.test(body)) ?? []).toEqual([]);
+  });
+});
+
+test.each([
+  [
+    "uninstalled",
+    /The app was uninstalled from playground/,
+    () => forge.github.owners.uninstall(),
+    () => forge.github.owners.install(),
+  ],
+  [
+    "suspended",
+    /The app was suspended by playground/,
+    () => forge.github.owners.suspend(),
+    () => forge.github.owners.unsuspend(),
+  ],
+  [
+    "taken off the repository",
+    /The app was taken off this repository/,
+    () => forge.github.owners.takeOff(forge.github.repository("playground/shop")),
+    () => forge.github.owners.putBack(forge.github.repository("playground/shop")),
+  ],
+])("a run whose app is %s stops without a noise, and goes on when it is back", async (what, why, leave, comeBack) => {
+  const { say, hears, until, asked } = await waitForApproval(`An app that is ${what}`, "playground/shop");
+  const before = forge.printed().length;
+
+  leave();
+  await forge.github.deliveriesSettled();
+  comeBack();
+  expect((await hears(/is stopped/)).body).toMatch(why);
+  say("/resume");
+  const anew = await until(
+    ({ comments }) => comments.find(({ id, body }) => /asks for approval/.test(body) && id !== asked.id),
+    "another request",
+  );
+  say(`/approve ${approvalIdIn(anew)}`);
+
+  await hears(/Fixed\./);
+  expect(forge.printed().slice(before)).not.toMatch(/"level":[56]0/);
+});
+
+test("nothing was asked of GitHub that it does not know", () => {
+  expect(forge.github.unknownRequests()).toEqual([]);
+});
