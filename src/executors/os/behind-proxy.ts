@@ -12,7 +12,8 @@ const server = net.createServer((client) => {
 }).listen(0, "127.0.0.1", () => {
   const proxy = "http://127.0.0.1:" + server.address().port;
   const names = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "npm_config_proxy", "npm_config_https_proxy"];
-  const env = { ...process.env, ...Object.fromEntries(names.map((name) => [name, proxy])) };
+  const open = { NODE_USE_SYSTEM_CA: "1", npm_config_offline: "false", CARGO_NET_OFFLINE: "false", PIP_NO_INDEX: "0" };
+  const env = { ...process.env, ...open, ...Object.fromEntries(names.map((name) => [name, proxy])) };
   const [program, ...args] = process.argv.slice(1);
   const child = spawn(program, args, { stdio: "inherit", env });
   child.on("error", (error) => { console.error(error.message); process.exit(127); });

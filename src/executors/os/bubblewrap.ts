@@ -81,6 +81,10 @@ function standardEnvironment({ path }: GuestSystem): Record<string, string> {
     npm_config_update_notifier: "false",
     npm_config_fund: "false",
     npm_config_audit: "false",
+    // Without these, programs ask a registry they cannot reach again and again, until the deadline.
+    npm_config_offline: "true",
+    CARGO_NET_OFFLINE: "true",
+    PIP_NO_INDEX: "1",
   };
 }
 

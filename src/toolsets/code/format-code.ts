@@ -5,6 +5,7 @@ import { commandResult } from "#toolsets/commands/command-result.ts";
 import { runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { findFormatter } from "./formatter.ts";
+import { missingProgram } from "./missing-program.ts";
 import type { CodeConfig } from "./toolset.ts";
 
 const inputSchema = z.object({
@@ -53,5 +54,7 @@ async function execute(
     },
     isAgreed: () => false,
   });
-  return commandResult(ran, formatter.name);
+  const result = commandResult(ran, formatter.name);
+  const missing = missingProgram(ran.result);
+  return missing ? { ...result, llmContent: `${missing}\n${result.llmContent}` } : result;
 }

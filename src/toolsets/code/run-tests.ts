@@ -6,6 +6,7 @@ import type { NamedTool, ToolContext } from "#tool.ts";
 import { describeChanges, describeEnd } from "#toolsets/commands/describe-result.ts";
 import { type RanCommand, runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { missingProgram } from "./missing-program.ts";
 import { readReport } from "./read-report.ts";
 import { findTestRunner, type TestRunner } from "./test-runner.ts";
 import type { TestSummary } from "./test-summary.ts";
@@ -27,7 +28,7 @@ export function createRunTestsTool(settings: CodeConfig, services: ToolServices)
   return {
     name: "run_tests",
     description:
-      "Run the project's tests with its own runner (vitest, jest, mocha, node --test, npm test, pytest, go test, cargo test) and get a summary: how many passed and failed, which failed and how. No network: install packages first with install_package.",
+      "Run the project's tests with its own runner (vitest, jest, mocha, node --test, npm test, pytest, unittest, go test, cargo test, make test) and get a summary: how many passed and failed, which failed and how. No network: install packages first with install_package.",
     inputSchema,
     needsApproval: false,
     manualExecution: { mode: "both", label: "Run tests", category: "Development" },
@@ -52,7 +53,7 @@ async function execute(
   const ran = await runCommand(services, {
     tier: settings.tier,
     request: {
-      command: [...runner.command, ...args],
+      command: [...(args.length > 0 ? (runner.commandForNamed ?? runner.command) : runner.command), ...args],
       cwd: folder,
       timeoutMs: Math.min(timeout ?? settings.timeout, settings.max_timeout) * 1_000,
       outputBytes: reportBytes,
@@ -77,6 +78,7 @@ function report(runner: TestRunner, { result, taken }: RanCommand, summary: Test
     `${runner.name}: ${headline}. ${describeEnd(result)} ${runner.because}`,
     ...failures,
     more > 0 ? `… and ${more} more failures.` : "",
+    (!summary && missingProgram(result)) || "",
     needsOutput ? `stdout:\n${tail(result.stdout)}\nstderr:\n${tail(result.stderr)}` : "",
     describeChanges(taken),
   ];

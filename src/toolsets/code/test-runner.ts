@@ -1,12 +1,14 @@
 import type { Workspace } from "#workspace.ts";
 import { type PackageManifest, readManifest } from "./package-manifest.ts";
 
-export type TestReport = "tap" | "vitest" | "jest" | "mocha" | "pytest" | "go" | "cargo" | "plain";
+export type TestReport = "tap" | "vitest" | "jest" | "mocha" | "pytest" | "unittest" | "go" | "cargo" | "plain";
 
 /** How a project's tests are started, and how their output is read. */
 export interface TestRunner {
   name: string;
   command: string[];
+  /** How it is started for tests that are named, where that is another command. */
+  commandForNamed?: string[];
   report: TestReport;
   /** Why this one, as a sentence. */
   because: string;
@@ -26,7 +28,20 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
     const command = ["cargo", "test", "--offline", "--no-fail-fast"];
     return { name: "cargo test", command, report: "cargo", because: "There is a Cargo.toml." };
   }
-  return pythonRunner(workspace, folder, has);
+  const ofPython = await pythonRunner(workspace, folder);
+  if (ofPython) return ofPython;
+  const makefile = (await has("Makefile")) ? await textOf(workspace, at("Makefile")) : "";
+  if (!/^test[ \t]*:(?!=)/m.test(makefile)) return undefined;
+  return {
+    name: "make test",
+    command: ["make", "test"],
+    report: "plain",
+    because: "The Makefile has a target `test`.",
+  };
+}
+
+async function textOf(workspace: Workspace, path: string): Promise<string> {
+  return Buffer.from(await workspace.read(path)).toString("utf8");
 }
 
 function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | undefined {
@@ -34,54 +49,81 @@ function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | un
   const isPlaceholder = /no test specified/.test(script);
   const because =
     script && !isPlaceholder ? `The test script of package.json is \`${script}\`.` : "package.json depends on it.";
-  const uses = (name: string) =>
-    new RegExp(`(^|[\\s/])${name}(\\s|$)`).test(script) || ((!script || isPlaceholder) && dependencies.has(name));
+  const last = script.split(/&&|\|\||[;|]/).at(-1) ?? "";
+  const names = (text: string, name: string) => new RegExp(`(^|[\\s/])${name}(\\s|$)`).test(text);
+  const uses = (name: string) => names(script, name) || ((!script || isPlaceholder) && dependencies.has(name));
 
-  if (uses("vitest"))
-    return {
-      name: "vitest",
-      command: ["npx", "--no-install", "vitest", "run", "--reporter=json"],
-      report: "vitest",
-      because,
-    };
-  if (uses("jest"))
-    return { name: "jest", command: ["npx", "--no-install", "jest", "--json", "--ci"], report: "jest", because };
-  if (uses("mocha"))
-    return { name: "mocha", command: ["npx", "--no-install", "mocha", "--reporter", "json"], report: "mocha", because };
-  if (/(^|\s)node\s.*--test(\s|$)/.test(script)) {
-    // Its own options (imports, globs, environment) are part of the script, so the script runs and only the reporter is ours.
-    return {
-      name: "node --test",
-      command: ["npm", "test", "--silent", "--", "--test-reporter=tap"],
-      report: "tap",
-      because,
-    };
+  // Its own options (files, imports, environment) are part of the script, so the script runs and only the report is ours.
+  function through(name: string, { own = [], options }: { own?: string[]; options: string[] }): string[] {
+    const isLast = names(last, name) && !/\s--watch(All)?(\s|$)/.test(last);
+    return isLast
+      ? ["npm", "test", "--silent", "--", ...options]
+      : ["npx", "--no-install", name, ...own, ...options.filter((option) => option !== "--run")];
+  }
+
+  if (uses("vitest")) {
+    const command = through("vitest", { own: ["run"], options: ["--run", "--reporter=json"] });
+    return { name: "vitest", command, report: "vitest", because };
+  }
+  if (uses("jest")) {
+    return { name: "jest", command: through("jest", { options: ["--json", "--ci"] }), report: "jest", because };
+  }
+  if (uses("mocha")) {
+    return { name: "mocha", command: through("mocha", { options: ["--reporter", "json"] }), report: "mocha", because };
+  }
+  const nodeTest = /(^|\s)node\s.*--test(\s|$)/;
+  if (nodeTest.test(script)) {
+    // A second reporter would need destinations for both, and behind another command it would be that one's option.
+    const isOurs = nodeTest.test(last) && !script.includes("--test-reporter");
+    const command = ["npm", "test", "--silent", "--", ...(isOurs ? ["--test-reporter=tap"] : [])];
+    return { name: "node --test", command, report: "tap", because };
   }
   if (script && !isPlaceholder)
     return { name: "npm test", command: ["npm", "test", "--silent", "--"], report: "plain", because };
   return undefined;
 }
 
-async function pythonRunner(
-  workspace: Workspace,
-  folder: string,
-  has: (name: string) => Promise<boolean>,
-): Promise<TestRunner | undefined> {
-  const command = ["python3", "-m", "pytest", "-rA", "-q", "--color=no", "-p", "no:cacheprovider"];
-  for (const name of [
-    "pytest.ini",
-    "conftest.py",
-    "tox.ini",
-    "pyproject.toml",
-    "setup.py",
-    "setup.cfg",
-    "requirements.txt",
-  ]) {
-    if (await has(name)) return { name: "pytest", command, report: "pytest", because: `There is a ${name}.` };
-  }
+const pytestFiles = ["pytest.ini", "conftest.py", "tox.ini"];
+const pythonFiles = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "requirements-dev.txt"];
+/** Test files that are looked into. */
+const mostRead = 20;
+
+async function pythonRunner(workspace: Workspace, folder: string): Promise<TestRunner | undefined> {
   const prefix = folder === "" ? "" : `${folder}/`;
-  const test = (await workspace.paths()).find(
-    (path) => path.startsWith(prefix) && /(^|\/)(test_[^/]*|[^/]*_test)\.py$/.test(path),
-  );
-  return test ? { name: "pytest", command, report: "pytest", because: `There is ${test}.` } : undefined;
+  const inside = (await workspace.paths())
+    .filter((path) => path.startsWith(prefix))
+    .map((path) => path.slice(prefix.length));
+  const present = new Set(inside);
+  const tests = inside.filter((path) => /(^|\/)(test_[^/]*|[^/]*_test)\.py$/.test(path));
+  const sign = [...pytestFiles, ...pythonFiles].find((name) => present.has(name)) ?? tests[0];
+  if (sign === undefined) return undefined;
+
+  const pytest: TestRunner = {
+    name: "pytest",
+    command: ["python3", "-m", "pytest", "-rA", "-q", "--color=no", "-p", "no:cacheprovider"],
+    report: "pytest",
+    because: `There is a ${sign}.`,
+  };
+  if (pytestFiles.some((name) => present.has(name))) return pytest;
+  const read = [...pythonFiles.filter((name) => present.has(name)), ...tests.slice(0, mostRead)];
+  const texts = await Promise.all(read.map((path) => textOf(workspace, prefix + path)));
+  const needsPytest = texts.some((text) => /\bpytest\b|^(async )?def test_/m.test(text));
+  const isPlain = texts.some((text) => /^\s*(import|from) unittest\b/m.test(text));
+  if (needsPytest || !isPlain) return pytest;
+  return unittestRunner(present, tests);
+}
+
+function unittestRunner(present: ReadonlySet<string>, tests: readonly string[]): TestRunner {
+  const [first = ""] = tests;
+  const top = first.includes("/") ? first.slice(0, first.indexOf("/")) : "";
+  // A folder that is no package is not looked into, unless it is the one to start in.
+  const start = top !== "" && !present.has(`${top}/__init__.py`) ? ["-s", top] : [];
+  const pattern = tests.every((path) => path.endsWith("_test.py")) ? ["-p", "*_test.py"] : [];
+  return {
+    name: "unittest",
+    command: ["python3", "-m", "unittest", "discover", ...start, ...pattern],
+    commandForNamed: ["python3", "-m", "unittest"],
+    report: "unittest",
+    because: `${first} uses unittest.`,
+  };
 }

@@ -35,15 +35,25 @@ export function summarizeTests(report: TestReport, stdout: string, stderr: strin
     case "mocha":
       return fromMochaJson(text);
     case "tap":
-      return fromTap(text);
+      return fromTap(text) ?? fromSpec(both);
     case "pytest":
       return fromPytest(text);
+    case "unittest":
+      return fromUnittest(both);
     case "go":
       return fromGo(text);
     case "cargo":
       return fromCargo(text);
     case "plain":
-      return fromJestJson(text) ?? fromTap(both) ?? fromPytest(both) ?? fromCargo(both) ?? fromWords(both);
+      return (
+        fromJestJson(text) ??
+        fromTap(both) ??
+        fromSpec(both) ??
+        fromPytest(both) ??
+        fromUnittest(both) ??
+        fromCargo(both) ??
+        fromWords(both)
+      );
   }
 }
 
@@ -147,6 +157,57 @@ function tapError(details: string): string {
   const below = lines.slice(start + 1);
   const end = below.findIndex((line) => line.trim() !== "" && !line.startsWith(`${indent} `));
   return (end === -1 ? below : below.slice(0, end)).join("\n");
+}
+
+/** What node's own `spec` reporter prints, which a script may ask for itself. */
+function fromSpec(text: string): TestSummary | undefined {
+  const count = (name: string) => new RegExp(`^ℹ ${name} (\\d+)$`, "m").exec(text)?.[1];
+  const [passed, failed] = [count("pass"), count("fail")];
+  if (passed === undefined || failed === undefined) return undefined;
+
+  const parts = text.slice(Math.max(0, text.lastIndexOf("✖ failing tests:"))).split(/^✖ /m);
+  const failures = parts.flatMap((part): FailedTest[] => {
+    const name = /^(.{1,500}) \([\d.]+ms\)$/m.exec(part.split("\n", 1)[0] ?? "")?.[1];
+    const error = part.slice(part.indexOf("\n") + 1).split(/^test at /m)[0] ?? "";
+    return name === undefined ? [] : [{ name, error: firstLines(error) }];
+  });
+  const skipped = Number(count("skipped") ?? 0) + Number(count("todo") ?? 0);
+  return summary({ passed: Number(passed), failed: Number(failed), skipped }, failures);
+}
+
+function fromUnittest(text: string): TestSummary | undefined {
+  const ran = [...text.matchAll(/^Ran (\d+) tests? in [\d.]+s$/gm)].at(-1);
+  if (!ran) return undefined;
+
+  const end =
+    text
+      .slice(ran.index)
+      .split("\n")
+      .find((line) => /^(OK|FAILED|NO TESTS RAN)\b/.test(line)) ?? "";
+  const count = (name: string) => Number(new RegExp(`[(, ]${name}=(\\d+)`).exec(end)?.[1] ?? 0);
+  const failed = count("failures") + count("errors") + count("unexpected successes");
+  const skipped = count("skipped");
+  const failures = text
+    .slice(0, ran.index)
+    .split(/^={70}\n/m)
+    .flatMap((part): FailedTest[] => {
+      const name = /^(?:FAIL|ERROR): (.+)$/.exec(part.split("\n", 1)[0] ?? "")?.[1];
+      return name === undefined ? [] : [{ name, error: unittestError(part) }];
+    });
+  return summary({ passed: Math.max(0, Number(ran[1]) - failed - skipped), failed, skipped }, failures);
+}
+
+/** The lines of a traceback that are no longer indented say what happened; the last places before them, where. */
+function unittestError(part: string): string {
+  const lines =
+    part
+      .split(/^-{70}$/m)[1]
+      ?.trim()
+      .split("\n") ?? [];
+  const at = lines.findLastIndex((line) => line.startsWith("  "));
+  const said = lines.slice(at + 1);
+  const where = lines.filter((line) => /^ {2}File /.test(line)).at(-1);
+  return firstLines([...said, where ?? ""].join("\n"));
 }
 
 function fromPytest(text: string): TestSummary | undefined {

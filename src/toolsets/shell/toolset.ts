@@ -36,7 +36,7 @@ interface Input {
 const aboutTier = {
   memory:
     "A bash-like shell over the repository, in memory: coreutils, sed, awk, jq, rg, find and reading git; no network, no node, python or package managers.",
-  os: "Real bash in a sandbox over the repository: the machine's programs, no network.",
+  os: "Real bash in a sandbox over the repository: the machine's programs, no network, no .git (read history with the git tools).",
   remote: "A shell in a remote sandbox over the repository.",
 };
 

@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
 import { findFormatter } from "#toolsets/code/formatter.ts";
 import { installCommand, type PackageManager } from "#toolsets/code/install-command.ts";
+import { missingProgram } from "#toolsets/code/missing-program.ts";
 import { findTestRunner } from "#toolsets/code/test-runner.ts";
 import { codeToolset } from "#toolsets/code/toolset.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
@@ -69,6 +70,27 @@ describe.skipIf(!standing.stands)("in the OS sandbox", () => {
     expect(red.llmContent).toContain("node --test: 1 passed, 1 failed.");
     expect(red.llmContent).toContain("-1 !== 3");
     expect(green.value).toMatchObject({ data: { passed: 2, failed: 0, exitCode: 0 } });
+  });
+
+  test("a runner that is not installed is said at once, not after a minute of asking a registry", async () => {
+    const files = { "package.json": JSON.stringify({ devDependencies: { vitest: "3" } }) };
+    const { call } = await world({ files });
+
+    const result = await call("run_tests", { timeout: 20 });
+
+    expect(result.error).toBeUndefined();
+    expect(result.llmContent).toContain("A package it needs is not installed: install_package brings it.");
+  });
+
+  test("plain unittest runs without pytest, and names what failed", async () => {
+    const code =
+      "import unittest, sums\nclass T(unittest.TestCase):\n  def test_add(self): self.assertEqual(sums.add(1, 2), 3)\n";
+    const { call } = await world({ files: { "sums.py": "def add(a, b): return a - b\n", "tests/test_sums.py": code } });
+
+    const result = await call("run_tests", {});
+
+    expect(result.value).toMatchObject({ data: { runner: "unittest", passed: 0, failed: 1 } });
+    expect(result.llmContent).toContain("AssertionError: -1 != 3");
   });
 
   test("a test that never ends is a timeout", async () => {
@@ -191,9 +213,53 @@ describe("what a project is tested and formatted with", () => {
     [{ "go.mod": "module x" }, "go test"],
     [{ "Cargo.toml": "" }, "cargo test"],
     [{ "pkg/test_a.py": "" }, "pytest"],
+    [{ "setup.py": "", "tests/test_a.py": "import unittest\n" }, "unittest"],
+    [{ "requirements-dev.txt": "pytest\n", "test_a.py": "import unittest\n" }, "pytest"],
+    [{ "test_a.py": "from unittest import mock\ndef test_a(): pass\n" }, "pytest"],
+    [{ Makefile: "all:\n\ntest: all\n\t./check\n" }, "make test"],
+    [{ Makefile: "test := 1\n" }, undefined],
     [{ "README.md": "" }, undefined],
   ])("%j is tested with %s", async (files: Record<string, string>, name) => {
     expect((await findTestRunner(memoryWorkspace(files), ""))?.name).toBe(name);
+  });
+
+  test.each([
+    ["mocha --require x 'spec/**/*.js'", "npm test --silent -- --reporter json"],
+    ["NODE_OPTIONS=--experimental-vm-modules jest", "npm test --silent -- --json --ci"],
+    ["tsc && vitest --dir spec", "npm test --silent -- --run --reporter=json"],
+    ["vitest run && eslint .", "npx --no-install vitest run --reporter=json"],
+    ["jest --watch", "npx --no-install jest --json --ci"],
+    ["node --test --test-reporter=spec", "npm test --silent --"],
+    ["node --test && echo done", "npm test --silent --"],
+  ])("the options of the script %j are kept, and only the report is ours", async (script, command) => {
+    const files = { "package.json": JSON.stringify({ scripts: { test: script } }) };
+
+    expect((await findTestRunner(memoryWorkspace(files), ""))?.command.join(" ")).toBe(command);
+  });
+
+  test.each([
+    [{ "tests/test_a.py": "import unittest" }, "-s tests"],
+    [{ "tests/__init__.py": "", "tests/test_a.py": "import unittest" }, ""],
+    [{ "a_test.py": "import unittest" }, "-p *_test.py"],
+  ])("unittest finds the tests of %j", async (files: Record<string, string>, options) => {
+    const command = (await findTestRunner(memoryWorkspace(files), ""))?.command.join(" ");
+
+    expect(command).toBe(`python3 -m unittest discover ${options}`.trim());
+  });
+
+  test.each([
+    [1, "npm error code ENOTCACHED", "install_package brings it"],
+    [127, "sh: 1: vitest: not found", "install_package brings it"],
+    [1, "/usr/bin/python3: No module named pytest", "install_package brings it"],
+    [1, "Error: Cannot find module 'left-pad'", "install_package brings it"],
+    [127, "prlimit: failed to execute go: No such file or directory", "There is no go in this sandbox"],
+    [1, "Error: Cannot find module './mine.js'", undefined],
+    [0, "npm error code ENOTCACHED", undefined],
+  ])("exit code %i and %j say what is missing", (exitCode, stderr, said) => {
+    const sentence = missingProgram({ exitCode, stderr });
+
+    if (said) expect(sentence).toContain(said);
+    else expect(sentence).toBeUndefined();
   });
 
   test.each([

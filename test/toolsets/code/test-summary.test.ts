@@ -220,3 +220,75 @@ test("a long report is read in a process of its own, and one that is built to ta
   expect(await readReport({ report: "tap", stdout: passing, stderr: "" })).toMatchObject({ passed: 7, failed: 0 });
   expect(await readReport({ report: "vitest", stdout: nothing, stderr: "" })).toBeUndefined();
 });
+
+test("node's own spec reporter is read, where a script asks for it", () => {
+  const text = [
+    "✔ ok (0.4ms)",
+    "▶ suite",
+    "  ✖ bad one (1.2ms)",
+    "▶ suite (2ms)",
+    "﹣ later (0.1ms) # SKIP",
+    "ℹ tests 3",
+    "ℹ pass 1",
+    "ℹ fail 1",
+    "ℹ skipped 1",
+    "ℹ todo 0",
+    "",
+    "✖ failing tests:",
+    "",
+    "test at a.test.mjs:1:109",
+    "✖ bad one (1.2ms)",
+    "  AssertionError [ERR_ASSERTION]: 1 == 2",
+    "      at TestContext.<anonymous> (a.test.mjs:1:141)",
+  ].join("\n");
+
+  const summary = summarizeTests("tap", text, "");
+
+  expect(summary).toMatchObject({ passed: 1, failed: 1, skipped: 1 });
+  expect(summary?.failures).toEqual([{ name: "bad one", error: expect.stringMatching(/^AssertionError.*1 == 2\n/) }]);
+});
+
+test("unittest says what failed on stderr", () => {
+  const line = (char: string) => char.repeat(70);
+  const stderr = [
+    "E.Fs",
+    line("="),
+    "ERROR: test_err (test_a.T.test_err)",
+    line("-"),
+    "Traceback (most recent call last):",
+    '  File "/workspace/test_a.py", line 5, in test_err',
+    "    raise KeyError('x')",
+    "KeyError: 'x'",
+    "",
+    line("="),
+    "FAIL: test_bad (test_a.T.test_bad)",
+    line("-"),
+    "Traceback (most recent call last):",
+    '  File "/workspace/test_a.py", line 4, in test_bad',
+    "    self.assertEqual(1, 2)",
+    "AssertionError: 1 != 2",
+    "",
+    line("-"),
+    "Ran 4 tests in 0.001s",
+    "",
+    "FAILED (failures=1, errors=1, skipped=1)",
+  ].join("\n");
+
+  const summary = summarizeTests("unittest", "", stderr);
+
+  expect(summary).toEqual({
+    passed: 1,
+    failed: 2,
+    skipped: 1,
+    failures: [
+      {
+        name: "test_err (test_a.T.test_err)",
+        error: "KeyError: 'x'\n  File \"/workspace/test_a.py\", line 5, in test_err",
+      },
+      {
+        name: "test_bad (test_a.T.test_bad)",
+        error: 'AssertionError: 1 != 2\n  File "/workspace/test_a.py", line 4, in test_bad',
+      },
+    ],
+  });
+});
