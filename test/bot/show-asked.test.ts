@@ -44,7 +44,7 @@ test("whatever is asked, every character of it stands in some comment as it was,
         /Only exactly this call is approved, once: digest , on commit \.$/,
       );
     }),
-    { numRuns: 40 },
+    { numRuns: 15 },
   );
 });
 
