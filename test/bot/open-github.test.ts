@@ -357,7 +357,7 @@ describe("writing", () => {
       http.post(`${repo}/issues/1/comments`, () => {
         times.push(performance.now());
         return times.length === 1
-          ? json(body, { status, headers: { "retry-after": "2" } })
+          ? json(body, { status, headers: { "retry-after": "1" } })
           : json(comment(1, "golem-forge[bot]", "x"), { status: 201 });
       }),
     );
@@ -365,7 +365,7 @@ describe("writing", () => {
     await github.createComment(1, "hello");
 
     expect(times).toHaveLength(2);
-    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(1_900);
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(900);
   });
 
   test("a question that failed is asked again after a second, whatever failed before it", async () => {
@@ -399,7 +399,8 @@ describe("writing", () => {
     await Promise.all([1, 2, 3].map((id) => paced.react(id, "eyes")));
 
     expect(performance.now() - started).toBeGreaterThan(290);
-    expect(performance.now() - started).toBeLessThan(1_000);
+    // What it is where nothing is configured.
+    expect(performance.now() - started).toBeLessThan(2_000);
   });
 });
 
