@@ -513,3 +513,54 @@ describe("what cannot work is said at once", () => {
     await expect(runs.start({ origin, worker: "odd", text: "x" })).rejects.toThrow("did you mean filesystem");
   });
 });
+
+describe("a repository with a number", () => {
+  const there = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "octo", repo: "sums", at: 1_000 };
+  const numbered = { ...origin, repositoryId: 11 };
+
+  test("that comes to another owner stops its runs once, and what they asked is not wanted any more", async () => {
+    const { runs, approvalAsked, heard, ended, pulls } = await world({
+      script: turns(write, openPull, { text: "Done." }),
+    });
+    await runs.place(there);
+    await runs.start({ origin: numbered, worker: "fixer", text: "please" });
+    const { id } = await approvalAsked();
+    await runs.place({ ...there, owner: "octopus", at: 2_000 });
+    expect(await runs.pendingApprovals(numbered)).toHaveLength(1);
+
+    const moved = { ...there, installationId: 2, ownerId: 6, owner: "ada", at: 3_000 };
+    await runs.place(moved);
+
+    const { view } = await heard(({ view }) => view.state === "interrupted");
+    expect(view.activity).toContain("transferred from octopus/sums to ada/sums");
+    expect(view.spec.origin).toMatchObject({ owner: "ada", installationId: 2 });
+    await expect(runs.decide(numbered, { by: "ada", target: id, approve: true })).rejects.toThrow(
+      "its run was stopped",
+    );
+    expect(pulls).toEqual([]);
+
+    await runs.resume(numbered, { by: "ada" });
+    await runs.place(moved);
+    expect((await ended()).outcome).toEqual({ kind: "answered", text: "Done." });
+  });
+
+  test("that the app leaves stops its runs with the reason, once for each delivery", async () => {
+    const { runs, approvalAsked, heard, ended } = await world({ script: turns(write, openPull, { text: "Done." }) });
+    await runs.place(there);
+    await runs.start({ origin: numbered, worker: "fixer", text: "please" });
+    await approvalAsked();
+
+    const gone = { reason: "The app was uninstalled from octo.", deliveryId: "d9" };
+    await runs.leave({ installationId: 2 }, gone);
+    await runs.leave({ installationId: 1 }, { ...gone, deliveryId: "d10" });
+
+    const { view } = await heard(({ view }) => view.state === "interrupted");
+    expect(view.activity).toContain(
+      "The app was uninstalled from octo. When that is put right, it goes on with /resume.",
+    );
+    await runs.comeBack({ installationId: 3, repositoryIds: [11, 12] }, [{ ...there, installationId: 3, at: 4_000 }]);
+    await runs.resume(numbered, { by: "ada" });
+    await runs.leave({ installationId: 3 }, { ...gone, deliveryId: "d10" });
+    expect((await ended()).spec.origin.installationId).toBe(3);
+  });
+});
