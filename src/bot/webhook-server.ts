@@ -61,6 +61,8 @@ export function createWebhookServer({
   const server = createServer(limits, async (request, response) => {
     if (pages?.(request, response)) return;
     const [status, words] = await answer(request).catch((): Answer => [500, "It could not be read."]);
+    // A connection that is kept for more would keep the server from ending.
+    if (stopping) response.setHeader("Connection", "close");
     send(response, status, words);
   });
 

@@ -184,6 +184,7 @@ describe("health", () => {
     stored.resolve(undefined as never);
 
     expect((await answer).status).toBe(200);
+    expect((await answer).headers.get("connection")).toBe("close");
     await stopped;
     await expect(deliver(url, payload())).rejects.toThrow();
   });
