@@ -94,7 +94,7 @@ function unresolvable(path: string, resolve: (path: string) => string): string |
     resolve(path);
     return undefined;
   } catch {
-    return "lies where the tree cannot have it";
+    return "lies outside the part of the tree this worker may see";
   }
 }
 

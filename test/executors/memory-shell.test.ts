@@ -113,6 +113,7 @@ describe("search in the in-memory shell", () => {
     ["grep -rho 'export [a-z]*' src", "export const\nexport const\n"],
     ["grep -r --include='*.md' -i sums .", "./README.md:# Sums\n"],
     ["grep -rc needle src", "src/add.ts:0\nsrc/deep/mul.ts:1\n"],
+    ["rg -c needle src", "src/deep/mul.ts:1\n"],
     ["grep -rwB1 'needle' src", "src/deep/mul.ts-export const mul = 1;\nsrc/deep/mul.ts:// needle here\n"],
     ["cat src/deep/mul.ts | grep needle", "// needle here\n"],
     ["cat src/deep/mul.ts | rg needle", "// needle here\n"],

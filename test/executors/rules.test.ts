@@ -102,6 +102,25 @@ test("the validator takes names first, then sizes, then content, and stops at it
   expect(changes.keptAside).toBe(1);
 });
 
+test("a change outside of what a worker may see is refused with that word", async () => {
+  const resolve = (path: string) => {
+    if (!path.startsWith("src/")) throw new Error("outside");
+    return path;
+  };
+  const gone = (path: string) => ({ kind: "gone" as const, path });
+
+  const changes = await validateChanges([gone("src/a"), gone("docs/b")], {
+    resolve,
+    known: new Set(),
+    isKeptAside: () => false,
+  });
+
+  expect(changes.deleted).toEqual(["src/a"]);
+  expect(changes.rejected).toEqual([
+    { path: "docs/b", reason: "lies outside the part of the tree this worker may see" },
+  ]);
+});
+
 test("ignored files stay aside, by every .gitignore of the tree and by habit", () => {
   const isKeptAside = keptAside(
     new Map([
@@ -167,6 +186,9 @@ test.each([
   ["fd00:ec2::254"],
   ["fe80::1"],
   ["fec0::1"],
+  ["::7f00:1"],
+  ["::169.254.169.254"],
+  ["168.63.129.16"],
   ["ff02::1"],
   ["2001:db8::1"],
   ["not an address"],

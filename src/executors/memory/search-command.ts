@@ -96,7 +96,7 @@ function matchFile(
     case "filesWithout":
       return { text: hits === 0 ? `${name}\n` : "", hits: hits === 0 ? 1 : 0 };
     case "count":
-      return { text: hits > 0 || !options.hidden ? `${prefix}${hits}\n` : `${prefix}0\n`, hits };
+      return { text: hits > 0 || options.zeros ? `${prefix}${hits}\n` : "", hits };
     case "parts":
       return {
         text: found

@@ -17,6 +17,8 @@ export interface SearchOptions {
   after: number;
   max: number;
   hidden: boolean;
+  /** Whether files without a hit are counted too: grep does, rg does not. */
+  zeros: boolean;
   includes(path: string): boolean;
 }
 
@@ -140,6 +142,7 @@ function fromFlags(program: "grep" | "rg", flags: [string, string][], words: str
     after: 0,
     max: Number.POSITIVE_INFINITY,
     hidden: !rg,
+    zeros: !rg,
     includes: () => true,
   };
   const filters: ((path: string) => boolean)[] = [];

@@ -16,7 +16,9 @@ export function describeChanges({ written, deleted, rejected }: TakenOver): stri
   const lines = [
     written.length > 0 ? `Changed: ${some(written)}` : "",
     deleted.length > 0 ? `Deleted: ${some(deleted)}` : "",
-    ...rejected.slice(0, listed).map(({ path, reason }) => `Not taken over: ${path}, because it ${reason}.`),
+    ...rejected
+      .slice(0, listed)
+      .map(({ path, reason }) => `Not taken over: ${path}, because it ${reason.replace(/\.$/, "")}.`),
     rejected.length > listed ? `Not taken over: ${rejected.length - listed} more.` : "",
   ];
   return lines.filter((line) => line !== "").join("\n");
