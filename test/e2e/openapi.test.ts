@@ -48,8 +48,11 @@ test("each endpoint the manifest lists was asked, and no other", () => {
   expect([...asked()].sort()).toEqual(Object.keys(endpoints).sort());
 });
 
+/** GitHub describes its operations by a repository's name, and takes its number in the same place. */
 function restRequests() {
-  return forge.github.requests.filter(({ operation }) => !/^(git-|info\/refs)/.test(operation ?? ""));
+  return forge.github.requests
+    .filter(({ operation }) => !/^(git-|info\/refs)/.test(operation ?? ""))
+    .map((request) => ({ ...request, path: request.path.replace(/^\/repositories\/\d+/, "/repos/playground/shop") }));
 }
 
 function asked(): Set<string | undefined> {

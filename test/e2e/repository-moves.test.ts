@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { SnapshotComment, SnapshotThread } from "#playground/snapshot.ts";
-import { call, type Script, type Stories, startStories } from "../support/forge-stories.ts";
+import { call, inTurn, type Script, type Stories, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn, forgeRepository } from "../support/forge-world.ts";
 
 let forge: Stories;
@@ -34,6 +34,14 @@ async function waitForApproval(title: string, repository: string) {
   const story = forge.open({ title, script: proposes, repository });
   story.say("/run fixer");
   return { ...story, asked: await story.hears(/asks for approval/) };
+}
+
+/** A worker that waits for somebody's answer. */
+async function waitForAnswer(title: string, repository: string) {
+  const ask = call("ask_user", { question: "Red or blue?" });
+  const story = forge.open({ title, script: inTurn(ask, ask, { text: "Painted." }), repository });
+  story.say("/run fixer");
+  return { ...story, asked: await story.hears(/Red or blue\?/) };
 }
 
 /** The first thing that `find` finds in a thread, wherever that is by now. */
@@ -92,7 +100,11 @@ describe.concurrent("a run that waits", () => {
     const there = "elsewhere/transferred";
 
     forge.github.owners.transfer(forge.github.repository("playground/transferred"), "elsewhere");
-    await hearsIn(there, number, /is stopped[\s\S]*(transferred from playground\/transferred to elsewhere|taken off this repository)/);
+    await hearsIn(
+      there,
+      number,
+      /is stopped[\s\S]*(transferred from playground\/transferred to elsewhere|taken off this repository)/,
+    );
     sayIn(there, number, `/approve ${approvalIdIn(asked)}`);
     await hearsIn(there, number, /is not wanted any more/);
     sayIn(there, number, "/resume");
@@ -120,7 +132,7 @@ describe.concurrent("a run that waits", () => {
   });
 
   test.each(["deleted", "transferred"])("ends when its issue is %s, and says nothing anywhere", async (what) => {
-    const { issue } = await waitForApproval(`Gone: ${what}`, "playground/emptied");
+    const { issue } = await waitForAnswer(`Gone: ${what}`, "playground/emptied");
     const { owners, repository, requests } = forge.github;
     const [from, to] = [repository("playground/emptied"), repository("playground/target")];
 
@@ -160,7 +172,7 @@ test.each([
     () => forge.github.owners.putBack(forge.github.repository("playground/shop")),
   ],
 ])("a run whose app is %s stops without a noise, and goes on when it is back", async (what, why, leave, comeBack) => {
-  const { say, hears, until, asked } = await waitForApproval(`An app that is ${what}`, "playground/shop");
+  const { say, hears, until, asked } = await waitForAnswer(`An app that is ${what}`, "playground/shop");
   const before = forge.printed().length;
 
   leave();
@@ -168,13 +180,14 @@ test.each([
   comeBack();
   expect((await hears(/is stopped/)).body).toMatch(why);
   say("/resume");
-  const anew = await until(
-    ({ comments }) => comments.find(({ id, body }) => /asks for approval/.test(body) && id !== asked.id),
-    "another request",
+  await until(
+    ({ comments }) =>
+      comments.some(({ id, body }) => /asks[\s\S]*Red or blue\?/.test(body) && id !== asked.id) || undefined,
+    "the question once more",
   );
-  say(`/approve ${approvalIdIn(anew)}`);
+  say("Blue.");
 
-  await hears(/Fixed\./);
+  await hears(/Painted\./);
   expect(forge.printed().slice(before)).not.toMatch(/"level":[56]0/);
 });
 
