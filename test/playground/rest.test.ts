@@ -256,3 +256,29 @@ test("checks of a commit and replies to review comments are kept", async () => {
     ["Because", id],
   ]);
 });
+
+test("an old name leads to the repository, in REST and in git, until somebody takes it", async () => {
+  const moved = await startPlaygroundWorld();
+  const { github } = moved;
+  const octokit = await moved.client();
+  const { number } = github.as("visitor").openIssue({ title: "Broken" });
+  const { id } = github.repository();
+
+  github.owners.rename(github.repository(), "store");
+
+  expect((await octokit.rest.repos.get(shop)).data.full_name).toBe("playground/store");
+  const made = await octokit.rest.issues.createComment({ ...shop, issue_number: number, body: "On it" });
+  expect(made.data.body).toBe("On it");
+  expect((await octokit.request(`GET /repositories/${id}/issues/${number}`)).data.title).toBe("Broken");
+  const git = await fetch(`${github.url}/playground/shop.git/info/refs?service=git-upload-pack`, {
+    redirect: "manual",
+  });
+  expect([git.status, git.headers.get("location")]).toEqual([
+    301,
+    `${github.url}/playground/store.git/info/refs?service=git-upload-pack`,
+  ]);
+
+  await github.createRepository({ name: "shop" });
+  expect((await octokit.rest.repos.get(shop)).data.id).not.toBe(id);
+  await moved.close();
+});
