@@ -2,7 +2,7 @@ import type { OpenGitHub } from "#github.ts";
 import type { Models } from "#models/models.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { openToolBelt } from "#toolsets/open-tool-belt.ts";
-import { createRuns, type RunsOptions } from "./create-runs.ts";
+import { createRuns } from "./create-runs.ts";
 import { type LentServices, openDesk } from "./desk.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { dispatchHere } from "./dispatch-here.ts";
@@ -11,6 +11,7 @@ import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
 import { createLiveOutput, type LiveOutput } from "./live-output.ts";
 import type { Runs } from "./runs.ts";
+import type { RunsOptions } from "./runs-options.ts";
 import type { Store } from "./store/store.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
 

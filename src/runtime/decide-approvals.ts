@@ -1,0 +1,102 @@
+import { type Approval, approvalDigest } from "#approval.ts";
+import { UserError } from "#errors.ts";
+import { refuseApprover } from "#repository-settings.ts";
+import { cleanText } from "#untrusted.ts";
+import { readSettings } from "./read-settings.ts";
+import type { Runs, ThreadRef } from "./runs.ts";
+import type { RunsOptions } from "./runs-options.ts";
+
+/** Approvals of a thread, and what people say of them; see `Runs.decide` and `Runs.pendingApprovals`. */
+export function createDecideApprovals({
+  store,
+  drive,
+  openGitHub,
+  now,
+}: Pick<RunsOptions, "store" | "drive" | "openGitHub" | "now">): Pick<Runs, "decide" | "pendingApprovals"> {
+  async function decide(thread: ThreadRef, decision: Parameters<Runs["decide"]>[1]): Promise<Approval[]> {
+    const { approve, by, via, note, remember, changedArgs, deliveryId } = decision;
+    if (deliveryId !== undefined && (await store.heard(deliveryId))) return [];
+
+    const chosen = await choose(thread, decision.target);
+    if (changedArgs !== undefined && chosen.length !== 1)
+      throw new UserError("Changed arguments need exactly one approval: name its id.");
+
+    const refusal = approve ? await refusalOf(thread, chosen, by) : undefined;
+    if (refusal) throw new UserError(refusal);
+
+    const decided: Approval[] = [];
+    for (const approval of chosen) {
+      const result = await store.decide({
+        approvalId: approval.id,
+        decision: approve ? "approved" : "denied",
+        by,
+        via,
+        note: note && cleanText(note).text,
+        remember,
+        changed:
+          changedArgs === undefined
+            ? undefined
+            : { args: changedArgs, digest: approvalDigest({ ...approval, args: changedArgs, preview: undefined }) },
+        now: now(),
+        deliveryId: deliveryId && `${deliveryId}/${approval.id}`,
+      });
+      if (result.kind === "decided") decided.push(result.approval);
+      else if (chosen.length === 1) throw settled(approval.id, result.kind === "settled" ? result.approval : undefined);
+      drive.wake(approval.runId);
+    }
+    if (deliveryId) await store.ingest({ deliveryId, events: [] });
+    return decided;
+  }
+
+  /** The repository may say who approves, and that nobody approves what they started. */
+  async function refusalOf(thread: ThreadRef, chosen: Approval[], by: string): Promise<string | undefined> {
+    const settings = await readSettings(openGitHub(thread));
+    const roots = await Promise.all(chosen.map(({ rootId }) => store.run(rootId)));
+    const refusals = roots.map((root) =>
+      refuseApprover(settings, { by, requestedBy: root?.spec.origin.requestedBy ?? by }),
+    );
+    return refusals.find((refusal) => refusal !== undefined);
+  }
+
+  async function choose(thread: ThreadRef, target: string | undefined): Promise<Approval[]> {
+    const all = await approvalsOf(thread);
+    const pending = all.filter(({ status }) => status === "pending");
+    if (target !== undefined && target !== "all") {
+      const named = all.find(({ id }) => id === target.toLowerCase());
+      if (!named) {
+        const others = pending.length === 0 ? " Nothing here waits for one." : "";
+        throw new UserError(`There is no approval ${target} in this thread.${others}`);
+      }
+      return [named];
+    }
+    if (pending.length === 0) throw new UserError("Nothing here waits for an approval.");
+    if (target === undefined && pending.length > 1) throw new UserError("Which one? Several wait.");
+    return pending;
+  }
+
+  async function approvalsOf(thread: ThreadRef): Promise<Approval[]> {
+    const roots = await store.runsOfThread(thread);
+    return (await Promise.all(roots.map(({ spec }) => store.approvalsOf(spec.id)))).flat();
+  }
+
+  return {
+    decide,
+    pendingApprovals: async (thread) => (await approvalsOf(thread)).filter((approval) => approval.status === "pending"),
+  };
+}
+
+function settled(id: string, approval: Approval | undefined): UserError {
+  switch (approval?.status) {
+    case "approved":
+    case "used":
+      return new UserError(`${id} was approved already, by @${approval.decidedBy}.`);
+    case "denied":
+      return new UserError(`${id} was denied already, by @${approval.decidedBy}.`);
+    case "expired":
+      return new UserError(`${id} expired before anyone answered. The worker was told.`);
+    case "withdrawn":
+      return new UserError(`${id} is not wanted any more: its run was stopped.`);
+    default:
+      return new UserError(`There is no approval ${id}.`);
+  }
+}

@@ -1,0 +1,17 @@
+import type { OpenGitHub } from "#github.ts";
+import type { Models } from "#models/models.ts";
+import type { Drive } from "./drive.ts";
+import type { Store } from "./store/store.ts";
+import type { WorkerCatalog } from "./worker-catalog.ts";
+
+/** What the door to the runtime stands on. */
+export interface RunsOptions {
+  store: Store;
+  drive: Drive;
+  catalog: WorkerCatalog;
+  models: Models;
+  openGitHub: OpenGitHub;
+  now: () => number;
+  /** How many runs one person, and all people of a repository together, may start in an hour. */
+  runsPerHour: { person: number; repository: number };
+}

@@ -1,0 +1,104 @@
+import { randomUUID } from "node:crypto";
+import { UserError } from "#errors.ts";
+import type { RunOrigin, RunSpec } from "#run.ts";
+import { cleanText } from "#untrusted.ts";
+import { admitWorker } from "./admit-worker.ts";
+import { briefing } from "./briefing.ts";
+import { firstState } from "./fold.ts";
+import type { Runs } from "./runs.ts";
+import type { RunsOptions } from "./runs-options.ts";
+import { shortId } from "./short-id.ts";
+import type { NewEvent } from "./store/store.ts";
+
+/** Puts a worker to work on an issue or pull request, within the limits of people and repositories; see `Runs.start`. */
+export function createStartRun({
+  store,
+  drive,
+  catalog,
+  models,
+  openGitHub,
+  now,
+  runsPerHour,
+}: RunsOptions): Runs["start"] {
+  let entering: Promise<unknown> = Promise.resolve();
+
+  async function start({
+    origin,
+    worker: name,
+    text,
+    seen,
+    deliveryId,
+  }: Parameters<Runs["start"]>[0]): Promise<RunSpec> {
+    const id = shortId(deliveryId ?? randomUUID(), 8);
+    const known = await store.run(id);
+    if (known) return known.spec;
+
+    await checkRate(origin);
+    const github = openGitHub(origin);
+    const { worker, source, model } = await admitWorker(name, { catalog, models, github, model: models.defaultModel });
+    const task = cleanText(text).text.trim();
+    const found = await github.issue(origin.thread);
+    if (!found) throw new UserError(`#${origin.thread} cannot be read.`);
+    // What was changed between the command and now is not what the person saw.
+    const issue = seen ? { ...found, title: seen.title, body: seen.body } : found;
+    const about = await briefing(github, issue, seen?.at ?? new Date(now()));
+    if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input) {
+      throw new UserError(
+        `${worker.name} needs something to do: write it behind the command, or into the ${origin.isPullRequest ? "description" : "issue"}.`,
+      );
+    }
+
+    const createdAt = now();
+    const spec: RunSpec = {
+      id,
+      rootId: id,
+      depth: 0,
+      workerPath: worker.name,
+      worker,
+      workerSource: source,
+      model,
+      origin,
+      ...(task ? { task } : {}),
+      createdAt,
+    };
+    const events: NewEvent[] = [
+      { runId: id, event: { type: "user.said", text: about, by: issue.author, trusted: false } },
+      {
+        runId: id,
+        event: { type: "user.said", text: commandOf(origin.requestedBy, task), by: origin.requestedBy, trusted: true },
+      },
+    ];
+    await enter(spec, () => store.ingest({ deliveryId, run: firstState(spec), events }));
+    drive.wake(id);
+    return spec;
+  }
+
+  /** Counting and writing are two steps: one after the other for all, so that fifty at once are not all the first. */
+  function enter({ id, origin }: RunSpec, write: () => Promise<unknown>): Promise<unknown> {
+    const entered = entering.then(async () => {
+      if (await store.run(id)) return;
+      await checkRate(origin);
+      await write();
+    });
+    entering = entered.catch(() => undefined);
+    return entered;
+  }
+
+  async function checkRate({ requestedBy, repositoryId, owner, repo }: RunOrigin): Promise<void> {
+    const since = now() - 60 * 60_000;
+    const [own, all] = await Promise.all([
+      store.countRuns({ requestedBy, since }),
+      store.countRuns(repositoryId === undefined ? { owner, repo, since } : { repositoryId, since }),
+    ]);
+    const isOwn = own >= runsPerHour.person;
+    if (!isOwn && all < runsPerHour.repository) return;
+    const [who, count] = isOwn ? [`@${requestedBy}`, own] : [`The people of ${owner}/${repo}`, all];
+    throw new UserError(`${who} started ${count} runs in the last hour, which is the limit here. Try again later.`);
+  }
+
+  return start;
+}
+
+function commandOf(requestedBy: string, task: string): string {
+  return task ? `@${requestedBy} asks you: ${task}` : `@${requestedBy} asks you to work on this.`;
+}
