@@ -93,9 +93,31 @@ function wrapped(command: SimpleCommand, args: readonly CommandWord[], { valued,
     } else if (assignment) assigned.push(assignment);
     else if (text === "-") continue;
     else if (left > 0) left -= 1;
-    else return [{ ...command, words: args.slice(at), assigned }];
+    else {
+      const inner = { ...command, words: args.slice(at), assigned };
+      return programName(command) === "xargs" ? fed(inner, replacedBy(args.slice(0, at))) : [inner];
+    }
   }
   return [];
+}
+
+/** A command whose words come from elsewhere: behind the others, or where one stands for them. Judged as it is written, too. */
+function fed(command: SimpleCommand, placeholder: string | undefined): SimpleCommand[] {
+  const { words } = command;
+  if (placeholder === undefined) return [{ ...command, words: [...words, { text: "", fixed: false }] }];
+  const filled = words.map((word) => (word.text.includes(placeholder) ? { ...word, fixed: false } : word));
+  return [command, { ...command, words: filled }];
+}
+
+/** What stands for the words xargs reads; undefined when they are put behind the others. */
+function replacedBy(options: readonly CommandWord[]): string | undefined {
+  for (const [at, { text }] of options.entries()) {
+    const found = /^(?:-[a-zA-Z0]*?[Ii]|--replace=?)(.*)$/s.exec(text);
+    if (!found) continue;
+    const own = found[1] || (/I$/.test(text) ? options[at + 1]?.text : undefined);
+    return own || "{}";
+  }
+  return undefined;
 }
 
 /** The words `env -S` makes a command of, from `-S'x y'`, `-S 'x y'` or `--split-string=x y`, and those after it. */
@@ -149,7 +171,7 @@ function afterExec(command: SimpleCommand, args: readonly CommandWord[]): Simple
     if (!/^-(exec|ok)(dir)?$/.test(text)) continue;
     const length = args.slice(at + 1).findIndex((word) => word.text === ";" || word.text === "+");
     const end = length === -1 ? args.length : at + 1 + length;
-    found.push({ ...command, words: args.slice(at + 1, end) });
+    found.push(...fed({ ...command, words: args.slice(at + 1, end) }, "{}"));
     at = end;
   }
   return found;

@@ -84,6 +84,11 @@ describe("a command line is allowed only when every command in it is", () => {
     "git $COMMAND",
     "env -S cat",
     "bash script.sh",
+    "xargs env",
+    "xargs env <<< 'cat x'",
+    "echo cat | xargs -I % env %",
+    "find . -exec env {} +",
+    "find . -exec {} \\;",
   ])("%j asks", (line) => expect(decide(line)).toBe("ask"));
 
   test.each([
@@ -139,10 +144,19 @@ describe("where everything is allowed but what a rule restricts", () => {
   const decideOpenly = (line: string) =>
     judgeCommand(line, [...rules.slice(0, 2), { pattern: "curl", approval: "ask" }], "preApproved").decision;
 
-  test.each(["git $X", "git p?sh", "echo rm | bash", "sh < x", ". ./x", "alias l=rm", "/usr/bin/curl x"])(
-    "%j asks",
-    (line) => expect(decideOpenly(line)).toBe("ask"),
-  );
+  test.each([
+    "git $X",
+    "git p?sh",
+    "xargs git",
+    "xargs -I{} {}",
+    "xargs -i bash -c {}",
+    "find . -exec sh -c {} +",
+    "echo rm | bash",
+    "sh < x",
+    ". ./x",
+    "alias l=rm",
+    "/usr/bin/curl x",
+  ])("%j asks", (line) => expect(decideOpenly(line)).toBe("ask"));
 
   test.each(["git -C . status", "git log -- push", "bash -c ls", "xargs -I % cat %", "timeout 1 cat x"])(
     "%j runs",
