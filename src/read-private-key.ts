@@ -20,10 +20,16 @@ export function readPrivateKey(env: Record<string, string | undefined>): { pem: 
 function checkPem(text: string, name: string): { pem: string; problem?: string } {
   const plain = text.includes("-----BEGIN") ? text : Buffer.from(text, "base64").toString("utf8");
   const pem = plain.replaceAll("\\n", "\n").trim();
+  // Node may blame a right key for an error that something else left behind in OpenSSL; the second look is at the key.
+  if (isKey(pem) || isKey(pem)) return { pem };
+  return { pem: "", problem: `${name} is no private key that can be read: a PEM file, as it is or in base64` };
+}
+
+function isKey(pem: string): boolean {
   try {
     createPrivateKey(pem);
-    return { pem };
+    return true;
   } catch {
-    return { pem: "", problem: `${name} is no private key that can be read: a PEM file, as it is or in base64` };
+    return false;
   }
 }
