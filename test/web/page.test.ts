@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { turnOf } from "#playground/model-server.ts";
+import { fixScript } from "../support/fix-story.ts";
 import { type Forge, startForge } from "../support/forge-world.ts";
 
 const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) =>
@@ -14,7 +14,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
   const problems: string[] = [];
 
   beforeAll(async () => {
-    forge = await startForge({ script: fixesTheTotal });
+    forge = await startForge({ script: fixScript });
     browser = await chromium.launch({ executablePath: browserPath ?? "", args: ["--no-sandbox"] });
     await forge.start();
   }, 60_000);
@@ -90,16 +90,4 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     expect(await forge.end("SIGTERM")).toBe(0);
   });
 });
-
-const fixesTheTotal: Parameters<typeof startForge>[0]["script"] = ({ messages }) => {
-  const steps = [
-    { calls: [{ name: "read_file", args: { path: "src/total.js" } }] },
-    {
-      calls: [
-        { name: "edit_file", args: { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" } },
-      ],
-    },
-    { calls: [{ name: "open_pull_request", args: { title: "Count every item once", body: "One too many." } }] },
-  ];
-  return steps[turnOf(messages)] ?? { text: "Fixed: every item counts once." };
 };
