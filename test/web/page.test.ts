@@ -90,4 +90,3 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     expect(await forge.end("SIGTERM")).toBe(0);
   });
 });
-};
