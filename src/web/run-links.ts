@@ -1,4 +1,5 @@
-import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
+import { createHmac, hkdfSync } from "node:crypto";
+import { isSameSecret } from "./is-same-secret.ts";
 
 /** A key of its own for each use of the one secret a deployment has, so that none says anything about another. */
 export function deriveKey(secret: string, use: string): Buffer {
@@ -21,6 +22,6 @@ export function createRunLinks(secret: string): RunLinks {
   const keyOf = (runId: string) => createHmac("sha256", signing).update(runId).digest("hex").slice(0, keyLength);
   return {
     pathOf: (runId) => `/runs/${runId}/${keyOf(runId)}`,
-    isKey: (runId, key) => key.length === keyLength && timingSafeEqual(Buffer.from(keyOf(runId)), Buffer.from(key)),
+    isKey: (runId, key) => isSameSecret(key, keyOf(runId)),
   };
 }

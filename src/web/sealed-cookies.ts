@@ -1,6 +1,7 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { z } from "zod";
+import { isSameSecret } from "./is-same-secret.ts";
 
 interface Cookie {
   name: string;
@@ -42,8 +43,7 @@ export function createSealedCookies({
     drop: (name) => `${named(name)}=; Max-Age=0; ${attributes}`,
     open: (request, name, shape) => {
       const [payload = "", signature = ""] = readCookie(request.headers.cookie ?? "", named(name)).split(".");
-      const [given, right] = [Buffer.from(signature), Buffer.from(signatureOf(name, payload))];
-      if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined;
+      if (!isSameSecret(signature, signatureOf(name, payload))) return undefined;
 
       const { value, until } = JSON.parse(Buffer.from(payload, "base64url").toString("utf8"));
       return until > now() ? shape.safeParse(value).data : undefined;

@@ -1,6 +1,7 @@
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
+import { isSameSecret } from "./is-same-secret.ts";
 import type { SealedCookies } from "./sealed-cookies.ts";
 
 const Session = z.object({ login: z.string(), id: z.number(), nonce: z.string() });
@@ -27,9 +28,6 @@ export function createSessions(cookies: SealedCookies, key: Buffer): Sessions {
     begin: ({ login, id }) => cookies.seal(cookie, { login, id, nonce: randomBytes(16).toString("hex") }),
     end: () => cookies.drop(cookie.name),
     formKey,
-    isFormKey: (session, given) => {
-      const [a, b] = [Buffer.from(formKey(session)), Buffer.from(given)];
-      return a.length === b.length && timingSafeEqual(a, b);
-    },
+    isFormKey: (session, given) => isSameSecret(given, formKey(session)),
   };
 }

@@ -1,7 +1,8 @@
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import { UserError } from "#errors.ts";
+import { isSameSecret } from "./is-same-secret.ts";
 import type { SealedCookies } from "./sealed-cookies.ts";
 
 export interface SignInOptions {
@@ -78,7 +79,7 @@ export function createSignIn({ url, github, client, cookies }: SignInOptions): S
 
   async function complete(request: IncomingMessage, query: URLSearchParams) {
     const begun = cookies.open(request, cookie.name, Begun);
-    if (!begun || !isSame(begun.state, query.get("state") ?? "")) {
+    if (!begun || !isSameSecret(query.get("state") ?? "", begun.state)) {
       throw new UserError("This was not begun here, or too long ago. Go back to the run and sign in again.");
     }
     const code = query.get("code");
@@ -127,9 +128,4 @@ async function ask(url: string, init: RequestInit): Promise<unknown> {
   });
   if (!response.ok) throw new Error(`${new URL(url).pathname} answered ${response.status}`);
   return response.json();
-}
-
-function isSame(a: string, b: string): boolean {
-  const [left, right] = [Buffer.from(a), Buffer.from(b)];
-  return left.length === right.length && timingSafeEqual(left, right);
 }
