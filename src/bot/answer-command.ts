@@ -124,11 +124,15 @@ async function approve(command: Given<"approve">, hearer: Hearer): Promise<undef
 async function checkShown(target: string | undefined, { runs, github, utterance, redact }: Hearer): Promise<void> {
   const { thread } = utterance;
   const isMeant = ({ id }: Approval) => target === undefined || target === "all" || target.toLowerCase() === id;
-  for (const approval of (await runs.pendingApprovals(thread)).filter(isMeant)) {
+  const asked = (await runs.pendingApprovals(thread)).filter(isMeant);
+  const long = asked.flatMap((approval) => {
     const parts = renderAboveApproval(redactAll(approval, redact)).length;
-    if (parts === 0) continue;
+    return parts === 0 ? [] : [{ approval, parts }];
+  });
+  if (long.length === 0) return;
 
-    const own = (await github.comments(thread.thread)).filter((comment) => comment.own);
+  const own = (await github.comments(thread.thread)).filter((comment) => comment.own);
+  for (const { approval, parts } of long) {
     const names = [...Array(parts).keys()].map((index) => `approval/${approval.id}/${index + 1}`);
     const isMissing = (name: string) => !own.some(({ body }) => carriesMarker(body, name));
     if (![...names, `approval/${approval.id}`].some(isMissing)) continue;
