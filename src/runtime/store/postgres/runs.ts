@@ -1,18 +1,6 @@
-import { RunSpec } from "#run.ts";
-import { parseStored, readJson } from "#runtime/store/parse-stored.ts";
-import { type PlaceColumns, placedSpec } from "#runtime/store/placed-spec.ts";
-import type { RunRow, RunStatus, Store } from "#runtime/store/store.ts";
+import type { RunRow, Store } from "#runtime/store/store.ts";
+import { readRun, type StoredRun } from "#runtime/store/stored-run.ts";
 import type { Sql } from "./postgres-connection.ts";
-
-interface Row extends PlaceColumns {
-  id: string;
-  status: string;
-  snapshot: string | null;
-  version: number;
-  change_sets: number;
-  updated_at: number;
-  spec: string;
-}
 
 const isLive = "parent_id is null and status <> 'done'";
 const conditions = {
@@ -30,20 +18,13 @@ export async function findRuns(
   by: keyof typeof conditions,
   values: readonly unknown[],
 ): Promise<RunRow[]> {
-  const rows = await sql.query<Row>(
+  const rows = await sql.query<StoredRun>(
     `select runs.id, status, snapshot, version, change_sets, updated_at, spec,
         repository_id, installation_id, repositories.owner, repositories.repo
       from runs left join repositories on repositories.id = repository_id where ${conditions[by]}`,
     values,
   );
-  return rows.map((row) => ({
-    spec: placedSpec(parseStored(RunSpec, row.spec, { table: "runs", id: row.id }), row),
-    status: row.status as RunStatus,
-    snapshot: readJson(row.snapshot, { table: "runs", id: row.id }),
-    version: row.version,
-    changeSets: row.change_sets,
-    updatedAt: row.updated_at,
-  }));
+  return rows.map((row) => readRun(row, "runs"));
 }
 
 /** Root runs that are not done, of an installation as it is today. */

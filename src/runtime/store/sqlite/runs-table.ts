@@ -1,7 +1,6 @@
-import { RunSpec } from "#run.ts";
-import { parseStored, readJson } from "#runtime/store/parse-stored.ts";
-import { type PlaceColumns, placedSpec } from "#runtime/store/placed-spec.ts";
-import type { Advance, RunRow, RunStatus, Store } from "#runtime/store/store.ts";
+import type { RunSpec } from "#run.ts";
+import type { Advance, RunRow, Store } from "#runtime/store/store.ts";
+import { readRun, type StoredRun } from "#runtime/store/stored-run.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 /** One row for each run that ever was; what never changes of it stands apart in `specs`. */
@@ -16,16 +15,6 @@ export interface RunsTable {
   /** False when the version has moved on. Throws when there is no such run. */
   isAt(runId: string, version: number): boolean;
   advance(step: Advance, now: number): void;
-}
-
-interface Row extends PlaceColumns {
-  id: string;
-  status: string;
-  snapshot: string | null;
-  version: number;
-  change_sets: number;
-  updated_at: number;
-  spec: string;
 }
 
 const select = `select runs.id, status, snapshot, version, change_sets, updated_at, spec,
@@ -59,12 +48,12 @@ export function runsTable(sql: SqliteConnection): RunsTable {
       sql.run("insert into specs (run_id, spec) values (:id, :spec)", { id: spec.id, spec: JSON.stringify(spec) });
       return true;
     },
-    find: (id) => sql.all<Row>(`${select} where runs.id = :id`, { id }).map(runRow)[0],
+    find: (id) => sql.all<StoredRun>(`${select} where runs.id = :id`, { id }).map(runRow)[0],
     ofThread: ({ repositoryId, owner, repo, thread }) => {
       const isThere = "thread = :thread and parent_id is null order by runs.rowid desc";
       const rows =
         repositoryId === undefined
-          ? sql.all<Row>(
+          ? sql.all<StoredRun>(
               `${select} where repository_id is null and runs.owner = :owner and runs.repo = :repo and ${isThere}`,
               {
                 owner,
@@ -72,19 +61,22 @@ export function runsTable(sql: SqliteConnection): RunsTable {
                 thread,
               },
             )
-          : sql.all<Row>(`${select} where repository_id = :repositoryId and ${isThere}`, { repositoryId, thread });
+          : sql.all<StoredRun>(`${select} where repository_id = :repositoryId and ${isThere}`, {
+              repositoryId,
+              thread,
+            });
       return rows.map(runRow);
     },
     live: ({ installationId, repositoryIds }) => {
       const isLive = "parent_id is null and status <> 'done'";
-      const rows = sql.all<Row>(
+      const rows = sql.all<StoredRun>(
         `${select} where repository_id in (select id from repositories where installation_id = :installationId) and ${isLive}`,
         { installationId },
       );
       if (repositoryIds) {
         return rows.filter((row) => repositoryIds.includes(row.repository_id ?? 0)).map(runRow);
       }
-      const unplaced = sql.all<Row>(
+      const unplaced = sql.all<StoredRun>(
         `${select} where repository_id is null and ${isLive}
           and json_extract(spec, '$.origin.installationId') = :installationId`,
         { installationId },
@@ -92,7 +84,7 @@ export function runsTable(sql: SqliteConnection): RunsTable {
       return [...rows, ...unplaced].map(runRow);
     },
     childrenOf: (runId) =>
-      sql.all<Row>(`${select} where parent_id = :runId order by runs.rowid`, { runId }).map(runRow),
+      sql.all<StoredRun>(`${select} where parent_id = :runId order by runs.rowid`, { runId }).map(runRow),
     count: ({ requestedBy, repositoryId, owner, repo, since }) => {
       const given = Object.entries({ requested_by: requestedBy, repository_id: repositoryId, owner, repo }).filter(
         ([, value]) => value !== undefined,
@@ -120,13 +112,6 @@ export function runsTable(sql: SqliteConnection): RunsTable {
   };
 }
 
-function runRow(row: Row): RunRow {
-  return {
-    spec: placedSpec(parseStored(RunSpec, row.spec, { table: "specs", id: row.id }), row),
-    status: row.status as RunStatus,
-    snapshot: readJson(row.snapshot, { table: "runs", id: row.id }),
-    version: row.version,
-    changeSets: row.change_sets,
-    updatedAt: row.updated_at,
-  };
+function runRow(row: StoredRun): RunRow {
+  return readRun(row, "specs");
 }
