@@ -2,7 +2,7 @@ import type { ContentPart, ToolSet } from "ai";
 
 const most = 10;
 
-/** The pages that the provider found and cited for an answer, as a list in Markdown behind its text; `""` where it names none. */
+/** The pages that the provider found for an answer, as a list in Markdown behind its text; `""` where it names none. */
 export function citeSources(parts: readonly ContentPart<ToolSet>[]): string {
   const cited = new Map<string, string>();
   for (const part of parts) {
