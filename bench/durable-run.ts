@@ -1,4 +1,4 @@
-import type { RunEvent } from "../src/events.ts";
+import type { RunEvent } from "../src/domain/events.ts";
 import type { EffectRequest } from "../src/machines/effects.ts";
 import { firstState, fold } from "../src/runtime/fold.ts";
 import type { Effect, Store } from "../src/runtime/store/store.ts";

@@ -1,7 +1,7 @@
 import { arch, availableParallelism, platform, release, totalmem } from "node:os";
 import { parseArgs } from "node:util";
-import { UserError } from "../src/errors.ts";
-import { nearest } from "../src/nearest.ts";
+import { UserError } from "../src/domain/errors.ts";
+import { nearest } from "../src/text/nearest.ts";
 import { benches } from "./benches.ts";
 import type { Bench, Figure, Missing } from "./figure.ts";
 import { type Measured, ratioOf, render } from "./render.ts";

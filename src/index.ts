@@ -4,57 +4,16 @@
  */
 
 // Approval.
-export { ApprovalConfig, ApprovalDecisionType } from "#approval.ts";
-export {
-  type ApprovalCallback,
-  ApprovalController,
-  type ApprovalControllerOptions,
-  type ApprovalMode,
-  type ApprovalRequest,
-} from "#approval-controller.ts";
-export { type ApprovalDecision, ApprovalMemory, type RememberOption } from "#approval-memory.ts";
-// Commands and forms.
-export {
-  BUILTIN_COMMANDS,
-  type BuiltinCommand,
-  CommandParseError,
-  type CommandType,
-  classifyCommand,
-  isBuiltinCommand,
-  isCommand,
-  isInteractive,
-  optionsToArgs,
-  type ParsedCommand,
-  parseCommand,
-} from "#command.ts";
-// Running a worker in a program of its own. `WorkerRuntime` is the class of the specification.
-export type { ModelSettings } from "#embed/choose-models.ts";
-export type {
-  RunAttachment,
-  RunInput,
-  RunResult,
-  RunResult as WorkerResult,
-  WorkerCatalogue,
-  WorkerRuntimeOptions,
-  WorkerSource,
-} from "#embed/options.ts";
-export { WorkerRuntime } from "#embed/worker-runtime.ts";
+export { ApprovalConfig, ApprovalDecisionType } from "#domain/approval.ts";
 // Errors. A UserError is a sentence for a person, a ToolError one for the model, with a code.
-export { BlockedError, ToolError, ToolErrorCode, type ToolErrorOptions, ToolErrorType, UserError } from "#errors.ts";
 export {
-  argumentsFromOptions,
-  deriveFieldsFromSchema,
-  extractManualToolInfo,
-  type FieldType,
-  getManualToolInfos,
-  isZodObjectSchema,
-  type ManualToolField,
-  type ManualToolInfo,
-  parseFieldValue,
-} from "#form-fields.ts";
-// Interruption.
-export { createInterruptSignal, InterruptError, type InterruptSignal, isInterruptError } from "#interrupt-signal.ts";
-export type { ModelAnswer, ModelRequest, Models } from "#models/models.ts";
+  BlockedError,
+  ToolError,
+  ToolErrorCode,
+  type ToolErrorOptions,
+  ToolErrorType,
+  UserError,
+} from "#domain/errors.ts";
 // Results: one for both readers, told apart by `kind`, a failure by `error`.
 export {
   CustomResultValue,
@@ -75,25 +34,7 @@ export {
   TextResultValue,
   ToolResult,
   WellKnownResultValue,
-} from "#result.ts";
-export type { RuntimeEvent, RuntimeEventCallback } from "#runtime-events.ts";
-export {
-  type ApprovalAsked,
-  type ApprovalResult,
-  createRuntimeUI,
-  type RuntimeUI,
-  type WaitOptions,
-} from "#runtime-ui.ts";
-export { createMemoryWorkspace, type MemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-// User interfaces: a bus, and a terminal that shows it.
-export { type CLIApprovalOptions, createCLIApprovalCallback } from "#terminal/cli-approval-callback.ts";
-export {
-  createEventCLIAdapter,
-  type EventCLIAdapter,
-  type EventCLIAdapterOptions,
-  type TraceLevel,
-} from "#terminal/event-cli-adapter.ts";
-export { createTraceFormatter, type TraceFormatterOptions } from "#terminal/trace-formatter.ts";
+} from "#domain/result.ts";
 // Tools: who may call them, and what they get. `import type { NamedTool } from "golem-forge"`.
 export {
   type ExecutionMode,
@@ -107,7 +48,33 @@ export {
   type NeedsApproval,
   type ToolContext,
   type ToolRun,
-} from "#tool.ts";
+} from "#domain/tool.ts";
+// Workers.
+export { parseWorker, WorkerDefinition } from "#domain/worker.ts";
+export type { Change, Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
+// Running a worker in a program of its own. `WorkerRuntime` is the class of the specification.
+export type { ModelSettings } from "#embed/choose-models.ts";
+export type {
+  RunAttachment,
+  RunInput,
+  RunResult,
+  RunResult as WorkerResult,
+  WorkerCatalogue,
+  WorkerRuntimeOptions,
+  WorkerSource,
+} from "#embed/options.ts";
+export { WorkerRuntime } from "#embed/worker-runtime.ts";
+export type { ModelAnswer, ModelRequest, Models } from "#models/models.ts";
+export { createMemoryWorkspace, type MemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
+// User interfaces: a bus, and a terminal that shows it.
+export { type CLIApprovalOptions, createCLIApprovalCallback } from "#terminal/cli-approval-callback.ts";
+export {
+  createEventCLIAdapter,
+  type EventCLIAdapter,
+  type EventCLIAdapterOptions,
+  type TraceLevel,
+} from "#terminal/event-cli-adapter.ts";
+export { createTraceFormatter, type TraceFormatterOptions } from "#terminal/trace-formatter.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "#toolsets/base-tool.ts";
 export { createToolBelt, type ToolBeltOptions } from "#toolsets/create-tool-belt.ts";
@@ -163,8 +130,48 @@ export {
 export { ToolValidator, type ValidationResult } from "#toolsets/tool-validator.ts";
 export type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 export { wrapWithDefaultApproval } from "#toolsets/wrap-with-default-approval.ts";
-export { createUIEventBus, type EventHandler, type UIEventBus, type Unsubscribe } from "#ui-event-bus.ts";
-export type * from "#ui-events.ts";
-// Workers.
-export { parseWorker, WorkerDefinition } from "#worker.ts";
-export type { Change, Entry, Workspace, ZoneRule } from "#workspace.ts";
+export {
+  type ApprovalCallback,
+  ApprovalController,
+  type ApprovalControllerOptions,
+  type ApprovalMode,
+  type ApprovalRequest,
+} from "#ui/approval-controller.ts";
+export { type ApprovalDecision, ApprovalMemory, type RememberOption } from "#ui/approval-memory.ts";
+// Commands and forms.
+export {
+  BUILTIN_COMMANDS,
+  type BuiltinCommand,
+  CommandParseError,
+  type CommandType,
+  classifyCommand,
+  isBuiltinCommand,
+  isCommand,
+  isInteractive,
+  optionsToArgs,
+  type ParsedCommand,
+  parseCommand,
+} from "#ui/command.ts";
+export {
+  argumentsFromOptions,
+  deriveFieldsFromSchema,
+  extractManualToolInfo,
+  type FieldType,
+  getManualToolInfos,
+  isZodObjectSchema,
+  type ManualToolField,
+  type ManualToolInfo,
+  parseFieldValue,
+} from "#ui/form-fields.ts";
+// Interruption.
+export { createInterruptSignal, InterruptError, type InterruptSignal, isInterruptError } from "#ui/interrupt-signal.ts";
+export type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
+export {
+  type ApprovalAsked,
+  type ApprovalResult,
+  createRuntimeUI,
+  type RuntimeUI,
+  type WaitOptions,
+} from "#ui/runtime-ui.ts";
+export { createUIEventBus, type EventHandler, type UIEventBus, type Unsubscribe } from "#ui/ui-event-bus.ts";
+export type * from "#ui/ui-events.ts";

@@ -1,17 +1,17 @@
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
-import { readConfig } from "#config.ts";
-import { UserError } from "#errors.ts";
+import { readConfig } from "#config/config.ts";
+import { isListedRepository } from "#config/is-listed-repository.ts";
+import { UserError } from "#domain/errors.ts";
 import { createExecutors } from "#executors/create-executors.ts";
-import { isListedRepository } from "#is-listed-repository.ts";
 import { createModels } from "#models/create-models.ts";
-import { createRedactor } from "#redact.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
 import { createRunBooks, type RunBooks } from "#runtime/run-books.ts";
 import { openStore } from "#runtime/store/open-store.ts";
 import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
-import { createSanitizer } from "#sanitize.ts";
+import { createRedactor } from "#text/redact.ts";
+import { createSanitizer } from "#text/sanitize.ts";
 import { createRunPages } from "#web/create-run-pages.ts";
 
 /** Reads the environment, wires the rooms, and serves until it is told to stop. */

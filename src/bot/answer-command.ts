@@ -1,9 +1,9 @@
-import type { Approval } from "#approval.ts";
-import { UserError } from "#errors.ts";
-import type { GitHub } from "#github.ts";
-import { nearest } from "#nearest.ts";
-import { redactAll } from "#redact-all.ts";
+import type { Approval } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
+import type { GitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
+import { nearest } from "#text/nearest.ts";
+import { redactAll } from "#text/redact-all.ts";
 import type { Command } from "./command.ts";
 import { code, paragraphs } from "./markdown.ts";
 import { carriesMarker } from "./marker.ts";

@@ -1,4 +1,4 @@
-import { canWrite, type GitHub } from "#github.ts";
+import { canWrite, type GitHub } from "#domain/github.ts";
 
 /** What became of someone's wish to command: `told` comes once in each hour, then `reminded`. */
 type Standing = "allowed" | "told" | "reminded";

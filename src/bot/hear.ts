@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { UserError } from "#errors.ts";
-import { canWrite, type GitHub, type OpenGitHub } from "#github.ts";
-import { isListedRepository } from "#is-listed-repository.ts";
+import { isListedRepository } from "#config/is-listed-repository.ts";
+import { UserError } from "#domain/errors.ts";
+import { canWrite, type GitHub, type OpenGitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { answerCommand } from "./answer-command.ts";
 import type { Authorize } from "./authorize.ts";

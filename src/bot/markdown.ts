@@ -1,5 +1,5 @@
-import { cutText } from "#cut-markdown.ts";
-import { showHidden } from "#hidden-characters.ts";
+import { cutText } from "#text/cut-markdown.ts";
+import { showHidden } from "#text/hidden-characters.ts";
 
 /** Text on one line that shows as it is written: nothing in it is Markdown or HTML. */
 export function inline(text: string, limit = 500): string {

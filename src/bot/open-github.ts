@@ -1,7 +1,7 @@
 import type { Endpoints, RequestParameters } from "@octokit/types";
 import type { Probot, ProbotOctokit } from "probot";
 import { z } from "zod";
-import type { Config } from "#config.ts";
+import type { Config } from "#config/config.ts";
 import {
   type Check,
   type Comment,
@@ -13,9 +13,9 @@ import {
   type PullRequest,
   type RepositoryRef,
   type ReviewComment,
-} from "#github.ts";
-import { createRedactor } from "#redact.ts";
-import { tryAgain } from "#try-again.ts";
+} from "#domain/github.ts";
+import { tryAgain } from "#domain/try-again.ts";
+import { createRedactor } from "#text/redact.ts";
 import { fetchByNumber } from "./fetch-by-number.ts";
 import { type Endpoint, gitPermissions } from "./manifest.ts";
 

@@ -1,4 +1,4 @@
-import type { GitHub } from "#github.ts";
+import type { GitHub } from "#domain/github.ts";
 import { carriesMarker, markerOf } from "./marker.ts";
 
 export interface NamedPost {

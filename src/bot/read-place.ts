@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { HeardPlace } from "#repository-place.ts";
+import type { HeardPlace } from "#domain/repository-place.ts";
 
 const At = z.coerce.date().optional().catch(undefined);
 

@@ -1,5 +1,5 @@
-import type { Approval } from "#approval.ts";
-import { whereSaid } from "#via.ts";
+import type { Approval } from "#domain/approval.ts";
+import { whereSaid } from "#domain/via.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
 import { renderAbove } from "./render-above.ts";
 import { showAsked } from "./show-asked.ts";

@@ -1,6 +1,6 @@
-import { closeMarkdown, cutMarkdown, cutText } from "#cut-markdown.ts";
-import { showHidden } from "#hidden-characters.ts";
-import type { RunView } from "#run.ts";
+import type { RunView } from "#domain/run.ts";
+import { closeMarkdown, cutMarkdown, cutText } from "#text/cut-markdown.ts";
+import { showHidden } from "#text/hidden-characters.ts";
 import { code, inline, paragraphs, quote } from "./markdown.ts";
 
 /** How a run ended, in a comment of its own. */

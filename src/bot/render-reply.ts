@@ -1,5 +1,5 @@
-import type { Approval } from "#approval.ts";
-import type { RunView } from "#run.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { RunView } from "#domain/run.ts";
 import { code, inline, paragraphs } from "./markdown.ts";
 import { headline, renderPending, renderStatus } from "./render-status.ts";
 

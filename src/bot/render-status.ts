@@ -1,5 +1,5 @@
-import type { Approval } from "#approval.ts";
-import type { RunView } from "#run.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { RunView } from "#domain/run.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
 import { more } from "./more.ts";
 import { renderTasks } from "./render-tasks.ts";

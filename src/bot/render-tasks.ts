@@ -1,4 +1,4 @@
-import type { Task } from "#result.ts";
+import type { Task } from "#domain/result.ts";
 import { inline } from "./markdown.ts";
 import { more } from "./more.ts";
 

@@ -1,5 +1,5 @@
-import type { ManualToolField, ManualToolInfo } from "#form-fields.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";
+import type { ManualToolField, ManualToolInfo } from "#ui/form-fields.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
 import { more } from "./more.ts";
 import { renderAbove } from "./render-above.ts";

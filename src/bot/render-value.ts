@@ -4,7 +4,7 @@ import {
   isWellKnownKind,
   type ResultValue,
   type WellKnownResultValue,
-} from "#result.ts";
+} from "#domain/result.ts";
 import { codeBlock, details, inline, paragraphs, quote } from "./markdown.ts";
 import { renderTasks } from "./render-tasks.ts";
 

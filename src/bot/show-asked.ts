@@ -1,4 +1,4 @@
-import { showHidden } from "#hidden-characters.ts";
+import { showHidden } from "#text/hidden-characters.ts";
 import { codeBlock, details, longestRun, paragraphs } from "./markdown.ts";
 
 /** What a person has to have read before agreeing to it. */

@@ -1,8 +1,8 @@
-import type { OpenGitHub } from "#github.ts";
-import { redactAll } from "#redact-all.ts";
-import type { RunSpec, RunView } from "#run.ts";
+import type { OpenGitHub } from "#domain/github.ts";
+import type { RunSpec, RunView } from "#domain/run.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
+import { redactAll } from "#text/redact-all.ts";
 import { postComment } from "./post-comment.ts";
 import { renderAboveApproval, renderApproval } from "./render-approval.ts";
 import { renderOutcome } from "./render-outcome.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { HeardPlace } from "#repository-place.ts";
+import type { HeardPlace } from "#domain/repository-place.ts";
 import type { ThreadRef } from "#runtime/runs.ts";
 import { readPlace, SeenRepository } from "./read-place.ts";
 

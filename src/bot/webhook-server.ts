@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import type { RawDelivery, Receipt } from "./receive-webhook.ts";
 
 /** GitHub sends no more than 25 MB. */

@@ -1,5 +1,5 @@
-import type { ApprovalCallback } from "#approval-controller.ts";
-import type { RuntimeUI } from "#runtime-ui.ts";
+import type { ApprovalCallback } from "#ui/approval-controller.ts";
+import type { RuntimeUI } from "#ui/runtime-ui.ts";
 
 /** The longest a timer can be set: nobody is hurried. */
 const patienceMs = 2 ** 31 - 1;

@@ -1,6 +1,6 @@
-import { UserError } from "#errors.ts";
-import { type Attachment, isText } from "#events.ts";
-import type { WorkerDefinition } from "#worker.ts";
+import { UserError } from "#domain/errors.ts";
+import { type Attachment, isText } from "#domain/events.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
 import type { RunAttachment } from "./options.ts";
 
 type Policy = NonNullable<WorkerDefinition["attachment_policy"]>;

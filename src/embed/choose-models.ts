@@ -1,4 +1,4 @@
-import type { Config } from "#config.ts";
+import type { Config } from "#config/config.ts";
 import { createModels } from "#models/create-models.ts";
 import type { Models } from "#models/models.ts";
 

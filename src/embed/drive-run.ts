@@ -1,4 +1,4 @@
-import type { RunEvent } from "#events.ts";
+import type { RunEvent } from "#domain/events.ts";
 import { firstState, fold, type Snapshot, stateName } from "#runtime/fold.ts";
 import { emptySummary, outcomeOf, summarize } from "#runtime/run-summary.ts";
 import type { NewEffect, RunRow } from "#runtime/store/store.ts";

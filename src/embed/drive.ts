@@ -1,6 +1,6 @@
-import type { Approval } from "#approval.ts";
-import type { RunEvent } from "#events.ts";
-import type { RunOutcome, TokenUsage } from "#run.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { RunOutcome, TokenUsage } from "#domain/run.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 import type { Session } from "./session.ts";
 

@@ -1,5 +1,5 @@
-import type { ModelCall, RunEvent } from "#events.ts";
-import type { ToolResult } from "#result.ts";
+import type { ModelCall, RunEvent } from "#domain/events.ts";
+import type { ToolResult } from "#domain/result.ts";
 import { callContext } from "#runtime/effects/call-context.ts";
 import { stepsOf } from "#runtime/read-log.ts";
 import { failedResult, resultOfError } from "#toolsets/failed-result.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import type { RunSpec } from "#run.ts";
-import type { WorkerDefinition } from "#worker.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
 
 /** There is no thread: nothing of this reaches a model or a person. */
 const nowhere = { installationId: 0, owner: "local", repo: "local", thread: 0, isPullRequest: false };

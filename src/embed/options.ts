@@ -1,14 +1,14 @@
 import type { z } from "zod";
-import type { ApprovalCallback, ApprovalController, ApprovalMode } from "#approval-controller.ts";
-import type { InterruptSignal } from "#interrupt-signal.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import type { Models } from "#models/models.ts";
-import type { RuntimeEventCallback } from "#runtime-events.ts";
-import type { NamedTool } from "#tool.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import type { UIEventBus } from "#ui-event-bus.ts";
-import type { WorkerDefinition } from "#worker.ts";
-import type { Workspace } from "#workspace.ts";
+import type { ApprovalCallback, ApprovalController, ApprovalMode } from "#ui/approval-controller.ts";
+import type { InterruptSignal } from "#ui/interrupt-signal.ts";
+import type { RuntimeEventCallback } from "#ui/runtime-events.ts";
+import type { UIEventBus } from "#ui/ui-event-bus.ts";
 import type { ModelSettings } from "./choose-models.ts";
 
 /** A worker as a program has it: a definition, with defaults for what it leaves out; the text of a `.worker` file; or its path. */

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
-import { describeProblems } from "#describe-problems.ts";
-import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
-import { parseWorker, WorkerDefinition } from "#worker.ts";
+import { UserError } from "#domain/errors.ts";
+import { parseWorker, WorkerDefinition } from "#domain/worker.ts";
+import { describeProblems } from "#text/describe-problems.ts";
+import { nearest } from "#text/nearest.ts";
 import type { WorkerCatalogue, WorkerSource } from "./options.ts";
 
 export interface ReadWorker {

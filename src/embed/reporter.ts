@@ -1,10 +1,10 @@
-import { getManualToolInfos } from "#form-fields.ts";
-import type { ToolResult } from "#result.ts";
-import type { RunSpec, TokenUsage } from "#run.ts";
-import type { RuntimeEvent, RuntimeEventCallback, RuntimeEventData } from "#runtime-events.ts";
-import type { RuntimeUI } from "#runtime-ui.ts";
-import type { NamedTool } from "#tool.ts";
-import type { DiffFileSummary, WorkerStatus } from "#ui-events.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { RunSpec, TokenUsage } from "#domain/run.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { getManualToolInfos } from "#ui/form-fields.ts";
+import type { RuntimeEvent, RuntimeEventCallback, RuntimeEventData } from "#ui/runtime-events.ts";
+import type { RuntimeUI } from "#ui/runtime-ui.ts";
+import type { DiffFileSummary, WorkerStatus } from "#ui/ui-events.ts";
 import type { RunEnd } from "./drive.ts";
 
 const longestOutput = 2_000;

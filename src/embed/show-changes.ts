@@ -1,8 +1,8 @@
-import type { RuntimeUI } from "#runtime-ui.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { isBinary } from "#toolsets/filesystem/text-file.ts";
 import { diffChanges } from "#toolsets/git/diff-changes.ts";
-import type { DiffFileSummary } from "#ui-events.ts";
-import type { Workspace } from "#workspace.ts";
+import type { RuntimeUI } from "#ui/runtime-ui.ts";
+import type { DiffFileSummary } from "#ui/ui-events.ts";
 
 const operations = { added: "create", modified: "update", deleted: "delete" } as const;
 

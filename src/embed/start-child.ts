@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { UserError } from "#errors.ts";
-import type { ModelCall, RunEvent } from "#events.ts";
+import { UserError } from "#domain/errors.ts";
+import type { ModelCall, RunEvent } from "#domain/events.ts";
 import { modelFor } from "#runtime/admit-worker.ts";
 import { checkDelegation, childSpec, taskOf } from "#runtime/delegate.ts";
 import type { RunRow } from "#runtime/store/store.ts";

@@ -1,4 +1,4 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import type { ExecSession, Executor, Standing, Tier } from "./executor.ts";
 import { createMemoryExecutor } from "./memory/memory-executor.ts";
 import { createOsExecutor, type OsExecutorOptions } from "./os/os-executor.ts";

@@ -1,4 +1,4 @@
-import type { Change, Workspace } from "#workspace.ts";
+import type { Change, Workspace } from "#domain/workspace.ts";
 
 /** Where a command runs: the in-memory shell, this machine's OS sandbox, or somebody's remote one. */
 export type Tier = "memory" | "os" | "remote";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import { readFrames, writeFrame } from "./frames.ts";
 import { spawnGuarded } from "./spawn-guarded.ts";
 

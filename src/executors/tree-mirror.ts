@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
-import { ToolError } from "#errors.ts";
-import type { Entry } from "#workspace.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Entry } from "#domain/workspace.ts";
 import type { FileChange, TreeSource } from "./executor.ts";
 import { keptAside } from "./kept-aside.ts";
 

@@ -1,7 +1,7 @@
 import { assign, setup } from "xstate";
-import type { RunEvent, Verdict } from "#events.ts";
-import type { OpenCall, RunOutcome } from "#run.ts";
-import type { Limits } from "#worker.ts";
+import type { RunEvent, Verdict } from "#domain/events.ts";
+import type { OpenCall, RunOutcome } from "#domain/run.ts";
+import type { Limits } from "#domain/worker.ts";
 import type { EffectRequest } from "./effects.ts";
 
 /** How a run ended; the text of an answer is in the log. */

@@ -7,11 +7,11 @@ import {
   experimental_streamLanguageModelCall as streamLanguageModelCall,
   type ToolSet,
 } from "ai";
-import type { Config } from "#config.ts";
-import { estimateTokens } from "#estimate-tokens.ts";
-import { nearest } from "#nearest.ts";
-import type { TokenUsage } from "#run.ts";
-import type { ServerSideTool } from "#server-side-tool.ts";
+import type { Config } from "#config/config.ts";
+import type { TokenUsage } from "#domain/run.ts";
+import type { ServerSideTool } from "#domain/server-side-tool.ts";
+import { estimateTokens } from "#text/estimate-tokens.ts";
+import { nearest } from "#text/nearest.ts";
 import { explainFailure } from "./explain-failure.ts";
 import { guardedFetch } from "./guarded-fetch.ts";
 import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "./models.ts";

@@ -1,4 +1,4 @@
-import { matchesPattern } from "#matches-pattern.ts";
+import { matchesPattern } from "#text/matches-pattern.ts";
 
 /**
  * True when a model, `provider:model`, fits one of the patterns, in which `*` stands for any text:

@@ -1,5 +1,5 @@
 import { asSchema, type JSONSchema7, jsonSchema, type Tool, type ToolSet } from "ai";
-import type { NamedTool } from "#tool.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { ModelFailure } from "./models.ts";
 
 const offers = new WeakMap<NamedTool, Tool>();

@@ -3,7 +3,7 @@ import { google } from "@ai-sdk/google";
 import { openai } from "@ai-sdk/openai";
 import type { SharedV4ProviderOptions } from "@ai-sdk/provider";
 import type { Tool } from "ai";
-import type { WebSearchSettings } from "#server-side-tool.ts";
+import type { WebSearchSettings } from "#domain/server-side-tool.ts";
 
 /** A provider's own web search, as one call of a model takes it. */
 export interface OwnSearch {

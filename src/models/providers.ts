@@ -3,7 +3,7 @@ import { createGoogle } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4, SharedV4ProviderOptions } from "@ai-sdk/provider";
-import type { Config } from "#config.ts";
+import type { Config } from "#config/config.ts";
 import { type ProviderSearch, providerSearch } from "./provider-search.ts";
 
 /** A place to ask models, as the configuration knows it. */

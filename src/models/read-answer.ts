@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import type { AssistantContent, ContentPart, JSONValue, ModelMessage, ToolCallPart, ToolResultPart, ToolSet } from "ai";
-import type { ModelCall } from "#events.ts";
+import type { ModelCall } from "#domain/events.ts";
 import { citeSources } from "./cite-sources.ts";
 import { readSearches } from "./read-searches.ts";
 

@@ -1,11 +1,11 @@
-import { UserError } from "#errors.ts";
-import type { GitHub } from "#github.ts";
+import { narrowLimits, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
+import { UserError } from "#domain/errors.ts";
+import type { GitHub } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
 import { modelMatches } from "#models/model-matches.ts";
 import type { Models } from "#models/models.ts";
-import { narrowLimits, type RepositorySettings, settingsPath } from "#repository-settings.ts";
-import type { RunSpec } from "#run.ts";
 import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
-import type { WorkerDefinition } from "#worker.ts";
 import { readSettings } from "./read-settings.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
 

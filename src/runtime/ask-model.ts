@@ -1,4 +1,4 @@
-import type { LoggedEvent, RunEvent } from "#events.ts";
+import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import { ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
 import type { ToolBelt } from "#toolsets/tool-belt.ts";
 import { findStuck } from "./find-stuck.ts";

@@ -1,5 +1,5 @@
-import { type Comment, canWrite, type GitHub, type Issue } from "#github.ts";
-import { cleanText, wrapUntrusted } from "#untrusted.ts";
+import { type Comment, canWrite, type GitHub, type Issue } from "#domain/github.ts";
+import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 
 /** Characters of an issue's text and of all its comments that a worker starts with; tools read the rest. */
 const longestBody = 20_000;

@@ -1,7 +1,7 @@
-import { type Approval, approvalDigest } from "#approval.ts";
-import { ToolError } from "#errors.ts";
-import type { ModelCall } from "#events.ts";
-import type { RunSpec } from "#run.ts";
+import { type Approval, approvalDigest } from "#domain/approval.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ModelCall } from "#domain/events.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { CallContext, ToolBelt } from "#toolsets/tool-belt.ts";
 
 export interface Grant {

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { parseCommand } from "#command.ts";
-import { UserError } from "#errors.ts";
-import type { HeardPlace } from "#repository-place.ts";
-import type { OpenCall, RunSpec, RunView } from "#run.ts";
-import { cleanText } from "#untrusted.ts";
+import { UserError } from "#domain/errors.ts";
+import type { HeardPlace } from "#domain/repository-place.ts";
+import type { OpenCall, RunSpec, RunView } from "#domain/run.ts";
+import { cleanText } from "#text/untrusted.ts";
+import { parseCommand } from "#ui/command.ts";
 import { createDecideApprovals } from "./decide-approvals.ts";
 import type { Invocation } from "./effects/invoke-tool.ts";
 import { type Snapshot, showAgain, stateName } from "./fold.ts";

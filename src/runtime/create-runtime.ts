@@ -1,4 +1,4 @@
-import type { OpenGitHub } from "#github.ts";
+import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { openToolBelt } from "#toolsets/open-tool-belt.ts";

@@ -1,7 +1,7 @@
-import { type Approval, approvalDigest } from "#approval.ts";
-import { UserError } from "#errors.ts";
-import { refuseApprover } from "#repository-settings.ts";
-import { cleanText } from "#untrusted.ts";
+import { refuseApprover } from "#config/repository-settings.ts";
+import { type Approval, approvalDigest } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
+import { cleanText } from "#text/untrusted.ts";
 import { readSettings } from "./read-settings.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";

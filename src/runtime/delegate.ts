@@ -1,6 +1,6 @@
-import { UserError } from "#errors.ts";
-import type { RunSpec } from "#run.ts";
-import type { Limits, WorkerDefinition } from "#worker.ts";
+import { UserError } from "#domain/errors.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { Limits, WorkerDefinition } from "#domain/worker.ts";
 import type { Snapshot } from "./fold.ts";
 import type { RunRow } from "./store/store.ts";
 

@@ -1,4 +1,4 @@
-import type { RunOutcome } from "#run.ts";
+import type { RunOutcome } from "#domain/run.ts";
 
 /** The end of a run in words for another worker. */
 export function describeOutcome(outcome: RunOutcome): string {

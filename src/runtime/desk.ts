@@ -1,11 +1,11 @@
-import type { LoggedEvent } from "#events.ts";
-import type { GitHub, OpenGitHub } from "#github.ts";
-import type { RunSpec } from "#run.ts";
+import type { LoggedEvent } from "#domain/events.ts";
+import type { GitHub, OpenGitHub } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { SandboxPolicy, WorkerDefinition } from "#domain/worker.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { BaseCommit, ChangeSet, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
 import type { ToolBelt } from "#toolsets/tool-belt.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import type { SandboxPolicy, WorkerDefinition } from "#worker.ts";
 import { branchOf } from "./branch-of.ts";
 import type { LiveOutput } from "./live-output.ts";
 import { finishedCalls, readBase } from "./read-log.ts";

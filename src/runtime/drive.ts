@@ -1,4 +1,4 @@
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { interruptible } from "#machines/effects.ts";
 import type { Desk } from "./desk.ts";
 import type { Dispatch, Driver } from "./dispatch.ts";

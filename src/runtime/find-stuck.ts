@@ -1,6 +1,6 @@
-import { canonicalJson } from "#approval.ts";
-import type { LoggedEvent, ModelCall } from "#events.ts";
-import type { NamedTool } from "#tool.ts";
+import { canonicalJson } from "#domain/approval.ts";
+import type { LoggedEvent, ModelCall } from "#domain/events.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { failuresIn } from "./transcript.ts";
 
 /** How often the same call may fail in the same way before the run ends. */

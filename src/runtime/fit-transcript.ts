@@ -1,5 +1,5 @@
 import type { ModelMessage } from "ai";
-import { estimateTokens } from "#estimate-tokens.ts";
+import { estimateTokens } from "#text/estimate-tokens.ts";
 
 /** Messages whose results are kept, tried in order: the model is working with the latest, so they go last. */
 const keptResults = [4, 1, 0];

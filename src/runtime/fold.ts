@@ -1,8 +1,8 @@
 import { initialTransition, transition } from "xstate";
-import type { LoggedEvent } from "#events.ts";
+import type { LoggedEvent } from "#domain/events.ts";
+import type { RunSpec } from "#domain/run.ts";
 import { type EffectRequest, interruptible } from "#machines/effects.ts";
 import { type WorkerContext, workerMachine } from "#machines/worker-machine.ts";
-import type { RunSpec } from "#run.ts";
 import type { Advance, Lane, NewEffect, NewRun, RunRow, RunStatus } from "./store/store.ts";
 
 /** What the store keeps of a machine between events, and the clock that its minutes are counted by. */

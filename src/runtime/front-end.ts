@@ -1,5 +1,5 @@
-import type { Approval } from "#approval.ts";
-import type { RunView } from "#run.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { RunView } from "#domain/run.ts";
 import type { ToolReply } from "./tool-reply.ts";
 
 /** How a post finds itself again: `repeated` says an attempt may have gone through, so look for the name before posting. */

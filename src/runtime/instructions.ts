@@ -1,4 +1,4 @@
-import type { RunSpec } from "#run.ts";
+import type { RunSpec } from "#domain/run.ts";
 
 /** What the model is told before everything else: the worker's own instructions and the rules of the house. */
 export function instructionsFor({ worker, origin, depth }: RunSpec): string {

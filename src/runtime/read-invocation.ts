@@ -1,9 +1,9 @@
-import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand, parseCommand } from "#command.ts";
-import { UserError } from "#errors.ts";
-import { extractManualToolInfo, getManualToolInfos } from "#form-fields.ts";
-import { nearest } from "#nearest.ts";
-import { getManualTools, isManualTool, type NamedTool } from "#tool.ts";
+import { UserError } from "#domain/errors.ts";
+import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
+import { nearest } from "#text/nearest.ts";
 import type { ToolBelt } from "#toolsets/tool-belt.ts";
+import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand, parseCommand } from "#ui/command.ts";
+import { extractManualToolInfo, getManualToolInfos } from "#ui/form-fields.ts";
 import type { ToolReply } from "./tool-reply.ts";
 
 /** What a command line asks of a run's tools. */

@@ -1,4 +1,4 @@
-import type { LoggedEvent, ModelCall, RunEvent } from "#events.ts";
+import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 

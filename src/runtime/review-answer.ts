@@ -1,6 +1,6 @@
-import { type Approval, approvalDigest } from "#approval.ts";
-import type { ModelCall, Verdict } from "#events.ts";
-import type { RunSpec } from "#run.ts";
+import { type Approval, approvalDigest } from "#domain/approval.ts";
+import type { ModelCall, Verdict } from "#domain/events.ts";
+import type { RunSpec } from "#domain/run.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
 import type { CallContext, Review, ToolBelt } from "#toolsets/tool-belt.ts";
 

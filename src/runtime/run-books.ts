@@ -1,8 +1,8 @@
-import type { Approval } from "#approval.ts";
-import type { LoggedEvent } from "#events.ts";
-import { redactAll } from "#redact-all.ts";
-import type { Task } from "#result.ts";
-import type { OpenCall, RunOutcome, RunSpec, TokenUsage } from "#run.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { LoggedEvent } from "#domain/events.ts";
+import type { Task } from "#domain/result.ts";
+import type { OpenCall, RunOutcome, RunSpec, TokenUsage } from "#domain/run.ts";
+import { redactAll } from "#text/redact-all.ts";
 import { type Snapshot, stateName } from "./fold.ts";
 import type { LiveOutput } from "./live-output.ts";
 import { activityOf, emptySummary, outcomeOf, type RunSummary, summarize } from "./run-summary.ts";

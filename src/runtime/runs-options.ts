@@ -1,4 +1,4 @@
-import type { OpenGitHub } from "#github.ts";
+import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import type { Drive } from "./drive.ts";
 import type { Store } from "./store/store.ts";

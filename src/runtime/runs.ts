@@ -1,7 +1,7 @@
-import type { Approval } from "#approval.ts";
-import type { HeardPlace } from "#repository-place.ts";
-import type { RunOrigin, RunSpec, RunView } from "#run.ts";
-import type { Via } from "#via.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { HeardPlace } from "#domain/repository-place.ts";
+import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
+import type { Via } from "#domain/via.ts";
 
 /** An issue or pull request: where root runs live. */
 export interface ThreadRef {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { UserError } from "#errors.ts";
-import type { RunOrigin, RunSpec } from "#run.ts";
-import { cleanText } from "#untrusted.ts";
+import { UserError } from "#domain/errors.ts";
+import type { RunOrigin, RunSpec } from "#domain/run.ts";
+import { cleanText } from "#text/untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
 import { briefing } from "./briefing.ts";
 import { firstState } from "./fold.ts";

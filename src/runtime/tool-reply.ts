@@ -1,5 +1,5 @@
-import type { ManualToolInfo } from "#form-fields.ts";
-import type { ToolResult } from "#result.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { ManualToolInfo } from "#ui/form-fields.ts";
 
 /** What a person's command for a tool came to. */
 export type ToolReply =

@@ -1,10 +1,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { UserError } from "#errors.ts";
-import type { GitHub } from "#github.ts";
-import { nearest } from "#nearest.ts";
-import type { RunSpec } from "#run.ts";
-import { parseWorker, type WorkerDefinition } from "#worker.ts";
+import { UserError } from "#domain/errors.ts";
+import type { GitHub } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
+import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
+import { nearest } from "#text/nearest.ts";
 
 const repositoryFolder = ".github/workers";
 const ending = ".worker";

@@ -1,4 +1,4 @@
-import type { ParsedCommand } from "#command.ts";
+import type { ParsedCommand } from "#ui/command.ts";
 
 /** The line that `parseCommand` reads as these options of this tool. */
 export function writeCommand(tool: string, options: ParsedCommand["options"]): string {

@@ -1,4 +1,4 @@
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { assembleBase } from "./assemble-base.ts";
 import { isFolder, parseCommit, parseTree } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";

@@ -1,5 +1,5 @@
-import type { ToolError } from "#errors.ts";
-import type { ZoneRule } from "#workspace.ts";
+import type { ToolError } from "#domain/errors.ts";
+import type { ZoneRule } from "#domain/workspace.ts";
 import { isLfsPointer } from "./is-lfs-pointer.ts";
 import { foldersAbove, invalidPath, isWithin } from "./paths.ts";
 import { entriesBelow, fail, need, nodeAt, shown, type View } from "./view.ts";

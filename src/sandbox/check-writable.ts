@@ -1,5 +1,5 @@
-import { ToolError } from "#errors.ts";
-import type { Workspace } from "#workspace.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Workspace } from "#domain/workspace.ts";
 
 /** Throws a ToolError `READ_ONLY` for a path that the worker's zones keep as it is. */
 export function checkWritable(view: Pick<Workspace, "resolve" | "ruleFor">, path: string): void {

@@ -1,5 +1,5 @@
-import type { SandboxPolicy } from "#worker.ts";
-import type { Workspace } from "#workspace.ts";
+import type { SandboxPolicy } from "#domain/worker.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { createBase } from "./base.ts";
 import { encodeTree, type TreeLine } from "./git-objects.ts";
 import { createObjectStore, type ObjectStore } from "./object-store.ts";

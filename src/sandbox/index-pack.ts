@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { inflateSync } from "node:zlib";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { type GitObject, hashObject } from "./git-objects.ts";
 import type { PackLimits } from "./pack-limits.ts";
 import type { Recent } from "./recent.ts";

@@ -1,5 +1,5 @@
 import { findMergeBase } from "isomorphic-git";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import type { Base } from "./base.ts";
 import { createGitFs, gitdir } from "./git-fs.ts";
 import { isFolder, parseCommit, parseTree } from "./git-objects.ts";

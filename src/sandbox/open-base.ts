@@ -1,5 +1,5 @@
-import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
+import { UserError } from "#domain/errors.ts";
+import { nearest } from "#text/nearest.ts";
 import { type Base, createBase } from "./base.ts";
 import { createBaseCache } from "./base-cache.ts";
 import { createObjectStore } from "./object-store.ts";

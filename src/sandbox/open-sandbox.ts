@@ -1,4 +1,4 @@
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import type { Base } from "./base.ts";
 import { buildCommit } from "./build-commit.ts";
 import { checkWritable } from "./check-writable.ts";

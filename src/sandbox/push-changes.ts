@@ -1,5 +1,5 @@
-import { UserError } from "#errors.ts";
-import { tryAgain } from "#try-again.ts";
+import { UserError } from "#domain/errors.ts";
+import { tryAgain } from "#domain/try-again.ts";
 import type { BuiltCommit } from "./build-commit.ts";
 import type { Remote } from "./remote.ts";
 import type { PushRequest, PushResult } from "./sandbox.ts";

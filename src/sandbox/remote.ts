@@ -1,4 +1,4 @@
-import { OutageError, UserError } from "#errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import { packLimits } from "./pack-limits.ts";
 import { delimiterPacket, encodePacket, flushPacket, type Packet, parsePackets, parseSideBand } from "./pkt-line.ts";
 import { type GitResponse, request } from "./request.ts";

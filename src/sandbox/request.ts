@@ -1,6 +1,6 @@
 import http from "node:http";
 import https from "node:https";
-import { OutageError, UserError } from "#errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 
 export interface GitRequest {
   method: "GET" | "POST";

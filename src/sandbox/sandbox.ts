@@ -1,5 +1,5 @@
-import type { SandboxPolicy } from "#worker.ts";
-import type { Workspace } from "#workspace.ts";
+import type { SandboxPolicy } from "#domain/worker.ts";
+import type { Workspace } from "#domain/workspace.ts";
 
 /** The repository and commit a sandbox stands on. */
 export interface BaseCommit {

@@ -1,6 +1,6 @@
-import { ToolError, type ToolErrorCode } from "#errors.ts";
-import { nearest } from "#nearest.ts";
-import type { Entry } from "#workspace.ts";
+import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
+import type { Entry } from "#domain/workspace.ts";
+import { nearest } from "#text/nearest.ts";
 import type { Base } from "./base.ts";
 import type { Node } from "./layer.ts";
 import { followLinks } from "./links.ts";

@@ -1,5 +1,5 @@
-import { ToolError } from "#errors.ts";
-import type { Workspace } from "#workspace.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import type { Base } from "./base.ts";
 import { checkWritable } from "./check-writable.ts";
 import { diffFile, type FileVersion } from "./diff-file.ts";

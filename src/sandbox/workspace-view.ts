@@ -1,4 +1,4 @@
-import type { Change, Entry, Workspace } from "#workspace.ts";
+import type { Change, Entry, Workspace } from "#domain/workspace.ts";
 import type { Base } from "./base.ts";
 import { move, remove, write } from "./change-files.ts";
 import type { Overlay } from "./overlay.ts";

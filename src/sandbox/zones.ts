@@ -1,7 +1,7 @@
-import type { ApprovalDecisionType } from "#approval.ts";
-import { UserError } from "#errors.ts";
-import type { SandboxPolicy } from "#worker.ts";
-import type { ZoneRule } from "#workspace.ts";
+import type { ApprovalDecisionType } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
+import type { SandboxPolicy } from "#domain/worker.ts";
+import type { ZoneRule } from "#domain/workspace.ts";
 import { isWithin, parsePath } from "./paths.ts";
 import type { OpenSandbox } from "./sandbox.ts";
 

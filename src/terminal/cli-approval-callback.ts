@@ -1,5 +1,5 @@
 import type { Readable, Writable } from "node:stream";
-import type { ApprovalCallback } from "#approval-controller.ts";
+import type { ApprovalCallback } from "#ui/approval-controller.ts";
 import { askApproval } from "./ask-approval.ts";
 import { createPaint } from "./paint.ts";
 import { openPrompter } from "./prompter.ts";

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from "node:stream";
-import type { ManualToolInfo } from "#form-fields.ts";
-import type { UIEventBus, Unsubscribe } from "#ui-event-bus.ts";
-import type { DisplayEvents, WorkerInfo } from "#ui-events.ts";
+import type { ManualToolInfo } from "#ui/form-fields.ts";
+import type { UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
+import type { DisplayEvents, WorkerInfo } from "#ui/ui-events.ts";
 import { askApproval } from "./ask-approval.ts";
 import { obeyCommand } from "./obey-command.ts";
 import { createPaint, isTerminal } from "./paint.ts";

@@ -1,3 +1,5 @@
+import { UserError } from "#domain/errors.ts";
+import { nearest } from "#text/nearest.ts";
 import {
   classifyCommand,
   isBuiltinCommand,
@@ -6,11 +8,9 @@ import {
   optionsToArgs,
   type ParsedCommand,
   parseCommand,
-} from "#command.ts";
-import { UserError } from "#errors.ts";
-import { type ManualToolField, type ManualToolInfo, parseFieldValue } from "#form-fields.ts";
-import { nearest } from "#nearest.ts";
-import type { UIEventBus } from "#ui-event-bus.ts";
+} from "#ui/command.ts";
+import { type ManualToolField, type ManualToolInfo, parseFieldValue } from "#ui/form-fields.ts";
+import type { UIEventBus } from "#ui/ui-event-bus.ts";
 import type { Screen } from "./event-cli-adapter.ts";
 import type { Paint } from "./paint.ts";
 import type { Prompter } from "./prompter.ts";

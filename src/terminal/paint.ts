@@ -1,4 +1,4 @@
-import { plainLines } from "#hidden-characters.ts";
+import { plainLines } from "#text/hidden-characters.ts";
 
 export type Colour = "red" | "green" | "yellow" | "blue" | "cyan" | "gray" | "bold";
 

@@ -1,6 +1,6 @@
 import { createInterface, type Interface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
-import { isCommand } from "#command.ts";
+import { isCommand } from "#ui/command.ts";
 import { isTerminal } from "./paint.ts";
 
 /** What is typed, line by line, for whoever asked. Several may wait; the first in line is asked first. */

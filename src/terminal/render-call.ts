@@ -1,4 +1,4 @@
-import type { DisplayEvents, ToolResultStatus } from "#ui-events.ts";
+import type { DisplayEvents, ToolResultStatus } from "#ui/ui-events.ts";
 import type { Colour, Paint } from "./paint.ts";
 import { linesOf, oneLine, renderValue } from "./render-value.ts";
 

@@ -5,7 +5,7 @@ import {
   type ResultValue,
   type Task,
   type WellKnownResultValue,
-} from "#result.ts";
+} from "#domain/result.ts";
 import { colourful, type Paint, plain } from "./paint.ts";
 
 const usualLines = 20;

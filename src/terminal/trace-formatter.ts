@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import type { RuntimeEvent, RuntimeEventCallback } from "#runtime-events.ts";
+import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
 import { createPaint, type Paint } from "./paint.ts";
 import { linesOf, oneLine } from "./render-value.ts";
 

@@ -1,7 +1,7 @@
-import type { ApprovalConfig } from "#approval.ts";
-import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ApprovalConfig } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { nearest } from "#text/nearest.ts";
 import { wrapWithDefaultApproval } from "./wrap-with-default-approval.ts";
 
 /**

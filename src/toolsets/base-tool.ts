@@ -1,9 +1,9 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { jsonSchema } from "ai";
-import type { ToolErrorType } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import type { ToolErrorType } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { resultOfError } from "./failed-result.ts";
 import { toToolResult } from "./to-tool-result.ts";
 import type { ToolEvents } from "./tool-events.ts";

@@ -1,5 +1,5 @@
-import { cutText } from "#cut-markdown.ts";
-import type { ResultValue } from "#result.ts";
+import type { ResultValue } from "#domain/result.ts";
+import { cutText } from "#text/cut-markdown.ts";
 
 /** Characters of JSON that are kept of one result for people: it is stored for ever, and drawn again with every status. */
 const longest = 400_000;

@@ -1,5 +1,5 @@
-import type { ApprovalConfig } from "#approval.ts";
-import { BlockedError } from "#errors.ts";
+import type { ApprovalConfig } from "#domain/approval.ts";
+import { BlockedError } from "#domain/errors.ts";
 
 /** The `needsApproval` of a tool that changes something outside, as the worker file configures it; `ask` when it does not. */
 export function configuredApproval(tool: string, approval: ApprovalConfig | undefined): () => boolean {

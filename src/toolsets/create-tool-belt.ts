@@ -1,8 +1,8 @@
 import { jsonSchema } from "ai";
-import { UserError } from "#errors.ts";
-import { getLLMTools, type NamedTool } from "#tool.ts";
-import { openSchema } from "#tool-schema.ts";
-import type { Workspace } from "#workspace.ts";
+import { UserError } from "#domain/errors.ts";
+import { getLLMTools, type NamedTool } from "#domain/tool.ts";
+import { openSchema } from "#domain/tool-schema.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { executeCall } from "./execute-call.ts";
 import { watchRepeatedCalls } from "./repeated-calls.ts";
 import { reviewCall } from "./review-call.ts";

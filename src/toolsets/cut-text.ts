@@ -1,4 +1,4 @@
-import { estimateTokens } from "#estimate-tokens.ts";
+import { estimateTokens } from "#text/estimate-tokens.ts";
 
 /** No text of fewer characters than this has more tokens than a token for each half of one. */
 const tokensPerCharacter = 2;

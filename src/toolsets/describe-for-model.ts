@@ -1,6 +1,6 @@
-import { showHidden } from "#hidden-characters.ts";
-import type { ResultValue, Task, WellKnownResultValue } from "#result.ts";
-import { isWellKnownKind } from "#result.ts";
+import type { ResultValue, Task, WellKnownResultValue } from "#domain/result.ts";
+import { isWellKnownKind } from "#domain/result.ts";
+import { showHidden } from "#text/hidden-characters.ts";
 
 /** What the model reads of a value when its tool did not say. */
 export function describeForModel(value: ResultValue): string {

@@ -1,9 +1,9 @@
 import { jsonSchema } from "ai";
-import { ToolErrorCode } from "#errors.ts";
-import type { JsonSchema } from "#json-schema.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
-import { openSchema } from "#tool-schema.ts";
+import { ToolErrorCode } from "#domain/errors.ts";
+import type { JsonSchema } from "#domain/json-schema.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { openSchema } from "#domain/tool-schema.ts";
 import { resultOfError } from "./failed-result.ts";
 import { plainJson } from "./plain-json.ts";
 import { type ToolResultDisplay, toReturnDisplay } from "./return-display.ts";

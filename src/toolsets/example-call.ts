@@ -1,4 +1,4 @@
-import { choicesOf, type JsonSchema, parametersOf, typesOf } from "#json-schema.ts";
+import { choicesOf, type JsonSchema, parametersOf, typesOf } from "#domain/json-schema.ts";
 
 /** A call that would do, made from the schema: `read_file(path="src/main.ts")`. Only what is required is given. */
 export function exampleCall(tool: string, json: JsonSchema): string {

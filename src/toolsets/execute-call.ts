@@ -1,8 +1,8 @@
-import { describeIssue } from "#describe-issue.ts";
-import type { ModelCall } from "#events.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
-import type { ToolSchema } from "#tool-schema.ts";
+import { describeIssue } from "#domain/describe-issue.ts";
+import type { ModelCall } from "#domain/events.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import type { ToolSchema } from "#domain/tool-schema.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { boundValue } from "./bound-value.ts";
 import { cutText } from "./cut-text.ts";

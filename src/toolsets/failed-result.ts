@@ -1,5 +1,5 @@
-import { ToolError, type ToolErrorCode, type ToolErrorOptions, UserError } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
+import { ToolError, type ToolErrorCode, type ToolErrorOptions, UserError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
 
 /** The result of a call that failed: the model reads the message and the suggestion, people see the message. */
 export function failedResult(message: string, options: ToolErrorOptions): ToolResult {

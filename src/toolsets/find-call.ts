@@ -1,7 +1,7 @@
-import type { ModelCall } from "#events.ts";
-import { nearest } from "#nearest.ts";
-import type { ToolResult } from "#result.ts";
-import { getManualTools, isLLMTool, isManualTool, type NamedTool } from "#tool.ts";
+import type { ModelCall } from "#domain/events.ts";
+import type { ToolResult } from "#domain/result.ts";
+import { getManualTools, isLLMTool, isManualTool, type NamedTool } from "#domain/tool.ts";
+import { nearest } from "#text/nearest.ts";
 import { failedResult } from "./failed-result.ts";
 import type { CallContext } from "./tool-belt.ts";
 import { schemasOf, type ToolDesk } from "./tool-desk.ts";

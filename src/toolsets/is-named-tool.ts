@@ -1,4 +1,4 @@
-import type { NamedTool } from "#tool.ts";
+import type { NamedTool } from "#domain/tool.ts";
 
 /** True for what can stand in a registry: a name, an input schema and something to execute. */
 export function isNamedTool(value: unknown): value is NamedTool {

@@ -1,5 +1,5 @@
-import { ToolError } from "#errors.ts";
-import type { Workspace } from "#workspace.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Workspace } from "#domain/workspace.ts";
 
 /** A workspace for as long as it is lent, and its end. */
 export interface LentWorkspace {

@@ -1,5 +1,5 @@
-import { ToolErrorCode } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
+import { ToolErrorCode } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
 import { describeForModel } from "./describe-for-model.ts";
 import { failedResult } from "./failed-result.ts";
 import { plainJson } from "./plain-json.ts";

@@ -1,5 +1,5 @@
-import type { NamedTool } from "#tool.ts";
-import type { WorkerDefinition } from "#worker.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
 import { createToolBelt } from "./create-tool-belt.ts";
 import { toolsets as allToolsets } from "./registry.ts";
 import { resolveToolsets } from "./resolve-toolsets.ts";

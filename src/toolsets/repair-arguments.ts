@@ -1,4 +1,4 @@
-import { type JsonSchema, type Parameter, parametersOf, typeOfValue, typesOf } from "#json-schema.ts";
+import { type JsonSchema, type Parameter, parametersOf, typeOfValue, typesOf } from "#domain/json-schema.ts";
 
 /** Names that other tool systems give to the same parameter. */
 const synonyms: readonly (readonly string[])[] = [

@@ -1,5 +1,5 @@
-import { canonicalJson } from "#approval.ts";
-import type { NamedTool } from "#tool.ts";
+import { canonicalJson } from "#domain/approval.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import type { FinishedCall } from "./toolset.ts";
 
 /** A call about to be reviewed or run. */

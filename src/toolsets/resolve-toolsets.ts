@@ -1,7 +1,7 @@
-import { describeProblems } from "#describe-problems.ts";
-import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
-import type { WorkerDefinition } from "#worker.ts";
+import { UserError } from "#domain/errors.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
+import { describeProblems } from "#text/describe-problems.ts";
+import { nearest } from "#text/nearest.ts";
 import { toolsets as allToolsets } from "./registry.ts";
 import type { Toolset } from "./toolset.ts";
 

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { DiffHunk, ResultValue, Task, ToolResult } from "#result.ts";
+import type { DiffHunk, ResultValue, Task, ToolResult } from "#domain/result.ts";
 import { type TaskStats, taskStats } from "./task-stats.ts";
 
 /** An edit of a file, before and after. */

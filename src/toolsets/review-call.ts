@@ -1,8 +1,8 @@
-import { canonicalJson } from "#approval.ts";
-import { BlockedError, ToolError } from "#errors.ts";
-import type { ModelCall } from "#events.ts";
-import type { OpenCall } from "#run.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import { canonicalJson } from "#domain/approval.ts";
+import { BlockedError, ToolError } from "#domain/errors.ts";
+import type { ModelCall } from "#domain/events.ts";
+import type { OpenCall } from "#domain/run.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { type FoundCall, findCall } from "./find-call.ts";

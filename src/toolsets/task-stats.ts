@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { Task, TaskListResultValue } from "#result.ts";
+import type { Task, TaskListResultValue } from "#domain/result.ts";
 
 export type TaskStats = NonNullable<z.infer<typeof TaskListResultValue>["stats"]>;
 

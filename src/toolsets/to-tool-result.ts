@@ -1,5 +1,5 @@
-import { ToolErrorCode, ToolErrorType } from "#errors.ts";
-import { isWellKnownKind, ResultValue, ToolResult } from "#result.ts";
+import { ToolErrorCode, ToolErrorType } from "#domain/errors.ts";
+import { isWellKnownKind, ResultValue, ToolResult } from "#domain/result.ts";
 import { describeForModel } from "./describe-for-model.ts";
 import { failedResult } from "./failed-result.ts";
 import { fromOkResult, type OkResult } from "./ok-result.ts";

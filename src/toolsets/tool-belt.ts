@@ -1,7 +1,7 @@
-import type { ModelCall } from "#events.ts";
-import type { ToolResult } from "#result.ts";
-import type { OpenCall } from "#run.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import type { ModelCall } from "#domain/events.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { OpenCall } from "#domain/run.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
 
 /** What policy says of one call, before it runs. */
 export type Review =

@@ -1,6 +1,6 @@
-import type { NamedTool, ToolContext } from "#tool.ts";
-import type { ToolSchema } from "#tool-schema.ts";
-import type { Workspace } from "#workspace.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import type { ToolSchema } from "#domain/tool-schema.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import type { RepeatedCalls } from "./repeated-calls.ts";
 import type { CallContext } from "./tool-belt.ts";
 import type { ToolEvents } from "./tool-events.ts";

@@ -1,4 +1,4 @@
-import type { ToolResult } from "#result.ts";
+import type { ToolResult } from "#domain/result.ts";
 
 /** The names of the events of a call. */
 export const ToolEventType = {

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import type { ApprovalController } from "#approval-controller.ts";
-import { ToolError } from "#errors.ts";
-import type { ModelCall } from "#events.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
-import type { Workspace } from "#workspace.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ModelCall } from "#domain/events.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import type { ApprovalController } from "#ui/approval-controller.ts";
 import { createToolBelt } from "./create-tool-belt.ts";
 import { failedResult } from "./failed-result.ts";
 import type { CallContext, Review, ToolBelt } from "./tool-belt.ts";

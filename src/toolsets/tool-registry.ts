@@ -1,7 +1,7 @@
-import { UserError } from "#errors.ts";
-import type { JsonSchema } from "#json-schema.ts";
-import { getLLMTools, type NamedTool } from "#tool.ts";
-import { jsonSchemaOf } from "#tool-schema.ts";
+import { UserError } from "#domain/errors.ts";
+import type { JsonSchema } from "#domain/json-schema.ts";
+import { getLLMTools, type NamedTool } from "#domain/tool.ts";
+import { jsonSchemaOf } from "#domain/tool-schema.ts";
 import { isNamedTool } from "./is-named-tool.ts";
 
 /** A function as models of the OpenAI kind are told of it. */

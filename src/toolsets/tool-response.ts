@@ -1,5 +1,5 @@
-import type { ToolErrorType } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
+import type { ToolErrorType } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
 
 /** A result as one flat object told apart by `success`, with the tool's own fields beside it. */
 export interface ToolResponse {

@@ -1,6 +1,6 @@
 import { jsonSchema } from "ai";
-import type { ToolErrorType } from "#errors.ts";
-import { openSchema } from "#tool-schema.ts";
+import type { ToolErrorType } from "#domain/errors.ts";
+import { openSchema } from "#domain/tool-schema.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 import { validateArguments } from "./validate-arguments.ts";
 

@@ -1,12 +1,12 @@
 import type { z } from "zod";
+import type { GitHub } from "#domain/github.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import type { Executors } from "#executors/create-executors.ts";
-import type { GitHub } from "#github.ts";
-import type { ToolResult } from "#result.ts";
-import type { RunSpec } from "#run.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
-import type { NamedTool } from "#tool.ts";
 import type { WebAccess } from "#toolsets/web/web-access.ts";
-import type { Workspace } from "#workspace.ts";
 
 /** A tool call of this run that is over, as the log has it. */
 export interface FinishedCall {

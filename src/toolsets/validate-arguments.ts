@@ -1,10 +1,10 @@
-import { describeIssue } from "#describe-issue.ts";
-import type { ModelCall } from "#events.ts";
-import type { JsonSchema } from "#json-schema.ts";
-import { parametersOf } from "#json-schema.ts";
-import { nearest } from "#nearest.ts";
-import type { ToolResult } from "#result.ts";
-import { checkArguments, type SchemaIssue, type ToolSchema } from "#tool-schema.ts";
+import { describeIssue } from "#domain/describe-issue.ts";
+import type { ModelCall } from "#domain/events.ts";
+import type { JsonSchema } from "#domain/json-schema.ts";
+import { parametersOf } from "#domain/json-schema.ts";
+import type { ToolResult } from "#domain/result.ts";
+import { checkArguments, type SchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
+import { nearest } from "#text/nearest.ts";
 import { exampleCall } from "./example-call.ts";
 import { failedResult } from "./failed-result.ts";
 import { repairArguments, unknownParameters } from "./repair-arguments.ts";

@@ -1,6 +1,6 @@
-import type { ApprovalConfig, ApprovalDecisionType } from "#approval.ts";
-import { BlockedError } from "#errors.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ApprovalConfig, ApprovalDecisionType } from "#domain/approval.ts";
+import { BlockedError } from "#domain/errors.ts";
+import type { NamedTool } from "#domain/tool.ts";
 
 /**
  * A tool with an answer to "must a person agree": its own wins, otherwise the configuration for its name, otherwise

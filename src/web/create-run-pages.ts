@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Config } from "#config.ts";
-import { UserError } from "#errors.ts";
-import type { OpenGitHub } from "#github.ts";
-import type { RunSpec } from "#run.ts";
+import type { Config } from "#config/config.ts";
+import { UserError } from "#domain/errors.ts";
+import type { OpenGitHub } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { RunBooks } from "#runtime/run-books.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { streamRun } from "./event-stream.ts";

@@ -1,4 +1,4 @@
-import { showHidden } from "#hidden-characters.ts";
+import { showHidden } from "#text/hidden-characters.ts";
 
 const safe = Symbol("safe");
 

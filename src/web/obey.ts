@@ -1,7 +1,7 @@
-import type { Approval } from "#approval.ts";
-import { UserError } from "#errors.ts";
-import { canWrite, type GitHub } from "#github.ts";
-import type { RunSpec } from "#run.ts";
+import type { Approval } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
+import { canWrite, type GitHub } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
 
 export const actions = ["approve", "deny", "stop", "resume", "say"] as const;

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
-import type { Config } from "#config.ts";
-import { canWrite } from "#github.ts";
-import { isListedRepository } from "#is-listed-repository.ts";
-import type { RunSpec } from "#run.ts";
+import type { Config } from "#config/config.ts";
+import { isListedRepository } from "#config/is-listed-repository.ts";
+import { canWrite } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { RunBooks, RunTree } from "#runtime/run-books.ts";
 import { notThere, Refusal } from "./refusal.ts";
 import type { PageContext } from "./render-parts.ts";

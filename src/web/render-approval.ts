@@ -1,5 +1,5 @@
-import type { Approval } from "#approval.ts";
-import { replaceHidden } from "#hidden-characters.ts";
+import type { Approval } from "#domain/approval.ts";
+import { replaceHidden } from "#text/hidden-characters.ts";
 import { type Html, html } from "./html.ts";
 import { block, renderDiff, renderJson } from "./render-value.ts";
 import type { Viewer } from "./viewer.ts";

@@ -1,9 +1,9 @@
-import type { Approval } from "#approval.ts";
-import { cutText } from "#cut-markdown.ts";
-import type { LoggedEvent, ModelCall, RunEvent, Verdict } from "#events.ts";
-import type { ToolResult } from "#result.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { LoggedEvent, ModelCall, RunEvent, Verdict } from "#domain/events.ts";
+import type { ToolResult } from "#domain/result.ts";
+import { whereSaid } from "#domain/via.ts";
 import type { CallLine, Lane } from "#runtime/run-books.ts";
-import { whereSaid } from "#via.ts";
+import { cutText } from "#text/cut-markdown.ts";
 import { type Html, html } from "./html.ts";
 import { describeOutcome, renderNumbers } from "./render-numbers.ts";
 import { block, describeLines, renderJson, renderValue, renderWords } from "./render-value.ts";

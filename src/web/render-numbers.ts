@@ -1,4 +1,4 @@
-import type { RunOutcome, TokenUsage } from "#run.ts";
+import type { RunOutcome, TokenUsage } from "#domain/run.ts";
 import type { Lane } from "#runtime/run-books.ts";
 import { type Html, html } from "./html.ts";
 

@@ -1,4 +1,4 @@
-import type { LoggedEvent } from "#events.ts";
+import type { LoggedEvent } from "#domain/events.ts";
 import type { EventsPage, Lane, RunTree } from "#runtime/run-books.ts";
 import { type Html, html, markupOf, trusted } from "./html.ts";
 import { renderEntry } from "./render-entry.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Approval } from "#approval.ts";
+import type { Approval } from "#domain/approval.ts";
 import type { Lane, RunTree } from "#runtime/run-books.ts";
 import { type Html, html, markupOf } from "./html.ts";
 import { renderApproval } from "./render-approval.ts";

@@ -1,6 +1,3 @@
-import { cutText } from "#cut-markdown.ts";
-import { showHidden } from "#hidden-characters.ts";
-import { renderMarkdown } from "#render-markdown.ts";
 import {
   type CustomResultValue,
   type DisplayHints,
@@ -8,7 +5,10 @@ import {
   type ResultValue,
   type Task,
   type WellKnownResultValue,
-} from "#result.ts";
+} from "#domain/result.ts";
+import { cutText } from "#text/cut-markdown.ts";
+import { showHidden } from "#text/hidden-characters.ts";
+import { renderMarkdown } from "#text/render-markdown.ts";
 import { type Html, html, trusted } from "./html.ts";
 import { renderTerminal } from "./render-terminal.ts";
 

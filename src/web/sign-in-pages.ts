@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { readForm } from "./read-form.ts";
 import { notThere, Refusal } from "./refusal.ts";
 import { allow, redirect, sendSentence } from "./respond.ts";

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { isSameSecret } from "./is-same-secret.ts";
 import type { SealedCookies } from "./sealed-cookies.ts";
 

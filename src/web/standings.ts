@@ -1,4 +1,4 @@
-import type { OpenGitHub, Permission, RepositoryRef } from "#github.ts";
+import type { OpenGitHub, Permission, RepositoryRef } from "#domain/github.ts";
 
 /** What GitHub said of people and repositories a moment ago, for what is only shown. Commands ask anew. */
 export interface Standings {

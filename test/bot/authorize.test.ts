@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createAuthorize } from "#bot/authorize.ts";
-import type { GitHub, Permission } from "#github.ts";
+import type { GitHub, Permission } from "#domain/github.ts";
 
 /** What the store does for keys. */
 function firstTimes() {

@@ -1,7 +1,7 @@
 import definitions from "@octokit/webhooks-examples" with { type: "json" };
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { markerOf } from "#bot/marker.ts";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import {
   appId,
   type BotWorld,

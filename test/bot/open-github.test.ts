@@ -3,8 +3,8 @@ import { HttpResponse, http } from "msw";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Bot } from "#bot/create-bot.ts";
 import { createBot } from "#bot/create-bot.ts";
-import { UserError } from "#errors.ts";
-import type { GitHub } from "#github.ts";
+import { UserError } from "#domain/errors.ts";
+import type { GitHub } from "#domain/github.ts";
 import {
   api,
   appId,

@@ -5,7 +5,7 @@ import { renderOutcome } from "#bot/render-outcome.ts";
 import { renderQuestion } from "#bot/render-question.ts";
 import { renderHelp, renderStatusReply } from "#bot/render-reply.ts";
 import { renderStatus } from "#bot/render-status.ts";
-import { createSanitizer } from "#sanitize.ts";
+import { createSanitizer } from "#text/sanitize.ts";
 import { expectInert, hostile, proseOf } from "../support/hostile-text.ts";
 import { sampleApproval, sampleView } from "../support/run-view.ts";
 

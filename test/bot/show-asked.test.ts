@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { renderAboveApproval, renderApproval } from "#bot/render-approval.ts";
-import { showHidden } from "#hidden-characters.ts";
-import { splitCode } from "#markdown-code.ts";
-import { createSanitizer } from "#sanitize.ts";
+import { showHidden } from "#text/hidden-characters.ts";
+import { splitCode } from "#text/markdown-code.ts";
+import { createSanitizer } from "#text/sanitize.ts";
 import { expectInert, hostile, proseOf } from "../support/hostile-text.ts";
 import { sampleApproval } from "../support/run-view.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, test, vi } from "vitest";
-import type { ApprovalCallback } from "#approval-controller.ts";
 import type { WorkerRuntimeOptions, WorkerSource } from "#embed/options.ts";
-import { createInterruptSignal } from "#interrupt-signal.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
+import type { ApprovalCallback } from "#ui/approval-controller.ts";
+import { createInterruptSignal } from "#ui/interrupt-signal.ts";
 import { embedded, recordedBus } from "../support/embed-world.ts";
 import { type Line, resultsIn, type scriptedModels } from "../support/scripted-models.ts";
 

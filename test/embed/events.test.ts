@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
-import type { RuntimeEvent } from "#runtime-events.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
+import type { RuntimeEvent } from "#ui/runtime-events.ts";
 import { aTool, aWorker, deploy, embedded, recordedBus } from "../support/embed-world.ts";
 import { resultsIn } from "../support/scripted-models.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { getLLMTools, getManualTools } from "#domain/tool.ts";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
-import { createInterruptSignal } from "#interrupt-signal.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import { getLLMTools, getManualTools } from "#tool.ts";
+import { createInterruptSignal } from "#ui/interrupt-signal.ts";
 import { aTool, aWorker, deploy, embedded } from "../support/embed-world.ts";
 import { type Line, resultsIn, scriptedModels } from "../support/scripted-models.ts";
 

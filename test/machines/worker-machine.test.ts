@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { initialTransition, transition } from "xstate";
 import { getShortestPaths } from "xstate/graph";
-import type { RunEvent } from "#events.ts";
+import type { RunEvent } from "#domain/events.ts";
+import { Limits } from "#domain/worker.ts";
 import type { EffectRequest } from "#machines/effects.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
-import { Limits } from "#worker.ts";
 
 type State = ReturnType<typeof workerMachine.resolveState>;
 

@@ -4,11 +4,11 @@ import type { AddressInfo } from "node:net";
 import type { ModelMessage } from "ai";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
+import type { NamedTool } from "#domain/tool.ts";
 import { createModels } from "#models/create-models.ts";
 import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
 import type { CallTimeouts } from "#models/watch-call.ts";
 import { type ModelServer, type Reply, startModelServer, turnOf } from "#playground/model-server.ts";
-import type { NamedTool } from "#tool.ts";
 
 const open: ModelServer[] = [];
 afterEach(() => Promise.all(open.splice(0).map((server) => server.close())));

@@ -1,11 +1,11 @@
 import type { ModelMessage } from "ai";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import type { Config } from "#config.ts";
+import type { Config } from "#config/config.ts";
+import type { WebSearchSettings } from "#domain/server-side-tool.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { createModels } from "#models/create-models.ts";
 import type { ModelRequest } from "#models/models.ts";
-import type { WebSearchSettings } from "#server-side-tool.ts";
-import type { NamedTool } from "#tool.ts";
 import { providerServer } from "../support/provider-server.ts";
 
 const { streaming } = providerServer();

@@ -2,10 +2,10 @@ import type { ModelMessage } from "ai";
 import { HttpResponse, http } from "msw";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import type { Config } from "#config.ts";
+import type { Config } from "#config/config.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { createModels } from "#models/create-models.ts";
 import { ModelFailure, type ModelRequest } from "#models/models.ts";
-import type { NamedTool } from "#tool.ts";
 import { providerServer } from "../support/provider-server.ts";
 
 const { use, streaming } = providerServer();

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parseDemoOptions } from "#playground/demo-options.ts";
 
-const script = fileURLToPath(new URL("../../src/playground/demo.ts", import.meta.url));
+const script = fileURLToPath(new URL("../../playground/demo.ts", import.meta.url));
 
 function demo(...args: string[]) {
   const child = spawn(process.execPath, [script, ...args], { env: { PATH: process.env.PATH } });

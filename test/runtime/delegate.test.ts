@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { Limits, parseWorker } from "#domain/worker.ts";
 import { childSpec } from "#runtime/delegate.ts";
 import { firstState, type Snapshot } from "#runtime/fold.ts";
 import type { RunRow } from "#runtime/store/store.ts";
-import { Limits, parseWorker } from "#worker.ts";
 import { sampleRun } from "../support/store-samples.ts";
 
 const worker = parseWorker("---\nname: helper\n---\nHelp.", "helper.worker");

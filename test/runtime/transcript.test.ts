@@ -2,10 +2,10 @@ import type { ModelMessage } from "ai";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { initialTransition, transition } from "xstate";
-import type { LoggedEvent, RunEvent } from "#events.ts";
+import type { LoggedEvent, RunEvent } from "#domain/events.ts";
+import { Limits } from "#domain/worker.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
 import { transcript } from "#runtime/transcript.ts";
-import { Limits } from "#worker.ts";
 
 const usage = { inputTokens: 1, outputTokens: 1 };
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseCommand } from "#command.ts";
 import { writeCommand } from "#runtime/write-command.ts";
+import { parseCommand } from "#ui/command.ts";
 
 test.each([
   [{ branch: "golem/7-a", b: "x", force: true, f: true }, "/tool git_push --branch golem/7-a -b x --force -f"],

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { pushTo, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 
 const good = "ghs_goodgoodgoodgoodgoodgoodgoodgood1234";

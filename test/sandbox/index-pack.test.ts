@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { deflateSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { createObjectStore } from "#sandbox/object-store.ts";
 import { packLimits } from "#sandbox/pack-limits.ts";
 import { connect } from "#sandbox/remote.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import { foldPath, isGitName, isWithin, parsePath } from "#sandbox/paths.ts";
 
 test.each([

@@ -1,7 +1,7 @@
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { pushTo, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ToolError, UserError } from "#errors.ts";
+import { ToolError, UserError } from "#domain/errors.ts";
+import type { SandboxPolicy } from "#domain/worker.ts";
 import { createZones } from "#sandbox/zones.ts";
-import type { SandboxPolicy } from "#worker.ts";
 import type { GitRepository } from "../support/git-server.ts";
 import { pushTo, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
 

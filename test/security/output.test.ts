@@ -1,13 +1,13 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { renderToolReply } from "#bot/render-tool-reply.ts";
+import type { ToolResult } from "#domain/result.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { outputBudget } from "#executors/output-budget.ts";
-import { splitCode } from "#markdown-code.ts";
-import { createRedactor } from "#redact.ts";
-import { redactAll } from "#redact-all.ts";
-import type { ToolResult } from "#result.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";
-import { createSanitizer } from "#sanitize.ts";
+import { splitCode } from "#text/markdown-code.ts";
+import { createRedactor } from "#text/redact.ts";
+import { redactAll } from "#text/redact-all.ts";
+import { createSanitizer } from "#text/sanitize.ts";
 import { shellToolset } from "#toolsets/shell/toolset.ts";
 import { toolsetWorld } from "../support/toolset-world.ts";
 

@@ -4,8 +4,8 @@ import { HttpResponse, http, passthrough } from "msw";
 import { setupServer } from "msw/node";
 import { vi } from "vitest";
 import { type Bot, createBot } from "#bot/create-bot.ts";
-import { type Config, readConfig } from "#config.ts";
-import type { RunSpec } from "#run.ts";
+import { type Config, readConfig } from "#config/config.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { sampleApproval, sampleView } from "./run-view.ts";
 

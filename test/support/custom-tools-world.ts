@@ -2,13 +2,13 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import type { ModelCall } from "#events.ts";
-import type { RunSpec } from "#run.ts";
+import type { ModelCall } from "#domain/events.ts";
+import type { RunSpec } from "#domain/run.ts";
+import { WorkerDefinition } from "#domain/worker.ts";
 import { customToolset } from "#toolsets/custom/toolset.ts";
 import { openToolBelt } from "#toolsets/open-tool-belt.ts";
 import type { CallContext } from "#toolsets/tool-belt.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
-import { WorkerDefinition } from "#worker.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
 import { runSpec } from "./toolset-world.ts";
 

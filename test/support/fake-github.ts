@@ -1,4 +1,4 @@
-import type { Comment, GitHub, Issue, Permission, PullRequest } from "#github.ts";
+import type { Comment, GitHub, Issue, Permission, PullRequest } from "#domain/github.ts";
 
 export interface FakeGitHubOptions {
   cloneUrl?: string;

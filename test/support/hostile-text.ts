@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect } from "vitest";
-import { splitCode } from "#markdown-code.ts";
+import { splitCode } from "#text/markdown-code.ts";
 
 // What a model may write to break out of its place.
 const piece = fc.constantFrom(

@@ -1,4 +1,4 @@
-import type { Check, Comment, GitHub, Issue, PullRequest, ReviewComment } from "#github.ts";
+import type { Check, Comment, GitHub, Issue, PullRequest, ReviewComment } from "#domain/github.ts";
 
 export interface MemoryGitHubOptions {
   issues?: Partial<Issue>[];

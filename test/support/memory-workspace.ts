@@ -1,7 +1,7 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { LogEntry, PushRequest, PushResult, Sandbox, StoredChange } from "#sandbox/sandbox.ts";
-import type { Entry, Workspace, ZoneRule } from "#workspace.ts";
 
 export interface MemoryWorkspaceOptions {
   /** What the zones say, by the first folder of a path. */

@@ -1,6 +1,6 @@
-import type { Approval } from "#approval.ts";
-import type { RunView } from "#run.ts";
-import { WorkerDefinition } from "#worker.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { RunView } from "#domain/run.ts";
+import { WorkerDefinition } from "#domain/worker.ts";
 
 /** A root run of `fixer` on octo/shop#1, at work. */
 export function sampleView(change: Partial<RunView> = {}): RunView {

@@ -1,8 +1,8 @@
-import type { Approval } from "#approval.ts";
-import type { RunEvent } from "#events.ts";
-import type { RunSpec } from "#run.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { RunSpec } from "#domain/run.ts";
+import { WorkerDefinition } from "#domain/worker.ts";
 import type { Advance, NewEffect, NewRun } from "#runtime/store/store.ts";
-import { WorkerDefinition } from "#worker.ts";
 
 const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix what is asked." });
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { ModelCall } from "#events.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ModelCall } from "#domain/events.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { createToolBelt, type ToolBeltOptions } from "#toolsets/create-tool-belt.ts";
 import type { CallContext } from "#toolsets/tool-belt.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";

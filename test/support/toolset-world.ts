@@ -1,11 +1,11 @@
 import { asSchema } from "ai";
-import type { GitHub } from "#github.ts";
-import { ToolResult } from "#result.ts";
-import type { RunSpec } from "#run.ts";
+import type { GitHub } from "#domain/github.ts";
+import { ToolResult } from "#domain/result.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { WorkerDefinition } from "#domain/worker.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
 import type { FinishedCall, ToolServices, Toolset } from "#toolsets/toolset.ts";
-import { WorkerDefinition } from "#worker.ts";
 import { type MemoryWorkspaceOptions, memoryWorkspace } from "./memory-workspace.ts";
 
 export const runSpec: RunSpec = {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createCLIApprovalCallback } from "#terminal/cli-approval-callback.ts";
 import { createEventCLIAdapter } from "#terminal/event-cli-adapter.ts";
-import { createUIEventBus } from "#ui-event-bus.ts";
+import { createUIEventBus } from "#ui/ui-event-bus.ts";
 import { pseudoTerminal } from "../support/terminal-world.ts";
 
 const request = { toolName: "write_file", toolArgs: { path: "/a.txt" }, description: "Write content to file" };

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type { ManualToolInfo } from "#form-fields.ts";
-import type { ResultValue } from "#result.ts";
-import { createRuntimeUI } from "#runtime-ui.ts";
+import type { ResultValue } from "#domain/result.ts";
 import type { TraceLevel } from "#terminal/event-cli-adapter.ts";
+import type { ManualToolInfo } from "#ui/form-fields.ts";
+import { createRuntimeUI } from "#ui/runtime-ui.ts";
 import { terminalWorld } from "../support/terminal-world.ts";
 
 const esc = "\u001b";

@@ -1,6 +1,6 @@
 import { asSchema } from "ai";
 import { describe, expect, test } from "vitest";
-import type { NamedTool } from "#tool.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { askToolset } from "#toolsets/ask/toolset.ts";
 import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
 import { gitToolset } from "#toolsets/git/toolset.ts";

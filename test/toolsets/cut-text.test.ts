@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { estimateTokens } from "#estimate-tokens.ts";
+import { estimateTokens } from "#text/estimate-tokens.ts";
 import { cutText } from "#toolsets/cut-text.ts";
 
 test("what fits stays as it is", () => {

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import type { ToolContext } from "#tool.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolContext } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { ToolEvents } from "#toolsets/tool-events.ts";
-import type { Workspace } from "#workspace.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 import { aCall, aContext, aTool, beltWorld } from "../support/tool-belt-world.ts";
 

@@ -1,11 +1,11 @@
 import { asSchema, jsonSchema } from "ai";
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { UserError } from "#errors.ts";
-import type { NamedTool } from "#tool.ts";
+import { UserError } from "#domain/errors.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { WorkerDefinition } from "#domain/worker.ts";
 import { openToolBelt } from "#toolsets/open-tool-belt.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
-import { WorkerDefinition } from "#worker.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 import { aCall, aContext, aTool } from "../support/tool-belt-world.ts";
 import { runSpec } from "../support/toolset-world.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { WorkerDefinition } from "#domain/worker.ts";
 import { openToolBelt } from "#toolsets/open-tool-belt.ts";
 import { toolsets } from "#toolsets/registry.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
-import { WorkerDefinition } from "#worker.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 import { runSpec } from "../support/toolset-world.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { BlockedError, ToolError } from "#errors.ts";
+import { BlockedError, ToolError } from "#domain/errors.ts";
 import { aCall, aContext, aTool, beltWorld, refusalOf } from "../support/tool-belt-world.ts";
 
 describe("which tools there are", () => {

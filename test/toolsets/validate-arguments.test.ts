@@ -2,7 +2,7 @@ import { jsonSchema } from "ai";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { openSchema } from "#tool-schema.ts";
+import { openSchema } from "#domain/tool-schema.ts";
 import { exampleCall } from "#toolsets/example-call.ts";
 import { repairArguments } from "#toolsets/repair-arguments.ts";
 import { validateArguments } from "#toolsets/validate-arguments.ts";

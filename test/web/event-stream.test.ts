@@ -1,7 +1,7 @@
 import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { describe, expect, test, vi } from "vitest";
-import type { RunEvent } from "#events.ts";
+import type { RunEvent } from "#domain/events.ts";
 import { streamRun } from "#web/event-stream.ts";
 import { listenTo } from "../support/event-stream.ts";
 import { said } from "../support/store-samples.ts";

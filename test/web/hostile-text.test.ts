@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { parseHTML } from "linkedom";
 import { describe, expect, test } from "vitest";
-import type { RunEvent } from "#events.ts";
-import type { ResultValue } from "#result.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { ResultValue } from "#domain/result.ts";
 import { hostile } from "../support/hostile-text.ts";
 import { webWorlds } from "../support/web-world.ts";
 

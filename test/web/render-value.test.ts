@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ResultValue } from "#result.ts";
+import type { ResultValue } from "#domain/result.ts";
 import { markupOf } from "#web/html.ts";
 import { renderChart } from "#web/render-chart.ts";
 import { renderValue } from "#web/render-value.ts";

@@ -1,8 +1,8 @@
 import { createTwoFilesPatch } from "diff";
 import { type Command, defineCommand, type InMemoryFs } from "just-bash";
+import type { Change } from "#domain/workspace.ts";
 import type { TreeCommit } from "#executors/executor.ts";
 import type { AskParent } from "#executors/serve-parent.ts";
-import type { Change } from "#workspace.ts";
 import { type LoadedTree, root } from "./loaded-tree.ts";
 import type { ShellQuestion } from "./shell-request.ts";
 

@@ -1,5 +1,5 @@
 import { RE2JS } from "re2js";
-import { requiredText } from "#required-text.ts";
+import { requiredText } from "#text/required-text.ts";
 import { basicToExtended, bracketEnd } from "./basic-to-extended.ts";
 
 export interface LinePattern {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import type { ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
 import { ChildEnded, type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
 import { outputBudget } from "#executors/output-budget.ts";

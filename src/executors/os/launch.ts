@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import { setTimeout as pause } from "node:timers/promises";
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import { outputBudget } from "#executors/output-budget.ts";
 import { processTree, startedAt } from "./process-tree.ts";
 import type { StandBy } from "./stand-by.ts";

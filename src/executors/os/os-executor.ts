@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import type {
   ExecRequest,
   ExecResult,

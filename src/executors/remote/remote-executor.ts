@@ -1,5 +1,5 @@
 import type { Experimental_SandboxProcess, Experimental_SandboxSession } from "ai";
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import type { ExecRequest, ExecResult, ExecSession, Executor, Standing, TreeSource } from "#executors/executor.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { treeMirror } from "#executors/tree-mirror.ts";

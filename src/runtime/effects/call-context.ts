@@ -1,4 +1,4 @@
-import type { ModelCall } from "#events.ts";
+import type { ModelCall } from "#domain/events.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { CallContext } from "#toolsets/tool-belt.ts";
 

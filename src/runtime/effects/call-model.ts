@@ -1,4 +1,4 @@
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { askModel } from "#runtime/ask-model.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
 import { instructionsFor } from "#runtime/instructions.ts";

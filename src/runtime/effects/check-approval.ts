@@ -1,6 +1,6 @@
-import type { ModelCall } from "#events.ts";
-import { canWrite } from "#github.ts";
-import { refuseApprover } from "#repository-settings.ts";
+import { refuseApprover } from "#config/repository-settings.ts";
+import type { ModelCall } from "#domain/events.ts";
+import { canWrite } from "#domain/github.ts";
 import { confirmApproval, type Grant, notRun } from "#runtime/confirm-approval.ts";
 import type { Desk } from "#runtime/desk.ts";
 import { readBase } from "#runtime/read-log.ts";

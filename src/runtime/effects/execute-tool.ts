@@ -1,6 +1,6 @@
-import { ToolError } from "#errors.ts";
-import type { ModelCall } from "#events.ts";
-import type { ToolResult } from "#result.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ModelCall } from "#domain/events.ts";
+import type { ToolResult } from "#domain/result.ts";
 import type { Grant } from "#runtime/confirm-approval.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
 import { openCallOf } from "#runtime/read-log.ts";

@@ -1,6 +1,6 @@
-import { UserError } from "#errors.ts";
-import type { GitHub } from "#github.ts";
-import type { RunSpec } from "#run.ts";
+import { UserError } from "#domain/errors.ts";
+import type { GitHub } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
 import { readBase } from "#runtime/read-log.ts";

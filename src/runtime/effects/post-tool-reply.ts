@@ -1,4 +1,4 @@
-import type { LoggedEvent } from "#events.ts";
+import type { LoggedEvent } from "#domain/events.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
 import { readView } from "#runtime/read-view.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";

@@ -1,4 +1,4 @@
-import type { RunOutcome, RunSpec } from "#run.ts";
+import type { RunOutcome, RunSpec } from "#domain/run.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { Done, EffectHandler } from "#runtime/drive.ts";
 import { readView } from "#runtime/read-view.ts";

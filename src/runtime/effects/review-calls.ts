@@ -1,5 +1,5 @@
-import type { Verdict } from "#events.ts";
-import { describeApprovers, type RepositorySettings } from "#repository-settings.ts";
+import { describeApprovers, type RepositorySettings } from "#config/repository-settings.ts";
+import type { Verdict } from "#domain/events.ts";
 import type { Desk } from "#runtime/desk.ts";
 import type { EffectHandler } from "#runtime/drive.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";

@@ -1,4 +1,4 @@
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { admitWorker } from "#runtime/admit-worker.ts";
 import { checkDelegation, childSpec, taskOf } from "#runtime/delegate.ts";
 import type { Desk } from "#runtime/desk.ts";

@@ -1,5 +1,5 @@
-import { UserError } from "#errors.ts";
-import type { RunSpec } from "#run.ts";
+import { UserError } from "#domain/errors.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { Done } from "#runtime/drive.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 
 /** What is said of a call that was under way when the process died, and that must not be made twice. */
 export function unknownEffect(): ToolError {

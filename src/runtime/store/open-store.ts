@@ -1,4 +1,4 @@
-import type { Config } from "#config.ts";
+import type { Config } from "#config/config.ts";
 import type { Dispatch } from "#runtime/dispatch.ts";
 import type { Store } from "./store.ts";
 

@@ -1,4 +1,4 @@
-import type { HeardPlace, RepositoryPlace } from "#repository-place.ts";
+import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
 
 /** A name, and since when it belonged to one repository alone; milliseconds since 1970. */
 interface HeldName {

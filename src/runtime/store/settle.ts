@@ -1,5 +1,5 @@
-import type { Approval } from "#approval.ts";
-import type { RunEvent } from "#events.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { RunEvent } from "#domain/events.ts";
 import { expire } from "./expire.ts";
 import type { Decision, DecisionResult } from "./store.ts";
 

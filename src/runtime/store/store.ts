@@ -1,9 +1,9 @@
-import type { Approval } from "#approval.ts";
-import type { LoggedEvent, RunEvent } from "#events.ts";
-import type { HeardPlace, RepositoryPlace } from "#repository-place.ts";
-import type { RunSpec } from "#run.ts";
+import type { Approval } from "#domain/approval.ts";
+import type { LoggedEvent, RunEvent } from "#domain/events.ts";
+import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { Via } from "#domain/via.ts";
 import type { ChangeSet } from "#sandbox/sandbox.ts";
-import type { Via } from "#via.ts";
 
 /**
  * Each lane does one thing at a time for a run, in order: `work` is the job itself, `thread` what people must be told,

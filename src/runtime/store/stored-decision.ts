@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Approval } from "#approval.ts";
+import { Approval } from "#domain/approval.ts";
 import { parseStored } from "./parse-stored.ts";
 import type { DecisionResult } from "./store.ts";
 

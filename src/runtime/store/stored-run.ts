@@ -1,4 +1,4 @@
-import { RunSpec } from "#run.ts";
+import { RunSpec } from "#domain/run.ts";
 import { parseStored, readJson } from "./parse-stored.ts";
 import type { RunRow, RunStatus } from "./store.ts";
 

@@ -1,5 +1,5 @@
 import { realpath } from "node:fs/promises";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { GitError, runGit } from "./run-git.ts";
 
 /** The top folder of the checkout a folder lies in, with links resolved. Rejects with a UserError where it lies in none. */

@@ -1,4 +1,5 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { SandboxPolicy } from "#domain/worker.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
@@ -7,7 +8,6 @@ import { createStaging, isStagingFile } from "#sandbox/staging.ts";
 import { versionBefore, versionNow, workingChanges } from "#sandbox/working-changes.ts";
 import { createWorkspaceView } from "#sandbox/workspace-view.ts";
 import { createZones, type Zones } from "#sandbox/zones.ts";
-import type { SandboxPolicy } from "#worker.ts";
 import { findRoot } from "./find-root.ts";
 import { readWorkingTree } from "./read-working-tree.ts";
 import { runGit } from "./run-git.ts";

@@ -1,6 +1,6 @@
 import { type BigIntStats, lstatSync } from "node:fs";
 import { join } from "node:path";
-import { ToolError, UserError } from "#errors.ts";
+import { ToolError, UserError } from "#domain/errors.ts";
 import { assembleBase } from "#sandbox/assemble-base.ts";
 import type { Base, BaseEntry } from "#sandbox/base.ts";
 import { createObjectStore } from "#sandbox/object-store.ts";

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 
 export interface GitRequest {
   /** The folder git works in. */

@@ -1,7 +1,7 @@
-import { type ApprovalCallback, ApprovalController } from "#approval-controller.ts";
-import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
+import { UserError } from "#domain/errors.ts";
 import { oneLine } from "#terminal/render-value.ts";
+import { nearest } from "#text/nearest.ts";
+import { type ApprovalCallback, ApprovalController } from "#ui/approval-controller.ts";
 import type { Desk } from "./desk.ts";
 
 /** Approves what was named with `--yes` and says so; asks the person about the rest, and denies it where there is none. */

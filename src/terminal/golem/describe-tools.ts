@@ -1,5 +1,5 @@
+import type { NamedTool } from "#domain/tool.ts";
 import { oneLine } from "#terminal/render-value.ts";
-import type { NamedTool } from "#tool.ts";
 
 /** A worker's tools as lines, with what a person is asked about. */
 export function describeTools(tools: readonly NamedTool[]): string[] {

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { createEventCLIAdapter, personLeft } from "#terminal/event-cli-adapter.ts";
 import { createPaint, isTerminal, type Paint } from "#terminal/paint.ts";
 import { openPrompter } from "#terminal/prompter.ts";
-import { createUIEventBus, type UIEventBus, type Unsubscribe } from "#ui-event-bus.ts";
+import { createUIEventBus, type UIEventBus, type Unsubscribe } from "#ui/ui-event-bus.ts";
 import type { Place } from "./place.ts";
 
 /** Where a person sits while a worker is at work: what they are shown, and what they are asked. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
+import type { NamedTool } from "#domain/tool.ts";
 import type { Checkout } from "#sandbox/checkout/open-checkout.ts";
 import { runGit } from "#sandbox/checkout/run-git.ts";
-import type { NamedTool } from "#tool.ts";
 
 /** What the person has changed since the last commit: what a reviewer is often asked about before there is one. */
 export function createGitUncommittedTool({ root, head }: Pick<Checkout, "root" | "head">): NamedTool {

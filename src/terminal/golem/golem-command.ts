@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
+import { UserError } from "#domain/errors.ts";
 import { plain } from "#terminal/paint.ts";
+import { nearest } from "#text/nearest.ts";
 import { help } from "./help.ts";
 import { exitCodes, type Place } from "./place.ts";
 import { readWords } from "./read-words.ts";

@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { applyChanges, type Refusal } from "#sandbox/checkout/apply-changes.ts";
 import { commitOnBranch } from "#sandbox/checkout/commit-on-branch.ts";
 import type { Checkout, CheckoutChange } from "#sandbox/checkout/open-checkout.ts";

@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import type { RuntimeEvent } from "#runtime-events.ts";
+import type { RuntimeEvent } from "#ui/runtime-events.ts";
 
 /** Tells a script what happens. */
 export type JsonLines = (event: RuntimeEvent | { type: "result" | "dry_run"; [more: string]: unknown }) => void;

@@ -1,5 +1,5 @@
-import { readLocalConfig } from "#config.ts";
-import { UserError } from "#errors.ts";
+import { readLocalConfig } from "#config/config.ts";
+import { UserError } from "#domain/errors.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { createPaint } from "#terminal/paint.ts";
 import { oneLine } from "#terminal/render-value.ts";

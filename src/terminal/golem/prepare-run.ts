@@ -1,9 +1,9 @@
 import { text } from "node:stream/consumers";
-import { type Config, readLocalConfig } from "#config.ts";
-import { UserError } from "#errors.ts";
+import { type Config, readLocalConfig } from "#config/config.ts";
+import { narrowLimits, parseRepositorySettings, settingsPath } from "#config/repository-settings.ts";
+import { UserError } from "#domain/errors.ts";
 import { createModels } from "#models/create-models.ts";
 import type { Models } from "#models/models.ts";
-import { narrowLimits, parseRepositorySettings, settingsPath } from "#repository-settings.ts";
 import { modelFor } from "#runtime/admit-worker.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";

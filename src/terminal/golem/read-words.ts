@@ -1,6 +1,6 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
-import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
+import { UserError } from "#domain/errors.ts";
+import { nearest } from "#text/nearest.ts";
 
 export interface Words {
   positionals: string[];

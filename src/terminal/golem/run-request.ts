@@ -1,4 +1,4 @@
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { type KnownOptions, readWords } from "./read-words.ts";
 
 /** What shall become of the changes; `undefined` asks, or keeps them in a patch file where nobody can be asked. */

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { dirname } from "node:path";
+import { UserError } from "#domain/errors.ts";
 import { approveOnBus } from "#embed/approve-on-bus.ts";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
-import { UserError } from "#errors.ts";
 import { createExecutors } from "#executors/create-executors.ts";
-import { createRuntimeUI } from "#runtime-ui.ts";
 import { plain } from "#terminal/paint.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
+import { createRuntimeUI } from "#ui/runtime-ui.ts";
 import { approveBeforehand, checkApproved } from "./approve-beforehand.ts";
 import { briefing } from "./briefing.ts";
 import { type ConversationEnd, converse } from "./converse.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { NamedTool } from "#tool.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 
 const input = z.object({

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { commandResult } from "#toolsets/commands/command-result.ts";
 import { runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";

@@ -1,4 +1,4 @@
-import type { Workspace } from "#workspace.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { readManifest } from "./package-manifest.ts";
 
 export interface Formatter {

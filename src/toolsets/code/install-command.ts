@@ -1,5 +1,5 @@
-import { ToolError } from "#errors.ts";
-import type { Workspace } from "#workspace.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { isArchive } from "./strange-requirement.ts";
 
 export const managers = ["npm", "pip", "go", "cargo"] as const;

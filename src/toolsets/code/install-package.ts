@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { BlockedError, ToolError } from "#errors.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import { BlockedError, ToolError } from "#domain/errors.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { commandResult } from "#toolsets/commands/command-result.ts";
 import { runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import type { Workspace } from "#workspace.ts";
 import { findManager, type InstallCommand, installCommand, managers } from "./install-command.ts";
 import { strangeRequirement } from "./strange-requirement.ts";
 import type { CodeConfig } from "./toolset.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import type { Workspace } from "#workspace.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Workspace } from "#domain/workspace.ts";
 
 const names = z.record(z.string(), z.unknown()).catch({}).default({});
 const Manifest = z.object({

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import { showHidden } from "#hidden-characters.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { showHidden } from "#text/hidden-characters.ts";
 import { describeChanges, describeEnd } from "#toolsets/commands/describe-result.ts";
 import { type RanCommand, runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";

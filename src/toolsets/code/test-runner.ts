@@ -1,4 +1,4 @@
-import type { Workspace } from "#workspace.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { type PackageManifest, readManifest } from "./package-manifest.ts";
 
 export type TestReport = "tap" | "vitest" | "jest" | "mocha" | "pytest" | "unittest" | "go" | "cargo" | "plain";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { plainLines } from "#hidden-characters.ts";
+import { plainLines } from "#text/hidden-characters.ts";
 import type { TestReport } from "./test-runner.ts";
 
 const FailedTest = z.object({

@@ -1,5 +1,5 @@
-import { showHidden } from "#hidden-characters.ts";
-import type { ToolResult } from "#result.ts";
+import type { ToolResult } from "#domain/result.ts";
+import { showHidden } from "#text/hidden-characters.ts";
 import { describeChanges, describeEnd } from "./describe-result.ts";
 import type { RanCommand } from "./run-command.ts";
 

@@ -1,4 +1,4 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import type { Executors } from "#executors/create-executors.ts";
 import { defaultExecutors } from "#executors/default-executors.ts";
 import type { ExecRequest, ExecResult, Tier } from "#executors/executor.ts";

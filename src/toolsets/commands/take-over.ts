@@ -1,7 +1,7 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import type { TreeChanges } from "#executors/executor.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
-import type { Workspace } from "#workspace.ts";
 
 /** What reached the workspace, and what did not. */
 export interface TakenOver {

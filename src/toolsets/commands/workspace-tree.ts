@@ -1,6 +1,6 @@
+import type { Workspace } from "#domain/workspace.ts";
 import type { TreeSource } from "#executors/executor.ts";
 import type { Sandbox } from "#sandbox/sandbox.ts";
-import type { Workspace } from "#workspace.ts";
 
 /** The tree a command works on: what this worker may see, and the history of the repository. */
 export function workspaceTree(workspace: Workspace, sandbox: Pick<Sandbox, "base" | "log">): TreeSource {

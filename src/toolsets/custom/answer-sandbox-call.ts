@@ -1,5 +1,5 @@
-import { ToolError } from "#errors.ts";
-import type { Workspace } from "#workspace.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import type { SandboxCall } from "./messages.ts";
 
 const changing: ReadonlySet<SandboxCall["method"]> = new Set(["write", "remove", "move"]);

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 
 const endings = [".ts", ".mts", ".js", ".mjs", ".json"];
 const most = 500;

@@ -1,9 +1,9 @@
 import { jsonSchema } from "ai";
 import { z } from "zod";
-import type { ApprovalConfig } from "#approval.ts";
-import { canonicalJson } from "#approval.ts";
-import { ToolError } from "#errors.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import type { ApprovalConfig } from "#domain/approval.ts";
+import { canonicalJson } from "#domain/approval.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { approveAsConfigured } from "#toolsets/approve-as-configured.ts";
 import type { ToolDescription } from "./messages.ts";
 import type { Question, ToolProcess } from "./tool-process.ts";

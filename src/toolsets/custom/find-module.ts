@@ -1,8 +1,8 @@
 import { mkdtemp, readdir, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, extname, isAbsolute, join, posix, relative, resolve } from "node:path";
-import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
+import { UserError } from "#domain/errors.ts";
+import { nearest } from "#text/nearest.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { codeFiles, isModuleName } from "./code-files.ts";
 import type { ToolModule } from "./tool-process.ts";

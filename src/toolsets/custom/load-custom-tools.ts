@@ -1,9 +1,9 @@
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import { z } from "zod";
-import { ApprovalConfig, canonicalJson } from "#approval.ts";
-import { ToolError, UserError } from "#errors.ts";
-import type { NamedTool } from "#tool.ts";
+import { ApprovalConfig, canonicalJson } from "#domain/approval.ts";
+import { ToolError, UserError } from "#domain/errors.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { checkApprovalNames } from "#toolsets/approve-as-configured.ts";
 import { digestOf } from "./code-files.ts";
 import { customTool } from "./custom-tool.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ToolRun } from "#tool.ts";
+import type { ToolRun } from "#domain/tool.ts";
 
 /** The longest line either side takes from the other, in bytes. */
 export const lineBytes = 32_000_000;

@@ -1,7 +1,7 @@
 import { createRequire, isBuiltin } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 
 const packageName = /^(?:@[a-z0-9~-][\w.~-]*\/)?[a-z0-9~-][\w.~-]*(?:\/[\w~-][\w.~-]*)*$/i;
 

@@ -1,5 +1,5 @@
-import { UserError } from "#errors.ts";
-import type { NamedTool } from "#tool.ts";
+import { UserError } from "#domain/errors.ts";
+import type { NamedTool } from "#domain/tool.ts";
 
 type Fields = Record<string, unknown>;
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { ApprovalConfig } from "#approval.ts";
-import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
+import { ApprovalConfig } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
+import { nearest } from "#text/nearest.ts";
 import { approveAsConfigured, checkApprovalNames } from "#toolsets/approve-as-configured.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { importPackage } from "./import-package.ts";

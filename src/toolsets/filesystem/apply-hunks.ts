@@ -1,4 +1,4 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import type { Hunk } from "./patch.ts";
 import { type HunkPlace, placeHunk } from "./place-hunk.ts";
 

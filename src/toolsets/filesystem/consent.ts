@@ -1,6 +1,6 @@
-import type { ApprovalDecisionType } from "#approval.ts";
-import { BlockedError, ToolError } from "#errors.ts";
-import type { Workspace } from "#workspace.ts";
+import type { ApprovalDecisionType } from "#domain/approval.ts";
+import { BlockedError, ToolError } from "#domain/errors.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { isProtectedPath } from "./protected-paths.ts";
 
 export type Operation = "write" | "delete";

@@ -1,6 +1,6 @@
 import { formatPatch, type StructuredPatch, structuredPatch } from "diff";
 import type { z } from "zod";
-import type { DiffResultValue } from "#result.ts";
+import type { DiffResultValue } from "#domain/result.ts";
 
 /** A change of one file's text; undefined means there is no file. */
 export interface TextChange {

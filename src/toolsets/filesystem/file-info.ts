@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
-import type { Workspace } from "#workspace.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { isProtectedPath } from "./protected-paths.ts";
 import { decode, isBinary, lfsPointerSize, linesOf } from "./text-file.ts";

@@ -1,4 +1,4 @@
-import type { NeedsApproval } from "#tool.ts";
+import type { NeedsApproval } from "#domain/tool.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { ZoneApprovalConfig } from "./consent.ts";
 

@@ -1,7 +1,7 @@
+import type { NamedTool } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import type { Sandbox } from "#sandbox/sandbox.ts";
-import type { NamedTool } from "#tool.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import type { Workspace } from "#workspace.ts";
 import { createApplyPatchTool } from "./apply-patch.ts";
 import type { ZoneApprovalConfig } from "./consent.ts";
 import { createDeleteFileTool, deleteNeedsApproval } from "./delete-file.ts";

@@ -1,4 +1,4 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import { isCallOf } from "./is-call-of.ts";
 import { linesOf } from "./text-file.ts";

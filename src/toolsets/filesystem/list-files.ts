@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
-import type { Entry, Workspace } from "#workspace.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { Entry, Workspace } from "#domain/workspace.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 
 const input = z.object({

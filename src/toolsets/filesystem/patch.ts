@@ -1,4 +1,4 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 
 interface PatchLine {
   mark: " " | "+" | "-";

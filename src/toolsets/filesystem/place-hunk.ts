@@ -1,4 +1,4 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import { findLines } from "./find-lines.ts";
 import { foldPunctuation } from "./fold-punctuation.ts";
 import { type Hunk, sideOf } from "./patch.ts";

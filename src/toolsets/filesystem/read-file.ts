@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import { estimateTokens } from "#estimate-tokens.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import { estimateTokens } from "#text/estimate-tokens.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import type { Workspace } from "#workspace.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { isCallOf } from "./is-call-of.ts";
 import { lineKnowledge } from "./line-knowledge.ts";

@@ -1,6 +1,6 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { isLfsPointer } from "#sandbox/is-lfs-pointer.ts";
-import type { Workspace } from "#workspace.ts";
 
 const sniffedBytes = 8_000;
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ApprovalDecisionType } from "#approval.ts";
+import { ApprovalDecisionType } from "#domain/approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { FilesystemToolset } from "./filesystem-toolset.ts";
 

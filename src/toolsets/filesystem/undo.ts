@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import type { Sandbox, StoredChange } from "#sandbox/sandbox.ts";
-import type { NamedTool } from "#tool.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import type { Workspace } from "#workspace.ts";
 import { needsConsent } from "./consent.ts";
 import { unifiedDiff } from "./diff-result.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
-import type { Workspace } from "#workspace.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { needsConsent, refuseBlocked } from "./consent.ts";
 import { diffResult, unifiedDiff } from "./diff-result.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";

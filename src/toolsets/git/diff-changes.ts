@@ -1,6 +1,6 @@
+import type { Change, Workspace } from "#domain/workspace.ts";
 import { diffResult } from "#toolsets/filesystem/diff-result.ts";
 import { isBinary } from "#toolsets/filesystem/text-file.ts";
-import type { Change, Workspace } from "#workspace.ts";
 
 export interface FileDiff extends Change {
   additions: number;

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { filesAt } from "#toolsets/filesystem/consent.ts";
 import { decode, linesOf } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import type { Workspace } from "#workspace.ts";
 
 const input = z.object({
   path: z.string().optional().describe("The file or folder to look in; default every changed file"),

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { wrapUntrusted } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { wrapUntrusted } from "#untrusted.ts";
 
 const input = z.object({
   limit: z.number().int().min(1).max(100).optional().describe("How many commits; default 10"),

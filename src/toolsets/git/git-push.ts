@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { pushChanges } from "#toolsets/pull-request/push-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 

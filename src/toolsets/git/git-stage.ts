@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { Change } from "#domain/workspace.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import type { Change } from "#workspace.ts";
 
 const letters: Record<Change["status"], string> = { added: "A", modified: "M", deleted: "D" };
 

@@ -1,4 +1,4 @@
-import type { ToolResult } from "#result.ts";
+import type { ToolResult } from "#domain/result.ts";
 import type { MergeResult } from "#sandbox/git-sandbox.ts";
 
 /** What a merge came to, for both readers. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { NamedTool } from "#tool.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { createGitBranchesTool } from "./git-branches.ts";
 import { createGitCheckConflictsTool } from "./git-check-conflicts.ts";

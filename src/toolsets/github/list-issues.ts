@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { outsideText } from "./outside-text.ts";
 import { issueData } from "./read-issue.ts";

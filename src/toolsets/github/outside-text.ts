@@ -1,4 +1,4 @@
-import { cleanText, wrapUntrusted } from "#untrusted.ts";
+import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 
 /** A text somebody wrote on GitHub, for the model: without what a reader does not see, and marked as data. */
 export function outsideText(text: string, source: string): string {

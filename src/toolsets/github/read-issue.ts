@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import type { Issue } from "#github.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Issue } from "#domain/github.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { outsideText } from "./outside-text.ts";
 

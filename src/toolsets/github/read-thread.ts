@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { Comment } from "#github.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import type { Comment } from "#domain/github.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { outsideText } from "./outside-text.ts";
 

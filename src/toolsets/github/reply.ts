@@ -1,10 +1,10 @@
 import { z } from "zod";
-import type { ApprovalConfig } from "#approval.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ApprovalConfig } from "#domain/approval.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { tryAgain } from "#domain/try-again.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { tryAgain } from "#try-again.ts";
 import { postMarker } from "./post-marker.ts";
 
 const input = z.object({ text: z.string().trim().min(1).max(60_000).describe("The comment, in Markdown") });

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ApprovalConfig } from "#approval.ts";
+import { ApprovalConfig } from "#domain/approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { createAddLabelsTool } from "./add-labels.ts";
 import { createListIssuesTool } from "./list-issues.ts";

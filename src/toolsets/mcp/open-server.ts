@@ -1,5 +1,5 @@
 import type { CallToolResult } from "@ai-sdk/mcp";
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import { connectServer, type ServerConnection, type ToolDefinition } from "./connect-server.ts";
 import { fingerprint } from "./pins.ts";
 import type { ServerSettings } from "./server-settings.ts";

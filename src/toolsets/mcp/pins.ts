@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { canonicalJson } from "#approval.ts";
+import { canonicalJson } from "#domain/approval.ts";
 import type { ToolDefinition } from "./connect-server.ts";
 import type { ServerSettings } from "./server-settings.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { isPublicAddress } from "#executors/public-address.ts";
 
 /** A server that is a program, started for the run. */

@@ -1,8 +1,8 @@
 import type { CallToolResult } from "@ai-sdk/mcp";
-import { showHidden } from "#hidden-characters.ts";
-import type { ToolResult } from "#result.ts";
+import type { ToolResult } from "#domain/result.ts";
+import { showHidden } from "#text/hidden-characters.ts";
+import { wrapUntrusted } from "#text/untrusted.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
-import { wrapUntrusted } from "#untrusted.ts";
 
 const mostCharacters = 1_000_000;
 

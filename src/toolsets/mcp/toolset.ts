@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { jsonSchema } from "ai";
 import { z } from "zod";
-import { ApprovalConfig } from "#approval.ts";
-import { showHidden } from "#hidden-characters.ts";
-import { matchesPattern } from "#matches-pattern.ts";
-import type { NamedTool } from "#tool.ts";
+import { ApprovalConfig } from "#domain/approval.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { showHidden } from "#text/hidden-characters.ts";
+import { matchesPattern } from "#text/matches-pattern.ts";
 import { approveAsConfigured, checkApprovalNames } from "#toolsets/approve-as-configured.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import type { ToolDefinition } from "./connect-server.ts";

@@ -1,14 +1,14 @@
 import { z } from "zod";
-import type { ApprovalConfig } from "#approval.ts";
-import { ToolError } from "#errors.ts";
-import { type GitHub, GitHubRefusal, type PullRequest } from "#github.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ApprovalConfig } from "#domain/approval.ts";
+import { ToolError } from "#domain/errors.ts";
+import { type GitHub, GitHubRefusal, type PullRequest } from "#domain/github.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { tryAgain } from "#domain/try-again.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { tryAgain } from "#try-again.ts";
 import { outgoingChanges, proposedChanges } from "./outgoing-changes.ts";
 import { pushChanges } from "./push-changes.ts";
 

@@ -1,6 +1,6 @@
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Change } from "#domain/workspace.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
-import type { Change } from "#workspace.ts";
 
 /** The changes that the next push takes: the staged ones, or all when none is staged. */
 export async function outgoingChanges(sandbox: GitSandbox): Promise<Change[]> {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import type { ToolContext } from "#tool.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolContext } from "#domain/tool.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
 import { proposedChanges } from "./outgoing-changes.ts";
 

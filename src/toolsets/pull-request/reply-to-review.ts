@@ -1,13 +1,13 @@
 import { z } from "zod";
-import type { ApprovalConfig } from "#approval.ts";
-import { ToolError } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ApprovalConfig } from "#domain/approval.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { tryAgain } from "#domain/try-again.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import { postMarker } from "#toolsets/github/post-marker.ts";
 import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { tryAgain } from "#try-again.ts";
 
 const input = z.object({
   review_comment_id: z.number().int().positive().describe("The comment to answer, as read_pull_request names it"),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ApprovalConfig } from "#approval.ts";
+import { ApprovalConfig } from "#domain/approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { createOpenPullRequestTool } from "./open-pull-request.ts";
 import { createReplyToReviewTool } from "./reply-to-review.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { ApprovalConfig } from "#approval.ts";
-import { ToolError } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import type { ApprovalConfig } from "#domain/approval.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";

@@ -1,4 +1,4 @@
-import type { Workspace } from "#workspace.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { compileGlob } from "./compile-glob.ts";
 
 /** The files at or below a path, in order. Throws a ToolError where the path is not there. */

@@ -1,5 +1,5 @@
 import { RE2JS } from "re2js";
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 
 const longestPattern = 500;
 

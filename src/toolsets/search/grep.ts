@@ -1,11 +1,11 @@
 import { setImmediate } from "node:timers/promises";
 import { RE2JS, RE2JSSyntaxException } from "re2js";
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import { requiredText } from "#required-text.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
-import type { Workspace } from "#workspace.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import { requiredText } from "#text/required-text.ts";
 import { globFilter, pathsBelow } from "./chosen-paths.ts";
 
 const contextLines = z.number().int().min(0).max(20).optional();

@@ -1,8 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { decode, isBinary, linesOf } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { globFilter, pathsBelow } from "./chosen-paths.ts";

@@ -1,4 +1,4 @@
-import type { ApprovalDecisionType } from "#approval.ts";
+import type { ApprovalDecisionType } from "#domain/approval.ts";
 import { programName, runsUnseen, withInner } from "./inner-commands.ts";
 import { readCommand, type SimpleCommand } from "./read-command.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { ApprovalDecisionType } from "#approval.ts";
-import { BlockedError, ToolError } from "#errors.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import { ApprovalDecisionType } from "#domain/approval.ts";
+import { BlockedError, ToolError } from "#domain/errors.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { commandResult } from "#toolsets/commands/command-result.ts";
 import { endWithTools, runCommand } from "#toolsets/commands/run-command.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { Task, type ToolResult } from "#result.ts";
-import type { NamedTool } from "#tool.ts";
+import { Task, type ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { taskStats } from "#toolsets/task-stats.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 

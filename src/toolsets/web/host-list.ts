@@ -1,5 +1,5 @@
 import { domainToASCII } from "node:url";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 
 /** A function that says whether a host is on the list: exact names, or `*.example.com` for everything below. Throws a UserError for what is neither. */
 export function hostList(patterns: readonly string[]): (host: string) => boolean {

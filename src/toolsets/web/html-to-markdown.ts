@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import { startGuardedChild } from "#executors/guarded-child.ts";
 
 const Converted = z.object({ title: z.string().catch(""), markdown: z.string() });

@@ -2,7 +2,7 @@ import { isIP, type LookupFunction } from "node:net";
 import type { Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { Agent, errors } from "undici";
-import { ToolError } from "#errors.ts";
+import { ToolError } from "#domain/errors.ts";
 import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
 
 export interface SafeFetchOptions {

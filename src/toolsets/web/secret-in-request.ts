@@ -1,4 +1,4 @@
-import { createRedactor } from "#redact.ts";
+import { createRedactor } from "#text/redact.ts";
 
 const redactShapes = createRedactor([]);
 /** What stands where a secret was taken out, learnt from one that is nobody's. */

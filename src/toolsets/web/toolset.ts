@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ApprovalDecisionType } from "#approval.ts";
+import { ApprovalDecisionType } from "#domain/approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { createWebFetchTool } from "./web-fetch.ts";
 import { createWebSearchTool } from "./web-search.ts";

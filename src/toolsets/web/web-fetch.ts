@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { BlockedError, ToolError } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import { BlockedError, ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { cleanText, wrapUntrusted } from "#untrusted.ts";
 import { hostList } from "./host-list.ts";
 import { htmlToMarkdown } from "./html-to-markdown.ts";
 import { checkUrl, createSafeFetch, type SafeResponse } from "./safe-fetch.ts";

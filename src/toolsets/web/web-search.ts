@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { ToolError } from "#errors.ts";
-import type { ToolResult } from "#result.ts";
-import type { NamedTool, ToolContext } from "#tool.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { cleanText, wrapUntrusted } from "#untrusted.ts";
 import { createSafeFetch, type SafeRequest } from "./safe-fetch.ts";
 import { carriesSecret } from "./secret-in-request.ts";
 import type { SearchProvider } from "./web-access.ts";

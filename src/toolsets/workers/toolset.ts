@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { UserError } from "#errors.ts";
-import { nearest } from "#nearest.ts";
-import type { NamedTool } from "#tool.ts";
+import { UserError } from "#domain/errors.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { nearest } from "#text/nearest.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 
 const config = z.strictObject({

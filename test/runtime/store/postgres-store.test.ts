@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { migrations } from "#runtime/store/postgres/migrations.ts";
 import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openPostgresConnection, type PostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { isManualTool } from "#domain/tool.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
-import { isManualTool } from "#tool.ts";
 import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
 import { gitToolset } from "#toolsets/git/toolset.ts";
 import { pullRequestToolset } from "#toolsets/pull-request/toolset.ts";

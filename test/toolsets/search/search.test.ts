@@ -2,7 +2,7 @@ import fc from "fast-check";
 import picomatch from "picomatch";
 import { RE2JS } from "re2js";
 import { describe, expect, test } from "vitest";
-import { requiredText } from "#required-text.ts";
+import { requiredText } from "#text/required-text.ts";
 import { compileGlob } from "#toolsets/search/compile-glob.ts";
 import { searchToolset } from "#toolsets/search/toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";

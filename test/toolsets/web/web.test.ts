@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
-import { createSanitizer } from "#sanitize.ts";
+import { createSanitizer } from "#text/sanitize.ts";
 import { hostList } from "#toolsets/web/host-list.ts";
 import { htmlToMarkdown, nesting, plainText } from "#toolsets/web/html-to-markdown.ts";
 import { createSafeFetch } from "#toolsets/web/safe-fetch.ts";

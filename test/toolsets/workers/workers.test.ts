@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { workersToolset } from "#toolsets/workers/toolset.ts";
 import { toolsetWorld } from "../../support/toolset-world.ts";
 

@@ -1,4 +1,4 @@
-import { Approval } from "#approval.ts";
+import { Approval } from "#domain/approval.ts";
 import { parseStored } from "#runtime/store/parse-stored.ts";
 import type { Sql } from "./postgres-connection.ts";
 

@@ -1,5 +1,5 @@
 import pg from "pg";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 
 /**
  * A database as it may be named in a log: without user and password. Throws a UserError when the address cannot be read,

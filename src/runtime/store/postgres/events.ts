@@ -1,4 +1,4 @@
-import { type LoggedEvent, RunEvent } from "#events.ts";
+import { type LoggedEvent, RunEvent } from "#domain/events.ts";
 import { parseStored } from "#runtime/store/parse-stored.ts";
 import type { Sql } from "./postgres-connection.ts";
 

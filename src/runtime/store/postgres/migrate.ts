@@ -1,4 +1,4 @@
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { migrations } from "./migrations.ts";
 import type { Sql } from "./postgres-connection.ts";
 

@@ -1,4 +1,4 @@
-import type { HeardPlace, RepositoryPlace } from "#repository-place.ts";
+import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
 import { settlePlace } from "#runtime/store/settle-place.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 

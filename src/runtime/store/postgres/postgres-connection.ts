@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { describeDatabase } from "./describe-database.ts";
 import { brokeOff, passes } from "./failures.ts";
 import { migrate, schema } from "./migrate.ts";

@@ -1,5 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 
 const sqliteBusy = 5;
 

@@ -1,4 +1,4 @@
-import type { RunSpec } from "#run.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { Advance, RunRow, Store } from "#runtime/store/store.ts";
 import { readRun, type StoredRun } from "#runtime/store/stored-run.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";

@@ -1,7 +1,7 @@
 import { mkdir, open, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { UserError } from "#errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { lockDatabase } from "./database-lock.ts";
 import { migrations } from "./migrations.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { nearest } from "#nearest.ts";
-import type { NamedTool } from "#tool.ts";
-import { openSchema, type ToolSchema } from "#tool-schema.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { openSchema, type ToolSchema } from "#domain/tool-schema.ts";
+import { nearest } from "#text/nearest.ts";
 import type { ToolDescription } from "#toolsets/custom/messages.ts";
 import { docComment } from "./doc-comment.ts";
 

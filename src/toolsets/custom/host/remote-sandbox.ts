@@ -1,6 +1,6 @@
+import type { Entry, Workspace } from "#domain/workspace.ts";
 import { parsePath } from "#sandbox/paths.ts";
 import type { SandboxCall } from "#toolsets/custom/messages.ts";
-import type { Entry, Workspace } from "#workspace.ts";
 
 /** The run's sandbox as a tool sees it: every call goes to the parent process, where its rules hold. */
 export function remoteSandbox(ask: (request: SandboxCall) => Promise<unknown>): Workspace {

@@ -1,0 +1,285 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { z } from "zod";
+import { estimateTokens } from "#text/estimate-tokens.ts";
+
+const ChatMessage = z.looseObject({
+  role: z.string(),
+  content: z.unknown().optional(),
+  tool_call_id: z.string().optional(),
+  tool_calls: z
+    .array(z.looseObject({ id: z.string(), function: z.looseObject({ name: z.string(), arguments: z.string() }) }))
+    .optional(),
+});
+
+const ChatRequest = z.looseObject({
+  model: z.string(),
+  messages: z.array(ChatMessage),
+  tools: z
+    .array(z.looseObject({ function: z.looseObject({ name: z.string(), description: z.string().optional() }) }))
+    .default([]),
+  stream: z.boolean().default(false),
+  stream_options: z.looseObject({ include_usage: z.boolean().optional() }).nullish(),
+});
+/** What a model is asked: the conversation so far and the tools it may call. */
+export type ChatRequest = z.infer<typeof ChatRequest>;
+
+interface Words {
+  text?: string;
+  /** Sent as the model's thoughts, before its text. */
+  reasoning?: string;
+  /** Instead of an estimate. */
+  usage?: { inputTokens: number; outputTokens: number; cachedInputTokens?: number };
+  finishReason?: string;
+}
+
+/** What the scripted model does when asked: it says and calls something, or shows one of the troubles real ones have. */
+export type Reply =
+  | (Words & { calls?: readonly { name: string; args: unknown; id?: string }[] })
+  /** Calls whose arguments are sent as they stand here, JSON or not. */
+  | (Words & { rawCalls: readonly { name: string; arguments: string; id?: string }[] })
+  /** An HTTP error; `retryAfter` is the header as it stands, in seconds or a date. */
+  | { status: number; message?: string; code?: string; retryAfter?: number | string }
+  /** The connection breaks after so many bytes of the answer's body. */
+  | { dropAfterBytes: number; text?: string }
+  /** Says its text, if it has any, and then nothing more. */
+  | { hang: true; text?: string };
+
+export interface ModelServer {
+  /** The base URL for clients, ending in `/v1`. */
+  url: string;
+  /** The latest requests, oldest first. */
+  readonly requests: readonly ChatRequest[];
+  close(): Promise<void>;
+}
+
+export interface ModelServerOptions {
+  script: (request: ChatRequest) => Reply | Promise<Reply>;
+  /** Default: a free one. */
+  port?: number;
+  log?: (line: string) => void;
+}
+
+const keptRequests = 50;
+const largestRequest = 64 * 1024 * 1024;
+
+/** How often the model has spoken already: a script that asks this of the messages goes on rightly after any restart. */
+export function turnOf(messages: readonly { role: string }[]): number {
+  return messages.filter(({ role }) => role === "assistant").length;
+}
+
+/** Starts a model server on the loopback address that speaks OpenAI's chat completions and answers by script. */
+export async function startModelServer({ script, port = 0, log = () => {} }: ModelServerOptions): Promise<ModelServer> {
+  const requests: ChatRequest[] = [];
+
+  async function chat(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = ChatRequest.safeParse(await readJson(request));
+    if (!body.success) return sendError(response, { status: 400, message: z.prettifyError(body.error) });
+
+    requests.push(body.data);
+    if (requests.length > keptRequests) requests.shift();
+    const reply = await script(body.data);
+    log(`${body.data.model}, turn ${turnOf(body.data.messages) + 1}: ${describe(reply)}`);
+    await send(response, body.data, reply);
+  }
+
+  async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = new URL(request.url ?? "/", "http://localhost").pathname;
+    if (request.method === "POST" && path === "/v1/chat/completions") return chat(request, response);
+    if (request.method === "GET" && path === "/v1/models") {
+      return sendJson(response, 200, {
+        object: "list",
+        data: [{ id: "scripted", object: "model", owned_by: "local" }],
+      });
+    }
+    sendError(response, { status: 404, message: `There is no ${request.method} ${path} here.` });
+  }
+
+  const server = createServer((request, response) => {
+    route(request, response).catch((error: unknown) => {
+      const message = error instanceof Error ? error.message : String(error);
+      log(`trouble: ${message}`);
+      if (response.headersSent) response.destroy();
+      else sendError(response, { status: 500, message });
+    });
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    requests,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of request) {
+    size += piece.length;
+    if (size > largestRequest) throw new Error("The request is too large.");
+    pieces.push(piece);
+  }
+  try {
+    return JSON.parse(Buffer.concat(pieces).toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+async function send(response: ServerResponse, request: ChatRequest, reply: Reply): Promise<void> {
+  if ("status" in reply) return sendError(response, reply);
+  if ("hang" in reply) return hang(response, request, reply.text);
+  if ("dropAfterBytes" in reply) return drop(response, request, reply);
+  if (!request.stream) return sendJson(response, 200, wholeAnswer(request, reply));
+
+  startStream(response);
+  for (const event of [...eventsOf(request, reply), "[DONE]"]) {
+    response.write(toSse(event));
+    // One event per turn of the loop, so that a reader sees a stream and not one block.
+    await nextTurn();
+  }
+  response.end();
+}
+
+function hang(response: ServerResponse, request: ChatRequest, text: string | undefined): void {
+  if (!text) return;
+  startStream(response);
+  for (const event of deltasOf({ text }).map((delta) => chunk(request, delta))) response.write(toSse(event));
+}
+
+async function drop(
+  response: ServerResponse,
+  request: ChatRequest,
+  { dropAfterBytes, text = "This sentence will not be heard to its end." }: { dropAfterBytes: number; text?: string },
+): Promise<void> {
+  startStream(response);
+  const whole = Buffer.from(eventsOf(request, { text }).map(toSse).join(""));
+  const sent = whole.subarray(0, dropAfterBytes);
+  // Flushed before the connection goes, or nothing of it would arrive.
+  await new Promise((resolve) => response.write(sent, resolve));
+  response.destroy();
+}
+
+function startStream(response: ServerResponse): void {
+  response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
+}
+
+function sendError(response: ServerResponse, error: Extract<Reply, { status: number }>): void {
+  const { status, message = "The script wants this to fail.", code = null, retryAfter } = error;
+  if (retryAfter !== undefined) response.setHeader("retry-after", String(retryAfter));
+  sendJson(response, status, { error: { message, type: "scripted_error", param: null, code } });
+}
+
+function sendJson(response: ServerResponse, status: number, value: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+}
+
+type Answer = Exclude<Reply, { status: number } | { dropAfterBytes: number } | { hang: true }>;
+
+interface ToolCall {
+  id: string;
+  type: "function";
+  function: { name: string; arguments: string };
+}
+
+function callsOf(request: ChatRequest, reply: Answer): ToolCall[] {
+  const calls =
+    "rawCalls" in reply
+      ? reply.rawCalls
+      : (reply.calls ?? []).map(({ args, ...call }) => ({ ...call, arguments: JSON.stringify(args) }));
+  // Named by turn and place, so that the same conversation always gets the same ids.
+  const turn = turnOf(request.messages) + 1;
+  return calls.map(({ id, name, arguments: text }, index) => ({
+    id: id ?? `call_${turn}_${index + 1}`,
+    type: "function",
+    function: { name, arguments: text },
+  }));
+}
+
+function finishOf(calls: ToolCall[], { finishReason }: Words): string {
+  return finishReason ?? (calls.length > 0 ? "tool_calls" : "stop");
+}
+
+function usageOf(request: ChatRequest, calls: ToolCall[], reply: Words) {
+  const input = reply.usage?.inputTokens ?? estimateTokens(JSON.stringify([request.messages, request.tools]));
+  const output = reply.usage?.outputTokens ?? estimateTokens(`${reply.text ?? ""}${JSON.stringify(calls)}`);
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: input + output,
+    prompt_tokens_details: { cached_tokens: reply.usage?.cachedInputTokens ?? 0 },
+  };
+}
+
+function wholeAnswer(request: ChatRequest, reply: Answer): unknown {
+  const calls = callsOf(request, reply);
+  const message = {
+    role: "assistant",
+    content: reply.text ?? null,
+    ...(reply.reasoning && { reasoning_content: reply.reasoning }),
+    ...(calls.length > 0 && { tool_calls: calls }),
+  };
+  return {
+    ...head(request, "chat.completion"),
+    choices: [{ index: 0, message, finish_reason: finishOf(calls, reply) }],
+    usage: usageOf(request, calls, reply),
+  };
+}
+
+/** The events of a streamed answer, without the `[DONE]` that ends it. */
+function eventsOf(request: ChatRequest, reply: Answer): unknown[] {
+  const calls = callsOf(request, reply);
+  const deltas = [{ role: "assistant" }, ...deltasOf(reply), ...calls.flatMap(callDeltas)];
+  const events = deltas.map((delta) => chunk(request, delta));
+  events.push(chunk(request, {}, finishOf(calls, reply)));
+  if (request.stream_options?.include_usage) {
+    events.push({ ...head(request, "chat.completion.chunk"), choices: [], usage: usageOf(request, calls, reply) });
+  }
+  return events;
+}
+
+function deltasOf({ reasoning, text }: Words): object[] {
+  const thoughts = pieces(reasoning ?? "").map((piece) => ({ reasoning_content: piece }));
+  return [...thoughts, ...pieces(text ?? "").map((piece) => ({ content: piece }))];
+}
+
+function callDeltas({ id, type, function: { name, arguments: text } }: ToolCall, index: number): object[] {
+  const opening = { tool_calls: [{ index, id, type, function: { name, arguments: "" } }] };
+  const rest = pieces(text).map((piece) => ({ tool_calls: [{ index, function: { arguments: piece } }] }));
+  return [opening, ...rest];
+}
+
+function chunk(request: ChatRequest, delta: object, finish: string | null = null): object {
+  return { ...head(request, "chat.completion.chunk"), choices: [{ index: 0, delta, finish_reason: finish }] };
+}
+
+function head(request: ChatRequest, object: string) {
+  return { id: `chat-${turnOf(request.messages) + 1}`, object, created: 0, model: request.model };
+}
+
+function toSse(event: unknown): string {
+  return `data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`;
+}
+
+/** The text in pieces about as long as a word or two, longer when there would be thousands; never splits a surrogate pair. */
+function pieces(text: string): string[] {
+  const length = Math.max(12, Math.ceil(text.length / 1_000));
+  return text.match(new RegExp(`.{1,${length}}`, "gsu")) ?? [];
+}
+
+function describe(reply: Reply): string {
+  if ("status" in reply) return `HTTP ${reply.status}`;
+  if ("hang" in reply) return "silence";
+  if ("dropAfterBytes" in reply) return `a connection dropped after ${reply.dropAfterBytes} bytes`;
+  const calls = "rawCalls" in reply ? reply.rawCalls : (reply.calls ?? []);
+  const names = calls.map(({ name }) => name).join(", ");
+  return names ? `calls ${names}` : `says ${(reply.text ?? "").length} characters`;
+}

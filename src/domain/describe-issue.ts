@@ -1,0 +1,64 @@
+import { typeOfValue } from "./json-schema.ts";
+import type { SchemaIssue } from "./tool-schema.ts";
+
+/** One thing that is wrong with a call, naming tool, parameter and what came: `Invalid type for parameter 'path' in read_file: Expected string, got number`. */
+export function describeIssue(tool: string, issue: SchemaIssue, args: unknown): string {
+  if (issue.code === "unrecognized_keys") {
+    const keys = (issue.keys ?? []).map((key) => `'${pathText([...issue.path, key])}'`);
+    return `Unknown parameter ${keys.join(", ")} for ${tool}`;
+  }
+
+  const value = valueAt(args, issue.path);
+  const parameter = pathText(issue.path);
+  if (parameter === "") return `Invalid arguments for ${tool}: ${objection(issue, value)}`;
+  if (value === undefined) return `Missing required parameter '${parameter}' for ${tool}`;
+  if (issue.code === "invalid_type")
+    return `Invalid type for parameter '${parameter}' in ${tool}: ${objection(issue, value)}`;
+  return `Invalid value for parameter '${parameter}' in ${tool}: ${objection(issue, value)}`;
+}
+
+function objection(issue: SchemaIssue, value: unknown): string {
+  if (issue.code === "invalid_type" && issue.expected) {
+    return `Expected ${typeName(issue.expected)}, got ${came(issue.expected, value)}`;
+  }
+  if (issue.code === "invalid_value" && issue.values) {
+    const values = issue.values.map((one) => JSON.stringify(one)).join(", ");
+    return `Expected ${issue.values.length > 1 ? `one of ${values}` : values}, got ${shown(value)}`;
+  }
+  if (issue.code === "invalid_union") {
+    const branches = (issue.errors ?? []).map((errors) => errors[0]);
+    const types = branches.filter((branch) => branch?.code === "invalid_type" && branch.path.length === 0);
+    if (types.length > 0 && types.length === branches.length) {
+      const expected = [...new Set(types.map((branch) => typeName(branch?.expected ?? "")))];
+      return `Expected ${expected.join(" or ")}, got ${typeOfValue(value)}`;
+    }
+  }
+  return value === undefined ? issue.message : `${issue.message}, got ${shown(value)}`;
+}
+
+function typeName(expected: string): string {
+  return expected === "int" ? "integer" : expected;
+}
+
+function came(expected: string, value: unknown): string {
+  return expected === "int" && typeof value === "number" ? String(value) : typeOfValue(value);
+}
+
+/** Enough of a value to recognise it. */
+function shown(value: unknown): string {
+  const text = typeof value === "bigint" ? String(value) : (JSON.stringify(value) ?? typeof value);
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}
+
+function valueAt(value: unknown, path: PropertyKey[]): unknown {
+  return path.reduce<unknown>((node, key) => {
+    const holds = typeof node === "object" && node !== null && Object.hasOwn(node, key);
+    return holds ? (node as Record<PropertyKey, unknown>)[key] : undefined;
+  }, value);
+}
+
+function pathText(path: PropertyKey[]): string {
+  return path
+    .map((key, index) => (typeof key === "number" ? `[${key}]` : `${index > 0 ? "." : ""}${String(key)}`))
+    .join("");
+}

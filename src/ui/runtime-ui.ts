@@ -1,0 +1,197 @@
+import { randomUUID } from "node:crypto";
+import type { ResultValue } from "#domain/result.ts";
+import type { ManualToolInfo } from "./form-fields.ts";
+import type { UIEventBus, Unsubscribe } from "./ui-event-bus.ts";
+import type {
+  ActionEvents,
+  ApprovalRisk,
+  ApprovalType,
+  DiffFileSummary,
+  Message,
+  StatusType,
+  ToolResultStatus,
+  WorkerInfo,
+  WorkerStatus,
+} from "./ui-events.ts";
+
+export interface WaitOptions {
+  signal?: AbortSignal;
+  /** Milliseconds. Default: five minutes for an approval, ten for an input. */
+  timeoutMs?: number;
+}
+
+export interface ApprovalAsked {
+  type: ApprovalType;
+  description: string;
+  risk: ApprovalRisk;
+  details?: unknown;
+  workerPath?: WorkerInfo[];
+}
+
+export type ApprovalResult = { approved: true | "always" | "session" } | { approved: false; reason?: string };
+
+/** The runtime's side of a bus: shows things, and asks for answers that carry the same request id. */
+export interface RuntimeUI {
+  readonly bus: UIEventBus;
+
+  showMessage(message: Message): void;
+  showStatus(status: { type: StatusType; message: string }): void;
+  showStatus(type: StatusType, message: string): void;
+  startStreaming(requestId: string): void;
+  appendStreaming(requestId: string, delta: string): void;
+  endStreaming(requestId: string): void;
+  showToolStarted(toolCallId: string, toolName: string, args: Record<string, unknown>, workerId?: string): void;
+  showToolResult(
+    toolCallId: string,
+    toolName: string,
+    args: Record<string, unknown>,
+    status: ToolResultStatus,
+    durationMs: number,
+    value?: ResultValue,
+    error?: string,
+  ): void;
+  updateWorker(
+    workerId: string,
+    task: string,
+    status: WorkerStatus,
+    parentId?: string,
+    depth?: number,
+    model?: string,
+    tools?: string[],
+  ): void;
+  showManualTools(tools: ManualToolInfo[]): void;
+  showDiffSummary(requestId: string, summaries: DiffFileSummary[]): void;
+  showDiffContent(
+    requestId: string,
+    path: string,
+    original: string | undefined,
+    modified: string,
+    isNew: boolean,
+  ): void;
+  endSession(reason: "completed" | "error" | "interrupted", message?: string): void;
+  updateContextUsage(tokensUsed: number, tokenLimit: number): void;
+
+  /**
+   * Asks and resolves to true when the person agrees. Any number of requests may be open; rejects when one times out
+   * or is aborted.
+   */
+  requestApproval(asked: ApprovalAsked, options?: WaitOptions): Promise<boolean>;
+  /** The same with every part by itself, resolving to how it was approved, or why not. */
+  requestApproval(
+    type: ApprovalType,
+    description: string,
+    details: unknown,
+    risk: ApprovalRisk,
+    workerPath: WorkerInfo[],
+    options?: WaitOptions,
+  ): Promise<ApprovalResult>;
+  /** Resolves to what the person typed; rejects when it times out or is aborted. */
+  getUserInput(prompt?: string, options?: WaitOptions): Promise<string>;
+
+  onInterrupt(handler: (reason?: string) => void): Unsubscribe;
+  onManualToolInvoke(handler: (toolName: string, args: Record<string, unknown>) => void): Unsubscribe;
+  onGetDiff(handler: (requestId: string, path: string) => void): Unsubscribe;
+}
+
+/** The runtime's side of this bus. */
+export function createRuntimeUI(bus: UIEventBus): RuntimeUI {
+  async function requestApproval(
+    asked: ApprovalAsked | ApprovalType,
+    second?: string | WaitOptions,
+    details?: unknown,
+    risk?: ApprovalRisk,
+    workerPath?: WorkerInfo[],
+    options?: WaitOptions,
+  ): Promise<boolean | ApprovalResult> {
+    if (typeof asked === "object") return (await ask(bus, asked, second as WaitOptions | undefined)).approved !== false;
+    const description = second as string;
+    return ask(
+      bus,
+      { type: asked, description, details, risk: risk as ApprovalRisk, workerPath: workerPath ?? [] },
+      options,
+    );
+  }
+
+  return {
+    bus,
+    showMessage: (message) => bus.emit("message", { message }),
+    showStatus: (status: StatusType | { type: StatusType; message: string }, message?: string) =>
+      bus.emit("status", typeof status === "string" ? { type: status, message: message ?? "" } : status),
+    startStreaming: (requestId) => bus.emit("streaming", { requestId, delta: "", done: false }),
+    appendStreaming: (requestId, delta) => bus.emit("streaming", { requestId, delta, done: false }),
+    endStreaming: (requestId) => bus.emit("streaming", { requestId, delta: "", done: true }),
+    showToolStarted: (toolCallId, toolName, args, workerId) =>
+      bus.emit("toolStarted", { toolCallId, toolName, args, ...(workerId !== undefined && { workerId }) }),
+    showToolResult: (toolCallId, toolName, args, status, durationMs, value, error) =>
+      bus.emit("toolResult", { toolCallId, toolName, args, status, durationMs, value, error }),
+    updateWorker: (workerId, task, status, parentId, depth = 0, model, tools) =>
+      bus.emit("workerUpdate", { workerId, task, status, parentId, depth, model, tools }),
+    showManualTools: (tools) => bus.emit("manualToolsAvailable", { tools }),
+    showDiffSummary: (requestId, summaries) => bus.emit("diffSummary", { requestId, summaries }),
+    showDiffContent: (requestId, path, original, modified, isNew) =>
+      bus.emit("diffContent", { requestId, path, original, modified, isNew }),
+    endSession: (reason, message) => bus.emit("sessionEnd", { reason, message }),
+    updateContextUsage: (tokensUsed, tokenLimit) =>
+      bus.emit("contextUsage", { tokensUsed, tokenLimit, exceeded: tokensUsed > tokenLimit }),
+    requestApproval: requestApproval as RuntimeUI["requestApproval"],
+    getUserInput: async (prompt = "> ", options = {}) => {
+      const { content } = await answer(bus, {
+        event: "userInput",
+        what: "User input request",
+        ask: (requestId) => bus.emit("inputPrompt", { requestId, prompt }),
+        options: { timeoutMs: 10 * 60_000, ...options },
+      });
+      return content;
+    },
+    onInterrupt: (handler) => bus.on("interrupt", ({ reason }) => handler(reason)),
+    onManualToolInvoke: (handler) => bus.on("manualToolInvoke", ({ toolName, args }) => handler(toolName, args)),
+    onGetDiff: (handler) => bus.on("getDiff", ({ requestId, path }) => handler(requestId, path)),
+  };
+}
+
+async function ask(
+  bus: UIEventBus,
+  { workerPath = [], ...asked }: ApprovalAsked,
+  options: WaitOptions = {},
+): Promise<ApprovalResult> {
+  const { approved, reason } = await answer(bus, {
+    event: "approvalResponse",
+    what: "Approval request",
+    ask: (requestId) => bus.emit("approvalRequired", { requestId, ...asked, workerPath }),
+    options: { timeoutMs: 5 * 60_000, ...options },
+  });
+  if (approved === true || approved === "always" || approved === "session") return { approved };
+  return { approved: false, ...(reason !== undefined && { reason }) };
+}
+
+interface Question<Name extends "userInput" | "approvalResponse"> {
+  event: Name;
+  what: string;
+  ask(requestId: string): void;
+  options: WaitOptions;
+}
+
+/** Waits for the answer with the id of this question; others are not for us. */
+async function answer<Name extends "userInput" | "approvalResponse">(
+  bus: UIEventBus,
+  { event, what, ask, options: { signal, timeoutMs } }: Question<Name>,
+): Promise<ActionEvents[Name]> {
+  if (signal?.aborted) throw new Error(`${what} aborted`);
+
+  const requestId = randomUUID();
+  const { promise, resolve, reject } = Promise.withResolvers<ActionEvents[Name]>();
+  const abort = () => reject(new Error(`${what} aborted`));
+  const timer = setTimeout(() => reject(new Error(`${what} timed out`)), timeoutMs);
+  signal?.addEventListener("abort", abort, { once: true });
+  const unsubscribe = bus.on(event, (given) => {
+    if (given.requestId === requestId) resolve(given as ActionEvents[Name]);
+  });
+  try {
+    ask(requestId);
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", abort);
+    unsubscribe();
+  }
+}

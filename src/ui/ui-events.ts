@@ -1,0 +1,91 @@
+import type { ResultValue } from "#domain/result.ts";
+import type { ManualToolInfo } from "./form-fields.ts";
+
+export interface Message {
+  role: "user" | "assistant" | "system";
+  content: string;
+  /** Milliseconds since 1970. */
+  timestamp?: number;
+}
+
+export interface WorkerInfo {
+  id: string;
+  /** 0 for the root. */
+  depth: number;
+  task: string;
+}
+
+export interface DiffFileSummary {
+  path: string;
+  operation: "create" | "update" | "delete";
+  additions: number;
+  deletions: number;
+}
+
+export type StatusType = "info" | "warning" | "error";
+export type ApprovalType = "tool_call" | "file_write" | "command";
+export type ApprovalRisk = "low" | "medium" | "high";
+export type ToolResultStatus = "success" | "error" | "interrupted";
+export type WorkerStatus = "pending" | "running" | "complete" | "error";
+
+/** What the runtime shows. */
+export interface DisplayEvents {
+  message: { message: Message };
+  streaming: { requestId: string; delta: string; done: boolean };
+  status: { type: StatusType; message: string };
+  toolStarted: { toolCallId: string; toolName: string; args: Record<string, unknown>; workerId?: string };
+  toolResult: {
+    toolCallId: string;
+    toolName: string;
+    args: Record<string, unknown>;
+    status: ToolResultStatus;
+    value?: ResultValue | undefined;
+    error?: string | undefined;
+    durationMs: number;
+  };
+  workerUpdate: {
+    workerId: string;
+    task: string;
+    status: WorkerStatus;
+    parentId?: string | undefined;
+    depth: number;
+    model?: string | undefined;
+    tools?: string[] | undefined;
+  };
+  /** Answered by `approvalResponse` with the same request id. */
+  approvalRequired: {
+    requestId: string;
+    type: ApprovalType;
+    description: string;
+    details?: unknown;
+    risk: ApprovalRisk;
+    workerPath: WorkerInfo[];
+  };
+  manualToolsAvailable: { tools: ManualToolInfo[] };
+  diffSummary: { requestId: string; summaries: DiffFileSummary[] };
+  diffContent: {
+    requestId: string;
+    path: string;
+    original?: string | undefined;
+    modified: string;
+    isNew: boolean;
+  };
+  /** Answered by `userInput` with the same request id. */
+  inputPrompt: { requestId: string; prompt: string };
+  sessionEnd: { reason: "completed" | "error" | "interrupted"; message?: string | undefined };
+  contextUsage: { tokensUsed: number; tokenLimit: number; exceeded: boolean };
+}
+
+/** What a person does. */
+export interface ActionEvents {
+  userInput: { requestId: string; content: string };
+  approvalResponse: { requestId: string; approved: boolean | "always" | "session"; reason?: string };
+  manualToolInvoke: { toolName: string; args: Record<string, unknown> };
+  interrupt: { reason?: string };
+  getDiff: { requestId: string; path: string };
+  /** What is asked of the runtime itself: `/clear` the conversation, or `/model name`. */
+  command: { name: "clear" | "model"; args: string[] };
+}
+
+export type AllEvents = DisplayEvents & ActionEvents;
+export type EventName = keyof AllEvents;

@@ -1,0 +1,127 @@
+import { expect, test } from "vitest";
+import { readConfig } from "#config/config.ts";
+import { privateKey } from "../support/playground-world.ts";
+
+const complete = { APP_ID: "7", PRIVATE_KEY: privateKey, WEBHOOK_SECRET: "a secret" };
+
+test("three variables are enough, and the rest has defaults", () => {
+  expect(readConfig(complete)).toMatchObject({
+    app: { appId: 7, port: 3000, host: "localhost", webhookPath: "/api/github/webhooks", logLevel: "info" },
+    github: { apiUrl: "https://api.github.com", repositories: undefined },
+    database: { kind: "sqlite", path: "./data/golem-forge.db" },
+    approvalMs: 72 * 60 * 60_000,
+    stopMs: 20_000,
+  });
+});
+
+test("an empty variable is one that is not set", () => {
+  expect(readConfig({ ...complete, PORT: "", LOG_LEVEL: "", GHE_HOST: "" }).app.port).toBe(3000);
+  expect(() => readConfig({ ...complete, WEBHOOK_SECRET: "" })).toThrow("WEBHOOK_SECRET is not set");
+});
+
+test.each([
+  ["as it is", privateKey],
+  ["with its lines escaped", privateKey.replaceAll("\n", "\\n")],
+  ["in base64", Buffer.from(privateKey).toString("base64")],
+])("the private key is read %s", (_, written) => {
+  expect(readConfig({ ...complete, PRIVATE_KEY: written }).app.privateKey).toBe(privateKey.trim());
+});
+
+test("a server of one's own is asked where its API is", () => {
+  const { github } = readConfig({ ...complete, GHE_HOST: "127.0.0.1:3333", GHE_PROTOCOL: "http" });
+
+  expect(github.apiUrl).toBe("http://127.0.0.1:3333/api/v3");
+});
+
+test("run pages are there once their address is known, and people command there once both halves of the OAuth client are", () => {
+  const url = "https://Forge.example.com/";
+  const client = { GITHUB_CLIENT_ID: "Iv1.a", GITHUB_CLIENT_SECRET: "a client's secret" };
+
+  expect(readConfig({ ...complete, ...client }).page).toBeUndefined();
+  expect(readConfig({ ...complete, GOLEM_FORGE_URL: url }).page).toEqual({
+    url: "https://forge.example.com",
+    signIn: undefined,
+  });
+  expect(readConfig({ ...complete, GOLEM_FORGE_URL: url, ...client }).page?.signIn?.clientId).toBe("Iv1.a");
+  expect(readConfig({ ...complete, GOLEM_FORGE_URL: url, ...client }).secrets).toContain("a client's secret");
+});
+
+test("every bad value is named at once with what it must be, and none is printed", () => {
+  const bad = {
+    APP_ID: "my-app",
+    PRIVATE_KEY: "-----BEGIN RSA PRIVATE KEY-----\nhunter2hunter2\n-----END RSA PRIVATE KEY-----",
+    PORT: "99999",
+    LOG_LEVEL: "loud",
+    GHE_HOST: "https://hunter2@github.example.com/",
+    GHE_PROTOCOL: "ftp",
+    WEBHOOK_PATH: "hooks",
+    WEBHOOK_PROXY_URL: "smee",
+    GOLEM_FORGE_MODEL: "sk-hunter2-in-the-wrong-place",
+    OPENAI_BASE_URL: "ftp://hunter2@host",
+    DATABASE_URL: "postgres://user:hunter2#@host/db",
+    GOLEM_FORGE_REPOSITORIES: "shop, blog",
+    GOLEM_FORGE_APPROVAL_HOURS: "0",
+    GOLEM_FORGE_RUNS_PER_HOUR: "10abc",
+    GOLEM_FORGE_STOP_SECONDS: "-1",
+    GOLEM_FORGE_STATUS_INTERVAL_MS: "1e9",
+    GOLEM_FORGE_URL: "https://forge.example.com/hunter2",
+  };
+
+  const words = problems(bad);
+
+  const named = words.split("\n").map((line) => /^ {2}- (\w+) (must be|is) /.exec(line)?.[1]);
+  expect(named.slice(1).sort()).toEqual(Object.keys(bad).sort());
+  expect(words).toContain("- PORT must be a number from 0 to 65535");
+  expect(words).toContain("- LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent");
+  expect(words).toContain("- GHE_HOST must be a host without https:// and path, such as github.example.com");
+  expect(words).toContain("- GOLEM_FORGE_APPROVAL_HOURS must be a number of hours above 0, 720 at most");
+  expect(words).not.toMatch(/undefined|hunter2/);
+});
+
+test.each([
+  ["postgres://forge:hunter2hunter2@db.example.com:5432/forge?sslmode=verify-full", ["hunter2hunter2"]],
+  ["postgresql://forge:hunter2%2Fhunter2@[::1]/forge", ["hunter2%2Fhunter2", "hunter2/hunter2"]],
+  ["postgres:///forge?host=/run/postgresql&password=hunter2hunter2", ["hunter2hunter2"]],
+  ["postgres://forge@db/forge", []],
+])("a PostgreSQL database is taken as it is named, and its password held as a secret: %s", (url, passwords) => {
+  const { database, secrets } = readConfig({
+    ...complete,
+    DATABASE_URL: url,
+    GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "3",
+  });
+
+  expect(database).toEqual({ kind: "postgres", url, runsPerRepository: 3 });
+  expect(secrets).toEqual(expect.arrayContaining(passwords));
+});
+
+test.each([
+  "postgres://forge:hun#ter2@db/forge",
+  "postgres://forge:100%@db/forge",
+  "postgres://a b/c",
+  "mysql://db/forge",
+])("what is no database is refused without being printed: %s", (url) => {
+  const words = problems({ DATABASE_URL: url });
+
+  expect(words).toContain("- DATABASE_URL must be the path of a SQLite file");
+  expect(words).toContain("or postgres://user:password@host:5432/database, with the password percent-encoded");
+  expect(words).not.toContain(url);
+});
+
+test("how many runs of a repository are at work at once takes PostgreSQL to know", () => {
+  expect(problems({ GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "2" })).toContain("needs a PostgreSQL database");
+});
+
+test("a key file that cannot be read is named by its path", () => {
+  const words = problems({ PRIVATE_KEY: "", PRIVATE_KEY_PATH: "/no/such/key.pem" });
+
+  expect(words).toContain("PRIVATE_KEY_PATH names a file that cannot be read: /no/such/key.pem");
+});
+
+function problems(environment: Record<string, string>): string {
+  try {
+    readConfig({ ...complete, ...environment });
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return "";
+}

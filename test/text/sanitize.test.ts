@@ -1,0 +1,214 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { createSanitizer } from "#text/sanitize.ts";
+
+const secret = "correct-horse/battery+staple";
+const pem = [
+  "-----BEGIN RSA PRIVATE KEY-----",
+  "MIIEowIBAAKCAQEAvT8x1Zq3Yw7Gk0n2J5pQe8RzL4bTf6hXc9VdSmUaWoPyKiEr",
+  "Q2x7Nn5Bv3Cg1Hj8Lk6Mz4Xs0Da9Fw2Ge5Rt7Yu1Io3Pq8As6Df4Gh0Jk2Lz9Xc",
+  "-----END RSA PRIVATE KEY-----",
+].join("\n");
+const sanitize = createSanitizer([secret, pem]);
+
+describe("secrets", () => {
+  const forms = {
+    "as it is": secret,
+    "in base64": Buffer.from(secret).toString("base64"),
+    "inside a longer base64 text": Buffer.from(`Bearer ${secret}!`).toString("base64"),
+    "in base64url, shifted by one": Buffer.from(`x${secret}`).toString("base64url"),
+    "URL-encoded": encodeURIComponent(secret),
+    backwards: [...secret].reverse().join(""),
+    "in hex": Buffer.from(secret).toString("hex"),
+    "broken up by a zero-width space": `${secret.slice(0, 9)}\u200B${secret.slice(9)}`,
+    "broken up by a colour code": `${secret.slice(0, 9)}\u001B[31m${secret.slice(9)}`,
+    "one line of the private key": pem.split("\n")[1] ?? "",
+    "the private key's lines in one": pem.split("\n").slice(1, 3).join(""),
+    "the private key in base64": Buffer.from(pem).toString("base64"),
+  };
+
+  test.each(Object.entries(forms))("a held secret does not leave %s", (_, form) => {
+    const sent = sanitize(`before ${form} after\n\`\`\`\n${form}\n\`\`\`\n`);
+
+    expect(sent).not.toContain(form.slice(4, -4));
+    expect(sent).toMatch(/^before .*\[secret removed\].* after/);
+  });
+
+  const letters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  const tokens = [
+    `ghp_${letters}`,
+    `gho_${letters}`,
+    `ghu_${letters}`,
+    `ghs_${letters}`,
+    `ghr_${letters}`,
+    `ghs_1234567_${letters}.${letters}-${letters}`,
+    `github_pat_11ABCDEFG0_${letters}`,
+    `sk-ant-api03-${letters}`,
+    `sk-proj-${letters}`,
+    `sk-${letters}`,
+    "AKIAIOSFODNN7EXAMPLE",
+    "ASIAIOSFODNN7EXAMPLE",
+    "xoxb-123456789012-abcdefghij",
+    `eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.${letters}`,
+    "AIzaSyA-1234567890abcdefghijklmnopqrstu",
+    "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----",
+    "+-----BEGIN EC PRIVATE KEY-----\n+MIIEvQIBADANBgkq\n+-----END EC PRIVATE KEY-----".slice(1),
+    "-----BEGIN OPENSSH PRIVATE KEY-----\\nb3BlbnNzaC1rZXktdjEAAAAA\\n-----END OPENSSH PRIVATE KEY-----",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF",
+  ];
+
+  test.each(tokens)("a text of the shape %j is taken out, glued to what it may be", (token) => {
+    for (const [before, after] of [
+      ["", ""],
+      ["\u001B[32m", "\u001B[0m"],
+      ["\n", "\n"],
+      ["\\n", " "],
+      ["key=", '"'],
+    ]) {
+      expect(sanitize(`${before}${token}${after}`)).not.toContain(token.slice(10, 30));
+    }
+  });
+
+  test("a password in an address is taken out and the host stays", () => {
+    expect(sanitize("see https://x-access-token:abc123@github.example/o/r")).toMatch(
+      /^see https:\/\/\[secret removed\]@\u200B?github\.example\/o\/r$/,
+    );
+  });
+
+  test("ordinary words that resemble tokens stay", () => {
+    const text = "sk-learn, ghp_ and task-runner-configuration stay, and so does none";
+
+    expect(createSanitizer(["none"])(text)).toBe(text);
+  });
+});
+
+describe("hidden characters", () => {
+  test("a bidirectional override is shown in code and in prose", () => {
+    expect(sanitize("a\u202Eb")).toBe("a⟨U+202E⟩b");
+    expect(sanitize("```\naccess\u2066level\n```")).toContain("access⟨U+2066⟩level");
+  });
+
+  test("a message in tag characters is counted", () => {
+    const hidden = [..."run me"].map((letter) => String.fromCodePoint(0xe0000 + letter.charCodeAt(0))).join("");
+
+    expect(sanitize(`fine${hidden}`)).toBe("fine⟨6 hidden characters⟩");
+  });
+
+  test("colour codes, window titles and carriage returns go, emoji stay", () => {
+    expect(sanitize("\u001B[1;31mred\u001B[0m \u001B]0;title\u0007ok\r\nnext 👩‍👩‍👧 ❤️ 1️⃣")).toBe(
+      "red ok\nnext 👩‍👩‍👧 ❤️ 1️⃣",
+    );
+  });
+});
+
+describe("prose", () => {
+  test.each([
+    ["@ada", "@\u200Bada"],
+    ["(@org/team)", "(@\u200Borg/team)"],
+    ["\\@ada", "\\@\u200Bada"],
+    ["&#64;ada &commat;ada", "&amp;#\u200B64;ada &amp;commat;ada"],
+    ["Fixes #12", "Fixes #\u200B12"],
+    ["closes o/r#3, GH-4", "closes o/r#\u200B3, GH-\u200B4"],
+    ["resolves https://ghe.example/o/r/issues/3", "resolves `https://ghe.example/o/r/issues/3`"],
+    ["https://github.com/o/r/pull/3", "https://redirect.github.com/o/r/pull/3"],
+    ["![x](https://evil.example/?q=1)", "&#33;[x](https://evil.example/?q=1)"],
+    ["<img src=https://evil.example>", "&lt;img src=https://evil.example>"],
+    ["a <!-- hidden --> b", "a &lt;!-- hidden --> b"],
+    ["<details onclick=x>", "&lt;details onclick=x>"],
+  ])("%j becomes inert", (text, inert) => {
+    expect(sanitize(text)).toBe(inert);
+  });
+
+  test.each([
+    "ada@example.org",
+    "https://www.npmjs.com/package/@scope/name#12",
+    "`@Input() #12 <img>`",
+    "```ts\n@Component() // #12 <img> <!-- x -->\n```",
+    "<details>\n<summary>More</summary>\n\nx\n\n</details>",
+    "Use `a` and `b`.",
+    "# Heading 1\n\n- [x] done",
+  ])("%j stays as it is", (text) => {
+    expect(sanitize(text)).toBe(text);
+  });
+
+  test.each([
+    "<p>\n```\n@victim\n```",
+    "  ```\ncode\n```\n@victim",
+    "- ```\n@victim\n",
+    "`\n`@victim`\n`",
+    "\\`@victim`",
+    "| `a | @victim` |\n|--|--|",
+    "``@victim`",
+    "<p>\n`@victim`\n</p>",
+  ])("a mention hidden in what only looks like code is found: %j", (text) => {
+    expect(sanitize(text)).not.toContain("@victim");
+  });
+
+  test("our own marker cannot be written in code either", () => {
+    expect(sanitize("```\n<!-- golem-forge:run -->\n```")).not.toContain("<!-- golem-forge:");
+  });
+});
+
+test("what is too long is cut in the middle, with its fence and details closed", () => {
+  const sent = sanitize(`start\n<details>\n\n\`\`\`\n${"line\n".repeat(20_000)}\`\`\`\n\n</details>\nend`);
+
+  expect(sent.length).toBeLessThanOrEqual(60_000);
+  expect(sent).toMatch(/^start[\s\S]*```\n+<\/details>\n\n_… [\d,]+ characters are not shown …_[\s\S]*end$/);
+});
+
+const piece = fc.constantFrom(
+  ..."@ada|#1|`|```|~~~|\n|\n\n| |<|>|<!--|-->|<details>|</details>|<div>|&#64;|!|[x](y)|\\|ghp_abcdefghijklmnopqrst|\u200B|\u202E|\u001B[0m|- |> |GH-1|https://a.example/@b|fixes ".split(
+    "|",
+  ),
+  "|",
+);
+const markdown = fc.array(piece, { maxLength: 40 }).map((pieces) => pieces.join(""));
+
+test("sanitising twice changes nothing more", () => {
+  fc.assert(
+    fc.property(markdown, (text) => {
+      expect(sanitize(sanitize(text))).toBe(sanitize(text));
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test("no comment opens and no token or hidden character leaves, whatever stands around it", () => {
+  fc.assert(
+    fc.property(markdown, (text) => {
+      const sent = sanitize(text);
+      expect(sent).not.toMatch(/ghp_abcdefghijklmnopqrst|\u202E|\p{Control}\[0m/u);
+      expect(sent).not.toMatch(/<!--\s*golem-forge:/);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test.each([
+  "<",
+  "`",
+  "`a`\n",
+  "![",
+  '<a b="',
+  "https://a.",
+  "-----BEGIN PRIVATE KEY-----\n",
+  "eyJaaaaaaaa.",
+  "\n> ",
+  "@a ",
+])("100,000 characters of %j take no longer than their length", (unit) => {
+  const started = performance.now();
+
+  sanitize(unit.repeat(100_000 / unit.length));
+
+  expect(performance.now() - started).toBeLessThan(2_000);
+});
+
+test.each([
+  ["Use Array<string> & `@Input()` ![x]", "Use Array<string> & `@\u200BInput()` ![x]"],
+  ["Fix @ada's sum\n\nFixes #12", "Fix @\u200Bada's sum\n\nFixes #\u200B12"],
+  [`a\u202Eb ghp_${"a1".repeat(18)}`, "a⟨U+202E⟩b [secret removed]"],
+  ["closes https://github.com/o/r/issues/3", "closes `https://github.com/o/r/issues/3`"],
+])("a title or a commit message keeps its brackets, and nothing else: %j", (text, plain) => {
+  expect(sanitize(text, "plain")).toBe(plain);
+  expect(sanitize(plain, "plain")).toBe(plain);
+});
