@@ -1,15 +1,15 @@
+import { postComment } from "#bot/github/post-comment.ts";
+import { renderAboveApproval, renderApproval } from "#bot/render/render-approval.ts";
+import { renderOutcome } from "#bot/render/render-outcome.ts";
+import { renderQuestion } from "#bot/render/render-question.ts";
+import { mostAbove, showAsked } from "#bot/render/render-request.ts";
+import { renderStatus } from "#bot/render/render-status.ts";
+import { renderAboveToolReply, renderToolReply } from "#bot/render/render-tool-reply.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunSpec, RunView } from "#domain/run.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { redactAll } from "#text/redact-all.ts";
-import { postComment } from "./post-comment.ts";
-import { renderAboveApproval, renderApproval } from "./render-approval.ts";
-import { renderOutcome } from "./render-outcome.ts";
-import { renderQuestion } from "./render-question.ts";
-import { renderStatus } from "./render-status.ts";
-import { renderAboveToolReply, renderToolReply } from "./render-tool-reply.ts";
-import { mostAbove, showAsked } from "./show-asked.ts";
 
 export interface ThreadFrontEndOptions {
   openGitHub: OpenGitHub;

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { renderToolReply } from "#bot/render-tool-reply.ts";
+import { renderToolReply } from "#bot/render/render-tool-reply.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { outputBudget } from "#executors/output-budget.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createAuthorize } from "#bot/authorize.ts";
+import { createAuthorize } from "#bot/commands/authorize.ts";
 import type { GitHub, Permission } from "#domain/github.ts";
 
 /** What the store does for keys. */

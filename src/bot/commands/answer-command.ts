@@ -1,16 +1,16 @@
+import type { Utterance } from "#bot/deliveries/read-comment.ts";
+import { carriesMarker } from "#bot/github/marker.ts";
+import { code, paragraphs } from "#bot/render/markdown.ts";
+import { renderAboveApproval } from "#bot/render/render-approval.ts";
+import { renderHelp, renderStatusReply, renderWorkers } from "#bot/render/render-reply.ts";
+import { renderPending } from "#bot/render/render-status.ts";
 import type { Approval } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { nearest } from "#text/nearest.ts";
 import { redactAll } from "#text/redact-all.ts";
-import type { Command } from "./command.ts";
-import { code, paragraphs } from "./markdown.ts";
-import { carriesMarker } from "./marker.ts";
-import { renderAboveApproval } from "./render-approval.ts";
-import { renderHelp, renderStatusReply, renderWorkers } from "./render-reply.ts";
-import { renderPending } from "./render-status.ts";
-import type { Utterance } from "./utterance.ts";
+import type { Command } from "./thread-command.ts";
 
 type Given<Kind extends Command["kind"]> = Extract<Command, { kind: Kind }>;
 

@@ -3,8 +3,8 @@ import type { ManualToolField, ManualToolInfo } from "#ui/form-fields.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
 import { more } from "./more.ts";
 import { renderAbove } from "./render-above.ts";
+import { showAsked } from "./render-request.ts";
 import { renderValue } from "./render-value.ts";
-import { showAsked } from "./show-asked.ts";
 
 const shownTools = 100;
 const shownFields = 50;

@@ -1,6 +1,7 @@
 import type { Endpoints, RequestParameters } from "@octokit/types";
 import type { Probot, ProbotOctokit } from "probot";
 import { z } from "zod";
+import { type Endpoint, gitPermissions } from "#bot/manifest.ts";
 import type { Config } from "#config/config.ts";
 import {
   type Check,
@@ -17,7 +18,6 @@ import {
 import { tryAgain } from "#domain/try-again.ts";
 import { createRedactor } from "#text/redact.ts";
 import { fetchByNumber } from "./fetch-by-number.ts";
-import { type Endpoint, gitPermissions } from "./manifest.ts";
 
 type Octokit = InstanceType<typeof ProbotOctokit>;
 type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];

@@ -9,7 +9,7 @@ import {
   sign,
   startBot,
   startGitHub,
-} from "../support/bot-world.ts";
+} from "../../support/bot-world.ts";
 
 const { state, server } = startGitHub();
 let world: BotWorld;

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { renderApproval } from "#bot/render-approval.ts";
-import { renderOutcome } from "#bot/render-outcome.ts";
-import { renderQuestion } from "#bot/render-question.ts";
-import { renderHelp, renderStatusReply } from "#bot/render-reply.ts";
-import { renderStatus } from "#bot/render-status.ts";
+import { renderApproval } from "#bot/render/render-approval.ts";
+import { renderOutcome } from "#bot/render/render-outcome.ts";
+import { renderQuestion } from "#bot/render/render-question.ts";
+import { renderHelp, renderStatusReply } from "#bot/render/render-reply.ts";
+import { renderStatus } from "#bot/render/render-status.ts";
 import { createSanitizer } from "#text/sanitize.ts";
-import { expectInert, hostile, proseOf } from "../support/hostile-text.ts";
-import { sampleApproval, sampleView } from "../support/run-view.ts";
+import { expectInert, hostile, proseOf } from "../../support/hostile-text.ts";
+import { sampleApproval, sampleView } from "../../support/run-view.ts";
 
 const sanitize = createSanitizer([]);
 

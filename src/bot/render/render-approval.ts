@@ -2,7 +2,7 @@ import type { Approval } from "#domain/approval.ts";
 import { whereSaid } from "#domain/via.ts";
 import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
 import { renderAbove } from "./render-above.ts";
-import { showAsked } from "./show-asked.ts";
+import { showAsked } from "./render-request.ts";
 import { utc } from "./utc.ts";
 
 /** The request for one approval, or, once it is decided, what became of it. Everything the model wrote is inert. */

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { UserError } from "#domain/errors.ts";
-import type { RawDelivery, Receipt } from "./receive-webhook.ts";
+import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 
 /** GitHub sends no more than 25 MB. */
 const longestBody = 25 * 1024 * 1024;

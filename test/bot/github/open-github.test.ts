@@ -15,7 +15,7 @@ import {
   recordingRuns,
   repository,
   startGitHub,
-} from "../support/bot-world.ts";
+} from "../../support/bot-world.ts";
 
 type Schema = components["schemas"];
 

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { createWebhookServer, type WebhookServerOptions } from "#bot/webhook-server.ts";
+import { createWebhookServer, type WebhookServerOptions } from "#bot/deliveries/webhook-server.ts";
 
 let stop = async () => {};
 afterEach(() => stop());

@@ -1,6 +1,6 @@
 import definitions from "@octokit/webhooks-examples" with { type: "json" };
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { markerOf } from "#bot/marker.ts";
+import { markerOf } from "#bot/github/marker.ts";
 import { UserError } from "#domain/errors.ts";
 import {
   appId,
@@ -14,8 +14,8 @@ import {
   saidAt,
   startBot,
   startGitHub,
-} from "../support/bot-world.ts";
-import { sampleApproval } from "../support/run-view.ts";
+} from "../../support/bot-world.ts";
+import { sampleApproval } from "../../support/run-view.ts";
 
 const { state, server } = startGitHub();
 const pristine = structuredClone(state);

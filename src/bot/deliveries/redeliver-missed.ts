@@ -1,5 +1,5 @@
 import type { Probot } from "probot";
-import { heardEvents } from "./manifest.ts";
+import { heardEvents } from "#bot/manifest.ts";
 
 /** GitHub keeps deliveries for three days; older commands are forgotten by those who gave them, too. */
 const longestAgoMs = 3 * 24 * 60 * 60_000;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { HeardPlace } from "#domain/repository-place.ts";
 import type { ThreadRef } from "#runtime/runs.ts";
-import { readPlace, SeenRepository } from "./read-place.ts";
+import { readPlace, SeenRepository } from "./webhook-repository.ts";
 
 const User = z.object({ login: z.string().min(1), id: z.number(), type: z.string().optional() });
 type User = z.infer<typeof User>;

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { HeardPlace } from "#domain/repository-place.ts";
 import type { Reach } from "#runtime/runs.ts";
-import { readPlace, SeenRepository } from "./read-place.ts";
-import type { Delivery } from "./utterance.ts";
+import type { Delivery } from "./read-comment.ts";
+import { readPlace, SeenRepository } from "./webhook-repository.ts";
 
 /** What became of a repository, or of what the app reaches. */
 export type News =

@@ -1,6 +1,6 @@
 import { EventSource } from "undici";
 import { z } from "zod";
-import type { RawDelivery, Receipt } from "./receive-webhook.ts";
+import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 
 /** What smee.io and its like send for each webhook: the headers and, among them, the body. */
 const Proxied = z.object({

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { renderAboveApproval, renderApproval } from "#bot/render-approval.ts";
+import { renderAboveApproval, renderApproval } from "#bot/render/render-approval.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { splitCode } from "#text/markdown-code.ts";
 import { createSanitizer } from "#text/sanitize.ts";
-import { expectInert, hostile, proseOf } from "../support/hostile-text.ts";
-import { sampleApproval } from "../support/run-view.ts";
+import { expectInert, hostile, proseOf } from "../../support/hostile-text.ts";
+import { sampleApproval } from "../../support/run-view.ts";
 
 const sanitize = createSanitizer([]);
 

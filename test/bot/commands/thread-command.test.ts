@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseCommand } from "#bot/command.ts";
+import { parseCommand } from "#bot/commands/thread-command.ts";
 
 describe("commands", () => {
   test.each([

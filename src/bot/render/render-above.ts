@@ -1,5 +1,5 @@
 import { paragraphs } from "./markdown.ts";
-import { type Asked, showAsked } from "./show-asked.ts";
+import { type Asked, showAsked } from "./render-request.ts";
 
 /** The comments that have to stand before a request that is too long for one. None where it is not. */
 export function renderAbove(about: string, asked: Asked): string[] {

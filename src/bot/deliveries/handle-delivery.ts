@@ -1,14 +1,14 @@
 import { setTimeout as wait } from "node:timers/promises";
+import { answerCommand } from "#bot/commands/answer-command.ts";
+import type { Authorize } from "#bot/commands/authorize.ts";
+import { type Command, parseCommand } from "#bot/commands/thread-command.ts";
+import { postComment } from "#bot/github/post-comment.ts";
 import { isListedRepository } from "#config/is-listed-repository.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, type OpenGitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { answerCommand } from "./answer-command.ts";
-import type { Authorize } from "./authorize.ts";
-import { type Command, parseCommand } from "./command.ts";
-import { postComment } from "./post-comment.ts";
-import { type News, readNews } from "./read-news.ts";
-import { type Delivery, type Hearing, readUtterance, type Utterance } from "./utterance.ts";
+import { type News, readNews } from "./read-access-event.ts";
+import { type Delivery, type Hearing, readUtterance, type Utterance } from "./read-comment.ts";
 
 /** GitHub waits ten seconds for an answer to a delivery. */
 const longestReactionMs = 4_000;
