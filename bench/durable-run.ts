@@ -1,6 +1,6 @@
 import type { RunEvent } from "../src/domain/events.ts";
 import type { EffectRequest } from "../src/machines/effects.ts";
-import { firstState, fold } from "../src/runtime/fold.ts";
+import { firstState, fold } from "../src/runtime/apply-events.ts";
 import type { Effect, Store } from "../src/runtime/store/store.ts";
 import { sampleSpec } from "../test/support/store-samples.ts";
 

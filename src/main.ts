@@ -7,7 +7,7 @@ import { UserError } from "#domain/errors.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
-import { createRunBooks, type RunBooks } from "#runtime/run-books.ts";
+import { createRunBooks, type RunBooks } from "#runtime/run-view-reader.ts";
 import { openStore } from "#runtime/store/open-store.ts";
 import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
 import { createRedactor } from "#text/redact.ts";

@@ -1,4 +1,4 @@
-import { dispatchHere } from "../../src/runtime/dispatch-here.ts";
+import { dispatchHere } from "../../src/runtime/local-dispatch.ts";
 import { openStore } from "../../src/runtime/store/open-store.ts";
 
 // A process to kill: it takes every run that has something to do, says so, and never ends what it does.

@@ -1,5 +1,5 @@
 import type { RunEvent } from "#domain/events.ts";
-import { firstState, fold, type Snapshot, stateName } from "#runtime/fold.ts";
+import { firstState, fold, type Snapshot, stateName } from "#runtime/apply-events.ts";
 import { emptySummary, outcomeOf, summarize } from "#runtime/run-summary.ts";
 import type { NewEffect, RunRow } from "#runtime/store/store.ts";
 import { carryOut } from "./carry-out.ts";

@@ -2,7 +2,7 @@ import type { LoggedEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
 import { whereSaid } from "#domain/via.ts";
-import { type Snapshot, stateName } from "./fold.ts";
+import { type Snapshot, stateName } from "./apply-events.ts";
 import { activityOf, emptySummary, outcomeOf, summarize } from "./run-summary.ts";
 import type { RunRow, Store } from "./store/store.ts";
 

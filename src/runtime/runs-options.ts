@@ -1,6 +1,6 @@
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
-import type { Drive } from "./drive.ts";
+import type { Drive } from "./run-scheduler.ts";
 import type { Store } from "./store/store.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
 

@@ -4,7 +4,7 @@ import type { Config } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { RunBooks } from "#runtime/run-books.ts";
+import type { RunBooks } from "#runtime/run-view-reader.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { streamRun } from "./event-stream.ts";
 import { markupOf } from "./html.ts";

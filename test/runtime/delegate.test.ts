@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Limits, parseWorker } from "#domain/worker.ts";
+import { firstState, type Snapshot } from "#runtime/apply-events.ts";
 import { childSpec } from "#runtime/delegate.ts";
-import { firstState, type Snapshot } from "#runtime/fold.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 import { sampleRun } from "../support/store-samples.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import type { Desk } from "#runtime/desk.ts";
+import type { Desk } from "#runtime/active-run.ts";
 import { type Invocation, invokeTool } from "#runtime/effects/invoke-tool.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";

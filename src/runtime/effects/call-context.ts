@@ -1,5 +1,5 @@
 import type { ModelCall } from "#domain/events.ts";
-import type { Desk } from "#runtime/desk.ts";
+import type { Desk } from "#runtime/active-run.ts";
 import type { CallContext } from "#toolsets/tool-belt.ts";
 
 /** The context one call is reviewed and run in. */

@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import { askModel } from "#runtime/ask-model.ts";
-import type { EffectHandler } from "#runtime/drive.ts";
 import { instructionsFor } from "#runtime/instructions.ts";
+import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** One call of the model over everything the log holds. A crash costs at most one more call. */

@@ -2,13 +2,13 @@ import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { Grant } from "#runtime/confirm-approval.ts";
-import type { Done, EffectHandler } from "#runtime/drive.ts";
 import { openCallOf } from "#runtime/read-log.ts";
+import type { Done, EffectHandler } from "#runtime/run-scheduler.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import { callContext } from "./call-context.ts";
 import { checkApproval } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
-import { runInTree } from "./run-in-tree.ts";
+import { runInTree } from "./run-in-sandbox.ts";
 import { unknownEffect } from "./unknown-effect.ts";
 
 /**

@@ -1,19 +1,19 @@
 import type { EffectRequest } from "#machines/effects.ts";
-import type { EffectHandler } from "#runtime/drive.ts";
+import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import { callModel } from "./call-model.ts";
-import { cancelChildren } from "./cancel-children.ts";
 import { closeApprovals } from "./close-approvals.ts";
 import type { EffectServices } from "./effect-services.ts";
 import { executeTool } from "./execute-tool.ts";
 import { invokeTool } from "./invoke-tool.ts";
-import { openBase } from "./open-base.ts";
+import { openBase } from "./open-sandbox.ts";
 import { postApproval } from "./post-approval.ts";
 import { postToolReply } from "./post-tool-reply.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reviewCalls } from "./review-calls.ts";
 import { showQuestion } from "./show-question.ts";
 import { showStatus } from "./show-status.ts";
-import { startChild } from "./start-child.ts";
+import { startChild } from "./spawn-child.ts";
+import { cancelChildren } from "./stop-children.ts";
 
 /** What is not asked for by a run itself. */
 type OtherEffect = "status.show" | "tool.invoke" | "tool.reply";

@@ -3,12 +3,12 @@ import { approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite } from "#domain/github.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import type { Desk } from "#runtime/desk.ts";
-import type { Done, EffectHandler } from "#runtime/drive.ts";
+import type { Desk } from "#runtime/active-run.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import { type AskedOfTools, readInvocation } from "#runtime/read-invocation.ts";
 import { readBase, stepsOf } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/read-settings.ts";
+import type { Done, EffectHandler } from "#runtime/run-scheduler.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";
@@ -18,7 +18,7 @@ import type { CallContext } from "#toolsets/tool-belt.ts";
 import { argumentsFromOptions } from "#ui/form-fields.ts";
 import { callContext } from "./call-context.ts";
 import type { EffectServices } from "./effect-services.ts";
-import { runInTree } from "./run-in-tree.ts";
+import { runInTree } from "./run-in-sandbox.ts";
 import { unknownEffect } from "./unknown-effect.ts";
 
 /** A person's command for a run's tools, as it is stored when it is heard. */

@@ -1,5 +1,5 @@
-import type { EffectHandler } from "#runtime/drive.ts";
 import { readView } from "#runtime/read-view.ts";
+import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import type { EffectServices } from "./effect-services.ts";
 import { stopUnseen } from "./stop-unseen.ts";
 

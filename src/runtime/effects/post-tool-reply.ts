@@ -1,6 +1,6 @@
 import type { LoggedEvent } from "#domain/events.ts";
-import type { EffectHandler } from "#runtime/drive.ts";
 import { readView } from "#runtime/read-view.ts";
+import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";
 import type { EffectServices } from "./effect-services.ts";
 

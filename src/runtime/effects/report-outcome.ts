@@ -1,7 +1,7 @@
 import type { RunOutcome, RunSpec } from "#domain/run.ts";
-import type { Desk } from "#runtime/desk.ts";
-import type { Done, EffectHandler } from "#runtime/drive.ts";
+import type { Desk } from "#runtime/active-run.ts";
 import { readView } from "#runtime/read-view.ts";
+import type { Done, EffectHandler } from "#runtime/run-scheduler.ts";
 import type { Store } from "#runtime/store/store.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
 import type { EffectServices } from "./effect-services.ts";

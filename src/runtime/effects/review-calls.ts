@@ -1,10 +1,10 @@
 import { describeApprovers, type RepositorySettings } from "#config/repository-settings.ts";
 import type { Verdict } from "#domain/events.ts";
-import type { Desk } from "#runtime/desk.ts";
-import type { EffectHandler } from "#runtime/drive.ts";
+import type { Desk } from "#runtime/active-run.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/read-settings.ts";
 import { reviewAnswer } from "#runtime/review-answer.ts";
+import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { callContext } from "./call-context.ts";

@@ -1,5 +1,5 @@
-import { type EffectHandler, Postponed } from "#runtime/drive.ts";
 import { readView } from "#runtime/read-view.ts";
+import { type EffectHandler, Postponed } from "#runtime/run-scheduler.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** Draws the one living status comment of a root run, at its pace, as things stand at that moment. */

@@ -1,6 +1,6 @@
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { Done } from "#runtime/drive.ts";
+import type { Done } from "#runtime/run-scheduler.ts";
 
 /**
  * Stops the whole tree of a run whose request cannot be shown to anybody, with the reason. It can be resumed when

@@ -1,4 +1,4 @@
-import { settle } from "#runtime/store/settle.ts";
+import { settle } from "#runtime/store/apply-decision.ts";
 import type { Decision, DecisionResult } from "#runtime/store/store.ts";
 import { storedDecision } from "#runtime/store/stored-decision.ts";
 import { appendEvents } from "./append-events.ts";

@@ -1,18 +1,18 @@
 import type { Store } from "#runtime/store/store.ts";
 import { advance } from "./advance.ts";
 import { findApprovals } from "./approvals.ts";
-import { begin } from "./begin.ts";
 import { readChanges } from "./changes.ts";
+import { begin } from "./claim-effect.ts";
+import { finish } from "./complete-effect.ts";
 import { decide } from "./decide.ts";
+import { findAwake, nextDue } from "./due-queries.ts";
 import { readInbox, readLog } from "./events.ts";
-import { finish } from "./finish.ts";
 import { fireTimers } from "./fire-timers.ts";
-import { inOrder } from "./in-order.ts";
 import { ingest } from "./ingest.ts";
-import { findRepository, isPlaced, place } from "./place.ts";
+import { findRepository, isPlaced, place } from "./locations.ts";
+import { inOrder } from "./operation-order.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { countRuns, findLive, findRuns } from "./runs.ts";
-import { findAwake, nextDue } from "./wake-queries.ts";
 
 /**
  * The store in a PostgreSQL database that several processes may share. With `holder`, which gives the number this replica

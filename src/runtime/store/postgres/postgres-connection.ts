@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
 import { UserError } from "#domain/errors.ts";
+import { brokeOff, passes } from "./connection-errors.ts";
 import { describeDatabase } from "./describe-database.ts";
-import { brokeOff, passes } from "./failures.ts";
 import { migrate, schema } from "./migrate.ts";
 
 /** Statements on one connection, carried out in the order they were asked for; a turn's statements share a round trip. */

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Dispatch, Driver } from "#runtime/dispatch.ts";
-import { createClaims } from "./claims.ts";
 import type { Job, JobQueue } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { joinReplicas, type Replica } from "./replica.ts";
+import { createClaims } from "./run-leases.ts";
 
 export interface PostgresDispatch extends Dispatch {
   /** The number this replica goes by; 0, which holds nothing, while it is cut off from the others. */

@@ -1,13 +1,13 @@
 import type { Store } from "#runtime/store/store.ts";
 import { advance } from "./advance.ts";
+import { finish } from "./complete-effect.ts";
 import { decide } from "./decide.ts";
-import { finish } from "./finish.ts";
+import { wakeQueries } from "./due-queries.ts";
 import { fireTimers } from "./fire-timers.ts";
 import { groupCommits } from "./group-commits.ts";
 import { ingest } from "./ingest.ts";
 import { openSqliteConnection } from "./sqlite-connection.ts";
 import { sqliteTables } from "./sqlite-tables.ts";
-import { wakeQueries } from "./wake-queries.ts";
 
 /**
  * The store in one SQLite file, made with its folder when there is none; `:memory:` for one that goes with the process.

@@ -1,4 +1,4 @@
-import type { Done } from "#runtime/drive.ts";
+import type { Done } from "#runtime/run-scheduler.ts";
 import type { Sandbox } from "#sandbox/sandbox.ts";
 
 /**

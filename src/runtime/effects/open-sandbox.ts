@@ -1,9 +1,9 @@
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { Desk } from "#runtime/desk.ts";
-import type { EffectHandler } from "#runtime/drive.ts";
+import type { Desk } from "#runtime/active-run.ts";
 import { readBase } from "#runtime/read-log.ts";
+import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { EffectServices } from "./effect-services.ts";
 

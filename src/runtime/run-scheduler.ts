@@ -1,9 +1,9 @@
 import { UserError } from "#domain/errors.ts";
 import { interruptible } from "#machines/effects.ts";
-import type { Desk } from "./desk.ts";
+import type { Effect, Finish, Lane, Store } from "#runtime/store/store.ts";
+import type { Desk } from "./active-run.ts";
+import { fold } from "./apply-events.ts";
 import type { Dispatch, Driver } from "./dispatch.ts";
-import { fold } from "./fold.ts";
-import type { Effect, Finish, Lane, Store } from "./store/store.ts";
 
 /** What one kind of effect does. It may be called again for the same key after a crash: `effect.attempts` is above 1 then. */
 export interface EffectHandler {

@@ -1,10 +1,10 @@
 import { UserError } from "#domain/errors.ts";
+import type { Desk } from "#runtime/active-run.ts";
 import { admitWorker } from "#runtime/admit-worker.ts";
+import { firstState } from "#runtime/apply-events.ts";
 import { checkDelegation, childSpec, taskOf } from "#runtime/delegate.ts";
-import type { Desk } from "#runtime/desk.ts";
-import type { Done, EffectHandler } from "#runtime/drive.ts";
-import { firstState } from "#runtime/fold.ts";
 import { openCallOf } from "#runtime/read-log.ts";
+import type { Done, EffectHandler } from "#runtime/run-scheduler.ts";
 import { shortId } from "#runtime/short-id.ts";
 import { checkApproval } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";

@@ -1,5 +1,5 @@
 import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
-import { settlePlace } from "#runtime/store/settle-place.ts";
+import { settlePlace } from "#runtime/store/resolve-location.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 /** Where each repository is today, by its number. */

@@ -1,5 +1,5 @@
 import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
-import { settlePlace } from "#runtime/store/settle-place.ts";
+import { settlePlace } from "#runtime/store/resolve-location.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 
 export async function findRepository(

@@ -3,7 +3,7 @@ import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { type EffectRequest, interruptible } from "#machines/effects.ts";
 import { type WorkerContext, workerMachine } from "#machines/worker-machine.ts";
-import type { Advance, Lane, NewEffect, NewRun, RunRow, RunStatus } from "./store/store.ts";
+import type { Advance, Lane, NewEffect, NewRun, RunRow, RunStatus } from "#runtime/store/store.ts";
 
 /** What the store keeps of a machine between events, and the clock that its minutes are counted by. */
 export interface Snapshot {
