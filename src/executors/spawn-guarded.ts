@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, type StdioOptions, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { plainModules } from "./plain-modules.ts";
+import { plainModules } from "./stripped-modules.ts";
 
 export interface GuardedProcess {
   /** The module it runs. */

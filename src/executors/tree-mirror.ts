@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { ToolError } from "#domain/errors.ts";
 import type { Entry } from "#domain/workspace.ts";
 import type { FileChange, TreeSource } from "./executor.ts";
-import { keptAside } from "./kept-aside.ts";
+import { keptAside } from "./ignored-files.ts";
 
 /** What has to be done to a session's copy of the tree before the next command. */
 export interface TreeDelta {

@@ -3,7 +3,7 @@ import type { ManualToolInfo } from "#ui/form-fields.ts";
 import type { UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
 import type { DisplayEvents, WorkerInfo } from "#ui/ui-events.ts";
 import { askApproval } from "./ask-approval.ts";
-import { obeyCommand } from "./obey-command.ts";
+import { obeyCommand } from "./handle-line.ts";
 import { createPaint, isTerminal } from "./paint.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
 import { renderCall, renderPill } from "./render-call.ts";

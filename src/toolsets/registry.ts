@@ -1,5 +1,6 @@
+import { codeToolset } from "#toolsets/code/code-toolset.ts";
+import { shellToolset } from "#toolsets/shell/shell-toolset.ts";
 import { askToolset } from "./ask/toolset.ts";
-import { codeToolset } from "./code/toolset.ts";
 import { customToolset } from "./custom/toolset.ts";
 import { externalToolset } from "./external/toolset.ts";
 import { filesystemToolset } from "./filesystem/toolset.ts";
@@ -8,7 +9,6 @@ import { githubToolset } from "./github/toolset.ts";
 import { mcpToolset } from "./mcp/toolset.ts";
 import { pullRequestToolset } from "./pull-request/toolset.ts";
 import { searchToolset } from "./search/toolset.ts";
-import { shellToolset } from "./shell/toolset.ts";
 import { tasksToolset } from "./tasks/toolset.ts";
 import type { Toolset } from "./toolset.ts";
 import { webToolset } from "./web/toolset.ts";

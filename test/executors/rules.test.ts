@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
-import { keptAside } from "#executors/kept-aside.ts";
-import { flyCanaries } from "#executors/os/canaries.ts";
+import { keptAside } from "#executors/ignored-files.ts";
+import { flyCanaries } from "#executors/os/escape-checks.ts";
 import { sandboxUser } from "#executors/os/sandbox-user.ts";
 import { seccompFilter } from "#executors/os/seccomp-filter.ts";
 import { outputBudget } from "#executors/output-budget.ts";

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
 import type { Tier } from "#executors/executor.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import { takeOver } from "#toolsets/commands/take-over.ts";
+import { takeOver } from "#toolsets/commands/apply-changes.ts";
 import { workspaceTree } from "#toolsets/commands/workspace-tree.ts";
 
 const executors = createExecutors();

@@ -8,7 +8,7 @@ import { splitCode } from "#text/markdown-code.ts";
 import { createRedactor } from "#text/redact.ts";
 import { redactAll } from "#text/redact-all.ts";
 import { createSanitizer } from "#text/sanitize.ts";
-import { shellToolset } from "#toolsets/shell/toolset.ts";
+import { shellToolset } from "#toolsets/shell/shell-toolset.ts";
 import { toolsetWorld } from "../support/toolset-world.ts";
 
 const executors = createExecutors({ os: false });

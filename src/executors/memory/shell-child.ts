@@ -1,11 +1,11 @@
 import { Bash, InMemoryFs } from "just-bash";
 import { type AskParent, serveParent } from "#executors/serve-parent.ts";
 import { directFiles } from "./direct-files.ts";
-import { elsewhereCommands } from "./elsewhere-command.ts";
 import { gitCommand } from "./git-command.ts";
 import { loadedTree, root } from "./loaded-tree.ts";
 import { searchCommand } from "./search-command.ts";
 import type { ShellReply, ShellRequest } from "./shell-request.ts";
+import { elsewhereCommands } from "./unavailable-commands.ts";
 
 type Setting = Pick<ShellRequest, "cwd" | "env" | "timeoutMs" | "outputBytes">;
 

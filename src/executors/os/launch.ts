@@ -3,8 +3,8 @@ import { StringDecoder } from "node:string_decoder";
 import { setTimeout as pause } from "node:timers/promises";
 import { ToolError } from "#domain/errors.ts";
 import { outputBudget } from "#executors/output-budget.ts";
+import type { StandBy } from "./prepared-process.ts";
 import { processTree, startedAt } from "./process-tree.ts";
-import type { StandBy } from "./stand-by.ts";
 
 export interface Launch {
   /** Arguments of bubblewrap, after those its process stands by with. */

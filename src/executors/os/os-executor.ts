@@ -15,19 +15,19 @@ import type {
 } from "#executors/executor.ts";
 import { treeMirror } from "#executors/tree-mirror.ts";
 import { validateChanges } from "#executors/validate-changes.ts";
-import { behindProxy } from "./behind-proxy.ts";
 import { bubblewrap, commandArguments } from "./bubblewrap.ts";
-import { flyCanaries } from "./canaries.ts";
 import { controlGroup } from "./control-group.ts";
+import { flyCanaries } from "./escape-checks.ts";
 import { guestFolder, removeTree } from "./guest-folder.ts";
 import { defaultGuestLimits, type GuestLimits } from "./guest-limits.ts";
 import { type GuestSystem, guestSystem } from "./guest-system.ts";
 import { type Launched, launch } from "./launch.ts";
+import { type StandBy, standBy } from "./prepared-process.ts";
+import { behindProxy } from "./proxied-command.ts";
 import { registryProxy } from "./registry-proxy.ts";
 import { removeAbandonedGroups } from "./remove-abandoned-groups.ts";
 import { type SandboxUser, sandboxUser } from "./sandbox-user.ts";
 import { seccompFilter } from "./seccomp-filter.ts";
-import { type StandBy, standBy } from "./stand-by.ts";
 import { watchdog } from "./watchdog.ts";
 
 export interface OsExecutorOptions {

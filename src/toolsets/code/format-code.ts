@@ -4,9 +4,9 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { commandResult } from "#toolsets/commands/command-result.ts";
 import { runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import type { CodeConfig } from "./code-toolset.ts";
 import { findFormatter } from "./formatter.ts";
 import { missingProgram } from "./missing-program.ts";
-import type { CodeConfig } from "./toolset.ts";
 
 const inputSchema = z.object({
   paths: z.array(z.string()).max(200).default([]).describe("Files or folders, relative to `path`; default: everything"),

@@ -1,6 +1,6 @@
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { isArchive } from "./strange-requirement.ts";
+import { isArchive } from "./unsupported-requirement.ts";
 
 export const managers = ["npm", "pip", "go", "cargo"] as const;
 export type PackageManager = (typeof managers)[number];

@@ -5,9 +5,9 @@ import type { Workspace } from "#domain/workspace.ts";
 import { commandResult } from "#toolsets/commands/command-result.ts";
 import { runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import type { CodeConfig } from "./code-toolset.ts";
 import { findManager, type InstallCommand, installCommand, managers } from "./install-command.ts";
-import { strangeRequirement } from "./strange-requirement.ts";
-import type { CodeConfig } from "./toolset.ts";
+import { strangeRequirement } from "./unsupported-requirement.ts";
 
 const inputSchema = z.object({
   packages: z

@@ -6,11 +6,11 @@ import { showHidden } from "#text/hidden-characters.ts";
 import { describeChanges, describeEnd } from "#toolsets/commands/describe-result.ts";
 import { type RanCommand, runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import type { CodeConfig } from "./code-toolset.ts";
 import { missingProgram } from "./missing-program.ts";
 import { readReport } from "./read-report.ts";
 import { findTestRunner, type TestRunner } from "./test-runner.ts";
 import type { TestSummary } from "./test-summary.ts";
-import type { CodeConfig } from "./toolset.ts";
 
 const inputSchema = z.object({
   path: z.string().optional().describe("The folder of the project; default: the root of the repository"),

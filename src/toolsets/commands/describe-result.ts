@@ -1,5 +1,5 @@
 import type { ExecResult } from "#executors/executor.ts";
-import type { TakenOver } from "./take-over.ts";
+import type { TakenOver } from "./apply-changes.ts";
 
 const listed = 20;
 

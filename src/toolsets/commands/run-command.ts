@@ -3,7 +3,7 @@ import type { Executors } from "#executors/create-executors.ts";
 import { defaultExecutors } from "#executors/default-executors.ts";
 import type { ExecRequest, ExecResult, Tier } from "#executors/executor.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { type TakenOver, takeOver } from "./take-over.ts";
+import { type TakenOver, takeOver } from "./apply-changes.ts";
 import { workspaceTree } from "./workspace-tree.ts";
 
 export interface RanCommand {

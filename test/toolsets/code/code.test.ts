@@ -1,10 +1,10 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
+import { codeToolset } from "#toolsets/code/code-toolset.ts";
 import { findFormatter } from "#toolsets/code/formatter.ts";
 import { installCommand, type PackageManager } from "#toolsets/code/install-command.ts";
 import { missingProgram } from "#toolsets/code/missing-program.ts";
 import { findTestRunner } from "#toolsets/code/test-runner.ts";
-import { codeToolset } from "#toolsets/code/toolset.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test, vi } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
-import { shellToolset } from "#toolsets/shell/toolset.ts";
+import { shellToolset } from "#toolsets/shell/shell-toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const executors = createExecutors({ os: false });

@@ -1,6 +1,6 @@
 import { Script } from "node:vm";
 import { expect, test, vi } from "vitest";
-import { plainModules } from "#executors/plain-modules.ts";
+import { plainModules } from "#executors/stripped-modules.ts";
 
 const sources = new URL("../../src/", import.meta.url);
 const shell = new URL("executors/memory/shell-child.ts", sources);
