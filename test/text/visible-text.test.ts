@@ -1,0 +1,98 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { escapeInvisible, visibleLine, visibleName, visibleText, wrapMark } from "#text/visible-text.ts";
+
+describe("characters that cannot be seen are shown as escapes", () => {
+  test.each([
+    ["an ANSI escape sequence", "a\u001B[2Kb", "a⟨ESC⟩[2Kb"],
+    ["an operating system command", "a\u001B]8;;x\u0007b", "a⟨ESC⟩]8;;x⟨U+0007⟩b"],
+    ["the 8-bit CSI", "a\u009B2Kb", "a⟨U+009B⟩2Kb"],
+    ["a lone carriage return", "rm -rf /\rls", "rm -rf /⟨CR⟩ls"],
+    ["a line separator", "a\u2028b", "a⟨U+2028⟩b"],
+    ["a bidirectional override", "\u202Eabc\u202C", "⟨U+202E⟩abc⟨U+202C⟩"],
+    ["a zero-width space", "pass\u200Bword", "pass⟨U+200B⟩word"],
+    ["a no-break space", "a\u00A0b", "a⟨U+00A0⟩b"],
+    ["a Hangul filler", "a\u3164b", "a⟨U+3164⟩b"],
+    ["a blank Braille pattern", "a\u2800b", "a⟨U+2800⟩b"],
+    ["a tag character", "a\u{E0041}b", "a⟨U+E0041⟩b"],
+    ["a variation selector", "a\uFE0Fb", "a⟨U+FE0F⟩b"],
+    ["a private use character", "a\uE000b", "a⟨U+E000⟩b"],
+    ["a lone surrogate", "a\uD800b", "a⟨U+D800⟩b"],
+    ["combining marks stacked over other lines", `e${"\u0301".repeat(5)}`, `e${"\u0301".repeat(3)}⟨U+0301⟩⟨U+0301⟩`],
+  ])("%s", (_, text, shown) => {
+    expect(visibleText(text)).toBe(shown);
+  });
+
+  test("an escape cannot be imitated by text", () => {
+    expect(visibleText("⟨U+202E⟩")).toBe("⟨U+27E8⟩U+202E⟨U+27E9⟩");
+    expect(visibleText(`${wrapMark} rest`)).toBe("⟨U+2937⟩ rest");
+  });
+
+  test("letters of every script stay as they are", () => {
+    const text = "naïve café, Привет, 日本語, עברית, नमस्ते, 🎉";
+
+    expect(visibleText(text)).toBe(text);
+  });
+
+  test("blanks at the end of a line are counted", () => {
+    expect(visibleText("a \nb   \n\tc\nd\t\n")).toBe("a⟨space⟩\nb⟨3 spaces⟩\n\tc\nd⟨TAB⟩\n");
+  });
+
+  test("a name stays on one line", () => {
+    expect(visibleName(" a\nb\tc ")).toBe("⟨space⟩a⟨U+000A⟩b⟨TAB⟩c⟨space⟩");
+  });
+});
+
+describe("long lines", () => {
+  test("are wrapped and marked, so that nothing is out of sight", () => {
+    const text = `short\n${" ".repeat(2_600)}evil()`;
+
+    const lines = visibleText(text).split("\n");
+
+    expect(lines[0]).toBe("short");
+    expect(lines.at(-1)).toContain("evil()");
+    expect(lines.slice(2).every((line) => line.startsWith(`${wrapMark} `))).toBe(true);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(122);
+  });
+
+  test("a tab counts as the columns it takes", () => {
+    expect(visibleLine(`${"\t".repeat(20)}x`, 80)).toHaveLength(3);
+  });
+
+  test("an escape is not broken in two", () => {
+    const parts = visibleLine("\u202E".repeat(40), 20);
+
+    expect(parts.every((part) => /^(?:⟨U\+202E⟩)+$/.test(part))).toBe(true);
+  });
+});
+
+test("different texts are shown differently, and nothing of a text is lost", () => {
+  const characters = fc.constantFrom(..."ab \t\r\n⟨⟩⤷\u202E\u200B\u001B\u0301é日🎉\uD800");
+  const texts = fc.array(characters, { maxLength: 200 }).map((all) => all.join(""));
+  fc.assert(
+    fc.property(texts, (text) => {
+      expect(decode(visibleText(text))).toBe(text);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("what is shown has no invisible character left", () => {
+  const texts = fc.string({ unit: "binary", maxLength: 300 });
+  fc.assert(
+    fc.property(texts, (text) => {
+      expect(escapeInvisible(text)).not.toMatch(/(?![\t\n])[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u);
+    }),
+  );
+});
+
+/** Reads the shown text back, as a reader who knows the rules would. */
+function decode(shown: string): string {
+  const names: Record<string, string> = { NUL: "\0", CR: "\r", ESC: "\u001B", DEL: "\u007F", TAB: "\t", space: " " };
+  return shown
+    .replaceAll(`\n${wrapMark} `, "")
+    .replace(/⟨(?:U\+([0-9A-F]+)|(\d+) spaces|(\w+))⟩/g, (_, code, count, name) => {
+      if (code) return String.fromCodePoint(Number.parseInt(code, 16));
+      return count ? " ".repeat(Number(count)) : (names[name] ?? "?");
+    });
+}
