@@ -224,8 +224,8 @@ async function executeTool(drive: Drive, callId: string, approvalId: string | un
     session.report.toolEnded(shown, drive.iteration(), result.error ? result : interruptedResult(call.tool));
     return;
   }
-  steps.unsettled(`${step}/${callId}`);
-  steps.settle();
+  steps.pendingChanges(`${step}/${callId}`);
+  steps.markStored();
   finish(drive, shown, result);
 }
 

@@ -22,8 +22,8 @@ export async function invokeTool(
     report.toolStarted(call, { iteration: 0, index: 1, total: 1 });
     const result = await reviewAndRun(session, call, context).catch(resultOfError);
     if (signal.aborted) steps.rollback();
-    steps.unsettled(`${step}/${call.callId}`);
-    steps.settle();
+    steps.pendingChanges(`${step}/${call.callId}`);
+    steps.markStored();
     report.toolEnded(call, 0, result);
     if (result.error) report.status("error", `${call.tool}: ${result.error.message}`);
     const tool = belt.find(call.tool)?.name;

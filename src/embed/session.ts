@@ -37,7 +37,7 @@ export interface Surroundings {
   lent: Pick<ToolServices, "executors" | "web">;
 }
 
-export type Steps = Pick<MemoryWorkspace, "base" | "unsettled" | "settle" | "rollback" | "history">;
+export type Steps = Pick<MemoryWorkspace, "base" | "pendingChanges" | "markStored" | "rollback" | "history">;
 
 /** One worker with everything it has in its hands, for as many runs as it makes. */
 export interface Session {
@@ -160,7 +160,7 @@ function isNarrowable(tree: Workspace): tree is Workspace & Pick<MemoryWorkspace
 function stepsOf(workspace: Workspace): Steps {
   if ("history" in workspace) return workspace as MemoryWorkspace;
   const base = { commit: crypto.randomUUID(), branch: "memory" };
-  return { base, unsettled: () => undefined, settle: () => {}, rollback: () => {}, history: () => [] };
+  return { base, pendingChanges: () => undefined, markStored: () => {}, rollback: () => {}, history: () => [] };
 }
 
 function reachingOnly<Given extends object>(given: Given, what: string): Given {

@@ -192,7 +192,7 @@ export class WorkerRuntime {
     report.worker("running", spec.model, session.belt.tools);
     report.trace({ type: "execution_start", workerName: spec.worker.name, model: spec.model });
     // Whatever the program itself wrote meanwhile is how things are now.
-    session.steps.settle();
+    session.steps.markStored();
     try {
       const text = input.content.trim() === "" && files.length === 0 ? "Begin." : input.content;
       const words = { type: "user.said" as const, text, by: person, trusted: true };

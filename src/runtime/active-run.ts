@@ -4,7 +4,7 @@ import type { RunSpec } from "#domain/run.ts";
 import type { SandboxPolicy, WorkerDefinition } from "#domain/worker.ts";
 import type { Store } from "#runtime/store/store.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
-import type { BaseCommit, ChangeSet, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
+import type { BaseCommit, StepChanges, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
 import type { ToolBelt } from "#toolsets/tool-belt.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { branchOf } from "./branch-of.ts";
@@ -134,7 +134,7 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
   return { spec, github, live, log, openTip, sandbox, tools, reload, close };
 }
 
-async function storedChanges(store: Store, spec: RunSpec): Promise<ChangeSet[]> {
+async function storedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
   const [inherited, own] = await Promise.all([inheritedChanges(store, spec), store.changesOf(spec.id)]);
   return [...inherited, ...own];
 }
@@ -147,7 +147,7 @@ async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<
 }
 
 /** A child starts from its parent's tree as it was then, and the parent from its own parent's. */
-async function inheritedChanges(store: Store, spec: RunSpec): Promise<ChangeSet[]> {
+async function inheritedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
   if (!spec.parentId) return [];
   const parent = await store.run(spec.parentId);
   if (!parent) return [];

@@ -20,7 +20,7 @@ export function assembleBase({ commit, tree, date, store, entries, folders }: Pa
       .sort(),
     folders,
     counts: countBelow(entries.keys()),
-    folded: () => {
+    pathsByFoldedPath: () => {
       folded ??= foldAll(entries, folders);
       return folded;
     },

@@ -29,7 +29,7 @@ export interface Base {
   /** How many entries lie below each folder, at any depth. */
   counts: ReadonlyMap<string, number>;
   /** The path that a folded path stands for, files and folders alike. */
-  folded(): ReadonlyMap<string, string>;
+  pathsByFoldedPath(): ReadonlyMap<string, string>;
   bytes(): number;
 }
 

@@ -1,11 +1,11 @@
 import { packObjects, writeCommit } from "isomorphic-git";
 import type { Base } from "./base.ts";
 import { createGitFs, gitdir } from "./git-fs.ts";
-import { encodeTree, isFolder, parseTree, type TreeLine } from "./git-objects.ts";
+import { encodeTree, isFolder, parseTree, type TreeItem } from "./git-objects.ts";
 import type { Layer } from "./layer.ts";
 import { createObjectStore, type ObjectStore } from "./object-store.ts";
 
-export interface CommitOrder {
+export interface CommitRequest {
   base: Base;
   layer: Layer;
   /** The changed paths that belong to it. */
@@ -24,22 +24,22 @@ export interface BuiltCommit {
 
 /** What a folder is to become: changes by name, each a file, nothing, or a folder with changes of its own. */
 interface FolderChange {
-  files: Map<string, TreeLine | undefined>;
+  files: Map<string, TreeItem | undefined>;
   folders: Map<string, FolderChange>;
 }
 
 /** Writes the changes over the base tree. Only folders with changes are written; all else is named as it was. */
-export async function buildCommit(order: CommitOrder): Promise<BuiltCommit> {
+export async function buildCommit(order: CommitRequest): Promise<BuiltCommit> {
   const { base, layer, paths, parent, message, author, at } = order;
   const fresh = new Set<string>();
   const store = recording(createObjectStore(base.store), fresh);
   const change: FolderChange = { files: new Map(), folders: new Map() };
-  for (const path of paths) place(change, path, fileLine(store, layer, path));
+  for (const path of paths) addFileChange(change, path, fileLine(store, layer, path));
 
-  const tree = rewrite(store, base.tree, change) ?? store.add({ type: "tree", data: Buffer.alloc(0) });
+  const tree = rewriteTree(store, base.tree, change) ?? store.add({ type: "tree", data: Buffer.alloc(0) });
   const person = {
-    name: plain(author.name) || "Golem Forge",
-    email: plain(author.email),
+    name: sanitizeIdent(author.name) || "Golem Forge",
+    email: sanitizeIdent(author.email),
     timestamp: Math.floor(at.getTime() / 1_000),
     timezoneOffset: 0,
   };
@@ -65,7 +65,7 @@ function recording(store: ObjectStore, fresh: Set<string>): ObjectStore {
   };
 }
 
-function fileLine(store: ObjectStore, layer: Layer, path: string): TreeLine | undefined {
+function fileLine(store: ObjectStore, layer: Layer, path: string): TreeItem | undefined {
   const node = layer.node(path);
   const data = node?.type === "file" ? layer.read(path) : undefined;
   if (!data) return undefined;
@@ -74,7 +74,7 @@ function fileLine(store: ObjectStore, layer: Layer, path: string): TreeLine | un
   return { mode: node?.executable ? "100755" : "100644", name, oid: store.add({ type: "blob", data }) };
 }
 
-function place(change: FolderChange, path: string, line: TreeLine | undefined): void {
+function addFileChange(change: FolderChange, path: string, line: TreeItem | undefined): void {
   const names = path.split("/");
   const file = names.pop() ?? "";
   let folder = change;
@@ -87,14 +87,14 @@ function place(change: FolderChange, path: string, line: TreeLine | undefined): 
 }
 
 /** The new tree, or undefined when nothing is left in it: git keeps no empty folders. */
-function rewrite(store: ObjectStore, tree: string | undefined, change: FolderChange): string | undefined {
+function rewriteTree(store: ObjectStore, tree: string | undefined, change: FolderChange): string | undefined {
   const old = tree ? store.read(tree) : undefined;
   const lines = new Map((old ? parseTree(old.data) : []).map((line) => [line.name.toString("latin1"), line]));
   // Names are bytes in a tree, so they are keyed by their bytes.
   const key = (name: string) => Buffer.from(name).toString("latin1");
   for (const [name, below] of change.folders) {
     const line = lines.get(key(name));
-    const oid = rewrite(store, line && isFolder(line) ? line.oid : undefined, below);
+    const oid = rewriteTree(store, line && isFolder(line) ? line.oid : undefined, below);
     if (oid) lines.set(key(name), { mode: "40000", name: Buffer.from(name), oid });
     else if (line && isFolder(line)) lines.delete(key(name));
   }
@@ -107,6 +107,6 @@ function rewrite(store: ObjectStore, tree: string | undefined, change: FolderCha
 }
 
 /** A name or address without what would end it early in a commit. */
-function plain(text: string): string {
+function sanitizeIdent(text: string): string {
   return text.replace(/[<>\p{Cc}]/gu, " ").trim();
 }

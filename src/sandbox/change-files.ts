@@ -2,7 +2,7 @@ import type { ToolError } from "#domain/errors.ts";
 import type { ZoneRule } from "#domain/workspace.ts";
 import { isLfsPointer } from "./is-lfs-pointer.ts";
 import { foldersAbove, invalidPath, isWithin } from "./paths.ts";
-import { entriesBelow, fail, need, nodeAt, shown, type View } from "./view.ts";
+import { entriesBelow, toolError, requireNode, nodeAt, displayPath, type View } from "./view.ts";
 
 // The most one file may have, and all that a run has written together, in bytes.
 const maxFileBytes = 50 * 1024 ** 2;
@@ -10,47 +10,47 @@ const maxRunBytes = 256 * 1024 ** 2;
 
 export function write(view: View, path: string, content: Uint8Array | string, executable: boolean | undefined): void {
   const bytes = typeof content === "string" ? Buffer.from(content) : content;
-  checkPlace(view, path);
-  checkRule(view.zones.ruleFor(path), path, "write");
-  checkTwin(view, path);
-  checkPointer(view, path);
-  checkSize(view, path, bytes.length);
-  view.overlay.put(view.zones.spaceOf(path), path, bytes, executable);
+  assertWritableLocation(view, path);
+  assertAllowed(view.zones.ruleFor(path), path, "write");
+  assertNoCollision(view, path);
+  assertNotLfsPointer(view, path);
+  assertWithinLimits(view, path, bytes.length);
+  view.overlay.write(view.zones.spaceOf(path), path, bytes, executable);
 }
 
 /** Refuses to put a file where something else stands, or below something that is no folder. */
-function checkPlace(view: View, path: string): void {
+function assertWritableLocation(view: View, path: string): void {
   for (const folder of foldersAbove(path)) {
     const above = nodeAt(view, folder);
-    if (above?.type === "submodule") throw inSubmodule(folder);
-    if (above?.type === "symlink") throw throughLink(view, folder);
+    if (above?.type === "submodule") throw submoduleError(folder);
+    if (above?.type === "symlink") throw linkError(view, folder);
     if (above && above.type !== "directory")
-      throw fail("NOT_A_DIRECTORY", `${folder} is a file, so nothing can be below it.`);
+      throw toolError("NOT_A_DIRECTORY", `${folder} is a file, so nothing can be below it.`);
   }
-  if (!view.zones.sees(path)) throw invalidPath(path, "it lies outside the part of the tree this worker may see");
+  if (!view.zones.canSee(path)) throw invalidPath(path, "it lies outside the part of the tree this worker may see");
 
   const node = nodeAt(view, path);
   if (node?.type === "directory")
-    throw fail("NOT_A_FILE", `${shown(path)} is a folder, so it cannot be written as a file.`);
-  if (node?.type === "submodule") throw inSubmodule(path);
-  if (node?.type === "symlink") throw throughLink(view, path);
+    throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder, so it cannot be written as a file.`);
+  if (node?.type === "submodule") throw submoduleError(path);
+  if (node?.type === "symlink") throw linkError(view, path);
 }
 
-function throughLink(view: View, path: string): ToolError {
+function linkError(view: View, path: string): ToolError {
   const target = view.overlay.layers.repository.read(path)?.toString("utf8") ?? "";
-  return fail(
+  return toolError(
     "NOT_A_FILE",
     `${path} is a link to ${JSON.stringify(target)}, and links are not written through.`,
     "Write to what it points at by its own path.",
   );
 }
 
-function checkRule(rule: ZoneRule, path: string, what: "write" | "delete"): void {
+function assertAllowed(rule: ZoneRule, path: string, what: "write" | "delete"): void {
   const where = rule.zone ? ` in the zone ${rule.zone}` : "";
   if (rule.mode === "ro")
-    throw fail("READ_ONLY", `${path} cannot be changed: it is read-only${where} for this worker.`);
+    throw toolError("READ_ONLY", `${path} cannot be changed: it is read-only${where} for this worker.`);
   if (rule[what] === "blocked") {
-    throw fail(
+    throw toolError(
       "BLOCKED",
       `The policy of this worker forbids to ${what} ${path}${where}.`,
       "Work without it, and say so in your answer.",
@@ -58,36 +58,36 @@ function checkRule(rule: ZoneRule, path: string, what: "write" | "delete"): void
   }
 }
 
-function checkTwin(view: View, path: string, leaving?: string): void {
-  const twin = view.overlay.layers[view.zones.spaceOf(path)].twin(path);
+function assertNoCollision(view: View, path: string, leaving?: string): void {
+  const twin = view.overlay.layers[view.zones.spaceOf(path)].findCollision(path);
   if (twin === undefined || (leaving !== undefined && isWithin(twin, leaving))) return;
   // What this worker may not see is not named to it.
-  const name = view.zones.sees(twin) ? twin : "a file it may not see";
-  throw fail(
+  const name = view.zones.canSee(twin) ? twin : "a file it may not see";
+  throw toolError(
     "FILE_EXISTS",
     `${path} and ${name} would be the same file on some machines.`,
-    view.zones.sees(twin) ? `Use ${twin}.` : undefined,
+    view.zones.canSee(twin) ? `Use ${twin}.` : undefined,
   );
 }
 
-function checkPointer(view: View, path: string): void {
+function assertNotLfsPointer(view: View, path: string): void {
   const layer = view.overlay.layers[view.zones.spaceOf(path)];
   const node = layer.node(path);
   if (node?.type !== "file" || node.size > 1_024) return;
 
   const content = layer.read(path);
   if (content && isLfsPointer(content)) {
-    throw fail("READ_ONLY", `${path} is kept in Git LFS: only a pointer to it is here, so it cannot be changed.`);
+    throw toolError("READ_ONLY", `${path} is kept in Git LFS: only a pointer to it is here, so it cannot be changed.`);
   }
 }
 
-function checkSize(view: View, path: string, size: number): void {
+function assertWithinLimits(view: View, path: string, size: number): void {
   const limit = (bytes: number) => `${Math.round(bytes / 1024 ** 2)} MB`;
-  if (size > maxFileBytes) throw fail("TOO_LARGE", `${path} would be larger than ${limit(maxFileBytes)}.`);
+  if (size > maxFileBytes) throw toolError("TOO_LARGE", `${path} would be larger than ${limit(maxFileBytes)}.`);
 
   const { repository, run } = view.overlay.layers;
   if (repository.bytes() + run.bytes() + size > maxRunBytes) {
-    throw fail(
+    throw toolError(
       "TOO_LARGE",
       `This run has written ${limit(maxRunBytes)} already, which is all it may.`,
       "Delete what is not needed.",
@@ -96,49 +96,49 @@ function checkSize(view: View, path: string, size: number): void {
 }
 
 export function remove(view: View, path: string, recursive: boolean): string[] {
-  const node = need(view, path);
-  if (node.type === "submodule") throw inSubmodule(path);
+  const node = requireNode(view, path);
+  if (node.type === "submodule") throw submoduleError(path);
   for (const folder of foldersAbove(path))
-    if (nodeAt(view, folder)?.type === "symlink") throw throughLink(view, folder);
+    if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
 
   if (node.type !== "directory") {
-    checkRule(view.zones.ruleFor(path), path, "delete");
+    assertAllowed(view.zones.ruleFor(path), path, "delete");
     view.overlay.remove(view.zones.spaceOf(path), path);
     return [path];
   }
   if (!recursive)
-    throw fail("NOT_A_FILE", `${shown(path)} is a folder.`, "Pass recursive to delete it with all it holds.");
+    throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder.`, "Pass recursive to delete it with all it holds.");
 
-  const inside = removable(view, path);
-  for (const file of inside) checkRule(view.zones.ruleFor(file), file, "delete");
+  const inside = removableFiles(view, path);
+  for (const file of inside) assertAllowed(view.zones.ruleFor(file), file, "delete");
   for (const file of inside) view.overlay.remove(view.zones.spaceOf(file), file);
   return inside;
 }
 
 /** Everything a folder holds but folders. Refuses what cannot go. */
-function removable(view: View, folder: string): string[] {
+function removableFiles(view: View, folder: string): string[] {
   const entries = entriesBelow(view, folder).filter((entry) => entry.type !== "directory");
   const submodule = entries.find((entry) => entry.type === "submodule");
-  if (submodule) throw inSubmodule(submodule.path);
+  if (submodule) throw submoduleError(submodule.path);
   return entries.map((entry) => entry.path);
 }
 
 export function move(view: View, from: string, to: string, overwrite: boolean): void {
-  const node = need(view, from);
+  const node = requireNode(view, from);
   if (from === to) return;
   if (isWithin(to, from) && node.type === "directory")
-    throw fail("INVALID_PATH", `${shown(from)} cannot be moved into itself.`);
+    throw toolError("INVALID_PATH", `${displayPath(from)} cannot be moved into itself.`);
 
-  const files = node.type === "directory" ? removable(view, from) : [from];
+  const files = node.type === "directory" ? removableFiles(view, from) : [from];
   const moves = files.map((file) => ({ file, target: to + file.slice(from.length) }));
   if (nodeAt(view, to) && (node.type === "directory" || !overwrite)) {
-    throw fail(
+    throw toolError(
       "FILE_EXISTS",
-      `${shown(to)} is there already.`,
+      `${displayPath(to)} is there already.`,
       "Pass overwrite to replace a file, or choose another name.",
     );
   }
-  for (const { file, target } of moves) checkMove(view, file, target, from);
+  for (const { file, target } of moves) assertMovable(view, file, target, from);
 
   const kept = moves.map(({ file, target }) => {
     const layer = view.overlay.layers[view.zones.spaceOf(file)];
@@ -147,24 +147,24 @@ export function move(view: View, from: string, to: string, overwrite: boolean): 
   // The old names go first, so that a name may change in its case alone, or become the folder of another.
   for (const { file } of kept) view.overlay.remove(view.zones.spaceOf(file), file);
   for (const { target, content, executable } of kept) {
-    view.overlay.put(view.zones.spaceOf(target), target, content, executable);
+    view.overlay.write(view.zones.spaceOf(target), target, content, executable);
   }
 }
 
-function checkMove(view: View, file: string, target: string, from: string): void {
-  if (nodeAt(view, file)?.type === "symlink") throw fail("NOT_A_FILE", `${file} is a link, and links are not moved.`);
-  if (nodeAt(view, file)?.type === "submodule") throw inSubmodule(file);
+function assertMovable(view: View, file: string, target: string, from: string): void {
+  if (nodeAt(view, file)?.type === "symlink") throw toolError("NOT_A_FILE", `${file} is a link, and links are not moved.`);
+  if (nodeAt(view, file)?.type === "submodule") throw submoduleError(file);
   for (const folder of foldersAbove(file))
-    if (nodeAt(view, folder)?.type === "symlink") throw throughLink(view, folder);
+    if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
 
-  checkRule(view.zones.ruleFor(file), file, "delete");
-  checkPlace(view, target);
-  checkRule(view.zones.ruleFor(target), target, "write");
-  checkTwin(view, target, from);
-  checkPointer(view, target);
-  checkSize(view, target, nodeAt(view, file)?.size ?? 0);
+  assertAllowed(view.zones.ruleFor(file), file, "delete");
+  assertWritableLocation(view, target);
+  assertAllowed(view.zones.ruleFor(target), target, "write");
+  assertNoCollision(view, target, from);
+  assertNotLfsPointer(view, target);
+  assertWithinLimits(view, target, nodeAt(view, file)?.size ?? 0);
 }
 
-function inSubmodule(path: string): ToolError {
-  return fail("READ_ONLY", `${path} is a submodule: another repository, which cannot be changed here.`);
+function submoduleError(path: string): ToolError {
+  return toolError("READ_ONLY", `${path} is a submodule: another repository, which cannot be changed here.`);
 }

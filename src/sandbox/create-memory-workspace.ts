@@ -1,7 +1,7 @@
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { createBase } from "./base.ts";
-import { encodeTree, type TreeLine } from "./git-objects.ts";
+import { encodeTree, type TreeItem } from "./git-objects.ts";
 import { createObjectStore, type ObjectStore } from "./object-store.ts";
 import { createOverlay } from "./overlay.ts";
 import { parsePath } from "./paths.ts";
@@ -13,7 +13,7 @@ import { createZones, type Zones } from "./zones.ts";
 /** A workspace of no repository, with the steps that `undo` needs. */
 export interface MemoryWorkspace
   extends Workspace,
-    Pick<Sandbox, "base" | "unsettled" | "settle" | "rollback" | "history"> {
+    Pick<Sandbox, "base" | "pendingChanges" | "markStored" | "rollback" | "history"> {
   /** The same files and changes, seen through a further policy. It can only narrow. */
   restricted(policy: SandboxPolicy | undefined): MemoryWorkspace;
 }
@@ -33,19 +33,19 @@ export function createMemoryWorkspace(
   ]);
   const base = createBase(store, addCommit(store, addTree(store, contents)));
   const overlay = createOverlay(base, [], isStagingFile);
-  const { unsettled, settle, rollback, history } = overlay;
-  const steps = { base: { commit: base.commit, branch: "memory" }, unsettled, settle, rollback, history };
+  const { pendingChanges, markStored, rollback, history } = overlay;
+  const steps = { base: { commit: base.commit, branch: "memory" }, pendingChanges, markStored, rollback, history };
   const seenThrough = (zones: Zones): MemoryWorkspace => ({
     ...createWorkspaceView(base, overlay, zones),
     ...steps,
-    restricted: (narrower) => seenThrough(zones.narrowed(narrower)),
+    restricted: (narrower) => seenThrough(zones.narrow(narrower)),
   });
   return seenThrough(createZones(policy));
 }
 
 function addTree(store: ObjectStore, contents: readonly [path: string[], content: Buffer][]): string {
   const byName = Map.groupBy(contents, ([[name]]) => name ?? "");
-  const lines = [...byName].map(([name, inside]): TreeLine => {
+  const lines = [...byName].map(([name, inside]): TreeItem => {
     const file = inside.find(([path]) => path.length === 1);
     const oid = file
       ? store.add({ type: "blob", data: file[1] })

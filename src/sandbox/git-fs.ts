@@ -19,18 +19,18 @@ export function createGitFs(store: ObjectStore, shallow: readonly string[] = [])
   };
   const stat = async (path: string) => {
     const isDirectory = path === gitdir;
-    if (!isDirectory && !store.has(oidOf(path))) throw missing(path);
+    if (!isDirectory && !store.has(oidOf(path))) throw notFoundError(path);
     return { isDirectory: () => isDirectory, isFile: () => !isDirectory, isSymbolicLink: () => false };
   };
   const refuse = async (path: string): Promise<never> => {
-    throw missing(path);
+    throw notFoundError(path);
   };
   return {
     promises: {
       readFile: async (path: string, options?: unknown) => {
         const isShallow = path === `${gitdir}/shallow`;
         const found = isShallow ? Buffer.from(shallow.map((oid) => `${oid}\n`).join("")) : readObject(path);
-        if (!found) throw missing(path);
+        if (!found) throw notFoundError(path);
         return isText(options) ? found.toString("utf8") : found;
       },
       writeFile: async (path: string, data: Uint8Array) => {
@@ -65,6 +65,6 @@ function isText(options: unknown): boolean {
   return typeof options === "object" && options !== null && "encoding" in options && options.encoding === "utf8";
 }
 
-function missing(path: string): NodeJS.ErrnoException {
+function notFoundError(path: string): NodeJS.ErrnoException {
   return Object.assign(new Error(`ENOENT: no such file, ${path}`), { code: "ENOENT" });
 }

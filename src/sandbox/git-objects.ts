@@ -6,7 +6,7 @@ export interface GitObject {
 }
 
 /** One line of a tree, its name and mode as they are stored, so that what is not changed is written back to the byte. */
-export interface TreeLine {
+export interface TreeItem {
   mode: string;
   name: Buffer;
   oid: string;
@@ -27,8 +27,8 @@ export function hashObject({ type, data }: GitObject): string {
   return createHash("sha1").update(`${type} ${data.length}\0`).update(data).digest("hex");
 }
 
-export function parseTree(data: Buffer): TreeLine[] {
-  const lines: TreeLine[] = [];
+export function parseTree(data: Buffer): TreeItem[] {
+  const lines: TreeItem[] = [];
   for (let at = 0; at < data.length; ) {
     const space = data.indexOf(0x20, at);
     const end = data.indexOf(0, space);
@@ -45,7 +45,7 @@ export function parseTree(data: Buffer): TreeLine[] {
 }
 
 /** A tree in git's order. */
-export function encodeTree(lines: readonly TreeLine[]): Buffer {
+export function encodeTree(lines: readonly TreeItem[]): Buffer {
   const sorted = lines
     .map((line) => ({ line, key: isFolder(line) ? Buffer.concat([line.name, Buffer.from("/")]) : line.name }))
     .sort((a, b) => Buffer.compare(a.key, b.key));

@@ -4,7 +4,7 @@ import type { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
 import type { LogEntry } from "./sandbox.ts";
 
-const deepest = 5_000;
+const maxDepth = 5_000;
 
 /** The commits of the base's history, newest first, of one path when it is given. Fetches what it lacks. */
 export async function readHistory(
@@ -19,9 +19,9 @@ export async function readHistory(
 
   // Without trees a commit costs a few hundred bytes, so a plain log asks once for enough.
   const without = path === undefined ? ("trees" as const) : ("blobs" as const);
-  const depths = path === undefined ? [Math.max(limit, 50)] : [100, 1_000, deepest];
+  const depths = path === undefined ? [Math.max(limit, 50)] : [100, 1_000, maxDepth];
   for (const depth of depths) {
-    const answer = await remote().fetch({ wants: [base.commit], depth: Math.min(depth, deepest), without });
+    const answer = await remote().fetch({ wants: [base.commit], depth: Math.min(depth, maxDepth), without });
     if (answer.kind === "refused") break;
 
     await base.store.addPack(answer.pack);
@@ -52,7 +52,7 @@ function walk(base: Base, limit: number, path: string | undefined): Walk {
     const { oid, commit } = next;
     const touched = path === undefined || touches(store, commit, path);
     if (touched === undefined) complete = false;
-    if (touched) entries.push(describe(oid, commit));
+    if (touched) entries.push(toLogEntry(oid, commit));
     for (const parent of commit.parents) {
       if (seen.has(parent)) continue;
       seen.add(parent);
@@ -105,6 +105,6 @@ function readCommit(store: ObjectStore, oid: string): Commit | undefined {
   return object?.type === "commit" ? parseCommit(object.data) : undefined;
 }
 
-function describe(oid: string, { message, author, email, authored, parents }: Commit): LogEntry {
+function toLogEntry(oid: string, { message, author, email, authored, parents }: Commit): LogEntry {
   return { commit: oid, message: message.trimEnd(), author, email, date: authored, parents };
 }

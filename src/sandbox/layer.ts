@@ -4,7 +4,7 @@ import { hashObject } from "./git-objects.ts";
 import { folderOf, foldersAbove, foldPath } from "./paths.ts";
 
 /** What stands at a path. */
-export interface Node {
+export interface TreeNode {
   type: "file" | "directory" | "symlink" | "submodule";
   /** Bytes; 0 for directories. */
   size: number;
@@ -20,22 +20,22 @@ export type LayerState = { kind: "base" } | { kind: "gone" } | { kind: "file"; c
  * answers, or the number of changes; never the size of the tree.
  */
 export interface Layer {
-  node(path: string): Node | undefined;
+  node(path: string): TreeNode | undefined;
   /** The bytes of a file, or where a link points. Undefined where neither is. */
   read(path: string): Buffer | undefined;
   /** The names directly in a folder. */
-  names(folder: string): string[];
+  namesIn(folder: string): string[];
   /** The paths of the files, sorted. */
   files(): string[];
   state(path: string): LayerState;
   setState(path: string, state: LayerState): void;
   /** `executable` undefined: as it was, else not. */
-  put(path: string, content: Uint8Array, executable?: boolean): void;
+  write(path: string, content: Uint8Array, executable?: boolean): void;
   remove(path: string): void;
   /** The paths that differ from the base, sorted. */
   changed(): string[];
   /** Another spelling of the path that some file systems take for the same, when there is one. */
-  twin(path: string): string | undefined;
+  findCollision(path: string): string | undefined;
   /** Bytes written and held. */
   bytes(): number;
 }
@@ -49,23 +49,23 @@ interface Written {
 export function createLayer(base: Base | undefined): Layer {
   const volume = new Volume();
   const written = new Map<string, Written>();
-  const gone = new Set<string>();
+  const deleted = new Set<string>();
   /** How many entries more or less than the base lie below each folder. */
-  const balance = new Map<string, number>();
-  const folded = new Map<string, Set<string>>();
-  let held = 0;
+  const countDeltas = new Map<string, number>();
+  const writtenByFoldedPath = new Map<string, Set<string>>();
+  let heldBytes = 0;
 
-  const below = (path: string): BaseEntry | undefined => (gone.has(path) ? undefined : base?.entries.get(path));
-  const countBelow = (folder: string) => (base?.counts.get(folder) ?? 0) + (balance.get(folder) ?? 0);
+  const below = (path: string): BaseEntry | undefined => (deleted.has(path) ? undefined : base?.entries.get(path));
+  const countBelow = (folder: string) => (base?.counts.get(folder) ?? 0) + (countDeltas.get(folder) ?? 0);
   const content = (path: string) => volume.readFileSync(`/${path}`) as Buffer;
   const exists = (path: string) => written.has(path) || below(path) !== undefined;
 
-  function account(path: string, change: number): void {
+  function updateCounts(path: string, change: number): void {
     if (change === 0) return;
     for (const folder of ["", ...foldersAbove(path)]) {
-      const next = (balance.get(folder) ?? 0) + change;
-      if (next === 0) balance.delete(folder);
-      else balance.set(folder, next);
+      const next = (countDeltas.get(folder) ?? 0) + change;
+      if (next === 0) countDeltas.delete(folder);
+      else countDeltas.set(folder, next);
     }
   }
 
@@ -73,16 +73,16 @@ export function createLayer(base: Base | undefined): Layer {
   function change(path: string, alter: () => void): void {
     const before = exists(path);
     alter();
-    account(path, Number(exists(path)) - Number(before));
+    updateCounts(path, Number(exists(path)) - Number(before));
   }
 
   function clear(path: string): void {
-    gone.delete(path);
+    deleted.delete(path);
     const had = written.get(path);
     if (!had) return;
 
     written.delete(path);
-    held -= had.size;
+    heldBytes -= had.size;
     volume.unlinkSync(`/${path}`);
     for (let folder = folderOf(path); folder !== ""; folder = folderOf(folder)) {
       if ((volume.readdirSync(`/${folder}`) as string[]).length > 0) break;
@@ -95,25 +95,25 @@ export function createLayer(base: Base | undefined): Layer {
 
   function write(path: string, bytes: Uint8Array, executable: boolean): void {
     clear(path);
-    if (base?.entries.has(path)) gone.add(path);
+    if (base?.entries.has(path)) deleted.add(path);
     volume.mkdirSync(`/${folderOf(path)}`, { recursive: true });
     volume.writeFileSync(`/${path}`, Buffer.from(bytes));
     written.set(path, { size: bytes.length, modified: new Date(), executable });
-    held += bytes.length;
+    heldBytes += bytes.length;
     forEachLevel(path, (level) => {
       const key = foldPath(level);
-      folded.set(key, (folded.get(key) ?? new Set()).add(level));
+      writtenByFoldedPath.set(key, (writtenByFoldedPath.get(key) ?? new Set()).add(level));
     });
   }
 
   function forgetFolded(path: string): void {
     const key = foldPath(path);
-    const spellings = folded.get(key);
+    const spellings = writtenByFoldedPath.get(key);
     spellings?.delete(path);
-    if (spellings?.size === 0) folded.delete(key);
+    if (spellings?.size === 0) writtenByFoldedPath.delete(key);
   }
 
-  function node(path: string): Node | undefined {
+  function node(path: string): TreeNode | undefined {
     const own = written.get(path);
     if (own) return { type: "file", ...own };
 
@@ -137,7 +137,7 @@ export function createLayer(base: Base | undefined): Layer {
   function remove(path: string): void {
     change(path, () => {
       clear(path);
-      if (base?.entries.has(path)) gone.add(path);
+      if (base?.entries.has(path)) deleted.add(path);
     });
   }
 
@@ -148,7 +148,7 @@ export function createLayer(base: Base | undefined): Layer {
       const entry = below(path);
       return entry && entry.type !== "submodule" ? base?.store.read(entry.oid)?.data : undefined;
     },
-    names: (folder) => {
+    namesIn: (folder) => {
       const inside = folder === "" ? "" : `${folder}/`;
       const names = (base?.folders.get(folder) ?? []).filter((name) => node(`${inside}${name}`));
       const added = [...written.keys()]
@@ -157,34 +157,34 @@ export function createLayer(base: Base | undefined): Layer {
       return [...new Set([...names, ...added])];
     },
     files: () => {
-      const kept = gone.size > 0 ? (base?.files ?? []).filter((path) => !gone.has(path)) : (base?.files ?? []);
+      const kept = deleted.size > 0 ? (base?.files ?? []).filter((path) => !deleted.has(path)) : (base?.files ?? []);
       return written.size > 0 ? [...kept, ...written.keys()].sort() : [...kept];
     },
     state: (path) => {
       const own = written.get(path);
       if (own) return { kind: "file", content: content(path), executable: own.executable };
-      return { kind: gone.has(path) ? "gone" : "base" };
+      return { kind: deleted.has(path) ? "gone" : "base" };
     },
     setState: (path, state) => {
       if (state.kind === "file") return change(path, () => write(path, state.content, state.executable));
       if (state.kind === "gone") return remove(path);
       change(path, () => clear(path));
     },
-    put,
+    write: put,
     remove,
-    changed: () => [...new Set([...written.keys(), ...gone])].sort(),
-    twin: (path) => {
+    changed: () => [...new Set([...written.keys(), ...deleted])].sort(),
+    findCollision: (path) => {
       for (const level of [...foldersAbove(path), path]) {
         if (node(level)) continue;
 
         const key = foldPath(level);
-        const candidates = [...(folded.get(key) ?? []), base?.folded().get(key)];
+        const candidates = [...(writtenByFoldedPath.get(key) ?? []), base?.pathsByFoldedPath().get(key)];
         const twin = candidates.find((candidate) => candidate !== undefined && candidate !== level && node(candidate));
         if (twin !== undefined) return twin + path.slice(level.length);
       }
       return undefined;
     },
-    bytes: () => held,
+    bytes: () => heldBytes,
   };
 }
 

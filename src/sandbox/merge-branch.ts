@@ -22,15 +22,15 @@ export interface MergePlan {
   conflicts: (MergeConflict & { executable: boolean })[];
 }
 
-interface Leaf {
+interface TreeFile {
   mode: string;
   oid: string;
 }
 
 interface Difference {
   path: string;
-  before: Leaf | undefined;
-  after: Leaf | undefined;
+  before: TreeFile | undefined;
+  after: TreeFile | undefined;
 }
 
 const depths = [100, 1_000, 10_000];
@@ -125,7 +125,7 @@ function compareTrees(
   });
 }
 
-function linesOf(store: ObjectStore, tree: string | undefined): Map<string, Leaf> {
+function linesOf(store: ObjectStore, tree: string | undefined): Map<string, TreeFile> {
   const object = tree ? store.read(tree) : undefined;
   return new Map(
     (object ? parseTree(object.data) : []).map(({ name, mode, oid }) => [name.toString("utf8"), { mode, oid }]),
@@ -144,7 +144,7 @@ function mergeOne(
   const base = before && store.read(before.oid)?.data;
   const theirs = after && store.read(after.oid)?.data;
   const executable = mergeMode(before, after, node?.executable);
-  const isPlain = (leaf: Leaf | undefined) => !leaf || leaf.mode.startsWith("100");
+  const isPlain = (leaf: TreeFile | undefined) => !leaf || leaf.mode.startsWith("100");
   if (!isPlain(before) || !isPlain(after) || (node && node.type !== "file")) {
     if (node?.type === "symlink" && after && layer.read(path)?.equals(theirs ?? Buffer.alloc(0))) return;
     plan.conflicts.push({ path, kind: "other", executable });
@@ -170,7 +170,7 @@ function mergeOne(
 }
 
 /** The executable bit of whichever side changed it. */
-function mergeMode(before: Leaf | undefined, after: Leaf | undefined, ours: boolean | undefined): boolean {
+function mergeMode(before: TreeFile | undefined, after: TreeFile | undefined, ours: boolean | undefined): boolean {
   const [was, is] = [before?.mode === "100755", after?.mode === "100755"];
   return was === is || !after ? (ours ?? is) : is;
 }

@@ -1,14 +1,14 @@
 import { UserError } from "#domain/errors.ts";
 import type { Base } from "./base.ts";
 import { buildCommit } from "./build-commit.ts";
-import { checkWritable } from "./check-writable.ts";
+import { assertWritable } from "./check-writable.ts";
 import { parseCommit, parseTree } from "./git-objects.ts";
 import type { GitSandbox } from "./git-sandbox.ts";
 import { readHistory } from "./history.ts";
 import { fetchCommit, type MergePlan, planMerge } from "./merge-branch.ts";
 import { openBase } from "./open-base.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
-import { checkPushBranch, pushCommit } from "./push-changes.ts";
+import { assertPushableBranch, pushCommit } from "./push-changes.ts";
 import { connect, type Remote } from "./remote.ts";
 import type { OpenSandbox } from "./sandbox.ts";
 import { createStaging, isStagingFile, type Staging } from "./staging.ts";
@@ -22,8 +22,8 @@ import { createZones } from "./zones.ts";
  */
 export async function openSandbox({ source, at, policy, changes, signal }: OpenSandbox): Promise<GitSandbox> {
   const zones = createZones(policy);
-  const dial = (stop?: AbortSignal) => connect(source, stop);
-  const opened = await openBase(dial(signal), source, at, signal);
+  const connectRemote = (stop?: AbortSignal) => connect(source, stop);
+  const opened = await openBase(connectRemote(signal), source, at, signal);
   const { base } = opened;
   const overlay = createOverlay(base, changes, isStagingFile);
   const view = createWorkspaceView(base, overlay, zones);
@@ -33,21 +33,21 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
   return {
     ...view,
     base: opened.at,
-    restricted: (narrower) => createWorkspaceView(base, overlay, zones.narrowed(narrower)),
-    unsettled: overlay.unsettled,
-    settle: overlay.settle,
+    restricted: (narrower) => createWorkspaceView(base, overlay, zones.narrow(narrower)),
+    pendingChanges: overlay.pendingChanges,
+    markStored: overlay.markStored,
     rollback: overlay.rollback,
     history: overlay.history,
     log: async ({ limit, path }) =>
-      readHistory(base, dial, { limit, ...(path === undefined ? {} : { path: view.resolve(path) }) }),
+      readHistory(base, connectRemote, { limit, ...(path === undefined ? {} : { path: view.resolve(path) }) }),
 
     push: async (request) => {
-      checkPushBranch(request.branch, { base: opened.at.branch, default: opened.defaultBranch });
+      assertPushableBranch(request.branch, { base: opened.at.branch, default: opened.defaultBranch });
       const paths = pushedPaths(overlay, staging);
-      if (paths.length === 0 && !request.expected)
+      if (paths.length === 0 && !request.expectedTip)
         throw new UserError("There is nothing to push: this run has changed no file.");
 
-      const { message, author, at: time, expected } = request;
+      const { message, author, at: time, expectedTip: expected } = request;
       const built = await buildCommit({
         base,
         layer,
@@ -57,12 +57,12 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
         author,
         at: time,
       });
-      return pushCommit(dial(request.signal), request, built);
+      return pushCommit(connectRemote(request.signal), request, built);
     },
 
-    branches: async (stop) => listBranches(dial(stop)),
+    branches: async (stop) => listBranches(connectRemote(stop)),
     fetchBranch: async (name, stop) => {
-      const remote = dial(stop);
+      const remote = connectRemote(stop);
       const commit = await tipOf(remote, name);
       await fetchCommit(base, remote, commit);
       return commit;
@@ -70,7 +70,7 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
     readAt: async (commit, path) => readAt(base, commit, view.resolve(path)),
 
     mergeBranch: async (name, { withConflicts = false, signal: stop } = {}) => {
-      const remote = dial(stop);
+      const remote = connectRemote(stop);
       const commit = await tipOf(remote, name);
       const plan = await planMerge(base, layer, remote, { name, commit });
       const applied = plan.conflicts.length === 0 || withConflicts;
@@ -138,7 +138,7 @@ function applyMerge(
     content === undefined ? [] : [{ path, content: Buffer.from(content), executable }],
   );
   const all = [...edits, ...marked];
-  for (const { path } of all) checkWritable(view, path);
+  for (const { path } of all) assertWritable(view, path);
   for (const { path, content } of all) if (!content) overlay.remove("repository", path);
-  for (const { path, content, executable } of all) if (content) overlay.put("repository", path, content, executable);
+  for (const { path, content, executable } of all) if (content) overlay.write("repository", path, content, executable);
 }

@@ -1,12 +1,12 @@
 import type { Base } from "./base.ts";
 import { createLayer, type Layer, type LayerState } from "./layer.ts";
-import type { ChangeSet, Sandbox, StoredChange } from "./sandbox.ts";
+import type { StepChanges, Sandbox, StoredChange } from "./sandbox.ts";
 import type { Space } from "./zones.ts";
 
 /** Everything a run has written: over the repository, and beside it. Keeps what stood before each step. */
-export interface Overlay extends Pick<Sandbox, "unsettled" | "settle" | "rollback" | "history"> {
+export interface Overlay extends Pick<Sandbox, "pendingChanges" | "markStored" | "rollback" | "history"> {
   layers: Readonly<Record<Space, Layer>>;
-  put(space: Space, path: string, content: Uint8Array, executable?: boolean): void;
+  write(space: Space, path: string, content: Uint8Array, executable?: boolean): void;
   remove(space: Space, path: string): void;
   /** Lets the base show through again. */
   reset(path: string): void;
@@ -19,7 +19,7 @@ interface Touched {
 }
 
 /** Gives the tree that these stored changes made. */
-export function createOverlay(base: Base, stored: readonly ChangeSet[], isHidden: (path: string) => boolean): Overlay {
+export function createOverlay(base: Base, stored: readonly StepChanges[], isHidden: (path: string) => boolean): Overlay {
   const layers = { repository: createLayer(base), run: createLayer(undefined) };
   const steps: { step: string; touched: Touched[]; after: StoredChange[] }[] = [];
   let open = new Map<string, Touched>();
@@ -32,7 +32,7 @@ export function createOverlay(base: Base, stored: readonly ChangeSet[], isHidden
 
   function put(space: Space, path: string, content: Uint8Array, executable?: boolean): void {
     touch(space, path);
-    layers[space].put(path, content, space === "run" ? false : executable);
+    layers[space].write(path, content, space === "run" ? false : executable);
   }
 
   function remove(space: Space, path: string): void {
@@ -45,7 +45,7 @@ export function createOverlay(base: Base, stored: readonly ChangeSet[], isHidden
       .filter(({ space, path, before }) => !isSame(layers[space].state(path), before))
       .sort((a, b) => (a.path < b.path ? -1 : 1));
 
-  function settle(): void {
+  function markStored(): void {
     const touched = changedNow();
     const after = touched.map((change) => nowAt(layers, change));
     if (touched.length > 0) steps.push({ step: openStep, touched, after });
@@ -61,23 +61,23 @@ export function createOverlay(base: Base, stored: readonly ChangeSet[], isHidden
       if (content) put(spaceOf(mode), path, content, mode === "100755");
     }
     openStep = step;
-    settle();
+    markStored();
   }
 
   return {
     layers,
-    put,
+    write: put,
     remove,
     reset: (path) => {
       touch("repository", path);
       layers.repository.setState(path, { kind: "base" });
     },
-    unsettled: (step) => {
+    pendingChanges: (step) => {
       openStep = step;
       const changes = changedNow().map((change) => nowAt(layers, change));
       return changes.length > 0 ? { step, changes } : undefined;
     },
-    settle,
+    markStored,
     rollback: () => {
       const touched = [...open.values()];
       for (const { space, path } of touched) layers[space].remove(path);

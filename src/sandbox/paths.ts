@@ -25,11 +25,11 @@ export function parsePath(path: string): string {
 }
 
 /** Nearly every name is one of these, and has no other spelling. */
-const plainlyOther = /^(?!.*git)[ -~]*$/i;
+const cannotBeGit = /^(?!.*git)[ -~]*$/i;
 
 /** True for every spelling that some file system takes for `.git`. */
 export function isGitName(name: string): boolean {
-  if (plainlyOther.test(name)) return false;
+  if (cannotBeGit.test(name)) return false;
   const plain = name.normalize("NFKC").replace(ignorable, "").replace(/:.*$/s, "");
   return /^(\.git|git~\d+)$/i.test(plain.replace(/[. ]+$/, ""));
 }

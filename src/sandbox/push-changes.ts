@@ -11,7 +11,7 @@ export interface ProtectedBranches {
 }
 
 /** Throws a UserError for a branch that is not the run's own. */
-export function checkPushBranch(branch: string, { base, default: main }: ProtectedBranches): void {
+export function assertPushableBranch(branch: string, { base, default: main }: ProtectedBranches): void {
   if (!isBranchName(branch)) throw new UserError(`${JSON.stringify(branch)} is not a name that a branch can have.`);
 
   const same = (other: string | undefined) => other?.toLowerCase() === branch.toLowerCase();
@@ -30,7 +30,7 @@ export function pushCommit(remote: Remote, request: PushRequest, built: BuiltCom
 
 async function pushOnce(
   remote: Remote,
-  { branch, expected }: PushRequest,
+  { branch, expectedTip: expected }: PushRequest,
   { commit, pack }: BuiltCommit,
 ): Promise<PushResult> {
   const standing = await tipOf(remote, branch);

@@ -21,12 +21,12 @@ interface FetchRequest {
   without?: "blobs" | "trees";
 }
 
-type FetchAnswer =
+type FetchResult =
   | { kind: "pack"; pack: Buffer; shallow: string[] }
   /** The server does not have, or does not hand out, what was wanted. */
   | { kind: "refused"; reason: string };
 
-interface PushAnswer {
+interface PushResponse {
   ok: boolean;
   /** The remote's own words, without secrets. */
   reason: string;
@@ -39,26 +39,26 @@ export interface Remote {
   /** The refs that start with one of these. Resolves only when the server accepted the credentials. */
   refs(prefixes: readonly string[]): Promise<RemoteRef[]>;
   /** `signal` replaces the one of the connection, for work that others wait for too. */
-  fetch(request: FetchRequest, signal?: AbortSignal): Promise<FetchAnswer>;
+  fetch(request: FetchRequest, signal?: AbortSignal): Promise<FetchResult>;
   /** The refs as the server shows them to someone who may write. */
   refsForPush(): Promise<Map<string, string>>;
   /** Moves one branch from one commit to another; the server compares and swaps. */
-  push(update: { branch: string; from: string | undefined; to: string; pack: Buffer }): Promise<PushAnswer>;
+  push(update: { branch: string; from: string | undefined; to: string; pack: Buffer }): Promise<PushResponse>;
 }
 
 const noCommit = "0".repeat(40);
 
 const agentName = "agent=golem-forge";
-const overallMs = 10 * 60_000;
-const wordLimit = 1_000;
-const smallAnswer = 64 * 1024 ** 2;
+const operationTimeoutMs = 10 * 60_000;
+const maxMessageLength = 1_000;
+const maxSmallResponseBytes = 64 * 1024 ** 2;
 
 /** Throws a UserError for an address that is no git server's. */
 export function connect(source: SandboxSource, signal: AbortSignal | undefined): Remote {
   const root = parseUrl(source.url);
   const name = root.pathname.replace(/^\/|\.git$/g, "");
-  const deadline = AbortSignal.timeout(overallMs);
-  const wire: Wire = {
+  const deadline = AbortSignal.timeout(operationTimeoutMs);
+  const wire: Connection = {
     name,
     root,
     source,
@@ -88,7 +88,7 @@ export function connect(source: SandboxSource, signal: AbortSignal | undefined):
   };
 }
 
-interface Wire {
+interface Connection {
   name: string;
   root: URL;
   source: SandboxSource;
@@ -106,7 +106,7 @@ function parseUrl(text: string): URL {
   throw new UserError("The address of the repository is not an http or https address without credentials in it.");
 }
 
-async function discover(wire: Wire): Promise<Map<string, string>> {
+async function discover(wire: Connection): Promise<Map<string, string>> {
   const answer = await send(wire, { access: "read", method: "GET", path: "info/refs?service=git-upload-pack" });
   const lines = textLines(parsePackets(answer.body)).filter((line) => !line.startsWith("# service="));
   if (lines[0] !== "version 2") {
@@ -119,7 +119,7 @@ async function discover(wire: Wire): Promise<Map<string, string>> {
   return new Map(lines.slice(1).map((line) => [line.replace(/=.*/s, ""), line.replace(/^[^=]*=?/, "")]));
 }
 
-function command(wire: Wire, name: string, lines: readonly string[], maxBytes = smallAnswer): Promise<Packet[]> {
+function command(wire: Connection, name: string, lines: readonly string[], maxBytes = maxSmallResponseBytes): Promise<Packet[]> {
   const head = [`command=${name}\n`, `${agentName}\n`].map(encodePacket);
   const body = lines.map((line) => encodePacket(`${line}\n`));
   return send(wire, {
@@ -157,7 +157,7 @@ function fetchArguments({ wants, haves = [], depth, without }: FetchRequest, can
   ];
 }
 
-function parseFetch(wire: Wire, packets: readonly Packet[]): FetchAnswer {
+function parseFetch(wire: Connection, packets: readonly Packet[]): FetchResult {
   const start = packets.findIndex((packet) => typeof packet !== "string" && packet.toString("latin1") === "packfile\n");
   const head = textLines(start === -1 ? packets : packets.slice(0, start));
   const error = head.find((line) => line.startsWith("ERR "));
@@ -168,24 +168,24 @@ function parseFetch(wire: Wire, packets: readonly Packet[]): FetchAnswer {
   return { kind: "pack", pack: parseSideBand(packets.slice(start + 1)).data, shallow };
 }
 
-async function refsForPush(wire: Wire): Promise<Map<string, string>> {
+async function refsForPush(wire: Connection): Promise<Map<string, string>> {
   const answer = await send(wire, { access: "write", method: "GET", path: "info/refs?service=git-receive-pack" });
   const refs = parseRefs(
-    parsePackets(answer.body).map((packet) => (typeof packet === "string" ? packet : firstWord(packet))),
+    parsePackets(answer.body).map((packet) => (typeof packet === "string" ? packet : withoutCapabilities(packet))),
   );
   return new Map(refs.map(({ name, oid }) => [name, oid]));
 }
 
 /** The first ref carries the server's abilities behind a NUL byte. */
-function firstWord(packet: Buffer): Buffer {
+function withoutCapabilities(packet: Buffer): Buffer {
   const end = packet.indexOf(0);
   return end === -1 ? packet : packet.subarray(0, end);
 }
 
 async function push(
-  wire: Wire,
+  wire: Connection,
   { branch, from, to, pack }: { branch: string; from: string | undefined; to: string; pack: Buffer },
-): Promise<PushAnswer> {
+): Promise<PushResponse> {
   const ref = `refs/heads/${branch}`;
   const line = `${from ?? noCommit} ${to} ${ref}\0 report-status side-band-64k ${agentName}`;
   const answer = await send(wire, {
@@ -201,7 +201,7 @@ async function push(
 
   const refusal = report.find((entry) => entry.startsWith(`ng ${ref} `))?.slice(`ng ${ref} `.length);
   const reason = refusal ?? unpack ?? "it did not say why";
-  return { ok: false, reason: await clean(wire, words.trim() ? `${reason}\n${words.trim()}` : reason) };
+  return { ok: false, reason: await sanitizeMessage(wire, words.trim() ? `${reason}\n${words.trim()}` : reason) };
 }
 
 interface Send {
@@ -212,7 +212,7 @@ interface Send {
   maxBytes?: number;
 }
 
-async function send(wire: Wire, { access, method, path, body, maxBytes = smallAnswer }: Send): Promise<GitResponse> {
+async function send(wire: Connection, { access, method, path, body, maxBytes = maxSmallResponseBytes }: Send): Promise<GitResponse> {
   const service = access === "read" ? "git-upload-pack" : "git-receive-pack";
   const token = await tokenFor(wire, access);
   const headers: Record<string, string> = { "user-agent": "git/golem-forge", accept: "*/*" };
@@ -232,13 +232,13 @@ async function send(wire: Wire, { access, method, path, body, maxBytes = smallAn
     signal: wire.signal,
   });
   if (answer.status === 200 && answer.type.startsWith(`application/x-${service}-`)) return answer;
-  throw await explain(wire, access, answer);
+  throw await errorFor(wire, access, answer);
 }
 
-async function explain({ name, ...wire }: Wire, access: "read" | "write", answer: GitResponse): Promise<Error> {
+async function errorFor({ name, ...wire }: Connection, access: "read" | "write", answer: GitResponse): Promise<Error> {
   const { status } = answer;
   const words = /^text\/plain/.test(answer.type)
-    ? ` It says: ${await clean({ name, ...wire }, answer.body.toString("utf8"))}`
+    ? ` It says: ${await sanitizeMessage({ name, ...wire }, answer.body.toString("utf8"))}`
     : "";
   if (status >= 300 && status < 400) {
     return new UserError(`The repository ${name} has moved: the git server sends us to another address.`);
@@ -255,7 +255,7 @@ async function explain({ name, ...wire }: Wire, access: "read" | "write", answer
   return status >= 500 || status === 429 ? new OutageError(said) : new Error(said);
 }
 
-function tokenFor(wire: Wire, access: "read" | "write"): Promise<string | undefined> {
+function tokenFor(wire: Connection, access: "read" | "write"): Promise<string | undefined> {
   const known = wire.tokens.get(access);
   if (known !== undefined) return known;
 
@@ -267,14 +267,14 @@ function tokenFor(wire: Wire, access: "read" | "write"): Promise<string | undefi
 }
 
 /** What a server said, fit to be shown: short, on few lines, and without the token should it echo it. */
-async function clean(wire: Wire, words: string): Promise<string> {
+async function sanitizeMessage(wire: Connection, words: string): Promise<string> {
   const tokens = (await Promise.all(wire.tokens.values())).filter((token) => token !== undefined);
   const secrets = tokens.flatMap((token) => [token, Buffer.from(`x-access-token:${token}`).toString("base64")]);
   const safe = secrets.reduce((text, secret) => (secret ? text.replaceAll(secret, "[secret]") : text), words);
   return safe
     .replace(/(?!\n)\p{Cc}/gu, " ")
     .trim()
-    .slice(0, wordLimit);
+    .slice(0, maxMessageLength);
 }
 
 function textLines(packets: readonly Packet[]): string[] {

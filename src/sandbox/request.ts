@@ -25,8 +25,8 @@ const agents = {
   "http:": new http.Agent({ keepAlive: true, maxSockets: 32 }),
   "https:": new https.Agent({ keepAlive: true, maxSockets: 32 }),
 };
-const silenceMs = 120_000;
-const staleConnection = ["ECONNRESET", "EPIPE", "ECONNABORTED"];
+const idleTimeoutMs = 120_000;
+const staleConnectionCodes = ["ECONNRESET", "EPIPE", "ECONNABORTED"];
 
 /** One request, its whole answer in memory. A kept connection that turns out to be dead is replaced once. */
 export async function request(asked: GitRequest): Promise<GitResponse> {
@@ -50,21 +50,21 @@ function attempt(asked: GitRequest): Promise<GitResponse | "stale"> {
       agent: secure ? agents["https:"] : agents["http:"],
       signal,
     });
-    outgoing.setTimeout(silenceMs, () => {
-      outgoing.destroy(new OutageError(`The git server was silent for ${silenceMs / 1_000} seconds.`));
+    outgoing.setTimeout(idleTimeoutMs, () => {
+      outgoing.destroy(new OutageError(`The git server was silent for ${idleTimeoutMs / 1_000} seconds.`));
     });
     outgoing.once("response", (incoming) => {
       read(incoming, asked.maxBytes).then(resolve, (error) => {
         incoming.destroy();
         if (signal.aborted) reject(signal.reason);
-        else reject(error instanceof UserError ? error : unreachable(error));
+        else reject(error instanceof UserError ? error : toOutageError(error));
       });
     });
     outgoing.once("error", (error: NodeJS.ErrnoException) => {
       if (signal.aborted) return reject(signal.reason);
-      const stale = outgoing.reusedSocket && staleConnection.includes(error.code ?? "");
+      const stale = outgoing.reusedSocket && staleConnectionCodes.includes(error.code ?? "");
       if (stale && asked.repeatable) return resolve("stale");
-      reject(unreachable(error));
+      reject(toOutageError(error));
     });
     outgoing.end(body);
   });
@@ -75,7 +75,7 @@ async function read(incoming: http.IncomingMessage, maxBytes: number): Promise<G
   let size = 0;
   for await (const chunk of incoming as AsyncIterable<Buffer>) {
     size += chunk.length;
-    if (size > maxBytes) throw tooLarge(maxBytes);
+    if (size > maxBytes) throw tooLargeError(maxBytes);
     chunks.push(chunk);
   }
   return {
@@ -85,12 +85,12 @@ async function read(incoming: http.IncomingMessage, maxBytes: number): Promise<G
   };
 }
 
-function unreachable(error: NodeJS.ErrnoException): OutageError {
+function toOutageError(error: NodeJS.ErrnoException): OutageError {
   if (error instanceof OutageError) return error;
   return new OutageError(`The git server cannot be reached: ${error.code ?? error.message}.`, { cause: error });
 }
 
-function tooLarge(maxBytes: number): UserError {
+function tooLargeError(maxBytes: number): UserError {
   const megabytes = Math.round(maxBytes / 1024 ** 2);
   return new UserError(`The repository is too large to work on: the git server sent more than ${megabytes} MB.`);
 }

@@ -27,7 +27,7 @@ export interface StoredChange {
 }
 
 /** The changes one tool call made. */
-export interface ChangeSet {
+export interface StepChanges {
   /** The tool call, as `<step of the model>/<call id>`; `child/<run id>` for what a child handed over. */
   step: string;
   changes: StoredChange[];
@@ -50,7 +50,7 @@ export interface PushRequest {
   /** The commit's time. Fixed by the caller, so that the same work pushed twice is the same commit. */
   at: Date;
   /** Commit the remote branch must stand on; undefined when it must not exist yet. */
-  expected?: string;
+  expectedTip?: string;
   signal?: AbortSignal;
 }
 
@@ -66,9 +66,9 @@ export interface Sandbox extends Workspace {
   /** The worker's own narrower view on the same changes, for a child. */
   restricted(policy: SandboxPolicy | undefined): Workspace;
   /** What changed since the last `settle`, or undefined when nothing did. */
-  unsettled(step: string): ChangeSet | undefined;
+  pendingChanges(step: string): StepChanges | undefined;
   /** Marks everything up to now as stored. */
-  settle(): void;
+  markStored(): void;
   /** Drops what changed since the last `settle`: a call was interrupted half way. */
   rollback(): void;
   /** Every settled step, oldest first, with what stood before it: what undo works from. */
@@ -89,6 +89,6 @@ export interface OpenSandbox {
   /** For a child, the policies from the root worker down to its own: each can only narrow the one before. */
   policy?: SandboxPolicy | readonly (SandboxPolicy | undefined)[];
   /** The run's stored changes, oldest first. */
-  changes: ChangeSet[];
+  changes: StepChanges[];
   signal?: AbortSignal;
 }

@@ -22,7 +22,7 @@ export function createStaging(overlay: Overlay): Staging {
   };
   function keep(next: readonly string[]): void {
     if (next.length === 0) overlay.remove("run", stagingFile);
-    else overlay.put("run", stagingFile, Buffer.from(JSON.stringify([...next].sort())));
+    else overlay.write("run", stagingFile, Buffer.from(JSON.stringify([...next].sort())));
   }
   return {
     paths,

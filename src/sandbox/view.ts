@@ -2,7 +2,7 @@ import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
 import type { Entry } from "#domain/workspace.ts";
 import { nearest } from "#text/nearest.ts";
 import type { Base } from "./base.ts";
-import type { Node } from "./layer.ts";
+import type { TreeNode } from "./layer.ts";
 import { followLinks } from "./links.ts";
 import type { Overlay } from "./overlay.ts";
 import { folderOf, invalidPath, isWithin, parsePath } from "./paths.ts";
@@ -16,7 +16,7 @@ export interface View {
 }
 
 /** The path as the tree knows it, or a ToolError `INVALID_PATH`. */
-export function resolve(view: View, path: string): string {
+export function resolvePath(view: View, path: string): string {
   const parsed = parsePath(path);
   checkSeen(view, parsed);
   if (nodeAt(view, parsed)) return parsed;
@@ -30,17 +30,17 @@ export function resolve(view: View, path: string): string {
 }
 
 function checkSeen({ zones }: View, path: string): void {
-  if (zones.sees(path) || zones.leadsToSeen(path)) return;
+  if (zones.canSee(path) || zones.leadsToVisible(path)) return;
   throw invalidPath(path, "it lies outside the part of the tree this worker may see");
 }
 
 /** The path with the links above its last name followed. */
-export function locate(view: View, path: string): string {
-  return follow(view, resolve(view, path), false);
+export function resolveParentLinks(view: View, path: string): string {
+  return followLinksIn(view, resolvePath(view, path), false);
 }
 
 /** The path with its links followed, the last name too when `last` says so. None leads out of what the worker sees. */
-export function follow(view: View, path: string, last: boolean): string {
+export function followLinksIn(view: View, path: string, last: boolean): string {
   return followLinks(
     path,
     { last },
@@ -57,9 +57,9 @@ export function follow(view: View, path: string, last: boolean): string {
 }
 
 /** What stands at a path, as far as the worker sees it. */
-export function nodeAt({ overlay, zones, base }: View, path: string): Node | undefined {
+export function nodeAt({ overlay, zones, base }: View, path: string): TreeNode | undefined {
   const node = overlay.layers[zones.spaceOf(path)].node(path);
-  if (node && (zones.sees(path) || (node.type === "directory" && zones.leadsToSeen(path)))) return node;
+  if (node && (zones.canSee(path) || (node.type === "directory" && zones.leadsToVisible(path)))) return node;
 
   // The folder of a zone is there before anything is in it.
   const leads = path === "" || zones.runFolders().some((folder) => isWithin(folder, path));
@@ -67,7 +67,7 @@ export function nodeAt({ overlay, zones, base }: View, path: string): Node | und
 }
 
 /** The same, or a ToolError `FILE_NOT_FOUND` with the name that was probably meant. */
-export function need(view: View, path: string): Node {
+export function requireNode(view: View, path: string): TreeNode {
   const node = nodeAt(view, path);
   if (node) return node;
 
@@ -75,7 +75,7 @@ export function need(view: View, path: string): Node {
     path,
     entriesIn(view, folderOf(path)).map((entry) => entry.path),
   );
-  throw fail(
+  throw toolError(
     "FILE_NOT_FOUND",
     `There is no ${path}.`,
     near ? `Did you mean ${near}?` : "List the folder to see what is there.",
@@ -95,7 +95,7 @@ export function entriesIn(view: View, folder: string): Entry[] {
     .runFolders()
     .filter((path) => path.startsWith(inside) && path !== folder)
     .map((path) => path.slice(inside.length).replace(/\/.*$/s, ""));
-  const written = view.zones.spaceOf(folder) === "run" ? run.names(folder) : repository.names(folder);
+  const written = view.zones.spaceOf(folder) === "run" ? run.namesIn(folder) : repository.namesIn(folder);
   const names = new Set([...written, ...runFolders]);
   return [...names].flatMap((name) => {
     const path = `${inside}${name}`;
@@ -104,14 +104,14 @@ export function entriesIn(view: View, folder: string): Entry[] {
   });
 }
 
-export function describe(path: string, { type, size, modified, executable }: Node): Entry {
+export function describe(path: string, { type, size, modified, executable }: TreeNode): Entry {
   return { path, type, size, modified, executable };
 }
 
-export function shown(path: string): string {
+export function displayPath(path: string): string {
   return path === "" ? "The root" : path;
 }
 
-export function fail(code: ToolErrorCode, message: string, suggestion?: string): ToolError {
+export function toolError(code: ToolErrorCode, message: string, suggestion?: string): ToolError {
   return new ToolError(message, { code, ...(suggestion ? { suggestion } : {}) });
 }

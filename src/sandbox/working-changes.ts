@@ -1,7 +1,7 @@
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { Base } from "./base.ts";
-import { checkWritable } from "./check-writable.ts";
+import { assertWritable } from "./check-writable.ts";
 import { diffFile, type FileVersion } from "./diff-file.ts";
 import type { GitSandbox } from "./git-sandbox.ts";
 import type { Overlay } from "./overlay.ts";
@@ -56,7 +56,7 @@ export function workingChanges({
     },
     discard: async (paths) => {
       const changed = await resolveChanged(paths);
-      for (const path of changed) checkWritable(view, path);
+      for (const path of changed) assertWritable(view, path);
       for (const path of changed) overlay.reset(path);
       return changed;
     },

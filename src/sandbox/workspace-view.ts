@@ -6,13 +6,13 @@ import {
   describe,
   entriesBelow,
   entriesIn,
-  fail,
-  follow,
-  locate,
-  need,
+  toolError,
+  followLinksIn,
+  resolveParentLinks,
+  requireNode,
   nodeAt,
-  resolve,
-  shown,
+  resolvePath,
+  displayPath,
   type View,
 } from "./view.ts";
 import type { Zones } from "./zones.ts";
@@ -21,38 +21,38 @@ import type { Zones } from "./zones.ts";
 export function createWorkspaceView(base: Base, overlay: Overlay, zones: Zones): Workspace {
   const view: View = { base, overlay, zones };
   return {
-    resolve: (path) => resolve(view, path),
-    exists: async (path) => nodeAt(view, locate(view, path)) !== undefined,
+    resolve: (path) => resolvePath(view, path),
+    exists: async (path) => nodeAt(view, resolveParentLinks(view, path)) !== undefined,
     stat: async (path) => {
-      const found = locate(view, path);
-      return describe(resolve(view, path), need(view, found));
+      const found = resolveParentLinks(view, path);
+      return describe(resolvePath(view, path), requireNode(view, found));
     },
     read: async (path) => read(view, path),
-    write: async (path, content, options) => write(view, resolve(view, path), content, options?.executable),
-    remove: async (path, options) => remove(view, resolve(view, path), options?.recursive ?? false),
-    move: async (from, to, options) => move(view, resolve(view, from), resolve(view, to), options?.overwrite ?? false),
+    write: async (path, content, options) => write(view, resolvePath(view, path), content, options?.executable),
+    remove: async (path, options) => remove(view, resolvePath(view, path), options?.recursive ?? false),
+    move: async (from, to, options) => move(view, resolvePath(view, from), resolvePath(view, to), options?.overwrite ?? false),
     list: async (path, options) => list(view, path, options?.recursive ?? false),
     paths: async () => filePaths(view),
     changes: async () => changes(view),
-    readBase: async (path) => readBase(view, resolve(view, path)),
-    ruleFor: (path) => zones.ruleFor(resolve(view, path)),
+    readBase: async (path) => readBase(view, resolvePath(view, path)),
+    ruleFor: (path) => zones.ruleFor(resolvePath(view, path)),
   };
 }
 
 function read(view: View, path: string): Uint8Array {
-  const found = follow(view, resolve(view, path), true);
-  const { type } = need(view, found);
-  if (type === "directory") throw fail("NOT_A_FILE", `${shown(path)} is a folder.`, "List it, or read a file in it.");
+  const found = followLinksIn(view, resolvePath(view, path), true);
+  const { type } = requireNode(view, found);
+  if (type === "directory") throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder.`, "List it, or read a file in it.");
   if (type === "submodule") {
-    throw fail("NOT_A_FILE", `${path} is a submodule: another repository, whose files are not here.`);
+    throw toolError("NOT_A_FILE", `${path} is a submodule: another repository, whose files are not here.`);
   }
   return copyOf(view.overlay.layers[view.zones.spaceOf(found)].read(found)) ?? new Uint8Array();
 }
 
 function list(view: View, path: string, recursive: boolean): Entry[] {
-  const found = follow(view, resolve(view, path), true);
-  const node = need(view, found);
-  if (node.type !== "directory") throw fail("NOT_A_DIRECTORY", `${path} is not a folder.`, "Read it instead.");
+  const found = followLinksIn(view, resolvePath(view, path), true);
+  const node = requireNode(view, found);
+  if (node.type !== "directory") throw toolError("NOT_A_DIRECTORY", `${path} is not a folder.`, "Read it instead.");
 
   const entries = recursive ? entriesBelow(view, found) : entriesIn(view, found);
   return entries.sort((a, b) => (a.path < b.path ? -1 : 1));
@@ -62,8 +62,8 @@ function filePaths({ overlay, zones }: View): string[] {
   const runFolders = zones.runFolders();
   const repository = overlay.layers.repository
     .files()
-    .filter((path) => zones.sees(path) && (runFolders.length === 0 || zones.spaceOf(path) === "repository"));
-  const run = overlay.layers.run.files().filter((path) => zones.spaceOf(path) === "run" && zones.sees(path));
+    .filter((path) => zones.canSee(path) && (runFolders.length === 0 || zones.spaceOf(path) === "repository"));
+  const run = overlay.layers.run.files().filter((path) => zones.spaceOf(path) === "run" && zones.canSee(path));
   return run.length > 0 ? [...repository, ...run].sort() : repository;
 }
 
@@ -71,7 +71,7 @@ function changes({ base, overlay, zones }: View): Change[] {
   const layer = overlay.layers.repository;
   return layer
     .changed()
-    .filter((path) => zones.sees(path) && zones.spaceOf(path) === "repository")
+    .filter((path) => zones.canSee(path) && zones.spaceOf(path) === "repository")
     .map((path) => {
       if (!layer.node(path) || layer.node(path)?.type === "directory") return { path, status: "deleted" };
       return { path, status: base.entries.has(path) ? "modified" : "added" };
@@ -79,7 +79,7 @@ function changes({ base, overlay, zones }: View): Change[] {
 }
 
 function readBase({ base, zones }: View, path: string): Uint8Array | undefined {
-  const entry = zones.spaceOf(path) === "repository" && zones.sees(path) ? base.entries.get(path) : undefined;
+  const entry = zones.spaceOf(path) === "repository" && zones.canSee(path) ? base.entries.get(path) : undefined;
   return entry && entry.type !== "submodule" ? copyOf(base.store.read(entry.oid)?.data) : undefined;
 }
 

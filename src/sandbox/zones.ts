@@ -13,29 +13,29 @@ export interface Zones {
   ruleFor(path: string): ZoneRule;
   spaceOf(path: string): Space;
   /** False for what the worker must not even know of. */
-  sees(path: string): boolean;
+  canSee(path: string): boolean;
   /** True for a folder above something the worker sees: it may be listed, as far as it leads there. */
-  leadsToSeen(folder: string): boolean;
+  leadsToVisible(folder: string): boolean;
   /** The folders that lie beside the repository, as far as they are seen. */
   runFolders(): string[];
   /** The same with a further policy on top. It can only narrow. */
-  narrowed(policy: SandboxPolicy | undefined): Zones;
+  narrow(policy: SandboxPolicy | undefined): Zones;
 }
 
-interface Layer {
+interface PolicyLayer {
   restrict: string;
   readonly: boolean;
   zones: { name: string; path: string; space: Space; rule: Omit<ZoneRule, "zone"> }[];
-  rest: ZoneRule;
+  defaultRule: ZoneRule;
 }
 
 /** Throws a UserError for a policy whose paths make no sense. */
 export function createZones(policy: OpenSandbox["policy"]): Zones {
   const [root, ...below] = [policy ?? {}].flat();
-  return below.reduce<Zones>((zones, next) => zones.narrowed(next), zonesOf([parsePolicy(root ?? {})]));
+  return below.reduce<Zones>((zones, next) => zones.narrow(next), zonesOf([parsePolicy(root ?? {})]));
 }
 
-function zonesOf(layers: readonly [Layer, ...Layer[]]): Zones {
+function zonesOf(layers: readonly [PolicyLayer, ...PolicyLayer[]]): Zones {
   const spaceOf = (path: string): Space =>
     layers.some((layer) => zoneAt(layer, path)?.space === "run") ? "run" : "repository";
   const sees = (path: string) => layers.every((layer) => layerSees(layer, path));
@@ -49,16 +49,16 @@ function zonesOf(layers: readonly [Layer, ...Layer[]]): Zones {
   return {
     ruleFor: (path) => layers.map((layer) => layerRule(layer, path)).reduce(stricter),
     spaceOf,
-    sees,
-    leadsToSeen: (folder) =>
+    canSee: sees,
+    leadsToVisible: (folder) =>
       layers.every((layer) => layerSees(layer, folder) || layerLeads(layer, folder)) ||
       runFolders().some((path) => isWithin(path, folder)),
     runFolders,
-    narrowed: (policy) => zonesOf(policy ? [...layers, parsePolicy(policy)] : layers),
+    narrow: (policy) => zonesOf(policy ? [...layers, parsePolicy(policy)] : layers),
   };
 }
 
-function parsePolicy(policy: SandboxPolicy): Layer {
+function parsePolicy(policy: SandboxPolicy): PolicyLayer {
   const readonly = policy.readonly ?? false;
   return {
     restrict: policyPath(policy.restrict ?? "", "restrict"),
@@ -75,7 +75,7 @@ function parsePolicy(policy: SandboxPolicy): Layer {
         return { name, path: policyPath(path ?? name, `the zone ${name}`), space, rule };
       })
       .sort((a, b) => b.path.length - a.path.length),
-    rest: { zone: "", mode: readonly ? "ro" : "rw", write: policy.approval?.write, delete: policy.approval?.delete },
+    defaultRule: { zone: "", mode: readonly ? "ro" : "rw", write: policy.approval?.write, delete: policy.approval?.delete },
   };
 }
 
@@ -90,20 +90,20 @@ function policyPath(path: string, what: string): string {
 }
 
 /** The most specific zone: they are sorted by length, longest first. */
-function zoneAt(layer: Layer, path: string) {
+function zoneAt(layer: PolicyLayer, path: string) {
   return layer.zones.find((zone) => isWithin(path, zone.path));
 }
 
-function layerRule(layer: Layer, path: string): ZoneRule {
+function layerRule(layer: PolicyLayer, path: string): ZoneRule {
   const zone = zoneAt(layer, path);
-  return zone ? { zone: zone.name, ...zone.rule } : layer.rest;
+  return zone ? { zone: zone.name, ...zone.rule } : layer.defaultRule;
 }
 
-function layerSees(layer: Layer, path: string): boolean {
+function layerSees(layer: PolicyLayer, path: string): boolean {
   return isWithin(path, layer.restrict) || zoneAt(layer, path)?.space === "run";
 }
 
-function layerLeads(layer: Layer, folder: string): boolean {
+function layerLeads(layer: PolicyLayer, folder: string): boolean {
   return isWithin(layer.restrict, folder);
 }
 

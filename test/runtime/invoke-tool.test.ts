@@ -316,7 +316,7 @@ describe("after a crash", () => {
       github: { permissionOf: async () => "write" },
       log: async () => [{ id: 1, runId: "r1", at: 0, event: base }],
       tools: async () => belt,
-      sandbox: async () => ({ rollback: () => {}, unsettled: () => undefined }),
+      sandbox: async () => ({ rollback: () => {}, pendingChanges: () => undefined }),
     } as unknown as Desk;
     const input: Invocation = { callId: "by-1", by: "ada", line: "/deploy --path x", mayBeForeign: false };
     const effect: Effect = { key: "k", runId: "r1", lane: "work", kind: "tool.invoke", dueAt: 0, attempts: 2, input };

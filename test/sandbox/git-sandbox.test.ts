@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { pushTo, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
+import { pushRequest, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;
 beforeAll(async () => {
@@ -80,7 +80,7 @@ test("the diff is one that git applies to the base", async () => {
   execFileSync("git", ["-C", work, "apply", "--index", "-"], { input: diff });
   const tree = execFileSync("git", ["-C", work, "write-tree"], { encoding: "utf8" }).trim();
   rmSync(work, { recursive: true });
-  const { commit } = await sandbox.push(pushTo("golem/1"));
+  const { commit } = await sandbox.push(pushRequest("golem/1"));
   expect((await repository.git("rev-parse", `${commit}^{tree}`)).trim()).toBe(tree);
 
   await sandbox.write("logo.png", Uint8Array.from([0, 9]));
@@ -102,9 +102,9 @@ test("what is staged is pushed and the rest is not, also after a restart", async
   expect(await sandbox.unstage(["dir/d"])).toEqual(["dir/d"]);
   expect(await sandbox.staged()).toEqual({ staged: ["a", "dir/c"], unstaged: ["b", "dir/d"] });
 
-  const stored = sandbox.unsettled("call-1");
+  const stored = sandbox.pendingChanges("call-1");
   const restarted = await world.open(repository, { at: sandbox.base, changes: stored ? [stored] : [] });
-  const { commit } = await restarted.push(pushTo("golem/1"));
+  const { commit } = await restarted.push(pushRequest("golem/1"));
 
   expect(await restarted.staged()).toEqual({ staged: ["a", "dir/c"], unstaged: ["b", "dir/d"] });
   expect(await repository.git("diff", "--name-only", "main", commit)).toBe("a\ndir/c\n");
@@ -178,7 +178,7 @@ test("a branch that changed other lines and files merges into the working change
   expect(await sandbox.exists("gone")).toBe(false);
   expect((await sandbox.stat("run.sh")).executable).toBe(true);
   expect(textOf(await sandbox.read("unrelated"))).toBe("main went on");
-  expect(sandbox.unsettled("call-1")?.changes.map(({ path }) => path)).toEqual([
+  expect(sandbox.pendingChanges("call-1")?.changes.map(({ path }) => path)).toEqual([
     "gone",
     "new/file",
     "only",

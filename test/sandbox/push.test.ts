@@ -2,7 +2,7 @@ import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { pushTo, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
+import { pushRequest, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;
 beforeAll(async () => {
@@ -27,7 +27,7 @@ test("a push makes exactly the commit that was asked for, as native git sees it"
   await sandbox.write("assets/deep/logo.png", binary);
   await sandbox.write("tool", "#!/bin/sh\n", { executable: true });
   await sandbox.remove("src/drop/only.ts");
-  const pushed = await sandbox.push(pushTo("golem/1", { message: "Say hello\n\nFully." }));
+  const pushed = await sandbox.push(pushRequest("golem/1", { message: "Say hello\n\nFully." }));
 
   const show = (await repository.git("show", "--raw", "--format=%P%n%an <%ae> %at%n%cn %ct%n%B", pushed.commit)).trim();
   expect(show.split("\n").map((line) => line.replace(/ [0-9a-f]{7,} [0-9a-f]{7,} /, " "))).toEqual([
@@ -57,11 +57,11 @@ test("the same work pushed again is the same commit, and moves nothing", async (
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
-  const first = await sandbox.push(pushTo("golem/1"));
-  const changes = sandbox.unsettled("call-1");
+  const first = await sandbox.push(pushRequest("golem/1"));
+  const changes = sandbox.pendingChanges("call-1");
 
   const restarted = await world.open(repository, { at: sandbox.base, changes: changes ? [changes] : [] });
-  const second = await restarted.push(pushTo("golem/1"));
+  const second = await restarted.push(pushRequest("golem/1"));
 
   expect(second).toEqual({ commit: first.commit, moved: false });
 });
@@ -70,11 +70,11 @@ test("a later push continues on the first one with all changes", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
-  const first = await sandbox.push(pushTo("golem/1"));
+  const first = await sandbox.push(pushRequest("golem/1"));
 
   await sandbox.write("c", "3");
   await sandbox.write("a", "one");
-  const second = await sandbox.push(pushTo("golem/1", { expected: first.commit }));
+  const second = await sandbox.push(pushRequest("golem/1", { expectedTip: first.commit }));
 
   expect((await repository.git("rev-list", "golem/1")).trim().split("\n")).toEqual([
     second.commit,
@@ -91,7 +91,7 @@ test.each(["main", "MAIN", "HEAD", "", "a..b", "x.lock", "-f", "a b", "refs/head
     const sandbox = await world.open(repository);
     await sandbox.write("b", "2");
 
-    await expect(sandbox.push(pushTo(branch))).rejects.toBeInstanceOf(UserError);
+    await expect(sandbox.push(pushRequest(branch))).rejects.toBeInstanceOf(UserError);
   },
 );
 
@@ -101,7 +101,7 @@ test("the default branch is refused even when the run stands on another", async 
   const sandbox = await world.open(repository, { at: { branch: "topic" } });
   await sandbox.write("c", "3");
 
-  await expect(sandbox.push(pushTo("main"))).rejects.toThrow("A run pushes to a branch of its own, never to main.");
+  await expect(sandbox.push(pushRequest("main"))).rejects.toThrow("A run pushes to a branch of its own, never to main.");
 });
 
 test("a branch that is there already, or that someone else moved, is left alone", async () => {
@@ -110,9 +110,9 @@ test("a branch that is there already, or that someone else moved, is left alone"
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
 
-  await expect(sandbox.push(pushTo("golem/1"))).rejects.toThrow(/There is already a branch golem\/1/);
-  await expect(sandbox.push(pushTo("golem/1", { expected: sandbox.base.commit }))).rejects.toThrow(/has moved on to/);
-  await expect(sandbox.push(pushTo("golem/2", { expected: taken }))).rejects.toThrow(/is gone from/);
+  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow(/There is already a branch golem\/1/);
+  await expect(sandbox.push(pushRequest("golem/1", { expectedTip: sandbox.base.commit }))).rejects.toThrow(/has moved on to/);
+  await expect(sandbox.push(pushRequest("golem/2", { expectedTip: taken }))).rejects.toThrow(/is gone from/);
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(taken);
 });
 
@@ -124,7 +124,7 @@ test("a refusal of the remote is passed on in its own words", async () => {
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
 
-  const error = await sandbox.push(pushTo("golem/1")).catch((thrown) => thrown);
+  const error = await sandbox.push(pushRequest("golem/1")).catch((thrown) => thrown);
 
   expect(error).toBeInstanceOf(UserError);
   expect(error.message).toMatch(/refused the push to golem\/1: pre-receive hook declined/);
@@ -145,7 +145,7 @@ test("a push whose answer was lost is found on the branch", async () => {
     return false;
   };
 
-  const pushed = await sandbox.push(pushTo("golem/1"));
+  const pushed = await sandbox.push(pushRequest("golem/1"));
 
   world.server.options.intercept = undefined;
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(pushed.commit);
@@ -165,7 +165,7 @@ test("a server that fails at the push, and is down when it is asked about it, is
   };
   const before = world.server.requests.length;
 
-  const pushed = await sandbox.push(pushTo("golem/1"));
+  const pushed = await sandbox.push(pushRequest("golem/1"));
 
   world.server.options.intercept = undefined;
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(pushed.commit);
@@ -185,7 +185,7 @@ test("a branch that somebody moves while the server fails is left alone", async 
     return true;
   };
 
-  await expect(sandbox.push(pushTo("golem/1"))).rejects.toThrow(/There is already a branch golem\/1/);
+  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow(/There is already a branch golem\/1/);
 
   world.server.options.intercept = undefined;
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(await theirs);
@@ -201,7 +201,7 @@ test("whoever stops the run does not wait for a server that fails", async () => 
     return true;
   };
 
-  await expect(sandbox.push(pushTo("golem/1", { signal: controller.signal }))).rejects.toThrow("stopped");
+  await expect(sandbox.push(pushRequest("golem/1", { signal: controller.signal }))).rejects.toThrow("stopped");
 
   world.server.options.intercept = undefined;
 });
@@ -209,7 +209,7 @@ test("whoever stops the run does not wait for a server that fails", async () => 
 test("nothing changed is nothing to push", async () => {
   const sandbox = await world.open(await world.repositoryWith({ a: "1" }));
 
-  await expect(sandbox.push(pushTo("golem/1"))).rejects.toThrow("There is nothing to push");
+  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow("There is nothing to push");
 });
 
 test("a file may become a folder and a folder a file", async () => {
@@ -221,7 +221,7 @@ test("a file may become a folder and a folder a file", async () => {
   await sandbox.write("thing/inside", "now a folder");
   await sandbox.remove("dir", { recursive: true });
   await sandbox.write("dir", "now a file");
-  const { commit } = await sandbox.push(pushTo("golem/1"));
+  const { commit } = await sandbox.push(pushRequest("golem/1"));
 
   expect(await repository.git("ls-tree", "-r", "--name-only", commit)).toBe("dir\nother\nthing/inside\n");
   expect((await repository.git("rev-parse", `${commit}:other`)).trim()).toBe(blob);
@@ -243,7 +243,7 @@ test("names that are no text, odd modes and names like git's own stay in the tre
   const sandbox = await world.open(repository, { at: { branch: "odd" } });
 
   await sandbox.write("b", "2");
-  const pushed = await sandbox.push(pushTo("golem/1"));
+  const pushed = await sandbox.push(pushRequest("golem/1"));
 
   expect(await sandbox.paths()).toEqual(["a", "b"]);
   const before = await repository.git("ls-tree", commit);

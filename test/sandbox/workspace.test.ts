@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
-import type { ChangeSet } from "#sandbox/sandbox.ts";
+import type { StepChanges } from "#sandbox/sandbox.ts";
 import type { GitFile, GitRepository } from "../support/git-server.ts";
 import { type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
 
@@ -33,7 +33,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-const open = (changes: ChangeSet[] = []) => world.open(repository, { changes });
+const open = (changes: StepChanges[] = []) => world.open(repository, { changes });
 const code = (work: Promise<unknown>) =>
   work.then(
     () => "it worked",
@@ -121,8 +121,8 @@ test("links, submodules and what Git LFS keeps are not written", async () => {
 test("a deleted link comes back when its step is undone", async () => {
   const sandbox = await open();
   await sandbox.remove("CLAUDE.md");
-  sandbox.unsettled("call-1");
-  sandbox.settle();
+  sandbox.pendingChanges("call-1");
+  sandbox.markStored();
   const [step] = sandbox.history();
 
   for (const { path, content } of step?.before ?? []) if (content) await sandbox.write(path, content);
@@ -206,8 +206,8 @@ test("a rolled back step leaves what was settled before it", async () => {
   const sandbox = await open();
   await sandbox.write("README.md", "settled");
   await sandbox.remove("src/a.ts");
-  sandbox.unsettled("call-1");
-  sandbox.settle();
+  sandbox.pendingChanges("call-1");
+  sandbox.markStored();
 
   await sandbox.write("README.md/", "half way");
   await sandbox.write("src/a.ts/now/folder", "x");
@@ -217,18 +217,18 @@ test("a rolled back step leaves what was settled before it", async () => {
 
   expect(textOf(await sandbox.read("README.md"))).toBe("settled");
   expect((await sandbox.paths()).filter((path) => path.startsWith("src"))).toEqual(["src/deep/b.ts"]);
-  expect(sandbox.unsettled("call-2")).toBeUndefined();
+  expect(sandbox.pendingChanges("call-2")).toBeUndefined();
 });
 
 test("every settled step is remembered with what stood before it", async () => {
   const sandbox = await open();
   await sandbox.write("README.md", "one");
-  sandbox.unsettled("call-1");
-  sandbox.settle();
+  sandbox.pendingChanges("call-1");
+  sandbox.markStored();
   await sandbox.write("README.md", "two");
   await sandbox.write("new.sh", "x", { executable: true });
-  sandbox.unsettled("call-2");
-  sandbox.settle();
+  sandbox.pendingChanges("call-2");
+  sandbox.markStored();
 
   const readable = sandbox.history().map(({ step, before, after }) => ({
     step,
@@ -279,14 +279,14 @@ test("any sequence of steps gives the tree that a plain map gives, now and after
   await fc.assert(
     fc.asyncProperty(fc.array(action, { maxLength: 25 }), async (actions) => {
       const sandbox = await open();
-      const stored: ChangeSet[] = [];
+      const stored: StepChanges[] = [];
       let model = new Map(start);
       let settled = new Map(start);
       for (const [index, step] of actions.entries()) {
         if (step.kind === "settle") {
-          const changes = sandbox.unsettled(`call-${index}`);
+          const changes = sandbox.pendingChanges(`call-${index}`);
           if (changes) stored.push(changes);
-          sandbox.settle();
+          sandbox.markStored();
           settled = new Map(model);
         } else if (step.kind === "rollback") {
           sandbox.rollback();

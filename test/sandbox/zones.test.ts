@@ -4,7 +4,7 @@ import { ToolError, UserError } from "#domain/errors.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import { createZones } from "#sandbox/zones.ts";
 import type { GitRepository } from "../support/git-server.ts";
-import { pushTo, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
+import { pushRequest, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;
 let repository: GitRepository;
@@ -85,9 +85,9 @@ test("scratch is kept with the run and never pushed, even when all else is read-
   expect(await code(sandbox.write("src/a.ts", "x"))).toBe("READ_ONLY");
   expect(await sandbox.changes()).toEqual([]);
   expect(await sandbox.paths()).toContain("scratch/notes/plan.md");
-  await expect(sandbox.push(pushTo("golem/1"))).rejects.toThrow("nothing to push");
+  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow("nothing to push");
 
-  const stored = sandbox.unsettled("call-1");
+  const stored = sandbox.pendingChanges("call-1");
   expect(stored?.changes.map(({ path, mode }) => [path, mode])).toEqual([["scratch/notes/plan.md", "scratch"]]);
   const restarted = await world.open(repository, { policy, changes: stored ? [stored] : [] });
   expect(textOf(await restarted.read("scratch/notes/plan.md"))).toBe("plan");
@@ -167,10 +167,10 @@ test("a child's policy can only narrow, whatever it says", () => {
   fc.assert(
     fc.property(fc.option(policy, { nil: undefined }), policy, (outer, inner) => {
       const parent = createZones(outer);
-      const child = parent.narrowed(inner);
+      const child = parent.narrow(inner);
       for (const place of places) {
         const [was, is] = [parent.ruleFor(place), child.ruleFor(place)];
-        if (child.sees(place)) expect(parent.sees(place)).toBe(true);
+        if (child.canSee(place)) expect(parent.canSee(place)).toBe(true);
         if (is.mode === "rw") expect(was.mode).toBe("rw");
         expect(rank.indexOf(is.write)).toBeLessThanOrEqual(rank.indexOf(was.write));
         expect(rank.indexOf(is.delete)).toBeLessThanOrEqual(rank.indexOf(was.delete));

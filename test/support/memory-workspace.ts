@@ -124,12 +124,12 @@ export function memoryWorkspace(
     ...workspace,
     base: { commit, branch: "main" },
     restricted: () => workspace,
-    unsettled: (step) => {
+    pendingChanges: (step) => {
       openStep = step;
       const { after } = differences(settled);
       return after.length > 0 ? { step, changes: after } : undefined;
     },
-    settle() {
+    markStored() {
       const { before, after } = differences(settled);
       if (after.length > 0) steps.push({ step: openStep, before, after });
       openStep = "";

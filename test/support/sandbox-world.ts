@@ -27,7 +27,7 @@ export async function startSandboxWorld(options?: GitServerOptions) {
   };
 }
 
-export function pushTo(branch: string, more: Partial<PushRequest> = {}): PushRequest {
+export function pushRequest(branch: string, more: Partial<PushRequest> = {}): PushRequest {
   const author = { name: "Golem", email: "golem@example.com" };
   return { branch, message: "Work", author, at: new Date(1_750_000_000_000), ...more };
 }

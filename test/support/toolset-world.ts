@@ -76,8 +76,8 @@ export async function toolsetWorld(toolset: Toolset, options: WorldOptions = {})
       const result = ToolResult.parse(await tool(name).execute?.(value, toolContext({ sandbox, step, ...context })));
       const callId = `call-${step}`;
       history.push({ callId, tool: name, args, result, step });
-      sandbox.unsettled(`${step}/${callId}`);
-      sandbox.settle();
+      sandbox.pendingChanges(`${step}/${callId}`);
+      sandbox.markStored();
       return result;
     },
     async asks(name: string, args: unknown): Promise<boolean> {

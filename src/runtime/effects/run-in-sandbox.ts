@@ -18,8 +18,8 @@ export async function runInTree<Result>(
   return {
     result,
     stored: {
-      changes: sandbox.unsettled(step),
-      afterCommit: () => sandbox.settle(),
+      changes: sandbox.pendingChanges(step),
+      afterCommit: () => sandbox.markStored(),
       afterCancel: () => sandbox.rollback(),
     },
   };

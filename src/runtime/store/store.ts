@@ -3,7 +3,7 @@ import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Via } from "#domain/via.ts";
-import type { ChangeSet } from "#sandbox/sandbox.ts";
+import type { StepChanges } from "#sandbox/sandbox.ts";
 
 /**
  * Each lane does one thing at a time for a run, in order: `work` is the job itself, `thread` what people must be told,
@@ -88,7 +88,7 @@ export interface Advance {
 export interface Finish {
   key: string;
   events?: NewEvent[];
-  changes?: ChangeSet;
+  changes?: StepChanges;
   approvals?: Approval[];
   /** The approval this effect has spent. */
   usedApproval?: string;
@@ -98,7 +98,7 @@ export interface Finish {
   /** A child run to be made with it. */
   run?: NewRun;
   /** Changes a child hands to its parent. */
-  parentChanges?: { runId: string; changes: ChangeSet };
+  parentChanges?: { runId: string; changes: StepChanges };
 }
 
 export interface Decision {
@@ -200,7 +200,7 @@ export interface Store {
   decide(decision: Decision): Promise<DecisionResult>;
 
   /** The run's stored changes, oldest first. */
-  changesOf(runId: string, upTo?: number): Promise<ChangeSet[]>;
+  changesOf(runId: string, upTo?: number): Promise<StepChanges[]>;
   post(name: string): Promise<Post | undefined>;
 
   /** Answers when the database does. */

@@ -17,16 +17,16 @@ import type { FileVersion } from "#sandbox/diff-file.ts";
 import { mergeFile } from "#sandbox/merge-file.ts";
 import { folderOf, foldersAbove, parsePath } from "#sandbox/paths.ts";
 import type { CheckoutChange } from "./open-checkout.ts";
-import { type Place, readPlace } from "./read-place.ts";
+import { type DiskEntry, readDiskEntry } from "./read-place.ts";
 
 /** What became of one path on disk. */
 export interface AppliedFile {
   path: string;
-  done: "written" | "deleted" | "merged" | "there already";
+  outcome: "written" | "deleted" | "merged" | "there already";
 }
 
 /** A path that was left alone, with a reason that completes "a.txt …". */
-export interface Refusal {
+export interface FailedFile {
   path: string;
   reason: string;
 }
@@ -34,13 +34,13 @@ export interface Refusal {
 /** `refused`: nothing was written at all. `failed`: the disk would not take these, after the others were written. */
 export interface AppliedChanges {
   applied: AppliedFile[];
-  refused: Refusal[];
-  failed: Refusal[];
+  refused: FailedFile[];
+  failed: FailedFile[];
 }
 
-interface Step {
+interface ApplyStep {
   path: string;
-  done: AppliedFile["done"];
+  outcome: AppliedFile["outcome"];
   /** Undefined: the path goes. */
   content: Uint8Array | undefined;
   /** Permission bits; undefined for those of a new file. */
@@ -64,15 +64,15 @@ export function applyChanges(root: string, changes: readonly CheckoutChange[]): 
   const refused = planned.filter((plan) => "reason" in plan);
   if (refused.length > 0) return { applied: [], refused, failed: [] };
 
-  const steps = planned.filter((plan) => "done" in plan);
+  const steps = planned.filter((plan) => "outcome" in plan);
   // What goes makes room: a folder may come where a file was.
   const ordered = [...steps.filter(({ content }) => !content).reverse(), ...steps.filter(({ content }) => content)];
   const applied: AppliedFile[] = [];
-  const failed: Refusal[] = [];
+  const failed: FailedFile[] = [];
   for (const step of ordered) {
     try {
-      carryOut(root, step);
-      applied.push({ path: step.path, done: step.done });
+      applyStep(root, step);
+      applied.push({ path: step.path, outcome: step.outcome });
     } catch (error) {
       failed.push({ path: step.path, reason: `could not be written: ${reasonOf(error)}` });
     }
@@ -80,7 +80,7 @@ export function applyChanges(root: string, changes: readonly CheckoutChange[]): 
   return { applied: applied.sort((a, b) => (a.path < b.path ? -1 : 1)), refused: [], failed };
 }
 
-function planChange(root: string, change: CheckoutChange, going: ReadonlySet<string>): Step | Refusal {
+function planChange(root: string, change: CheckoutChange, going: ReadonlySet<string>): ApplyStep | FailedFile {
   const { path, before, after, isStale } = change;
   if (!isNameable(path)) return { path, reason: "is no path of a working tree" };
   if (isStale) return { path, reason: "was changed on disk before the worker looked into it" };
@@ -88,7 +88,7 @@ function planChange(root: string, change: CheckoutChange, going: ReadonlySet<str
   const blocking = after && foldersAbove(path).find((folder) => isFile(root, folder) && !going.has(folder));
   if (blocking) return { path, reason: `has no folder: ${blocking} is a file on disk` };
 
-  const now = lookAt(root, path, before, going);
+  const now = readTarget(root, path, before, going);
   if (now.kind === "refused") return { path, reason: `${now.reason} on disk` };
   if (isVersion(now, after)) return step(path, "there already", after, now);
   if (isVersion(now, before)) return step(path, after ? "written" : "deleted", after, now);
@@ -96,16 +96,16 @@ function planChange(root: string, change: CheckoutChange, going: ReadonlySet<str
 }
 
 /** A folder whose files all go may be in the way of a file that comes. */
-function lookAt(root: string, path: string, before: FileVersion | undefined, going: ReadonlySet<string>): Place {
-  const place = readPlace(root, path);
+function readTarget(root: string, path: string, before: FileVersion | undefined, going: ReadonlySet<string>): DiskEntry {
+  const place = readDiskEntry(root, path);
   const isEmptied = place.kind === "refused" && !before && [...going].some((gone) => gone.startsWith(`${path}/`));
   return isEmptied && isDirectory(root, path) ? { kind: "nothing" } : place;
 }
 
 function merge(
   path: string,
-  { before, after, now }: { before: FileVersion | undefined; after: FileVersion | undefined; now: Place },
-): Step | Refusal {
+  { before, after, now }: { before: FileVersion | undefined; after: FileVersion | undefined; now: DiskEntry },
+): ApplyStep | FailedFile {
   const isThere = now.kind !== "nothing";
   if (!before)
     return { path, reason: isThere ? "is there on disk, and the worker did not see it" : "is gone from disk" };
@@ -118,19 +118,19 @@ function merge(
   return step(path, "merged", { ...after, content: Buffer.from(merged.content) }, now);
 }
 
-function step(path: string, done: AppliedFile["done"], after: FileVersion | undefined, now: Place): Step {
+function step(path: string, done: AppliedFile["outcome"], after: FileVersion | undefined, now: DiskEntry): ApplyStep {
   const mode = now.kind === "file" ? now.mode : undefined;
-  return { path, done, content: after?.content, mode, executable: after?.executable ?? false };
+  return { path, outcome: done, content: after?.content, mode, executable: after?.executable ?? false };
 }
 
-function isVersion(place: Place, version: FileVersion | undefined): boolean {
+function isVersion(place: DiskEntry, version: FileVersion | undefined): boolean {
   if (place.kind === "nothing" || !version) return place.kind === "nothing" && !version;
   if (place.kind === "refused" || (place.kind === "link") !== (version.isLink ?? false)) return false;
   const isSameMode = place.kind === "link" || ((place.mode & 0o100) !== 0) === version.executable;
   return isSameMode && place.content.equals(version.content);
 }
 
-function carryOut(root: string, { path, done, content, mode, executable }: Step): void {
+function applyStep(root: string, { path, outcome: done, content, mode, executable }: ApplyStep): void {
   if (done === "there already") return;
   if (content) write(root, path, content, modeFor(mode, executable));
   else remove(root, path);

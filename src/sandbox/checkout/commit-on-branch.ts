@@ -8,7 +8,7 @@ import { runGit } from "./run-git.ts";
 export interface BranchCommit {
   commit: string;
   /** The files that also hold what the person had not committed. */
-  mixed: string[];
+  withUncommitted: string[];
 }
 
 /**
@@ -44,7 +44,7 @@ export async function commitOnBranch(
     const commit = await git(["commit-tree", tree, ...(head ? ["-p", head] : [])], message);
     const mixed = head ? await uncommitted(root, head, changes) : [];
     await git(["update-ref", "-m", "golem", `refs/heads/${branch}`, commit, none]);
-    return { commit, mixed };
+    return { commit, withUncommitted: mixed };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -39,9 +39,9 @@ export interface Checkout {
   /** The commit it stands on; undefined before the first one. */
   readonly head: string | undefined;
   /** How many files it has. */
-  readonly size: number;
+  readonly fileCount: number;
   /** What differs from the files as they were, sorted by path. */
-  changed(): CheckoutChange[];
+  changes(): CheckoutChange[];
   /** The changed paths that the worker staged. */
   staged(): string[];
 }
@@ -55,7 +55,7 @@ export async function openCheckout(folder: string, policy?: SandboxPolicy): Prom
   const { base, branch, head, isStale } = await readWorkingTree(root);
   const overlay = createOverlay(base, [], isStagingFile);
   const staging = createStaging(overlay);
-  const { unsettled, settle, rollback, history } = overlay;
+  const { pendingChanges, markStored, rollback, history } = overlay;
 
   const seenThrough = (zones: Zones): CheckoutTree => {
     const view = createWorkspaceView(base, overlay, zones);
@@ -63,13 +63,13 @@ export async function openCheckout(folder: string, policy?: SandboxPolicy): Prom
       ...view,
       ...workingChanges({ base, overlay, view, staging }),
       base: { commit: base.commit, branch },
-      unsettled,
-      settle,
+      pendingChanges,
+      markStored,
       rollback,
       history,
       log: async ({ limit, path }) => readLog(root, limit, path === undefined ? undefined : view.resolve(path)),
       branches: (signal) => readBranches(root, signal),
-      restricted: (narrower) => seenThrough(zones.narrowed(narrower)),
+      restricted: (narrower) => seenThrough(zones.narrow(narrower)),
     };
   };
 
@@ -79,8 +79,8 @@ export async function openCheckout(folder: string, policy?: SandboxPolicy): Prom
     tree: seenThrough(createZones(policy)),
     branch,
     head,
-    size: base.files.length,
-    changed: () =>
+    fileCount: base.files.length,
+    changes: () =>
       changedPaths().map((path) => {
         const isUnknown = base.entries.has(path) && isStale(path);
         return {

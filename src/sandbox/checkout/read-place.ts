@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { foldersAbove } from "#sandbox/paths.ts";
 
 /** What stands at a path of a checkout. */
-export type Place =
+export type DiskEntry =
   | { kind: "nothing" }
   | { kind: "file"; content: Buffer /** Permission bits. */; mode: number }
   /** A link; its content is where it points. */
@@ -12,7 +12,7 @@ export type Place =
   | { kind: "refused"; reason: string };
 
 /** Looks at a path without following any link on the way or at its end, so that nothing outside the root is reached. */
-export function readPlace(root: string, path: string, { largest = Number.POSITIVE_INFINITY } = {}): Place {
+export function readDiskEntry(root: string, path: string, { largest = Number.POSITIVE_INFINITY } = {}): DiskEntry {
   for (const folder of foldersAbove(path)) {
     const stat = lstatSync(join(root, folder), { throwIfNoEntry: false });
     if (!stat) return { kind: "nothing" };
@@ -28,7 +28,7 @@ export function readPlace(root: string, path: string, { largest = Number.POSITIV
   return readFile(whole, largest);
 }
 
-function readFile(path: string, largest: number): Place {
+function readFile(path: string, largest: number): DiskEntry {
   // It may have become a link, or a pipe that never ends, between two looks.
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {

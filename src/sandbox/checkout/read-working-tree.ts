@@ -5,7 +5,7 @@ import { assembleBase } from "#sandbox/assemble-base.ts";
 import type { Base, BaseEntry } from "#sandbox/base.ts";
 import { createObjectStore } from "#sandbox/object-store.ts";
 import { folderOf, foldersAbove, isGitName } from "#sandbox/paths.ts";
-import { readPlace } from "./read-place.ts";
+import { readDiskEntry } from "./read-place.ts";
 import { runGit } from "./run-git.ts";
 
 export interface WorkingTree {
@@ -19,9 +19,9 @@ export interface WorkingTree {
 }
 
 const noCommit = "0".repeat(40);
-const mostEntries = 500_000;
-const largestFile = 100 * 1024 ** 2;
-const largestTree = 1024 ** 3;
+const maxEntries = 500_000;
+const maxFileBytes = 100 * 1024 ** 2;
+const maxTreeBytes = 1024 ** 3;
 
 /**
  * The files of a checkout as they are on disk, ignored ones and `.git` left out. Only their names are read now; each
@@ -42,17 +42,17 @@ export async function readWorkingTree(root: string): Promise<WorkingTree> {
   for (const path of namesIn(listed)) {
     if (!foldersAbove(path).every(isFolder)) continue;
     const stat = lstatSync(join(root, path), { bigint: true, throwIfNoEntry: false });
-    const entry = stat && describe(stat, () => look(path));
+    const entry = stat && createEntry(stat, () => look(path));
     if (!entry) continue;
-    if (entries.size >= mostEntries) {
-      throw new UserError(`The checkout has too many files to work on: more than ${mostEntries}.`);
+    if (entries.size >= maxEntries) {
+      throw new UserError(`The checkout has too many files to work on: more than ${maxEntries}.`);
     }
     entries.set(path, entry);
     listedAs.set(path, stat);
   }
 
   function look(path: string): string {
-    const place = readPlace(root, path, { largest: largestFile });
+    const place = readDiskEntry(root, path, { largest: maxFileBytes });
     if (place.kind !== "file" && place.kind !== "link") {
       const why = place.kind === "refused" ? place.reason : "is no file any more";
       throw new ToolError(`${path} ${why}: it was changed on disk since the worker began.`, {
@@ -60,7 +60,7 @@ export async function readWorkingTree(root: string): Promise<WorkingTree> {
         suggestion: "Leave it as it is, and say so in your answer.",
       });
     }
-    if (store.bytes() + place.content.length > largestTree) {
+    if (store.bytes() + place.content.length > maxTreeBytes) {
       throw new ToolError("More was read of this checkout than fits into memory.", { code: "TOO_LARGE" });
     }
     looked.add(path);
@@ -86,7 +86,7 @@ export async function readWorkingTree(root: string): Promise<WorkingTree> {
 }
 
 /** The content is looked up by its hash, and the hash is of what is read the first time it is asked for. */
-function describe(stat: BigIntStats, look: () => string): BaseEntry | undefined {
+function createEntry(stat: BigIntStats, look: () => string): BaseEntry | undefined {
   // A folder where git lists a file is another repository.
   if (stat.isDirectory()) return { type: "submodule", oid: noCommit, executable: false, size: 0 };
   const type = stat.isFile() ? "file" : stat.isSymbolicLink() ? "symlink" : undefined;

@@ -15,9 +15,9 @@ export class GitError extends UserError {
 }
 
 // Where golem is started from a hook or an alias, these name another repository than the folder does.
-const misleading =
+const redirectingVariables =
   /^GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|PREFIX|NAMESPACE|INTERNAL_SUPER_PREFIX|.*PATHSPECS)$/;
-const always = [
+const globalArgs = [
   "--no-optional-locks",
   "--literal-pathspecs",
   "-c",
@@ -28,9 +28,9 @@ const always = [
 
 /** Runs the git of this machine, and resolves to what it wrote. Rejects with a GitError that says what it complained of. */
 export function runGit(args: readonly string[], { cwd, stdin, env, signal }: GitRequest): Promise<Buffer> {
-  const inherited = Object.entries(process.env).filter(([name]) => !misleading.test(name));
+  const inherited = Object.entries(process.env).filter(([name]) => !redirectingVariables.test(name));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  const child = spawn("git", [...always, ...args], {
+  const child = spawn("git", [...globalArgs, ...args], {
     cwd,
     env: { ...Object.fromEntries(inherited), LC_ALL: "C", GIT_TERMINAL_PROMPT: "0", ...env },
     ...(signal && { signal }),

@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { WorkerFiles } from "#runtime/worker-catalog.ts";
-import { readPlace } from "#sandbox/checkout/read-place.ts";
+import { readDiskEntry } from "#sandbox/checkout/read-place.ts";
 
 const largestFile = 1_000_000;
 
@@ -14,7 +14,7 @@ export function checkoutFiles(root: string | undefined): WorkerFiles {
       return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
     },
     readFile: async (path) => {
-      const place = root === undefined ? undefined : readPlace(root, path, { largest: largestFile });
+      const place = root === undefined ? undefined : readDiskEntry(root, path, { largest: largestFile });
       return place?.kind === "file" ? place.content.toString("utf8") : undefined;
     },
   };

@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { UserError } from "#domain/errors.ts";
-import { applyChanges, type Refusal } from "#sandbox/checkout/apply-changes.ts";
+import { applyChanges, type FailedFile } from "#sandbox/checkout/apply-changes.ts";
 import { commitOnBranch } from "#sandbox/checkout/commit-on-branch.ts";
 import type { Checkout, CheckoutChange } from "#sandbox/checkout/open-checkout.ts";
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
@@ -41,7 +41,7 @@ export interface HandOver {
  */
 export async function handOver(given: HandOver): Promise<{ done: HandedOver; asWished: boolean }> {
   const { checkout, kept, ending, desk, isUnfinished, isLeaving } = given;
-  const changes = checkout.changed();
+  const changes = checkout.changes();
   if (changes.length === 0) {
     desk.say("Nothing was changed.");
     return { done: { kind: "nothing" }, asWished: true };
@@ -148,7 +148,7 @@ function apply(changes: readonly CheckoutChange[], { checkout, desk, kept }: Han
     merged: " (merged with what was changed on disk meanwhile)",
     "there already": " (there already)",
   };
-  desk.say(...applied.map(({ path, done }) => `${desk.paint("green", marks[done])} ${oneLine(path)}${notes[done]}`));
+  desk.say(...applied.map(({ path, outcome: done }) => `${desk.paint("green", marks[done])} ${oneLine(path)}${notes[done]}`));
   if (failed.length > 0) {
     complain(desk, "These could not be written:");
     desk.say(...listRefusals(failed));
@@ -184,7 +184,7 @@ async function commit(
   const stale = taken.find(({ isStale }) => isStale);
   if (stale) throw new UserError(`${stale.path} was changed on disk before the worker looked into it.`);
 
-  const { commit, mixed } = await commitOnBranch(checkout, { branch, changes: taken, message });
+  const { commit, withUncommitted: mixed } = await commitOnBranch(checkout, { branch, changes: taken, message });
   desk.say(`Committed ${commit.slice(0, 7)} on ${branch}: git switch ${branch}`);
   if (mixed.length > 0) {
     desk.say(`With what you had not committed yourself in ${mixed.map(oneLine).join(", ")}.`);
@@ -206,7 +206,7 @@ function leave({ kept, desk }: HandOver): HandedOver {
   return { kind: "patch", path: kept.path };
 }
 
-function listRefusals(refusals: readonly Refusal[]): string[] {
+function listRefusals(refusals: readonly FailedFile[]): string[] {
   return refusals.map(({ path, reason }) => `  ${oneLine(path)} ${oneLine(reason)}`);
 }
 

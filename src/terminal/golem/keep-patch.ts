@@ -16,7 +16,7 @@ export interface KeptPatch {
 
 /** Keeps patches in the folder for such things: `XDG_STATE_HOME`, otherwise `~/.local/state`. */
 export function keptPatch(
-  checkout: Pick<Checkout, "root" | "changed">,
+  checkout: Pick<Checkout, "root" | "changes">,
   id: string,
   { env }: Pick<Place, "env">,
 ): KeptPatch {
@@ -29,7 +29,7 @@ export function keptPatch(
       return path;
     },
     keep() {
-      const patch = writePatch(checkout.changed());
+      const patch = writePatch(checkout.changes());
       if (patch === written) return patch !== "";
       if (patch === "") rmSync(path, { force: true });
       else path = writeSomewhere(path, patch);

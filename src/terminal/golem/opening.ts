@@ -10,7 +10,7 @@ export function opening(
 ): string[] {
   const { worker, isOwn } = chosen;
   const at = checkout.head ? ` at ${checkout.head.slice(0, 7)}` : "";
-  const files = `${checkout.size.toLocaleString("en")} ${checkout.size === 1 ? "file" : "files"}`;
+  const files = `${checkout.fileCount.toLocaleString("en")} ${checkout.fileCount === 1 ? "file" : "files"}`;
   const from = isOwn ? " (of this checkout)" : "";
   const without = Object.keys(worker.toolsets).filter((name) => omitted.includes(name) && name !== "ask");
   const { paint } = desk;

@@ -38,7 +38,7 @@ export async function pushChanges({ services, context, message }: PushOptions): 
     message: sanitize(message),
     author: { name: login, email: `${login}@users.noreply.github.com` },
     at: new Date(Math.floor(spec.createdAt / 1_000) * 1_000 + context.run.step * 1_000),
-    ...(last ? { expected: last.commit } : {}),
+    ...(last ? { expectedTip: last.commit } : {}),
     signal: context.abortSignal,
   });
   return { commit, changes };

@@ -2,7 +2,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import { compileGlob } from "./compile-glob.ts";
 
 /** The files at or below a path, in order. Throws a ToolError where the path is not there. */
-export async function pathsBelow(workspace: Workspace, path: string): Promise<{ root: string; paths: string[] }> {
+export async function listPathsBelow(workspace: Workspace, path: string): Promise<{ root: string; paths: string[] }> {
   const root = workspace.resolve(path);
   const paths = await workspace.paths();
   if (root === "") return { root, paths };

@@ -21,7 +21,7 @@ export interface CodeIndex {
 }
 
 // A commit of a large repository takes a few megabytes.
-const keptIndexes = 4;
+const maxIndexes = 4;
 const indexes = new Map<string, CodeIndex>();
 
 /** The index of a commit, shared by all who name the same tenant and commit. The least recently used ones are dropped. */
@@ -30,7 +30,7 @@ export function codeIndexOf(key: string): CodeIndex {
   indexes.delete(key);
   indexes.set(key, index);
   for (const oldest of indexes.keys()) {
-    if (indexes.size <= keptIndexes) break;
+    if (indexes.size <= maxIndexes) break;
     indexes.delete(oldest);
   }
   return index;

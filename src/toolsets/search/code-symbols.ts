@@ -4,7 +4,7 @@ export interface CodeSymbol {
   line: number;
 }
 
-const longestLine = 400;
+const maxLineLength = 400;
 const name = "([\\p{L}_$][\\p{L}\\p{N}_$]*)";
 const keyword =
   "function|class|interface|type|enum|struct|trait|impl|union|record|protocol|namespace|module|mod|object|def|fn|fun|func|sub|proc|const|let|var|val|static|macro_rules!";
@@ -23,7 +23,7 @@ const control = new Set(["if", "for", "while", "switch", "catch", "function", "r
 export function codeSymbols(lines: readonly string[], path: string): CodeSymbol[] {
   const isProse = /\.(md|mdx|markdown|rst|txt)$/i.test(path);
   return lines.flatMap((text, index) => {
-    if (text.length > longestLine) return [];
+    if (text.length > maxLineLength) return [];
     const found = isProse ? heading.exec(text)?.[1] : (declaration.exec(text)?.[1] ?? method.exec(text)?.[1]);
     return found === undefined || control.has(found) ? [] : [{ name: found, line: index + 1 }];
   });

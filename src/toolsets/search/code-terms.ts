@@ -1,11 +1,11 @@
 const identifier = /[\p{L}_$][\p{L}\p{N}_$]*/gu;
-const longestTerm = 64;
+const maxTermLength = 64;
 
 /** The words of a text in lower case: each identifier as a whole, and the parts that camelCase and snake_case join. */
 export function codeTerms(text: string): string[] {
   const terms: string[] = [];
   for (const [word] of text.matchAll(identifier)) {
-    if (word.length > longestTerm) continue;
+    if (word.length > maxTermLength) continue;
     const whole = word.toLowerCase();
     const parts = splitIdentifier(word);
     terms.push(whole);

@@ -1,7 +1,7 @@
 import { RE2JS } from "re2js";
 import { ToolError } from "#domain/errors.ts";
 
-const longestPattern = 500;
+const maxPatternLength = 500;
 
 /**
  * A test for paths by a glob: `*` and `?` stay within one name, `**` goes over folders, `[a-z]`, `[!a]` and `{a,b}`
@@ -9,8 +9,8 @@ const longestPattern = 500;
  * time whatever the pattern, which is why it is not a V8 regular expression. Throws a ToolError for a pattern too long.
  */
 export function compileGlob(pattern: string): (path: string) => boolean {
-  if (pattern.length > longestPattern) {
-    throw new ToolError(`The glob is longer than ${longestPattern} characters.`, {
+  if (pattern.length > maxPatternLength) {
+    throw new ToolError(`The glob is longer than ${maxPatternLength} characters.`, {
       code: "INVALID_ARGUMENTS",
       suggestion: "Use several shorter patterns.",
     });

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { globFilter, pathsBelow } from "./chosen-paths.ts";
+import { globFilter, listPathsBelow } from "./chosen-paths.ts";
 import { compileGlob } from "./compile-glob.ts";
 
 const input = z.object({
@@ -24,7 +24,7 @@ export function createGlobTool(workspace: Workspace): NamedTool<Input, ToolResul
     execute: async ({ pattern, path = "", exclude = [], limit = 200 }) => {
       const matches = compileGlob(pattern);
       const excluded = exclude.map(globFilter);
-      const { root, paths } = await pathsBelow(workspace, path);
+      const { root, paths } = await listPathsBelow(workspace, path);
       const from = root === "" ? 0 : root.length + 1;
       const found = paths.filter(
         (file) => matches(file.slice(from)) && !excluded.some((excludes) => excludes(file.slice(from))),

@@ -6,7 +6,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { requiredText } from "#text/required-text.ts";
-import { globFilter, pathsBelow } from "./chosen-paths.ts";
+import { globFilter, listPathsBelow } from "./chosen-paths.ts";
 
 const contextLines = z.number().int().min(0).max(20).optional();
 const input = z.object({
@@ -39,10 +39,10 @@ interface Search {
   notes: string[];
 }
 
-const largestFileBytes = 5_000_000;
-const patienceMs = 10_000;
-const politenessMs = 25;
-const shownLineLength = 300;
+const maxFileBytes = 5_000_000;
+const timeoutMs = 10_000;
+const yieldEveryMs = 25;
+const maxLineLength = 300;
 
 /** Searches the text of files, in time linear in their size whatever the pattern. */
 export function createGrepTool(workspace: Workspace): NamedTool<Input, ToolResult> {
@@ -72,7 +72,7 @@ async function searchFiles(args: Input, workspace: Workspace, context: ToolConte
   const pattern = args.literal ? RE2JS.quote(args.pattern) : args.pattern;
   const expression = compile(pattern, args.case_insensitive ?? false);
   const required = args.case_insensitive ? "" : args.literal ? args.pattern : requiredText(args.pattern);
-  const { paths } = await pathsBelow(workspace, args.path ?? "");
+  const { paths } = await listPathsBelow(workspace, args.path ?? "");
   const filter = args.glob === undefined ? () => true : globFilter(args.glob);
   const search: Search = { found: [], notes: [] };
   const begun = performance.now();
@@ -80,20 +80,20 @@ async function searchFiles(args: Input, workspace: Workspace, context: ToolConte
   for (const path of paths.filter(filter)) {
     context?.abortSignal.throwIfAborted();
     const now = performance.now();
-    if (now - begun > patienceMs) {
+    if (now - begun > timeoutMs) {
       search.notes.push(
-        `Stopped after ${patienceMs / 1_000} seconds at ${path}; search a smaller part with path or glob.`,
+        `Stopped after ${timeoutMs / 1_000} seconds at ${path}; search a smaller part with path or glob.`,
       );
       break;
     }
     // Other runs share this thread.
-    if (now - yielded > politenessMs) {
+    if (now - yielded > yieldEveryMs) {
       await setImmediate();
       yielded = performance.now();
     }
     const content = await readIfFile(workspace, path);
     if (!content) continue;
-    if (content.length > largestFileBytes) search.notes.push(`${path} is too large to search.`);
+    if (content.length > maxFileBytes) search.notes.push(`${path} is too large to search.`);
     else if (content.includes(required) && !content.subarray(0, 8_000).includes(0)) {
       const matches = matchLines(path, content.toString("utf8"), expression);
       if (matches) search.found.push(matches);
@@ -227,4 +227,4 @@ function countResult({ found, notes }: Search, args: Input, limit: number): Tool
 const nothing = ({ pattern }: Input, notes: string[]) => [`Nothing matches ${pattern}.`, ...notes].join("\n");
 const countOf = (found: FileMatches[]) => found.reduce((sum, { matching }) => sum + matching.length, 0);
 const files = (count: number) => `${count} ${count === 1 ? "file" : "files"}`;
-const cut = (line: string) => (line.length > shownLineLength ? `${line.slice(0, shownLineLength)}…` : line);
+const cut = (line: string) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line);

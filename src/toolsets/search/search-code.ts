@@ -5,7 +5,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { decode, isBinary, linesOf } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { globFilter, pathsBelow } from "./chosen-paths.ts";
+import { globFilter, listPathsBelow } from "./chosen-paths.ts";
 import { type CodeIndex, codeIndexOf, type IndexedFile } from "./code-index.ts";
 import { codeTerms } from "./code-terms.ts";
 import { queryTerms, type RankedFile, rankFiles } from "./rank-files.ts";
@@ -18,10 +18,10 @@ const input = z.object({
 });
 type Input = z.infer<typeof input>;
 
-const largestFileBytes = 1_000_000;
-const shownLines = 3;
-const shownLineLength = 200;
-const politenessMs = 25;
+const maxFileBytes = 1_000_000;
+const maxLinesPerFile = 3;
+const maxLineLength = 200;
+const yieldEveryMs = 25;
 
 /** Finds the files a query is about, ranked: definitions above uses, by names of symbols and files and by text. */
 export function createSearchCodeTool(services: ToolServices): NamedTool<Input, ToolResult> {
@@ -42,7 +42,7 @@ export function createSearchCodeTool(services: ToolServices): NamedTool<Input, T
         });
       }
       const filter = glob === undefined ? () => true : globFilter(glob);
-      const paths = (await pathsBelow(workspace, path)).paths.filter(filter);
+      const paths = (await listPathsBelow(workspace, path)).paths.filter(filter);
       const index = codeIndexOf(indexKey(services));
       const ranked = rankFiles(await indexFiles(paths, { services, index, abortSignal }), terms, index);
       const results = [];
@@ -80,7 +80,7 @@ async function indexFiles(paths: readonly string[], { services, index, abortSign
   for (const path of paths) {
     abortSignal.throwIfAborted();
     // Other runs share this thread.
-    if (performance.now() - yielded > politenessMs) {
+    if (performance.now() - yielded > yieldEveryMs) {
       await setImmediate();
       yielded = performance.now();
     }
@@ -97,7 +97,7 @@ async function indexFiles(paths: readonly string[], { services, index, abortSign
 async function textOf(path: string, { workspace }: ToolServices): Promise<string> {
   try {
     const content = await workspace.read(path);
-    return content.length > largestFileBytes || isBinary(content) ? "" : (decode(content) ?? "");
+    return content.length > maxFileBytes || isBinary(content) ? "" : (decode(content) ?? "");
   } catch (error) {
     if (error instanceof ToolError) return "";
     throw error;
@@ -112,11 +112,11 @@ async function withLines({ path, score, symbols }: RankedFile, terms: readonly s
     .filter(({ fits }) => fits > 0)
     .sort((a, b) => b.fits - a.fits || a.line - b.line);
   const chosen = [...new Set([...symbols.map(({ line }) => line), ...fitting.map(({ line }) => line)])];
-  const shown = chosen.slice(0, shownLines).sort((a, b) => a - b);
+  const shown = chosen.slice(0, maxLinesPerFile).sort((a, b) => a - b);
   return {
     path,
     score: Math.round(score * 100) / 100,
-    symbols: symbols.slice(0, shownLines),
-    lines: shown.map((line) => ({ line, text: (lines[line - 1] ?? "").trim().slice(0, shownLineLength) })),
+    symbols: symbols.slice(0, maxLinesPerFile),
+    lines: shown.map((line) => ({ line, text: (lines[line - 1] ?? "").trim().slice(0, maxLineLength) })),
   };
 }

@@ -43,7 +43,7 @@ test("the tree is what is on disk: commits, changes and new files, without what 
 
 test("nothing on disk changes while a worker writes, moves and deletes", async () => {
   const world = checkoutWorld({ "a.txt": "a\n", "b.txt": "b\n" });
-  const { tree, changed } = await openCheckout(world.root);
+  const { tree, changes: changed } = await openCheckout(world.root);
 
   await tree.write("a.txt", "other\n");
   await tree.move("b.txt", "c.txt");
@@ -78,7 +78,7 @@ test("a link out of the checkout is shown and never followed, nor is a folder th
 
 test("a file is as it was when it was first looked into; one that was changed unseen is not overwritten", async () => {
   const world = checkoutWorld({ "seen.txt": "one\n", "unseen.txt": "one\n" });
-  const { tree, changed } = await openCheckout(world.root);
+  const { tree, changes: changed } = await openCheckout(world.root);
   await tree.read("seen.txt");
   world.write("seen.txt", "two, and longer\n");
   world.write("unseen.txt", "two, and longer\n");
@@ -148,7 +148,7 @@ test("git apply makes of a patch what the worker made: text, bytes, modes, links
   symlinkSync("run.sh", world.at("link"));
   world.git("add", "-A");
   world.git("commit", "-q", "-m", "A link");
-  const { tree, changed } = await openCheckout(world.root);
+  const { tree, changes: changed } = await openCheckout(world.root);
 
   await tree.write("a b.txt", "one\nthree\n");
   await tree.write('quote"d.txt', "y");
@@ -193,7 +193,7 @@ test("what is applied is on disk, with its modes, and the folders that are empty
     "was/folder.txt": "x\n",
   });
   chmodSync(world.at("run.sh"), 0o744);
-  const { tree, changed } = await openCheckout(world.root);
+  const { tree, changes: changed } = await openCheckout(world.root);
   await tree.write("run.sh", "new\n");
   await tree.write("new/tool.sh", "#!/bin/sh\n", { executable: true });
   await tree.remove("deep/er/gone.txt");
@@ -205,7 +205,7 @@ test("what is applied is on disk, with its modes, and the folders that are empty
   const { applied, refused, failed } = applyChanges(world.root, changed());
 
   expect({ refused, failed }).toEqual({ refused: [], failed: [] });
-  expect(applied.map(({ path, done }) => `${path} ${done}`)).toEqual([
+  expect(applied.map(({ path, outcome: done }) => `${path} ${done}`)).toEqual([
     "deep/er/gone.txt deleted",
     "file deleted",
     "file/inside.txt written",
@@ -219,12 +219,12 @@ test("what is applied is on disk, with its modes, and the folders that are empty
   expect(world.read("file/inside.txt")).toBe("now a folder\n");
   expect(world.read("was")).toBe("now a file\n");
   expect(world.exists("deep")).toBe(false);
-  expect(applyChanges(world.root, changed()).applied.every(({ done }) => done === "there already")).toBe(true);
+  expect(applyChanges(world.root, changed()).applied.every(({ outcome: done }) => done === "there already")).toBe(true);
 });
 
 test("what was changed on disk meanwhile is merged", async () => {
   const world = checkoutWorld({ "a.txt": "1\n2\n3\n4\n5\n" });
-  const { tree, changed } = await openCheckout(world.root);
+  const { tree, changes: changed } = await openCheckout(world.root);
   await tree.read("a.txt");
   await tree.write("a.txt", "1\n2\n3\n4\nfive\n");
   world.write("a.txt", "one\n2\n3\n4\n5\n", { executable: true });
@@ -318,13 +318,13 @@ test("a commit on a branch touches neither the working tree, nor the index, nor 
   });
   world.write("mine.txt", "not committed\r\n");
   world.write("other.txt", "new, and not the worker's\n");
-  const { tree, changed, head, root } = await openCheckout(world.root);
+  const { tree, changes: changed, head, root } = await openCheckout(world.root);
   await tree.write("a.txt", "worker\r\n");
   await tree.write("mine.txt", "not committed\r\nworker\r\n");
   await tree.remove("gone.txt");
   const [statusBefore, headBefore] = [world.status(), world.git("rev-parse", "HEAD")];
 
-  const { commit, mixed } = await commitOnBranch(
+  const { commit, withUncommitted: mixed } = await commitOnBranch(
     { root, head },
     { branch: "golem/1", changes: changed(), message: "fixer: it\n" },
   );

@@ -59,7 +59,7 @@ test("a file the run never changed is refused", async () => {
 test("steps that came with the sandbox are not this run's to take back", async () => {
   const { call, sandbox } = await world();
   await sandbox.write("a.txt", "by the parent\n");
-  sandbox.settle();
+  sandbox.markStored();
 
   await expect(call("undo", {})).rejects.toMatchObject({ code: "NO_MATCH" });
   expect(sandbox.text("a.txt")).toBe("by the parent\n");

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import type { ChangeSet } from "#sandbox/sandbox.ts";
+import type { StepChanges } from "#sandbox/sandbox.ts";
 import type { Sql } from "./postgres-connection.ts";
 
 export interface Changed {
   runId: string;
-  changes: ChangeSet;
+  changes: StepChanges;
 }
 
 /** Stores change sets in order; equal contents are stored once. The runs must be locked. */

@@ -1,4 +1,4 @@
-import type { ChangeSet, StoredChange } from "#sandbox/sandbox.ts";
+import type { StepChanges, StoredChange } from "#sandbox/sandbox.ts";
 import type { Sql } from "./postgres-connection.ts";
 
 interface Row {
@@ -10,7 +10,7 @@ interface Row {
 }
 
 /** The run's change sets, oldest first, the first `upTo` of them. */
-export async function readChanges(sql: Pick<Sql, "query">, runId: string, upTo?: number): Promise<ChangeSet[]> {
+export async function readChanges(sql: Pick<Sql, "query">, runId: string, upTo?: number): Promise<StepChanges[]> {
   const rows = await sql.query<Row>(
     `select sets.id, step, path, mode, content
       from (select id, step from change_sets where run_id = $1 order by id limit $2) as sets

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
-import type { ChangeSet, StoredChange } from "#sandbox/sandbox.ts";
+import type { StepChanges, StoredChange } from "#sandbox/sandbox.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 /** What runs changed in their sandboxes; equal contents are stored once. */
 export interface ChangesTable {
-  append(runId: string, changes: ChangeSet): void;
-  of(runId: string, upTo: number | undefined): ChangeSet[];
+  append(runId: string, changes: StepChanges): void;
+  of(runId: string, upTo: number | undefined): StepChanges[];
 }
 
 interface ChangeRow {
