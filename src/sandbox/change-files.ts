@@ -2,7 +2,7 @@ import type { ToolError } from "#domain/errors.ts";
 import type { ZoneRule } from "#domain/workspace.ts";
 import { isLfsPointer } from "./is-lfs-pointer.ts";
 import { foldersAbove, invalidPath, isWithin } from "./paths.ts";
-import { entriesBelow, toolError, requireNode, nodeAt, displayPath, type View } from "./view.ts";
+import { displayPath, entriesBelow, nodeAt, requireNode, toolError, type View } from "./worker-view.ts";
 
 // The most one file may have, and all that a run has written together, in bytes.
 const maxFileBytes = 50 * 1024 ** 2;
@@ -98,8 +98,7 @@ function assertWithinLimits(view: View, path: string, size: number): void {
 export function remove(view: View, path: string, recursive: boolean): string[] {
   const node = requireNode(view, path);
   if (node.type === "submodule") throw submoduleError(path);
-  for (const folder of foldersAbove(path))
-    if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
+  for (const folder of foldersAbove(path)) if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
 
   if (node.type !== "directory") {
     assertAllowed(view.zones.ruleFor(path), path, "delete");
@@ -107,7 +106,11 @@ export function remove(view: View, path: string, recursive: boolean): string[] {
     return [path];
   }
   if (!recursive)
-    throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder.`, "Pass recursive to delete it with all it holds.");
+    throw toolError(
+      "NOT_A_FILE",
+      `${displayPath(path)} is a folder.`,
+      "Pass recursive to delete it with all it holds.",
+    );
 
   const inside = removableFiles(view, path);
   for (const file of inside) assertAllowed(view.zones.ruleFor(file), file, "delete");
@@ -152,10 +155,10 @@ export function move(view: View, from: string, to: string, overwrite: boolean): 
 }
 
 function assertMovable(view: View, file: string, target: string, from: string): void {
-  if (nodeAt(view, file)?.type === "symlink") throw toolError("NOT_A_FILE", `${file} is a link, and links are not moved.`);
+  if (nodeAt(view, file)?.type === "symlink")
+    throw toolError("NOT_A_FILE", `${file} is a link, and links are not moved.`);
   if (nodeAt(view, file)?.type === "submodule") throw submoduleError(file);
-  for (const folder of foldersAbove(file))
-    if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
+  for (const folder of foldersAbove(file)) if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
 
   assertAllowed(view.zones.ruleFor(file), file, "delete");
   assertWritableLocation(view, target);

@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { inflateSync } from "node:zlib";
 import { UserError } from "#domain/errors.ts";
+import type { Recent } from "./byte-cache.ts";
 import { type GitObject, hashObject } from "./git-objects.ts";
 import type { PackLimits } from "./pack-limits.ts";
-import type { Recent } from "./recent.ts";
 
 /** Where an object lies in a pack; a delta is read on top of its base. */
 export interface PackedObject {

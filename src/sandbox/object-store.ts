@@ -1,7 +1,7 @@
+import { createRecent } from "./byte-cache.ts";
 import { type GitObject, hashObject } from "./git-objects.ts";
 import { indexPack, type PackedObject, readPacked } from "./index-pack.ts";
 import { type PackLimits, packLimits } from "./pack-limits.ts";
-import { createRecent } from "./recent.ts";
 
 /** Git objects held in memory, by oid. Objects are only ever added. */
 export interface ObjectStore {

@@ -1,6 +1,6 @@
 import type { Base } from "./base.ts";
 import { createLayer, type Layer, type LayerState } from "./layer.ts";
-import type { StepChanges, Sandbox, StoredChange } from "./sandbox.ts";
+import type { Sandbox, StepChanges, StoredChange } from "./sandbox.ts";
 import type { Space } from "./zones.ts";
 
 /** Everything a run has written: over the repository, and beside it. Keeps what stood before each step. */
@@ -19,7 +19,11 @@ interface Touched {
 }
 
 /** Gives the tree that these stored changes made. */
-export function createOverlay(base: Base, stored: readonly StepChanges[], isHidden: (path: string) => boolean): Overlay {
+export function createOverlay(
+  base: Base,
+  stored: readonly StepChanges[],
+  isHidden: (path: string) => boolean,
+): Overlay {
   const layers = { repository: createLayer(base), run: createLayer(undefined) };
   const steps: { step: string; touched: Touched[]; after: StoredChange[] }[] = [];
   let open = new Map<string, Touched>();

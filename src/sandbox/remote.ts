@@ -119,7 +119,12 @@ async function discover(wire: Connection): Promise<Map<string, string>> {
   return new Map(lines.slice(1).map((line) => [line.replace(/=.*/s, ""), line.replace(/^[^=]*=?/, "")]));
 }
 
-function command(wire: Connection, name: string, lines: readonly string[], maxBytes = maxSmallResponseBytes): Promise<Packet[]> {
+function command(
+  wire: Connection,
+  name: string,
+  lines: readonly string[],
+  maxBytes = maxSmallResponseBytes,
+): Promise<Packet[]> {
   const head = [`command=${name}\n`, `${agentName}\n`].map(encodePacket);
   const body = lines.map((line) => encodePacket(`${line}\n`));
   return send(wire, {
@@ -212,7 +217,10 @@ interface Send {
   maxBytes?: number;
 }
 
-async function send(wire: Connection, { access, method, path, body, maxBytes = maxSmallResponseBytes }: Send): Promise<GitResponse> {
+async function send(
+  wire: Connection,
+  { access, method, path, body, maxBytes = maxSmallResponseBytes }: Send,
+): Promise<GitResponse> {
   const service = access === "read" ? "git-upload-pack" : "git-receive-pack";
   const token = await tokenFor(wire, access);
   const headers: Record<string, string> = { "user-agent": "git/golem-forge", accept: "*/*" };

@@ -4,17 +4,17 @@ import { move, remove, write } from "./change-files.ts";
 import type { Overlay } from "./overlay.ts";
 import {
   describe,
+  displayPath,
   entriesBelow,
   entriesIn,
-  toolError,
   followLinksIn,
-  resolveParentLinks,
-  requireNode,
   nodeAt,
+  requireNode,
+  resolveParentLinks,
   resolvePath,
-  displayPath,
+  toolError,
   type View,
-} from "./view.ts";
+} from "./worker-view.ts";
 import type { Zones } from "./zones.ts";
 
 /** The workspace of one worker: the overlay of its run, as far as its zones let it. */
@@ -30,7 +30,8 @@ export function createWorkspaceView(base: Base, overlay: Overlay, zones: Zones):
     read: async (path) => read(view, path),
     write: async (path, content, options) => write(view, resolvePath(view, path), content, options?.executable),
     remove: async (path, options) => remove(view, resolvePath(view, path), options?.recursive ?? false),
-    move: async (from, to, options) => move(view, resolvePath(view, from), resolvePath(view, to), options?.overwrite ?? false),
+    move: async (from, to, options) =>
+      move(view, resolvePath(view, from), resolvePath(view, to), options?.overwrite ?? false),
     list: async (path, options) => list(view, path, options?.recursive ?? false),
     paths: async () => filePaths(view),
     changes: async () => changes(view),
@@ -42,7 +43,8 @@ export function createWorkspaceView(base: Base, overlay: Overlay, zones: Zones):
 function read(view: View, path: string): Uint8Array {
   const found = followLinksIn(view, resolvePath(view, path), true);
   const { type } = requireNode(view, found);
-  if (type === "directory") throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder.`, "List it, or read a file in it.");
+  if (type === "directory")
+    throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder.`, "List it, or read a file in it.");
   if (type === "submodule") {
     throw toolError("NOT_A_FILE", `${path} is a submodule: another repository, whose files are not here.`);
   }

@@ -75,7 +75,12 @@ function parsePolicy(policy: SandboxPolicy): PolicyLayer {
         return { name, path: policyPath(path ?? name, `the zone ${name}`), space, rule };
       })
       .sort((a, b) => b.path.length - a.path.length),
-    defaultRule: { zone: "", mode: readonly ? "ro" : "rw", write: policy.approval?.write, delete: policy.approval?.delete },
+    defaultRule: {
+      zone: "",
+      mode: readonly ? "ro" : "rw",
+      write: policy.approval?.write,
+      delete: policy.approval?.delete,
+    },
   };
 }
 

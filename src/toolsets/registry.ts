@@ -8,7 +8,7 @@ import { gitToolset } from "./git/toolset.ts";
 import { githubToolset } from "./github/toolset.ts";
 import { mcpToolset } from "./mcp/toolset.ts";
 import { pullRequestToolset } from "./pull-request/toolset.ts";
-import { searchToolset } from "./search/toolset.ts";
+import { searchToolset } from "./search/search-toolset.ts";
 import { tasksToolset } from "./tasks/toolset.ts";
 import type { Toolset } from "./toolset.ts";
 import { webToolset } from "./web/toolset.ts";

@@ -101,7 +101,9 @@ test("the default branch is refused even when the run stands on another", async 
   const sandbox = await world.open(repository, { at: { branch: "topic" } });
   await sandbox.write("c", "3");
 
-  await expect(sandbox.push(pushRequest("main"))).rejects.toThrow("A run pushes to a branch of its own, never to main.");
+  await expect(sandbox.push(pushRequest("main"))).rejects.toThrow(
+    "A run pushes to a branch of its own, never to main.",
+  );
 });
 
 test("a branch that is there already, or that someone else moved, is left alone", async () => {
@@ -111,7 +113,9 @@ test("a branch that is there already, or that someone else moved, is left alone"
   await sandbox.write("b", "2");
 
   await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow(/There is already a branch golem\/1/);
-  await expect(sandbox.push(pushRequest("golem/1", { expectedTip: sandbox.base.commit }))).rejects.toThrow(/has moved on to/);
+  await expect(sandbox.push(pushRequest("golem/1", { expectedTip: sandbox.base.commit }))).rejects.toThrow(
+    /has moved on to/,
+  );
   await expect(sandbox.push(pushRequest("golem/2", { expectedTip: taken }))).rejects.toThrow(/is gone from/);
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(taken);
 });

@@ -6,7 +6,7 @@ import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
 import { gitToolset } from "#toolsets/git/toolset.ts";
 import { githubToolset } from "#toolsets/github/toolset.ts";
 import { pullRequestToolset } from "#toolsets/pull-request/toolset.ts";
-import { searchToolset } from "#toolsets/search/toolset.ts";
+import { searchToolset } from "#toolsets/search/search-toolset.ts";
 import { tasksToolset } from "#toolsets/tasks/toolset.ts";
 import { workersToolset } from "#toolsets/workers/toolset.ts";
 import { toolsetWorld } from "../support/toolset-world.ts";

@@ -17,7 +17,7 @@ import type { FileVersion } from "#sandbox/diff-file.ts";
 import { mergeFile } from "#sandbox/merge-file.ts";
 import { folderOf, foldersAbove, parsePath } from "#sandbox/paths.ts";
 import type { CheckoutChange } from "./open-checkout.ts";
-import { type DiskEntry, readDiskEntry } from "./read-place.ts";
+import { type DiskEntry, readDiskEntry } from "./read-disk-entry.ts";
 
 /** What became of one path on disk. */
 export interface AppliedFile {
@@ -96,7 +96,12 @@ function planChange(root: string, change: CheckoutChange, going: ReadonlySet<str
 }
 
 /** A folder whose files all go may be in the way of a file that comes. */
-function readTarget(root: string, path: string, before: FileVersion | undefined, going: ReadonlySet<string>): DiskEntry {
+function readTarget(
+  root: string,
+  path: string,
+  before: FileVersion | undefined,
+  going: ReadonlySet<string>,
+): DiskEntry {
   const place = readDiskEntry(root, path);
   const isEmptied = place.kind === "refused" && !before && [...going].some((gone) => gone.startsWith(`${path}/`));
   return isEmptied && isDirectory(root, path) ? { kind: "nothing" } : place;

@@ -5,7 +5,7 @@ import { assembleBase } from "#sandbox/assemble-base.ts";
 import type { Base, BaseEntry } from "#sandbox/base.ts";
 import { createObjectStore } from "#sandbox/object-store.ts";
 import { folderOf, foldersAbove, isGitName } from "#sandbox/paths.ts";
-import { readDiskEntry } from "./read-place.ts";
+import { readDiskEntry } from "./read-disk-entry.ts";
 import { runGit } from "./run-git.ts";
 
 export interface WorkingTree {

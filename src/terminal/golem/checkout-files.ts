@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { WorkerFiles } from "#runtime/worker-catalog.ts";
-import { readDiskEntry } from "#sandbox/checkout/read-place.ts";
+import { readDiskEntry } from "#sandbox/checkout/read-disk-entry.ts";
 
 const largestFile = 1_000_000;
 

@@ -148,7 +148,9 @@ function apply(changes: readonly CheckoutChange[], { checkout, desk, kept }: Han
     merged: " (merged with what was changed on disk meanwhile)",
     "there already": " (there already)",
   };
-  desk.say(...applied.map(({ path, outcome: done }) => `${desk.paint("green", marks[done])} ${oneLine(path)}${notes[done]}`));
+  desk.say(
+    ...applied.map(({ path, outcome: done }) => `${desk.paint("green", marks[done])} ${oneLine(path)}${notes[done]}`),
+  );
   if (failed.length > 0) {
     complain(desk, "These could not be written:");
     desk.say(...listRefusals(failed));

@@ -6,7 +6,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { requiredText } from "#text/required-text.ts";
-import { globFilter, listPathsBelow } from "./chosen-paths.ts";
+import { globFilter, listPathsBelow } from "./select-paths.ts";
 
 const contextLines = z.number().int().min(0).max(20).optional();
 const input = z.object({

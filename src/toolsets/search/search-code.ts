@@ -5,10 +5,10 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { decode, isBinary, linesOf } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { globFilter, listPathsBelow } from "./chosen-paths.ts";
 import { type CodeIndex, codeIndexOf, type IndexedFile } from "./code-index.ts";
 import { codeTerms } from "./code-terms.ts";
 import { queryTerms, type RankedFile, rankFiles } from "./rank-files.ts";
+import { globFilter, listPathsBelow } from "./select-paths.ts";
 
 const input = z.object({
   query: z.string().min(1).max(500).describe("Names or words, such as parseCommand or where permission is checked"),

@@ -4,7 +4,7 @@ import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
 import { gitToolset } from "#toolsets/git/toolset.ts";
 import { pullRequestToolset } from "#toolsets/pull-request/toolset.ts";
-import { searchToolset } from "#toolsets/search/toolset.ts";
+import { searchToolset } from "#toolsets/search/search-toolset.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { type GitRepository, type GitServer, startGitServer } from "../../support/git-server.ts";
 import { memoryGitHub } from "../../support/memory-github.ts";

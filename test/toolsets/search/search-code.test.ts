@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { codeSymbols } from "#toolsets/search/code-symbols.ts";
 import { codeTerms, splitIdentifier } from "#toolsets/search/code-terms.ts";
-import { searchToolset } from "#toolsets/search/toolset.ts";
+import { searchToolset } from "#toolsets/search/search-toolset.ts";
 import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const files = {

@@ -4,7 +4,7 @@ import { RE2JS } from "re2js";
 import { describe, expect, test } from "vitest";
 import { requiredText } from "#text/required-text.ts";
 import { compileGlob } from "#toolsets/search/compile-glob.ts";
-import { searchToolset } from "#toolsets/search/toolset.ts";
+import { searchToolset } from "#toolsets/search/search-toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const world = (files: WorldOptions["files"]) => toolsetWorld(searchToolset, { files });
