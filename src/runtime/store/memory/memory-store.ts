@@ -1,0 +1,410 @@
+import type { Approval } from "#domain/approval.ts";
+import type { LoggedEvent } from "#domain/events.ts";
+import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
+import type { RunSpec } from "#domain/run.ts";
+import { settle } from "#runtime/store/apply-decision.ts";
+import { expire } from "#runtime/store/expire.ts";
+import { settlePlace } from "#runtime/store/resolve-location.ts";
+import type {
+  Advance,
+  Decision,
+  DecisionResult,
+  Effect,
+  Finish,
+  Lane,
+  NewEffect,
+  NewEvent,
+  NewRun,
+  Post,
+  RunRow,
+  Store,
+} from "#runtime/store/store.ts";
+import type { StepChanges } from "#sandbox/sandbox.ts";
+
+interface MemoryRun extends Pick<RunRow, "spec" | "status" | "snapshot" | "version" | "updatedAt"> {
+  /** The repository the run belongs to, once it is known. */
+  repositoryId: number | undefined;
+  log: LoggedEvent[];
+  /** Ids of the events that no advance has consumed yet. */
+  inbox: Set<number>;
+  /** The highest event id that an advance has seen. */
+  seen: number;
+  changes: StepChanges[];
+  timers: Map<"retry" | "deadline", number>;
+}
+
+interface MemoryEffect extends Effect {
+  isUnderWay: boolean;
+  /** Requested again while it was under way. */
+  isRepeated: boolean;
+}
+
+/**
+ * A store in the memory of this process, for embedding programs and tests. Each method does its work synchronously and
+ * checks before it writes, so it is a transaction. Values are copied on the way in and out.
+ */
+export class MemoryStore implements Store {
+  readonly #runs = new Map<string, MemoryRun>();
+  /** In the order they were added. */
+  readonly #effects = new Map<string, MemoryEffect>();
+  readonly #approvals = new Map<string, Approval>();
+  readonly #posts = new Map<string, Post>();
+  readonly #repositories = new Map<number, RepositoryPlace>();
+  readonly #deliveries = new Set<string>();
+  readonly #decisions = new Map<string, DecisionResult>();
+  readonly #dedupeKeys = new Set<string>();
+  #lastEventId = 0;
+  #isClosed = false;
+
+  async ingest({ deliveryId, run, events, effects = [] }: Parameters<Store["ingest"]>[0]): Promise<boolean> {
+    this.#checkOpen();
+    if (deliveryId !== undefined && this.#deliveries.has(deliveryId)) return false;
+    this.#checkRuns([...events, ...effects], run);
+
+    if (deliveryId !== undefined) this.#deliveries.add(deliveryId);
+    if (run) this.#insertRun(run);
+    for (const event of events) this.#append(event, Date.now());
+    for (const effect of effects) this.#addEffect(effect);
+    return true;
+  }
+
+  async heard(deliveryId: string): Promise<boolean> {
+    this.#checkOpen();
+    return this.#deliveries.has(deliveryId);
+  }
+
+  async run(id: string): Promise<RunRow | undefined> {
+    this.#checkOpen();
+    const run = this.#runs.get(id);
+    return run && this.#rowOf(run);
+  }
+
+  async runsOfThread({ repositoryId, owner, repo, thread }: Parameters<Store["runsOfThread"]>[0]): Promise<RunRow[]> {
+    return this.#roots(
+      ({ spec: { origin }, ...run }) =>
+        origin.thread === thread &&
+        run.repositoryId === repositoryId &&
+        (repositoryId !== undefined || isNamed(origin, { owner, repo })),
+    ).toReversed();
+  }
+
+  async childrenOf(runId: string): Promise<RunRow[]> {
+    this.#checkOpen();
+    return [...this.#runs.values()].filter(({ spec }) => spec.parentId === runId).map((run) => this.#rowOf(run));
+  }
+
+  async countRuns({ since, repositoryId, ...names }: Parameters<Store["countRuns"]>[0]): Promise<number> {
+    return this.#roots(
+      ({ spec: { origin, createdAt }, ...run }) =>
+        createdAt >= since &&
+        (repositoryId === undefined || run.repositoryId === repositoryId) &&
+        isNamed(origin, names),
+    ).length;
+  }
+
+  async liveRuns({ installationId, repositoryIds }: Parameters<Store["liveRuns"]>[0]): Promise<RunRow[]> {
+    return this.#roots(({ spec, status, repositoryId }) => {
+      if (status === "done") return false;
+      if (repositoryId === undefined) return !repositoryIds && spec.origin.installationId === installationId;
+      const location = this.#repositories.get(repositoryId);
+      return location?.installationId === installationId && (repositoryIds?.includes(repositoryId) ?? true);
+    });
+  }
+
+  async repository(repositoryId: number): Promise<RepositoryPlace | undefined> {
+    this.#checkOpen();
+    const location = this.#repositories.get(repositoryId);
+    return location && { ...location };
+  }
+
+  async place(heard: HeardPlace): Promise<void> {
+    this.#checkOpen();
+    const settled = settlePlace(this.#repositories.get(heard.repositoryId), heard);
+    if (!settled) return;
+
+    const { place, held } = settled;
+    this.#repositories.set(heard.repositoryId, structuredClone(place));
+    for (const run of this.#runs.values()) {
+      const { origin, createdAt } = run.spec;
+      if (run.repositoryId === undefined && createdAt >= held.since && isNamed(origin, held)) {
+        run.repositoryId = heard.repositoryId;
+      }
+    }
+  }
+
+  async inbox(runId: string): Promise<LoggedEvent[]> {
+    this.#checkOpen();
+    const { log = [], inbox } = this.#runs.get(runId) ?? {};
+    return structuredClone(log.filter(({ id }) => inbox?.has(id)));
+  }
+
+  async log(runId: string, after = 0, limit?: number): Promise<LoggedEvent[]> {
+    this.#checkOpen();
+    const { log = [] } = this.#runs.get(runId) ?? {};
+    const start = log.findLastIndex(({ id }) => id <= after) + 1;
+    return structuredClone(log.slice(start, limit === undefined ? undefined : start + limit));
+  }
+
+  async advance({ effects, timers, ...step }: Advance): Promise<boolean> {
+    this.#checkOpen();
+    const run = this.#existingRun(step.runId);
+    if (run.version !== step.version || !step.consumed.every((id) => run.inbox.has(id))) return false;
+    this.#checkRuns(effects);
+
+    for (const id of step.consumed) run.inbox.delete(id);
+    run.version += 1;
+    run.seen = Math.max(run.seen, step.seen, ...step.consumed);
+    run.snapshot = structuredClone(step.snapshot);
+    run.status = step.status;
+    run.updatedAt = Math.max(run.updatedAt, Date.now());
+    for (const { key, runId, kind } of [...this.#effects.values()]) {
+      if (runId === step.runId && step.cancelEffects?.kinds.includes(kind)) this.#effects.delete(key);
+    }
+    for (const effect of effects) this.#addEffect(effect);
+    for (const timer of timers?.clear ?? []) run.timers.delete(timer);
+    for (const { timer, dueAt } of timers?.set ?? []) run.timers.set(timer, dueAt);
+    if (step.withdrawApprovals) this.#withdraw(step.runId);
+    return true;
+  }
+
+  async begin(runId: string, lane: Lane, now: number): Promise<Effect | undefined> {
+    this.#checkOpen();
+    const head = this.#heads().find((effect) => effect.runId === runId && effect.lane === lane);
+    if (!head || head.dueAt > now) return undefined;
+
+    head.attempts += 1;
+    head.isUnderWay = true;
+    const { isUnderWay: _, isRepeated: __, ...effect } = head;
+    return structuredClone(effect);
+  }
+
+  async finish({ events = [], effects = [], approvals = [], ...finished }: Finish): Promise<boolean> {
+    this.#checkOpen();
+    const effect = this.#effects.get(finished.key);
+    if (!effect) return false;
+    const { run, changes, parentChanges, usedApproval, post } = finished;
+    this.#checkRuns([...events, ...effects, ...(parentChanges ? [parentChanges] : [])], run);
+    const known = approvals.find(({ id }) => this.#approvals.has(id));
+    if (known) throw new Error(`There is already an approval ${known.id}.`);
+
+    this.#endEffect(effect);
+    if (run) this.#insertRun(run);
+    for (const event of events) this.#append(event, Date.now());
+    for (const next of effects) this.#addEffect(next);
+    if (changes) this.#existingRun(effect.runId).changes.push(structuredClone(changes));
+    if (parentChanges) this.#existingRun(parentChanges.runId).changes.push(structuredClone(parentChanges.changes));
+    for (const approval of approvals) this.#approvals.set(approval.id, structuredClone(approval));
+    const used = usedApproval === undefined ? undefined : this.#approvals.get(usedApproval);
+    if (used?.status === "approved") used.status = "used";
+    if (post) this.#posts.set(post.name, { commentId: post.commentId, updatedAt: Date.now() });
+    return true;
+  }
+
+  async postpone(key: string, dueAt: number): Promise<void> {
+    this.#checkOpen();
+    const effect = this.#effects.get(key);
+    if (effect) Object.assign(effect, { dueAt, isUnderWay: false });
+  }
+
+  async cancelEffects(keys: string[]): Promise<void> {
+    this.#checkOpen();
+    for (const key of keys) this.#effects.delete(key);
+  }
+
+  async awake(now: number): Promise<string[]> {
+    this.#checkOpen();
+    const unseen = [...this.#runs.values()]
+      .filter(({ status, seen, log }) => status !== "done" && (log.at(-1)?.id ?? 0) > seen)
+      .map(({ spec }) => spec.id);
+    const due = this.#heads().filter(({ dueAt }) => dueAt <= now);
+    return [...new Set([...unseen, ...due.map(({ runId }) => runId)])];
+  }
+
+  async fireTimers(now: number): Promise<string[]> {
+    this.#checkOpen();
+    const due = [...this.#runs.values()]
+      .flatMap(({ spec, timers }) => [...timers].map(([timer, dueAt]) => ({ runId: spec.id, timer, dueAt })))
+      .filter(({ dueAt }) => dueAt <= now)
+      .sort((a, b) => a.dueAt - b.dueAt);
+    for (const { runId, timer } of due) {
+      this.#existingRun(runId).timers.delete(timer);
+      this.#append({ runId, event: { type: "timer.due", timer } }, now);
+    }
+    const expired = [...this.#approvals.values()]
+      .filter(({ status, expiresAt }) => status === "pending" && expiresAt <= now)
+      .sort((a, b) => a.expiresAt - b.expiresAt)
+      .map(expire);
+    for (const { approval, event } of expired) {
+      this.#approvals.set(approval.id, approval);
+      this.#append({ runId: approval.runId, event }, now);
+    }
+    return [...new Set([...due, ...expired.map(({ approval }) => approval)].map(({ runId }) => runId))];
+  }
+
+  async nextDue(): Promise<number | undefined> {
+    this.#checkOpen();
+    const due = [
+      ...[...this.#runs.values()].flatMap(({ timers }) => [...timers.values()]),
+      ...[...this.#approvals.values()].filter(({ status }) => status === "pending").map(({ expiresAt }) => expiresAt),
+      ...this.#heads()
+        .filter(({ dueAt, isUnderWay }) => dueAt > 0 && !isUnderWay)
+        .map(({ dueAt }) => dueAt),
+    ];
+    return due.length > 0 ? Math.min(...due) : undefined;
+  }
+
+  async approval(id: string): Promise<Approval | undefined> {
+    this.#checkOpen();
+    return structuredClone(this.#approvals.get(id));
+  }
+
+  async approvalsOf(rootId: string): Promise<Approval[]> {
+    this.#checkOpen();
+    return structuredClone([...this.#approvals.values()].filter((approval) => approval.rootId === rootId));
+  }
+
+  async decide(decision: Decision): Promise<DecisionResult> {
+    this.#checkOpen();
+    const { deliveryId, approvalId, now } = decision;
+    const key = deliveryId === undefined ? undefined : JSON.stringify([deliveryId, approvalId]);
+    const earlier = key === undefined ? undefined : this.#decisions.get(key);
+    if (earlier) return structuredClone(earlier);
+
+    const { result, event } = settle(this.#approvals.get(approvalId), decision);
+    if (event && result.kind !== "unknown") {
+      this.#approvals.set(approvalId, structuredClone(result.approval));
+      this.#append({ runId: result.approval.runId, event }, now);
+    }
+    if (key !== undefined) this.#decisions.set(key, structuredClone(result));
+    return structuredClone(result);
+  }
+
+  async changesOf(runId: string, upTo?: number): Promise<StepChanges[]> {
+    this.#checkOpen();
+    return structuredClone(this.#runs.get(runId)?.changes.slice(0, upTo) ?? []);
+  }
+
+  async post(name: string): Promise<Post | undefined> {
+    this.#checkOpen();
+    const post = this.#posts.get(name);
+    return post && { ...post };
+  }
+
+  async ping(): Promise<void> {
+    this.#checkOpen();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+  }
+
+  #checkOpen(): void {
+    if (this.#isClosed) throw new Error("The store is closed.");
+  }
+
+  /** Throws when one of these belongs to a run that neither exists nor is made with them. */
+  #checkRuns(addressed: readonly { runId: string }[], made?: NewRun): void {
+    for (const { runId } of addressed) if (runId !== made?.spec.id) this.#existingRun(runId);
+  }
+
+  #existingRun(id: string): MemoryRun {
+    const run = this.#runs.get(id);
+    if (!run) throw new Error(`There is no run ${id}.`);
+    return run;
+  }
+
+  #insertRun({ spec, snapshot, effects }: NewRun): void {
+    if (this.#runs.has(spec.id)) return;
+
+    this.#runs.set(spec.id, {
+      spec: structuredClone(spec),
+      status: "active",
+      snapshot: structuredClone(snapshot),
+      version: 0,
+      updatedAt: spec.createdAt,
+      repositoryId: spec.origin.repositoryId,
+      log: [],
+      inbox: new Set(),
+      seen: 0,
+      changes: [],
+      timers: new Map(),
+    });
+    for (const effect of effects) this.#addEffect(effect);
+  }
+
+  #append({ runId, event, dedupe }: NewEvent, at: number): void {
+    if (dedupe !== undefined && this.#dedupeKeys.has(dedupe)) return;
+    if (dedupe !== undefined) this.#dedupeKeys.add(dedupe);
+
+    const run = this.#existingRun(runId);
+    const id = ++this.#lastEventId;
+    run.log.push({ id, runId, at, event: structuredClone(event) });
+    run.inbox.add(id);
+    run.updatedAt = Math.max(run.updatedAt, at);
+  }
+
+  #addEffect(effect: NewEffect): void {
+    const known = this.#effects.get(effect.key);
+    if (known) {
+      known.isRepeated ||= known.isUnderWay;
+      return;
+    }
+    const added = { ...structuredClone(effect), dueAt: effect.dueAt ?? 0 };
+    this.#effects.set(effect.key, { ...added, attempts: 0, isUnderWay: false, isRepeated: false });
+  }
+
+  #endEffect(effect: MemoryEffect): void {
+    if (!effect.isRepeated) this.#effects.delete(effect.key);
+    else Object.assign(effect, { isRepeated: false, isUnderWay: false, attempts: 0, dueAt: 0 });
+  }
+
+  /** The oldest effect of each queue of each run: the others wait for it. */
+  #heads(): MemoryEffect[] {
+    const heads = new Map<string, MemoryEffect>();
+    for (const effect of this.#effects.values()) {
+      const queue = JSON.stringify([effect.runId, effect.lane]);
+      if (!heads.has(queue)) heads.set(queue, effect);
+    }
+    return [...heads.values()];
+  }
+
+  #withdraw(runId: string): void {
+    for (const approval of this.#approvals.values()) {
+      if (approval.runId === runId && approval.status === "pending") approval.status = "withdrawn";
+    }
+  }
+
+  /** Root runs, in the order they were made. */
+  #roots(isWanted: (run: MemoryRun) => boolean): RunRow[] {
+    this.#checkOpen();
+    return [...this.#runs.values()]
+      .filter((run) => run.spec.parentId === undefined && isWanted(run))
+      .map((run) => this.#rowOf(run));
+  }
+
+  #rowOf({ spec, status, snapshot, version, updatedAt, repositoryId, changes }: MemoryRun): RunRow {
+    return structuredClone({
+      spec: this.#located(spec, repositoryId),
+      status,
+      snapshot,
+      version,
+      changeSets: changes.length,
+      updatedAt,
+    });
+  }
+
+  /** The spec with its repository as it is named and reached today. */
+  #located(spec: RunSpec, repositoryId: number | undefined): RunSpec {
+    const location = repositoryId === undefined ? undefined : this.#repositories.get(repositoryId);
+    if (!location) return spec;
+    const { installationId, owner, repo } = location;
+    return { ...spec, origin: { ...spec.origin, repositoryId: location.repositoryId, installationId, owner, repo } };
+  }
+}
+
+/** True when each of the given names is that of the origin, whatever their case. */
+function isNamed(origin: RunSpec["origin"], names: Partial<Pick<RunSpec["origin"], "owner" | "repo" | "requestedBy">>) {
+  return (["owner", "repo", "requestedBy"] as const).every(
+    (part) => names[part] === undefined || names[part].toLowerCase() === origin[part].toLowerCase(),
+  );
+}
