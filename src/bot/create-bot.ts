@@ -3,11 +3,11 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import { Probot } from "probot";
 import { createAuthorize } from "#bot/commands/authorize.ts";
-import { createHear } from "#bot/deliveries/handle-delivery.ts";
+import { createHandleDelivery } from "#bot/deliveries/handle-delivery.ts";
 import type { Delivery } from "#bot/deliveries/read-comment.ts";
-import { createReceiveWebhook } from "#bot/deliveries/receive-delivery.ts";
-import { sweepDeliveries } from "#bot/deliveries/redeliver-missed.ts";
-import { listenAtProxy } from "#bot/deliveries/webhook-proxy.ts";
+import { createReceiveDelivery } from "#bot/deliveries/receive-delivery.ts";
+import { redeliverMissed } from "#bot/deliveries/redeliver-missed.ts";
+import { connectToProxy } from "#bot/deliveries/webhook-proxy.ts";
 import { createWebhookServer } from "#bot/deliveries/webhook-server.ts";
 import { createOpenGitHub } from "#bot/github/open-github.ts";
 import { pacedOctokit } from "#bot/github/paced-octokit.ts";
@@ -18,11 +18,11 @@ import type { FrontEnd } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
-import { heardEvents, unaskedEvents } from "./manifest.ts";
+import { defaultEvents, subscribedEvents } from "./manifest.ts";
 import { createThreadFrontEnd } from "./thread-front-end.ts";
 
-const sweepEveryMs = 10 * 60_000;
-const longestFarewellMs = 5_000;
+const redeliveryIntervalMs = 10 * 60_000;
+const shutdownGraceMs = 5_000;
 
 export interface BotOptions {
   config: Config;
@@ -65,7 +65,7 @@ export async function createBot({ config, runs, pages, ready, log: logger }: Bot
     background.add(tracked);
   };
 
-  const hear = createHear({
+  const hear = createHandleDelivery({
     appId: config.app.appId,
     repositories: config.github.repositories,
     openGitHub,
@@ -86,11 +86,11 @@ export async function createBot({ config, runs, pages, ready, log: logger }: Bot
     }
   });
 
-  const receive = createReceiveWebhook(probot);
+  const receive = createReceiveDelivery(probot);
   const { host, port, webhookPath, webhookProxy } = config.app;
   const server = createWebhookServer({ host, port, webhookPath, receive, pages: pages?.answer, ready });
   const sweep = () =>
-    sweepDeliveries(probot).then(
+    redeliverMissed(probot).then(
       (count) => count > 0 && log.info(`Asked GitHub to send ${count} missed deliveries again.`),
       (error) => log.info(`Missed deliveries could not be looked for: ${(error as Error).message}`),
     );
@@ -104,8 +104,8 @@ export async function createBot({ config, runs, pages, ready, log: logger }: Bot
       const address = await server.start();
       const url = `http://${address.host}:${address.port}`;
       log.info(`Listening on ${url}${webhookPath}.`);
-      if (webhookProxy) closeProxy = listenAtProxy({ url: webhookProxy, receive, log: log.info });
-      sweeping = setInterval(() => inBackground(sweep()), sweepEveryMs).unref();
+      if (webhookProxy) closeProxy = connectToProxy({ url: webhookProxy, receive, log: log.info });
+      sweeping = setInterval(() => inBackground(sweep()), redeliveryIntervalMs).unref();
       inBackground(sweep());
       return url;
     },
@@ -114,7 +114,7 @@ export async function createBot({ config, runs, pages, ready, log: logger }: Bot
       closeProxy();
       await server.stop();
       // Reactions and apologies: nice to finish, and not worth waiting for GitHub's pace.
-      await Promise.race([Promise.all(background), wait(longestFarewellMs, undefined, { ref: false })]);
+      await Promise.race([Promise.all(background), wait(shutdownGraceMs, undefined, { ref: false })]);
     },
   };
 }
@@ -133,7 +133,7 @@ async function connect(config: Config, log: Logger): Promise<Probot> {
 }
 
 function listen(probot: Probot, hear: (delivery: Delivery) => Promise<void>): void {
-  for (const [name, actions] of Object.entries({ ...heardEvents, ...unaskedEvents })) {
+  for (const [name, actions] of Object.entries({ ...subscribedEvents, ...defaultEvents })) {
     for (const action of actions) {
       probot.on(`${name}.${action}` as "issues.opened", ({ id, name, payload }) => hear({ id, name, payload }));
     }

@@ -1,5 +1,5 @@
 /** The webhook events the app subscribes to, each with the actions it hears. */
-export const heardEvents = {
+export const subscribedEvents = {
   issue_comment: ["created"],
   issues: ["opened", "closed", "deleted", "transferred"],
   pull_request: ["closed"],
@@ -7,7 +7,7 @@ export const heardEvents = {
 } as const;
 
 /** The events that come to every app without subscribing, each with the actions it hears. */
-export const unaskedEvents = {
+export const defaultEvents = {
   installation: ["deleted", "suspend", "unsuspend", "created"],
   installation_repositories: ["removed", "added"],
 } as const;

@@ -1,10 +1,10 @@
 import { postComment } from "#bot/github/post-comment.ts";
-import { renderAboveApproval, renderApproval } from "#bot/render/render-approval.ts";
+import { renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
 import { renderOutcome } from "#bot/render/render-outcome.ts";
 import { renderQuestion } from "#bot/render/render-question.ts";
-import { mostAbove, showAsked } from "#bot/render/render-request.ts";
+import { layOutRequest, maxPrecedingComments } from "#bot/render/render-request.ts";
 import { renderStatus } from "#bot/render/render-status.ts";
-import { renderAboveToolReply, renderToolReply } from "#bot/render/render-tool-reply.ts";
+import { renderBeforeToolReply, renderToolReply } from "#bot/render/render-tool-reply.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunSpec, RunView } from "#domain/run.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
@@ -49,16 +49,16 @@ export function createThreadFrontEnd({
       const own = pending.filter(({ rootId }) => rootId === view.spec.id);
       return post(view, renderStatus(clean(view), clean(own), await linkTo(view.spec)), options);
     },
-    canShow: (asked) => showAsked(clean(asked)).above.length <= mostAbove,
+    canShow: (asked) => layOutRequest(clean(asked)).precedingComments.length <= maxPrecedingComments,
     showApproval: async (view, approval, options) => {
       const shown = clean(approval);
-      if (shown.status === "pending") await postAbove(view, renderAboveApproval(shown), options);
+      if (shown.status === "pending") await postAbove(view, renderBeforeApproval(shown), options);
       return post(view, renderApproval(shown, await linkTo(view.spec)), options);
     },
     askQuestion: (view, question, options) => post(view, renderQuestion(clean(question)), options),
     showToolReply: async (view, reply, options) => {
       const shown = clean(reply);
-      await postAbove(view, renderAboveToolReply(shown), options);
+      await postAbove(view, renderBeforeToolReply(shown), options);
       return post(view, renderToolReply(shown), options);
     },
     showOutcome: (view, options) => post(view, renderOutcome(clean(view)), options),

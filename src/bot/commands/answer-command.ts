@@ -1,7 +1,7 @@
-import type { Utterance } from "#bot/deliveries/read-comment.ts";
-import { carriesMarker } from "#bot/github/marker.ts";
+import type { IncomingComment } from "#bot/deliveries/read-comment.ts";
+import { hasMarker } from "#bot/github/post-comment.ts";
 import { code, paragraphs } from "#bot/render/markdown.ts";
-import { renderAboveApproval } from "#bot/render/render-approval.ts";
+import { renderBeforeApproval } from "#bot/render/render-approval.ts";
 import { renderHelp, renderStatusReply, renderWorkers } from "#bot/render/render-reply.ts";
 import { renderPending } from "#bot/render/render-status.ts";
 import type { Approval } from "#domain/approval.ts";
@@ -10,14 +10,14 @@ import type { GitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { nearest } from "#text/nearest.ts";
 import { redactAll } from "#text/redact-all.ts";
-import type { Command } from "./thread-command.ts";
+import type { ThreadCommand } from "./thread-command.ts";
 
-type Given<Kind extends Command["kind"]> = Extract<Command, { kind: Kind }>;
+type CommandOf<Kind extends ThreadCommand["kind"]> = Extract<ThreadCommand, { kind: Kind }>;
 
-export interface Hearer {
+export interface CommandContext {
   github: GitHub;
   runs: Runs;
-  utterance: Utterance;
+  utterance: IncomingComment;
   redact: (text: string) => string;
 }
 
@@ -25,7 +25,7 @@ export interface Hearer {
  * Does what an authorised command says. Resolves to the words to answer with, or to undefined when what follows in the
  * thread is the answer; throws a UserError with words for the person.
  */
-export async function answerCommand(command: Command, hearer: Hearer): Promise<string | undefined> {
+export async function executeCommand(command: ThreadCommand, hearer: CommandContext): Promise<string | undefined> {
   const { runs, utterance } = hearer;
   const { thread, by, key: deliveryId } = utterance;
   switch (command.kind) {
@@ -36,7 +36,7 @@ export async function answerCommand(command: Command, hearer: Hearer): Promise<s
     case "deny":
       return deny(command, hearer);
     case "resume":
-      refuseWhereOver(utterance);
+      assertThreadOpen(utterance);
       await runs.resume(thread, { by, deliveryId, ...(command.text ? { text: command.text } : {}) });
       return undefined;
     case "stop":
@@ -62,9 +62,12 @@ export async function answerCommand(command: Command, hearer: Hearer): Promise<s
   }
 }
 
-async function run({ worker, text }: Given<"run">, { github, runs, utterance }: Hearer): Promise<undefined> {
-  refuseWhereOver(utterance);
-  if (utterance.isPullRequest) await refuseForks(github, utterance.thread.thread);
+async function run(
+  { worker, text }: CommandOf<"run">,
+  { github, runs, utterance }: CommandContext,
+): Promise<undefined> {
+  assertThreadOpen(utterance);
+  if (utterance.isPullRequest) await assertNotFork(github, utterance.thread.thread);
 
   const { thread, isPullRequest, by, commentId, seen, key: deliveryId } = utterance;
   const origin = { ...thread, isPullRequest, requestedBy: by, ...(commentId === undefined ? {} : { commentId }) };
@@ -72,12 +75,12 @@ async function run({ worker, text }: Given<"run">, { github, runs, utterance }: 
     await runs.start({ origin, worker, text, seen, deliveryId });
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    throw await withWorkers(error, worker, await runs.workers(thread));
+    throw await unknownWorker(error, worker, await runs.workers(thread));
   }
 }
 
 /** A name that no worker has is answered with those there are. */
-async function withWorkers(error: UserError, name: string, workers: Awaited<ReturnType<Runs["workers"]>>) {
+async function unknownWorker(error: UserError, name: string, workers: Awaited<ReturnType<Runs["workers"]>>) {
   const names = workers.map((worker) => worker.name);
   if (names.some((known) => known.toLowerCase() === name.toLowerCase())) return error;
 
@@ -86,7 +89,7 @@ async function withWorkers(error: UserError, name: string, workers: Awaited<Retu
   return new UserError(paragraphs(unknown, renderWorkers(workers)), { cause: error });
 }
 
-function refuseWhereOver({ closed, locked, isPullRequest }: Utterance): void {
+function assertThreadOpen({ closed, locked, isPullRequest }: IncomingComment): void {
   if (!closed && !locked) return;
   const what = isPullRequest ? "pull request" : "issue";
   throw new UserError(
@@ -96,7 +99,7 @@ function refuseWhereOver({ closed, locked, isPullRequest }: Utterance): void {
   );
 }
 
-async function refuseForks(github: GitHub, number: number): Promise<void> {
+async function assertNotFork(github: GitHub, number: number): Promise<void> {
   const pull = await github.pullRequest(number);
   if (!pull?.head.fromFork) return;
   throw new UserError(
@@ -104,10 +107,10 @@ async function refuseForks(github: GitHub, number: number): Promise<void> {
   );
 }
 
-async function approve(command: Given<"approve">, hearer: Hearer): Promise<undefined> {
+async function approve(command: CommandOf<"approve">, hearer: CommandContext): Promise<undefined> {
   const { target, remember, changedArgs, note } = command;
   const { runs, utterance } = hearer;
-  await checkShown(target, hearer);
+  await assertFullyShown(target, hearer);
   const { by, key: deliveryId, thread } = utterance;
   await decide(runs, thread, {
     by,
@@ -121,12 +124,15 @@ async function approve(command: Given<"approve">, hearer: Hearer): Promise<undef
 }
 
 /** Refuses to approve a request of several comments while one of them does not stand: nobody approves what is not shown. */
-async function checkShown(target: string | undefined, { runs, github, utterance, redact }: Hearer): Promise<void> {
+async function assertFullyShown(
+  target: string | undefined,
+  { runs, github, utterance, redact }: CommandContext,
+): Promise<void> {
   const { thread } = utterance;
   const isMeant = ({ id }: Approval) => target === undefined || target === "all" || target.toLowerCase() === id;
   const asked = (await runs.pendingApprovals(thread)).filter(isMeant);
   const long = asked.flatMap((approval) => {
-    const parts = renderAboveApproval(redactAll(approval, redact)).length;
+    const parts = renderBeforeApproval(redactAll(approval, redact)).length;
     return parts === 0 ? [] : [{ approval, parts }];
   });
   if (long.length === 0) return;
@@ -134,7 +140,7 @@ async function checkShown(target: string | undefined, { runs, github, utterance,
   const own = (await github.comments(thread.thread)).filter((comment) => comment.own);
   for (const { approval, parts } of long) {
     const names = [...Array(parts).keys()].map((index) => `approval/${approval.id}/${index + 1}`);
-    const isMissing = (name: string) => !own.some(({ body }) => carriesMarker(body, name));
+    const isMissing = (name: string) => !own.some(({ body }) => hasMarker(body, name));
     if (![...names, `approval/${approval.id}`].some(isMissing)) continue;
     throw new UserError(
       `${approval.id} is too long for one comment, and not all ${parts + 1} of its comments stand here, so it cannot be approved. If they are still being posted, comment again when they stand. If one was deleted, deny it: the worker can ask anew.`,
@@ -142,7 +148,7 @@ async function checkShown(target: string | undefined, { runs, github, utterance,
   }
 }
 
-async function deny({ target, reason }: Given<"deny">, { runs, utterance }: Hearer): Promise<undefined> {
+async function deny({ target, reason }: CommandOf<"deny">, { runs, utterance }: CommandContext): Promise<undefined> {
   const { by, key: deliveryId, thread } = utterance;
   const [, first = "", rest = ""] = /^(\S+)\s*([\s\S]*)$/.exec(reason) ?? [];
   const id = first.toLowerCase().replace(/^#/, "");
@@ -161,7 +167,7 @@ async function deny({ target, reason }: Given<"deny">, { runs, utterance }: Hear
 /** An answer that fits several requests decides none, and is answered with what there is to decide. */
 async function decide(
   runs: Runs,
-  thread: Utterance["thread"],
+  thread: IncomingComment["thread"],
   decision: Parameters<Runs["decide"]>[1],
 ): Promise<undefined> {
   try {

@@ -1,11 +1,11 @@
 import { canWrite, type GitHub } from "#domain/github.ts";
 
 /** What became of someone's wish to command: `told` comes once in each hour, then `reminded`. */
-type Standing = "allowed" | "told" | "reminded";
+type Authorization = "allowed" | "told" | "reminded";
 
-export type Authorize = (github: GitHub, who: { login: string; thread: number }) => Promise<Standing>;
+export type Authorize = (github: GitHub, who: { login: string; thread: number }) => Promise<Authorization>;
 
-const quietMs = 60 * 60_000;
+const refusalIntervalMs = 60 * 60_000;
 
 /**
  * Gives the function that asks GitHub, each time anew, whether someone may command here. Those who may not are told
@@ -17,7 +17,7 @@ export function createAuthorize(isFirst: (key: string) => Promise<boolean>, now:
     if (canWrite(await github.permissionOf(login))) return "allowed";
 
     const { installationId, owner, repo } = github.repository;
-    const hour = Math.floor(now() / quietMs);
+    const hour = Math.floor(now() / refusalIntervalMs);
     const key = `refusal ${installationId} ${owner}/${repo}#${thread} ${login} ${hour}`.toLowerCase();
     return (await isFirst(key)) ? "told" : "reminded";
   };

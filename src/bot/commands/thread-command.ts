@@ -5,7 +5,7 @@ const commandNames = ["run", "approve", "deny", "stop", "resume", "cancel", "too
 type CommandName = (typeof commandNames)[number];
 
 /** What a comment asks for, read from its first line. */
-export type Command =
+export type ThreadCommand =
   | { kind: "run"; worker: string; text: string }
   /** `target`: an approval's id or `all`; undefined for the only one there is. */
   | { kind: "approve"; target: string | undefined; remember: "none" | "session"; changedArgs?: object; note?: string }
@@ -24,7 +24,7 @@ export type Command =
   | { kind: "text"; text: string };
 
 /** Reads a comment. Only its first line can be a command, from its first character on. Never throws. */
-export function parseCommand(body: string): Command {
+export function parseThreadCommand(body: string): ThreadCommand {
   const lines = body.split(/\r\n|\n|\r/);
   const line = (lines[0] ?? "").trimEnd();
   const match = /^\/([A-Za-z][A-Za-z0-9_-]{0,63})(?:[ \t]+(.*))?$/.exec(line);
@@ -55,12 +55,12 @@ export function parseCommand(body: string): Command {
     case "t":
       return { kind: "tool", line };
   }
-  const meant = nearMiss(word);
+  const meant = nearestCommand(word);
   // Other bots' commands are letters and hyphens.
   return meant ? { kind: "unknown", word, meant } : { kind: "direct", line, mayBeForeign: !/[0-9_]/.test(word) };
 }
 
-function readRun(rest: string, more: string): Command {
+function readRun(rest: string, more: string): ThreadCommand {
   const [, worker = "", text = ""] = /^(\S+)\s*(.*)$/.exec(rest) ?? [];
   if (!worker) return { kind: "malformed", message: "Name a worker: `/run <worker> what it should do`." };
   if (!/^[a-z0-9][a-z0-9_-]{0,63}$/i.test(worker)) {
@@ -75,7 +75,7 @@ function readRun(rest: string, more: string): Command {
 const approveForms =
   "Nothing was approved. Write `/approve`, `/approve <id>` or `/approve all`, with `session` after it to agree to equal calls as well.";
 
-function readApprove(rest: string, more: string): Command {
+function readApprove(rest: string, more: string): ThreadCommand {
   const words = rest.split(/\s+/).filter(Boolean);
   const session = words.at(-1)?.toLowerCase() === "session";
   const targets = session ? words.slice(0, -1) : words;
@@ -113,7 +113,7 @@ function readObject(json: string): object | undefined {
 const idPattern = /^#?[A-Za-z0-9][A-Za-z0-9-]{0,39}$/;
 
 /** A first word with a digit in it is an id: reasons begin with words. */
-function readDeny(rest: string, more: string): Command {
+function readDeny(rest: string, more: string): ThreadCommand {
   const [, first = "", after = ""] = /^(\S+)\s*(.*)$/.exec(rest) ?? [];
   const named = /^all$/i.test(first) || (idPattern.test(first) && first.length <= 16 && /\d/.test(first));
   return named
@@ -126,7 +126,7 @@ function joined(rest: string, more: string): string {
 }
 
 /** A slip of the hand: one letter off, two swapped, or two off in a longer word. */
-function nearMiss(word: string): CommandName | undefined {
+function nearestCommand(word: string): CommandName | undefined {
   const ranked = commandNames
     .map((name) => ({ name, far: sameLetters(name, word) ? 1 : distance(name, word) }))
     .sort((a, b) => a.far - b.far);

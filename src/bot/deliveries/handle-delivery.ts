@@ -1,21 +1,21 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { answerCommand } from "#bot/commands/answer-command.ts";
+import { executeCommand } from "#bot/commands/answer-command.ts";
 import type { Authorize } from "#bot/commands/authorize.ts";
-import { type Command, parseCommand } from "#bot/commands/thread-command.ts";
+import { parseThreadCommand, type ThreadCommand } from "#bot/commands/thread-command.ts";
 import { postComment } from "#bot/github/post-comment.ts";
 import { isListedRepository } from "#config/is-listed-repository.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, type OpenGitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { type News, readNews } from "./read-access-event.ts";
-import { type Delivery, type Hearing, readUtterance, type Utterance } from "./read-comment.ts";
+import { type AccessEvent, readAccessEvent } from "./read-access-event.ts";
+import { type Delivery, type IncomingComment, readThreadEvent, type ThreadEvent } from "./read-comment.ts";
 
 /** GitHub waits ten seconds for an answer to a delivery. */
-const longestReactionMs = 4_000;
+const maxReactionMs = 4_000;
 
-type Over = Extract<Hearing, { kind: "over" }>;
+type ThreadClosed = Extract<ThreadEvent, { kind: "over" }>;
 
-export interface HearOptions {
+export interface HandleDeliveryOptions {
   appId: number;
   /** `owner/repo` or `owner/*`, in lower case; undefined for every repository. */
   repositories: readonly string[] | undefined;
@@ -34,14 +34,14 @@ export interface HearOptions {
  * Gives the function that hears a delivery. It resolves when what was said is stored, and rejects when it is not, so
  * that the delivery can be sent again.
  */
-export function createHear(options: HearOptions): (delivery: Delivery) => Promise<void> {
+export function createHandleDelivery(options: HandleDeliveryOptions): (delivery: Delivery) => Promise<void> {
   const { appId, openGitHub, log } = options;
 
   return async (delivery) => {
-    const news = readNews(delivery);
-    if (news) return hearNews(options, news, delivery.id);
+    const news = readAccessEvent(delivery);
+    if (news) return handleAccessEvent(options, news, delivery.id);
 
-    const hearing = readUtterance(delivery, appId);
+    const hearing = readThreadEvent(delivery, appId);
     if (hearing.kind === "ignored") {
       log.info(`Delivery ${delivery.id} is ignored: ${hearing.because}.`);
       return;
@@ -55,16 +55,16 @@ export function createHear(options: HearOptions): (delivery: Delivery) => Promis
       return;
     }
     if (place) await options.runs().place(place);
-    if (hearing.kind === "over") await stopQuietly(options.runs(), hearing);
-    else await hearWords(options, openGitHub(thread), hearing.utterance);
+    if (hearing.kind === "over") await stopRuns(options.runs(), hearing);
+    else await handleComment(options, openGitHub(thread), hearing.utterance);
   };
 }
 
-function isListed({ repositories }: HearOptions, { owner, repo }: { owner: string; repo: string }): boolean {
+function isListed({ repositories }: HandleDeliveryOptions, { owner, repo }: { owner: string; repo: string }): boolean {
   return !repositories || isListedRepository(repositories, owner, repo);
 }
 
-async function hearNews(options: HearOptions, news: News, deliveryId: string): Promise<void> {
+async function handleAccessEvent(options: HandleDeliveryOptions, news: AccessEvent, deliveryId: string): Promise<void> {
   const runs = options.runs();
   switch (news.kind) {
     case "placed": {
@@ -82,7 +82,7 @@ async function hearNews(options: HearOptions, news: News, deliveryId: string): P
 }
 
 /** Work for a thread that is closed stops, and ends when the thread is gone; nothing running there is no news. */
-async function stopQuietly(runs: Runs, { thread, by, key: deliveryId, forGood }: Over): Promise<void> {
+async function stopRuns(runs: Runs, { thread, by, key: deliveryId, forGood }: ThreadClosed): Promise<void> {
   try {
     // Nobody could say /resume any more where a thread is gone.
     await (forGood ? runs.cancel(thread, { by, deliveryId }) : runs.stop(thread, { by, deliveryId }));
@@ -91,8 +91,12 @@ async function stopQuietly(runs: Runs, { thread, by, key: deliveryId, forGood }:
   }
 }
 
-async function hearWords(options: HearOptions, github: GitHub, utterance: Utterance): Promise<void> {
-  const command = parseCommand(utterance.text);
+async function handleComment(
+  options: HandleDeliveryOptions,
+  github: GitHub,
+  utterance: IncomingComment,
+): Promise<void> {
+  const command = parseThreadCommand(utterance.text);
   // An issue's own text can start a worker and nothing else.
   if (utterance.commentId === undefined && command.kind !== "run") return;
   if (command.kind === "text") return steer(options, github, utterance, command.text);
@@ -109,10 +113,10 @@ async function hearWords(options: HearOptions, github: GitHub, utterance: Uttera
     command.kind === "unknown" || command.kind === "malformed" ? undefined : react(options, github, utterance, "eyes");
   try {
     const { redact } = options;
-    const answer = await answerCommand(command, { github, runs: options.runs(), utterance, redact });
+    const answer = await executeCommand(command, { github, runs: options.runs(), utterance, redact });
     if (answer) await reply(options, github, utterance, answer);
     // A delivery that dies before its sign of having heard is sent again, and makes it then.
-    await Promise.race([seen, wait(longestReactionMs, undefined, { ref: false })]);
+    await Promise.race([seen, wait(maxReactionMs, undefined, { ref: false })]);
   } catch (error) {
     if (error instanceof UserError) return reply(options, github, utterance, error.message);
     apologize(options, github, utterance);
@@ -121,7 +125,12 @@ async function hearWords(options: HearOptions, github: GitHub, utterance: Uttera
 }
 
 /** A plain comment reaches the workers of its thread, if there are any and its author commands here. */
-async function steer(options: HearOptions, github: GitHub, utterance: Utterance, text: string): Promise<void> {
+async function steer(
+  options: HandleDeliveryOptions,
+  github: GitHub,
+  utterance: IncomingComment,
+  text: string,
+): Promise<void> {
   const { thread, by, key: deliveryId } = utterance;
   const runs = options.runs();
   // GitHub is asked about the author only where somebody listens: most comments are none of our business.
@@ -138,10 +147,10 @@ async function steer(options: HearOptions, github: GitHub, utterance: Utterance,
 
 /** A word that may be a tool's name is heard where there are runs, from people who command here, and is nobody's otherwise. */
 async function callTool(
-  options: HearOptions,
+  options: HandleDeliveryOptions,
   github: GitHub,
-  utterance: Utterance,
-  { line, mayBeForeign }: Extract<Command, { kind: "direct" }>,
+  utterance: IncomingComment,
+  { line, mayBeForeign }: Extract<ThreadCommand, { kind: "direct" }>,
 ): Promise<void> {
   const { thread, by, key: deliveryId } = utterance;
   const runs = options.runs();
@@ -157,9 +166,9 @@ async function callTool(
 }
 
 async function refuse(
-  options: HearOptions,
+  options: HandleDeliveryOptions,
   github: GitHub,
-  utterance: Utterance,
+  utterance: IncomingComment,
   standing: "told" | "reminded",
 ): Promise<void> {
   if (standing === "reminded") return void react(options, github, utterance, "confused");
@@ -169,7 +178,12 @@ async function refuse(
 }
 
 /** One comment for what was said, however often it is delivered. */
-async function reply({ sanitize }: HearOptions, github: GitHub, utterance: Utterance, words: string): Promise<void> {
+async function reply(
+  { sanitize }: HandleDeliveryOptions,
+  github: GitHub,
+  utterance: IncomingComment,
+  words: string,
+): Promise<void> {
   const { thread, key } = utterance;
   try {
     await postComment(github, { thread: thread.thread, name: `reply/${key}`, body: sanitize(words) });
@@ -181,7 +195,7 @@ async function reply({ sanitize }: HearOptions, github: GitHub, utterance: Utter
 }
 
 /** The details are in the log, under the delivery's id. */
-function apologize(options: HearOptions, github: GitHub, utterance: Utterance): void {
+function apologize(options: HandleDeliveryOptions, github: GitHub, utterance: IncomingComment): void {
   const reference = utterance.deliveryId;
   const words = `Something failed on our side, and what you wrote may not have been done. Look at \`/status\`, then try again in a new comment. If it keeps failing, the operator finds the details in the log under \`${reference}\`.`;
   options.inBackground(reply(options, github, utterance, words).catch(() => {}));
@@ -189,9 +203,9 @@ function apologize(options: HearOptions, github: GitHub, utterance: Utterance): 
 
 /** A sign of having heard: it comes when it comes, and its failure changes nothing. */
 function react(
-  options: HearOptions,
+  options: HandleDeliveryOptions,
   github: GitHub,
-  utterance: Utterance,
+  utterance: IncomingComment,
   reaction: "eyes" | "confused",
 ): Promise<void> {
   const reacting = sendReaction(github, utterance, reaction).catch((error) => {
@@ -203,7 +217,7 @@ function react(
 
 async function sendReaction(
   github: GitHub,
-  { commentId, thread }: Utterance,
+  { commentId, thread }: IncomingComment,
   reaction: "eyes" | "confused",
 ): Promise<void> {
   if (commentId === undefined) await github.reactToIssue(thread.thread, reaction);

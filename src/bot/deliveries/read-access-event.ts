@@ -2,10 +2,10 @@ import { z } from "zod";
 import type { HeardPlace } from "#domain/repository-place.ts";
 import type { Reach } from "#runtime/runs.ts";
 import type { Delivery } from "./read-comment.ts";
-import { readPlace, SeenRepository } from "./webhook-repository.ts";
+import { readLocation, WebhookRepository } from "./webhook-repository.ts";
 
 /** What became of a repository, or of what the app reaches. */
-export type News =
+export type AccessEvent =
   /** The repository has another name or owner. */
   | { kind: "placed"; place: HeardPlace }
   /** The app reaches it no more. */
@@ -14,48 +14,51 @@ export type News =
   | { kind: "returned"; where: Reach; places: HeardPlace[] };
 
 const Account = z.object({ id: z.number(), login: z.string() });
-const Listed = z.array(z.object({ id: z.number(), name: z.string() })).default([]);
+const ListedRepositories = z.array(z.object({ id: z.number(), name: z.string() })).default([]);
 const Installation = z.object({ id: z.number(), account: Account });
-const From = z.object({ from: z.string() });
+const PreviousName = z.object({ from: z.string() });
 
-const OfInstallation = z.object({ installation: Installation, repositories: Listed });
-const OfList = z.object({
+const InstallationPayload = z.object({ installation: Installation, repositories: ListedRepositories });
+const RepositoriesPayload = z.object({
   installation: Installation,
-  repositories_added: Listed,
-  repositories_removed: Listed,
+  repositories_added: ListedRepositories,
+  repositories_removed: ListedRepositories,
 });
-const OfRepository = z.object({
+const RepositoryPayload = z.object({
   installation: z.object({ id: z.number() }),
-  repository: SeenRepository,
+  repository: WebhookRepository,
   changes: z
     .object({
-      repository: z.object({ name: From }).optional(),
+      repository: z.object({ name: PreviousName }).optional(),
       owner: z.object({ from: z.object({ user: Account.nullish(), organization: Account.nullish() }) }).optional(),
     })
     .optional(),
 });
 
 /** Reads a delivery that is about a repository or an installation, and not about a thread; undefined for any other. */
-export function readNews({ name, payload }: Delivery): News | undefined {
+export function readAccessEvent({ name, payload }: Delivery): AccessEvent | undefined {
   const { action } = payload as { action?: unknown };
   const event = `${name}.${action}`;
   switch (name) {
     case "repository":
-      return readRepositoryNews(event, OfRepository.safeParse(payload).data);
+      return readRepositoryEvent(event, RepositoryPayload.safeParse(payload).data);
     case "installation":
-      return readInstallationNews(event, OfInstallation.safeParse(payload).data);
+      return readInstallationEvent(event, InstallationPayload.safeParse(payload).data);
     case "installation_repositories":
-      return readListNews(event, OfList.safeParse(payload).data);
+      return readRepositoriesEvent(event, RepositoriesPayload.safeParse(payload).data);
     default:
       return undefined;
   }
 }
 
-function readRepositoryNews(event: string, told: z.infer<typeof OfRepository> | undefined): News | undefined {
+function readRepositoryEvent(
+  event: string,
+  told: z.infer<typeof RepositoryPayload> | undefined,
+): AccessEvent | undefined {
   if (!told) return undefined;
   const { installation, repository, changes } = told;
   const { owner, name: repo } = repository;
-  const place = readPlace(repository, installation.id, repository.updated_at);
+  const place = readLocation(repository, installation.id, repository.updated_at);
   if (!place) return undefined;
 
   if (event === "repository.deleted") {
@@ -69,7 +72,10 @@ function readRepositoryNews(event: string, told: z.infer<typeof OfRepository> | 
   return { kind: "placed", place: { ...place, formerly } };
 }
 
-function readInstallationNews(event: string, told: z.infer<typeof OfInstallation> | undefined): News | undefined {
+function readInstallationEvent(
+  event: string,
+  told: z.infer<typeof InstallationPayload> | undefined,
+): AccessEvent | undefined {
   if (!told) return undefined;
   const { installation, repositories } = told;
   const { id: installationId, account } = installation;
@@ -81,20 +87,26 @@ function readInstallationNews(event: string, told: z.infer<typeof OfInstallation
     case "installation.unsuspend":
       return { kind: "returned", where: { installationId }, places: [] };
     default:
-      return returned(installation, repositories);
+      return accessRestored(installation, repositories);
   }
 }
 
-function readListNews(event: string, told: z.infer<typeof OfList> | undefined): News | undefined {
+function readRepositoriesEvent(
+  event: string,
+  told: z.infer<typeof RepositoriesPayload> | undefined,
+): AccessEvent | undefined {
   if (!told) return undefined;
   const { installation, repositories_added, repositories_removed } = told;
-  if (event === "installation_repositories.added") return returned(installation, repositories_added);
+  if (event === "installation_repositories.added") return accessRestored(installation, repositories_added);
 
   const where = { installationId: installation.id, repositoryIds: repositories_removed.map(({ id }) => id) };
   return { kind: "left", where, reason: "The app was taken off this repository." };
 }
 
-function returned({ id: installationId, account }: z.infer<typeof Installation>, listed: z.infer<typeof Listed>): News {
+function accessRestored(
+  { id: installationId, account }: z.infer<typeof Installation>,
+  listed: z.infer<typeof ListedRepositories>,
+): AccessEvent {
   const places = listed.map(({ id, name }) => ({
     repositoryId: id,
     installationId,

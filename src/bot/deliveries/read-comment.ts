@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { HeardPlace } from "#domain/repository-place.ts";
 import type { ThreadRef } from "#runtime/runs.ts";
-import { readPlace, SeenRepository } from "./webhook-repository.ts";
+import { readLocation, WebhookRepository } from "./webhook-repository.ts";
 
 const User = z.object({ login: z.string().min(1), id: z.number(), type: z.string().optional() });
 type User = z.infer<typeof User>;
@@ -20,7 +20,7 @@ const Thread = z.object({
 
 const Payload = z.object({
   installation: z.object({ id: z.number() }).nullish(),
-  repository: SeenRepository,
+  repository: WebhookRepository,
   sender: User.nullish(),
   issue: Thread.optional(),
   pull_request: Thread.optional(),
@@ -36,10 +36,10 @@ const Payload = z.object({
 });
 
 /** Nothing older is heard: GitHub sends again for three days, and what was heard is remembered for longer than this. */
-const longestAgoMs = 7 * 24 * 60 * 60_000;
+const maxAgeMs = 7 * 24 * 60 * 60_000;
 
 /** Words of a person in a thread, as the signed delivery has them. */
-export interface Utterance {
+export interface IncomingComment {
   /** GitHub's id of the delivery, for the log. It is not signed: the same words may come under another. */
   deliveryId: string;
   /** Names what was said or happened, by signed fields alone, so that it counts once for ever. */
@@ -57,16 +57,16 @@ export interface Utterance {
 }
 
 /** Where a delivery came from. */
-interface From {
+interface Source {
   thread: ThreadRef;
   /** Where it says the repository is. */
   place: HeardPlace | undefined;
 }
 
-export type Hearing =
-  | ({ kind: "said"; utterance: Utterance } & From)
+export type ThreadEvent =
+  | ({ kind: "said"; utterance: IncomingComment } & Source)
   /** The thread was closed, or `forGood` is gone from here. */
-  | ({ kind: "over"; deliveryId: string; key: string; by: string; forGood: boolean } & From)
+  | ({ kind: "over"; deliveryId: string; key: string; by: string; forGood: boolean } & Source)
   | { kind: "ignored"; because: string };
 
 export interface Delivery {
@@ -78,7 +78,7 @@ export interface Delivery {
 }
 
 /** Reads a delivery. Whoever is not surely a person speaking for themselves is not heard. */
-export function readUtterance({ id, name, payload }: Delivery, appId: number, now: number = Date.now()): Hearing {
+export function readThreadEvent({ id, name, payload }: Delivery, appId: number, now: number = Date.now()): ThreadEvent {
   const parsed = Payload.safeParse(payload);
   if (!parsed.success) return ignored(`it is no ${name} as GitHub sends them`);
 
@@ -97,11 +97,11 @@ export function readUtterance({ id, name, payload }: Delivery, appId: number, no
   const { action } = payload as { action?: unknown };
   const isOver = name !== "issue_comment" && action !== "opened";
   const at = comment ? comment.created_at : isOver ? issue.updated_at : issue.created_at;
-  if (at && now - at.getTime() > longestAgoMs) return ignored("it is more than a week old");
+  if (at && now - at.getTime() > maxAgeMs) return ignored("it is more than a week old");
 
   const place = comment ? `comment ${comment.id}` : `${thread.owner}/${thread.repo}#${thread.thread} ${action}`;
   const key = at ? `${place} ${at.toISOString()}` : id;
-  const from = { thread, place: readPlace(repository, installation.id, at) };
+  const from = { thread, place: readLocation(repository, installation.id, at) };
   if (isOver) {
     const forGood = action === "deleted" || action === "transferred";
     return { kind: "over", deliveryId: id, key, by: sender?.login ?? "ghost", forGood, ...from };
@@ -110,7 +110,7 @@ export function readUtterance({ id, name, payload }: Delivery, appId: number, no
   const author = name === "issue_comment" ? comment?.user : issue.user;
   if (!author || !sender) return ignored("its author is gone");
   if (comment?.performed_via_github_app?.id === appId) return ignored("it is our own");
-  if (!isPerson(author) || !isPerson(sender)) return ignored("its author is no person");
+  if (!isHuman(author) || !isHuman(sender)) return ignored("its author is no person");
   if (author.id !== sender.id || author.login !== sender.login) return ignored("it was not sent by its author");
 
   const utterance = {
@@ -128,10 +128,10 @@ export function readUtterance({ id, name, payload }: Delivery, appId: number, no
   return { kind: "said", utterance, ...from };
 }
 
-function isPerson({ login, type = "User" }: User): boolean {
+function isHuman({ login, type = "User" }: User): boolean {
   return type === "User" && !login.endsWith("[bot]") && login.toLowerCase() !== "ghost";
 }
 
-function ignored(because: string): Hearing {
+function ignored(because: string): ThreadEvent {
   return { kind: "ignored", because };
 }

@@ -1,22 +1,22 @@
 import type { Probot } from "probot";
-import { heardEvents } from "#bot/manifest.ts";
+import { subscribedEvents } from "#bot/manifest.ts";
 
 /** GitHub keeps deliveries for three days; older commands are forgotten by those who gave them, too. */
-const longestAgoMs = 3 * 24 * 60 * 60_000;
+const maxAgeMs = 3 * 24 * 60 * 60_000;
 
 /** What is younger may be on its way still. */
-const shortestAgoMs = 60_000;
+const minAgeMs = 60_000;
 
 /** One that failed this often will not be stored the next time either. */
-const mostAttempts = 4;
+const maxAttempts = 4;
 
-const pages = 5;
+const maxPages = 5;
 
 /**
  * Asks GitHub to send again what it could not deliver, oldest first: GitHub does not do so by itself. Each delivery
  * keeps its id, so what was heard after all counts once. Resolves to how many were asked for.
  */
-export async function sweepDeliveries(probot: Probot, now: number = Date.now()): Promise<number> {
+export async function redeliverMissed(probot: Probot, now: number = Date.now()): Promise<number> {
   const app = await probot.auth();
   const missed = findMissed(await listDeliveries(app, now), now);
   for (const { id } of missed) {
@@ -36,7 +36,7 @@ interface HookDelivery {
 async function listDeliveries(app: Awaited<ReturnType<Probot["auth"]>>, now: number): Promise<HookDelivery[]> {
   const found: HookDelivery[] = [];
   let cursor: string | undefined;
-  for (let page = 0; page < pages; page++) {
+  for (let page = 0; page < maxPages; page++) {
     const { data, headers } = await app.request("GET /app/hook/deliveries", {
       per_page: 100,
       ...(cursor ? { cursor } : {}),
@@ -47,7 +47,7 @@ async function listDeliveries(app: Awaited<ReturnType<Probot["auth"]>>, now: num
     }
     cursor = /[?&]cursor=([^&>]+)[^>]*>;\s*rel="next"/.exec(headers.link ?? "")?.[1];
     const oldest = found.at(-1);
-    if (!cursor || !oldest || now - oldest.deliveredAt > longestAgoMs) break;
+    if (!cursor || !oldest || now - oldest.deliveredAt > maxAgeMs) break;
   }
   return found;
 }
@@ -58,9 +58,8 @@ function findMissed(deliveries: readonly HookDelivery[], now: number): HookDeliv
   for (const attempts of Map.groupBy(deliveries, ({ guid }) => guid).values()) {
     const ages = attempts.map(({ deliveredAt }) => now - deliveredAt);
     const first = attempts.toSorted((a, b) => a.deliveredAt - b.deliveredAt)[0];
-    if (!first || !(first.event in heardEvents) || attempts.some(({ succeeded }) => succeeded)) continue;
-    if (attempts.length >= mostAttempts || Math.min(...ages) < shortestAgoMs || Math.max(...ages) > longestAgoMs)
-      continue;
+    if (!first || !(first.event in subscribedEvents) || attempts.some(({ succeeded }) => succeeded)) continue;
+    if (attempts.length >= maxAttempts || Math.min(...ages) < minAgeMs || Math.max(...ages) > maxAgeMs) continue;
     missed.push(first);
   }
   return missed.sort((a, b) => a.deliveredAt - b.deliveredAt);

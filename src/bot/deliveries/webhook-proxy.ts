@@ -17,7 +17,7 @@ export interface WebhookProxyOptions {
 }
 
 /** Listens at a webhook proxy, for a machine that GitHub cannot reach. Call the result to stop. */
-export function listenAtProxy({ url, receive, log }: WebhookProxyOptions): () => void {
+export function connectToProxy({ url, receive, log }: WebhookProxyOptions): () => void {
   const source = new EventSource(url);
   source.addEventListener("open", () => log(`Listening for webhooks at ${url}.`));
   source.addEventListener("error", () => log(`The webhook proxy ${url} does not answer. Trying again.`));

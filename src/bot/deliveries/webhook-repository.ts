@@ -4,18 +4,18 @@ import type { HeardPlace } from "#domain/repository-place.ts";
 const At = z.coerce.date().optional().catch(undefined);
 
 /** A repository as deliveries show it; the numbers are missing in none of GitHub's own. */
-export const SeenRepository = z.object({
+export const WebhookRepository = z.object({
   id: z.number().optional(),
   name: z.string(),
   owner: z.object({ id: z.number().optional(), login: z.string() }),
   created_at: At,
   updated_at: At,
 });
-type SeenRepository = z.infer<typeof SeenRepository>;
+type WebhookRepository = z.infer<typeof WebhookRepository>;
 
 /** Where a delivery says a repository is; undefined when it does not number it. `at`: when it was so. */
-export function readPlace(
-  { id, name, owner, created_at }: SeenRepository,
+export function readLocation(
+  { id, name, owner, created_at }: WebhookRepository,
   installationId: number,
   at: Date | undefined,
 ): HeardPlace | undefined {

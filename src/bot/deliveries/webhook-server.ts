@@ -4,19 +4,19 @@ import { UserError } from "#domain/errors.ts";
 import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 
 /** GitHub sends no more than 25 MB. */
-const longestBody = 25 * 1024 * 1024;
+const maxBodyBytes = 25 * 1024 * 1024;
 
 /** Bytes of all bodies that are being read: whoever sends them has not shown a signature yet. */
-const mostUnread = 100 * 1024 * 1024;
+const maxBufferedBytes = 100 * 1024 * 1024;
 
-const mostConnections = 256;
+const maxConnections = 256;
 
 /** How long a client may take, in milliseconds: for its headers, and for all of its request. */
-interface Patience {
+interface Timeouts {
   headersMs: number;
   requestMs: number;
 }
-const usualPatience: Patience = { headersMs: 10_000, requestMs: 30_000 };
+const defaultTimeouts: Timeouts = { headersMs: 10_000, requestMs: 30_000 };
 
 export interface WebhookServerOptions {
   host: string;
@@ -29,7 +29,7 @@ export interface WebhookServerOptions {
   /** Rejects while the product cannot take in what it hears. */
   ready: () => Promise<void>;
   /** Default: 10 seconds for the headers, 30 in all. */
-  patience?: Patience;
+  timeouts?: Timeouts;
 }
 
 export interface WebhookServer {
@@ -47,10 +47,10 @@ export function createWebhookServer({
   receive,
   pages,
   ready,
-  patience: { headersMs, requestMs } = usualPatience,
+  timeouts: { headersMs, requestMs } = defaultTimeouts,
 }: WebhookServerOptions): WebhookServer {
   let stopping = false;
-  let unread = 0;
+  let bufferedBytes = 0;
   const path = withoutSlash(webhookPath);
   const limits = {
     headersTimeout: headersMs,
@@ -66,7 +66,7 @@ export function createWebhookServer({
     send(response, status, words);
   });
 
-  server.maxConnections = mostConnections;
+  server.maxConnections = maxConnections;
 
   async function answer(request: IncomingMessage): Promise<Answer> {
     const at = withoutSlash((request.url ?? "/").split("?")[0] ?? "/");
@@ -76,7 +76,7 @@ export function createWebhookServer({
     if (at !== path) return [404, "There is nothing here."];
     if (request.method !== "POST") return [405, "Webhooks are posted here."];
     if (stopping) return [503, "Shutting down. Deliver it again."];
-    return hear(request);
+    return receiveWebhook(request);
   }
 
   async function isReady(): Promise<Answer> {
@@ -87,7 +87,7 @@ export function createWebhookServer({
     );
   }
 
-  async function hear(request: IncomingMessage): Promise<Answer> {
+  async function receiveWebhook(request: IncomingMessage): Promise<Answer> {
     const { headers } = request;
     const [id, name, signature] = ["x-github-delivery", "x-github-event", "x-hub-signature-256"].map((header) =>
       String(headers[header] ?? ""),
@@ -98,25 +98,25 @@ export function createWebhookServer({
 
     const body = await readBody(request);
     if (typeof body !== "string") return body;
-    const { status, words } = await receive({ id, name, signature, body });
+    const { status, message: words } = await receive({ id, name, signature, body });
     return [status, words];
   }
 
   async function readBody(request: IncomingMessage): Promise<string | Answer> {
-    if (Number(request.headers["content-length"] ?? 0) > longestBody) return tooLong;
+    if (Number(request.headers["content-length"] ?? 0) > maxBodyBytes) return tooLong;
     const chunks: Buffer[] = [];
     let length = 0;
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) {
         length += chunk.length;
-        unread += chunk.length;
-        if (length > longestBody) return tooLong;
-        if (unread > mostUnread) return [503, "Too much is arriving at once. Deliver it again."];
+        bufferedBytes += chunk.length;
+        if (length > maxBodyBytes) return tooLong;
+        if (bufferedBytes > maxBufferedBytes) return [503, "Too much is arriving at once. Deliver it again."];
         chunks.push(chunk);
       }
       return Buffer.concat(chunks).toString("utf8");
     } finally {
-      unread -= length;
+      bufferedBytes -= length;
     }
   }
 

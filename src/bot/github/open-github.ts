@@ -26,7 +26,7 @@ type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];
 const permissionTimeoutMs = 8_000;
 
 /** A token of an hour is given out until it has this long to live. */
-const tokenReserveMs = 10 * 60_000;
+const minTokenLifetimeMs = 10 * 60_000;
 
 /** The GitHub of every repository the app is installed on, over Probot's Octokit. Nothing secret leaves in a text. */
 export function createOpenGitHub(probot: Probot, config: Config): OpenGitHub {
@@ -73,7 +73,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
   const call = async <E extends Endpoint>(endpoint: E, parameters: Endpoints[E]["parameters"]): Promise<Answer<E>> => {
     // Not tried again by itself: an answer that was lost may have been a comment that was made.
     const once = endpoint.startsWith("POST") ? { request: { retries: 0 } } : {};
-    const response = await refusing(here, async () =>
+    const response = await withRefusals(here, async () =>
       (await requester())(endpoint as "GET /app", { ...parameters, ...once } as RequestParameters),
     );
     return response.data as Answer<E>;
@@ -81,7 +81,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
   const all = async <E extends Endpoint>(endpoint: E, parameters: Endpoints[E]["parameters"]): Promise<Answer<E>> => {
     const [method, url] = endpoint.split(" ") as [string, string];
     const paginate = (await client()).paginate as unknown as (route: object, values: object) => Promise<Answer<E>>;
-    return refusing(here, async () =>
+    return withRefusals(here, async () =>
       paginate((await requester()).defaults({ method, url } as RequestParameters), { per_page: 100, ...parameters }),
     );
   };
@@ -115,7 +115,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
     permissionOf: (login) => askPermission(login).catch(() => "none"),
 
     confirmPermission: (login, signal) =>
-      tryAgain(() => refusing(here, () => askPermission(login)), { signal }).catch((error) => {
+      tryAgain(() => withRefusals(here, () => askPermission(login)), { signal }).catch((error) => {
         if (error instanceof GitHubRefusal) return "none";
         throw error;
       }),
@@ -126,7 +126,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
     },
 
     issue: async (number) => {
-      const data = await orUndefined(
+      const data = await undefinedIfMissing(
         call("GET /repos/{owner}/{repo}/issues/{issue_number}", { ...here, issue_number: number }),
       );
       return data && readIssue(data);
@@ -179,7 +179,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
 
     pullRequest: async (number) => {
       const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}";
-      const data = await orUndefined(call(endpoint, { ...here, pull_number: number }));
+      const data = await undefinedIfMissing(call(endpoint, { ...here, pull_number: number }));
       return data && readPull(data);
     },
 
@@ -270,11 +270,11 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
       const name = repositoryId ?? `${here.owner}/${here.repo}`;
       const key = `${repository.installationId} ${name} ${access}`.toLowerCase();
       const held = tokens.get(key);
-      if (held && held.expiresAt - Date.now() > tokenReserveMs) return held.token;
+      if (held && held.expiresAt - Date.now() > minTokenLifetimeMs) return held.token;
 
       // Octokit's own way to a narrowed token ignores where GitHub is, and asks api.github.com.
       const app = await probot.auth();
-      const { data } = await refusing(here, () =>
+      const { data } = await withRefusals(here, () =>
         app.request("POST /app/installations/{installation_id}/access_tokens", {
           installation_id: repository.installationId,
           ...(repositoryId === undefined ? { repositories: [here.repo] } : { repository_ids: [repositoryId] }),
@@ -290,7 +290,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
     const encoded = path.split("/").map(encodeURIComponent).join("/");
     // `{+path}` keeps the slashes, which not every server takes encoded.
     const endpoint = "GET /repos/{owner}/{repo}/contents/{+path}" as "GET /repos/{owner}/{repo}/contents/{path}";
-    return orUndefined(call(endpoint, { ...here, path: encoded }));
+    return undefinedIfMissing(call(endpoint, { ...here, path: encoded }));
   }
 }
 
@@ -340,18 +340,18 @@ function readPull(data: PullData): PullRequest {
   };
 }
 
-interface Refused {
+interface RequestError {
   status?: number;
   message?: string;
   response?: { headers?: Record<string, unknown> };
 }
 
 /** What GitHub refuses for good becomes a sentence; whatever may pass stays as it was thrown. */
-async function refusing<T>({ owner, repo }: { owner: string; repo: string }, ask: () => Promise<T>): Promise<T> {
+async function withRefusals<T>({ owner, repo }: { owner: string; repo: string }, ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    const { status = 0, message = "", response } = error as Refused;
+    const { status = 0, message = "", response } = error as RequestError;
     const where = `${owner}/${repo}`;
     const refusal = {
       401: `GitHub does not know this app in ${where} any more (401). It may have been uninstalled there.`,
@@ -368,12 +368,12 @@ async function refusing<T>({ owner, repo }: { owner: string; repo: string }, ask
 
 /** True where GitHub found fault with this field of what it was sent. */
 function isInvalid(error: unknown, field: string): boolean {
-  const { status, response } = error as Refused & { response?: { data?: { errors?: { field?: string }[] } } };
+  const { status, response } = error as RequestError & { response?: { data?: { errors?: { field?: string }[] } } };
   return status === 422 && (response?.data?.errors ?? []).some((problem) => problem.field === field);
 }
 
 /** What is not there, or is gone, is undefined. */
-async function orUndefined<T>(answer: Promise<T>): Promise<T | undefined> {
+async function undefinedIfMissing<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer;
   } catch (error) {

@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { ProbotOctokit } from "probot";
 
 /** Longer pauses are not slept through: the call fails, and whoever made it tries again later. */
-const longestPauseMs = 120_000;
+const maxPauseMs = 120_000;
 
 /**
  * Octokit as Probot makes it, that waits as long as GitHub says when it is told to slow down. With `writeIntervalMs`
@@ -19,7 +19,7 @@ export function pacedOctokit(writeIntervalMs: number | undefined): typeof Probot
       ...pace,
       onSecondaryRateLimit: () => false,
       onRateLimit: (seconds: number, _: unknown, __: unknown, tries: number) =>
-        seconds * 1000 <= longestPauseMs && tries < 2,
+        seconds * 1000 <= maxPauseMs && tries < 2,
     },
   })) as typeof ProbotOctokit;
 }
@@ -32,8 +32,8 @@ function waitAsTold(octokit: Pick<InstanceType<typeof ProbotOctokit>, "hook" | "
       try {
         return await request(options);
       } catch (error) {
-        const pauseMs = pauseAsked(error);
-        if (pauseMs === undefined || pauseMs > longestPauseMs || tries > 3) throw error;
+        const pauseMs = retryAfterMs(error);
+        if (pauseMs === undefined || pauseMs > maxPauseMs || tries > 3) throw error;
         octokit.log.warn(`GitHub asks for a pause of ${pauseMs} ms before ${options.method} ${options.url}`);
         await wait(pauseMs);
       }
@@ -48,7 +48,7 @@ interface Refusal {
 }
 
 /** Milliseconds; undefined where the answer was no request to slow down. */
-function pauseAsked(error: unknown): number | undefined {
+function retryAfterMs(error: unknown): number | undefined {
   const { status, message = "", response } = error as Refusal;
   if (status !== 429 && status !== 403) return undefined;
 

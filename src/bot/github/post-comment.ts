@@ -1,7 +1,6 @@
 import type { GitHub } from "#domain/github.ts";
-import { carriesMarker, markerOf } from "./marker.ts";
 
-export interface NamedPost {
+export interface NamedComment {
   thread: number;
   /** Posting twice under one name edits the first. */
   name: string;
@@ -12,12 +11,12 @@ export interface NamedPost {
 }
 
 /** Posts the comment, or edits the one of this name that already stands. Resolves to its id. */
-export async function postComment(github: GitHub, { thread, name, body, commentId }: NamedPost): Promise<number> {
+export async function postComment(github: GitHub, { thread, name, body, commentId }: NamedComment): Promise<number> {
   const marked = `${body.trimEnd()}\n\n${markerOf(name)}`;
   if (commentId !== undefined && (await edit(github, commentId, marked))) return commentId;
 
   const standing = (await github.comments(thread)).find(
-    (comment) => comment.own && comment.id !== commentId && carriesMarker(comment.body, name),
+    (comment) => comment.own && comment.id !== commentId && hasMarker(comment.body, name),
   );
   if (standing && (await edit(github, standing.id, marked))) return standing.id;
   return (await github.createComment(thread, marked)).id;
@@ -33,4 +32,14 @@ async function edit(github: GitHub, commentId: number, body: string): Promise<bo
     if (status === 404 || status === 410) return false;
     throw error;
   }
+}
+
+/** The hidden line that names a comment of ours for ever. It is always the last one. */
+export function markerOf(name: string): string {
+  return `<!-- golem-forge:${encodeURIComponent(name).replaceAll("--", "%2D%2D")} -->`;
+}
+
+/** True for the body of the comment of this name. What stands elsewhere in a comment was not put there as its marker. */
+export function hasMarker(body: string, name: string): boolean {
+  return body.trimEnd().split("\n").at(-1)?.trim() === markerOf(name);
 }

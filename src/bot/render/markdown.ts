@@ -17,14 +17,14 @@ export function code(text: string, limit = 200): string {
   if (line === "") return "``` ```";
   if (!line.includes("`") && !line.includes("|")) return `\`${line}\``;
 
-  const ticks = "`".repeat(longestRun(line, "`") + 1);
+  const ticks = "`".repeat(longestRunOf(line, "`") + 1);
   return `${ticks} ${line} ${ticks}`;
 }
 
 /** A fenced block that the text cannot close: its fence is longer than any run of backticks inside. */
 export function codeBlock(text: string, language = "", limit = 30_000): string {
   const content = cutText(showHidden(cutText(text, 4 * limit)), limit).replace(/\n$/, "");
-  const fence = "`".repeat(Math.max(3, longestRun(content, "`") + 1));
+  const fence = "`".repeat(Math.max(3, longestRunOf(content, "`") + 1));
   return `${fence}${language}\n${content}\n${fence}`;
 }
 
@@ -55,9 +55,19 @@ function oneLine(text: string, limit: number): string {
 }
 
 /** How often the character stands in a row at most. */
-export function longestRun(text: string, character: string): number {
+export function longestRunOf(text: string, character: string): number {
   return (text.match(new RegExp(`${character}+`, "g")) ?? []).reduce(
     (longest, run) => Math.max(longest, run.length),
     0,
   );
+}
+
+/** The last item of a truncated list; empty when nothing was left out. */
+export function moreItems(left: number, what: string): string[] {
+  return left > 0 ? [`- … ${left} more ${what}`] : [];
+}
+
+/** Formats a time to the minute: `2026-05-04 10:00 UTC`. */
+export function formatUtc(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }

@@ -1,9 +1,7 @@
 import type { Approval } from "#domain/approval.ts";
 import { whereSaid } from "#domain/via.ts";
-import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
-import { renderAbove } from "./render-above.ts";
-import { showAsked } from "./render-request.ts";
-import { utc } from "./utc.ts";
+import { code, codeBlock, details, formatUtc, inline, paragraphs } from "./markdown.ts";
+import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
 
 /** The request for one approval, or, once it is decided, what became of it. Everything the model wrote is inert. */
 export function renderApproval(approval: Approval, link?: string): string {
@@ -16,7 +14,7 @@ function renderRequest(approval: Approval, link: string | undefined): string {
     `### 🔐 **${inline(workerPath)}** asks for approval ${code(id)}`,
     inline(reason, 2_000),
     `Tool ${code(tool)}`,
-    showAsked(approval).inRequest,
+    layOutRequest(approval).body,
     [
       "| to | comment |",
       "|---|---|",
@@ -24,16 +22,16 @@ function renderRequest(approval: Approval, link: string | undefined): string {
       `| and equal calls of this run too | ${code(`/approve ${id} session`)} |`,
       `| refuse, and tell it why | ${code(`/deny ${id} because …`)} |`,
     ].join("\n"),
-    `${inline(approval.approvers ?? "Anyone with write access")} may approve, until ${utc(approval.expiresAt)}; after that the answer is no. ` +
+    `${inline(approval.approvers ?? "Anyone with write access")} may approve, until ${formatUtc(approval.expiresAt)}; after that the answer is no. ` +
       `Only exactly this call is approved, once: ${bindingOf(approval)}.`,
     link && `[Watch this run](${link})`,
   );
 }
 
 /** What has to stand above the request for this approval, each a comment. None for most. */
-export function renderAboveApproval(approval: Approval): string[] {
+export function renderBeforeApproval(approval: Approval): string[] {
   const { id, workerPath, digest } = approval;
-  return renderAbove(
+  return renderPrecedingComments(
     `Approval ${code(id)} of **${inline(workerPath)}**, digest ${code(digest.slice(0, 12))}`,
     approval,
   );
@@ -47,13 +45,13 @@ function renderDecision(approval: Approval): string {
     note && `> ${inline(note, 2_000)}`,
     changedArgs !== undefined &&
       paragraphs("With these arguments instead:", codeBlock(toJson(changedArgs), "json", 12_000)),
-    details("What was asked", paragraphs(inline(approval.reason, 2_000), showAsked(approval).inRequest)),
+    details("What was asked", paragraphs(inline(approval.reason, 2_000), layOutRequest(approval).body)),
   );
 }
 
 function decisionOf({ status, decidedBy = "somebody", decidedAt, via, remember, expiresAt }: Approval): string {
   const by = `${inline(decidedBy)}${whereSaid(via)}`;
-  const at = decidedAt === undefined ? "" : `, ${utc(decidedAt)}`;
+  const at = decidedAt === undefined ? "" : `, ${formatUtc(decidedAt)}`;
   switch (status) {
     case "approved":
     case "used":
@@ -61,7 +59,7 @@ function decisionOf({ status, decidedBy = "somebody", decidedAt, via, remember, 
     case "denied":
       return `⛔ Denied by ${by}${at}`;
     case "expired":
-      return `⌛ Expired without an answer, ${utc(expiresAt)}`;
+      return `⌛ Expired without an answer, ${formatUtc(expiresAt)}`;
     case "withdrawn":
       return "⏹️ Not asked any more: the run was stopped";
     case "pending":

@@ -1,9 +1,8 @@
 import type { Question } from "#runtime/front-end.ts";
-import { inline, paragraphs, quote } from "./markdown.ts";
-import { utc } from "./utc.ts";
+import { formatUtc, inline, paragraphs, quote } from "./markdown.ts";
 
 /** Characters of what nobody has to act on any more. */
-const shownOfPast = 2_000;
+const maxSettledLength = 2_000;
 
 /** A worker's question to the people of the thread, or, once it is over, what became of it. */
 export function renderQuestion({ workerPath, text, end }: Question): string {
@@ -17,16 +16,16 @@ export function renderQuestion({ workerPath, text, end }: Question): string {
       );
     case "answered":
       return paragraphs(
-        `### ✅ Answered by ${inline(end.by)}, ${utc(end.at)}`,
-        quote(end.text, shownOfPast),
+        `### ✅ Answered by ${inline(end.by)}, ${formatUtc(end.at)}`,
+        quote(end.text, maxSettledLength),
         `${who} had asked:`,
-        quote(text, shownOfPast),
+        quote(text, maxSettledLength),
       );
     case "withdrawn":
       return paragraphs(
         "### ⏹️ Not asked any more: the run was stopped or is over",
         `${who} had asked:`,
-        quote(text, shownOfPast),
+        quote(text, maxSettledLength),
       );
   }
 }

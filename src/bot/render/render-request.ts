@@ -1,37 +1,37 @@
 import { showHidden } from "#text/hidden-characters.ts";
-import { codeBlock, details, longestRun, paragraphs } from "./markdown.ts";
+import { codeBlock, details, longestRunOf, paragraphs } from "./markdown.ts";
 
 /** What a person has to have read before agreeing to it. */
-export interface Asked {
+export interface RequestContent {
   args: unknown;
   preview?: string | undefined;
 }
 
-interface Shown {
+interface RequestLayout {
   /** For the request itself: all of it, or, where that is too long, how it begins. */
-  inRequest: string | undefined;
+  body: string | undefined;
   /** All of it, for the comments that then stand above the request. Empty where the request holds it. */
-  above: string[];
+  precedingComments: string[];
 }
 
 /** Characters of Markdown; a comment takes 60,000, and has words of its own around them. */
-const roomInRequest = 40_000;
-const roomAbove = 50_000;
+const maxBodyLength = 40_000;
+const maxPrecedingLength = 50_000;
 
 /** How many comments may stand above a request. Nobody reads more, so nothing longer is asked. */
-export const mostAbove = 10;
+export const maxPrecedingComments = 10;
 
 /** A line longer than this is broken. Of backticks alone, with a fence longer than they are, it still fits. */
-const longestLine = 15_000;
+const maxLineLength = 15_000;
 
 /** What is longer is opened with a tap: a request is read on a phone. */
-const openLines = 40;
-const openCharacters = 3_000;
+const maxOpenLines = 40;
+const maxOpenLength = 3_000;
 
 /** How much of each text a request shows that is too long for one comment. */
-const beginning = 1_500;
+const excerptLength = 1_500;
 
-interface Text {
+interface Section {
   title: string;
   language: string;
   text: string;
@@ -40,20 +40,20 @@ interface Text {
 }
 
 /** Lays out what a call is and would change, so that every character of it stands in some comment. */
-export function showAsked(asked: Asked): Shown {
-  const texts = textsOf(asked);
+export function layOutRequest(asked: RequestContent): RequestLayout {
+  const texts = sectionsOf(asked);
   const whole = texts.reduce((sum, { text }) => sum + sizeOf(text), 0);
-  if (whole <= roomInRequest) return { inRequest: paragraphs(...texts.map(showText)), above: [] };
+  if (whole <= maxBodyLength) return { body: paragraphs(...texts.map(renderSection)), precedingComments: [] };
 
   const above = pack(texts.flatMap(breakUp));
-  const beginnings = texts.map(({ text, ...rest }) => showText({ ...rest, text: text.slice(0, beginning) }));
+  const beginnings = texts.map(({ text, ...rest }) => renderSection({ ...rest, text: text.slice(0, excerptLength) }));
   const characters = texts.reduce((sum, { text }) => sum + text.length, 0).toLocaleString("en-US");
   const where = above.length === 1 ? "a comment of its own" : `${above.length} comments, parts 1 to ${above.length}`;
   const notice = `**This is only how it begins.** All of it, ${characters} characters, stands in ${where}: read it there before you agree.`;
-  return { inRequest: paragraphs(notice, ...beginnings), above };
+  return { body: paragraphs(notice, ...beginnings), precedingComments: above };
 }
 
-function textsOf({ args, preview = "" }: Asked): Text[] {
+function sectionsOf({ args, preview = "" }: RequestContent): Section[] {
   const { words, diff } = splitPreview(showHidden(preview));
   const hasPreview = preview.trim() !== "";
   const json = showHidden(JSON.stringify(args, null, 2) ?? "undefined");
@@ -72,15 +72,15 @@ function splitPreview(preview: string): { words: string; diff: string } {
   return { words: preview.slice(0, start).trim(), diff: preview.slice(start) };
 }
 
-function showText({ title, language, text, folded }: Text): string {
+function renderSection({ title, language, text, folded }: Section): string {
   const block = codeBlock(text, language, Number.POSITIVE_INFINITY);
   const lines = text.trimEnd().split("\n").length;
-  if (!folded && lines <= openLines && text.length <= openCharacters) return paragraphs(`${title}:`, block);
+  if (!folded && lines <= maxOpenLines && text.length <= maxOpenLength) return paragraphs(`${title}:`, block);
   return details(`${title} (${lines.toLocaleString("en-US")} ${lines === 1 ? "line" : "lines"})`, block);
 }
 
 /** The text in pieces that fit into a comment, broken between lines where it can be. */
-function breakUp({ title, language, text }: Text): Text[] {
+function breakUp({ title, language, text }: Section): Section[] {
   const pieces: string[] = [];
   let lines: string[] = [];
   let size = 0;
@@ -90,8 +90,8 @@ function breakUp({ title, language, text }: Text): Text[] {
     size = 0;
   };
   for (const line of text.split(/(?<=\n)/)) {
-    if (size + sizeOf(line) > roomAbove - 1_000 || line.length > longestLine) flush();
-    if (line.length > longestLine) pieces.push(...breakLine(line));
+    if (size + sizeOf(line) > maxPrecedingLength - 1_000 || line.length > maxLineLength) flush();
+    if (line.length > maxLineLength) pieces.push(...breakLine(line));
     else {
       lines.push(line);
       // The fence has to outgrow the longest run alone; counting each is simpler, and errs on the safe side.
@@ -108,15 +108,15 @@ function breakUp({ title, language, text }: Text): Text[] {
 }
 
 function breakLine(line: string): string[] {
-  return line.match(new RegExp(`[^]{1,${longestLine}}`, "gu")) ?? [];
+  return line.match(new RegExp(`[^]{1,${maxLineLength}}`, "gu")) ?? [];
 }
 
-function pack(pieces: readonly Text[]): string[] {
+function pack(pieces: readonly Section[]): string[] {
   const comments: string[] = [];
   let comment = "";
   for (const piece of pieces) {
-    const shown = showText(piece);
-    if (comment !== "" && comment.length + shown.length > roomAbove) {
+    const shown = renderSection(piece);
+    if (comment !== "" && comment.length + shown.length > maxPrecedingLength) {
       comments.push(comment);
       comment = "";
     }
@@ -127,5 +127,17 @@ function pack(pieces: readonly Text[]): string[] {
 
 /** The length of a text in a fence that is longer than any run of backticks in it. */
 function sizeOf(text: string): number {
-  return text.length + 2 * longestRun(text, "`");
+  return text.length + 2 * longestRunOf(text, "`");
+}
+
+/** Renders the comments that have to precede a request that is too long for one comment. Empty for any other. */
+export function renderPrecedingComments(about: string, content: RequestContent): string[] {
+  const { precedingComments } = layOutRequest(content);
+  return precedingComments.map((part, index) =>
+    paragraphs(
+      `### 🔐 ${about}, part ${index + 1} of ${precedingComments.length}`,
+      part,
+      "The approval request follows below.",
+    ),
+  );
 }

@@ -1,11 +1,10 @@
 import type { Approval } from "#domain/approval.ts";
 import type { RunView } from "#domain/run.ts";
-import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
-import { more } from "./more.ts";
+import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { renderTasks } from "./render-tasks.ts";
 
-const shownLogLines = 200;
-const shownChildren = 20;
+const maxLogLines = 200;
+const maxChildren = 20;
 
 /** The living comment of a run: what it is doing, what it waits for, what it cost so far, how to stop it, and its web page. */
 export function renderStatus(view: RunView, pending: readonly Approval[], link?: string): string {
@@ -17,7 +16,7 @@ export function renderStatus(view: RunView, pending: readonly Approval[], link?:
     renderPending(pending),
     renderNumbers(view),
     renderLog(view.log),
-    renderWays(view),
+    renderHints(view),
     link && `[${view.outcome ? "See the whole run" : "Watch this run"}](${link})`,
   );
 }
@@ -51,13 +50,13 @@ export function headline(view: RunView): string {
 function renderChildren(children: readonly RunView[], depth = 0): string | undefined {
   if (children.length === 0) return undefined;
   const indent = "  ".repeat(depth);
-  const lines = children.slice(0, shownChildren).flatMap((child) => {
+  const lines = children.slice(0, maxChildren).flatMap((child) => {
     const doing = child.outcome ? "" : ` — ${inline(child.activity, 200)}`;
     const line = `${indent}- ${headline(child)}${doing} (${numbersOf(child)})`;
     const below = depth < 8 ? renderChildren(child.children, depth + 1) : undefined;
     return below ? [line, below] : [line];
   });
-  return [...lines, ...more(children.length - shownChildren, "workers").map((line) => indent + line)].join("\n");
+  return [...lines, ...moreItems(children.length - maxChildren, "workers").map((line) => indent + line)].join("\n");
 }
 
 /** The approvals that wait for somebody, with what to type. */
@@ -69,7 +68,7 @@ export function renderPending(pending: readonly Approval[]): string | undefined 
       ({ id, workerPath, tool }) =>
         `- ${inline(workerPath)} → ${code(tool)}: ${code(`/approve ${id}`)} or ${code(`/deny ${id} reason`)}`,
     );
-  return ["**Waiting for approval**", "", ...lines, ...more(pending.length - 20, "approvals")].join("\n");
+  return ["**Waiting for approval**", "", ...lines, ...moreItems(pending.length - 20, "approvals")].join("\n");
 }
 
 function renderNumbers(view: RunView): string {
@@ -88,8 +87,8 @@ function short(count: number): string {
 
 function renderLog(log: readonly string[]): string | undefined {
   if (log.length === 0) return undefined;
-  const left = log.length - shownLogLines;
-  const lines = log.slice(-shownLogLines).map((line) => line.slice(0, 300).replace(/\s+/g, " "));
+  const left = log.length - maxLogLines;
+  const lines = log.slice(-maxLogLines).map((line) => line.slice(0, 300).replace(/\s+/g, " "));
   const all = left > 0 ? [`… ${left} earlier lines`, ...lines] : lines;
   return details(
     `Log (${log.length} ${log.length === 1 ? "line" : "lines"})`,
@@ -97,7 +96,7 @@ function renderLog(log: readonly string[]): string | undefined {
   );
 }
 
-function renderWays({ outcome, state }: RunView): string | undefined {
+function renderHints({ outcome, state }: RunView): string | undefined {
   if (outcome) return undefined;
   if (state === "interrupted")
     return "`/resume` goes on, `/resume and use the other file` goes on with a word from you, `/cancel` ends it.";

@@ -1,12 +1,11 @@
 import type { Task } from "#domain/result.ts";
-import { inline } from "./markdown.ts";
-import { more } from "./more.ts";
+import { inline, moreItems } from "./markdown.ts";
 
-const shownTasks = 50;
+const maxTasks = 50;
 
 /** A task list with a mark for each. */
 export function renderTasks(tasks: readonly Task[]): string {
-  return [...tasks.slice(0, shownTasks).map(renderTask), ...more(tasks.length - shownTasks, "tasks")].join("\n");
+  return [...tasks.slice(0, maxTasks).map(renderTask), ...moreItems(tasks.length - maxTasks, "tasks")].join("\n");
 }
 
 function renderTask({ content, activeForm, status }: Task): string {

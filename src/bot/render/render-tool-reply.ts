@@ -1,14 +1,12 @@
 import type { ToolReply } from "#runtime/tool-reply.ts";
 import type { ManualToolField, ManualToolInfo } from "#ui/form-fields.ts";
-import { code, codeBlock, details, inline, paragraphs } from "./markdown.ts";
-import { more } from "./more.ts";
-import { renderAbove } from "./render-above.ts";
-import { showAsked } from "./render-request.ts";
+import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
+import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
 import { renderValue } from "./render-value.ts";
 
-const shownTools = 100;
-const shownFields = 50;
-const shownOptions = 20;
+const maxTools = 100;
+const maxFields = 50;
+const maxOptions = 20;
 
 const whenDone = {
   model: "when the model has answered",
@@ -38,8 +36,8 @@ export function renderToolReply(reply: ToolReply): string {
 }
 
 /** What has to stand above the answer, each a comment. None for most. */
-export function renderAboveToolReply(reply: ToolReply): string[] {
-  return reply.kind === "confirm" ? renderAbove(code(reply.tool), reply) : [];
+export function renderBeforeToolReply(reply: ToolReply): string[] {
+  return reply.kind === "confirm" ? renderPrecedingComments(code(reply.tool), reply) : [];
 }
 
 function renderResult({ by, tool, args, result }: Extract<ToolReply, { kind: "result" }>): string {
@@ -58,7 +56,7 @@ function renderResult({ by, tool, args, result }: Extract<ToolReply, { kind: "re
 function renderConfirm({ tool, command, ...asked }: Extract<ToolReply, { kind: "confirm" }>): string {
   return paragraphs(
     `### 🔐 ${code(tool)} asks before it runs`,
-    showAsked(asked).inRequest,
+    layOutRequest(asked).body,
     "Nothing was run yet. This runs exactly what is shown here; if it would do something else by then, it is shown anew:",
     codeBlock(command, "", 10_000),
   );
@@ -71,7 +69,7 @@ function renderArguments(args: unknown): string | undefined {
 
 function renderForm({ name, label, description, fields }: ManualToolInfo): string {
   const rows = fields
-    .slice(0, shownFields)
+    .slice(0, maxFields)
     .map(
       (field) =>
         `| ${inline(`--${field.name}`)} | ${describeType(field)} | ${describeNeed(field)} | ${inline(field.description, 300)} |`,
@@ -80,7 +78,7 @@ function renderForm({ name, label, description, fields }: ManualToolInfo): strin
     `### 🔧 ${inline(label)}`,
     inline(description, 1_000),
     rows.length > 0 && ["| option | value | needed | what it is |", "|---|---|---|---|", ...rows].join("\n"),
-    more(fields.length - shownFields, "options").join(""),
+    moreItems(fields.length - maxFields, "options").join(""),
     "To run it, comment:",
     codeBlock([`/tool ${name}`, ...fields.filter(({ required }) => required).map(example)].join(" "), "", 5_000),
   );
@@ -88,9 +86,9 @@ function renderForm({ name, label, description, fields }: ManualToolInfo): strin
 
 function describeType({ type, options = [] }: ManualToolField): string {
   if (type === "select") {
-    const rest = options.length > shownOptions ? ", …" : "";
+    const rest = options.length > maxOptions ? ", …" : "";
     return `${options
-      .slice(0, shownOptions)
+      .slice(0, maxOptions)
       .map((option) => inline(option, 60))
       .join(", ")}${rest}`;
   }
@@ -118,14 +116,14 @@ function example({ name, type, options = [] }: ManualToolField): string {
 function renderList(tools: readonly ManualToolInfo[]): string {
   if (tools.length === 0) return "This worker has no tools that people can call.";
 
-  const groups = Map.groupBy(tools.slice(0, shownTools), ({ category = "Other" }) => category);
+  const groups = Map.groupBy(tools.slice(0, maxTools), ({ category = "Other" }) => category);
   const lists = [...groups].map(([category, members]) =>
     [`**${inline(category)}**`, "", ...members.map(renderTool)].join("\n"),
   );
   return paragraphs(
     "### 🔧 Tools that people can call",
     ...lists,
-    more(tools.length - shownTools, "tools").join(""),
+    moreItems(tools.length - maxTools, "tools").join(""),
     "`/tool <name> -i` shows what one takes.",
   );
 }

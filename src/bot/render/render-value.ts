@@ -9,11 +9,11 @@ import { codeBlock, details, inline, paragraphs, quote } from "./markdown.ts";
 import { renderTasks } from "./render-tasks.ts";
 
 /** What a comment shows of one value, in characters. */
-const longestValue = 20_000;
+const maxValueLength = 20_000;
 /** A value longer than this is opened with a tap. */
-const openLines = 40;
-const shownRows = 50;
-const shownColumns = 8;
+const maxOpenLines = 40;
+const maxRows = 50;
+const maxColumns = 8;
 
 /** A tool's result for people, by its kind and its own hints. Nothing in it is Markdown, unless it asks for that. */
 export function renderValue(value: ResultValue): string | undefined {
@@ -60,7 +60,7 @@ function renderCustom({ data, preview, display }: CustomResultValue): string | u
 }
 
 function renderText(content: string, display: DisplayHints | undefined): string | undefined {
-  if (display?.preferredView === "markdown") return quote(content, longestValue);
+  if (display?.preferredView === "markdown") return quote(content, maxValueLength);
   return block(content, "text", display);
 }
 
@@ -80,9 +80,9 @@ function block(content: string, language: string, hints: DisplayHints = {}): str
   const shown = codeBlock(
     [...lines.slice(0, height), ...rest].join("\n"),
     plainLanguage(hints.language) ?? language,
-    longestValue,
+    maxValueLength,
   );
-  const isLong = height > openLines || content.length > longestValue / 4;
+  const isLong = height > maxOpenLines || content.length > maxValueLength / 4;
   return hints.collapsed === true || (hints.collapsed === undefined && isLong)
     ? details(`Show (${count(lines.length, "line")})`, shown)
     : shown;
@@ -121,12 +121,12 @@ function isTable(data: unknown): data is Row[] {
 }
 
 function renderTable(rows: readonly Row[]): string | undefined {
-  const columns = [...new Set(rows.slice(0, shownRows).flatMap(Object.keys))].slice(0, shownColumns);
+  const columns = [...new Set(rows.slice(0, maxRows).flatMap(Object.keys))].slice(0, maxColumns);
   if (columns.length === 0) return undefined;
 
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => inline(cell, 60)).join(" | ")} |`;
-  const body = rows.slice(0, shownRows).map((row) => line(columns.map((column) => cellOf(row[column]))));
-  const left = rows.length - shownRows;
+  const body = rows.slice(0, maxRows).map((row) => line(columns.map((column) => cellOf(row[column]))));
+  const left = rows.length - maxRows;
   const table = [line(columns), `|${columns.map(() => "---|").join("")}`, ...body].join("\n");
   return paragraphs(table, left > 0 && `… ${left} more rows`);
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseCommand } from "#bot/commands/thread-command.ts";
+import { parseThreadCommand } from "#bot/commands/thread-command.ts";
 
 describe("commands", () => {
   test.each([
@@ -37,7 +37,7 @@ describe("commands", () => {
     ["/tools", { kind: "tool", line: "/tools" }],
     ["/git_push --branch main\r\nmore", { kind: "direct", line: "/git_push --branch main", mayBeForeign: false }],
   ])("%j is understood", (body, command) => {
-    expect(parseCommand(body)).toEqual(command);
+    expect(parseThreadCommand(body)).toEqual(command);
   });
 
   test.each([
@@ -54,7 +54,7 @@ describe("commands", () => {
     '/approve k7mq\n{"a":1}',
     "/cancel the child",
   ])("%j is one of ours, written wrong: nothing happens but an answer", (body) => {
-    expect(parseCommand(body)).toMatchObject({ kind: "malformed", message: expect.any(String) });
+    expect(parseThreadCommand(body)).toMatchObject({ kind: "malformed", message: expect.any(String) });
   });
 
   test.each([
@@ -67,13 +67,13 @@ describe("commands", () => {
     ["/tol git_push", "tool"],
     ["/deni k7mq", "deny"],
   ])("%j is a near miss of /%s", (body, meant) => {
-    expect(parseCommand(body)).toMatchObject({ kind: "unknown", meant });
+    expect(parseThreadCommand(body)).toMatchObject({ kind: "unknown", meant });
   });
 
   test.each(["/assign @bob", "/lgtm", "/hold", "/close", "/cc @ada", "/test all", "/retest", "/ready"])(
     "%j may be another bot's, or the name of a tool",
     (body) => {
-      expect(parseCommand(body)).toEqual({ kind: "direct", line: body, mayBeForeign: true });
+      expect(parseThreadCommand(body)).toEqual({ kind: "direct", line: body, mayBeForeign: true });
     },
   );
 
@@ -100,7 +100,7 @@ describe("commands", () => {
     "**/approve**",
     "<!-- x -->/approve",
   ])("%j is no command", (body) => {
-    expect(parseCommand(body).kind).toBe("text");
+    expect(parseThreadCommand(body).kind).toBe("text");
   });
 });
 
@@ -127,7 +127,7 @@ test("whatever is written, it is read without failing, and only from a slash in 
   );
   fc.assert(
     fc.property(body, (text) => {
-      const command = parseCommand(text);
+      const command = parseThreadCommand(text);
       if (!text.startsWith("/")) expect(command.kind).toBe("text");
     }),
     { numRuns: 500 },
@@ -138,9 +138,9 @@ test("the words of a task and of a reason arrive as they were written", () => {
   fc.assert(
     fc.property(fc.string({ minLength: 1 }), (words) => {
       const text = words.replace(/\r\n?/g, "\n").trim();
-      const command = parseCommand(`/run fixer\n${words}`);
+      const command = parseThreadCommand(`/run fixer\n${words}`);
       expect(command).toEqual({ kind: "run", worker: "fixer", text });
-      expect(parseCommand(`/deny\n${words}`)).toMatchObject({ kind: "deny", target: undefined, reason: text });
+      expect(parseThreadCommand(`/deny\n${words}`)).toMatchObject({ kind: "deny", target: undefined, reason: text });
     }),
   );
 });

@@ -1,6 +1,6 @@
 import definitions from "@octokit/webhooks-examples" with { type: "json" };
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { markerOf } from "#bot/github/marker.ts";
+import { markerOf } from "#bot/github/post-comment.ts";
 import { UserError } from "#domain/errors.ts";
 import {
   appId,

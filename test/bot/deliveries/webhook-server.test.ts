@@ -12,7 +12,7 @@ async function start(options: Partial<WebhookServerOptions> = {}) {
     host: "127.0.0.1",
     port: 0,
     webhookPath: "/hooks",
-    receive: async () => ({ status: 200, words: "ok" }),
+    receive: async () => ({ status: 200, message: "ok" }),
     ready: async () => {},
     ...options,
   });
@@ -46,7 +46,7 @@ describe("a client that holds a connection is hung up on", () => {
     ["and never sends its body", `${headers}\r\nContent-Length: 100\r\n\r\n`],
     ["and never ends its body", `${headers}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`],
   ])("%s", async (_, sent) => {
-    const socket = connect(await start({ patience }), "127.0.0.1");
+    const socket = connect(await start({ timeouts: patience }), "127.0.0.1");
     socket.write(sent);
 
     expect(await heardOn(socket)).toMatch(/^HTTP\/1\.1 408 /);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { renderAboveApproval, renderApproval } from "#bot/render/render-approval.ts";
+import { renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { splitCode } from "#text/markdown-code.ts";
 import { createSanitizer } from "#text/sanitize.ts";
@@ -30,7 +30,7 @@ test("whatever is asked, every character of it stands in some comment as it was,
       const preview = `${before}\n--- a/x\n+++ b/x\n${diff}`;
       const approval = sampleApproval({ preview, args: { args }, reason: before, workerPath: before });
 
-      const above = renderAboveApproval(approval).map((comment) => sanitize(comment));
+      const above = renderBeforeApproval(approval).map((comment) => sanitize(comment));
       const request = sanitize(renderApproval(approval));
 
       const shown = shownIn(above.length > 0 ? above : [request]);
@@ -52,13 +52,13 @@ test("a long request is short on a phone: it says how it begins, and that the re
   const preview = `Add it\n\n--- a/x\n+++ b/x\n${"+a line\n".repeat(10_000)}`;
 
   const approval = sampleApproval({ preview });
-  const [first = "", second = "", ...more] = renderAboveApproval(approval);
+  const [first = "", second = "", ...more] = renderBeforeApproval(approval);
   const request = renderApproval(approval);
 
   expect(more).toEqual([]);
   expect(first).toMatch(/^### 🔐 Approval `k7mq` of \*\*fixer\*\*, digest `0123456789ab`, part 1 of 2\n/);
   expect(second).toMatch(
-    /, part 2 of 2\n[\s\S]*What it would change, 2 of 2[\s\S]*The request itself is a comment of its own\.$/,
+    /, part 2 of 2\n[\s\S]*What it would change, 2 of 2[\s\S]*The approval request follows below\.$/,
   );
   expect(request).toMatch(/only how it begins[\s\S]*80,\d{3} characters, stands in 2 comments, parts 1 to 2: read/);
   expect(request.length).toBeLessThan(4_000);
@@ -67,6 +67,6 @@ test("a long request is short on a phone: it says how it begins, and that the re
 test("what is long but fits is opened with a tap, and no comment stands above", () => {
   const approval = sampleApproval({ preview: `--- a/x\n+++ b/x\n${"+a line\n".repeat(1_000)}` });
 
-  expect(renderAboveApproval(approval)).toEqual([]);
+  expect(renderBeforeApproval(approval)).toEqual([]);
   expect(renderApproval(approval)).toContain("<summary>What it would change (1,002 lines)</summary>");
 });
