@@ -77,7 +77,7 @@ export {
 export { createTraceFormatter, type TraceFormatterOptions } from "#terminal/trace-formatter.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "#toolsets/base-tool.ts";
-export { createToolBelt, type ToolBeltOptions } from "#toolsets/create-tool-belt.ts";
+export { createToolBelt, type ToolBeltOptions } from "#toolsets/create-toolbox.ts";
 export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/load-custom-tools.ts";
 export { DisplayErrorType, type DisplayResult, DisplayTool as Tool } from "#toolsets/display-tool.ts";
 export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
@@ -88,7 +88,7 @@ export { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
 export { createEditFileTool } from "#toolsets/filesystem/edit-file.ts";
 export { createFileExistsTool } from "#toolsets/filesystem/file-exists.ts";
 export { createFileInfoTool } from "#toolsets/filesystem/file-info.ts";
-export { FilesystemToolset, type FilesystemToolsetOptions } from "#toolsets/filesystem/filesystem-toolset.ts";
+export { FilesystemToolset, type FilesystemToolsetOptions } from "#toolsets/filesystem/filesystem-tools.ts";
 export { createListFilesTool } from "#toolsets/filesystem/list-files.ts";
 export { createMoveFileTool } from "#toolsets/filesystem/move-file.ts";
 export { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
@@ -96,7 +96,7 @@ export { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
 export { isNamedTool } from "#toolsets/is-named-tool.ts";
 export { fromOkResult, type OkResult, toOkResult } from "#toolsets/ok-result.ts";
 // Running tools: `ToolManager` for a program of its own, the belt for a worker's run.
-export { type OpenToolBeltOptions, openToolBelt } from "#toolsets/open-tool-belt.ts";
+export { type OpenToolBeltOptions, openToolBelt } from "#toolsets/open-toolbox.ts";
 // The same result in the shapes other tool systems give it: `returnDisplay`, `ok`, `success`.
 export {
   type AnsiOutput,
@@ -108,7 +108,6 @@ export {
 } from "#toolsets/return-display.ts";
 export { type TaskStats, taskStats, taskStats as calculateStats } from "#toolsets/task-stats.ts";
 export { toToolResult } from "#toolsets/to-tool-result.ts";
-export type { CallContext, Review, ToolBelt } from "#toolsets/tool-belt.ts";
 export {
   type ToolEvent,
   type ToolEventData,
@@ -128,6 +127,7 @@ export {
   toToolResponse,
 } from "#toolsets/tool-response.ts";
 export { ToolValidator, type ValidationResult } from "#toolsets/tool-validator.ts";
+export type { CallContext, Review, ToolBelt } from "#toolsets/toolbox.ts";
 export type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 export { wrapWithDefaultApproval } from "#toolsets/wrap-with-default-approval.ts";
 export {

@@ -3,7 +3,7 @@ import type { ToolResult } from "#domain/result.ts";
 import { callContext } from "#runtime/effects/call-context.ts";
 import { stepsOf } from "#runtime/read-log.ts";
 import { failedResult, resultOfError } from "#toolsets/failed-result.ts";
-import type { CallContext } from "#toolsets/tool-belt.ts";
+import type { CallContext } from "#toolsets/toolbox.ts";
 import { person } from "./drive.ts";
 import { asRecord } from "./reporter.ts";
 import type { Session } from "./session.ts";

@@ -5,7 +5,7 @@ import type { SandboxPolicy, WorkerDefinition } from "#domain/worker.ts";
 import type { Store } from "#runtime/store/store.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { BaseCommit, OpenSandbox, SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
-import type { ToolBelt } from "#toolsets/tool-belt.ts";
+import type { ToolBelt } from "#toolsets/toolbox.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { branchOf } from "./branch-of.ts";
 import type { LiveOutput } from "./live-output.ts";

@@ -1,6 +1,6 @@
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import { ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
-import type { ToolBelt } from "#toolsets/tool-belt.ts";
+import type { ToolBelt } from "#toolsets/toolbox.ts";
 import { findStuck } from "./find-stuck.ts";
 import { fitTranscript } from "./fit-transcript.ts";
 import { transcript } from "./transcript.ts";

@@ -2,7 +2,7 @@ import { type Approval, approvalDigest } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { CallContext, ToolBelt } from "#toolsets/tool-belt.ts";
+import type { CallContext, ToolBelt } from "#toolsets/toolbox.ts";
 
 export interface Grant {
   /** What was approved, which is what runs. */

@@ -1,7 +1,7 @@
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
-import { openToolBelt } from "#toolsets/open-tool-belt.ts";
+import { openToolBelt } from "#toolsets/open-toolbox.ts";
 import { type LentServices, openDesk } from "./active-run.ts";
 import { createRuns } from "./create-runs.ts";
 import type { Dispatch } from "./dispatch.ts";

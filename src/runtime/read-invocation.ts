@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
 import { nearest } from "#text/nearest.ts";
-import type { ToolBelt } from "#toolsets/tool-belt.ts";
+import type { ToolBelt } from "#toolsets/toolbox.ts";
 import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand, parseCommand } from "#ui/command.ts";
 import { extractManualToolInfo, getManualToolInfos } from "#ui/form-fields.ts";
 import type { ToolReply } from "./tool-reply.ts";

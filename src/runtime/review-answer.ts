@@ -2,7 +2,7 @@ import { type Approval, approvalDigest } from "#domain/approval.ts";
 import type { ModelCall, Verdict } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
-import type { CallContext, Review, ToolBelt } from "#toolsets/tool-belt.ts";
+import type { CallContext, Review, ToolBelt } from "#toolsets/toolbox.ts";
 
 interface Reviewing {
   spec: RunSpec;

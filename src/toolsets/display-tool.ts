@@ -5,8 +5,8 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { openSchema } from "#domain/tool-schema.ts";
 import { resultOfError } from "./failed-result.ts";
-import { plainJson } from "./plain-json.ts";
 import { type ToolResultDisplay, toReturnDisplay } from "./return-display.ts";
+import { plainJson } from "./to-json-value.ts";
 import { toToolResult } from "./to-tool-result.ts";
 import { validateArguments } from "./validate-arguments.ts";
 

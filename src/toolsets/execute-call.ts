@@ -4,15 +4,15 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { ToolSchema } from "#domain/tool-schema.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
-import { boundValue } from "./bound-value.ts";
-import { cutText } from "./cut-text.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { type FoundCall, findCall } from "./find-call.ts";
-import { lendWorkspace } from "./lend-workspace.ts";
-import { plainJson } from "./plain-json.ts";
+import { lendWorkspace } from "./revocable-workspace.ts";
+import { plainJson } from "./to-json-value.ts";
 import { toToolResult } from "./to-tool-result.ts";
-import type { CallContext } from "./tool-belt.ts";
-import { schemasOf, type ToolDesk, toolContext } from "./tool-desk.ts";
+import { schemasOf, type ToolDesk, toolContext } from "./tool-execution-context.ts";
+import type { CallContext } from "./toolbox.ts";
+import { cutText } from "./truncate-to-tokens.ts";
+import { boundValue } from "./truncate-value.ts";
 
 /** Runs a call that was allowed. Never throws: failures, timeouts and interruptions are results. */
 export async function executeCall(desk: ToolDesk, call: ModelCall, context: CallContext): Promise<ToolResult> {

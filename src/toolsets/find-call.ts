@@ -3,8 +3,8 @@ import type { ToolResult } from "#domain/result.ts";
 import { getManualTools, isLLMTool, isManualTool, type NamedTool } from "#domain/tool.ts";
 import { nearest } from "#text/nearest.ts";
 import { failedResult } from "./failed-result.ts";
-import type { CallContext } from "./tool-belt.ts";
-import { schemasOf, type ToolDesk } from "./tool-desk.ts";
+import { schemasOf, type ToolDesk } from "./tool-execution-context.ts";
+import type { CallContext } from "./toolbox.ts";
 import { validateArguments } from "./validate-arguments.ts";
 
 /** A call whose tool is there for who asks, with arguments it takes. */

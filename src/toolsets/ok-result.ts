@@ -2,7 +2,7 @@ import { ToolErrorCode } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { describeForModel } from "./describe-for-model.ts";
 import { failedResult } from "./failed-result.ts";
-import { plainJson } from "./plain-json.ts";
+import { plainJson } from "./to-json-value.ts";
 
 /** A result told apart by `ok`, with an error code a program may branch on. */
 export type OkResult<T> =

@@ -1,18 +1,18 @@
+import { askToolset } from "#toolsets/ask/ask-toolset.ts";
 import { codeToolset } from "#toolsets/code/code-toolset.ts";
+import { customToolset } from "#toolsets/custom/custom-toolset.ts";
+import { externalToolset } from "#toolsets/external/external-toolset.ts";
+import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
+import { gitToolset } from "#toolsets/git/git-toolset.ts";
+import { githubToolset } from "#toolsets/github/github-toolset.ts";
+import { mcpToolset } from "#toolsets/mcp/mcp-toolset.ts";
+import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.ts";
 import { shellToolset } from "#toolsets/shell/shell-toolset.ts";
-import { askToolset } from "./ask/toolset.ts";
-import { customToolset } from "./custom/toolset.ts";
-import { externalToolset } from "./external/toolset.ts";
-import { filesystemToolset } from "./filesystem/toolset.ts";
-import { gitToolset } from "./git/toolset.ts";
-import { githubToolset } from "./github/toolset.ts";
-import { mcpToolset } from "./mcp/toolset.ts";
-import { pullRequestToolset } from "./pull-request/toolset.ts";
+import { tasksToolset } from "#toolsets/tasks/tasks-toolset.ts";
+import { webToolset } from "#toolsets/web/web-toolset.ts";
+import { workersToolset } from "#toolsets/workers/workers-toolset.ts";
 import { searchToolset } from "./search/search-toolset.ts";
-import { tasksToolset } from "./tasks/toolset.ts";
 import type { Toolset } from "./toolset.ts";
-import { webToolset } from "./web/toolset.ts";
-import { workersToolset } from "./workers/toolset.ts";
 
 /** Every toolset a worker file may name, in the order its tools are offered: one line per toolset. */
 export const toolsets: readonly Toolset[] = [

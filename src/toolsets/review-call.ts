@@ -6,9 +6,9 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { type FoundCall, findCall } from "./find-call.ts";
-import { lendWorkspace } from "./lend-workspace.ts";
-import type { CallContext, Review } from "./tool-belt.ts";
-import { type ToolDesk, toolContext } from "./tool-desk.ts";
+import { lendWorkspace } from "./revocable-workspace.ts";
+import { type ToolDesk, toolContext } from "./tool-execution-context.ts";
+import type { CallContext, Review } from "./toolbox.ts";
 
 /** What a person agreed to for the whole session. */
 export type Remembered = readonly { tool: string; args: unknown }[];

@@ -3,8 +3,8 @@ import { isWellKnownKind, ResultValue, ToolResult } from "#domain/result.ts";
 import { describeForModel } from "./describe-for-model.ts";
 import { failedResult } from "./failed-result.ts";
 import { fromOkResult, type OkResult } from "./ok-result.ts";
-import { plainJson } from "./plain-json.ts";
 import { fromReturnDisplay, type ToolResultDisplay } from "./return-display.ts";
+import { plainJson } from "./to-json-value.ts";
 
 type Fields = Record<string, unknown>;
 

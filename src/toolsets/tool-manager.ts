@@ -5,12 +5,12 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
-import { createToolBelt } from "./create-tool-belt.ts";
+import { createToolBelt } from "./create-toolbox.ts";
 import { failedResult } from "./failed-result.ts";
-import type { CallContext, Review, ToolBelt } from "./tool-belt.ts";
 import { ToolEvents } from "./tool-events.ts";
 import { type ClassTool, type FunctionDefinition, ToolRegistry } from "./tool-registry.ts";
 import { type ToolResponse, toToolResponse } from "./tool-response.ts";
+import type { CallContext, Review, ToolBelt } from "./toolbox.ts";
 import type { FinishedCall } from "./toolset.ts";
 
 export interface ToolManagerOptions {

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { ModelCall } from "#domain/events.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { createToolBelt, type ToolBeltOptions } from "#toolsets/create-tool-belt.ts";
-import type { CallContext } from "#toolsets/tool-belt.ts";
+import { createToolBelt, type ToolBeltOptions } from "#toolsets/create-toolbox.ts";
+import type { CallContext } from "#toolsets/toolbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
 

@@ -1,14 +1,14 @@
 import { asSchema } from "ai";
 import { describe, expect, test } from "vitest";
 import type { NamedTool } from "#domain/tool.ts";
-import { askToolset } from "#toolsets/ask/toolset.ts";
-import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
-import { gitToolset } from "#toolsets/git/toolset.ts";
-import { githubToolset } from "#toolsets/github/toolset.ts";
-import { pullRequestToolset } from "#toolsets/pull-request/toolset.ts";
+import { askToolset } from "#toolsets/ask/ask-toolset.ts";
+import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
+import { gitToolset } from "#toolsets/git/git-toolset.ts";
+import { githubToolset } from "#toolsets/github/github-toolset.ts";
+import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.ts";
 import { searchToolset } from "#toolsets/search/search-toolset.ts";
-import { tasksToolset } from "#toolsets/tasks/toolset.ts";
-import { workersToolset } from "#toolsets/workers/toolset.ts";
+import { tasksToolset } from "#toolsets/tasks/tasks-toolset.ts";
+import { workersToolset } from "#toolsets/workers/workers-toolset.ts";
 import { toolsetWorld } from "../support/toolset-world.ts";
 
 const toolsets = [

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { WorkerDefinition } from "#domain/worker.ts";
-import { openToolBelt } from "#toolsets/open-tool-belt.ts";
+import { openToolBelt } from "#toolsets/open-toolbox.ts";
 import { toolsets } from "#toolsets/registry.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";

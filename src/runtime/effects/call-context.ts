@@ -1,6 +1,6 @@
 import type { ModelCall } from "#domain/events.ts";
 import type { Desk } from "#runtime/active-run.ts";
-import type { CallContext } from "#toolsets/tool-belt.ts";
+import type { CallContext } from "#toolsets/toolbox.ts";
 
 /** The context one call is reviewed and run in. */
 export function callContext(

@@ -14,7 +14,7 @@ import type { Effect } from "#runtime/store/store.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";
 import { writeCommand } from "#runtime/write-command.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
-import type { CallContext } from "#toolsets/tool-belt.ts";
+import type { CallContext } from "#toolsets/toolbox.ts";
 import { argumentsFromOptions } from "#ui/form-fields.ts";
 import { callContext } from "./call-context.ts";
 import type { EffectServices } from "./effect-services.ts";

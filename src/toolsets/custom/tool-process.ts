@@ -1,8 +1,8 @@
 import { BlockedError, ToolError, ToolErrorCode, UserError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { spawnGuarded } from "#executors/spawn-guarded.ts";
-import { plainJson } from "#toolsets/plain-json.ts";
-import { readLines } from "#toolsets/read-lines.ts";
+import { readLines } from "#toolsets/read-json-lines.ts";
+import { plainJson } from "#toolsets/to-json-value.ts";
 import { answerSandboxCall } from "./answer-sandbox-call.ts";
 import { plainError } from "./host/plain-error.ts";
 import {

@@ -1,52 +1,33 @@
-import type { NamedTool } from "#domain/tool.ts";
-import type { Workspace } from "#domain/workspace.ts";
-import type { Sandbox } from "#sandbox/sandbox.ts";
-import type { FinishedCall } from "#toolsets/toolset.ts";
-import { createApplyPatchTool } from "./apply-patch.ts";
-import type { ZoneApprovalConfig } from "./consent.ts";
-import { createDeleteFileTool, deleteNeedsApproval } from "./delete-file.ts";
-import { createEditFileTool } from "./edit-file.ts";
-import { createFileExistsTool } from "./file-exists.ts";
-import { createFileInfoTool } from "./file-info.ts";
-import { createListFilesTool } from "./list-files.ts";
-import { createMoveFileTool } from "./move-file.ts";
-import { createReadFileTool } from "./read-file.ts";
-import { createUndoTool } from "./undo.ts";
-import { createWriteFileTool, overwriteNeedsApproval } from "./write-file.ts";
+import { z } from "zod";
+import { ApprovalDecisionType } from "#domain/approval.ts";
+import type { Toolset } from "#toolsets/toolset.ts";
+import { FilesystemToolset } from "./filesystem-tools.ts";
 
-export interface FilesystemToolsetOptions {
-  sandbox: Workspace;
-  /** Approval by zone; where the sandbox's own zones are stricter, they stay. */
-  zoneApprovalConfig?: ZoneApprovalConfig;
-  /** The run's finished calls; with them, lines must be read before they are edited. */
-  history?: () => readonly FinishedCall[];
-  /** The sandbox's settled steps; with them and the history the tool `undo` is there. */
-  steps?: Pick<Sandbox, "history">;
-  /** The largest result of one read, in estimated tokens. */
-  maxReadTokens?: number;
-}
+// One read may take this part of the context, so that a few of them fit beside the conversation, and never more than
+// a result may have before the tool belt cuts it.
+const shareOfContext = 0.2;
+const mostTokens = 25_000;
 
-/** The file tools over one workspace, with approval by zone. */
-export class FilesystemToolset {
-  readonly #tools: NamedTool[];
+const zoneApproval = z.strictObject({
+  write: ApprovalDecisionType.optional(),
+  delete: ApprovalDecisionType.optional(),
+});
 
-  constructor({ sandbox, zoneApprovalConfig, history, steps, maxReadTokens }: FilesystemToolsetOptions) {
-    const options = { zoneApprovalConfig, history };
-    this.#tools = [
-      createReadFileTool(sandbox, { ...options, maxTokens: maxReadTokens }),
-      createWriteFileTool(sandbox, { ...options, needsApproval: overwriteNeedsApproval(sandbox, options) }),
-      createEditFileTool(sandbox, options),
-      createApplyPatchTool(sandbox, options),
-      createListFilesTool(sandbox, options),
-      createDeleteFileTool(sandbox, { ...options, needsApproval: deleteNeedsApproval(sandbox, options) }),
-      createMoveFileTool(sandbox, options),
-      createFileExistsTool(sandbox, options),
-      createFileInfoTool(sandbox, options),
-      ...(history && steps ? [createUndoTool({ sandbox: steps, workspace: sandbox }, { ...options, history })] : []),
-    ];
-  }
+const config = z.strictObject({
+  /** Approval by zone, as `{ output: { write: ask, delete: blocked } }`. */
+  zoneApprovalConfig: z.record(z.string(), zoneApproval).optional(),
+});
 
-  getTools(): NamedTool[] {
-    return this.#tools;
-  }
-}
+/** Reading and changing the files of the repository. */
+export const filesystemToolset: Toolset<z.infer<typeof config>> = {
+  name: "filesystem",
+  config,
+  create: ({ zoneApprovalConfig }, { workspace, sandbox, history, spec }) =>
+    new FilesystemToolset({
+      sandbox: workspace,
+      zoneApprovalConfig,
+      history,
+      steps: sandbox,
+      maxReadTokens: Math.min(mostTokens, Math.floor(spec.worker.max_context_tokens * shareOfContext)),
+    }).getTools(),
+};

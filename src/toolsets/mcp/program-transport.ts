@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
-import { readLines } from "#toolsets/read-lines.ts";
+import { readLines } from "#toolsets/read-json-lines.ts";
 
 /** The longest message taken from a server, in bytes. */
 const mostBytes = 32_000_000;

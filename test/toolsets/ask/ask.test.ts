@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { askToolset } from "#toolsets/ask/toolset.ts";
+import { askToolset } from "#toolsets/ask/ask-toolset.ts";
 import { toolsetWorld } from "../../support/toolset-world.ts";
 
 test("a question is answered by a person, not by the tool", async () => {

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { externalToolset } from "#toolsets/external/toolset.ts";
+import { externalToolset } from "#toolsets/external/external-toolset.ts";
 import { beltWorld, temporaryFolder } from "../../support/custom-tools-world.ts";
 
 const schema = `{ "~standard": { version: 1, vendor: "test", validate: (value) => ({ value }),

@@ -2,8 +2,8 @@ import { createTwoFilesPatch } from "diff";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
+import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { parsePatch } from "#toolsets/filesystem/parse-patch.ts";
-import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 async function world(files: Record<string, string>, options: WorldOptions = {}) {

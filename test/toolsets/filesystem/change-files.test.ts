@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
-import { FilesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
+import { FilesystemToolset } from "#toolsets/filesystem/filesystem-tools.ts";
+import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
-import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
 import { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
 import { toolContext, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";

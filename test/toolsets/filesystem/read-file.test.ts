@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
+import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const world = (files: WorldOptions["files"], options: WorldOptions = {}) =>

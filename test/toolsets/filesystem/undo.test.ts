@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
+import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { toolsetWorld } from "../../support/toolset-world.ts";
 
 const world = () => toolsetWorld(filesystemToolset, { files: { "a.txt": "a\n", "b.txt": "b\n" } });

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { isManualTool } from "#domain/tool.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
-import { filesystemToolset } from "#toolsets/filesystem/toolset.ts";
-import { gitToolset } from "#toolsets/git/toolset.ts";
-import { pullRequestToolset } from "#toolsets/pull-request/toolset.ts";
+import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
+import { gitToolset } from "#toolsets/git/git-toolset.ts";
+import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.ts";
 import { searchToolset } from "#toolsets/search/search-toolset.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { type GitRepository, type GitServer, startGitServer } from "../../support/git-server.ts";

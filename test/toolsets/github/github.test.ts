@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createSanitizer } from "#text/sanitize.ts";
-import { githubToolset } from "#toolsets/github/toolset.ts";
+import { githubToolset } from "#toolsets/github/github-toolset.ts";
 import { type MemoryGitHubOptions, memoryGitHub } from "../../support/memory-github.ts";
 import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 

@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { mcpToolset } from "#toolsets/mcp/mcp-toolset.ts";
 import { createPublicFetch } from "#toolsets/mcp/public-fetch.ts";
-import { mcpToolset } from "#toolsets/mcp/toolset.ts";
 import { type BeltWorldOptions, beltWorld } from "../../support/custom-tools-world.ts";
 import { type HttpMcpServer, startHttpMcpServer } from "../../support/mcp-server.ts";
 

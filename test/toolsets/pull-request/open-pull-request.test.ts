@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { PushRequest } from "#sandbox/sandbox.ts";
 import { createSanitizer } from "#text/sanitize.ts";
-import { pullRequestToolset } from "#toolsets/pull-request/toolset.ts";
+import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.ts";
 import { type MemoryGitHubOptions, memoryGitHub } from "../../support/memory-github.ts";
 import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 

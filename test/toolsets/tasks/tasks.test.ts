@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { tasksToolset } from "#toolsets/tasks/toolset.ts";
+import { tasksToolset } from "#toolsets/tasks/tasks-toolset.ts";
 import { toolsetWorld } from "../../support/toolset-world.ts";
 
 test("a task list is counted by status and shown with a mark for each", async () => {

@@ -7,8 +7,8 @@ import { hostList } from "#toolsets/web/host-list.ts";
 import { htmlToMarkdown, nesting, plainText } from "#toolsets/web/html-to-markdown.ts";
 import { createSafeFetch } from "#toolsets/web/safe-fetch.ts";
 import { carriesSecret } from "#toolsets/web/secret-in-request.ts";
-import { webToolset } from "#toolsets/web/toolset.ts";
 import type { WebAccess } from "#toolsets/web/web-access.ts";
+import { webToolset } from "#toolsets/web/web-toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void;

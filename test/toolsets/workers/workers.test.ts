@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { workersToolset } from "#toolsets/workers/toolset.ts";
+import { workersToolset } from "#toolsets/workers/workers-toolset.ts";
 import { toolsetWorld } from "../../support/toolset-world.ts";
 
 const services = {

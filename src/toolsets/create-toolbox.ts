@@ -6,9 +6,9 @@ import type { Workspace } from "#domain/workspace.ts";
 import { executeCall } from "./execute-call.ts";
 import { watchRepeatedCalls } from "./repeated-calls.ts";
 import { reviewCall } from "./review-call.ts";
-import type { ToolBelt } from "./tool-belt.ts";
-import type { ToolDesk } from "./tool-desk.ts";
 import type { ToolEvents } from "./tool-events.ts";
+import type { ToolDesk } from "./tool-execution-context.ts";
+import type { ToolBelt } from "./toolbox.ts";
 import type { FinishedCall } from "./toolset.ts";
 
 export interface ToolBeltOptions {

@@ -1,10 +1,10 @@
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
-import { createToolBelt } from "./create-tool-belt.ts";
+import { createToolBelt } from "./create-toolbox.ts";
 import { toolsets as allToolsets } from "./registry.ts";
 import { resolveToolsets } from "./resolve-toolsets.ts";
-import type { ToolBelt } from "./tool-belt.ts";
 import type { ToolEvents } from "./tool-events.ts";
+import type { ToolBelt } from "./toolbox.ts";
 import type { ToolServices, Toolset } from "./toolset.ts";
 import { wrapWithDefaultApproval } from "./wrap-with-default-approval.ts";
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
-import { openToolBelt } from "#toolsets/open-tool-belt.ts";
+import { openToolBelt } from "#toolsets/open-toolbox.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 import { aCall, aContext, aTool } from "../support/tool-belt-world.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { cutText } from "#toolsets/cut-text.ts";
+import { cutText } from "#toolsets/truncate-to-tokens.ts";
 
 test("what fits stays as it is", () => {
   const text = "a line of words\n".repeat(100);

@@ -2,8 +2,8 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { RepeatedCalls } from "./repeated-calls.ts";
-import type { CallContext } from "./tool-belt.ts";
 import type { ToolEvents } from "./tool-events.ts";
+import type { CallContext } from "./toolbox.ts";
 
 /** What reviewing and executing a call need to know. */
 export interface ToolDesk {
