@@ -77,7 +77,7 @@ export {
 export { createTraceFormatter, type TraceFormatterOptions } from "#terminal/trace-formatter.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "#toolsets/base-tool.ts";
-export { createToolBelt, type ToolBeltOptions } from "#toolsets/create-toolbox.ts";
+export { createToolbox, type ToolboxOptions } from "#toolsets/create-toolbox.ts";
 export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/load-custom-tools.ts";
 export { DisplayErrorType, type DisplayResult, DisplayTool as Tool } from "#toolsets/display-tool.ts";
 export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
@@ -95,8 +95,8 @@ export { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
 export { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
 export { isNamedTool } from "#toolsets/is-named-tool.ts";
 export { fromOkResult, type OkResult, toOkResult } from "#toolsets/ok-result.ts";
-// Running tools: `ToolManager` for a program of its own, the belt for a worker's run.
-export { type OpenToolBeltOptions, openToolBelt } from "#toolsets/open-toolbox.ts";
+// Running tools: `ToolManager` for a program of its own, the toolbox for a worker's run.
+export { type OpenToolboxOptions, openToolbox } from "#toolsets/open-toolbox.ts";
 // The same result in the shapes other tool systems give it: `returnDisplay`, `ok`, `success`.
 export {
   type AnsiOutput,
@@ -127,7 +127,7 @@ export {
   toToolResponse,
 } from "#toolsets/tool-response.ts";
 export { ToolValidator, type ValidationResult } from "#toolsets/tool-validator.ts";
-export type { CallContext, Review, ToolBelt } from "#toolsets/toolbox.ts";
+export type { CallContext, Review, Toolbox } from "#toolsets/toolbox.ts";
 export type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 export { wrapWithDefaultApproval } from "#toolsets/wrap-with-default-approval.ts";
 export {

@@ -43,7 +43,7 @@ export async function carryOut({ kind, input }: NewEffect, drive: Drive): Promis
 
 async function callModel(drive: Drive): Promise<void> {
   const { session, signal } = drive;
-  const { spec, belt, report, around } = session;
+  const { spec, toolbox, report, around } = session;
   const iteration = drive.iteration() + 1;
   const log = session.log();
   const instructions = embeddedInstructionsFor(spec, around.briefing);
@@ -51,7 +51,7 @@ async function callModel(drive: Drive): Promise<void> {
     type: "message_send",
     iteration,
     messages: [{ role: "system", content: instructions }, ...transcript(log)],
-    toolCount: belt.offered.length,
+    toolCount: toolbox.offered.length,
   });
 
   const stream = report.stream();
@@ -63,9 +63,9 @@ async function callModel(drive: Drive): Promise<void> {
           instructions,
           log,
           maxTokens: spec.worker.max_context_tokens,
-          tools: belt.offered,
+          tools: toolbox.offered,
           serverSideTools: spec.worker.server_side_tools,
-          find: belt.find,
+          find: toolbox.find,
           signal,
           onText: stream.write,
         }),
@@ -98,11 +98,11 @@ async function callModel(drive: Drive): Promise<void> {
 
 async function reviewCalls(drive: Drive): Promise<void> {
   const { session, signal } = drive;
-  const { spec, belt } = session;
+  const { spec, toolbox } = session;
   const { answer, step } = last(drive);
   const { verdicts, approvals } = await reviewAnswer({
     spec,
-    belt,
+    toolbox,
     calls: answer.calls,
     contextOf: (call) => callContext(session, call, step, signal),
     // The controller remembers what was approved for the session, for the whole tree.
@@ -206,7 +206,7 @@ async function askPerson(drive: Drive, callId: string): Promise<void> {
 
 async function executeTool(drive: Drive, callId: string, approvalId: string | undefined): Promise<void> {
   const { session, signal } = drive;
-  const { belt, steps } = session;
+  const { toolbox, steps } = session;
   const { call, step } = openCallOf(session.log(), callId);
   const shown = shownCall(drive, call, approvalId);
   showStart(drive, shown);
@@ -214,7 +214,7 @@ async function executeTool(drive: Drive, callId: string, approvalId: string | un
   let result: ToolResult;
   try {
     const { args, notes } = await granted(drive, { call, step, approvalId });
-    const ran = await belt.execute({ ...call, args }, callContext(session, call, step, signal));
+    const ran = await toolbox.execute({ ...call, args }, callContext(session, call, step, signal));
     result = { ...ran, llmContent: [...notes, ran.llmContent].join("\n") };
   } catch (error) {
     result = resultOfError(error);
@@ -269,9 +269,9 @@ async function granted(
   if (!approval) return { args: call.args, notes: [] };
 
   const { session, signal } = drive;
-  const { spec, belt, steps } = session;
+  const { spec, toolbox, steps } = session;
   const context = callContext(session, call, step, signal);
-  return confirmApproval(approval, { spec, belt, call, context, baseCommit: steps.base.commit });
+  return confirmApproval(approval, { spec, toolbox, call, context, baseCommit: steps.base.commit });
 }
 
 function shownCall(drive: Drive, call: ModelCall, approvalId: string | undefined): ShownCall {

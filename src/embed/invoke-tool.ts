@@ -14,7 +14,7 @@ export async function invokeTool(
   call: ModelCall,
   { signal, tell }: { signal: AbortSignal; tell(event: RunEvent): void },
 ): Promise<void> {
-  const { belt, lane, steps, report } = session;
+  const { toolbox, lane, steps, report } = session;
   await lane.run(async () => {
     const step = stepsOf(session.log());
     const context: CallContext = { ...callContext(session, call, step, signal), invokedBy: "person" };
@@ -26,19 +26,19 @@ export async function invokeTool(
     steps.markStored();
     report.toolEnded(call, 0, result);
     if (result.error) report.status("error", `${call.tool}: ${result.error.message}`);
-    const tool = belt.find(call.tool)?.name;
+    const tool = toolbox.find(call.tool)?.name;
     if (tool) tell({ type: "tool.invoked", callId: call.callId, tool, by: person, args: call.args, result });
   });
 }
 
 async function reviewAndRun(
-  { belt, around, spec }: Session,
+  { toolbox, around, spec }: Session,
   call: ModelCall,
   context: CallContext,
 ): Promise<ToolResult> {
-  const review = await belt.review(call, context, []);
+  const review = await toolbox.review(call, context, []);
   if (review.kind === "refuse") return review.result;
-  if (review.kind === "allow") return belt.execute(call, context);
+  if (review.kind === "allow") return toolbox.execute(call, context);
 
   const { preview } = review;
   const request = {
@@ -54,5 +54,5 @@ async function reviewAndRun(
   if (approved !== true) {
     return failedResult(`${call.tool} was denied${note ? `: ${note}` : "."}`, { code: "DENIED" });
   }
-  return belt.execute({ ...call, args: modifiedArgs ?? review.args }, context);
+  return toolbox.execute({ ...call, args: modifiedArgs ?? review.args }, context);
 }

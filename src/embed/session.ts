@@ -7,10 +7,10 @@ import type { Workspace } from "#domain/workspace.ts";
 import type { Models } from "#models/models.ts";
 import { finishedCalls } from "#runtime/read-log.ts";
 import type { MemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import { openToolBelt } from "#toolsets/open-toolbox.ts";
+import { openToolbox } from "#toolsets/open-toolbox.ts";
 import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
-import type { ToolBelt } from "#toolsets/toolbox.ts";
+import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
 import type { RuntimeEventCallback } from "#ui/runtime-events.ts";
@@ -45,7 +45,7 @@ export interface Session {
   readonly around: Surroundings;
   readonly workspace: Workspace;
   readonly steps: Steps;
-  readonly belt: ToolBelt;
+  readonly toolbox: Toolbox;
   readonly report: Reporter;
   /** Its work, and what people do with its tools: one thing at a time, since all of it changes one tree. */
   readonly lane: Lane;
@@ -98,7 +98,7 @@ export async function openSession({
     ...around.lent,
     ...(workerDirectory !== undefined && { workerDirectory }),
   };
-  const belt = await openToolBelt(spec.worker, services, {
+  const toolbox = await openToolbox(spec.worker, services, {
     ...(tools && { tools }),
     ...(around.toolEvents && { events: around.toolEvents }),
   });
@@ -107,7 +107,7 @@ export async function openSession({
     around,
     workspace,
     steps,
-    belt,
+    toolbox,
     report: createReporter(spec, around),
     lane: createLane(),
     log: () => log,
@@ -119,7 +119,7 @@ export async function openSession({
     forgetBefore: (index) => {
       log = log.slice(index);
     },
-    close: () => belt.close(),
+    close: () => toolbox.close(),
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Workspace } from "#domain/workspace.ts";
-import { isBinary } from "#toolsets/filesystem/text-file.ts";
+import { isBinaryContent } from "#toolsets/filesystem/text-file.ts";
 import { diffChanges } from "#toolsets/git/diff-changes.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
 import type { DiffFileSummary } from "#ui/ui-events.ts";
@@ -34,5 +34,5 @@ export async function showDiff(
 }
 
 function textOf(content: Uint8Array): string {
-  return isBinary(content) ? `(binary, ${content.length} bytes)` : Buffer.from(content).toString("utf8");
+  return isBinaryContent(content) ? `(binary, ${content.length} bytes)` : Buffer.from(content).toString("utf8");
 }

@@ -17,8 +17,8 @@ type Finished = Extract<RunEvent, { type: "child.finished" }>;
  */
 export async function startChild(drive: Drive, { callId, tool, args }: ModelCall): Promise<Finished | undefined> {
   const { session, signal } = drive;
-  const { spec, belt, around, workspace } = session;
-  const answeredBy = belt.find(tool)?.answeredBy;
+  const { spec, toolbox, around, workspace } = session;
+  const answeredBy = toolbox.find(tool)?.answeredBy;
   if (answeredBy?.kind !== "worker") throw new UserError(`${tool} does not call a worker.`);
   checkDelegation(spec, answeredBy.worker, drive.children.length);
 
@@ -41,7 +41,7 @@ export async function startChild(drive: Drive, { callId, tool, args }: ModelCall
   const opened = await openSession({ spec: child, around, tree: workspace, workerDirectory: found.directory });
   const { report } = opened;
   try {
-    report.worker("running", child.model, opened.belt.tools);
+    report.worker("running", child.model, opened.toolbox.tools);
     report.trace({ type: "execution_start", workerName: worker.name, model: child.model });
     const startedAt = Date.now();
     const words: RunEvent = { type: "user.said", text: taskOf(args), by: spec.worker.name, trusted: true };

@@ -102,7 +102,7 @@ export class WorkerRuntime {
     });
     this.#session = session;
     this.#listen(session);
-    session.report.manualTools(session.belt.tools);
+    session.report.manualTools(session.toolbox.tools);
   }
 
   /**
@@ -124,7 +124,7 @@ export class WorkerRuntime {
 
   /** Every tool by name, those of people included. Empty before `initialize()`. */
   getTools(): Record<string, NamedTool> {
-    return Object.fromEntries((this.#session?.belt.tools ?? []).map((tool) => [tool.name, tool]));
+    return Object.fromEntries((this.#session?.toolbox.tools ?? []).map((tool) => [tool.name, tool]));
   }
 
   /** 0 for a root worker. */
@@ -189,7 +189,7 @@ export class WorkerRuntime {
     const interrupt = () => stop.abort(new InterruptError());
     interruptSignal?.signal.addEventListener("abort", interrupt, { once: true });
     const startedAt = Date.now();
-    report.worker("running", spec.model, session.belt.tools);
+    report.worker("running", spec.model, session.toolbox.tools);
     report.trace({ type: "execution_start", workerName: spec.worker.name, model: spec.model });
     // Whatever the program itself wrote meanwhile is how things are now.
     session.steps.markStored();
@@ -250,7 +250,7 @@ export class WorkerRuntime {
     try {
       session.spec.model = modelFor(this.#worker, model, this.#models);
       this.#ui?.showStatus("info", `From now on ${session.spec.model} is asked.`);
-      session.report.worker("pending", session.spec.model, session.belt.tools);
+      session.report.worker("pending", session.spec.model, session.toolbox.tools);
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       this.#ui?.showStatus("error", error.message);

@@ -5,7 +5,7 @@ import type { SandboxPolicy, WorkerDefinition } from "#domain/worker.ts";
 import type { Store } from "#runtime/store/store.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { BaseCommit, OpenSandbox, SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
-import type { ToolBelt } from "#toolsets/toolbox.ts";
+import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { branchOf } from "./branch-of.ts";
 import type { LiveOutput } from "./live-output.ts";
@@ -24,7 +24,7 @@ export interface Desk {
   openTip(branch: string, signal: AbortSignal): Promise<BaseCommit>;
   /** The sandbox at the run's base with its stored changes. */
   sandbox(signal: AbortSignal): Promise<GitSandbox>;
-  tools(signal: AbortSignal): Promise<ToolBelt>;
+  tools(signal: AbortSignal): Promise<Toolbox>;
   /** Forgets the sandbox, so that changes written from elsewhere are read again. */
   reload(): Promise<void>;
   close(): Promise<void>;
@@ -34,7 +34,7 @@ export interface DeskOptions {
   store: Store;
   openGitHub: OpenGitHub;
   openSandbox: (options: OpenSandbox) => Promise<GitSandbox>;
-  openToolBelt: (worker: WorkerDefinition, services: ToolServices) => Promise<ToolBelt>;
+  openToolbox: (worker: WorkerDefinition, services: ToolServices) => Promise<Toolbox>;
   catalog: WorkerCatalog;
   lent: LentServices;
   live: LiveOutput;
@@ -53,7 +53,7 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
   let events: LoggedEvent[] = [];
   let reading: Promise<void> = Promise.resolve();
   let opened: Promise<GitSandbox> | undefined;
-  let belt: Promise<ToolBelt> | undefined;
+  let toolbox: Promise<Toolbox> | undefined;
 
   /** One reading after the other, so that no event is taken twice. */
   function log(): Promise<readonly LoggedEvent[]> {
@@ -97,10 +97,10 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
     return remember(opened);
   }
 
-  async function tools(signal: AbortSignal): Promise<ToolBelt> {
+  async function tools(signal: AbortSignal): Promise<Toolbox> {
     const tree = await sandbox(signal);
     await log();
-    belt ??= options.openToolBelt(spec.worker, {
+    toolbox ??= options.openToolbox(spec.worker, {
       spec,
       workspace: tree,
       sandbox: tree,
@@ -111,18 +111,18 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
       ...options.lent,
       workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
     });
-    const opening = belt;
+    const opening = toolbox;
     opening.catch(() => {
       // One that was opened anew meanwhile stays.
-      if (belt === opening) belt = undefined;
+      if (toolbox === opening) toolbox = undefined;
     });
     return opening;
   }
 
   async function reload(): Promise<void> {
-    const closing = belt;
+    const closing = toolbox;
     opened = undefined;
-    belt = undefined;
+    toolbox = undefined;
     await closing?.then((open) => open.close());
   }
 

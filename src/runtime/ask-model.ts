@@ -1,6 +1,6 @@
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import { ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
-import type { ToolBelt } from "#toolsets/toolbox.ts";
+import type { Toolbox } from "#toolsets/toolbox.ts";
 import { findStuck } from "./find-stuck.ts";
 import { fitTranscript } from "./fit-transcript.ts";
 import { transcript } from "./transcript.ts";
@@ -10,7 +10,7 @@ interface Asked
   log: readonly LoggedEvent[];
   /** What the conversation may take of the model's context, in estimated tokens. */
   maxTokens: number;
-  find: ToolBelt["find"];
+  find: Toolbox["find"];
 }
 
 /**

@@ -2,7 +2,7 @@ import { type Approval, approvalDigest } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { CallContext, ToolBelt } from "#toolsets/toolbox.ts";
+import type { CallContext, Toolbox } from "#toolsets/toolbox.ts";
 
 export interface Grant {
   /** What was approved, which is what runs. */
@@ -13,7 +13,7 @@ export interface Grant {
 
 interface Confirmed {
   spec: Pick<RunSpec, "id" | "workerPath">;
-  belt: Pick<ToolBelt, "review">;
+  toolbox: Pick<Toolbox, "review">;
   call: ModelCall;
   context: CallContext;
   baseCommit: string;
@@ -25,11 +25,11 @@ interface Confirmed {
  */
 export async function confirmApproval(
   approval: Approval,
-  { spec, belt, call, context, baseCommit }: Confirmed,
+  { spec, toolbox, call, context, baseCommit }: Confirmed,
 ): Promise<Grant> {
   const changed = approval.changedArgs !== undefined;
   const args = changed ? approval.changedArgs : approval.args;
-  const review = await belt.review({ ...call, args }, context, []);
+  const review = await toolbox.review({ ...call, args }, context, []);
   if (review.kind === "refuse") throw notRun(`it is refused: ${review.result.error?.message ?? "policy forbids it"}`);
 
   const preview = changed ? undefined : review.kind === "ask" ? review.preview : approval.preview;

@@ -1,7 +1,7 @@
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
-import { openToolBelt } from "#toolsets/open-toolbox.ts";
+import { openToolbox } from "#toolsets/open-toolbox.ts";
 import { type LentServices, openDesk } from "./active-run.ts";
 import { createRuns } from "./create-runs.ts";
 import type { Dispatch } from "./dispatch.ts";
@@ -58,7 +58,7 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     store,
     handlers: effectHandlers({ store, models, frontEnd, catalog, now, approvalMs, statusIntervalMs }),
     openDesk: (runId) =>
-      openDesk(runId, { store, openGitHub, openSandbox, openToolBelt, catalog, lent: options.lent, live }),
+      openDesk(runId, { store, openGitHub, openSandbox, openToolbox, catalog, lent: options.lent, live }),
     dispatch,
     now,
     onError,

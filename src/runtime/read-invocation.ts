@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
 import { nearest } from "#text/nearest.ts";
-import type { ToolBelt } from "#toolsets/toolbox.ts";
+import type { Toolbox } from "#toolsets/toolbox.ts";
 import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand, parseCommand } from "#ui/command.ts";
 import { extractManualToolInfo, getManualToolInfos } from "#ui/form-fields.ts";
 import type { ToolReply } from "./tool-reply.ts";
@@ -15,7 +15,7 @@ export type AskedOfTools =
   | { kind: "unknown"; message: string };
 
 /** Reads `/tool name --option value`, `/name --option value`, `/tool name -i` and `/tools`. Throws a UserError. */
-export function readInvocation(line: string, { tools, find }: Pick<ToolBelt, "tools" | "find">): AskedOfTools {
+export function readInvocation(line: string, { tools, find }: Pick<Toolbox, "tools" | "find">): AskedOfTools {
   const manual = getManualTools(tools);
   const parsed = parseCommand(line);
   if (!parsed) throw new UserError("A command begins with a slash, such as /tools.");

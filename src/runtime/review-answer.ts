@@ -2,11 +2,11 @@ import { type Approval, approvalDigest } from "#domain/approval.ts";
 import type { ModelCall, Verdict } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
-import type { CallContext, Review, ToolBelt } from "#toolsets/toolbox.ts";
+import type { CallContext, Review, Toolbox } from "#toolsets/toolbox.ts";
 
 interface Reviewing {
   spec: RunSpec;
-  belt: Pick<ToolBelt, "review">;
+  toolbox: Pick<Toolbox, "review">;
   calls: readonly ModelCall[];
   contextOf(call: ModelCall): CallContext;
   /** What was approved for the session. */
@@ -21,7 +21,7 @@ interface Reviewing {
 /** Asks policy about every call of an answer, in order: what becomes of each, and what people have to be asked. */
 export async function reviewAnswer({
   spec,
-  belt,
+  toolbox,
   calls,
   contextOf,
   remembered,
@@ -32,7 +32,7 @@ export async function reviewAnswer({
   const verdicts: Verdict[] = [];
   const approvals: Approval[] = [];
   for (const call of calls) {
-    const reviewed = await belt.review(call, contextOf(call), remembered);
+    const reviewed = await toolbox.review(call, contextOf(call), remembered);
     const review = reviewed.kind === "ask" && !canShow(reviewed) ? tooLong(reviewed) : reviewed;
     const approval = review.kind === "ask" ? await ask(call, review) : undefined;
     if (approval) approvals.push(approval);

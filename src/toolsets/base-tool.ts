@@ -69,7 +69,7 @@ export abstract class BaseTool {
     return getResultPreview(result, maxLines);
   }
 
-  /** The same tool for a worker's run, whose belt checks the arguments, asks, and tells of the call in its own events. */
+  /** The same tool for a worker's run, whose toolbox checks the arguments, asks, and tells of the call in its own events. */
   toNamedTool(): NamedTool {
     const { name, description, parameters } = this.getFunctionDefinition().function;
     return {
@@ -132,7 +132,7 @@ export abstract class BaseTool {
     const { success, error, error_type, suggestion, ...fields } = response;
     if (success) return toToolResult({ kind: "json", data: fields });
 
-    // A belt's error and a flat response both name the call: it must not be named twice.
+    // A toolbox's error and a flat response both name the call: it must not be named twice.
     const named = formatErrorResponse(this.#call(), "").error;
     const message = error.startsWith(named) ? error.slice(named.length) : error;
     const failed = toToolResult({

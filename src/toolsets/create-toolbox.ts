@@ -7,11 +7,11 @@ import { executeCall } from "./execute-call.ts";
 import { watchRepeatedCalls } from "./repeated-calls.ts";
 import { reviewCall } from "./review-call.ts";
 import type { ToolEvents } from "./tool-events.ts";
-import type { ToolDesk } from "./tool-execution-context.ts";
-import type { ToolBelt } from "./toolbox.ts";
+import type { ToolExecutionContext } from "./tool-execution-context.ts";
+import type { Toolbox } from "./toolbox.ts";
 import type { FinishedCall } from "./toolset.ts";
 
-export interface ToolBeltOptions {
+export interface ToolboxOptions {
   tools: readonly NamedTool[];
   workspace: Workspace;
   /** Every finished call, oldest first. */
@@ -25,16 +25,16 @@ export interface ToolBeltOptions {
 }
 
 /** Puts rules around tools. Rejects with a UserError when two share a name or a schema cannot be understood. */
-export async function createToolBelt({
+export async function createToolbox({
   tools,
   workspace,
   history,
   events,
   maxResultTokens = 30_000,
   close = async () => {},
-}: ToolBeltOptions): Promise<ToolBelt> {
+}: ToolboxOptions): Promise<Toolbox> {
   const find = indexTools(tools);
-  const schemas: ToolDesk["schemas"] = new Map(
+  const schemas: ToolExecutionContext["schemas"] = new Map(
     await Promise.all(tools.map(async (tool) => [tool, await openSchemas(tool)] as const)),
   );
   // Only the JSON Schema is offered: arguments are checked here, once, where they can still be repaired.
@@ -43,7 +43,7 @@ export async function createToolBelt({
     inputSchema: jsonSchema(schemas.get(tool)?.input.json as Parameters<typeof jsonSchema>[0]),
   }));
   const repeated = watchRepeatedCalls(history, find);
-  const desk: ToolDesk = { tools, offered, find, schemas, workspace, repeated, events, maxResultTokens };
+  const desk: ToolExecutionContext = { tools, offered, find, schemas, workspace, repeated, events, maxResultTokens };
 
   return {
     tools,

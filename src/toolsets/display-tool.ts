@@ -6,7 +6,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { openSchema } from "#domain/tool-schema.ts";
 import { resultOfError } from "./failed-result.ts";
 import { type ToolResultDisplay, toReturnDisplay } from "./return-display.ts";
-import { plainJson } from "./to-json-value.ts";
+import { toJsonValue } from "./to-json-value.ts";
 import { toToolResult } from "./to-tool-result.ts";
 import { validateArguments } from "./validate-arguments.ts";
 
@@ -51,7 +51,7 @@ export abstract class DisplayTool<Params = any> {
   /** The parameters as a person reads them behind the tool's name. */
   formatParams(params: Record<string, unknown>): string {
     return Object.values(params)
-      .map((value) => (typeof value === "string" ? value : JSON.stringify(plainJson(value))))
+      .map((value) => (typeof value === "string" ? value : JSON.stringify(toJsonValue(value))))
       .join(", ");
   }
 

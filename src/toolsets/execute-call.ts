@@ -6,22 +6,26 @@ import type { ToolSchema } from "#domain/tool-schema.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { type FoundCall, findCall } from "./find-call.ts";
-import { lendWorkspace } from "./revocable-workspace.ts";
-import { plainJson } from "./to-json-value.ts";
+import { revocableWorkspace } from "./revocable-workspace.ts";
+import { toJsonValue } from "./to-json-value.ts";
 import { toToolResult } from "./to-tool-result.ts";
-import { schemasOf, type ToolDesk, toolContext } from "./tool-execution-context.ts";
+import { schemasOf, type ToolExecutionContext, toolContext } from "./tool-execution-context.ts";
 import type { CallContext } from "./toolbox.ts";
-import { cutText } from "./truncate-to-tokens.ts";
-import { boundValue } from "./truncate-value.ts";
+import { truncateToTokens } from "./truncate-to-tokens.ts";
+import { truncateValue } from "./truncate-value.ts";
 
 /** Runs a call that was allowed. Never throws: failures, timeouts and interruptions are results. */
-export async function executeCall(desk: ToolDesk, call: ModelCall, context: CallContext): Promise<ToolResult> {
+export async function executeCall(
+  desk: ToolExecutionContext,
+  call: ModelCall,
+  context: CallContext,
+): Promise<ToolResult> {
   const startedAt = performance.now();
   const result = await execute(desk, call, context);
   return { ...result, durationMs: Math.round(performance.now() - startedAt) };
 }
 
-async function execute(desk: ToolDesk, call: ModelCall, context: CallContext): Promise<ToolResult> {
+async function execute(desk: ToolExecutionContext, call: ModelCall, context: CallContext): Promise<ToolResult> {
   try {
     const finding = await abandonOnAbort(() => findCall(desk, call, context), context.abortSignal);
     if (finding.abandoned) return stoppedResult(call.tool, context.abortSignal, { started: false });
@@ -32,10 +36,10 @@ async function execute(desk: ToolDesk, call: ModelCall, context: CallContext): P
     const checked = { callId: call.callId, tool, args: [call.args, args] as const, step: context.run.step };
     const warning = context.invokedBy === "person" ? undefined : desk.repeated.warning(checked);
     const result = await runWithEvents(desk, call.callId, found, context);
-    const llmContent = cutText(result.llmContent, desk.maxResultTokens);
+    const llmContent = truncateToTokens(result.llmContent, desk.maxResultTokens);
     return {
       ...result,
-      value: boundValue(result.value),
+      value: truncateValue(result.value),
       llmContent: warning && !result.error ? `${warning}\n\n${llmContent}` : llmContent,
     };
   } catch (error) {
@@ -44,7 +48,7 @@ async function execute(desk: ToolDesk, call: ModelCall, context: CallContext): P
 }
 
 async function runWithEvents(
-  desk: ToolDesk,
+  desk: ToolExecutionContext,
   callId: string,
   found: FoundCall,
   context: CallContext,
@@ -59,9 +63,9 @@ async function runWithEvents(
     desk.events?.emit({ ...now(), type: "tool_output_chunk", data: { toolName, chunk } });
     context.output(chunk);
   };
-  const lent = lendWorkspace(desk.workspace);
+  const lent = revocableWorkspace(desk.workspace);
   const result = await run(desk, found, { ...toolContext(lent.workspace, callId, context), output });
-  lent.close();
+  lent.revoke();
   isOver = true;
 
   const { error } = result;
@@ -70,7 +74,7 @@ async function runWithEvents(
   return result;
 }
 
-async function run(desk: ToolDesk, { tool, value }: FoundCall, context: ToolContext): Promise<ToolResult> {
+async function run(desk: ToolExecutionContext, { tool, value }: FoundCall, context: ToolContext): Promise<ToolResult> {
   const { execute } = tool;
   if (!execute)
     return failedResult(`${tool.name} cannot be executed: it has nothing to execute.`, { code: "UNAVAILABLE" });
@@ -114,7 +118,7 @@ async function checkOutput(tool: NamedTool, schema: ToolSchema | undefined, retu
   return failedResult(`${tool.name} returned something else than it promises. ${problems.join(". ")}.`, {
     code: "INVALID_OUTPUT",
     suggestion: "The tool may have done its work all the same: look before you call it again.",
-    details: { output: plainJson(returned) },
+    details: { output: toJsonValue(returned) },
   });
 }
 

@@ -3,7 +3,7 @@ import type { ToolResult } from "#domain/result.ts";
 import { getManualTools, isLLMTool, isManualTool, type NamedTool } from "#domain/tool.ts";
 import { nearest } from "#text/nearest.ts";
 import { failedResult } from "./failed-result.ts";
-import { schemasOf, type ToolDesk } from "./tool-execution-context.ts";
+import { schemasOf, type ToolExecutionContext } from "./tool-execution-context.ts";
 import type { CallContext } from "./toolbox.ts";
 import { validateArguments } from "./validate-arguments.ts";
 
@@ -18,7 +18,7 @@ export interface FoundCall {
 
 /** Finds the tool of a call and checks the arguments; `refused` says to the model how to do better. */
 export async function findCall(
-  desk: ToolDesk,
+  desk: ToolExecutionContext,
   call: ModelCall,
   { invokedBy = "model" }: Pick<CallContext, "invokedBy">,
 ): Promise<FoundCall | { refused: ToolResult }> {

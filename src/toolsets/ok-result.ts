@@ -2,7 +2,7 @@ import { ToolErrorCode } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { describeForModel } from "./describe-for-model.ts";
 import { failedResult } from "./failed-result.ts";
-import { plainJson } from "./to-json-value.ts";
+import { toJsonValue } from "./to-json-value.ts";
 
 /** A result told apart by `ok`, with an error code a program may branch on. */
 export type OkResult<T> =
@@ -27,6 +27,6 @@ export function fromOkResult(result: OkResult<unknown>): ToolResult {
       ? failedResult(message, { code: known.data, ...(details && { details }) })
       : failedResult(message, { code: "EXECUTION_ERROR", details: { ...details, code } });
   }
-  const value = { kind: "json" as const, data: plainJson(result.value) };
+  const value = { kind: "json" as const, data: toJsonValue(result.value) };
   return { llmContent: describeForModel(value), value };
 }

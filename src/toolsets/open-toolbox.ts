@@ -1,14 +1,14 @@
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
-import { createToolBelt } from "./create-toolbox.ts";
+import { createToolbox } from "./create-toolbox.ts";
 import { toolsets as allToolsets } from "./registry.ts";
 import { resolveToolsets } from "./resolve-toolsets.ts";
 import type { ToolEvents } from "./tool-events.ts";
-import type { ToolBelt } from "./toolbox.ts";
+import type { Toolbox } from "./toolbox.ts";
 import type { ToolServices, Toolset } from "./toolset.ts";
 import { wrapWithDefaultApproval } from "./wrap-with-default-approval.ts";
 
-export interface OpenToolBeltOptions {
+export interface OpenToolboxOptions {
   /** Default: every toolset of the registry. */
   toolsets?: readonly Toolset[];
   /** Tools beside those of the toolsets, as they are: whoever gives them answers for what they ask. */
@@ -23,11 +23,11 @@ export interface OpenToolBeltOptions {
  * Opens the toolsets a worker names. Rejects with a UserError for a toolset or a setting that is not known, with the
  * nearest that is, for a setting that cannot work, and for two tools of one name. What was opened is closed then.
  */
-export async function openToolBelt(
+export async function openToolbox(
   worker: WorkerDefinition,
   services: ToolServices,
-  { toolsets = allToolsets, tools: given = [], events, maxResultTokens }: OpenToolBeltOptions = {},
-): Promise<ToolBelt> {
+  { toolsets = allToolsets, tools: given = [], events, maxResultTokens }: OpenToolboxOptions = {},
+): Promise<Toolbox> {
   const wanted = resolveToolsets(worker, toolsets);
   const release: (() => Promise<void>)[] = [];
   const close = async () => {
@@ -43,7 +43,7 @@ export async function openToolBelt(
       tools.push(...created.map((tool) => wrapWithDefaultApproval(tool)));
     }
     const { workspace } = services;
-    return await createToolBelt({
+    return await createToolbox({
       tools: [...tools, ...given],
       workspace,
       history: () => services.history(),

@@ -4,7 +4,7 @@ import type { Readable } from "node:stream";
  * Reads a stream of lines of JSON. JSON and not a richer format: it makes nothing but plain data, of about the size it
  * came in. A line longer than `maxBytes`, or one that is no JSON, is a failure, and the last thing heard.
  */
-export function readLines(
+export function readJsonLines(
   stream: Readable,
   {
     maxBytes,

@@ -6,7 +6,7 @@ import { toolsets as allToolsets } from "./registry.ts";
 import type { Toolset } from "./toolset.ts";
 
 /** A toolset a worker named, with its settings read. */
-export interface WantedToolset {
+export interface ResolvedToolset {
   toolset: Toolset;
   config: unknown;
 }
@@ -15,7 +15,7 @@ export interface WantedToolset {
  * The toolsets a worker names, with their settings. Throws a UserError for a toolset or a setting that is not known, with
  * the nearest that is, and for one named twice. Opens nothing, so that a broken worker is refused before it starts.
  */
-export function resolveToolsets(worker: WorkerDefinition, known: readonly Toolset[] = allToolsets): WantedToolset[] {
+export function resolveToolsets(worker: WorkerDefinition, known: readonly Toolset[] = allToolsets): ResolvedToolset[] {
   const wanted = Object.entries(worker.toolsets).map(([name, given]) => {
     const toolset = known.find((one) => one.name === name || one.aliases?.includes(name));
     if (!toolset) throw new UserError(unknownToolset(worker.name, name, known));

@@ -6,8 +6,8 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { type FoundCall, findCall } from "./find-call.ts";
-import { lendWorkspace } from "./revocable-workspace.ts";
-import { type ToolDesk, toolContext } from "./tool-execution-context.ts";
+import { revocableWorkspace } from "./revocable-workspace.ts";
+import { type ToolExecutionContext, toolContext } from "./tool-execution-context.ts";
 import type { CallContext, Review } from "./toolbox.ts";
 
 /** What a person agreed to for the whole session. */
@@ -15,7 +15,7 @@ export type Remembered = readonly { tool: string; args: unknown }[];
 
 /** Says whether a call may run, must be asked for, or will not run. Never throws. */
 export async function reviewCall(
-  desk: ToolDesk,
+  desk: ToolExecutionContext,
   call: ModelCall,
   context: CallContext,
   remembered: Remembered,
@@ -38,7 +38,7 @@ function refuse(result: Extract<Review, { kind: "refuse" }>["result"]): Review {
 }
 
 async function refuseRepetition(
-  desk: ToolDesk,
+  desk: ToolExecutionContext,
   call: ModelCall,
   { run, invokedBy }: CallContext,
   { tool, args }: FoundCall,
@@ -59,15 +59,15 @@ async function refuseRepetition(
 }
 
 async function judge(
-  desk: ToolDesk,
+  desk: ToolExecutionContext,
   call: ModelCall,
   context: CallContext,
   remembered: Remembered,
   { tool, value, args }: FoundCall,
 ): Promise<Review> {
-  const lent = lendWorkspace(desk.workspace);
+  const lent = revocableWorkspace(desk.workspace);
   // Whoever is asked about a call has nothing to change yet.
-  lent.close();
+  lent.revoke();
   const forTool = toolContext(lent.workspace, call.callId, context);
   const as = answererOf(tool);
   const consent = await needsConsent(tool, value, forTool);
@@ -109,7 +109,7 @@ function blocked({ name }: NamedTool, { reason }: BlockedError): ReturnType<type
   });
 }
 
-function isRemembered(desk: ToolDesk, tool: NamedTool, args: unknown, remembered: Remembered): boolean {
+function isRemembered(desk: ToolExecutionContext, tool: NamedTool, args: unknown, remembered: Remembered): boolean {
   const wanted = canonicalJson(args);
   return remembered.some((known) => desk.find(known.tool) === tool && canonicalJson(known.args) === wanted);
 }

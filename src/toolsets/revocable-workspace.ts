@@ -2,14 +2,14 @@ import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 
 /** A workspace for as long as it is lent, and its end. */
-export interface LentWorkspace {
+export interface RevocableWorkspace {
   workspace: Workspace;
   /** From here on nothing can be changed with it: what a tool left running reaches no later call's changes. */
-  close(): void;
+  revoke(): void;
 }
 
 /** Lends a workspace to one call. One that is only looked at is lent closed. */
-export function lendWorkspace(workspace: Workspace): LentWorkspace {
+export function revocableWorkspace(workspace: Workspace): RevocableWorkspace {
   let isOver = false;
 
   async function whileLent<T>(change: () => Promise<T>): Promise<T> {
@@ -34,7 +34,7 @@ export function lendWorkspace(workspace: Workspace): LentWorkspace {
       readBase: (path) => workspace.readBase(path),
       ruleFor: (path) => workspace.ruleFor(path),
     },
-    close: () => {
+    revoke: () => {
       isOver = true;
     },
   };

@@ -1,5 +1,5 @@
 /** A value as JSON can hold it: what refers to itself, is too deep or is no data is replaced by a word for it. */
-export function plainJson(value: unknown): unknown {
+export function toJsonValue(value: unknown): unknown {
   return plain(value, []);
 }
 

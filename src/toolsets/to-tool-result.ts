@@ -4,7 +4,7 @@ import { describeForModel } from "./describe-for-model.ts";
 import { failedResult } from "./failed-result.ts";
 import { fromOkResult, type OkResult } from "./ok-result.ts";
 import { fromReturnDisplay, type ToolResultDisplay } from "./return-display.ts";
-import { plainJson } from "./to-json-value.ts";
+import { toJsonValue } from "./to-json-value.ts";
 
 type Fields = Record<string, unknown>;
 
@@ -13,7 +13,7 @@ type Fields = Record<string, unknown>;
  * (`{ llmContent, returnDisplay }`, `{ ok, … }`, `{ success: false, error }`) translated; text as text; all else as JSON.
  */
 export function toToolResult(returned: unknown): ToolResult {
-  const output = plainJson(returned);
+  const output = toJsonValue(returned);
   if (output === undefined) return { llmContent: "Done.", value: { kind: "text", content: "Done." } };
   if (typeof output === "string") return { llmContent: output, value: { kind: "text", content: output } };
   if (isFields(output)) {

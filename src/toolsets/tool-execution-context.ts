@@ -6,7 +6,7 @@ import type { ToolEvents } from "./tool-events.ts";
 import type { CallContext } from "./toolbox.ts";
 
 /** What reviewing and executing a call need to know. */
-export interface ToolDesk {
+export interface ToolExecutionContext {
   tools: readonly NamedTool[];
   offered: readonly NamedTool[];
   find(name: string): NamedTool | undefined;
@@ -18,7 +18,10 @@ export interface ToolDesk {
 }
 
 /** A tool's schemas, which are opened before the desk is. */
-export function schemasOf(desk: ToolDesk, tool: NamedTool): { input: ToolSchema; output: ToolSchema | undefined } {
+export function schemasOf(
+  desk: ToolExecutionContext,
+  tool: NamedTool,
+): { input: ToolSchema; output: ToolSchema | undefined } {
   const schemas = desk.schemas.get(tool);
   if (!schemas) throw new Error(`The schemas of ${tool.name} were never opened.`);
   return schemas;

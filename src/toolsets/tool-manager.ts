@@ -5,12 +5,12 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
-import { createToolBelt } from "./create-toolbox.ts";
+import { createToolbox } from "./create-toolbox.ts";
 import { failedResult } from "./failed-result.ts";
 import { ToolEvents } from "./tool-events.ts";
 import { type ClassTool, type FunctionDefinition, ToolRegistry } from "./tool-registry.ts";
 import { type ToolResponse, toToolResponse } from "./tool-response.ts";
-import type { CallContext, Review, ToolBelt } from "./toolbox.ts";
+import type { CallContext, Review, Toolbox } from "./toolbox.ts";
 import type { FinishedCall } from "./toolset.ts";
 
 export interface ToolManagerOptions {
@@ -36,7 +36,7 @@ export interface CallOptions {
 export class ToolManager {
   readonly #registry: ToolRegistry;
   readonly #options: ToolManagerOptions;
-  readonly #belt: Promise<ToolBelt>;
+  readonly #toolbox: Promise<Toolbox>;
   #history: FinishedCall[] = [];
   #turn = 1;
 
@@ -45,7 +45,7 @@ export class ToolManager {
     this.#registry = new ToolRegistry(tools);
     this.#options = options;
     const { workspace = noWorkspace, events, maxResultTokens } = options;
-    this.#belt = createToolBelt({
+    this.#toolbox = createToolbox({
       tools: this.#registry.list(),
       workspace,
       history: () => this.#history,
@@ -53,7 +53,7 @@ export class ToolManager {
       ...(maxResultTokens !== undefined && { maxResultTokens }),
     });
     // Whoever calls a tool hears of it.
-    this.#belt.catch(() => {});
+    this.#toolbox.catch(() => {});
   }
 
   /** The tool of this name or alias. */
@@ -68,12 +68,12 @@ export class ToolManager {
 
   /** Checks, asks and runs one call. Rejects only when a tool's schema cannot be understood. */
   async call(tool: string, args: unknown, options: CallOptions = {}): Promise<ToolResult> {
-    const belt = await this.#belt;
+    const toolbox = await this.#toolbox;
     const call: ModelCall = { callId: options.callId ?? randomUUID(), tool, args };
     const context = this.#context(call, options);
 
-    const review = await belt.review(call, context, []);
-    const result = review.kind === "refuse" ? review.result : await this.#run(belt, { call, context, review });
+    const review = await toolbox.review(call, context, []);
+    const result = review.kind === "refuse" ? review.result : await this.#run(toolbox, { call, context, review });
     this.#history.push({ ...call, result, step: context.run.step });
     return result;
   }
@@ -95,10 +95,10 @@ export class ToolManager {
   }
 
   async #run(
-    belt: ToolBelt,
+    toolbox: Toolbox,
     { call, context, review }: { call: ModelCall; context: CallContext; review: Exclude<Review, { kind: "refuse" }> },
   ): Promise<ToolResult> {
-    if (review.kind === "allow") return belt.execute(call, context);
+    if (review.kind === "allow") return toolbox.execute(call, context);
 
     const args = review.args as Record<string, unknown>;
     const request = { toolName: call.tool, toolArgs: args, description: review.reason };
@@ -106,7 +106,7 @@ export class ToolManager {
     if (decision?.approved !== true) return denied(call.tool, decision?.note);
 
     const { modifiedArgs } = decision;
-    const result = await belt.execute({ ...call, args: modifiedArgs ?? args }, context);
+    const result = await toolbox.execute({ ...call, args: modifiedArgs ?? args }, context);
     return modifiedArgs ? { ...result, llmContent: `${changed(modifiedArgs)}\n\n${result.llmContent}` } : result;
   }
 

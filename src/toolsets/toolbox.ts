@@ -16,7 +16,7 @@ export type CallContext = Pick<ToolContext, "abortSignal" | "messages" | "run" |
 };
 
 /** The tools of one run, with the rules around them. */
-export interface ToolBelt {
+export interface Toolbox {
   readonly tools: readonly NamedTool[];
   /** What the model is offered; stable in order, schemas converted once. */
   readonly offered: readonly NamedTool[];

@@ -4,7 +4,7 @@ import { estimateTokens } from "#text/estimate-tokens.ts";
 const tokensPerCharacter = 2;
 
 /** A text with at most so many tokens: what is too long keeps its head and its tail, and says in between what is gone. */
-export function cutText(text: string, maxTokens: number): string {
+export function truncateToTokens(text: string, maxTokens: number): string {
   if (text.length * tokensPerCharacter <= maxTokens) return text;
 
   // Estimating costs time with length: nothing beyond this can fit.

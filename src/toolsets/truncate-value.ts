@@ -12,7 +12,7 @@ const steps = [
 ];
 
 /** The value, or where it is too long to be kept the same with its texts cut in the middle and its lists at their end. */
-export function boundValue(value: ResultValue): ResultValue {
+export function truncateValue(value: ResultValue): ResultValue {
   if (sizeOf(value) <= longest) return value;
   for (const step of steps) {
     const shorter = shorten(value, step) as ResultValue;

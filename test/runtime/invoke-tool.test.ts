@@ -5,7 +5,7 @@ import type { FrontEnd } from "#runtime/front-end.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Effect, Store } from "#runtime/store/store.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
-import { aTool, beltWorld } from "../support/tool-belt-world.ts";
+import { aTool, toolboxWorld } from "../support/toolbox-world.ts";
 
 const world = runtimeWorlds();
 
@@ -309,13 +309,13 @@ describe("after a crash", () => {
   test("a tool that must not run twice is not run again, and that is said", async () => {
     const execute = vi.fn();
     const deploy = aTool({ name: "deploy", manualExecution: { mode: "manual" }, afterCrash: "report", execute });
-    const { belt } = await beltWorld([deploy]);
+    const { toolbox } = await toolboxWorld([deploy]);
     const base = { type: "sandbox.opened" as const, commit: "c".repeat(40), branch: "main" };
     const desk = {
       spec: { id: "r1", workerPath: "fixer", worker: { name: "fixer" }, origin },
       github: { permissionOf: async () => "write" },
       log: async () => [{ id: 1, runId: "r1", at: 0, event: base }],
-      tools: async () => belt,
+      tools: async () => toolbox,
       sandbox: async () => ({ rollback: () => {}, pendingChanges: () => undefined }),
     } as unknown as Desk;
     const input: Invocation = { callId: "by-1", by: "ada", line: "/deploy --path x", mayBeForeign: false };

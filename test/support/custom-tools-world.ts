@@ -6,13 +6,13 @@ import type { ModelCall } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import { customToolset } from "#toolsets/custom/custom-toolset.ts";
-import { openToolBelt } from "#toolsets/open-toolbox.ts";
+import { openToolbox } from "#toolsets/open-toolbox.ts";
 import type { CallContext } from "#toolsets/toolbox.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
 import { runSpec } from "./toolset-world.ts";
 
-export interface BeltWorldOptions {
+export interface ToolboxWorldOptions {
   files?: Record<string, string>;
   rules?: Parameters<typeof memoryWorkspace>[1] extends infer O
     ? NonNullable<O>["rules" & keyof NonNullable<O>]
@@ -29,8 +29,8 @@ export async function temporaryFolder(files: Record<string, string> = {}): Promi
   return folder;
 }
 
-/** The belt of a worker with one toolset, over a small repository; it is closed after the test. */
-export async function beltWorld(toolset: Toolset, config: unknown, options: BeltWorldOptions = {}) {
+/** The toolbox of a worker with one toolset, over a small repository; it is closed after the test. */
+export async function toolboxWorld(toolset: Toolset, config: unknown, options: ToolboxWorldOptions = {}) {
   const sandbox = memoryWorkspace(options.files ?? { "README.md": "# Sums\n" }, { rules: options.rules ?? {} });
   const worker = WorkerDefinition.parse({ name: "fixer", toolsets: { [toolset.name]: config }, instructions: "Fix." });
   const services: ToolServices = {
@@ -44,8 +44,8 @@ export async function beltWorld(toolset: Toolset, config: unknown, options: Belt
     sanitize: (text) => text,
     ...options.services,
   };
-  const belt = await openToolBelt(worker, services, { toolsets: [toolset] });
-  onTestFinished(() => belt.close());
+  const toolbox = await openToolbox(worker, services, { toolsets: [toolset] });
+  onTestFinished(() => toolbox.close());
 
   let calls = 0;
   const printed: string[] = [];
@@ -60,24 +60,24 @@ export async function beltWorld(toolset: Toolset, config: unknown, options: Belt
   });
 
   return {
-    belt,
+    toolbox,
     sandbox,
     printed,
     run: (tool: string, args: unknown = {}, given?: Partial<CallContext>) =>
-      belt.execute(call(tool, args), context(given)),
+      toolbox.execute(call(tool, args), context(given)),
     review: (tool: string, args: unknown = {}, given?: Partial<CallContext>) =>
-      belt.review(call(tool, args), context(given), []),
+      toolbox.review(call(tool, args), context(given), []),
   };
 }
 
-/** A belt with the tools of a `tools.ts` that ships with the deployment. */
+/** A toolbox with the tools of a `tools.ts` that ships with the deployment. */
 export async function customTools(
   source: string,
   { tools, ...config }: { tools: string[]; approval?: unknown; timeout?: number },
-  options: BeltWorldOptions = {},
+  options: ToolboxWorldOptions = {},
 ) {
   const folder = await temporaryFolder({ "tools.ts": source });
-  const world = await beltWorld(
+  const world = await toolboxWorld(
     customToolset,
     { module: "./tools.ts", tools, ...config },
     { ...options, services: { workerDirectory: folder, ...options.services } },

@@ -13,7 +13,7 @@ import {
 } from "#index.ts";
 import { embedded } from "../support/embed-world.ts";
 import { resultsIn } from "../support/scripted-models.ts";
-import { beltWorld } from "../support/tool-belt-world.ts";
+import { toolboxWorld } from "../support/toolbox-world.ts";
 
 class MyTool extends BaseTool {
   readonly name = "my_tool";
@@ -244,9 +244,9 @@ describe("a tool written as a class", () => {
     expect((await manager.call("my_tool", { param1: "b" })).error).toBeUndefined();
   });
 
-  test("works in a registry and on the belt of a run", async () => {
+  test("works in a registry and in the toolbox of a run", async () => {
     const tool = new MyTool(new ActivityStream());
-    const { execute } = await beltWorld([tool.toNamedTool()]);
+    const { execute } = await toolboxWorld([tool.toNamedTool()]);
 
     expect(new ToolRegistry([tool]).toOpenAIFunctions()).toEqual([tool.getFunctionDefinition().function]);
     expect(await execute("my_tool", { param1: "a" })).toMatchObject({ value: { data: { result: "success" } } });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { DisplayErrorType, type DisplayResult, Tool, type ToolContext, ToolManager, ToolRegistry } from "#index.ts";
-import { beltWorld } from "../support/tool-belt-world.ts";
+import { toolboxWorld } from "../support/toolbox-world.ts";
 
 interface YourToolParams {
   param1: string;
@@ -112,21 +112,21 @@ describe("a tool that shows its result", () => {
     });
   });
 
-  test("keeps its display and its error on the belt of a run", async () => {
+  test("keeps its display and its error in the toolbox of a run", async () => {
     const display = { type: "ansi" as const, content: "\u001b[32mok\u001b[0m" };
     const shows = new OtherTool(() => ({ llmContent: "exit code 0", returnDisplay: display }));
     const fails = new OtherTool(missing);
     const args = { param1: "a" };
 
-    const shown = await (await beltWorld([shows.toNamedTool()])).execute("other_tool", args);
-    const failed = await (await beltWorld([fails.toNamedTool()])).execute("other_tool", args);
+    const shown = await (await toolboxWorld([shows.toNamedTool()])).execute("other_tool", args);
+    const failed = await (await toolboxWorld([fails.toNamedTool()])).execute("other_tool", args);
     expect(shown).toMatchObject({ value: { kind: "terminal", content: display.content } });
     expect(failed.error).toMatchObject({ code: "FILE_NOT_FOUND", message: "File does not exist: a.ts" });
   });
 
   test("is called by its display name when a person is asked", async () => {
     const tool = { ...new YourTool().toNamedTool(), needsApproval: true };
-    const { review } = await beltWorld([tool]);
+    const { review } = await toolboxWorld([tool]);
     expect(await review("your_tool", { param1: "a" })).toMatchObject({
       kind: "ask",
       reason: "The worker wants to use Your Tool(a).",

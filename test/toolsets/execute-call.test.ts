@@ -6,14 +6,14 @@ import type { ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { ToolEvents } from "#toolsets/tool-events.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
-import { aCall, aContext, aTool, beltWorld } from "../support/tool-belt-world.ts";
+import { aCall, aContext, aTool, toolboxWorld } from "../support/toolbox-world.ts";
 
 const never = new Promise<never>(() => {});
 
 describe("interruption", () => {
   test("with a signal that is already aborted nothing runs and nothing hangs", async () => {
     const run = vi.fn(() => never);
-    const { execute } = await beltWorld([aTool({ execute: run })]);
+    const { execute } = await toolboxWorld([aTool({ execute: run })]);
 
     const result = await execute("read_file", { path: "a" }, aContext({ abortSignal: AbortSignal.abort() }));
 
@@ -25,7 +25,7 @@ describe("interruption", () => {
 
   test("a tool that ignores its signal is abandoned promptly", async () => {
     const stop = new AbortController();
-    const { execute } = await beltWorld([aTool({ execute: () => never })]);
+    const { execute } = await toolboxWorld([aTool({ execute: () => never })]);
 
     const running = execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
     stop.abort();
@@ -38,7 +38,7 @@ describe("interruption", () => {
   test("the signal reaches the tool, and one that stops by throwing is interrupted", async () => {
     const stop = new AbortController();
     const run = (_: unknown, { abortSignal }: ToolContext) => sleep(60_000, "done", { signal: abortSignal });
-    const { execute } = await beltWorld([aTool({ execute: run })]);
+    const { execute } = await toolboxWorld([aTool({ execute: run })]);
 
     const running = execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
     stop.abort();
@@ -50,7 +50,7 @@ describe("interruption", () => {
     const stop = new AbortController();
     const run = (_: unknown, { abortSignal }: ToolContext) =>
       new Promise((resolve) => abortSignal.addEventListener("abort", () => resolve("half of it")));
-    const { execute } = await beltWorld([aTool({ execute: run })]);
+    const { execute } = await toolboxWorld([aTool({ execute: run })]);
 
     const running = execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
     setImmediate(() => stop.abort());
@@ -59,7 +59,7 @@ describe("interruption", () => {
   });
 
   test("a deadline is a timeout and not an interruption", async () => {
-    const { execute } = await beltWorld([aTool({ execute: () => never })]);
+    const { execute } = await toolboxWorld([aTool({ execute: () => never })]);
     const result = await execute("read_file", { path: "a" }, aContext({ abortSignal: AbortSignal.timeout(1) }));
     expect(result.error).toMatchObject({ code: "TIMEOUT", type: "system_error" });
   });
@@ -67,7 +67,7 @@ describe("interruption", () => {
   test("a failure after it was abandoned bothers nobody", async () => {
     const stop = new AbortController();
     const { promise, reject } = Promise.withResolvers<never>();
-    const { execute } = await beltWorld([aTool({ execute: () => promise })]);
+    const { execute } = await toolboxWorld([aTool({ execute: () => promise })]);
 
     const running = execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
     stop.abort();
@@ -103,7 +103,7 @@ describe("failures", () => {
     const fail = () => {
       throw thrown;
     };
-    const { execute } = await beltWorld([aTool({ execute: fail })]);
+    const { execute } = await toolboxWorld([aTool({ execute: fail })]);
 
     const result = await execute("read_file", { path: "a" });
 
@@ -112,7 +112,7 @@ describe("failures", () => {
   });
 
   test("an unknown tool, wrong arguments and a tool with nothing to execute are results", async () => {
-    const { execute } = await beltWorld([aTool(), { ...aTool({ name: "ask_user" }), execute: undefined } as never]);
+    const { execute } = await toolboxWorld([aTool(), { ...aTool({ name: "ask_user" }), execute: undefined } as never]);
 
     expect((await execute("nothing", {})).error?.code).toBe("UNKNOWN_TOOL");
     expect((await execute("read_file", { path: 5 })).error?.code).toBe("INVALID_ARGUMENTS");
@@ -125,7 +125,7 @@ describe("output", () => {
 
   test("what keeps its promise passes, plain or as a result for both readers", async () => {
     const shaped = { llmContent: "3", value: { kind: "json", data: { sum: 3 } } };
-    const { execute } = await beltWorld([
+    const { execute } = await toolboxWorld([
       aTool({ name: "plain", outputSchema, execute: () => ({ sum: 3 }) }),
       aTool({ name: "shaped", outputSchema, execute: () => shaped as never }),
     ]);
@@ -135,7 +135,7 @@ describe("output", () => {
   });
 
   test("what does not is INVALID_OUTPUT, naming member and types", async () => {
-    const { execute } = await beltWorld([aTool({ outputSchema, execute: () => ({ sum: "three" }) as never })]);
+    const { execute } = await toolboxWorld([aTool({ outputSchema, execute: () => ({ sum: "three" }) as never })]);
 
     const { error } = await execute("read_file", { path: "a" });
 
@@ -148,13 +148,13 @@ describe("output", () => {
   });
 
   test("a failure is not held to the promise", async () => {
-    const { execute } = await beltWorld([aTool({ outputSchema, execute: () => Promise.reject(new Error("no")) })]);
+    const { execute } = await toolboxWorld([aTool({ outputSchema, execute: () => Promise.reject(new Error("no")) })]);
     expect((await execute("read_file", { path: "a" })).error?.code).toBe("EXECUTION_ERROR");
   });
 
   test("what is too long for the model keeps head and tail and says so; people see all of it", async () => {
     const lines = Array.from({ length: 5_000 }, (_, index) => `this is line number ${index}`);
-    const { execute } = await beltWorld([aTool({ execute: () => lines.join("\n") })], { maxResultTokens: 500 });
+    const { execute } = await toolboxWorld([aTool({ execute: () => lines.join("\n") })], { maxResultTokens: 500 });
 
     const { llmContent, value } = await execute("read_file", { path: "a" });
 
@@ -168,7 +168,7 @@ describe("output", () => {
       yield "working";
       yield "done";
     }
-    const { execute } = await beltWorld([aTool({ execute: run as never })]);
+    const { execute } = await toolboxWorld([aTool({ execute: run as never })]);
     expect((await execute("read_file", { path: "a" })).llmContent).toBe("done");
   });
 });
@@ -178,18 +178,21 @@ describe("events", () => {
     const events = new ToolEvents();
     const heard: unknown[] = [];
     events.subscribe("*", ({ id, type, data }) => heard.push({ id, type, ...data }));
-    const world = await beltWorld([aTool({ execute: run })], { events });
+    const world = await toolboxWorld([aTool({ execute: run })], { events });
     return { ...world, heard };
   }
 
   test("a call is heard to start, print and end", async () => {
     const output = vi.fn();
-    const { belt, heard } = await listenTo((_, context) => {
+    const { toolbox, heard } = await listenTo((_, context) => {
       context.output("half");
       return "whole";
     });
 
-    const result = await belt.execute({ callId: "c1", tool: "read_file", args: { path: "a" } }, aContext({ output }));
+    const result = await toolbox.execute(
+      { callId: "c1", tool: "read_file", args: { path: "a" } },
+      aContext({ output }),
+    );
 
     expect(heard).toEqual([
       { id: "c1", type: "tool_call_start", toolName: "read_file", arguments: { path: "a" } },
@@ -230,10 +233,10 @@ describe("events", () => {
 test("arguments changed by a person are validated again and reach the tool as its schema reads them", async () => {
   const run = vi.fn(() => "done");
   const inputSchema = z.object({ path: z.string().trim(), depth: z.number().default(2) });
-  const { belt } = await beltWorld([aTool({ inputSchema, execute: run })]);
+  const { toolbox } = await toolboxWorld([aTool({ inputSchema, execute: run })]);
 
-  await belt.execute(aCall("read_file", { path: " b " }), aContext());
-  const refused = await belt.execute(aCall("read_file", { path: 5 }), aContext());
+  await toolbox.execute(aCall("read_file", { path: " b " }), aContext());
+  const refused = await toolbox.execute(aCall("read_file", { path: 5 }), aContext());
 
   expect(run).toHaveBeenCalledExactlyOnceWith(
     { path: "b", depth: 2 },
@@ -250,7 +253,7 @@ describe("the sandbox a tool is lent", () => {
       late = sandbox;
       return sandbox.write("in-time.txt", "x");
     };
-    const { execute } = await beltWorld([aTool({ execute: keep })], { workspace });
+    const { execute } = await toolboxWorld([aTool({ execute: keep })], { workspace });
 
     await execute("read_file", { path: "a" });
 
@@ -272,7 +275,7 @@ describe("the sandbox a tool is lent", () => {
       await goOn.promise;
       await sandbox.write("late.txt", "x").catch(over.resolve);
     };
-    const { execute } = await beltWorld([aTool({ execute: deaf })], { workspace });
+    const { execute } = await toolboxWorld([aTool({ execute: deaf })], { workspace });
 
     const result = await execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
     goOn.resolve();
@@ -289,7 +292,7 @@ describe("the sandbox a tool is lent", () => {
     };
     const needsApproval = async (args: unknown, context: ToolContext) => sly(args, context).then(() => true);
     const preview = async (args: unknown, context: ToolContext) => sly(args, context).then(() => "nothing");
-    const { review } = await beltWorld([aTool({ needsApproval, preview })], { workspace });
+    const { review } = await toolboxWorld([aTool({ needsApproval, preview })], { workspace });
 
     expect(await review("read_file", { path: "a" })).toMatchObject({ kind: "ask", preview: "nothing" });
     expect(await workspace.changes()).toEqual([]);
@@ -306,7 +309,7 @@ test.each<[string, unknown]>([
   ["a list", { kind: "file_list", path: "/", count: 1e5, files: Array.from({ length: 1e5 }, (_, n) => `file-${n}`) }],
   ["data", { kind: "json", data: { rows: Array.from({ length: 1e5 }, (_, n) => ({ n, text: "some words" })) } }],
 ])("%s that is too long to be kept for people keeps its kind and says less", async (_, value) => {
-  const { execute } = await beltWorld([aTool({ execute: () => value as never })]);
+  const { execute } = await toolboxWorld([aTool({ execute: () => value as never })]);
 
   const result = await execute("read_file", { path: "a" });
 
@@ -316,7 +319,7 @@ test.each<[string, unknown]>([
 
 test("what cannot be shortened is replaced by how large it was", async () => {
   const data = Object.fromEntries(Array.from({ length: 100_000 }, (_, n) => [`key-${n}`, n]));
-  const { execute } = await beltWorld([aTool({ execute: () => ({ kind: "json", data }) as never })]);
+  const { execute } = await toolboxWorld([aTool({ execute: () => ({ kind: "json", data }) as never })]);
 
   expect((await execute("read_file", { path: "a" })).value).toEqual({
     kind: "text",

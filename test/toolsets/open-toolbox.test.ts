@@ -4,10 +4,10 @@ import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
-import { openToolBelt } from "#toolsets/open-toolbox.ts";
+import { openToolbox } from "#toolsets/open-toolbox.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
-import { aCall, aContext, aTool } from "../support/tool-belt-world.ts";
+import { aCall, aContext, aTool } from "../support/toolbox-world.ts";
 import { runSpec } from "../support/toolset-world.ts";
 
 function aToolset(name: string, tools: NamedTool[], change: Partial<Toolset> = {}): Toolset {
@@ -18,7 +18,7 @@ function open(names: Record<string, Record<string, unknown> | null>, toolsets: T
   const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix it.", toolsets: names });
   const sandbox = memoryWorkspace();
   const services = { spec: runSpec, workspace: sandbox, sandbox, history: () => [] } as unknown as ToolServices;
-  return openToolBelt(worker, services, { toolsets });
+  return openToolbox(worker, services, { toolsets });
 }
 
 const files = aToolset("filesystem", [aTool({ aliases: ["read"] }), aTool({ name: "write_file" })], {
@@ -31,12 +31,12 @@ const git = aToolset("git", [
 
 describe("opening", () => {
   test("gives the tools of the toolsets a worker names, in its order, by name or alias", async () => {
-    const belt = await open({ git: null, files: {} }, [files, git]);
+    const toolbox = await open({ git: null, files: {} }, [files, git]);
 
-    expect(belt.tools.map(({ name }) => name)).toEqual(["git_status", "git_push", "read_file", "write_file"]);
-    expect(belt.offered.map(({ name }) => name)).toEqual(["git_status", "read_file", "write_file"]);
-    expect(belt.find("read")?.name).toBe("read_file");
-    expect(belt.find("nothing")).toBeUndefined();
+    expect(toolbox.tools.map(({ name }) => name)).toEqual(["git_status", "git_push", "read_file", "write_file"]);
+    expect(toolbox.offered.map(({ name }) => name)).toEqual(["git_status", "read_file", "write_file"]);
+    expect(toolbox.find("read")?.name).toBe("read_file");
+    expect(toolbox.find("nothing")).toBeUndefined();
   });
 
   test("no toolsets, no tools", async () => {
@@ -87,8 +87,10 @@ describe("opening", () => {
     const twice = [aTool({ name: "x", aliases: ["read"] }), aTool({ name: "y", aliases: ["read"] })];
     await expect(open({ a: {} }, [aToolset("a", twice)])).rejects.toThrow("x and y are both also called read");
 
-    const belt = await open({ a: {} }, [aToolset("a", [aTool({ name: "x", aliases: ["y"] }), aTool({ name: "y" })])]);
-    expect(belt.find("y")?.name).toBe("y");
+    const toolbox = await open({ a: {} }, [
+      aToolset("a", [aTool({ name: "x", aliases: ["y"] }), aTool({ name: "y" })]),
+    ]);
+    expect(toolbox.find("y")?.name).toBe("y");
   });
 
   test("what was opened is closed: once, and also when opening fails", async () => {
@@ -101,10 +103,10 @@ describe("opening", () => {
     });
     const broken = aToolset("broken", [], { create: () => Promise.reject(new UserError("The server is down.")) });
 
-    const belt = await open({ holding: {} }, [holding]);
+    const toolbox = await open({ holding: {} }, [holding]);
     expect(release).not.toHaveBeenCalled();
-    await belt.close();
-    await belt.close();
+    await toolbox.close();
+    await toolbox.close();
     expect(release).toHaveBeenCalledOnce();
 
     await expect(open({ holding: {}, broken: {} }, [holding, broken])).rejects.toThrow("The server is down.");
@@ -113,10 +115,10 @@ describe("opening", () => {
 });
 
 test("a tool that does not say whether it asks, asks", async () => {
-  const belt = await open({ a: {} }, [aToolset("a", [aTool(), aTool({ name: "free", needsApproval: false })])]);
+  const toolbox = await open({ a: {} }, [aToolset("a", [aTool(), aTool({ name: "free", needsApproval: false })])]);
 
-  expect((await belt.review(aCall("read_file", { path: "a" }), aContext(), [])).kind).toBe("ask");
-  expect((await belt.review(aCall("free", { path: "a" }), aContext(), [])).kind).toBe("allow");
+  expect((await toolbox.review(aCall("read_file", { path: "a" }), aContext(), [])).kind).toBe("ask");
+  expect((await toolbox.review(aCall("free", { path: "a" }), aContext(), [])).kind).toBe("allow");
 });
 
 describe("schemas", () => {
@@ -126,12 +128,12 @@ describe("schemas", () => {
       conversions++;
       return jsonSchema({ type: "object", properties: { a: { type: "string" } }, required: ["a"] });
     };
-    const belt = await open({ a: {} }, [aToolset("a", [aTool({ inputSchema })])]);
-    const schema = () => asSchema(belt.offered[0]?.inputSchema).jsonSchema;
+    const toolbox = await open({ a: {} }, [aToolset("a", [aTool({ inputSchema })])]);
+    const schema = () => asSchema(toolbox.offered[0]?.inputSchema).jsonSchema;
 
     const before = schema();
-    await belt.review(aCall("read_file", { a: "x" }), aContext(), []);
-    await belt.execute(aCall("read_file", { a: "x" }), aContext());
+    await toolbox.review(aCall("read_file", { a: "x" }), aContext(), []);
+    await toolbox.execute(aCall("read_file", { a: "x" }), aContext());
 
     expect(conversions).toBe(1);
     expect(schema()).toBe(before);
@@ -140,8 +142,8 @@ describe("schemas", () => {
 
   test("are offered without dates or transforms failing the conversion", async () => {
     const inputSchema = z.object({ at: z.date().optional(), n: z.string().transform(Number) });
-    const belt = await open({ a: {} }, [aToolset("a", [aTool({ inputSchema })])]);
-    expect(asSchema(belt.offered[0]?.inputSchema).jsonSchema).toMatchObject({
+    const toolbox = await open({ a: {} }, [aToolset("a", [aTool({ inputSchema })])]);
+    expect(asSchema(toolbox.offered[0]?.inputSchema).jsonSchema).toMatchObject({
       properties: { at: {}, n: { type: "string" } },
     });
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { WorkerDefinition } from "#domain/worker.ts";
-import { openToolBelt } from "#toolsets/open-toolbox.ts";
+import { openToolbox } from "#toolsets/open-toolbox.ts";
 import { toolsets } from "#toolsets/registry.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
@@ -22,7 +22,7 @@ function openAll(chosen: readonly Toolset[] = toolsets) {
     workers: async () => [{ name: "tester", description: "Runs the tests" }],
     sanitize: (text) => text,
   };
-  return openToolBelt(worker, services, { toolsets: chosen });
+  return openToolbox(worker, services, { toolsets: chosen });
 }
 
 describe("the toolsets that ship with it", () => {
@@ -32,11 +32,11 @@ describe("the toolsets that ship with it", () => {
   });
 
   test("can all be given to one worker: no two tools share a name, and every schema can be offered", async () => {
-    const belt = await openAll();
+    const toolbox = await openAll();
 
-    expect(belt.tools.length).toBeGreaterThan(withoutSettings.length);
-    expect(belt.offered.every(({ description }) => description.length > 10)).toBe(true);
-    await belt.close();
+    expect(toolbox.tools.length).toBeGreaterThan(withoutSettings.length);
+    expect(toolbox.offered.every(({ description }) => description.length > 10)).toBe(true);
+    await toolbox.close();
   });
 
   test("say of every tool whether it asks: nothing is free because somebody forgot", async () => {
@@ -50,8 +50,8 @@ describe("the toolsets that ship with it", () => {
       },
     }));
 
-    const belt = await openAll(watched);
-    await belt.close();
+    const toolbox = await openAll(watched);
+    await toolbox.close();
 
     expect(silent).toEqual([]);
   });

@@ -1,11 +1,11 @@
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { BlockedError, ToolError } from "#domain/errors.ts";
-import { aCall, aContext, aTool, beltWorld, refusalOf } from "../support/tool-belt-world.ts";
+import { aCall, aContext, aTool, refusalOf, toolboxWorld } from "../support/toolbox-world.ts";
 
 describe("which tools there are", () => {
   test("an unknown tool is refused with what is there and the nearest name", async () => {
-    const { review } = await beltWorld([aTool(), aTool({ name: "grep" })]);
+    const { review } = await toolboxWorld([aTool(), aTool({ name: "grep" })]);
 
     const error = refusalOf(await review("reed_file", { path: "a" }));
 
@@ -21,9 +21,9 @@ describe("which tools there are", () => {
   test("a manual tool is neither offered nor named to the model, and its call is refused", async () => {
     const execute = vi.fn();
     const push = aTool({ name: "git_push", execute, manualExecution: { mode: "manual" } });
-    const { belt, review, execute: run } = await beltWorld([aTool(), push]);
+    const { toolbox, review, execute: run } = await toolboxWorld([aTool(), push]);
 
-    expect(belt.offered.map(({ name }) => name)).toEqual(["read_file"]);
+    expect(toolbox.offered.map(({ name }) => name)).toEqual(["read_file"]);
     expect(refusalOf(await review("git_push", { path: "a" }))).toMatchObject({
       code: "MANUAL_TOOL",
       type: "permission_error",
@@ -34,7 +34,7 @@ describe("which tools there are", () => {
   });
 
   test("a person calls manual tools and tools for both, and no others", async () => {
-    const { review } = await beltWorld([
+    const { review } = await toolboxWorld([
       aTool(),
       aTool({ name: "git_push", manualExecution: { mode: "manual" } }),
       aTool({ name: "run_tests", manualExecution: { mode: "both" } }),
@@ -47,12 +47,12 @@ describe("which tools there are", () => {
   });
 
   test.each(["read_file", "read", "READ_FILE", "read-file"])("finds read_file as %s", async (name) => {
-    const { review } = await beltWorld([aTool({ aliases: ["read"] })]);
+    const { review } = await toolboxWorld([aTool({ aliases: ["read"] })]);
     expect(await review(name, { path: "a" })).toEqual({ kind: "allow", as: "tool", args: { path: "a" } });
   });
 
   test("a call that a person or a worker answers says so", async () => {
-    const { review } = await beltWorld([
+    const { review } = await toolboxWorld([
       aTool({ name: "ask_user", answeredBy: { kind: "person" } }),
       aTool({ name: "tester", answeredBy: { kind: "worker", worker: "tester" } }),
     ]);
@@ -75,13 +75,13 @@ describe("consent", () => {
     ["a function that fails", () => JSON.parse("{"), "ask"],
     ["a promise that fails", () => Promise.reject(new Error("the database is down")), "ask"],
   ])("%s: %o means %s", async (_, needsApproval, kind) => {
-    const { review } = await beltWorld([aTool({ needsApproval: needsApproval as never })]);
+    const { review } = await toolboxWorld([aTool({ needsApproval: needsApproval as never })]);
     expect((await review("read_file", { path: "a" })).kind).toBe(kind);
   });
 
   test("it depends on the arguments and on the call", async () => {
     const needsApproval = vi.fn(({ path }) => path.startsWith("/important/"));
-    const { review } = await beltWorld([aTool({ needsApproval })]);
+    const { review } = await toolboxWorld([aTool({ needsApproval })]);
 
     expect((await review("read_file", { path: "/important/a" })).kind).toBe("ask");
     expect((await review("read_file", { path: "/other" })).kind).toBe("allow");
@@ -95,7 +95,7 @@ describe("consent", () => {
     const blocked = () => {
       throw new BlockedError("read_file", "the zone output forbids it");
     };
-    const { review } = await beltWorld([aTool({ needsApproval: blocked })]);
+    const { review } = await toolboxWorld([aTool({ needsApproval: blocked })]);
 
     const error = refusalOf(await review("read_file", { path: "a" }));
 
@@ -109,15 +109,15 @@ describe("consent", () => {
     const outside = () => {
       throw new ToolError("../x is outside the repository.", { code: "INVALID_PATH" });
     };
-    const early = await beltWorld([aTool({ needsApproval: outside })]);
-    const late = await beltWorld([aTool({ needsApproval: true, preview: outside })]);
+    const early = await toolboxWorld([aTool({ needsApproval: outside })]);
+    const late = await toolboxWorld([aTool({ needsApproval: true, preview: outside })]);
 
     expect(refusalOf(await early.review("read_file", { path: "../x" })).code).toBe("INVALID_PATH");
     expect(refusalOf(await late.review("read_file", { path: "../x" })).code).toBe("INVALID_PATH");
   });
 
   test("a question carries the tool's reason and preview, or says who wants what", async () => {
-    const { review } = await beltWorld([
+    const { review } = await toolboxWorld([
       aTool({
         name: "write",
         needsApproval: true,
@@ -150,7 +150,7 @@ describe("consent", () => {
       options: z.object({ a: z.number(), b: z.number() }),
       c: z.number().default(1),
     });
-    const { review } = await beltWorld([aTool({ inputSchema, needsApproval: true, aliases: ["read"] })]);
+    const { review } = await toolboxWorld([aTool({ inputSchema, needsApproval: true, aliases: ["read"] })]);
     const asked = await review("read_file", { path: "a", options: { a: 1, b: 2 } });
     const remembered = [{ tool: "read_file", args: asked.kind === "ask" ? asked.args : undefined }];
 
@@ -165,7 +165,7 @@ describe("consent", () => {
     const blocked = () => {
       throw new BlockedError("read_file", "no");
     };
-    const { review } = await beltWorld([aTool({ needsApproval: blocked })]);
+    const { review } = await toolboxWorld([aTool({ needsApproval: blocked })]);
     const remembered = [{ tool: "read_file", args: { path: "a" } }];
     expect(refusalOf(await review("read_file", { path: "a" }, { remembered })).code).toBe("BLOCKED");
   });
@@ -175,7 +175,7 @@ describe("repetition", () => {
   const tools = [aTool({ readOnly: true }), aTool({ name: "write_file", execute: () => "written" })];
 
   test("the same reading call twice in one turn is redundant", async () => {
-    const { review, finish } = await beltWorld(tools);
+    const { review, finish } = await toolboxWorld(tools);
     await finish("read_file", { path: "a" }, 1);
 
     const error = refusalOf(await review("read_file", { path: "a" }, { context: aContext({ step: 1 }) }));
@@ -187,7 +187,7 @@ describe("repetition", () => {
   });
 
   test("people look as often as they like, and what they looked at is new to the model", async () => {
-    const { belt, history, review, finish } = await beltWorld([
+    const { toolbox, history, review, finish } = await toolboxWorld([
       aTool({ readOnly: true, manualExecution: { mode: "both" } }),
     ]);
     await finish("read_file", { path: "a" }, 1);
@@ -195,7 +195,7 @@ describe("repetition", () => {
 
     expect((await review("read_file", { path: "a" }, { context: person })).kind).toBe("allow");
     expect(
-      (await belt.execute(aCall("read_file", { path: "a" }), aContext({ invokedBy: "person", step: 2 }))).llmContent,
+      (await toolbox.execute(aCall("read_file", { path: "a" }), aContext({ invokedBy: "person", step: 2 }))).llmContent,
     ).toBe("content of a");
 
     const [call] = history.splice(0);
@@ -204,17 +204,17 @@ describe("repetition", () => {
   });
 
   test("two in one answer of the model are redundant before either has run", async () => {
-    const { belt, review } = await beltWorld(tools);
+    const { toolbox, review } = await toolboxWorld(tools);
     const first = aCall("read_file", { path: "a", limit: 5 });
-    await belt.review(first, aContext(), []);
+    await toolbox.review(first, aContext(), []);
 
     expect(refusalOf(await review("read_file", { limit: 5, path: "a" })).code).toBe("REDUNDANT_CALL");
     expect((await review("read_file", { path: "b", limit: 5 })).kind).toBe("allow");
-    expect((await belt.review(first, aContext(), [])).kind).toBe("allow");
+    expect((await toolbox.review(first, aContext(), [])).kind).toBe("allow");
   });
 
   test("what changed something in between makes reading again worthwhile", async () => {
-    const { review, finish } = await beltWorld(tools);
+    const { review, finish } = await toolboxWorld(tools);
     await finish("read_file", { path: "a" }, 1);
     await finish("write_file", { path: "a" }, 1);
 
@@ -223,7 +223,7 @@ describe("repetition", () => {
   });
 
   test("in a later turn it runs, with a warning before the result", async () => {
-    const { review, finish } = await beltWorld(tools);
+    const { review, finish } = await toolboxWorld(tools);
     await finish("read_file", { path: "a" }, 1);
 
     expect((await review("read_file", { path: "a" }, { context: aContext({ step: 3 }) })).kind).toBe("allow");
@@ -235,7 +235,7 @@ describe("repetition", () => {
 
   test("a call that failed and a tool that changes things may be repeated", async () => {
     const fails = aTool({ name: "fails", readOnly: true, execute: () => Promise.reject(new Error("no")) });
-    const { review, finish } = await beltWorld([...tools, fails]);
+    const { review, finish } = await toolboxWorld([...tools, fails]);
     await finish("fails", { path: "a" }, 1);
     await finish("write_file", { path: "a" }, 1);
 
@@ -247,7 +247,7 @@ describe("repetition", () => {
 
 test("a review whose signal is aborted asks nothing and refuses as interrupted", async () => {
   const needsApproval = vi.fn(() => true);
-  const { review } = await beltWorld([aTool({ needsApproval })]);
+  const { review } = await toolboxWorld([aTool({ needsApproval })]);
 
   const refused = await review("read_file", { path: "a" }, { context: aContext({ abortSignal: AbortSignal.abort() }) });
 
@@ -258,7 +258,7 @@ test("a review whose signal is aborted asks nothing and refuses as interrupted",
 test("a rule for approval that never answers does not hold up an interruption", async () => {
   const stop = new AbortController();
   const needsApproval = () => new Promise<boolean>(() => stop.abort());
-  const { review } = await beltWorld([aTool({ needsApproval })]);
+  const { review } = await toolboxWorld([aTool({ needsApproval })]);
 
   const refused = await review("read_file", { path: "a" }, { context: aContext({ abortSignal: stop.signal }) });
 

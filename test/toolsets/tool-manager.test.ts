@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { ApprovalController, createInterruptSignal, type ToolEvent, ToolEvents, ToolManager } from "#index.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
-import { aTool } from "../support/tool-belt-world.ts";
+import { aTool } from "../support/toolbox-world.ts";
 
 describe("a program of its own", () => {
   test("gets tools and their definitions", () => {

@@ -11,7 +11,7 @@ import {
   ToolRegistry,
   wrapWithDefaultApproval,
 } from "#index.ts";
-import { aTool } from "../support/tool-belt-world.ts";
+import { aTool } from "../support/toolbox-world.ts";
 
 const tools = [
   aTool({ name: "plain" }),

@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { cutText } from "#toolsets/truncate-to-tokens.ts";
+import { truncateToTokens } from "#toolsets/truncate-to-tokens.ts";
 
 test("what fits stays as it is", () => {
   const text = "a line of words\n".repeat(100);
-  expect(cutText(text, 30_000)).toBe(text);
+  expect(truncateToTokens(text, 30_000)).toBe(text);
 });
 
 test("what does not fit keeps whole lines at both ends and says what is gone", () => {
   const lines = Array.from({ length: 10_000 }, (_, index) => `line ${index} of the log`);
 
-  const cut = cutText(lines.join("\n"), 1_000).split("\n");
+  const cut = truncateToTokens(lines.join("\n"), 1_000).split("\n");
 
   expect(cut[0]).toBe("line 0 of the log");
   expect(cut.at(-1)).toBe("line 9999 of the log");
@@ -27,7 +27,7 @@ test("always fits, whatever it is cut from, and keeps its ends", () => {
   );
   fc.assert(
     fc.property(text, fc.integer({ min: 60, max: 500 }), (whole, limit) => {
-      const cut = cutText(whole, limit);
+      const cut = truncateToTokens(whole, limit);
 
       expect(estimateTokens(cut)).toBeLessThanOrEqual(limit);
       if (cut === whole) return;
@@ -42,10 +42,10 @@ test("always fits, whatever it is cut from, and keeps its ends", () => {
 test("a huge text is cut at once", () => {
   const huge = "word ".repeat(4_000_000);
   const started = performance.now();
-  cutText(huge, 30_000);
+  truncateToTokens(huge, 30_000);
   expect(performance.now() - started).toBeLessThan(3_000);
 });
 
 test("no character is cut in two", () => {
-  expect(cutText("😀".repeat(5_000), 200).isWellFormed()).toBe(true);
+  expect(truncateToTokens("😀".repeat(5_000), 200).isWellFormed()).toBe(true);
 });

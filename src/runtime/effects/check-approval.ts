@@ -22,7 +22,7 @@ export async function checkApproval(
 
   const grant = await confirmApproval(approval, {
     spec: desk.spec,
-    belt: await desk.tools(signal),
+    toolbox: await desk.tools(signal),
     call,
     context: callContext(desk, call, step, signal),
     baseCommit: readBase(await desk.log())?.commit ?? "",

@@ -21,17 +21,17 @@ export function executeTool({ store }: EffectServices): EffectHandler {
     async perform(effect, desk, signal) {
       const { callId, approvalId } = effect.input as { callId: string; approvalId?: string };
       const { call, step } = openCallOf(await desk.log(), callId);
-      const [belt, sandbox] = [await desk.tools(signal), await desk.sandbox(signal)];
+      const [toolbox, sandbox] = [await desk.tools(signal), await desk.sandbox(signal)];
 
       // What an earlier attempt left half done was never stored.
       sandbox.rollback();
       const granted: Grant = approvalId
         ? await checkApproval(store, desk, { call, step, approvalId, signal })
         : { args: call.args, notes: [] };
-      if (effect.attempts > 1 && belt.find(call.tool)?.afterCrash === "report") throw unknownEffect();
+      if (effect.attempts > 1 && toolbox.find(call.tool)?.afterCrash === "report") throw unknownEffect();
 
       const { result, stored } = await runInTree(sandbox, { step: `${step}/${callId}`, signal }, () =>
-        belt.execute({ ...call, args: granted.args }, callContext(desk, call, step, signal)),
+        toolbox.execute({ ...call, args: granted.args }, callContext(desk, call, step, signal)),
       );
       return {
         ...finished(effect, call, { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") }),

@@ -45,8 +45,8 @@ export function invokeTool({ frontEnd }: Pick<EffectServices, "frontEnd">): Effe
       await checkAccess(desk, invocation.by);
       if (!readBase(await desk.log())) throw new UserError("This run never opened the repository, so it has no tools.");
 
-      const belt = await desk.tools(signal);
-      const asked = readInvocation(invocation.line, belt);
+      const toolbox = await desk.tools(signal);
+      const asked = readInvocation(invocation.line, toolbox);
       switch (asked.kind) {
         case "list":
         case "form":
@@ -90,12 +90,12 @@ async function run(
   const { tool } = asked;
   const step = stepsOf(await desk.log());
   const context: CallContext = { ...callContext(desk, { callId }, step, signal), invokedBy: "person" };
-  const [belt, sandbox] = [await desk.tools(signal), await desk.sandbox(signal)];
+  const [toolbox, sandbox] = [await desk.tools(signal), await desk.sandbox(signal)];
   // What an earlier attempt left half done was never stored.
   sandbox.rollback();
 
   const call = { callId, tool: tool.name, args: await readArguments(asked) };
-  const review = await belt.review(call, context, []);
+  const review = await toolbox.review(call, context, []);
   signal.throwIfAborted();
   if (review.kind === "refuse") throw refusal(review.result.error, tool);
   const { args } = review;
@@ -111,7 +111,7 @@ async function run(
 
   const mayHaveRun = effect.attempts > 1 && tool.afterCrash === "report";
   const { result, stored } = await runInTree(sandbox, { step: `${step}/${callId}`, signal }, async () =>
-    mayHaveRun ? resultOfError(unknownEffect()) : belt.execute({ ...call, args }, context),
+    mayHaveRun ? resultOfError(unknownEffect()) : toolbox.execute({ ...call, args }, context),
   );
   return {
     ...reply(effect),

@@ -15,7 +15,7 @@ export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices
   return {
     attempts: 3,
     async perform(effect, desk, signal) {
-      const [log, belt] = await Promise.all([desk.log(), desk.tools(signal)]);
+      const [log, toolbox] = await Promise.all([desk.log(), desk.tools(signal)]);
       const last = lastAnswer(log);
       if (!last) throw new Error(`Run ${effect.runId} has no answer to review`);
 
@@ -24,7 +24,7 @@ export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices
       let settings: Promise<RepositorySettings> | undefined;
       const { verdicts, approvals } = await reviewAnswer({
         spec: desk.spec,
-        belt,
+        toolbox,
         calls: last.answer.calls,
         contextOf: (call) => callContext(desk, call, last.step, signal),
         remembered,

@@ -4,7 +4,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { describeChanges, describeEnd } from "#toolsets/commands/describe-result.ts";
-import { type RanCommand, runCommand } from "#toolsets/commands/run-command.ts";
+import { type FinishedCommand, runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-toolset.ts";
 import { missingProgram } from "./missing-program.ts";
@@ -66,7 +66,7 @@ async function execute(
   return report(runner, ran, await readReport({ report: runner.report, stdout, stderr }, context.abortSignal));
 }
 
-function report(runner: TestRunner, { result, taken }: RanCommand, summary: TestSummary | undefined): ToolResult {
+function report(runner: TestRunner, { result, taken }: FinishedCommand, summary: TestSummary | undefined): ToolResult {
   const headline = summary ? countsOf(summary) : "No summary could be read from the output";
   const failures =
     summary?.failures

@@ -1,10 +1,10 @@
 import type { ToolResult } from "#domain/result.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { describeChanges, describeEnd } from "./describe-result.ts";
-import type { RanCommand } from "./run-command.ts";
+import type { FinishedCommand } from "./run-command.ts";
 
 /** What a command came to: stdout and stderr apart for the model, as on a terminal for people. */
-export function commandResult({ result, taken }: RanCommand, summary: string): ToolResult {
+export function commandResult({ result, taken }: FinishedCommand, summary: string): ToolResult {
   const end = describeEnd(result);
   const sections = [
     end,

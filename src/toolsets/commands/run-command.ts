@@ -6,13 +6,13 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 import { type TakenOver, takeOver } from "./apply-changes.ts";
 import { workspaceTree } from "./workspace-tree.ts";
 
-export interface RanCommand {
+export interface FinishedCommand {
   result: ExecResult;
   taken: TakenOver;
 }
 
 /** What a command may be, and what may come of it. */
-export interface CommandOptions {
+export interface RunCommandOptions {
   tier: Tier;
   request: ExecRequest;
   /** Whether a person agreed to changes of a path that is always asked. */
@@ -22,8 +22,8 @@ export interface CommandOptions {
 /** Runs a command on the run's tree and takes over what it changed. Throws a ToolError `UNAVAILABLE` that says why there is no such tier. */
 export async function runCommand(
   services: ToolServices,
-  { tier, request, isAgreed }: CommandOptions,
-): Promise<RanCommand> {
+  { tier, request, isAgreed }: RunCommandOptions,
+): Promise<FinishedCommand> {
   const { workspace, sandbox } = services;
   checkWords(request.command, tier);
   const session = await executorsOf(services).openSession(tier, sessionKey(services));
@@ -51,7 +51,7 @@ function checkWords(words: readonly string[], tier: Tier): void {
 }
 
 /** Ends the run's session in memory when its tools are put away: a run that waits holds no process. */
-export function endWithTools(services: ToolServices): void {
+export function closeSessionWithTools(services: ToolServices): void {
   services.onClose?.(() => executorsOf(services).closeSession("memory", sessionKey(services)));
 }
 

@@ -6,7 +6,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { approveAsConfigured } from "#toolsets/approve-as-configured.ts";
 import type { ToolDescription } from "./messages.ts";
-import type { Question, ToolProcess } from "./tool-process.ts";
+import type { HostRequest, ToolProcess } from "./tool-process.ts";
 
 /** Milliseconds for what is asked around a call: its arguments, its approval, its preview. */
 const askMs = 5_000;
@@ -47,7 +47,7 @@ export function customTool(
   const { exportName, hasPreview, hasReason, needsApproval, inputSchema, outputSchema, ...rest } = described;
   const { manualExecution, aliases, readOnly, afterCrash } = rest;
 
-  function ask(task: Question["task"], args: unknown, context?: ToolContext): Promise<unknown> {
+  function ask(task: HostRequest["task"], args: unknown, context?: ToolContext): Promise<unknown> {
     return process.ask({
       task,
       tool: exportName,
@@ -123,7 +123,7 @@ export function customTool(
 }
 
 /** Arguments are checked once more where the tool runs, and what kept them from being asked about is then the result. */
-function unchecked(task: Question["task"], error: unknown): { valid: true } {
+function unchecked(task: HostRequest["task"], error: unknown): { valid: true } {
   if (task === "checkInput") return { valid: true };
   throw error;
 }

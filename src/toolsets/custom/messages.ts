@@ -5,7 +5,7 @@ import type { ToolRun } from "#domain/tool.ts";
 export const lineBytes = 32_000_000;
 
 /** What a tool of a module can be asked. */
-export type Task = "execute" | "judge" | "preview" | "checkInput" | "checkOutput";
+export type HostTask = "execute" | "judge" | "preview" | "checkInput" | "checkOutput";
 
 /** The part of a call's context that is data. */
 export interface CallFacts {
@@ -28,7 +28,7 @@ export type PlainError = z.infer<typeof PlainError>;
 /** What the process of a module is told. */
 export type ToHost =
   | { kind: "load"; module: string; shown: string; tools: string[] }
-  | { kind: "call"; id: number; task: Task; tool: string; args?: unknown; facts?: CallFacts | undefined }
+  | { kind: "call"; id: number; task: HostTask; tool: string; args?: unknown; facts?: CallFacts | undefined }
   | { kind: "abort"; id: number; reason: "TimeoutError" | "AbortError" }
   | { kind: "answer"; id: number; value?: unknown; error?: PlainError };
 

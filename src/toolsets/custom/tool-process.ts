@@ -1,16 +1,16 @@
 import { BlockedError, ToolError, ToolErrorCode, UserError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { spawnGuarded } from "#executors/spawn-guarded.ts";
-import { readLines } from "#toolsets/read-json-lines.ts";
-import { plainJson } from "#toolsets/to-json-value.ts";
+import { readJsonLines } from "#toolsets/read-json-lines.ts";
+import { toJsonValue } from "#toolsets/to-json-value.ts";
 import { answerSandboxCall } from "./answer-sandbox-call.ts";
 import { plainError } from "./host/plain-error.ts";
 import {
   type CallFacts,
   FromHost,
+  type HostTask,
   lineBytes,
   type PlainError,
-  type Task,
   type ToHost,
   type ToolDescription,
 } from "./messages.ts";
@@ -23,8 +23,8 @@ export interface ToolModule {
   readable: readonly string[];
 }
 
-export interface Question {
-  task: Task;
+export interface HostRequest {
+  task: HostTask;
   /** The export's name. */
   tool: string;
   args: unknown;
@@ -40,7 +40,7 @@ export interface ToolProcess {
   /** What the module gives. Throws a UserError that says what is wrong with it. */
   describe(): Promise<ToolDescription[]>;
   /** Throws what the tool threw, or a ToolError for a process that ended, hung or spoke nonsense. */
-  ask(question: Question): Promise<unknown>;
+  ask(question: HostRequest): Promise<unknown>;
   /** Resolves once the process is gone. */
   close(): Promise<void>;
 }
@@ -85,12 +85,12 @@ export function openToolProcess(module: ToolModule, tools: readonly string[]): T
 interface LiveProcess {
   alive(): boolean;
   loaded: Promise<ToolDescription[]>;
-  ask(question: Question): Promise<unknown>;
+  ask(question: HostRequest): Promise<unknown>;
   end(why: Error): Promise<void>;
 }
 
 interface OpenCall {
-  question: Question;
+  question: HostRequest;
   printed: number;
   settle(outcome: { value: unknown } | { error: Error }): void;
 }
@@ -182,7 +182,7 @@ function startProcess(module: ToolModule, tools: readonly string[]): LiveProcess
         broken(message.problem);
         return;
       case "done":
-        calls.get(message.id)?.settle({ value: plainJson(message.value) });
+        calls.get(message.id)?.settle({ value: toJsonValue(message.value) });
         return;
       case "failed":
         calls.get(message.id)?.settle({ error: errorOf(message.error) });
@@ -200,7 +200,7 @@ function startProcess(module: ToolModule, tools: readonly string[]): LiveProcess
     }
   }
 
-  readLines(child.stdout, {
+  readJsonLines(child.stdout, {
     maxBytes: lineBytes,
     onBytes(count) {
       heardBytes += count;
@@ -222,7 +222,7 @@ function startProcess(module: ToolModule, tools: readonly string[]): LiveProcess
   });
   tell({ kind: "load", module: module.path, shown: module.shown, tools: [...tools] });
 
-  function ask(question: Question): Promise<unknown> {
+  function ask(question: HostRequest): Promise<unknown> {
     const { tool, task, args, facts, deadlineMs, signal } = question;
     return new Promise((resolve, reject) => {
       asked += 1;

@@ -4,7 +4,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { applyHunks } from "./apply-hunks.ts";
-import { needsConsent, type Operation } from "./consent.ts";
+import { type FileOperation, needsFileApproval } from "./consent.ts";
 import { diffResult, unifiedDiff } from "./diff-result.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { requireSeen, seenLines } from "./line-knowledge.ts";
@@ -24,7 +24,7 @@ interface FileChange {
   path: string;
   before: string | undefined;
   after: string | undefined;
-  operation: Operation;
+  operation: FileOperation;
   executable?: boolean;
   /** Whether a person is asked where no zone says anything. */
   asks: boolean;
@@ -38,7 +38,7 @@ export function createApplyPatchTool(
   options: FileToolOptions<Input> = {},
 ): NamedTool<Input, ToolResult> {
   const asksFor = ({ path, operation, asks }: FileChange) =>
-    needsConsent({ tool, workspace, operation, path, otherwise: asks, zones: options.zoneApprovalConfig });
+    needsFileApproval({ tool, workspace, operation, path, otherwise: asks, zones: options.zoneApprovalConfig });
   return {
     name: tool,
     description:

@@ -3,15 +3,15 @@ import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { isProtectedPath } from "./protected-paths.ts";
 
-export type Operation = "write" | "delete";
+export type FileOperation = "write" | "delete";
 
 /** Approval by the name of a zone, as in `{ scratch: { write: "preApproved" } }`; the sandbox's own rule stays if stricter. */
-export type ZoneApprovalConfig = Record<string, Partial<Record<Operation, ApprovalDecisionType>>>;
+export type ZoneApprovalConfig = Record<string, Partial<Record<FileOperation, ApprovalDecisionType>>>;
 
-export interface ConsentQuestion {
+export interface FileApprovalQuestion {
   tool: string;
   workspace: Workspace;
-  operation: Operation;
+  operation: FileOperation;
   path: string;
   /** Whether a person is asked where no zone says anything. */
   otherwise: boolean;
@@ -22,7 +22,14 @@ export interface ConsentQuestion {
  * Whether a person must agree to this operation on this path. Throws a BlockedError where the zone forbids it, and a
  * ToolError where nothing can be changed: nobody is asked for what cannot work.
  */
-export function needsConsent({ tool, workspace, operation, path, otherwise, zones }: ConsentQuestion): boolean {
+export function needsFileApproval({
+  tool,
+  workspace,
+  operation,
+  path,
+  otherwise,
+  zones,
+}: FileApprovalQuestion): boolean {
   const resolved = workspace.resolve(path);
   if (workspace.ruleFor(resolved).mode === "ro") {
     throw new ToolError(`${resolved || "The root folder"} cannot be changed: it is read-only for this worker.`, {
@@ -39,14 +46,14 @@ export function needsConsent({ tool, workspace, operation, path, otherwise, zone
 }
 
 /** Throws a BlockedError where the zone forbids it: for tools whose approval was settled by someone else. */
-export function refuseBlocked(question: Omit<ConsentQuestion, "otherwise">): void {
-  needsConsent({ ...question, otherwise: false });
+export function refuseBlocked(question: Omit<FileApprovalQuestion, "otherwise">): void {
+  needsFileApproval({ ...question, otherwise: false });
 }
 
 const strictness: ApprovalDecisionType[] = ["blocked", "ask", "preApproved"];
 
 // The strictest of both, so that a worker's own settings never widen what its sandbox allows.
-function decisionFor(workspace: Workspace, path: string, operation: Operation, zones: ZoneApprovalConfig = {}) {
+function decisionFor(workspace: Workspace, path: string, operation: FileOperation, zones: ZoneApprovalConfig = {}) {
   const zone = path.split("/")[0] ?? "";
   const configured = Object.hasOwn(zones, zone) ? zones[zone]?.[operation] : undefined;
   const given = [configured, workspace.ruleFor(path)[operation]];

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { filesAt, needsConsent, refuseBlocked } from "./consent.ts";
+import { filesAt, needsFileApproval, refuseBlocked } from "./consent.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 
 const input = z.object({
@@ -46,7 +46,7 @@ export function deleteNeedsApproval(workspace: Workspace, options: FileToolOptio
   return async ({ path }: Input): Promise<boolean> => {
     const files = await filesAt(workspace, path);
     const answers = files.map((file) =>
-      needsConsent({
+      needsFileApproval({
         tool,
         workspace,
         operation: "delete",

@@ -3,13 +3,13 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { needsConsent, refuseBlocked } from "./consent.ts";
+import { needsFileApproval, refuseBlocked } from "./consent.ts";
 import { diffResult, unifiedDiff } from "./diff-result.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { requireSeen, seenLines } from "./line-knowledge.ts";
 import { applyReplacements, type EditMatch, lineAt, matchEdit, type Replacement } from "./match-edit.ts";
 import { showChangedLines } from "./show-changed-lines.ts";
-import { linesOf, readForEdit } from "./text-file.ts";
+import { readForEdit, splitLines } from "./text-file.ts";
 
 const oldText = z
   .string()
@@ -45,7 +45,7 @@ export function createEditFileTool(
     description:
       "Change a part of a text file that you have read: old_text is replaced by new_text. Several edits in one call with edits.",
     inputSchema: input,
-    needsApproval: options.needsApproval ?? (({ path }) => needsConsent({ ...question(path), otherwise: true })),
+    needsApproval: options.needsApproval ?? (({ path }) => needsFileApproval({ ...question(path), otherwise: true })),
     approvalReason: ({ path }) => `The worker wants to change ${path}.`,
     preview: async (args) => unifiedDiff(await prepare(args, workspace, options)),
     execute: async (args) => {
@@ -122,7 +122,7 @@ function noteEdit(
   const last = lineAt(content, end) - (endsAtLineStart ? 1 : 0);
   requireSeen(seen, path, { first, last });
 
-  const linesAfter = Math.max(1, linesOf(`${text}${endsAtLineStart ? "" : "."}`).length);
+  const linesAfter = Math.max(1, splitLines(`${text}${endsAtLineStart ? "" : "."}`).length);
   seen.splice(first - 1, last - first + 1, ...Array<boolean>(linesAfter).fill(true));
 }
 

@@ -4,7 +4,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { isProtectedPath } from "./protected-paths.ts";
-import { decode, isBinary, lfsPointerSize, linesOf } from "./text-file.ts";
+import { decode, isBinaryContent, lfsPointerSize, splitLines } from "./text-file.ts";
 
 const input = z.object({ path: z.string().min(1).describe("The file or directory to describe") });
 type Input = z.infer<typeof input>;
@@ -36,7 +36,7 @@ export function createFileInfoTool(
 
 function describeContent(content: Uint8Array): { lines?: number; binary: boolean; lfsBytes?: number } {
   const lfsBytes = lfsPointerSize(content);
-  const text = isBinary(content) ? undefined : decode(content);
+  const text = isBinaryContent(content) ? undefined : decode(content);
   if (text === undefined) return { binary: true };
-  return { binary: false, lines: linesOf(text).length, ...(lfsBytes === undefined ? {} : { lfsBytes }) };
+  return { binary: false, lines: splitLines(text).length, ...(lfsBytes === undefined ? {} : { lfsBytes }) };
 }

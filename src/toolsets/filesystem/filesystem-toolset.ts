@@ -4,7 +4,7 @@ import type { Toolset } from "#toolsets/toolset.ts";
 import { FilesystemToolset } from "./filesystem-tools.ts";
 
 // One read may take this part of the context, so that a few of them fit beside the conversation, and never more than
-// a result may have before the tool belt cuts it.
+// a result may have before the toolbox cuts it.
 const shareOfContext = 0.2;
 const mostTokens = 25_000;
 

@@ -1,26 +1,26 @@
 import { ToolError } from "#domain/errors.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import { isCallOf } from "./is-call-of.ts";
-import { linesOf } from "./text-file.ts";
+import { splitLines } from "./text-file.ts";
 
 const headingPattern = /^=== (.+) ===$/;
 const numberedPattern = /^ *(\d+)\t([\s\S]*)$/;
 
 /** The lines of a file that the run has seen, by number. */
-export type LineKnowledge = Map<number, string>;
+export type KnownLines = Map<number, string>;
 
 /**
  * What the finished calls showed of a file, the latest of each line. Whether a line is still the same is for the caller
  * to compare: after a change that moved lines, most are not, see `seenLines`.
  */
-export function lineKnowledge(history: readonly FinishedCall[], path: string): LineKnowledge {
-  const known: LineKnowledge = new Map();
+export function knownLines(history: readonly FinishedCall[], path: string): KnownLines {
+  const known: KnownLines = new Map();
   for (const call of history) {
     const { result } = call;
     if (result.error) continue;
     const { value } = result;
     if (isCallOf(call, "write_file") && value.kind === "diff" && "modified" in value && value.path === path) {
-      linesOf(value.modified).forEach((line, index) => {
+      splitLines(value.modified).forEach((line, index) => {
         known.set(index + 1, line);
       });
     }
@@ -29,7 +29,7 @@ export function lineKnowledge(history: readonly FinishedCall[], path: string): L
   return known;
 }
 
-function learnShownLines(known: LineKnowledge, shown: string, path: string): void {
+function learnShownLines(known: KnownLines, shown: string, path: string): void {
   if (!shown.includes(`=== ${path} ===`)) return;
   let current: string | undefined;
   for (const line of shown.split("\n")) {
@@ -41,9 +41,9 @@ function learnShownLines(known: LineKnowledge, shown: string, path: string): voi
 
 /** For each line of the text, whether the run has seen it as it is now. Without a history every line counts as seen. */
 export function seenLines(history: readonly FinishedCall[] | undefined, path: string, text: string): boolean[] {
-  const lines = linesOf(text);
+  const lines = splitLines(text);
   if (!history) return lines.map(() => true);
-  const known = lineKnowledge(history, path);
+  const known = knownLines(history, path);
   return lines.map((line, index) => known.get(index + 1) === line);
 }
 

@@ -3,7 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { filesAt, needsConsent } from "./consent.ts";
+import { filesAt, needsFileApproval } from "./consent.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 
 const input = z.object({
@@ -49,8 +49,8 @@ async function moveNeedsApproval({ from, to }: Input, workspace: Workspace, opti
   const zones = options.zoneApprovalConfig;
   // Every answer is asked for, since any of them may say that the move is blocked.
   const answers = (await filesAt(workspace, source)).flatMap((file) => [
-    needsConsent({ tool, workspace, operation: "delete", path: file, otherwise: false, zones }),
-    needsConsent({
+    needsFileApproval({ tool, workspace, operation: "delete", path: file, otherwise: false, zones }),
+    needsFileApproval({
       tool,
       workspace,
       operation: "write",

@@ -7,9 +7,9 @@ import { estimateTokens } from "#text/estimate-tokens.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { isCallOf } from "./is-call-of.ts";
-import { lineKnowledge } from "./line-knowledge.ts";
+import { knownLines } from "./line-knowledge.ts";
 import { lineHeading, numberLines } from "./number-lines.ts";
-import { decode, isBinary, lfsPointerSize, linesOf } from "./text-file.ts";
+import { decode, isBinaryContent, lfsPointerSize, splitLines } from "./text-file.ts";
 
 const input = z.object({
   path: z.string().optional().describe("The file to read, relative to the root of the repository"),
@@ -120,7 +120,7 @@ function textOf(bytes: Uint8Array, path: string, encoding: "utf-8" | "base64"): 
       suggestion: "Its content cannot be read here; leave it as it is.",
     });
   }
-  const text = isBinary(bytes) ? undefined : decode(bytes);
+  const text = isBinaryContent(bytes) ? undefined : decode(bytes);
   if (text !== undefined) return text;
   throw new ToolError(`${path} is a binary file of ${bytes.length} bytes.`, {
     code: "BINARY_FILE",
@@ -129,7 +129,7 @@ function textOf(bytes: Uint8Array, path: string, encoding: "utf-8" | "base64"): 
 }
 
 function showLines(path: string, text: string, { offset = 0, limit = 0 }: Input): string {
-  const lines = linesOf(text);
+  const lines = splitLines(text);
   const start = offset < 0 ? Math.max(0, lines.length + offset) : Math.max(0, offset - 1);
   if (start > 0 && start >= lines.length) {
     throw new ToolError(`${path} has ${lines.length} lines; there is no line ${start + 1}.`, {
@@ -167,8 +167,8 @@ function alreadyShown({ path, shown }: Reading, args: Input, { options, context 
   if (last?.result.llmContent !== shown || !isInContext(last, context)) return false;
 
   // A change that was undone leaves the text as it was, but what was known of its lines is gone.
-  const known = lineKnowledge(history, path);
-  const now = lineKnowledge([last], path);
+  const known = knownLines(history, path);
+  const now = knownLines([last], path);
   return [...now].every(([line, text]) => known.get(line) === text);
 }
 

@@ -1,6 +1,6 @@
 import { hunksOf } from "./diff-result.ts";
 import { numberLines } from "./number-lines.ts";
-import { linesOf } from "./text-file.ts";
+import { splitLines } from "./text-file.ts";
 
 const shownLines = 60;
 
@@ -10,7 +10,7 @@ export function showChangedLines(path: string, before: string, after: string): s
   const total = hunks.reduce((sum, hunk) => sum + hunk.newLines, 0);
   if (total === 0 || total > shownLines) return `Read ${path} again before you change it further.`;
 
-  const lines = linesOf(after);
+  const lines = splitLines(after);
   const parts = hunks.map(({ newStart, newLines }) => {
     const first = Math.max(newStart, 1);
     return numberLines(lines.slice(first - 1, first - 1 + newLines), first);

@@ -11,7 +11,7 @@ export function lfsPointerSize(content: Uint8Array): number | undefined {
 }
 
 /** True for content that is not UTF-8 text, as git guesses it and stricter: a NUL byte early on, or broken UTF-8. */
-export function isBinary(content: Uint8Array): boolean {
+export function isBinaryContent(content: Uint8Array): boolean {
   if (content.subarray(0, sniffedBytes).includes(0)) return true;
   return decode(content) === undefined;
 }
@@ -29,7 +29,7 @@ export function decode(content: Uint8Array): string | undefined {
 export async function readForEdit(workspace: Workspace, path: string): Promise<string> {
   const content = await workspace.read(path);
   refuseLfsPointer(content, path);
-  const text = isBinary(content) ? undefined : decode(content);
+  const text = isBinaryContent(content) ? undefined : decode(content);
   if (text === undefined) {
     throw new ToolError(`${path} is not a text file.`, {
       code: "BINARY_FILE",
@@ -49,7 +49,7 @@ export function refuseLfsPointer(content: Uint8Array, path: string): void {
 }
 
 /** The lines of a text without their endings; a final line ending does not make another line. */
-export function linesOf(text: string): string[] {
+export function splitLines(text: string): string[] {
   const lines = text.replace(/^\uFEFF/, "").split(/\r\n|\n/);
   if (lines.at(-1) === "") lines.pop();
   return lines;

@@ -5,11 +5,11 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { Sandbox, StoredChange } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import { needsConsent } from "./consent.ts";
+import { needsFileApproval } from "./consent.ts";
 import { unifiedDiff } from "./diff-result.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { isCallOf } from "./is-call-of.ts";
-import { decode, isBinary } from "./text-file.ts";
+import { decode, isBinaryContent } from "./text-file.ts";
 
 const input = z.object({
   path: z.string().optional().describe("Undo the last change of this file; default the whole last step"),
@@ -38,7 +38,7 @@ export function createUndoTool(
 ): NamedTool<Input, ToolResult> {
   const plan = (args: Input) => planUndo(args, { sandbox, workspace, history: options.history() });
   const asksFor = ({ path, before }: Reversal) =>
-    needsConsent({
+    needsFileApproval({
       tool,
       workspace,
       operation: before.content ? "write" : "delete",
@@ -136,5 +136,5 @@ function describe({ path, before, after }: Reversal): string {
 
 function textOf(change: StoredChange | undefined): string | undefined | null {
   if (!change?.content) return undefined;
-  return isBinary(change.content) ? null : (decode(change.content) ?? null);
+  return isBinaryContent(change.content) ? null : (decode(change.content) ?? null);
 }

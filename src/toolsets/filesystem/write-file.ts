@@ -3,10 +3,10 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { needsConsent, refuseBlocked } from "./consent.ts";
+import { needsFileApproval, refuseBlocked } from "./consent.ts";
 import { diffResult, unifiedDiff } from "./diff-result.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
-import { decode, isBinary, refuseLfsPointer } from "./text-file.ts";
+import { decode, isBinaryContent, refuseLfsPointer } from "./text-file.ts";
 
 const input = z.object({
   path: z.string().min(1).describe("The file to write, relative to the root of the repository"),
@@ -56,7 +56,7 @@ export function createWriteFileTool(
 /** Asks for what overwrites, for protected files and where a zone says so; new files are free. */
 export function overwriteNeedsApproval(workspace: Workspace, options: FileToolOptions<Input>) {
   return async ({ path }: Input): Promise<boolean> =>
-    needsConsent({
+    needsFileApproval({
       tool,
       workspace,
       operation: "write",
@@ -92,5 +92,5 @@ function fromBase64(text: string): Uint8Array {
 }
 
 function textOf(content: Uint8Array): string | undefined {
-  return isBinary(content) ? undefined : decode(content);
+  return isBinaryContent(content) ? undefined : decode(content);
 }

@@ -3,7 +3,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { filesAt } from "#toolsets/filesystem/consent.ts";
-import { decode, linesOf } from "#toolsets/filesystem/text-file.ts";
+import { decode, splitLines } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
@@ -45,7 +45,7 @@ async function conflictsIn(workspace: Workspace, path: string): Promise<{ path: 
   const text = type === "file" ? decode(await workspace.read(path)) : undefined;
   if (text === undefined) return [];
 
-  const lines = linesOf(text);
+  const lines = splitLines(text);
   return lines.flatMap((line, index) => {
     if (!/^<{7}( |$)/.test(line)) return [];
     // One side alone may be a heading underlined in a text.

@@ -9,11 +9,11 @@ export interface Server {
   /** The tools it has now. Throws a ToolError `UNAVAILABLE`. */
   definitions(): Promise<readonly ToolDefinition[]>;
   /** Calls a tool that must still be the one with this fingerprint. Throws ToolErrors. */
-  call(tool: string, args: unknown, options: CallOptions): Promise<CallToolResult>;
+  call(tool: string, args: unknown, options: McpCallOptions): Promise<CallToolResult>;
   close(): Promise<void>;
 }
 
-export interface CallOptions {
+export interface McpCallOptions {
   expected: string;
   timeoutMs: number;
   signal: AbortSignal;

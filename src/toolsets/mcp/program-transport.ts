@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
-import { readLines } from "#toolsets/read-json-lines.ts";
+import { readJsonLines } from "#toolsets/read-json-lines.ts";
 
 /** The longest message taken from a server, in bytes. */
 const mostBytes = 32_000_000;
@@ -51,7 +51,7 @@ export function createProgramTransport({ command, args, env }: Program): MCPTran
           transport.onclose?.();
         });
         started.stdin.on("error", (error) => transport.onerror?.(error));
-        readLines(started.stdout, {
+        readJsonLines(started.stdout, {
           maxBytes: mostBytes,
           onValue: (value) => transport.onmessage?.(value as JSONRPCMessage),
           onFailure(why) {

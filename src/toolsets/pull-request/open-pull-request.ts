@@ -97,12 +97,12 @@ export function texts({ title, body, closes_issue }: Input, { spec, sanitize }: 
   const { thread, isPullRequest } = spec.origin;
   const link = closes_issue && !isPullRequest ? `Closes #${thread}` : `For #${thread}`;
   return {
-    title: oneLine(sanitize(title)),
+    title: toSingleLine(sanitize(title)),
     body: `${sanitize(body).trim()}\n\n---\n${link}. Proposed by the worker \`${spec.worker.name}\`.`.trimStart(),
   };
 }
 
-export function oneLine(text: string): string {
+export function toSingleLine(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }
 

@@ -7,7 +7,7 @@ import { configuredApproval } from "#toolsets/configured-approval.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { closedByPeople, oneLine, resultOf, texts, withTexts } from "./open-pull-request.ts";
+import { closedByPeople, resultOf, texts, toSingleLine, withTexts } from "./open-pull-request.ts";
 import { outgoingChanges, proposedChanges } from "./outgoing-changes.ts";
 import { lastPushed, pushChanges } from "./push-changes.ts";
 
@@ -60,7 +60,7 @@ export function createUpdatePullRequestTool(
       const before = lastPushed(history());
       const pushed = await pushChanges({ services, context, message });
       const change = {
-        ...(title === undefined ? {} : { title: oneLine(sanitize(title)) }),
+        ...(title === undefined ? {} : { title: toSingleLine(sanitize(title)) }),
         ...(body === undefined ? {} : { body: texts({ title: message, body }, services).body }),
       };
       const updated = await withTexts(pull, change, services);

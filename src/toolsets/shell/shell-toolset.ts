@@ -3,7 +3,7 @@ import { ApprovalDecisionType } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { commandResult } from "#toolsets/commands/command-result.ts";
-import { endWithTools, runCommand } from "#toolsets/commands/run-command.ts";
+import { closeSessionWithTools, runCommand } from "#toolsets/commands/run-command.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { judgeCommand } from "./command-rules.ts";
@@ -46,7 +46,7 @@ export const shellToolset: Toolset<Config> = {
   aliases: ["bash"],
   config,
   create: (settings, services) => {
-    if (settings.tier === "memory") endWithTools(services);
+    if (settings.tier === "memory") closeSessionWithTools(services);
     return [createShellTool(settings, services)];
   },
 };

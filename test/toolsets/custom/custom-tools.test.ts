@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { customToolset } from "#toolsets/custom/custom-toolset.ts";
 import { loadCustomTools } from "#toolsets/custom/load-custom-tools.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { beltWorld, customTools, temporaryFolder } from "../../support/custom-tools-world.ts";
+import { customTools, temporaryFolder, toolboxWorld } from "../../support/custom-tools-world.ts";
 
 /** As the design document has it, word for word. */
 const fibonacci = `// tools.ts
@@ -47,9 +47,9 @@ export const calculateFibonacci: NamedTool = {
 
 describe("a function with a schema", () => {
   test("is a tool that asks, described by its comment, with arguments checked by its schema", async () => {
-    const { belt, run, review } = await customTools(fibonacci, { tools: ["calculateFibonacci"] });
+    const { toolbox, run, review } = await customTools(fibonacci, { tools: ["calculateFibonacci"] });
 
-    expect(belt.offered).toMatchObject([
+    expect(toolbox.offered).toMatchObject([
       { name: "calculateFibonacci", description: "Calculate the nth Fibonacci number" },
     ]);
     expect(await review("calculateFibonacci", { n: 10 })).toMatchObject({ kind: "ask", args: { n: 10 } });
@@ -79,9 +79,9 @@ describe("a function with a schema", () => {
       export const shown = () => "shown";
       export const shownSchema = z.object({}).describe("Shows it.");`;
 
-    const { belt } = await customTools(source, { tools: ["greet", "plain", "shown"] });
+    const { toolbox } = await customTools(source, { tools: ["greet", "plain", "shown"] });
 
-    expect(belt.tools.map(({ description }) => description)).toEqual([
+    expect(toolbox.tools.map(({ description }) => description)).toEqual([
       "Greets somebody.",
       "Custom tool: plain",
       "Shows it.",
@@ -113,9 +113,9 @@ describe("a tool object", () => {
         approvalReason: ({ level }) => "A " + level + " release cannot be taken back.",
         manualExecution: { mode: "both", label: "Publish", category: "Release" },
       });`;
-    const { belt, run, review } = await customTools(source, { tools: ["publish"] });
+    const { toolbox, run, review } = await customTools(source, { tools: ["publish"] });
 
-    expect(belt.find("publish")).toMatchObject({ manualExecution: { mode: "both", label: "Publish" } });
+    expect(toolbox.find("publish")).toMatchObject({ manualExecution: { mode: "both", label: "Publish" } });
     expect(await review("publish", { level: "patch" })).toMatchObject({ kind: "allow" });
     expect(await review("publish", { level: "major" })).toMatchObject({
       kind: "ask",
@@ -277,7 +277,7 @@ describe("a module that does not give what the worker names", () => {
     );
     const folder = await temporaryFolder({ "tools.ts": fibonacci });
     const open = (module: string) =>
-      beltWorld(customToolset, { module, tools: ["a"] }, { services: { workerDirectory: folder } });
+      toolboxWorld(customToolset, { module, tools: ["a"] }, { services: { workerDirectory: folder } });
     await expect(open("./tool.ts")).rejects.toThrow(
       "module: there is no ./tool.ts in the folder of the worker. Did you mean ./tools.ts? There are: tools.ts.",
     );
@@ -290,7 +290,7 @@ describe("a module that does not give what the worker names", () => {
     await symlink(join(outside, "tools.ts"), join(folder, "linked.ts"));
 
     for (const module of ["../tools.ts", join(outside, "tools.ts"), "./linked.ts"]) {
-      const opened = beltWorld(customToolset, { module, tools: ["a"] }, { services: { workerDirectory: folder } });
+      const opened = toolboxWorld(customToolset, { module, tools: ["a"] }, { services: { workerDirectory: folder } });
       await expect(opened).rejects.toThrow(/lies outside the folder of the worker/);
     }
   });
@@ -312,10 +312,10 @@ describe("a module that changes", () => {
   test("is loaded anew when the tools are opened again, also for what it imports", async () => {
     const folder = await temporaryFolder({ "tools.ts": version("one"), "word.ts": `export const word = "old";` });
     const open = () =>
-      beltWorld(customToolset, { module: "./tools.ts", tools: ["say"] }, { services: { workerDirectory: folder } });
+      toolboxWorld(customToolset, { module: "./tools.ts", tools: ["say"] }, { services: { workerDirectory: folder } });
     const said = async () => {
-      const { belt, run } = await open();
-      return [belt.tools[0]?.description, (await run("say")).llmContent];
+      const { toolbox, run } = await open();
+      return [toolbox.tools[0]?.description, (await run("say")).llmContent];
     };
 
     const first = await said();
@@ -334,7 +334,7 @@ describe("a module that changes", () => {
     const files = { "tools.ts": version("one"), "word.ts": `export const word = "old";` };
     const folder = await temporaryFolder(files);
     const open = () =>
-      beltWorld(customToolset, { module: "./tools.ts", tools: ["say"] }, { services: { workerDirectory: folder } });
+      toolboxWorld(customToolset, { module: "./tools.ts", tools: ["say"] }, { services: { workerDirectory: folder } });
     await open();
     const { run } = await open();
     await writeFile(join(folder, "next.ts"), version("two"));
@@ -352,7 +352,7 @@ describe("tools of a repository's own worker", () => {
   test("are off unless the deployment allows the repository", async () => {
     const services = { github: github({ ".github/workers/tools.ts": fibonacci }) };
 
-    await expect(beltWorld(customToolset, config, { services })).rejects.toThrow(
+    await expect(toolboxWorld(customToolset, config, { services })).rejects.toThrow(
       "The worker fixer comes from octo/sums and wants to run ./tools.ts, and custom tools of repositories are off. " +
         "Whoever runs Golem Forge can allow them with GOLEM_FORGE_CUSTOM_TOOLS_FROM=octo/sums.",
     );
@@ -364,7 +364,7 @@ describe("tools of a repository's own worker", () => {
       github: github({ ".github/workers/tools.ts": fibonacci }),
       customToolsFrom: (owner, repo) => asked.push(`${owner}/${repo}`) > 0,
     };
-    const { run } = await beltWorld(customToolset, config, { services });
+    const { run } = await toolboxWorld(customToolset, config, { services });
 
     expect((await run("calculateFibonacci", { n: 10 })).llmContent).toBe("55");
     expect(asked).toEqual(["octo/sums"]);
@@ -373,7 +373,7 @@ describe("tools of a repository's own worker", () => {
   test.each([["../../src/tools.ts"], ["/etc/tools.ts"], ["../workers.ts"]])("never come from %s", async (module) => {
     const services = { github: github({}), customToolsFrom: () => true };
 
-    await expect(beltWorld(customToolset, { ...config, module }, { services })).rejects.toThrow(
+    await expect(toolboxWorld(customToolset, { ...config, module }, { services })).rejects.toThrow(
       /lies outside \.github\/workers/,
     );
   });
@@ -381,7 +381,7 @@ describe("tools of a repository's own worker", () => {
   test("are refused when the default branch has no such file", async () => {
     const services = { github: github({}), customToolsFrom: () => true };
 
-    await expect(beltWorld(customToolset, config, { services })).rejects.toThrow(
+    await expect(toolboxWorld(customToolset, config, { services })).rejects.toThrow(
       "module: .github/workers/tools.ts is not on the default branch of octo/sums.",
     );
   });

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { externalToolset } from "#toolsets/external/external-toolset.ts";
-import { beltWorld, temporaryFolder } from "../../support/custom-tools-world.ts";
+import { temporaryFolder, toolboxWorld } from "../../support/custom-tools-world.ts";
 
 const schema = `{ "~standard": { version: 1, vendor: "test", validate: (value) => ({ value }),
   jsonSchema: { input: () => ({ type: "object", properties: { q: { type: "string" } } }), output: () => ({}) } } }`;
@@ -33,7 +33,7 @@ async function workersWithPackage(): Promise<string> {
 
 async function external(config: unknown, workerDirectory?: string) {
   const folder = workerDirectory ?? (await workersWithPackage());
-  return beltWorld(externalToolset, config, { services: { workerDirectory: folder } });
+  return toolboxWorld(externalToolset, config, { services: { workerDirectory: folder } });
 }
 const from = (name: string, more: object = {}) => ({ package: "@acme/tools", import: name, ...more });
 
@@ -46,11 +46,11 @@ describe("a toolset from an npm package", () => {
     ["factory", ["made"]],
     ["single", ["single"]],
   ])("is read from %s", async (name, tools) => {
-    const { belt, run } = await external(from(name));
+    const { toolbox, run } = await external(from(name));
 
-    expect(belt.offered.map((tool) => tool.name)).toEqual(tools);
+    expect(toolbox.offered.map((tool) => tool.name)).toEqual(tools);
     expect((await run(tools[0] ?? "", { q: "it" })).llmContent).toBe("found it");
-    expect(belt.tools[0]?.afterCrash).toBe("report");
+    expect(toolbox.tools[0]?.afterCrash).toBe("report");
   });
 
   test("asks by default; its own answer wins, then the settings, and what is blocked by name is blocked", async () => {
@@ -65,9 +65,9 @@ describe("a toolset from an npm package", () => {
   });
 
   test("may be several", async () => {
-    const { belt } = await external([from("list"), from("factory")]);
+    const { toolbox } = await external([from("list"), from("factory")]);
 
-    expect(belt.offered.map((tool) => tool.name)).toEqual(["listed", "made"]);
+    expect(toolbox.offered.map((tool) => tool.name)).toEqual(["listed", "made"]);
   });
 
   test.each([
@@ -104,7 +104,7 @@ describe("a toolset from an npm package", () => {
   });
 
   test("is not for the workers of a repository, for it is not confined", async () => {
-    await expect(beltWorld(externalToolset, from("record"))).rejects.toThrow(
+    await expect(toolboxWorld(externalToolset, from("record"))).rejects.toThrow(
       /comes from octo\/sums and names packages of the deployment\. Only the deployment's own workers may/,
     );
   });

@@ -8,8 +8,8 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolContext } from "#domain/tool.ts";
 import { confine } from "#executors/confine.ts";
 import { type CallFacts, type FromHost, lineBytes, type SandboxCall, type ToHost } from "#toolsets/custom/messages.ts";
-import { readLines } from "#toolsets/read-json-lines.ts";
-import { plainJson } from "#toolsets/to-json-value.ts";
+import { readJsonLines } from "#toolsets/read-json-lines.ts";
+import { toJsonValue } from "#toolsets/to-json-value.ts";
 import { type HostedTool, hostTool } from "./describe-tool.ts";
 import { plainError } from "./plain-error.ts";
 import { remoteSandbox } from "./remote-sandbox.ts";
@@ -75,7 +75,7 @@ async function answer(call: Extract<ToHost, { kind: "call" }>): Promise<void> {
   calls.set(call.id, controller);
   try {
     const value = await underWay.run(printer(call.id), () => carryOut(call, controller.signal));
-    say({ kind: "done", id: call.id, value: plainJson(value) });
+    say({ kind: "done", id: call.id, value: toJsonValue(value) });
   } catch (error) {
     say({ kind: "failed", id: call.id, error: plainError(error) });
   } finally {
@@ -171,7 +171,7 @@ printToCalls();
 confine(
   "a custom tool has no files, network, processes or environment of its own. Its second argument has the sandbox.",
 );
-readLines(process.stdin, {
+readJsonLines(process.stdin, {
   maxBytes: 2 * lineBytes,
   onValue: (value) => hear(value as ToHost),
   onFailure: () => process.exit(1),

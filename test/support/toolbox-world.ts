@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ModelCall } from "#domain/events.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { createToolBelt, type ToolBeltOptions } from "#toolsets/create-toolbox.ts";
+import { createToolbox, type ToolboxOptions } from "#toolsets/create-toolbox.ts";
 import type { CallContext } from "#toolsets/toolbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
@@ -34,25 +34,25 @@ export function aContext({ step = 1, ...change }: Partial<CallContext> & { step?
   };
 }
 
-/** A belt of these tools with a history a test can write. */
-export async function beltWorld(tools: readonly NamedTool[], options: Partial<ToolBeltOptions> = {}) {
+/** A toolbox of these tools with a history a test can write. */
+export async function toolboxWorld(tools: readonly NamedTool[], options: Partial<ToolboxOptions> = {}) {
   const history: FinishedCall[] = [];
-  const belt = await createToolBelt({ tools, workspace: memoryWorkspace(), history: () => history, ...options });
+  const toolbox = await createToolbox({ tools, workspace: memoryWorkspace(), history: () => history, ...options });
 
   return {
-    belt,
+    toolbox,
     history,
     review: (
       tool: string,
       args: unknown,
       { context = aContext(), remembered = [] as { tool: string; args: unknown }[] } = {},
-    ) => belt.review(aCall(tool, args), context, remembered),
+    ) => toolbox.review(aCall(tool, args), context, remembered),
     execute: (tool: string, args: unknown, context: CallContext = aContext()) =>
-      belt.execute(aCall(tool, args), context),
+      toolbox.execute(aCall(tool, args), context),
     /** Runs a call and puts it into the history. */
     async finish(tool: string, args: unknown, step: number) {
       const call = aCall(tool, args);
-      const result = await belt.execute(call, aContext({ step }));
+      const result = await toolbox.execute(call, aContext({ step }));
       history.push({ ...call, result, step });
       return result;
     },
@@ -60,7 +60,7 @@ export async function beltWorld(tools: readonly NamedTool[], options: Partial<To
 }
 
 /** The error of a refusal; fails the test when the call was not refused. */
-export function refusalOf(review: Awaited<ReturnType<Awaited<ReturnType<typeof beltWorld>>["belt"]["review"]>>) {
+export function refusalOf(review: Awaited<ReturnType<Awaited<ReturnType<typeof toolboxWorld>>["toolbox"]["review"]>>) {
   if (review.kind !== "refuse" || !review.result.error)
     throw new Error(`It was not refused: ${JSON.stringify(review)}`);
   return { ...review.result.error, llmContent: review.result.llmContent };
