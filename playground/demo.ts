@@ -1,8 +1,8 @@
 import { UserError } from "#domain/errors.ts";
-import { chooseModel } from "./choose-model.ts";
-import { type DemoOptions, demoUsage, parseDemoOptions } from "./demo-options.ts";
-import { playStory } from "./play-story.ts";
-import { type Playground, startPlayground } from "./start-playground.ts";
+import { chooseModel } from "./demo/choose-model.ts";
+import { type DemoOptions, demoUsage, parseDemoOptions } from "./demo/demo-options.ts";
+import { playStory } from "./demo/play-story.ts";
+import { type Playground, startPlayground } from "./demo/start-playground.ts";
 
 const usualPort = 4000;
 

@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { startModelServer, turnOf } from "../../playground/model-server.ts";
+import { startModelServer, turnOf } from "../../playground/model/model-server.ts";
 import { forgeRepository, startForge } from "../../test/support/forge-world.ts";
 import type { Bench } from "../figure.ts";
 import { interleaved, median, percentile } from "../measure.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { SnapshotThread } from "#playground/snapshot.ts";
+import type { SnapshotThread } from "#playground/github/snapshot.ts";
 import {
   call,
   inTurn,

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { listen } from "#playground/listen.ts";
+import { listen } from "#playground/github/listen.ts";
 import { call, inOrder, inTurn, type Stories, startStories } from "../support/forge-stories.ts";
 import { privateKey } from "../support/playground-world.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { LocalGitHub } from "#playground/start-github.ts";
+import type { LocalGitHub } from "#playground/github/start-github.ts";
 import { call, type Script, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn } from "../support/forge-world.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
-import { readSampleRepository } from "#playground/sample-repository.ts";
+import { readSampleRepository } from "#playground/demo/sample-repository.ts";
 import { aWorkerFile, golemWorld, write } from "../support/golem-world.ts";
 
 const command = fileURLToPath(new URL("../../src/terminal/golem.ts", import.meta.url));

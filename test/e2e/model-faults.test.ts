@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Reply } from "#playground/model-server.ts";
+import type { Reply } from "#playground/model/model-server.ts";
 import { call, inOrder, inTurn, type Script, type Stories, startStories, wordsOf } from "../support/forge-stories.ts";
 
 const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
-import { fixerScript } from "#playground/fixer-script.ts";
-import { readSampleIssue, readSampleRepository } from "#playground/sample-repository.ts";
+import { readSampleIssue, readSampleRepository } from "#playground/demo/sample-repository.ts";
+import { fixerScript } from "#playground/model/fixer-script.ts";
 import { wordsOf } from "../support/forge-stories.ts";
 import { approvalIdIn, type Forge, startForge } from "../support/forge-world.ts";
 

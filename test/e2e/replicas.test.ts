@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage } from "node:http";
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { listen } from "#playground/listen.ts";
+import { listen } from "#playground/github/listen.ts";
 import { fixScript, playFix } from "../support/fix-story.ts";
 import { type Stories, startStories } from "../support/forge-stories.ts";
 import type { Replica } from "../support/forge-world.ts";

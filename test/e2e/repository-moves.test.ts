@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import type { SnapshotComment, SnapshotThread } from "#playground/snapshot.ts";
+import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
 import { call, inTurn, type Script, type Stories, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn, forgeRepository } from "../support/forge-world.ts";
 

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { turnOf } from "#playground/model-server.ts";
+import { turnOf } from "#playground/model/model-server.ts";
 import { approvalIdIn, type Forge, type ForgeOptions, startForge } from "../support/forge-world.ts";
 
 let forge: Forge | undefined;

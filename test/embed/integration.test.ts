@@ -8,7 +8,7 @@ import {
   createUIEventBus,
   WorkerRuntime,
 } from "#index.ts";
-import { type ModelServer, startModelServer, turnOf } from "#playground/model-server.ts";
+import { type ModelServer, startModelServer, turnOf } from "#playground/model/model-server.ts";
 import { pseudoTerminal } from "../support/terminal-world.ts";
 
 let model: ModelServer | undefined;

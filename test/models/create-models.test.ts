@@ -8,7 +8,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import { createModels } from "#models/create-models.ts";
 import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
 import type { CallTimeouts } from "#models/watch-call.ts";
-import { type ModelServer, type Reply, startModelServer, turnOf } from "#playground/model-server.ts";
+import { type ModelServer, type Reply, startModelServer, turnOf } from "#playground/model/model-server.ts";
 
 const open: ModelServer[] = [];
 afterEach(() => Promise.all(open.splice(0).map((server) => server.close())));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { chooseModel } from "#playground/choose-model.ts";
+import { chooseModel } from "#playground/demo/choose-model.ts";
 
 test.each([
   ["nothing is set: the scripted one", undefined, {}, undefined],

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { parseDemoOptions } from "#playground/demo-options.ts";
+import { parseDemoOptions } from "#playground/demo/demo-options.ts";
 
 const script = fileURLToPath(new URL("../../playground/demo.ts", import.meta.url));
 

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { fixerScript } from "#playground/fixer-script.ts";
-import type { ChatRequest } from "#playground/model-server.ts";
-import { readSampleIssue, readSampleRepository } from "#playground/sample-repository.ts";
+import { readSampleIssue, readSampleRepository } from "#playground/demo/sample-repository.ts";
+import { fixerScript } from "#playground/model/fixer-script.ts";
+import type { ChatRequest } from "#playground/model/model-server.ts";
 
 type Messages = ChatRequest["messages"];
 

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { commitFiles } from "#playground/commit-files.ts";
-import { branches, initialize, moveBranch, resolveCommit } from "#playground/git-repository.ts";
+import { commitFiles } from "#playground/github/git/commit-files.ts";
+import { branches, initialize, moveBranch, resolveCommit } from "#playground/github/git/git-repository.ts";
 
 test("branches are those git has, whether it keeps them apart or packed, and as they stand now", async () => {
   const directory = await mkdtemp(join(tmpdir(), "golem-playground-git-"));

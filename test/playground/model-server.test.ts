@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { type ModelServer, type ModelServerOptions, startModelServer, turnOf } from "#playground/model-server.ts";
+import { type ModelServer, type ModelServerOptions, startModelServer, turnOf } from "#playground/model/model-server.ts";
 
 const open: ModelServer[] = [];
 afterEach(() => Promise.all(open.splice(0).map((server) => server.close())));

@@ -69,7 +69,7 @@ test("the page runs nothing that is not its own file", async () => {
   expect(await answer.text()).not.toMatch(/<script(?![^>]*src=)|\son\w+=|<style/);
 });
 
-test.each(["/-/assets/../start-github.ts", "/-/assets/%2e%2e%2fworld.ts", "/-/assets/nothing.js"])(
+test.each(["/-/assets/../answer-page.ts", "/-/assets/%2e%2e%2fanswer-page.ts", "/-/assets/nothing.js"])(
   "%s is not served",
   async (path) => {
     expect((await fetch(`${world.github.url}${path}`)).status).toBe(404);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Reply } from "#playground/model-server.ts";
+import type { Reply } from "#playground/model/model-server.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
 const world = runtimeWorlds();

@@ -1,5 +1,5 @@
-import { turnOf } from "#playground/model-server.ts";
-import type { Snapshot } from "#playground/snapshot.ts";
+import type { Snapshot } from "#playground/github/snapshot.ts";
+import { turnOf } from "#playground/model/model-server.ts";
 import { approvalIdIn, type Forge, type ForgeOptions } from "./forge-world.ts";
 
 /** The model's part in the story of one issue: it reads, edits, asks for a pull request, and says that it is done. */

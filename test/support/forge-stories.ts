@@ -1,7 +1,7 @@
 import { createHmac, randomUUID } from "node:crypto";
-import { type ChatRequest, type Reply, turnOf } from "#playground/model-server.ts";
-import type { SnapshotComment, SnapshotThread } from "#playground/snapshot.ts";
-import type { Thread } from "#playground/world.ts";
+import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
+import type { Thread } from "#playground/github/world.ts";
+import { type ChatRequest, type Reply, turnOf } from "#playground/model/model-server.ts";
 import { type Forge, type ForgeOptions, startForge } from "./forge-world.ts";
 
 export type Script = ForgeOptions["script"];

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { type ModelServerOptions, startModelServer } from "#playground/model-server.ts";
-import type { SnapshotComment, SnapshotThread } from "#playground/snapshot.ts";
-import { freePort } from "#playground/start-app.ts";
-import { type GitHubOptions, startGitHub } from "#playground/start-github.ts";
+import { freePort } from "#playground/demo/start-app.ts";
+import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
+import { type GitHubOptions, startGitHub } from "#playground/github/start-github.ts";
+import { type ModelServerOptions, startModelServer } from "#playground/model/model-server.ts";
 import { privateKey, publicKey } from "./playground-world.ts";
 
 export interface ForgeOptions {

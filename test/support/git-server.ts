@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { branches } from "#playground/git-repository.ts";
+import { branches } from "#playground/github/git/git-repository.ts";
 
 const run = promisify(execFile);
 

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { Ajv, type ValidateFunction } from "ajv";
-import type { RequestRecord } from "#playground/request-log.ts";
+import type { RequestRecord } from "#playground/github/request-log.ts";
 
 interface Operation {
   method: string;

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { onTestFinished } from "vitest";
-import { type ModelServer, type ModelServerOptions, startModelServer, turnOf } from "#playground/model-server.ts";
+import { type ModelServer, type ModelServerOptions, startModelServer, turnOf } from "#playground/model/model-server.ts";
 import { golem } from "#terminal/golem/golem-command.ts";
 import { checkoutWorld } from "./checkout-world.ts";
 import { pseudoTerminal } from "./terminal-world.ts";

@@ -3,7 +3,7 @@ import type { Approval } from "#domain/approval.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import { createModels } from "#models/create-models.ts";
-import { type Reply, startModelServer } from "#playground/model-server.ts";
+import { type Reply, startModelServer } from "#playground/model/model-server.ts";
 import { createRuntime } from "#runtime/create-runtime.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";

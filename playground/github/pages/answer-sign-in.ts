@@ -1,0 +1,70 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { people } from "#playground/github/create-world.ts";
+import { readRequest } from "#playground/github/read-request.ts";
+import type { Desk } from "#playground/github/rest/answer-rest.ts";
+import { nameKey } from "#playground/github/world.ts";
+import type { AuthorizeRequest } from "./oauth.ts";
+
+const headers = {
+  "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'",
+  "Referrer-Policy": "no-referrer",
+  "Cache-Control": "no-store",
+};
+
+/** True for the two addresses of the web flow, by which somebody signs in to the app. */
+export function isSignIn(pathname: string): boolean {
+  return pathname === "/login/oauth/authorize" || pathname === "/login/oauth/access_token";
+}
+
+/** Lets one choose whom to sign in as, and gives the app the token of who was chosen. */
+export async function answerSignIn(
+  desk: Desk,
+  { request, response, url }: { request: IncomingMessage; response: ServerResponse; url: URL },
+): Promise<void> {
+  if (url.pathname === "/login/oauth/access_token" && request.method === "POST") {
+    return giveToken(desk, request, response);
+  }
+  const asked: AuthorizeRequest = {
+    clientId: url.searchParams.get("client_id") ?? "",
+    redirectUri: url.searchParams.get("redirect_uri") ?? "",
+    state: url.searchParams.get("state") ?? "",
+    challenge:
+      url.searchParams.get("code_challenge_method") === "S256" ? (url.searchParams.get("code_challenge") ?? "") : "",
+  };
+  const refusal = desk.oauth.refuse(asked);
+  if (refusal) return void response.writeHead(400, { ...headers, "Content-Type": "text/plain" }).end(`${refusal}\n`);
+
+  const user = desk.world.users.get(nameKey(url.searchParams.get("as") ?? ""));
+  if (user?.type === "User")
+    return void response.writeHead(302, { ...headers, Location: desk.oauth.grant(asked, user) }).end();
+  response.writeHead(200, { ...headers, "Content-Type": "text/html; charset=utf-8" }).end(choosingPage(desk, url));
+}
+
+async function giveToken(desk: Desk, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const fields = new URLSearchParams((await readRequest(request, 10_000)).toString("utf8"));
+  const of = (name: string) => fields.get(name) ?? "";
+  const user = desk.oauth.redeem({
+    clientId: of("client_id"),
+    clientSecret: of("client_secret"),
+    code: of("code"),
+    redirectUri: of("redirect_uri"),
+    verifier: of("code_verifier"),
+  });
+  // GitHub answers 200 to what it refuses, too.
+  const answer = user
+    ? { access_token: desk.credentials.issueToUser(user), scope: "", token_type: "bearer" }
+    : { error: "bad_verification_code", error_description: "The code passed is incorrect or expired." };
+  response.writeHead(200, { ...headers, "Content-Type": "application/json" }).end(JSON.stringify(answer));
+}
+
+function choosingPage({ world }: Desk, url: URL): string {
+  const links = Object.entries(people).map(([login, permission]) => {
+    const query = new URLSearchParams([...url.searchParams.entries(), ["as", login]])
+      .toString()
+      .replaceAll("&", "&amp;");
+    return `<li><a href="?${query}">${login}</a>, who may ${permission === "admin" ? "do everything" : permission}</li>`;
+  });
+  return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Sign in to ${world.app.name}</title><link rel="stylesheet" href="/-/assets/page.css">
+<main><h1>Sign in to ${world.app.name}</h1><p>Nobody has a password on this machine. Go on as</p><ul>${links.join("")}</ul></main></html>`;
+}

@@ -1,0 +1,26 @@
+import type { IncomingMessage } from "node:http";
+import { ApiError } from "./rest/api-error.ts";
+
+/** The body, as long as it is within the limit in bytes. */
+export async function readRequest(request: IncomingMessage, limit: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  // Read to the end even so: leaving early would cut the connection before the answer is heard.
+  for await (const chunk of request) {
+    size += chunk.length;
+    if (size <= limit) chunks.push(chunk);
+  }
+  if (size > limit) throw new ApiError(413, "The request is too large");
+  return Buffer.concat(chunks);
+}
+
+/** The body as JSON; undefined when there is none. Throws GitHub's 400 for what is not JSON. */
+export async function readJson(request: IncomingMessage, limit = 1024 * 1024): Promise<unknown> {
+  const bytes = await readRequest(request, limit);
+  if (bytes.length === 0) return undefined;
+  try {
+    return JSON.parse(bytes.toString("utf8"));
+  } catch {
+    throw new ApiError(400, "Problems parsing JSON");
+  }
+}

@@ -1,0 +1,167 @@
+import { z } from "zod";
+import { showApp, showInstallation } from "#playground/github/shapes/app.ts";
+import { showRepository } from "#playground/github/shapes/repository.ts";
+import { showPublicUser } from "#playground/github/shapes/user.ts";
+import type { Delivery } from "#playground/github/webhooks.ts";
+import { type Grants, type Installation, nameKey, type Repository, type World } from "#playground/github/world.ts";
+import { ApiError, notFound, validationFailed } from "./api-error.ts";
+import {
+  appOperation,
+  findRepository,
+  installationOperation,
+  numberIn,
+  type Operation,
+  paginate,
+  readBody,
+} from "./operation.ts";
+
+const TokenRequest = z.object({
+  repositories: z.array(z.string()).max(500).optional(),
+  repository_ids: z.array(z.number()).max(500).optional(),
+  permissions: z.record(z.string(), z.enum(["read", "write"])).optional(),
+});
+
+export const appOperations: Operation[] = [
+  appOperation("get", "/app", ({ world }) => ({ status: 200, body: showApp(world) })),
+
+  appOperation("get", "/app/installations", (call) => ({
+    status: 200,
+    ...paginate(
+      call,
+      [...call.world.installations.values()].map((one) => showInstallation(call.world, one)),
+    ),
+  })),
+
+  appOperation("get", "/app/installations/{installation_id}", (call) => {
+    const installation = requireInstallation(call.world, numberIn(call, "installation_id"));
+    return { status: 200, body: showInstallation(call.world, installation) };
+  }),
+
+  appOperation("post", "/app/installations/{installation_id}/access_tokens", (call) => {
+    const { world, credentials } = call;
+    const installation = requireInstallation(world, numberIn(call, "installation_id"));
+    if (installation.suspended) throw new ApiError(403, "This installation has been suspended");
+    const request = readBody(call, "Installation", TokenRequest);
+    const grants = narrowGrants(world.app.grants, request.permissions);
+    const repositories = chooseRepositories(world, installation, request);
+    const ids = repositories && new Set(repositories.map(({ id }) => id));
+
+    const token = credentials.issue({ installation, grants, repositories: ids });
+    return {
+      status: 201,
+      body: {
+        token: token.value,
+        expires_at: token.expiresAt.toISOString().replace(/\.\d+Z$/, "Z"),
+        permissions: grants,
+        repository_selection: "selected" as const,
+        ...(repositories && { repositories: repositories.map((one) => showRepository(world, one, grants)) }),
+      },
+    };
+  }),
+
+  appOperation("get", "/repos/{owner}/{repo}/installation", ({ world, params }) => {
+    const { installation } = findRepository(world, `${params.owner}/${params.repo}`, undefined);
+    if (!installation) throw notFound();
+    return { status: 200, body: showInstallation(world, installation) };
+  }),
+
+  appOperation("get", "/app/hook/deliveries", (call) => {
+    const newestFirst = call.webhooks.deliveries.toReversed();
+    const { body, headers } = paginate(call, newestFirst);
+    return { status: 200, headers, body: body.map((delivery) => showDelivery(delivery)) };
+  }),
+
+  appOperation("post", "/app/hook/deliveries/{delivery_id}/attempts", (call) => {
+    if (!call.webhooks.redeliver(numberIn(call, "delivery_id"))) throw notFound();
+    return { status: 202, body: {} };
+  }),
+
+  installationOperation("get", "/installation/repositories", (call) => {
+    const visible = [...call.world.repositories.values()].filter(
+      (repository) =>
+        repository.installation === call.token.installation && (call.token.repositories?.has(repository.id) ?? true),
+    );
+    const { body, headers } = paginate(call, visible);
+    return {
+      status: 200,
+      headers,
+      body: {
+        total_count: visible.length,
+        repositories: body.map((repository) => showRepository(call.world, repository, call.token.grants)),
+      },
+    };
+  }),
+
+  installationOperation("get", "/users/{username}", ({ world, params }) => {
+    const user = world.users.get(nameKey(params.username ?? ""));
+    if (!user) throw notFound();
+    return { status: 200, body: showPublicUser(world, user) };
+  }),
+];
+
+function requireInstallation(world: World, id: number): Installation {
+  const installation = world.installations.get(id);
+  if (!installation) throw notFound();
+  return installation;
+}
+
+function narrowGrants(granted: Grants, asked: Grants | undefined): Grants {
+  if (!asked) return granted;
+
+  const excessive = Object.entries(asked).filter(
+    ([name, level]) => granted[name] !== "write" && !(granted[name] === "read" && level === "read"),
+  );
+  if (excessive.length === 0) return { metadata: "read", ...asked };
+  throw validationFailed(
+    ...excessive.map(([field]) => ({
+      resource: "Installation",
+      code: "custom" as const,
+      field,
+      message: "The permissions requested are not granted to this installation.",
+    })),
+  );
+}
+
+function chooseRepositories(
+  world: World,
+  installation: Installation,
+  request: z.infer<typeof TokenRequest>,
+): Repository[] | undefined {
+  if (!request.repositories && !request.repository_ids) return undefined;
+
+  const names = new Set(request.repositories?.map(nameKey));
+  const ids = new Set(request.repository_ids);
+  const chosen = [...world.repositories.values()].filter(
+    (repository) =>
+      repository.installation === installation && (ids.has(repository.id) || names.has(nameKey(repository.name))),
+  );
+  if (chosen.length === names.size + ids.size) return chosen;
+  throw validationFailed({
+    resource: "Installation",
+    code: "custom",
+    message: "There is at least one repository that does not exist or is not accessible to the parent installation.",
+  });
+}
+
+function showDelivery(delivery: Delivery) {
+  return {
+    id: delivery.id,
+    guid: delivery.guid,
+    delivered_at: delivery.deliveredAt.toISOString(),
+    redelivery: delivery.redelivery,
+    duration: delivery.duration,
+    status: describeStatus(delivery.statusCode),
+    status_code: delivery.statusCode ?? 0,
+    event: delivery.event,
+    action: delivery.action ?? null,
+    installation_id: delivery.installationId,
+    repository_id: delivery.repositoryId ?? null,
+    throttled_at: null,
+  };
+}
+
+function describeStatus(code: number | undefined): string {
+  if (code === undefined) return "Pending";
+  if (code === 0) return "Could not connect to server";
+  return code < 300 ? "OK" : `Invalid HTTP Response: ${code}`;
+}

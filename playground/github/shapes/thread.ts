@@ -1,0 +1,134 @@
+import {
+  type Comment,
+  type Label,
+  permissionIn,
+  type Reaction,
+  type Repository,
+  type Thread,
+  type User,
+  type World,
+} from "#playground/github/world.ts";
+import { showApp } from "./app.ts";
+import { nodeId } from "./node-id.ts";
+import { apiUrl, pageUrl } from "./repository.ts";
+import type { Schemas } from "./schemas.ts";
+import { showUser } from "./user.ts";
+
+/** The page of an issue or pull request. */
+export function threadUrl(world: World, repository: Repository, thread: Thread): string {
+  return `${pageUrl(world, repository)}/${thread.pull ? "pull" : "issues"}/${thread.number}`;
+}
+
+export function showAssociation(repository: Repository, user: User): Schemas["author-association"] {
+  const permission = permissionIn(repository, user.login);
+  if (permission === "admin") return "MEMBER";
+  return permission === "write" || permission === "maintain" ? "COLLABORATOR" : "NONE";
+}
+
+export function showReactions(url: string, reactions: Reaction[]): Schemas["reaction-rollup"] {
+  const count = (content: Reaction["content"]) => reactions.filter((reaction) => reaction.content === content).length;
+  return {
+    url: `${url}/reactions`,
+    total_count: reactions.length,
+    "+1": count("+1"),
+    "-1": count("-1"),
+    laugh: count("laugh"),
+    hooray: count("hooray"),
+    confused: count("confused"),
+    heart: count("heart"),
+    rocket: count("rocket"),
+    eyes: count("eyes"),
+  };
+}
+
+export function showReaction(world: World, reaction: Reaction): Schemas["reaction"] {
+  return {
+    id: reaction.id,
+    node_id: nodeId("Reaction", reaction.id),
+    user: showUser(world, reaction.by),
+    content: reaction.content,
+    created_at: reaction.createdAt.toISOString(),
+  };
+}
+
+export function showLabel(world: World, repository: Repository, label: Label): Schemas["label"] {
+  return {
+    id: label.id,
+    node_id: nodeId("Label", label.id),
+    url: `${apiUrl(world, repository)}/labels/${encodeURIComponent(label.name)}`,
+    name: label.name,
+    description: label.description,
+    color: label.color,
+    default: false,
+  };
+}
+
+function viaApp(world: World, author: User): Schemas["nullable-integration"] {
+  return author === world.app.bot ? showApp(world) : null;
+}
+
+export function showIssue(world: World, repository: Repository, thread: Thread): Schemas["issue"] {
+  const url = `${apiUrl(world, repository)}/issues/${thread.number}`;
+  const page = threadUrl(world, repository, thread);
+  const comments = [...repository.comments.values()].filter((comment) => comment.thread === thread.number);
+  return {
+    id: thread.id,
+    node_id: nodeId("Issue", thread.id),
+    url,
+    repository_url: apiUrl(world, repository),
+    labels_url: `${url}/labels{/name}`,
+    comments_url: `${url}/comments`,
+    events_url: `${url}/events`,
+    timeline_url: `${url}/timeline`,
+    html_url: page,
+    number: thread.number,
+    state: thread.state,
+    state_reason: thread.state === "closed" ? "completed" : null,
+    title: thread.title,
+    body: thread.body === "" ? null : thread.body,
+    user: showUser(world, thread.author),
+    labels: thread.labels.map((label) => showLabel(world, repository, label)),
+    assignee: null,
+    assignees: [],
+    milestone: null,
+    locked: thread.locked,
+    active_lock_reason: null,
+    comments: comments.length,
+    closed_at: thread.closedAt?.toISOString() ?? null,
+    created_at: thread.createdAt.toISOString(),
+    updated_at: thread.updatedAt.toISOString(),
+    author_association: showAssociation(repository, thread.author),
+    reactions: showReactions(url, thread.reactions),
+    performed_via_github_app: viaApp(world, thread.author),
+    ...(thread.pull && {
+      draft: thread.pull.draft,
+      pull_request: {
+        url: `${apiUrl(world, repository)}/pulls/${thread.number}`,
+        html_url: page,
+        diff_url: `${page}.diff`,
+        patch_url: `${page}.patch`,
+        merged_at: thread.pull.mergedAt?.toISOString() ?? null,
+      },
+    }),
+  };
+}
+
+export function showComment(world: World, repository: Repository, comment: Comment): Schemas["issue-comment"] {
+  const url = `${apiUrl(world, repository)}/issues/comments/${comment.id}`;
+  const thread = repository.threads.get(comment.thread);
+  const page = thread ? threadUrl(world, repository, thread) : pageUrl(world, repository);
+  return {
+    id: comment.id,
+    node_id: nodeId("IssueComment", comment.id),
+    url,
+    html_url: `${page}#issuecomment-${comment.id}`,
+    issue_url: `${apiUrl(world, repository)}/issues/${comment.thread}`,
+    body: comment.body,
+    user: showUser(world, comment.author),
+    created_at: comment.createdAt.toISOString(),
+    updated_at: comment.updatedAt.toISOString(),
+    author_association: showAssociation(repository, comment.author),
+    reactions: showReactions(url, comment.reactions),
+    performed_via_github_app: viaApp(world, comment.author),
+  };
+}
