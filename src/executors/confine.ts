@@ -3,6 +3,7 @@ import module, { isBuiltin, registerHooks } from "node:module";
 import os from "node:os";
 import process from "node:process";
 import v8 from "node:v8";
+import { packageFolders, sourceFolder } from "./own-files.ts";
 
 /** What foreign code may import of Node: values and nothing outside. */
 const pure = new Set([
@@ -19,7 +20,7 @@ const guarded = new Set([
 ]);
 
 /** This program's own modules and its packages. */
-const trusted = [new URL("../", import.meta.url), new URL("../../node_modules/", import.meta.url)];
+const trusted = [sourceFolder, ...packageFolders];
 
 /**
  * The permission model of Node holds files, network, processes and threads. It does not hold SQLite's own files,

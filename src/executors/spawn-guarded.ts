@@ -1,6 +1,7 @@
 import { type ChildProcessByStdio, type StdioOptions, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { manifestFile, packageFolders, sourceFolder } from "./own-files.ts";
 import { plainModules } from "./stripped-modules.ts";
 
 export interface GuardedProcess {
@@ -14,9 +15,7 @@ export interface GuardedProcess {
   limits?: { dataMb: number; cpuSeconds: number };
 }
 
-const sources = fileURLToPath(new URL("../", import.meta.url));
-const packages = fileURLToPath(new URL("../../node_modules", import.meta.url));
-const manifest = fileURLToPath(new URL("../../package.json", import.meta.url));
+const ownFiles = [sourceFolder, ...packageFolders, manifestFile].map((url) => fileURLToPath(url));
 
 /** Where the child reads its modules from, before anything else; closed by the time they run. */
 const modulesFd = 3;
@@ -48,7 +47,7 @@ export function spawnGuarded({
   const command = [
     process.execPath,
     "--permission",
-    ...[sources, packages, manifest, ...readable].map((path) => `--allow-fs-read=${path}`),
+    ...[...ownFiles, ...readable].map((path) => `--allow-fs-read=${path}`),
     `--max-old-space-size=${memoryMb}`,
     "--no-warnings",
     `--import=data:text/javascript,${encodeURIComponent(takeModules)}`,

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { stripTypeScriptTypes } from "node:module";
+import { sourceFolder } from "./own-files.ts";
 
 /** The source of a module without its types, by the module's URL. */
 export type PlainModules = readonly (readonly [url: string, source: string])[];
 
-const sources = new URL("../", import.meta.url);
 const known = new Map<string, PlainModules>();
 
 /**
@@ -35,7 +35,7 @@ function readModules(entry: URL): PlainModules {
 }
 
 function isOurs({ href }: URL): boolean {
-  return href.startsWith(sources.href) && href.endsWith(".ts");
+  return href.startsWith(sourceFolder.href) && href.endsWith(".ts");
 }
 
 function plainSource(url: URL): string | undefined {
@@ -56,6 +56,6 @@ function plainSource(url: URL): string | undefined {
 function importsOf(source: string, from: URL): URL[] {
   const specifiers = source.matchAll(/\b(?:from|import)\s*\(?\s*"((?:\.{0,2}\/|#)[^"]+)"/g);
   return [...specifiers].map(([, specifier = ""]) =>
-    specifier.startsWith("#") ? new URL(specifier.slice(1), sources) : new URL(specifier, from),
+    specifier.startsWith("#") ? new URL(specifier.slice(1), sourceFolder) : new URL(specifier, from),
   );
 }

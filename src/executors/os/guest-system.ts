@@ -1,6 +1,7 @@
 import { existsSync, lstatSync, readlinkSync } from "node:fs";
 import { dirname, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
+import { packageFolder } from "#executors/own-files.ts";
 
 // Not the whole of /usr: an image may keep an application, and its secrets, in /usr/src or /usr/local.
 const usrFolders = ["bin", "sbin", "lib", "lib32", "lib64", "libexec", "share", "include"].flatMap((name) => [
@@ -54,7 +55,7 @@ export function guestSystem(toolPaths: readonly string[]): GuestSystem {
 
 /** Where this program and its settings lie, should that be inside a folder the guest sees. */
 function secretFolders(): string[] {
-  return [...new Set([fileURLToPath(new URL("../../../", import.meta.url)).replace(/\/$/, ""), process.cwd()])];
+  return [...new Set([fileURLToPath(packageFolder).replace(/\/$/, ""), process.cwd()])];
 }
 
 function isInside(path: string, folder: string): boolean {
