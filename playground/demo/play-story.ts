@@ -5,7 +5,7 @@ import type { Playground } from "./start-playground.ts";
 type Print = (text: string) => void;
 
 /** The story gives up when nothing happens for so long. */
-const patienceMs = 60_000;
+const timeoutMs = 60_000;
 
 /**
  * Plays one issue from `/run fixer` to the pull request, answers what the bot asks as the maintainer, and prints every
@@ -38,11 +38,11 @@ export async function playStory({ github, app, issue, notice }: Playground, prin
   /** The pull request, once the bot has said its last word on it. */
   function untilPullRequest(): Promise<SnapshotThread> {
     return new Promise((resolve, reject) => {
-      let timer = setTimeout(giveUp, patienceMs);
+      let timer = setTimeout(giveUp, timeoutMs);
       let turn = Promise.resolve();
       const stop = github.watch(() => {
         clearTimeout(timer);
-        timer = setTimeout(giveUp, patienceMs);
+        timer = setTimeout(giveUp, timeoutMs);
         // One look after the other, so that nothing is printed twice.
         turn = turn.then(step).catch((error: unknown) => end(() => reject(error)));
       });
@@ -61,7 +61,7 @@ export async function playStory({ github, app, issue, notice }: Playground, prin
       }
 
       function giveUp(): void {
-        end(() => reject(new UserError(`Nothing happened for ${patienceMs / 1000} seconds, so the story ends here.`)));
+        end(() => reject(new UserError(`Nothing happened for ${timeoutMs / 1000} seconds, so the story ends here.`)));
       }
 
       function end(settle: () => void): void {

@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type LocalGitHub, startGitHub } from "#playground/github/start-github.ts";
+import { type LocalGitHub, startLocalGitHub } from "#playground/github/start-github.ts";
 import { fixerScript } from "#playground/model/fixer-script.ts";
 import { type ModelServer, startModelServer } from "#playground/model/model-server.ts";
 import { readSampleIssue, readSampleRepository } from "./sample-repository.ts";
@@ -21,7 +21,7 @@ export interface Playground {
 const appId = 1;
 const scriptedModel = "compatible:scripted";
 /** What the deployment of somebody's real app may have set, and this one must not follow. */
-const notInherited = [
+const ignoredVariables = [
   ...["PRIVATE_KEY_PATH", "WEBHOOK_PROXY_URL", "WEBHOOK_PATH", "GOLEM_FORGE_REPOSITORIES"],
   ...["NODE_ENV", "NODE_OPTIONS", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"],
 ];
@@ -61,7 +61,7 @@ export async function startPlayground({
       clientSecret: randomBytes(20).toString("hex"),
       callbackUrl: `${url}/runs/-/signed-in`,
     };
-    const github = await startGitHub({
+    const github = await startLocalGitHub({
       port,
       notice,
       app: { id: appId, key: publicKey, oauth },
@@ -106,7 +106,7 @@ function describeModel(model: string | undefined): string {
 }
 
 function inherited(environment: Record<string, string | undefined>): Record<string, string> {
-  const kept = Object.entries(environment).filter(([name]) => !notInherited.includes(name));
+  const kept = Object.entries(environment).filter(([name]) => !ignoredVariables.includes(name));
   return Object.fromEntries(kept.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
 }
 

@@ -38,7 +38,7 @@ export function createOwners({ world, credentials }: { world: World; credentials
     return found;
   };
   const tellOfRepository = (repository: Repository, action: string, changes: Record<string, unknown> = {}) =>
-    world.tell({ event: "repository", action, repository, sender: sender(), thread: undefined, changes });
+    world.emit({ event: "repository", action, repository, sender: sender(), thread: undefined, changes });
 
   function move(repository: Repository, change: () => void): void {
     const before = nameKey(fullName(repository));
@@ -47,9 +47,9 @@ export function createOwners({ world, credentials }: { world: World; credentials
     const after = nameKey(fullName(repository));
     world.repositories.delete(before);
     world.repositories.set(after, repository);
-    world.formerNames.set(before, repository);
-    world.formerNames.delete(after);
-    world.touch(repository, undefined);
+    world.previousNames.set(before, repository);
+    world.previousNames.delete(after);
+    world.notify(repository, undefined);
   }
 
   function installationOf(owner: User): Installation {
@@ -63,7 +63,7 @@ export function createOwners({ world, credentials }: { world: World; credentials
     const installation = theInstallation();
     installation.suspended = suspended;
     const action = suspended ? "suspend" : "unsuspend";
-    world.tellOfInstallation({
+    world.emitInstallationEvent({
       event: "installation",
       action,
       installation,
@@ -76,7 +76,7 @@ export function createOwners({ world, credentials }: { world: World; credentials
     const installation = theInstallation();
     repository.installation = action === "added" ? installation : undefined;
     const news = { event: "installation_repositories" as const, action, installation, sender: sender() };
-    world.tellOfInstallation({ ...news, repositories: [repository] });
+    world.emitInstallationEvent({ ...news, repositories: [repository] });
   }
 
   return {
@@ -92,7 +92,7 @@ export function createOwners({ world, credentials }: { world: World; credentials
       const { installation } = repository;
       if (installation) {
         const news = { event: "installation_repositories" as const, action: "removed", installation, sender: sender() };
-        world.tellOfInstallation({ ...news, repositories: [repository] });
+        world.emitInstallationEvent({ ...news, repositories: [repository] });
       }
       move(repository, () => {
         repository.owner = addUser(world, login, "Organization");
@@ -110,39 +110,39 @@ export function createOwners({ world, credentials }: { world: World; credentials
       world.users.set(nameKey(to), user);
       for (const [index, repository] of repositories.entries()) {
         world.repositories.delete(names[index] ?? "");
-        world.formerNames.set(names[index] ?? "", repository);
+        world.previousNames.set(names[index] ?? "", repository);
         world.repositories.set(nameKey(fullName(repository)), repository);
       }
     },
     delete: (repository) => {
       world.repositories.delete(nameKey(fullName(repository)));
       tellOfRepository(repository, "deleted");
-      world.touch(repository, undefined);
+      world.notify(repository, undefined);
     },
     renameDefaultBranch: async (repository, name) => {
       await renameBranch(repository.gitDirectory, repository.defaultBranch, name);
       repository.defaultBranch = name;
-      world.touch(repository, undefined);
+      world.notify(repository, undefined);
     },
     deleteIssue: (repository, number) => {
       const thread = repository.threads.get(number);
       repository.threads.delete(number);
-      repository.gone.set(number, "deleted");
-      world.tell({ event: "issues", action: "deleted", repository, sender: sender(), thread });
+      repository.removedThreads.set(number, "deleted");
+      world.emit({ event: "issues", action: "deleted", repository, sender: sender(), thread });
     },
     transferIssue: (repository, number, to) => {
       const thread = repository.threads.get(number);
       if (!thread) throw new Error(`There is no issue ${number}.`);
-      const there = { ...thread, number: to.threads.size + to.gone.size + 1 };
+      const there = { ...thread, number: to.threads.size + to.removedThreads.size + 1 };
       repository.threads.delete(number);
       to.threads.set(there.number, there);
       for (const [id, comment] of [...repository.comments].filter(([, one]) => one.thread === number)) {
         repository.comments.delete(id);
         to.comments.set(id, { ...comment, thread: there.number });
       }
-      repository.gone.set(number, { repository: to, number: there.number });
+      repository.removedThreads.set(number, { repository: to, number: there.number });
       const changes = { new_issue: showIssue(world, to, there), new_repository: showRepository(world, to) };
-      world.tell({ event: "issues", action: "transferred", repository, sender: sender(), thread, changes });
+      world.emit({ event: "issues", action: "transferred", repository, sender: sender(), thread, changes });
       return there.number;
     },
     suspend: () => setSuspended(true),
@@ -152,8 +152,8 @@ export function createOwners({ world, credentials }: { world: World; credentials
       const repositories = [...world.repositories.values()].filter((one) => one.installation === installation);
       for (const repository of repositories) repository.installation = undefined;
       world.installations.delete(installation.id);
-      credentials.forget(installation);
-      world.tellOfInstallation({
+      credentials.revokeInstallation(installation);
+      world.emitInstallationEvent({
         event: "installation",
         action: "deleted",
         installation,
@@ -165,7 +165,7 @@ export function createOwners({ world, credentials }: { world: World; credentials
       const installation = installationOf(account);
       const repositories = owned(account);
       for (const repository of repositories) repository.installation = installation;
-      world.tellOfInstallation({
+      world.emitInstallationEvent({
         event: "installation",
         action: "created",
         installation,

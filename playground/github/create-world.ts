@@ -2,20 +2,20 @@ import { join } from "node:path";
 import type { Permission } from "#domain/github.ts";
 import { type CommitFiles, commitFiles } from "./git/commit-files.ts";
 import { initialize } from "./git/git-repository.ts";
-import { type Grants, nameKey, type Repository, type User, type World } from "./world.ts";
+import { type AppPermissions, nameKey, type Repository, type User, type World } from "./world.ts";
 
 /** What the app may do, and what it hears of, unless said otherwise: the same as in app.yml. */
-const usualGrants: Grants = {
+const defaultPermissions: AppPermissions = {
   checks: "read",
   contents: "write",
   issues: "write",
   metadata: "read",
   pull_requests: "write",
 };
-const usualEvents = ["issues", "issue_comment", "pull_request", "pull_request_review_comment", "push", "repository"];
+const defaultEvents = ["issues", "issue_comment", "pull_request", "pull_request_review_comment", "push", "repository"];
 
 /** The people one can act as, with what they may do in a repository. */
-export const people = { maintainer: "admin", contributor: "write", visitor: "read" } as const;
+export const collaborators = { maintainer: "admin", contributor: "write", visitor: "read" } as const;
 
 export interface NewRepository {
   owner?: string;
@@ -34,7 +34,7 @@ export interface NewRepository {
 export interface NewApp {
   id: number;
   slug: string;
-  grants?: Grants;
+  permissions?: AppPermissions;
   events?: string[];
 }
 
@@ -43,13 +43,13 @@ export function createWorld({
   url,
   app,
   ...hooks
-}: { app: NewApp } & Pick<World, "url" | "tell" | "tellOfInstallation" | "touch">): World {
+}: { app: NewApp } & Pick<World, "url" | "emit" | "emitInstallationEvent" | "notify">): World {
   let last = 1000;
   const nextId = () => ++last;
   const users = new Map<string, User>();
   const owner = addUser({ users, nextId }, "playground", "Organization");
   const bot = addUser({ users, nextId }, `${app.slug}[bot]`, "Bot");
-  for (const login of Object.keys(people)) addUser({ users, nextId }, login, "User");
+  for (const login of Object.keys(collaborators)) addUser({ users, nextId }, login, "User");
   const installation = { id: nextId(), account: owner, suspended: false };
   return {
     url,
@@ -57,7 +57,7 @@ export function createWorld({
     nextId,
     ...hooks,
     repositories: new Map(),
-    formerNames: new Map(),
+    previousNames: new Map(),
     installations: new Map([[installation.id, installation]]),
     app: {
       id: app.id,
@@ -65,8 +65,8 @@ export function createWorld({
       name: app.slug,
       bot,
       owner,
-      grants: app.grants ?? usualGrants,
-      events: app.events ?? usualEvents,
+      permissions: app.permissions ?? defaultPermissions,
+      events: app.events ?? defaultEvents,
       createdAt: new Date(),
     },
   };
@@ -87,7 +87,7 @@ export async function addRepository(world: World, directory: string, asked: NewR
   await initialize(gitDirectory, defaultBranch);
   if (asked.commits) await commitFiles(gitDirectory, asked.commits);
 
-  const permissions = Object.entries({ ...people, ...asked.permissions });
+  const permissions = Object.entries({ ...collaborators, ...asked.permissions });
   for (const [login] of permissions) addUser(world, login, "User");
   const now = new Date();
   const repository: Repository = {
@@ -103,14 +103,14 @@ export async function addRepository(world: World, directory: string, asked: NewR
     permissions: new Map(permissions.map(([login, permission]) => [nameKey(login), permission])),
     labels: new Map(),
     threads: new Map(),
-    gone: new Map(),
+    removedThreads: new Map(),
     comments: new Map(),
     reviewComments: new Map(),
     checks: [],
     gitDirectory,
   };
   const key = nameKey(`${repository.owner.login}/${repository.name}`);
-  world.formerNames.delete(key);
+  world.previousNames.delete(key);
   world.repositories.set(key, repository);
   return repository;
 }

@@ -2,14 +2,14 @@ import { createPublicKey, randomBytes, verify } from "node:crypto";
 import { z } from "zod";
 import type { OAuthClient } from "./pages/oauth.ts";
 import { ApiError } from "./rest/api-error.ts";
-import type { App, Grants, Installation, User } from "./world.ts";
+import type { App, AppPermissions, Installation, User } from "./world.ts";
 
 /** What an installation token allows. */
-export interface Token {
+export interface InstallationToken {
   value: string;
   expiresAt: Date;
   installation: Installation;
-  grants: Grants;
+  permissions: AppPermissions;
   /** Ids of repositories; undefined means every one the app is installed on. */
   repositories: ReadonlySet<number> | undefined;
 }
@@ -20,20 +20,20 @@ export interface Token {
  */
 export type Caller =
   | { kind: "app" }
-  | { kind: "installation"; token: Token }
+  | { kind: "installation"; token: InstallationToken }
   | { kind: "user"; user: User }
   | { kind: "client"; clientId: string };
 
 export interface Credentials {
   /** Throws the 401 GitHub answers to what is not valid. */
   identify(authorization: string | undefined): Caller;
-  issue(narrowed: Pick<Token, "installation" | "grants" | "repositories">): Token;
+  issue(narrowed: Pick<InstallationToken, "installation" | "permissions" | "repositories">): InstallationToken;
   /** Makes every token of an installation worthless. */
-  forget(installation: Installation): void;
+  revokeInstallation(installation: Installation): void;
   /** A token that speaks for a person, until it is given back. */
   issueToUser(user: User): string;
   /** False for a token that nobody has. */
-  revoke(userToken: string): boolean;
+  revokeUserToken(userToken: string): boolean;
 }
 
 const Claims = z.object({ iss: z.union([z.string(), z.number()]), iat: z.number(), exp: z.number() });
@@ -51,7 +51,7 @@ export function createCredentials({
   client?: OAuthClient | undefined;
 }): Credentials {
   const key = createPublicKey(publicKey);
-  const tokens = new Map<string, Token>();
+  const tokens = new Map<string, InstallationToken>();
   const users = new Map<string, User>();
 
   function identify(authorization: string | undefined): Caller {
@@ -100,11 +100,11 @@ export function createCredentials({
 
   function issue({
     installation,
-    grants,
+    permissions,
     repositories,
-  }: Pick<Token, "installation" | "grants" | "repositories">): Token {
+  }: Pick<InstallationToken, "installation" | "permissions" | "repositories">): InstallationToken {
     const value = `ghs_${randomBytes(27).toString("base64url").replaceAll(/[-_]/g, "x")}`;
-    const token = { value, expiresAt: new Date(Date.now() + tokenMs), installation, grants, repositories };
+    const token = { value, expiresAt: new Date(Date.now() + tokenMs), installation, permissions, repositories };
     tokens.set(value, token);
     return token;
   }
@@ -115,7 +115,7 @@ export function createCredentials({
     return value;
   }
 
-  return { identify, issue, forget, issueToUser, revoke: (token) => users.delete(token) };
+  return { identify, issue, revokeInstallation: forget, issueToUser, revokeUserToken: (token) => users.delete(token) };
 }
 
 /** The secret in `Bearer …`, `token …`, or the password of `Basic …`, as git sends it. */

@@ -1,19 +1,19 @@
 import { ApiError, notFound } from "./rest/api-error.ts";
 import {
+  type ActionContext,
   addComment,
+  addReaction,
   addReviewComment,
-  changeThread,
   editComment,
   openIssue,
-  react,
-  type Scene,
+  updateThread,
 } from "./user-actions.ts";
 import {
-  type Comment,
   nameKey,
   permissionIn,
   type Reaction,
   type Repository,
+  type StoredComment,
   type Thread,
   type World,
 } from "./world.ts";
@@ -22,7 +22,7 @@ import {
 export interface Person {
   readonly login: string;
   openIssue(issue: { title: string; body?: string }): Thread;
-  comment(thread: number, body: string): Comment;
+  comment(thread: number, body: string): StoredComment;
   editComment(comment: number, body: string): void;
   editThread(thread: number, change: { title?: string; body?: string }): void;
   close(thread: number): void;
@@ -38,38 +38,38 @@ export function actAs({ world, repository, login }: { world: World; repository: 
   const permission = permissionIn(repository, login);
   if (permission === "none") throw notFound();
 
-  const scene: Scene = { world, repository, by: user };
+  const context: ActionContext = { world, repository, actor: user };
   const maintains = permission !== "read";
 
-  function find<T extends Thread | Comment>(all: Map<number, T>, id: number): T {
+  function find<T extends Thread | StoredComment>(all: Map<number, T>, id: number): T {
     const found = all.get(id);
     if (!found) throw notFound();
     return found;
   }
 
-  function own<T extends Thread | Comment>(thing: T): T {
+  function own<T extends Thread | StoredComment>(thing: T): T {
     if (thing.author === user || maintains) return thing;
     throw new ApiError(403, `${login} may not change what somebody else wrote.`);
   }
 
   return {
     login: user.login,
-    openIssue: (issue) => openIssue(scene, issue),
+    openIssue: (issue) => openIssue(context, issue),
     comment: (number, body) => {
       const thread = find(repository.threads, number);
       if (thread.locked && !maintains) throw new ApiError(403, "This conversation is locked.");
-      return addComment(scene, thread, body);
+      return addComment(context, thread, body);
     },
-    editComment: (id, body) => editComment(scene, own(find(repository.comments, id)), body),
-    editThread: (number, change) => changeThread(scene, own(find(repository.threads, number)), change),
-    close: (number) => changeThread(scene, own(find(repository.threads, number)), { state: "closed" }),
-    reopen: (number) => changeThread(scene, own(find(repository.threads, number)), { state: "open" }),
-    react: (id, content) => void react(scene, find(repository.comments, id), content),
+    editComment: (id, body) => editComment(context, own(find(repository.comments, id)), body),
+    editThread: (number, change) => updateThread(context, own(find(repository.threads, number)), change),
+    close: (number) => updateThread(context, own(find(repository.threads, number)), { state: "closed" }),
+    reopen: (number) => updateThread(context, own(find(repository.threads, number)), { state: "open" }),
+    react: (id, content) => void addReaction(context, find(repository.comments, id), content),
     reviewComment: (number, { body, path, line }) => {
       const thread = find(repository.threads, number);
       if (!thread.pull) throw notFound();
       const commit = thread.pull.head.commit;
-      return addReviewComment(scene, thread, { body, path, line, commit, diffHunk: "", inReplyTo: undefined });
+      return addReviewComment(context, thread, { body, path, line, commit, diffHunk: "", inReplyTo: undefined });
     },
   };
 }

@@ -15,7 +15,7 @@ export async function readRequest(request: IncomingMessage, limit: number): Prom
 }
 
 /** The body as JSON; undefined when there is none. Throws GitHub's 400 for what is not JSON. */
-export async function readJson(request: IncomingMessage, limit = 1024 * 1024): Promise<unknown> {
+export async function readJsonBody(request: IncomingMessage, limit = 1024 * 1024): Promise<unknown> {
   const bytes = await readRequest(request, limit);
   if (bytes.length === 0) return undefined;
   try {

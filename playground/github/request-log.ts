@@ -12,33 +12,33 @@ export interface RequestRecord {
 }
 
 /** What a test does to a request: another answer, or no answer at all. */
-type Intervention = { status: number; body?: unknown; headers?: Record<string, string> } | "drop";
+type InjectedResponse = { status: number; body?: unknown; headers?: Record<string, string> } | "drop";
 
-type Intervene = (request: RequestRecord) => Intervention | undefined | Promise<Intervention | undefined>;
+type Interceptor = (request: RequestRecord) => InjectedResponse | undefined | Promise<InjectedResponse | undefined>;
 
 export interface RequestLog {
   readonly records: readonly RequestRecord[];
   add(request: Pick<RequestRecord, "method" | "path" | "operation" | "body">): RequestRecord;
   /** Called before a request is carried out. Returns what takes it away again. */
-  onRequest(intervene: Intervene): () => void;
+  onRequest(intervene: Interceptor): () => void;
   /** Called when a write is done and before it is answered. Returns what takes it away again. */
-  afterWrite(intervene: Intervene): () => void;
-  before(request: RequestRecord): Promise<Intervention | undefined>;
-  after(request: RequestRecord): Promise<Intervention | undefined>;
+  afterWrite(intervene: Interceptor): () => void;
+  before(request: RequestRecord): Promise<InjectedResponse | undefined>;
+  after(request: RequestRecord): Promise<InjectedResponse | undefined>;
 }
 
-const longestLog = 10_000;
+const maxRecords = 10_000;
 
 export function createRequestLog(): RequestLog {
   const records: RequestRecord[] = [];
-  const beforeAll = new Set<Intervene>();
-  const afterAll = new Set<Intervene>();
+  const beforeAll = new Set<Interceptor>();
+  const afterAll = new Set<Interceptor>();
   return {
     records,
     add: (request) => {
       const record = { ...request, at: new Date(), status: undefined };
       records.push(record);
-      if (records.length > longestLog) records.shift();
+      if (records.length > maxRecords) records.shift();
       return record;
     },
     onRequest: (intervene) => register(beforeAll, intervene),
@@ -48,12 +48,12 @@ export function createRequestLog(): RequestLog {
   };
 }
 
-function register(all: Set<Intervene>, intervene: Intervene): () => void {
+function register(all: Set<Interceptor>, intervene: Interceptor): () => void {
   all.add(intervene);
   return () => all.delete(intervene);
 }
 
-async function ask(all: Set<Intervene>, request: RequestRecord): Promise<Intervention | undefined> {
+async function ask(all: Set<Interceptor>, request: RequestRecord): Promise<InjectedResponse | undefined> {
   for (const intervene of all) {
     const intervention = await intervene(request);
     if (intervention) return intervention;

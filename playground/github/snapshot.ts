@@ -32,9 +32,9 @@ interface RepositorySnapshot {
 }
 
 /** Everything GitHub holds as plain JSON, by `owner/name`. */
-export type Snapshot = Record<string, RepositorySnapshot>;
+export type GitHubSnapshot = Record<string, RepositorySnapshot>;
 
-export async function takeSnapshot(world: World): Promise<Snapshot> {
+export async function takeSnapshot(world: World): Promise<GitHubSnapshot> {
   const repositories = [...world.repositories.values()];
   return Object.fromEntries(await Promise.all(repositories.map(async (one) => [fullName(one), await describe(one)])));
 }

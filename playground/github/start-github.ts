@@ -15,15 +15,15 @@ import { answerSignIn, isSignIn } from "./pages/answer-sign-in.ts";
 import { createOAuth, type OAuthClient } from "./pages/oauth.ts";
 import { actAs, type Person } from "./person.ts";
 import { createRequestLog, type RequestLog, type RequestRecord } from "./request-log.ts";
-import { answerRest, type Desk, restPath } from "./rest/answer-rest.ts";
-import { findRepository } from "./rest/operation.ts";
+import { answerRest, restPath, type ServerContext } from "./rest/answer-rest.ts";
+import { findVisibleRepository } from "./rest/operation.ts";
 import { fullName } from "./shapes/repository.ts";
-import { type Snapshot, takeSnapshot } from "./snapshot.ts";
-import { noticePush } from "./user-actions.ts";
-import { createWebhooks, type Delivery, type Webhook } from "./webhooks.ts";
+import { type GitHubSnapshot, takeSnapshot } from "./snapshot.ts";
+import { recordPush } from "./user-actions.ts";
+import { createWebhooks, type Webhook, type WebhookDelivery } from "./webhooks.ts";
 import type { CheckRun, Repository } from "./world.ts";
 
-export interface GitHubOptions {
+export interface LocalGitHubOptions {
   /** 0, the default, takes any free port of 127.0.0.1. */
   port?: number;
   app: Omit<NewApp, "slug"> & {
@@ -72,32 +72,35 @@ export interface LocalGitHub extends Pick<RequestLog, "onRequest" | "afterWrite"
   readFile(ref: string, path: string, repository?: string): Promise<string | undefined>;
   /** What one branch or commit changed since it left another, as git prints it. */
   diff(base: string, head: string, repository?: string): Promise<string>;
-  snapshot(): Promise<Snapshot>;
+  snapshot(): Promise<GitHubSnapshot>;
   /** Resolves to what `find` gives as soon as that is not undefined, asked again after every change. */
-  until<T>(find: (snapshot: Snapshot) => T | undefined, options?: { timeoutMs?: number; what?: string }): Promise<T>;
+  until<T>(
+    find: (snapshot: GitHubSnapshot) => T | undefined,
+    options?: { timeoutMs?: number; what?: string },
+  ): Promise<T>;
   /** Calls back after every change. Returns what stops it. */
   watch(listener: () => void): () => void;
   readonly requests: readonly RequestRecord[];
   /** Requests for which there is no operation here: a test fails on them. */
   unknownRequests(): RequestRecord[];
-  readonly deliveries: readonly Delivery[];
+  readonly deliveries: readonly WebhookDelivery[];
   /** Sends a delivery again. */
   redeliver(deliveryId: number): void;
   /** Resolves when no webhook is under way. */
   deliveriesSettled(): Promise<void>;
   /** Where webhooks go from now on; undefined turns them off. */
-  pointWebhook(hook: Webhook | undefined): void;
+  setWebhook(hook: Webhook | undefined): void;
   close(): Promise<void>;
 }
 
 /** Starts it on 127.0.0.1. Throws a UserError when the port is taken. */
-export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> {
+export async function startLocalGitHub(options: LocalGitHubOptions): Promise<LocalGitHub> {
   const log = createRequestLog();
   const watchers = new Set<() => void>();
-  let desk: Desk | undefined;
+  let context: ServerContext | undefined;
   const server = createServer((request, response) => {
-    if (!desk) return void response.destroy();
-    answer({ desk, watch, notice: options.notice }, request, response).catch((error: unknown) => {
+    if (!context) return void response.destroy();
+    answer({ server: context, watch, notice: options.notice }, request, response).catch((error: unknown) => {
       console.error("The local GitHub failed:", error);
       if (response.headersSent) response.destroy();
       else response.writeHead(500).end('{"message":"Server Error"}');
@@ -111,9 +114,9 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
   const world = createWorld({
     url: `http://${host}`,
     app,
-    tell: (happening) => webhooks.tell(happening),
-    tellOfInstallation: (news) => webhooks.tellOfInstallation(news),
-    touch: () => {
+    emit: (event) => webhooks.emit(event),
+    emitInstallationEvent: (event) => webhooks.emitInstallationEvent(event),
+    notify: () => {
       for (const watcher of watchers) watcher();
     },
   });
@@ -123,7 +126,7 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
   for (const repository of options.repositories ?? []) await addRepository(world, directory, repository);
   const owners = createOwners({ world, credentials });
   const [installation] = world.installations.values();
-  desk = { world, credentials, oauth: createOAuth(oauth), webhooks, log };
+  context = { world, credentials, oauth: createOAuth(oauth), webhooks, log };
 
   function watch(listener: () => void): () => void {
     watchers.add(listener);
@@ -134,11 +137,11 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
     const [first] = world.repositories.values();
     const chosen = name ?? (first && fullName(first));
     if (!chosen) throw new Error("This GitHub has no repository yet.");
-    return world.repositories.get(chosen.toLowerCase()) ?? findRepository(world, chosen, undefined);
+    return world.repositories.get(chosen.toLowerCase()) ?? findVisibleRepository(world, chosen, undefined);
   }
 
   function until<T>(
-    find: (snapshot: Snapshot) => T | undefined,
+    find: (snapshot: GitHubSnapshot) => T | undefined,
     { timeoutMs = 20_000, what = "what was waited for" }: { timeoutMs?: number; what?: string } = {},
   ): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -176,7 +179,7 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
   }
 
   async function close(): Promise<void> {
-    webhooks.point(undefined);
+    webhooks.setTarget(undefined);
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
     await webhooks.settled();
@@ -198,7 +201,7 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
       const before = await branches(repository.gitDirectory);
       await commitFiles(repository.gitDirectory, [{ from: repository.defaultBranch, ...commit }]);
       const by = world.users.get(commit.author.toLowerCase()) ?? repository.owner;
-      noticePush({ world, repository, by }, before, await branches(repository.gitDirectory));
+      recordPush({ world, repository, actor: by }, before, await branches(repository.gitDirectory));
     },
     addCheck: (check, name) => {
       repositoryOf(name).checks.push({ ...check, id: world.nextId(), startedAt: new Date() });
@@ -220,19 +223,19 @@ export async function startGitHub(options: GitHubOptions): Promise<LocalGitHub> 
     deliveries: webhooks.deliveries,
     redeliver: (id) => void webhooks.redeliver(id),
     deliveriesSettled: webhooks.settled,
-    pointWebhook: webhooks.point,
+    setWebhook: webhooks.setTarget,
     close,
   };
 }
 
-type Reception = { desk: Desk; notice: string | undefined; watch(listener: () => void): () => void };
+type Reception = { server: ServerContext; notice: string | undefined; watch(listener: () => void): () => void };
 
 async function answer(reception: Reception, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { desk } = reception;
-  const url = new URL(request.url ?? "/", desk.world.url);
+  const { server } = reception;
+  const url = new URL(request.url ?? "/", server.world.url);
   const path = restPath(url.pathname);
   if (path !== undefined) {
-    const found = await answerRest(desk, { request, url, path });
+    const found = await answerRest(server, { request, url, path });
     if (!found) return void response.destroy();
     const headers = { ...restHeaders(), ...found.headers };
     response.writeHead(found.status, headers).end(found.body === undefined ? undefined : JSON.stringify(found.body));
@@ -240,12 +243,12 @@ async function answer(reception: Reception, request: IncomingMessage, response: 
   }
   const git = parseGitPath(url.pathname);
   if (git) {
-    const reply = await answerGit(desk, { request, url, path: git });
+    const reply = await answerGit(server, { request, url, path: git });
     if (!reply) return void response.destroy();
     response.writeHead(reply.status, reply.headers).end(reply.body);
     return;
   }
-  if (isSignIn(url.pathname)) return answerSignIn(desk, { request, response, url });
+  if (isSignIn(url.pathname)) return answerSignIn(server, { request, response, url });
   await answerPage(reception, { request, response, url });
 }
 

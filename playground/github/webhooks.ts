@@ -5,10 +5,10 @@ import { isPull, showPull, showReviewComment } from "./shapes/pull-request.ts";
 import { fullName, showRepository } from "./shapes/repository.ts";
 import { showComment, showIssue, showLabel } from "./shapes/thread.ts";
 import { showUser } from "./shapes/user.ts";
-import type { Happening, Installation, InstallationNews, World } from "./world.ts";
+import type { Installation, InstallationEvent, WebhookEvent, World } from "./world.ts";
 
 /** GitHub waits this long for an answer, in milliseconds. */
-const patience = 10_000;
+const timeoutMs = 10_000;
 
 export interface Webhook {
   url: string;
@@ -16,7 +16,7 @@ export interface Webhook {
 }
 
 /** One attempt to tell the app. */
-export interface Delivery {
+export interface WebhookDelivery {
   id: number;
   /** The same for a delivery and all its redeliveries. */
   guid: string;
@@ -35,20 +35,20 @@ export interface Delivery {
 }
 
 export interface Webhooks {
-  readonly deliveries: readonly Delivery[];
-  tell(happening: Happening): void;
-  tellOfInstallation(news: InstallationNews): void;
+  readonly deliveries: readonly WebhookDelivery[];
+  emit(event: WebhookEvent): void;
+  emitInstallationEvent(news: InstallationEvent): void;
   /** Sends the same payload again under the same guid. Undefined for an unknown delivery. */
-  redeliver(id: number): Delivery | undefined;
+  redeliver(id: number): WebhookDelivery | undefined;
   /** Where deliveries go from now on; undefined turns them off. */
-  point(hook: Webhook | undefined): void;
+  setTarget(hook: Webhook | undefined): void;
   /** Resolves when no delivery is under way. */
   settled(): Promise<void>;
 }
 
 /** Sends signed webhooks as GitHub does: once each, never again by itself. */
 export function createWebhooks({ world, hook: first }: { world: World; hook: Webhook | undefined }): Webhooks {
-  const deliveries: Delivery[] = [];
+  const deliveries: WebhookDelivery[] = [];
   const underWay = new Set<Promise<void>>();
   let hook = first;
 
@@ -57,19 +57,19 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
     underWay.add(settled);
   }
 
-  function tell(happening: Happening): void {
-    const { installation } = happening.repository;
-    if (!installation || installation.suspended || !world.app.events.includes(happening.event)) return;
+  function tell(event: WebhookEvent): void {
+    const { installation } = event.repository;
+    if (!installation || installation.suspended || !world.app.events.includes(event.event)) return;
 
     // The parts that git has to be asked for come later; the rest is written down as it is now.
-    post(describe(world, happening, installation), {
-      ...happening,
+    post(describe(world, event, installation), {
+      ...event,
       installation,
-      repositoryId: happening.repository.id,
+      repositoryId: event.repository.id,
     });
   }
 
-  function tellOfInstallation(news: InstallationNews): void {
+  function tellOfInstallation(news: InstallationEvent): void {
     post(Promise.resolve(describeInstallationNews(world, news)), { ...news, repositoryId: undefined });
   }
 
@@ -91,10 +91,10 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
     track(payload.then((content) => send(target, { ...what, payload: JSON.stringify(content) })));
   }
 
-  function record(delivery: Omit<Delivery, "id" | "deliveredAt" | "duration" | "statusCode">) {
+  function record(delivery: Omit<WebhookDelivery, "id" | "deliveredAt" | "duration" | "statusCode">) {
     const attempt = { ...delivery, id: world.nextId(), deliveredAt: new Date(), duration: 0, statusCode: undefined };
     deliveries.push(attempt);
-    return attempt as Delivery;
+    return attempt as WebhookDelivery;
   }
 
   async function send(target: Webhook, what: Parameters<typeof record>[0], attempt = record(what)): Promise<void> {
@@ -113,7 +113,7 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
         "X-Hub-Signature-256": `sha256=${createHmac("sha256", target.secret).update(attempt.payload).digest("hex")}`,
       },
       body: attempt.payload,
-      signal: AbortSignal.timeout(patience),
+      signal: AbortSignal.timeout(timeoutMs),
     }).then(
       async (response) => {
         await response.arrayBuffer().catch(() => undefined);
@@ -124,7 +124,7 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
     attempt.duration = (Date.now() - attempt.deliveredAt.getTime()) / 1000;
   }
 
-  function redeliver(id: number): Delivery | undefined {
+  function redeliver(id: number): WebhookDelivery | undefined {
     const original = deliveries.find((delivery) => delivery.id === id);
     if (!original || !hook) return undefined;
 
@@ -140,10 +140,10 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
 
   return {
     deliveries,
-    tell,
-    tellOfInstallation,
+    emit: tell,
+    emitInstallationEvent: tellOfInstallation,
     redeliver,
-    point: (target) => {
+    setTarget: (target) => {
       hook = target;
     },
     settled,
@@ -151,8 +151,8 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
 }
 
 /** The payload of a webhook in GitHub's shape. */
-async function describe(world: World, happening: Happening, { id }: Installation): Promise<Record<string, unknown>> {
-  const { repository, thread, comment, reviewComment, label, action, changes, push } = happening;
+async function describe(world: World, event: WebhookEvent, { id }: Installation): Promise<Record<string, unknown>> {
+  const { repository, thread, comment, reviewComment, label, action, changes, push } = event;
   const payload = {
     ...(action && { action }),
     ...(thread && !isPull(thread) && { issue: showIssue(world, repository, thread) }),
@@ -161,12 +161,12 @@ async function describe(world: World, happening: Happening, { id }: Installation
     ...(reviewComment && { comment: showReviewComment(world, repository, reviewComment) }),
     ...(label && { label: showLabel(world, repository, label) }),
     ...(changes && { changes }),
-    ...(push && describePush(world, happening, push)),
+    ...(push && describePush(world, event, push)),
     repository: showRepository(world, repository),
     ...(repository.owner.type === "Organization" && {
       organization: describeOrganization(world, repository.owner.login),
     }),
-    sender: showUser(world, happening.sender),
+    sender: showUser(world, event.sender),
     installation: { id, node_id: nodeId("Installation", id) },
   };
   if (!thread || !isPull(thread) || comment) return payload;
@@ -176,7 +176,7 @@ async function describe(world: World, happening: Happening, { id }: Installation
 
 function describeInstallationNews(
   world: World,
-  { event, action, installation, sender, repositories }: InstallationNews,
+  { event, action, installation, sender, repositories }: InstallationEvent,
 ) {
   const listed = repositories.map((repository) => ({
     id: repository.id,
@@ -201,7 +201,7 @@ function describeInstallationNews(
   };
 }
 
-function describePush(world: World, { repository, sender }: Happening, push: NonNullable<Happening["push"]>) {
+function describePush(world: World, { repository, sender }: WebhookEvent, push: NonNullable<WebhookEvent["push"]>) {
   const noCommit = /^0+$/;
   return {
     ref: push.ref,

@@ -21,7 +21,7 @@ export interface Label {
 }
 
 /** What makes an issue a pull request. */
-export interface PullPart {
+export interface PullRequestFields {
   id: number;
   head: { branch: string; commit: string };
   base: { branch: string; commit: string };
@@ -44,10 +44,10 @@ export interface Thread {
   updatedAt: Date;
   closedAt: Date | undefined;
   closedBy: User | undefined;
-  pull: PullPart | undefined;
+  pull: PullRequestFields | undefined;
 }
 
-export interface Comment {
+export interface StoredComment {
   id: number;
   thread: number;
   body: string;
@@ -57,7 +57,7 @@ export interface Comment {
   updatedAt: Date;
 }
 
-export interface ReviewComment extends Omit<Comment, "reactions"> {
+export interface StoredReviewComment extends Omit<StoredComment, "reactions"> {
   path: string;
   line: number;
   diffHunk: string;
@@ -90,16 +90,16 @@ export interface Repository {
   labels: Map<string, Label>;
   threads: Map<number, Thread>;
   /** Numbers that were used: what is deleted or transferred leaves a gap, and the latter a way to where it went. */
-  gone: Map<number, { repository: Repository; number: number } | "deleted">;
-  comments: Map<number, Comment>;
-  reviewComments: Map<number, ReviewComment>;
+  removedThreads: Map<number, { repository: Repository; number: number } | "deleted">;
+  comments: Map<number, StoredComment>;
+  reviewComments: Map<number, StoredReviewComment>;
   checks: CheckRun[];
   /** The bare repository on disk. */
   gitDirectory: string;
 }
 
 /** The app's permissions by name, `read` or `write`. */
-export type Grants = Record<string, "read" | "write">;
+export type AppPermissions = Record<string, "read" | "write">;
 
 /** An account's leave for the app to act in its repositories. */
 export interface Installation {
@@ -114,21 +114,21 @@ export interface App {
   name: string;
   bot: User;
   owner: User;
-  grants: Grants;
+  permissions: AppPermissions;
   events: string[];
   createdAt: Date;
 }
 
 /** Something GitHub tells of: to webhooks, and to pages that watch. */
-export interface Happening {
+export interface WebhookEvent {
   event: "issues" | "issue_comment" | "pull_request" | "pull_request_review_comment" | "push" | "repository";
   action: string | undefined;
   repository: Repository;
   sender: User;
   /** The issue or pull request it belongs to; undefined for a push. */
   thread: Thread | undefined;
-  comment?: Comment;
-  reviewComment?: ReviewComment;
+  comment?: StoredComment;
+  reviewComment?: StoredReviewComment;
   /** The earlier values of what was edited, in GitHub's shape. */
   changes?: Record<string, unknown>;
   label?: Label;
@@ -136,7 +136,7 @@ export interface Happening {
 }
 
 /** What GitHub tells every app of its installations, subscribed or not. */
-export interface InstallationNews {
+export interface InstallationEvent {
   event: "installation" | "installation_repositories";
   action: string;
   installation: Installation;
@@ -153,14 +153,14 @@ export interface World {
   users: Map<string, User>;
   repositories: Map<string, Repository>;
   /** Names that were given up and that nobody has taken, with the repository they lead to. */
-  formerNames: Map<string, Repository>;
+  previousNames: Map<string, Repository>;
   installations: Map<number, Installation>;
   nextId(): number;
   /** Something happened that webhooks may tell of. */
-  tell(happening: Happening): void;
-  tellOfInstallation(news: InstallationNews): void;
+  emit(event: WebhookEvent): void;
+  emitInstallationEvent(news: InstallationEvent): void;
   /** Something changed that a page shows. */
-  touch(repository: Repository, thread: number | undefined): void;
+  notify(repository: Repository, thread: number | undefined): void;
 }
 
 /** The key of a login or of `owner/name`: GitHub's names ignore case. */

@@ -1,4 +1,4 @@
-import { type ChatRequest, type Reply, turnOf } from "./model-server.ts";
+import { type ChatRequest, type ModelReply, turnOf } from "./model-server.ts";
 import { readTestRun, type TestRun } from "./read-test-run.ts";
 
 type Message = ChatRequest["messages"][number];
@@ -43,7 +43,7 @@ interface Tests {
  * Plays a model that works the sample issue for real with the tools it is offered, and says what it is to everybody
  * else. It keeps nothing: what comes next follows from the conversation alone.
  */
-export function fixerScript({ messages: all, tools }: ChatRequest): Reply {
+export function fixerScript({ messages: all, tools }: ChatRequest): ModelReply {
   const messages = withoutInterrupted(all);
   const offered = new Set(tools.map((tool) => tool.function.name));
   const asked = textOf(messages.find(({ role }) => role === "user"));
@@ -140,7 +140,7 @@ function tasksAt(current: Step | undefined, { canRun }: Tests): Call {
 }
 
 /** The pull request, as often as a person's reasons make it worth asking, and the last words. */
-function finish(messages: readonly Message[], offered: ReadonlySet<string>, tests: Tests): Reply {
+function finish(messages: readonly Message[], offered: ReadonlySet<string>, tests: Tests): ModelReply {
   const answers = answersTo(messages, "open_pull_request");
   const denials = answers.map(denialIn).filter((denial) => denial !== undefined);
   const last = answers.at(-1);
@@ -163,7 +163,7 @@ function finish(messages: readonly Message[], offered: ReadonlySet<string>, test
   });
 }
 
-function propose({ text, note, tests }: { text: string; note?: string; tests: Tests }): Reply {
+function propose({ text, note, tests }: { text: string; note?: string; tests: Tests }): ModelReply {
   const body = paragraphs(
     "`pageCount` divided, cut the rest off and added one. That is right unless the list fills its last page exactly: 20 items, 10 on a page, made 3 pages.",
     "It now rounds up, and a list without items still has its one page.",
@@ -187,7 +187,12 @@ function reportTests({ before, after }: Tests): string {
 }
 
 /** Ticks the last task, then tells how it went. */
-function conclude(messages: readonly Message[], answer: string, offered: ReadonlySet<string>, tests: Tests): Reply {
+function conclude(
+  messages: readonly Message[],
+  answer: string,
+  offered: ReadonlySet<string>,
+  tests: Tests,
+): ModelReply {
   const calledLast = messages.findLast((message) => message.tool_calls?.length)?.tool_calls ?? [];
   const ticked = !calledLast.some((call) => call.function.name === "open_pull_request");
   const opened = /pull request #\d+/.test(answer);

@@ -26,7 +26,7 @@ const ChatRequest = z.looseObject({
 /** What a model is asked: the conversation so far and the tools it may call. */
 export type ChatRequest = z.infer<typeof ChatRequest>;
 
-interface Words {
+interface TextReply {
   text?: string;
   /** Sent as the model's thoughts, before its text. */
   reasoning?: string;
@@ -36,10 +36,10 @@ interface Words {
 }
 
 /** What the scripted model does when asked: it says and calls something, or shows one of the troubles real ones have. */
-export type Reply =
-  | (Words & { calls?: readonly { name: string; args: unknown; id?: string }[] })
+export type ModelReply =
+  | (TextReply & { calls?: readonly { name: string; args: unknown; id?: string }[] })
   /** Calls whose arguments are sent as they stand here, JSON or not. */
-  | (Words & { rawCalls: readonly { name: string; arguments: string; id?: string }[] })
+  | (TextReply & { rawCalls: readonly { name: string; arguments: string; id?: string }[] })
   /** An HTTP error; `retryAfter` is the header as it stands, in seconds or a date. */
   | { status: number; message?: string; code?: string; retryAfter?: number | string }
   /** The connection breaks after so many bytes of the answer's body. */
@@ -56,14 +56,14 @@ export interface ModelServer {
 }
 
 export interface ModelServerOptions {
-  script: (request: ChatRequest) => Reply | Promise<Reply>;
+  script: (request: ChatRequest) => ModelReply | Promise<ModelReply>;
   /** Default: a free one. */
   port?: number;
   log?: (line: string) => void;
 }
 
-const keptRequests = 50;
-const largestRequest = 64 * 1024 * 1024;
+const maxRecordedRequests = 50;
+const maxRequestBytes = 64 * 1024 * 1024;
 
 /** How often the model has spoken already: a script that asks this of the messages goes on rightly after any restart. */
 export function turnOf(messages: readonly { role: string }[]): number {
@@ -79,7 +79,7 @@ export async function startModelServer({ script, port = 0, log = () => {} }: Mod
     if (!body.success) return sendError(response, { status: 400, message: z.prettifyError(body.error) });
 
     requests.push(body.data);
-    if (requests.length > keptRequests) requests.shift();
+    if (requests.length > maxRecordedRequests) requests.shift();
     const reply = await script(body.data);
     log(`${body.data.model}, turn ${turnOf(body.data.messages) + 1}: ${describe(reply)}`);
     await send(response, body.data, reply);
@@ -124,7 +124,7 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
   let size = 0;
   for await (const piece of request) {
     size += piece.length;
-    if (size > largestRequest) throw new Error("The request is too large.");
+    if (size > maxRequestBytes) throw new Error("The request is too large.");
     pieces.push(piece);
   }
   try {
@@ -134,7 +134,7 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
   }
 }
 
-async function send(response: ServerResponse, request: ChatRequest, reply: Reply): Promise<void> {
+async function send(response: ServerResponse, request: ChatRequest, reply: ModelReply): Promise<void> {
   if ("status" in reply) return sendError(response, reply);
   if ("hang" in reply) return hang(response, request, reply.text);
   if ("dropAfterBytes" in reply) return drop(response, request, reply);
@@ -172,7 +172,7 @@ function startStream(response: ServerResponse): void {
   response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
 }
 
-function sendError(response: ServerResponse, error: Extract<Reply, { status: number }>): void {
+function sendError(response: ServerResponse, error: Extract<ModelReply, { status: number }>): void {
   const { status, message = "The script wants this to fail.", code = null, retryAfter } = error;
   if (retryAfter !== undefined) response.setHeader("retry-after", String(retryAfter));
   sendJson(response, status, { error: { message, type: "scripted_error", param: null, code } });
@@ -182,7 +182,7 @@ function sendJson(response: ServerResponse, status: number, value: unknown): voi
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
 }
 
-type Answer = Exclude<Reply, { status: number } | { dropAfterBytes: number } | { hang: true }>;
+type Answer = Exclude<ModelReply, { status: number } | { dropAfterBytes: number } | { hang: true }>;
 
 interface ToolCall {
   id: string;
@@ -204,11 +204,11 @@ function callsOf(request: ChatRequest, reply: Answer): ToolCall[] {
   }));
 }
 
-function finishOf(calls: ToolCall[], { finishReason }: Words): string {
+function finishOf(calls: ToolCall[], { finishReason }: TextReply): string {
   return finishReason ?? (calls.length > 0 ? "tool_calls" : "stop");
 }
 
-function usageOf(request: ChatRequest, calls: ToolCall[], reply: Words) {
+function usageOf(request: ChatRequest, calls: ToolCall[], reply: TextReply) {
   const input = reply.usage?.inputTokens ?? estimateTokens(JSON.stringify([request.messages, request.tools]));
   const output = reply.usage?.outputTokens ?? estimateTokens(`${reply.text ?? ""}${JSON.stringify(calls)}`);
   return {
@@ -246,7 +246,7 @@ function eventsOf(request: ChatRequest, reply: Answer): unknown[] {
   return events;
 }
 
-function deltasOf({ reasoning, text }: Words): object[] {
+function deltasOf({ reasoning, text }: TextReply): object[] {
   const thoughts = pieces(reasoning ?? "").map((piece) => ({ reasoning_content: piece }));
   return [...thoughts, ...pieces(text ?? "").map((piece) => ({ content: piece }))];
 }
@@ -275,7 +275,7 @@ function pieces(text: string): string[] {
   return text.match(new RegExp(`.{1,${length}}`, "gsu")) ?? [];
 }
 
-function describe(reply: Reply): string {
+function describe(reply: ModelReply): string {
   if ("status" in reply) return `HTTP ${reply.status}`;
   if ("hang" in reply) return "silence";
   if ("dropAfterBytes" in reply) return `a connection dropped after ${reply.dropAfterBytes} bytes`;

@@ -7,7 +7,7 @@ import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { listen } from "#playground/github/listen.ts";
-import { call, inOrder, inTurn, type Stories, startStories } from "../support/forge-stories.ts";
+import { byTurn, call, inSequence, type Stories, startStories } from "../support/forge-stories.ts";
 import { privateKey } from "../support/playground-world.ts";
 
 let directory: string;
@@ -86,8 +86,8 @@ describe("while it runs", () => {
   });
 
   test("SIGTERM in the middle of a model call exits 0 in time, and the run goes on at the next start", async () => {
-    const script = inOrder({ hang: true, text: "Let me th" }, { text: "Where was I? Done." });
-    const { say, hears, asked, requests } = forge.open({ title: "Interrupted", script });
+    const script = inSequence({ hang: true, text: "Let me th" }, { text: "Where was I? Done." });
+    const { comment: say, botComment: hears, asked, requests } = forge.open({ title: "Interrupted", script });
     say("/run fixer");
     await asked;
 
@@ -101,9 +101,13 @@ describe("while it runs", () => {
   });
 
   test("twenty thousand runs that wait cost the next start no memory and no requests", async () => {
-    const { say, hears, until } = forge.open({
+    const {
+      comment: say,
+      botComment: hears,
+      until,
+    } = forge.open({
       title: "Waits",
-      script: inTurn(call("ask_user", { question: "Well?" }), { text: "Well then." }),
+      script: byTurn(call("ask_user", { question: "Well?" }), { text: "Well then." }),
     });
     say("/run fixer");
     await hears(/Well\?/);

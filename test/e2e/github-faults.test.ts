@@ -53,7 +53,7 @@ async function playStory(disturb: (github: LocalGitHub) => void) {
   try {
     disturb(forge.github);
     const { pid } = await forge.start();
-    const { say, until } = forge.open({ title: "The total is one too high", script: fixesTheTotal });
+    const { comment: say, until } = forge.open({ title: "The total is one too high", script: fixesTheTotal });
     // GitHub itself sends nothing twice: what could not be taken in is sent again as its operators do.
     say("/run fixer");
     await forge.github.deliveriesSettled();

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { call, inTurn, type Stories, startStories } from "../support/forge-stories.ts";
+import { byTurn, call, type Stories, startStories } from "../support/forge-stories.ts";
 
 let forge: Stories;
 
@@ -12,8 +12,8 @@ afterAll(() => forge.close());
 test("after a run, a maintainer looks at what it changed, pushes it by hand, and takes it back", async () => {
   const title = "Pushed by hand";
   const edit = { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" };
-  const script = inTurn(call("read_file", { path: "src/total.js" }), call("edit_file", edit), { text: "It is fixed." });
-  const { issue, say, hears, until, comments } = forge.open({ title, script });
+  const script = byTurn(call("read_file", { path: "src/total.js" }), call("edit_file", edit), { text: "It is fixed." });
+  const { issue, comment: say, botComment: hears, until, comments } = forge.open({ title, script });
   say("/run fixer");
   await hears(/It is fixed\./);
 

@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Reply } from "#playground/model/model-server.ts";
-import { call, inOrder, inTurn, type Script, type Stories, startStories, wordsOf } from "../support/forge-stories.ts";
+import type { ModelReply } from "#playground/model/model-server.ts";
+import {
+  byTurn,
+  call,
+  inSequence,
+  messageText,
+  type Script,
+  type Stories,
+  startStories,
+} from "../support/forge-stories.ts";
 
 const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
 let forge: Stories;
@@ -16,9 +24,9 @@ describe.concurrent("a model that", () => {
     const at: number[] = [];
     const script = timed(
       at,
-      inOrder({ status: 429, message: "Slow down.", retryAfter: 1 }, { text: "Patience paid." }),
+      inSequence({ status: 429, message: "Slow down.", retryAfter: 1 }, { text: "Patience paid." }),
     );
-    const { say, hears } = forge.open({ title: "Too many requests", script });
+    const { comment: say, botComment: hears } = forge.open({ title: "Too many requests", script });
 
     say("/run fixer");
 
@@ -28,8 +36,8 @@ describe.concurrent("a model that", () => {
   });
 
   test("asks for more patience than people have ends the run at once", async () => {
-    const script = inOrder({ status: 429, message: "Come back tomorrow.", retryAfter: 86_400 });
-    const { say, hears, requests } = forge.open({ title: "Come back tomorrow", script });
+    const script = inSequence({ status: 429, message: "Come back tomorrow.", retryAfter: 86_400 });
+    const { comment: say, botComment: hears, requests } = forge.open({ title: "Come back tomorrow", script });
 
     say("/run fixer");
 
@@ -40,10 +48,10 @@ describe.concurrent("a model that", () => {
   });
 
   test("has trouble twice is asked a third time", async () => {
-    const trouble: Reply = { status: 500, message: "<html>Internal</html>", retryAfter: 0 };
-    const { say, hears } = forge.open({
+    const trouble: ModelReply = { status: 500, message: "<html>Internal</html>", retryAfter: 0 };
+    const { comment: say, botComment: hears } = forge.open({
       title: "Twice trouble",
-      script: inOrder(trouble, trouble, { text: "At last." }),
+      script: inSequence(trouble, trouble, { text: "At last." }),
     });
 
     say("/run fixer");
@@ -52,11 +60,11 @@ describe.concurrent("a model that", () => {
   });
 
   test("breaks off in mid-answer is asked again, and its half sentence is nobody's answer", async () => {
-    const script = inOrder(
+    const script = inSequence(
       { dropAfterBytes: 600, text: "Half a sentence that ends in the mid" },
       { text: "A whole one." },
     );
-    const { say, hears, comments, requests } = forge.open({ title: "Broken off", script });
+    const { comment: say, botComment: hears, comments, requests } = forge.open({ title: "Broken off", script });
 
     say("/run fixer");
 
@@ -65,9 +73,9 @@ describe.concurrent("a model that", () => {
   });
 
   test("says nothing is asked again", async () => {
-    const { say, hears } = forge.open({
+    const { comment: say, botComment: hears } = forge.open({
       title: "Nothing to say",
-      script: inOrder({ text: "" }, { text: "Here I am." }),
+      script: inSequence({ text: "" }, { text: "Here I am." }),
     });
 
     say("/run fixer");
@@ -75,14 +83,14 @@ describe.concurrent("a model that", () => {
     await hears(/Here I am\./);
   });
 
-  test.each<[string, Reply, RegExp]>([
+  test.each<[string, ModelReply, RegExp]>([
     ["calls with broken JSON", { rawCalls: [{ name: "read_file", arguments: '{"path": "src/to' }] }, /JSON|path/],
     ["calls a tool that is not there", call("read_fil", { path: "README.md" }), /Did you mean read_file\?/],
     ["gives arguments of wrong types", call("grep", { pattern: { not: "text" } }), /pattern/],
     ["reads outside the repository", call("read_file", { path: "../../etc/passwd" }), /outside|leaves|repository/],
   ])("%s is told what is wrong, and goes on", async (what, reply, complaint) => {
-    const script = inTurn(reply, { text: "Never mind." });
-    const { say, hears, requests } = forge.open({ title: `The model ${what}`, script });
+    const script = byTurn(reply, { text: "Never mind." });
+    const { comment: say, botComment: hears, requests } = forge.open({ title: `The model ${what}`, script });
 
     say("/run fixer");
 
@@ -91,12 +99,12 @@ describe.concurrent("a model that", () => {
       requests
         .at(-1)
         ?.messages.filter(({ role }) => role === "tool")
-        .map(wordsOf) ?? [];
+        .map(messageText) ?? [];
     expect(told).toHaveLength(1);
     expect(told[0]).toMatch(complaint);
   });
 
-  test.each<[string, Reply, string]>([
+  test.each<[string, ModelReply, string]>([
     [
       "refuses the key",
       { status: 401, message: `Incorrect API key provided: ${key}.` },
@@ -118,7 +126,11 @@ describe.concurrent("a model that", () => {
       "> OpenAI did not accept the request (HTTP 400): Invalid value for 'tools'.",
     ],
   ])("%s ends the run with a sentence, after one try", async (what, reply, sentence) => {
-    const { say, hears, requests } = forge.open({ title: `The model that ${what}`, script: inOrder(reply) });
+    const {
+      comment: say,
+      botComment: hears,
+      requests,
+    } = forge.open({ title: `The model that ${what}`, script: inSequence(reply) });
 
     say("/run fixer");
 
@@ -127,8 +139,8 @@ describe.concurrent("a model that", () => {
   });
 
   test("falls silent can be stopped by a person, and goes on when told to", async () => {
-    const script = inOrder({ hang: true, text: "Let me th" }, { text: "Thought it through." });
-    const { say, hears, asked } = forge.open({ title: "Falls silent", script });
+    const script = inSequence({ hang: true, text: "Let me th" }, { text: "Thought it through." });
+    const { comment: say, botComment: hears, asked } = forge.open({ title: "Falls silent", script });
     say("/run fixer");
     await asked;
 

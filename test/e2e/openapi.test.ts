@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { endpoints } from "#bot/manifest.ts";
-import { call, inTurn, type Script, wordsOf } from "../support/forge-stories.ts";
+import { byTurn, call, messageText, type Script } from "../support/forge-stories.ts";
 import { approvalIdIn, type Forge, forgeRepository, startForge } from "../support/forge-world.ts";
 import { checkRequest } from "../support/github-openapi.ts";
 
@@ -61,10 +61,10 @@ function asked(): Set<string | undefined> {
 
 const scriptFor: Script = (request) => {
   const [first] = request.messages.filter(({ role }) => role === "user");
-  return /^Pull request/.test(wordsOf(first)) ? answersReview(request) : asksEverything(request);
+  return /^Pull request/.test(messageText(first)) ? answersReview(request) : asksEverything(request);
 };
 
-const asksEverything = inTurn(
+const asksEverything = byTurn(
   call("read_issue", {}),
   call("read_thread", {}),
   call("list_issues", { labels: ["bug"], state: "all", limit: 5 }),
@@ -81,9 +81,9 @@ const asksEverything = inTurn(
 );
 
 const answersReview: Script = ({ messages }) => {
-  const read = messages.map(wordsOf).find((text) => text.includes("Review comment"));
+  const read = messages.map(messageText).find((text) => text.includes("Review comment"));
   const id = Number(/Review comment (\d+)/.exec(read ?? "")?.[1]);
-  return inTurn(
+  return byTurn(
     call("read_pull_request", {}),
     call("reply_to_review", { review_comment_id: id, text: "Because it counted one too many." }),
     { text: "The review is answered." },

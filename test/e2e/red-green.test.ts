@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
 import { readSampleIssue, readSampleRepository } from "#playground/demo/sample-repository.ts";
 import { fixerScript } from "#playground/model/fixer-script.ts";
-import { wordsOf } from "../support/forge-stories.ts";
+import { messageText } from "../support/forge-stories.ts";
 import { approvalIdIn, type Forge, startForge } from "../support/forge-world.ts";
 
 const standing = await standingOfTheSandbox();
@@ -78,7 +78,7 @@ async function fixTheSample(environment: Record<string, string> = { GOLEM_FORGE_
   const runs = messages
     .flatMap((message) => message.tool_calls ?? [])
     .filter((call) => call.function.name === "run_tests");
-  const tested = runs.map(({ id }) => wordsOf(messages.find(({ tool_call_id }) => tool_call_id === id)));
+  const tested = runs.map(({ id }) => messageText(messages.find(({ tool_call_id }) => tool_call_id === id)));
   return { tested, body: pull.body, answer: answer.body, approvals, printed: printed() };
 }
 

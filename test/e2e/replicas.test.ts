@@ -37,7 +37,7 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
   });
 
   const hearAt = (url: string) =>
-    stories.github.pointWebhook({ url: `${url}/api/github/webhooks`, secret: stories.webhookSecret });
+    stories.github.setWebhook({ url: `${url}/api/github/webhooks`, secret: stories.webhookSecret });
 
   /** A run whose first call of the model never ends, the replica that waits for it, and the other, which hears what is said. */
   async function longThought() {
@@ -50,7 +50,7 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
       },
     });
     hearAt(replicas[0]?.url ?? "");
-    story.say("/run fixer");
+    story.comment("/run fixer");
     await story.asked;
     const { rows } = await sql.query("select holder from golem_forge.runs where thread = $1", [story.issue.number]);
     const holder = replicas.find(({ number }) => number === Number(rows[0].holder));
@@ -65,7 +65,7 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
   }
 
   test("the one hears /stop while the other waits for the model, and the run stops at once", async () => {
-    const { say, hears } = await longThought();
+    const { comment: say, botComment: hears } = await longThought();
 
     say("/stop");
 
@@ -88,7 +88,7 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
   });
 
   test("what a replica that is killed was doing goes on at the other within seconds", async () => {
-    const { end, askedAt, hears } = await longThought();
+    const { end, askedAt, botComment: hears } = await longThought();
 
     const killedAt = performance.now();
     await end("SIGKILL");
@@ -100,7 +100,7 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
   });
 
   test("what a replica that is told to stop has not done goes on at the other", async () => {
-    const { end, askedAt, hears } = await longThought();
+    const { end, askedAt, botComment: hears } = await longThought();
 
     await end("SIGTERM");
 

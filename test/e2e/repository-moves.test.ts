@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
-import { call, inTurn, type Script, type Stories, startStories } from "../support/forge-stories.ts";
+import { byTurn, call, type Script, type Stories, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn, forgeRepository } from "../support/forge-world.ts";
 
 let forge: Stories;
@@ -32,16 +32,16 @@ const proposes: Script = ({ messages }) => {
 /** A worker that waits for somebody to approve its pull request. */
 async function waitForApproval(title: string, repository: string) {
   const story = forge.open({ title, script: proposes, repository });
-  story.say("/run fixer");
-  return { ...story, asked: await story.hears(/asks for approval/) };
+  story.comment("/run fixer");
+  return { ...story, asked: await story.botComment(/asks for approval/) };
 }
 
 /** A worker that waits for somebody's answer. */
 async function waitForAnswer(title: string, repository: string) {
   const ask = call("ask_user", { question: "Red or blue?" });
-  const story = forge.open({ title, script: inTurn(ask, ask, { text: "Painted." }), repository });
-  story.say("/run fixer");
-  return { ...story, asked: await story.hears(/Red or blue\?/) };
+  const story = forge.open({ title, script: byTurn(ask, ask, { text: "Painted." }), repository });
+  story.comment("/run fixer");
+  return { ...story, asked: await story.botComment(/Red or blue\?/) };
 }
 
 /** The first thing that `find` finds in a thread, wherever that is by now. */
@@ -121,7 +121,7 @@ describe.concurrent("a run that waits", () => {
   });
 
   test("finds the default branch under its new name", async () => {
-    const { hears, say } = await waitForApproval("Branched", "playground/branched");
+    const { botComment: hears, comment: say } = await waitForApproval("Branched", "playground/branched");
 
     await forge.github.owners.renameDefaultBranch(forge.github.repository("playground/branched"), "trunk");
     say("/approve");
@@ -172,7 +172,12 @@ test.each([
     () => forge.github.owners.putBack(forge.github.repository("playground/shop")),
   ],
 ])("a run whose app is %s stops without a noise, and goes on when it is back", async (what, why, leave, comeBack) => {
-  const { say, hears, until, asked } = await waitForAnswer(`An app that is ${what}`, "playground/shop");
+  const {
+    comment: say,
+    botComment: hears,
+    until,
+    asked,
+  } = await waitForAnswer(`An app that is ${what}`, "playground/shop");
   const before = forge.printed().length;
 
   leave();

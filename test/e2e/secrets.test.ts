@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { call, inOrder, inTurn, startStories } from "../support/forge-stories.ts";
+import { byTurn, call, inSequence, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn } from "../support/forge-world.ts";
 import { privateKey } from "../support/playground-world.ts";
 
@@ -19,7 +19,7 @@ test("no secret the app holds leaves it, wherever a model or a person puts it", 
 
     const told = forge.open({
       title: "Everything is told",
-      script: inTurn(
+      script: byTurn(
         { text: all, reasoning: all, calls: [{ name: modelKey, args: { all } }] },
         { rawCalls: [{ name: "read_file", arguments: `{"path": "${modelKey}", ${webhookSecret}` }] },
         call("read_file", { path: `${modelKey}/${keyLine}.pem` }),
@@ -32,20 +32,22 @@ test("no secret the app holds leaves it, wherever a model or a person puts it", 
         { text: `In the end: ${all}` },
       ),
     });
-    told.say("/run fixer");
+    told.comment("/run fixer");
     for (const tool of ["reply", "add_labels", "open_pull_request"]) {
-      told.say(`/approve ${approvalIdIn(await told.hears(new RegExp(`asks for approval[\\s\\S]*Tool \`${tool}\``)))}`);
+      told.comment(
+        `/approve ${approvalIdIn(await told.botComment(new RegExp(`asks for approval[\\s\\S]*Tool \`${tool}\``)))}`,
+      );
     }
-    await told.hears(/💬 \*\*fixer\*\* asks/);
-    told.say("Go on.");
-    await told.hears(/In the end:/);
+    await told.botComment(/💬 \*\*fixer\*\* asks/);
+    told.comment("Go on.");
+    await told.botComment(/In the end:/);
 
-    const failed = forge.open({ title: "The provider quotes it", script: inOrder({ status: 400, message: all }) });
-    failed.say("/run fixer");
-    await failed.hears(/failed[\s\S]*To try again/);
-    failed.say(`/run ${modelKey.replaceAll(".", "-")}`);
-    failed.say(`/approve ${modelKey}`);
-    await failed.hears(/Nothing was approved/);
+    const failed = forge.open({ title: "The provider quotes it", script: inSequence({ status: 400, message: all }) });
+    failed.comment("/run fixer");
+    await failed.botComment(/failed[\s\S]*To try again/);
+    failed.comment(`/run ${modelKey.replaceAll(".", "-")}`);
+    failed.comment(`/approve ${modelKey}`);
+    await failed.botComment(/Nothing was approved/);
     await forge.github.deliveriesSettled();
     await forge.end("SIGTERM");
 

@@ -8,7 +8,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import { createModels } from "#models/create-models.ts";
 import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
 import type { CallTimeouts } from "#models/watch-call.ts";
-import { type ModelServer, type Reply, startModelServer, turnOf } from "#playground/model/model-server.ts";
+import { type ModelReply, type ModelServer, startModelServer, turnOf } from "#playground/model/model-server.ts";
 
 const open: ModelServer[] = [];
 afterEach(() => Promise.all(open.splice(0).map((server) => server.close())));
@@ -22,7 +22,7 @@ const readFile: NamedTool = {
   needsApproval: true,
 };
 
-type Script = Reply | ((request: { messages: { role: string }[] }) => Reply);
+type Script = ModelReply | ((request: { messages: { role: string }[] }) => ModelReply);
 
 function modelsAt(baseUrl: string, { apiKey, ...timeouts }: Partial<CallTimeouts> & { apiKey?: string } = {}): Models {
   const none = { apiKey: undefined, baseUrl: undefined };

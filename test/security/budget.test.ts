@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Reply } from "#playground/model/model-server.ts";
+import type { ModelReply } from "#playground/model/model-server.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
 const world = runtimeWorlds();
@@ -15,7 +15,7 @@ const callsOf = (name: string, count: number) =>
   Array.from({ length: count }, (_, n) => ({ name, args: { task: `part ${n}` } }));
 
 /** The boss hands out parts at once; whoever is called answers with `below`. */
-function handOut(count: number, below: Reply): RuntimeWorldOptions["script"] {
+function handOut(count: number, below: ModelReply): RuntimeWorldOptions["script"] {
   return ({ messages }) => {
     const who = /You are the (\w+)/.exec(JSON.stringify(messages[0]))?.[1] ?? "";
     const turn = messages.filter(({ role }) => role === "assistant").length;

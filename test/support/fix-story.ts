@@ -1,4 +1,4 @@
-import type { Snapshot } from "#playground/github/snapshot.ts";
+import type { GitHubSnapshot } from "#playground/github/snapshot.ts";
 import { turnOf } from "#playground/model/model-server.ts";
 import { approvalIdIn, type Forge, type ForgeOptions } from "./forge-world.ts";
 
@@ -35,7 +35,7 @@ export async function playFix(forge: Pick<Forge, "github" | "botSays">, given?: 
 }
 
 /** Everything there is on GitHub, without what differs from run to run: ids, times, and how often the model was asked. */
-async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapshot: Snapshot): Promise<unknown> {
+async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapshot: GitHubSnapshot): Promise<unknown> {
   const [repository] = Object.values(snapshot);
   const plain = (text: string) =>
     text

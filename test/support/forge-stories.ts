@@ -1,7 +1,7 @@
 import { createHmac, randomUUID } from "node:crypto";
 import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
 import type { Thread } from "#playground/github/world.ts";
-import { type ChatRequest, type Reply, turnOf } from "#playground/model/model-server.ts";
+import { type ChatRequest, type ModelReply, turnOf } from "#playground/model/model-server.ts";
 import { type Forge, type ForgeOptions, startForge } from "./forge-world.ts";
 
 export type Script = ForgeOptions["script"];
@@ -14,9 +14,9 @@ export interface Story {
   /** Resolves when the model is asked for the first time. */
   asked: Promise<void>;
   /** Comments, as the maintainer unless someone else is named. */
-  say(text: string, login?: string): { id: number };
+  comment(text: string, login?: string): { id: number };
   /** The bot's first comment that matches, as soon as there is one. */
-  hears(pattern: RegExp): Promise<SnapshotComment>;
+  botComment(pattern: RegExp): Promise<SnapshotComment>;
   /** Resolves as soon as the thread is so. */
   until<T>(find: (thread: SnapshotThread) => T | undefined, what: string): Promise<T>;
   /** The bot's comments at this moment. */
@@ -36,7 +36,7 @@ export interface NewStory {
 export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
   const told: { title: string; script: Script; requests: ChatRequest[]; wake: () => void }[] = [];
   const script: Script = (request) => {
-    const beginning = wordsOf(request.messages.find(({ role }) => role === "user"));
+    const beginning = messageText(request.messages.find(({ role }) => role === "user"));
     const story = told.find(({ title }) => beginning.includes(title));
     if (!story) return { status: 400, message: `There is no script for: ${beginning.slice(0, 500)}` };
     story.requests.push(request);
@@ -51,7 +51,7 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
   function open({
     title,
     body = "It is broken.",
-    script = says("Done."),
+    script = alwaysReplies("Done."),
     repository,
     by = "visitor",
   }: NewStory): Story {
@@ -84,8 +84,8 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
       issue,
       requests,
       asked,
-      say: (text, login = "maintainer") => github.as(login, repository).comment(issue.number, text),
-      hears: (pattern) =>
+      comment: (text, login = "maintainer") => github.as(login, repository).comment(issue.number, text),
+      botComment: (pattern) =>
         until(
           ({ comments }) => comments.find(({ author, body }) => author === github.botLogin && pattern.test(body)),
           `a comment like ${pattern}`,
@@ -101,27 +101,27 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
 export type Stories = Awaited<ReturnType<typeof startStories>>;
 
 /** The replies one after the other; the last one for good. */
-export function inTurn(...replies: Reply[]): Script {
+export function byTurn(...replies: ModelReply[]): Script {
   return ({ messages }) => replies[Math.min(turnOf(messages), replies.length - 1)] ?? { text: "Done." };
 }
 
 /** One reply after the other, whatever the conversation holds; the last one for good. */
-export function inOrder(...replies: Reply[]): Script {
+export function inSequence(...replies: ModelReply[]): Script {
   let asked = 0;
   return () => replies[Math.min(asked++, replies.length - 1)] ?? { text: "Done." };
 }
 
-export function says(text: string): Script {
+export function alwaysReplies(text: string): Script {
   return () => ({ text });
 }
 
 /** A reply that calls one tool. */
-export function call(name: string, args: unknown): Reply {
+export function call(name: string, args: unknown): ModelReply {
   return { calls: [{ name, args }] };
 }
 
 /** The text of a message, whichever form the client gave it. */
-export function wordsOf(message: ChatRequest["messages"][number] | undefined): string {
+export function messageText(message: ChatRequest["messages"][number] | undefined): string {
   const content = message?.content;
   return typeof content === "string" ? content : JSON.stringify(content ?? "");
 }

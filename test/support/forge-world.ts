@@ -7,13 +7,13 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { freePort } from "#playground/demo/start-app.ts";
 import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
-import { type GitHubOptions, startGitHub } from "#playground/github/start-github.ts";
+import { type LocalGitHubOptions, startLocalGitHub } from "#playground/github/start-github.ts";
 import { type ModelServerOptions, startModelServer } from "#playground/model/model-server.ts";
 import { privateKey, publicKey } from "./playground-world.ts";
 
 export interface ForgeOptions {
   script: ModelServerOptions["script"];
-  repositories?: GitHubOptions["repositories"];
+  repositories?: LocalGitHubOptions["repositories"];
   /** On top of what every app is given. */
   environment?: Record<string, string>;
   /** Given to Node before the program. */
@@ -52,7 +52,7 @@ export async function startForge(options: ForgeOptions) {
   const directory = await mkdtemp(join(tmpdir(), "golem-forge-e2e-"));
   const port = await freePort();
   const model = await startModelServer({ script: options.script });
-  const github = await startGitHub({
+  const github = await startLocalGitHub({
     app: { id: 7, key: publicKey, oauth: { ...oauth, callbackUrl: `http://127.0.0.1:${port}/runs/-/signed-in` } },
     webhook: { url: `http://127.0.0.1:${port}/api/github/webhooks`, secret: webhookSecret },
     repositories: options.repositories ?? [forgeRepository],
@@ -90,7 +90,7 @@ export async function startForge(options: ForgeOptions) {
   /** Starts the app and waits until it is ready, or until it ended. */
   async function start(more: Record<string, string> = {}): Promise<ChildProcess> {
     app = spawnApp(more);
-    await standing(app, port);
+    await untilReady(app, port);
     return app;
   }
 
@@ -100,7 +100,7 @@ export async function startForge(options: ForgeOptions) {
     const child = spawnApp({ ...more, PORT: String(own) });
     const replica = { url: `http://127.0.0.1:${own}`, end: (signal: NodeJS.Signals) => endApp(child, signal) };
     replicas.push(replica);
-    await standing(child, own);
+    await untilReady(child, own);
     return replica;
   }
 
@@ -175,7 +175,7 @@ export function approvalIdIn({ body }: SnapshotComment): string {
   return /\/approve ([a-z0-9]+)/.exec(body)?.[1] ?? "";
 }
 
-async function standing(app: ChildProcess, port: number): Promise<void> {
+async function untilReady(app: ChildProcess, port: number): Promise<void> {
   const ended = once(app, "exit").then(() => true);
   while (!(await isReady(port)) && !hasEnded(app)) await Promise.race([ended, pause(20)]);
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Octokit } from "@octokit/rest";
 import { ProbotOctokit } from "probot";
-import { type GitHubOptions, type LocalGitHub, startGitHub } from "#playground/github/start-github.ts";
+import { type LocalGitHub, type LocalGitHubOptions, startLocalGitHub } from "#playground/github/start-github.ts";
 
 const { privateKey, publicKey } = generateKeyPairSync("rsa", {
   modulusLength: 2048,
@@ -21,7 +21,7 @@ interface Received {
 }
 
 /** A repository with one commit, a GitHub around it, and somebody who listens to its webhooks. */
-export async function startPlaygroundWorld(options: Partial<GitHubOptions> = {}) {
+export async function startPlaygroundWorld(options: Partial<LocalGitHubOptions> = {}) {
   const received: Received[] = [];
   const hears = { status: 200 };
   const receiver = createServer(async (request, response) => {
@@ -36,7 +36,7 @@ export async function startPlaygroundWorld(options: Partial<GitHubOptions> = {})
     url: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`,
     secret: "a webhook secret",
   };
-  const github = await startGitHub({
+  const github = await startLocalGitHub({
     app: { id: 7, key: publicKey },
     webhook,
     repositories: [{ name: "shop", commits: [firstCommit] }],

@@ -3,7 +3,7 @@ import type { Approval } from "#domain/approval.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import { createModels } from "#models/create-models.ts";
-import { type Reply, startModelServer } from "#playground/model/model-server.ts";
+import { type ModelReply, startModelServer } from "#playground/model/model-server.ts";
 import { createRuntime } from "#runtime/create-runtime.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
@@ -159,6 +159,6 @@ export function runtimeWorlds(): (options: RuntimeWorldOptions) => ReturnType<ty
 }
 
 /** A script of fixed replies, one per turn. */
-export function turns(...replies: Reply[]): RuntimeWorldOptions["script"] {
+export function turns(...replies: ModelReply[]): RuntimeWorldOptions["script"] {
   return ({ messages }) => replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: "Done." };
 }

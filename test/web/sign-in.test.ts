@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "#playground/demo/start-app.ts";
-import { type LocalGitHub, startGitHub } from "#playground/github/start-github.ts";
+import { type LocalGitHub, startLocalGitHub } from "#playground/github/start-github.ts";
 import { createSealedCookies } from "#web/sealed-cookies.ts";
 import { publicKey } from "../support/playground-world.ts";
 import { webWorlds } from "../support/web-world.ts";
@@ -13,7 +13,7 @@ let port: number;
 beforeAll(async () => {
   port = await freePort();
   const callbackUrl = `http://127.0.0.1:${port}/runs/-/signed-in`;
-  github = await startGitHub({ app: { id: 7, key: publicKey, oauth: { ...client, callbackUrl } } });
+  github = await startLocalGitHub({ app: { id: 7, key: publicKey, oauth: { ...client, callbackUrl } } });
 });
 afterAll(() => github.close());
 

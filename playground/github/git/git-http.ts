@@ -4,17 +4,17 @@ import { basename, dirname } from "node:path";
 import { gitEnvironment } from "./git-repository.ts";
 
 /** What git answered. */
-export interface GitReply {
+export interface GitResponse {
   status: number;
   headers: Record<string, string>;
   body: Buffer;
 }
 
 /** Lets `git http-backend` answer a request for one bare repository. `service` is the part of the path after the repository. */
-export function askGitBackend(
+export function runGitBackend(
   request: IncomingMessage,
   { directory, service, url, mayPush }: { directory: string; service: string; url: URL; mayPush: boolean },
-): Promise<GitReply> {
+): Promise<GitResponse> {
   const header = (name: string) => String(request.headers[name] ?? "");
   const backend = spawn("git", ["http-backend"], {
     env: {
@@ -46,7 +46,7 @@ export function askGitBackend(
   });
 }
 
-function parseCgi(output: Buffer): GitReply {
+function parseCgi(output: Buffer): GitResponse {
   const end = output.indexOf("\r\n\r\n");
   if (end < 0) return { status: 500, headers: {}, body: Buffer.from("git http-backend gave no answer\n") };
 

@@ -7,7 +7,7 @@ const run = promisify(execFile);
 const noUserConfiguration = { GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1", LC_ALL: "C" };
 // Branches are read as files here; a later git may keep them otherwise unless it is told.
 const refsInFiles = { GIT_DEFAULT_REF_FORMAT: "files" };
-const atMost = 64 * 1024 * 1024;
+const maxOutputBytes = 64 * 1024 * 1024;
 
 /** The environment git runs in here: the host's path, nobody's configuration. */
 export function gitEnvironment(): Record<string, string> {
@@ -21,7 +21,7 @@ export function gitEnvironment(): Record<string, string> {
 }
 
 async function git(directory: string, ...args: string[]): Promise<string> {
-  const options = { env: gitEnvironment(), maxBuffer: atMost };
+  const options = { env: gitEnvironment(), maxBuffer: maxOutputBytes };
   return (await run("git", ["--git-dir", directory, ...args], options)).stdout;
 }
 
@@ -58,19 +58,19 @@ const settings = `[http]
 /** Every branch by its full name, `refs/heads/main`, with its commit. */
 export async function branches(directory: string): Promise<Map<string, string>> {
   // Asked after every change on GitHub: a process of git for each was most of what a story cost.
-  const packed = (await unlessGone(readFile(join(directory, "packed-refs"), "utf8"))) ?? "";
+  const packed = (await undefinedIfMissing(readFile(join(directory, "packed-refs"), "utf8"))) ?? "";
   const found = new Map(
     [...packed.matchAll(/^(\w+) (refs\/heads\/.+)$/gm)].map(([, commit = "", ref = ""]) => [ref, commit]),
   );
   for (const ref of await looseRefs(directory, "refs/heads")) {
-    const commit = await unlessGone(readFile(join(directory, ref), "utf8"));
+    const commit = await undefinedIfMissing(readFile(join(directory, ref), "utf8"));
     if (commit) found.set(ref, commit.trim());
   }
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 async function looseRefs(directory: string, folder: string): Promise<string[]> {
-  const entries = (await unlessGone(readdir(join(directory, folder), { withFileTypes: true }))) ?? [];
+  const entries = (await undefinedIfMissing(readdir(join(directory, folder), { withFileTypes: true }))) ?? [];
   const refs = entries
     .filter(({ name }) => !name.endsWith(".lock"))
     .map((entry) => {
@@ -81,7 +81,7 @@ async function looseRefs(directory: string, folder: string): Promise<string[]> {
 }
 
 /** Git deletes a branch, and the folders it leaves empty, while others look. */
-async function unlessGone<T>(read: Promise<T>): Promise<T | undefined> {
+async function undefinedIfMissing<T>(read: Promise<T>): Promise<T | undefined> {
   try {
     return await read;
   } catch (error) {
@@ -119,7 +119,7 @@ export function listFolder(directory: string, commit: string, path: string): Pro
 
 async function listTree(directory: string, commit: string, path: string): Promise<TreeEntry[]> {
   const paths = path === "" ? [] : ["--", path];
-  const listing = await remembered(`${directory} ${commit} ${path}`, () =>
+  const listing = await cached(`${directory} ${commit} ${path}`, () =>
     tryGit(directory, "ls-tree", "-z", "--long", "--full-tree", commit, ...paths),
   );
   return (listing ?? "")
@@ -135,28 +135,28 @@ function parseEntry(line: string): TreeEntry {
 }
 
 export async function readBlob(directory: string, sha: string): Promise<Buffer> {
-  const options = { env: gitEnvironment(), maxBuffer: atMost, encoding: "buffer" as const };
+  const options = { env: gitEnvironment(), maxBuffer: maxOutputBytes, encoding: "buffer" as const };
   const read = async () => (await run("git", ["--git-dir", directory, "cat-file", "blob", sha], options)).stdout;
-  return remembered(`${directory} ${sha}`, read);
+  return cached(`${directory} ${sha}`, read);
 }
 
-const answers = new Map<string, string | Buffer>();
-const mostAnswers = 500;
+const cache = new Map<string, string | Buffer>();
+const maxCachedAnswers = 500;
 
 /** What a commit or a blob holds never changes, and the app asks for the same files at every run. */
-async function remembered<T extends string | Buffer | undefined>(question: string, ask: () => Promise<T>): Promise<T> {
-  const known = answers.get(question);
+async function cached<T extends string | Buffer | undefined>(question: string, ask: () => Promise<T>): Promise<T> {
+  const known = cache.get(question);
   if (known !== undefined) return known as T;
 
   const answer = await ask();
   if (answer === undefined || answer.length > 100_000) return answer;
-  const [oldest] = answers.size < mostAnswers ? [] : answers.keys();
-  if (oldest !== undefined) answers.delete(oldest);
-  answers.set(question, answer);
+  const [oldest] = cache.size < maxCachedAnswers ? [] : cache.keys();
+  if (oldest !== undefined) cache.delete(oldest);
+  cache.set(question, answer);
   return answer;
 }
 
-export interface FileDiff {
+export interface ChangedFile {
   path: string;
   previousPath: string | undefined;
   status: "added" | "removed" | "modified" | "renamed" | "copied" | "changed";
@@ -167,7 +167,7 @@ export interface FileDiff {
   patch: string | undefined;
 }
 
-const statusOf: Record<string, FileDiff["status"]> = {
+const statusOf: Record<string, ChangedFile["status"]> = {
   A: "added",
   D: "removed",
   M: "modified",
@@ -182,7 +182,7 @@ export function diffText(directory: string, base: string, head: string): Promise
 }
 
 /** What `head` changed since it left `base`, file by file. */
-export async function diffFiles(directory: string, base: string, head: string): Promise<FileDiff[]> {
+export async function diffFiles(directory: string, base: string, head: string): Promise<ChangedFile[]> {
   const range = `${base}...${head}`;
   const raw = await git(directory, "diff", "--raw", "--no-abbrev", "-z", "-M", range);
   const text = await diffText(directory, base, head);
@@ -197,9 +197,9 @@ export async function diffFiles(directory: string, base: string, head: string): 
   });
 }
 
-function parseRaw(raw: string): Pick<FileDiff, "path" | "previousPath" | "status" | "sha">[] {
+function parseRaw(raw: string): Pick<ChangedFile, "path" | "previousPath" | "status" | "sha">[] {
   const fields = raw.split("\0");
-  const files: Pick<FileDiff, "path" | "previousPath" | "status" | "sha">[] = [];
+  const files: Pick<ChangedFile, "path" | "previousPath" | "status" | "sha">[] = [];
   while (fields[0]) {
     const [, , oldSha = "", newSha = "", letter = "M"] = (fields.shift() ?? "").split(" ");
     const status = statusOf[letter.charAt(0)] ?? "changed";

@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { actAs } from "#playground/github/person.ts";
-import { readJson } from "#playground/github/read-request.ts";
-import type { Desk } from "#playground/github/rest/answer-rest.ts";
+import { readJsonBody } from "#playground/github/read-request.ts";
+import type { ServerContext } from "#playground/github/rest/answer-rest.ts";
 import { ApiError, notFound } from "#playground/github/rest/api-error.ts";
 import { nameKey, type Repository } from "#playground/github/world.ts";
 import { describeThread, describeThreads, describeWorld } from "./page-data.ts";
@@ -14,8 +14,8 @@ interface PageRequest {
   url: URL;
 }
 
-interface PageDesk {
-  desk: Desk;
+interface PageContext {
+  server: ServerContext;
   notice: string | undefined;
   watch(listener: () => void): () => void;
 }
@@ -35,9 +35,9 @@ const pageHeaders = {
 };
 
 /** Answers what the web page asks: itself, its data, and what a person does on it. */
-export async function answerPage(page: PageDesk, asked: PageRequest): Promise<void> {
+export async function answerPage(page: PageContext, asked: PageRequest): Promise<void> {
   try {
-    refuseStrangers(page, asked.request);
+    assertSameOrigin(page, asked.request);
     await (asked.request.method === "POST" ? act(page, asked) : show(page, asked));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -48,8 +48,8 @@ export async function answerPage(page: PageDesk, asked: PageRequest): Promise<vo
 }
 
 /** Another site in the same browser must not act as the maintainer: not by name rebinding, not across origins. */
-function refuseStrangers({ desk }: PageDesk, request: IncomingMessage): void {
-  const port = new URL(desk.world.url).port;
+function assertSameOrigin({ server }: PageContext, request: IncomingMessage): void {
+  const port = new URL(server.world.url).port;
   const host = request.headers.host ?? "";
   const site = request.headers["sec-fetch-site"] ?? "same-origin";
   const origin = request.headers.origin ?? `http://${host}`;
@@ -61,16 +61,16 @@ function refuseStrangers({ desk }: PageDesk, request: IncomingMessage): void {
   }
 }
 
-async function show({ desk, notice, watch }: PageDesk, { response, url }: PageRequest): Promise<void> {
-  if (url.pathname === "/-/world") return sendJson(response, describeWorld(desk.world, notice));
+async function show({ server, notice, watch }: PageContext, { response, url }: PageRequest): Promise<void> {
+  if (url.pathname === "/-/world") return sendJson(response, describeWorld(server.world, notice));
   if (url.pathname === "/-/events") return sendChanges(watch, response);
-  if (url.pathname.startsWith("/-/avatars/")) return sendAvatar(desk, url, response);
+  if (url.pathname.startsWith("/-/avatars/")) return sendAvatar(server, url, response);
 
   const [, asset] = assetPath.exec(url.pathname) ?? [];
   if (asset) return sendFile(response, asset);
   if (appPath.test(url.pathname)) return sendFile(response, "index.html");
 
-  const { repository, number } = locate(desk, url);
+  const { repository, number } = locate(server, url);
   if (number === undefined) return sendJson(response, describeThreads(repository));
   const thread = repository.threads.get(number);
   if (!thread) throw notFound();
@@ -81,40 +81,40 @@ const NewThread = z.object({ as: z.string(), title: z.string(), body: z.string()
 const NewComment = z.object({ as: z.string(), body: z.string() });
 const NewState = z.object({ as: z.string(), state: z.enum(["open", "closed"]) });
 
-async function act({ desk }: PageDesk, { request, response, url }: PageRequest): Promise<void> {
-  const { repository, number, part } = locate(desk, url);
-  const body = await readJson(request);
+async function act({ server }: PageContext, { request, response, url }: PageRequest): Promise<void> {
+  const { repository, number, part } = locate(server, url);
+  const body = await readJsonBody(request);
   if (number === undefined) {
-    const { as, title, body: text } = understand(NewThread, body);
-    const thread = actAs({ world: desk.world, repository, login: as }).openIssue({ title, body: text });
+    const { as, title, body: text } = parseBody(NewThread, body);
+    const thread = actAs({ world: server.world, repository, login: as }).openIssue({ title, body: text });
     return sendJson(response, { number: thread.number }, 201);
   }
   if (part === "comments") {
-    const { as, body: text } = understand(NewComment, body);
-    const comment = actAs({ world: desk.world, repository, login: as }).comment(number, text);
+    const { as, body: text } = parseBody(NewComment, body);
+    const comment = actAs({ world: server.world, repository, login: as }).comment(number, text);
     return sendJson(response, { id: comment.id }, 201);
   }
   if (part !== "state") throw notFound();
 
-  const { as, state } = understand(NewState, body);
-  const person = actAs({ world: desk.world, repository, login: as });
+  const { as, state } = parseBody(NewState, body);
+  const person = actAs({ world: server.world, repository, login: as });
   if (state === "closed") person.close(number);
   else person.reopen(number);
   sendJson(response, { state });
 }
 
-function understand<T>(schema: z.ZodType<T>, body: unknown): T {
+function parseBody<T>(schema: z.ZodType<T>, body: unknown): T {
   const parsed = schema.safeParse(body);
   if (!parsed.success) throw new ApiError(422, "The page sent something this server does not understand.");
   return parsed.data;
 }
 
 function locate(
-  desk: Desk,
+  server: ServerContext,
   url: URL,
 ): { repository: Repository; number: number | undefined; part: string | undefined } {
   const [, name = "", number, part] = dataPath.exec(url.pathname) ?? [];
-  const repository = desk.world.repositories.get(nameKey(decodeURIComponent(name)));
+  const repository = server.world.repositories.get(nameKey(decodeURIComponent(name)));
   if (!repository) throw notFound();
   return { repository, number: number === undefined ? undefined : Number(number), part };
 }
@@ -133,7 +133,7 @@ function sendJson(response: ServerResponse, value: unknown, status = 200): void 
 }
 
 /** Server-sent events: one empty message after every change, and the page asks for what it shows. */
-function sendChanges(watch: PageDesk["watch"], response: ServerResponse): void {
+function sendChanges(watch: PageContext["watch"], response: ServerResponse): void {
   response.writeHead(200, { ...pageHeaders, "Content-Type": "text/event-stream" });
   response.write("retry: 1000\n\n");
   const stop = watch(() => void response.write("data: changed\n\n"));
@@ -142,7 +142,7 @@ function sendChanges(watch: PageDesk["watch"], response: ServerResponse): void {
 
 const palette = ["#8250df", "#0969da", "#1a7f37", "#9a6700", "#bc4c00", "#bf3989"];
 
-function sendAvatar({ world }: Desk, url: URL, response: ServerResponse): void {
+function sendAvatar({ world }: ServerContext, url: URL, response: ServerResponse): void {
   const id = Number(url.pathname.split("/").at(-1));
   const user = [...world.users.values()].find((candidate) => candidate.id === id);
   const person = user && user.type !== "Bot";

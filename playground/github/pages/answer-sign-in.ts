@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { people } from "#playground/github/create-world.ts";
+import { collaborators } from "#playground/github/create-world.ts";
 import { readRequest } from "#playground/github/read-request.ts";
-import type { Desk } from "#playground/github/rest/answer-rest.ts";
+import type { ServerContext } from "#playground/github/rest/answer-rest.ts";
 import { nameKey } from "#playground/github/world.ts";
 import type { AuthorizeRequest } from "./oauth.ts";
 
@@ -18,11 +18,11 @@ export function isSignIn(pathname: string): boolean {
 
 /** Lets one choose whom to sign in as, and gives the app the token of who was chosen. */
 export async function answerSignIn(
-  desk: Desk,
+  server: ServerContext,
   { request, response, url }: { request: IncomingMessage; response: ServerResponse; url: URL },
 ): Promise<void> {
   if (url.pathname === "/login/oauth/access_token" && request.method === "POST") {
-    return giveToken(desk, request, response);
+    return giveToken(server, request, response);
   }
   const asked: AuthorizeRequest = {
     clientId: url.searchParams.get("client_id") ?? "",
@@ -31,19 +31,19 @@ export async function answerSignIn(
     challenge:
       url.searchParams.get("code_challenge_method") === "S256" ? (url.searchParams.get("code_challenge") ?? "") : "",
   };
-  const refusal = desk.oauth.refuse(asked);
+  const refusal = server.oauth.refuse(asked);
   if (refusal) return void response.writeHead(400, { ...headers, "Content-Type": "text/plain" }).end(`${refusal}\n`);
 
-  const user = desk.world.users.get(nameKey(url.searchParams.get("as") ?? ""));
+  const user = server.world.users.get(nameKey(url.searchParams.get("as") ?? ""));
   if (user?.type === "User")
-    return void response.writeHead(302, { ...headers, Location: desk.oauth.grant(asked, user) }).end();
-  response.writeHead(200, { ...headers, "Content-Type": "text/html; charset=utf-8" }).end(choosingPage(desk, url));
+    return void response.writeHead(302, { ...headers, Location: server.oauth.grant(asked, user) }).end();
+  response.writeHead(200, { ...headers, "Content-Type": "text/html; charset=utf-8" }).end(choosingPage(server, url));
 }
 
-async function giveToken(desk: Desk, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function giveToken(server: ServerContext, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const fields = new URLSearchParams((await readRequest(request, 10_000)).toString("utf8"));
   const of = (name: string) => fields.get(name) ?? "";
-  const user = desk.oauth.redeem({
+  const user = server.oauth.redeem({
     clientId: of("client_id"),
     clientSecret: of("client_secret"),
     code: of("code"),
@@ -52,13 +52,13 @@ async function giveToken(desk: Desk, request: IncomingMessage, response: ServerR
   });
   // GitHub answers 200 to what it refuses, too.
   const answer = user
-    ? { access_token: desk.credentials.issueToUser(user), scope: "", token_type: "bearer" }
+    ? { access_token: server.credentials.issueToUser(user), scope: "", token_type: "bearer" }
     : { error: "bad_verification_code", error_description: "The code passed is incorrect or expired." };
   response.writeHead(200, { ...headers, "Content-Type": "application/json" }).end(JSON.stringify(answer));
 }
 
-function choosingPage({ world }: Desk, url: URL): string {
-  const links = Object.entries(people).map(([login, permission]) => {
+function choosingPage({ world }: ServerContext, url: URL): string {
+  const links = Object.entries(collaborators).map(([login, permission]) => {
     const query = new URLSearchParams([...url.searchParams.entries(), ["as", login]])
       .toString()
       .replaceAll("&", "&amp;");

@@ -1,11 +1,11 @@
-import { people } from "#playground/github/create-world.ts";
+import { collaborators } from "#playground/github/create-world.ts";
 import { changedFiles, isPull } from "#playground/github/shapes/pull-request.ts";
 import { fullName } from "#playground/github/shapes/repository.ts";
 import {
-  type Comment,
   permissionIn,
   type Reaction,
   type Repository,
+  type StoredComment,
   type Thread,
   type User,
   type World,
@@ -17,7 +17,7 @@ export function describeWorld(world: World, notice: string | undefined) {
   return {
     notice: notice ?? "",
     repositories: [...world.repositories.values()].map(fullName),
-    people: Object.keys(people),
+    people: Object.keys(collaborators),
   };
 }
 
@@ -57,7 +57,7 @@ export async function describeThread(repository: Repository, thread: Thread) {
   };
 }
 
-function commentsOf(repository: Repository, { number }: Thread): Comment[] {
+function commentsOf(repository: Repository, { number }: Thread): StoredComment[] {
   return [...repository.comments.values()].filter((comment) => comment.thread === number);
 }
 
@@ -77,7 +77,7 @@ function stateOf({ state, pull }: Thread): "open" | "closed" | "draft" | "merged
   return state === "open" && pull?.draft ? "draft" : state;
 }
 
-function describePost(repository: Repository, post: Thread | Comment) {
+function describePost(repository: Repository, post: Thread | StoredComment) {
   return {
     id: "thread" in post ? post.id : 0,
     author: describeUser(post.author),

@@ -1,17 +1,17 @@
 import type { IncomingMessage } from "node:http";
 import type { Credentials } from "#playground/github/credentials.ts";
 import type { OAuth } from "#playground/github/pages/oauth.ts";
-import { readJson } from "#playground/github/read-request.ts";
+import { readJsonBody } from "#playground/github/read-request.ts";
 import type { RequestLog } from "#playground/github/request-log.ts";
 import { fullName } from "#playground/github/shapes/repository.ts";
 import type { Webhooks } from "#playground/github/webhooks.ts";
 import { nameKey, type World } from "#playground/github/world.ts";
 import { ApiError, moved } from "./api-error.ts";
-import type { Answer } from "./operation.ts";
+import type { RestResponse } from "./operation.ts";
 import { findRoute } from "./router.ts";
 
 /** What answering needs. */
-export interface Desk {
+export interface ServerContext {
   world: World;
   credentials: Credentials;
   oauth: OAuth;
@@ -29,56 +29,56 @@ export function restPath(pathname: string): string | undefined {
 
 /** Answers a request to the REST API. Undefined means the connection is to be dropped. */
 export async function answerRest(
-  desk: Desk,
+  server: ServerContext,
   { request, url, path }: { request: IncomingMessage; url: URL; path: string },
-): Promise<Answer | undefined> {
+): Promise<RestResponse | undefined> {
   const method = request.method ?? "GET";
-  const body = await orError(() => readJson(request));
-  const route = await orError(() => findRoute(method, namedPath(desk.world, path, method)));
+  const body = await catchApiError(() => readJsonBody(request));
+  const route = await catchApiError(() => findRoute(method, resolveRepositoryPath(server.world, path, method)));
   const operation = route instanceof ApiError ? undefined : route?.operation;
   const name = operation && `${method} ${operation.path}`;
-  const record = desk.log.add({
+  const record = server.log.add({
     method,
     path: `${path}${url.search}`,
     operation: name,
     body: body instanceof ApiError ? undefined : body,
   });
-  const early = await desk.log.before(record);
+  const early = await server.log.before(record);
   if (early === "drop") return undefined;
   if (early) return finish(record, { status: early.status, body: early.body ?? {}, headers: early.headers ?? {} });
 
-  const answer = await orError(async (): Promise<Answer> => {
+  const answer = await catchApiError(async (): Promise<RestResponse> => {
     if (body instanceof ApiError) throw body;
     if (route instanceof ApiError) throw route;
-    const caller = desk.credentials.identify(request.headers.authorization);
+    const caller = server.credentials.identify(request.headers.authorization);
     if (!route) throw new ApiError(404, `The local GitHub does not know ${method} ${path}`);
-    return route.operation.handle({ ...desk, method, caller, params: route.params, url, body });
+    return route.operation.handle({ ...server, method, caller, params: route.params, url, body });
   });
-  const shown = answer instanceof ApiError ? showError(answer) : answer;
-  const late = method !== "GET" && shown.status < 300 ? await desk.log.after(record) : undefined;
+  const shown = answer instanceof ApiError ? errorResponse(answer) : answer;
+  const late = method !== "GET" && shown.status < 300 ? await server.log.after(record) : undefined;
   if (late === "drop") return undefined;
   return finish(record, late ? { status: late.status, body: late.body ?? {}, headers: late.headers ?? {} } : shown);
 }
 
 /** The path by the repository's present name: GitHub takes its number in place of it, and sends on from names of before. */
-function namedPath(world: World, path: string, method: string): string {
+function resolveRepositoryPath(world: World, path: string, method: string): string {
   const [, number, ofNumber = ""] = /^\/repositories\/(\d+)(\/.*)?$/.exec(path) ?? [];
   if (number !== undefined) {
     const repository = [...world.repositories.values()].find(({ id }) => id === Number(number));
     return repository ? `/repos/${fullName(repository)}${ofNumber}` : path;
   }
   const [, name, ofName = ""] = /^\/repos\/([^/]+\/[^/]+)(\/.*)?$/.exec(path) ?? [];
-  const left = name === undefined ? undefined : world.formerNames.get(nameKey(decodeURIComponent(name)));
+  const left = name === undefined ? undefined : world.previousNames.get(nameKey(decodeURIComponent(name)));
   if (left) throw moved(method, `${world.url}/api/v3/repositories/${left.id}${ofName}`);
   return path;
 }
 
-function finish(record: { status: number | undefined }, answer: Answer): Answer {
+function finish(record: { status: number | undefined }, answer: RestResponse): RestResponse {
   record.status = answer.status;
   return answer;
 }
 
-async function orError<T>(work: () => T | Promise<T>): Promise<T | ApiError> {
+async function catchApiError<T>(work: () => T | Promise<T>): Promise<T | ApiError> {
   try {
     return await work();
   } catch (error) {
@@ -87,7 +87,7 @@ async function orError<T>(work: () => T | Promise<T>): Promise<T | ApiError> {
   }
 }
 
-function showError({ status, message, errors, location }: ApiError): Answer {
+function errorResponse({ status, message, errors, location }: ApiError): RestResponse {
   const documentation = "https://docs.github.com/rest";
   return {
     status,

@@ -2,16 +2,22 @@ import { z } from "zod";
 import { showApp, showInstallation } from "#playground/github/shapes/app.ts";
 import { showRepository } from "#playground/github/shapes/repository.ts";
 import { showPublicUser } from "#playground/github/shapes/user.ts";
-import type { Delivery } from "#playground/github/webhooks.ts";
-import { type Grants, type Installation, nameKey, type Repository, type World } from "#playground/github/world.ts";
+import type { WebhookDelivery } from "#playground/github/webhooks.ts";
+import {
+  type AppPermissions,
+  type Installation,
+  nameKey,
+  type Repository,
+  type World,
+} from "#playground/github/world.ts";
 import { ApiError, notFound, validationFailed } from "./api-error.ts";
 import {
   appOperation,
-  findRepository,
+  findVisibleRepository,
   installationOperation,
   numberIn,
-  type Operation,
   paginate,
+  type RestOperation,
   readBody,
 } from "./operation.ts";
 
@@ -21,7 +27,7 @@ const TokenRequest = z.object({
   permissions: z.record(z.string(), z.enum(["read", "write"])).optional(),
 });
 
-export const appOperations: Operation[] = [
+export const appOperations: RestOperation[] = [
   appOperation("get", "/app", ({ world }) => ({ status: 200, body: showApp(world) })),
 
   appOperation("get", "/app/installations", (call) => ({
@@ -42,25 +48,25 @@ export const appOperations: Operation[] = [
     const installation = requireInstallation(world, numberIn(call, "installation_id"));
     if (installation.suspended) throw new ApiError(403, "This installation has been suspended");
     const request = readBody(call, "Installation", TokenRequest);
-    const grants = narrowGrants(world.app.grants, request.permissions);
+    const permissions = narrowGrants(world.app.permissions, request.permissions);
     const repositories = chooseRepositories(world, installation, request);
     const ids = repositories && new Set(repositories.map(({ id }) => id));
 
-    const token = credentials.issue({ installation, grants, repositories: ids });
+    const token = credentials.issue({ installation, permissions, repositories: ids });
     return {
       status: 201,
       body: {
         token: token.value,
         expires_at: token.expiresAt.toISOString().replace(/\.\d+Z$/, "Z"),
-        permissions: grants,
+        permissions,
         repository_selection: "selected" as const,
-        ...(repositories && { repositories: repositories.map((one) => showRepository(world, one, grants)) }),
+        ...(repositories && { repositories: repositories.map((one) => showRepository(world, one, permissions)) }),
       },
     };
   }),
 
   appOperation("get", "/repos/{owner}/{repo}/installation", ({ world, params }) => {
-    const { installation } = findRepository(world, `${params.owner}/${params.repo}`, undefined);
+    const { installation } = findVisibleRepository(world, `${params.owner}/${params.repo}`, undefined);
     if (!installation) throw notFound();
     return { status: 200, body: showInstallation(world, installation) };
   }),
@@ -87,7 +93,7 @@ export const appOperations: Operation[] = [
       headers,
       body: {
         total_count: visible.length,
-        repositories: body.map((repository) => showRepository(call.world, repository, call.token.grants)),
+        repositories: body.map((repository) => showRepository(call.world, repository, call.token.permissions)),
       },
     };
   }),
@@ -105,7 +111,7 @@ function requireInstallation(world: World, id: number): Installation {
   return installation;
 }
 
-function narrowGrants(granted: Grants, asked: Grants | undefined): Grants {
+function narrowGrants(granted: AppPermissions, asked: AppPermissions | undefined): AppPermissions {
   if (!asked) return granted;
 
   const excessive = Object.entries(asked).filter(
@@ -143,7 +149,7 @@ function chooseRepositories(
   });
 }
 
-function showDelivery(delivery: Delivery) {
+function showDelivery(delivery: WebhookDelivery) {
   return {
     id: delivery.id,
     guid: delivery.guid,

@@ -3,19 +3,26 @@ import { showComment, showIssue, showLabel, showReaction } from "#playground/git
 import {
   addComment,
   addLabels,
-  changeThread,
+  addReaction,
   editComment,
   openIssue,
-  react,
   removeLabel,
+  updateThread,
 } from "#playground/github/user-actions.ts";
-import type { Comment, Grants, Repository, Thread } from "#playground/github/world.ts";
+import type { AppPermissions, Repository, StoredComment, Thread } from "#playground/github/world.ts";
 import { ApiError, moved, notFound } from "./api-error.ts";
-import { numberIn, type Operation, paginate, type RepositoryCall, readBody, repositoryOperation } from "./operation.ts";
+import {
+  numberIn,
+  paginate,
+  type RepositoryRequest,
+  type RestOperation,
+  readBody,
+  repositoryOperation,
+} from "./operation.ts";
 
 // Issues and pull requests share these operations, and so do their permissions.
-const read: Grants[] = [{ issues: "read" }, { pull_requests: "read" }];
-const write: Grants[] = [{ issues: "write" }, { pull_requests: "write" }];
+const read: AppPermissions[] = [{ issues: "read" }, { pull_requests: "read" }];
+const write: AppPermissions[] = [{ issues: "write" }, { pull_requests: "write" }];
 
 const NewIssue = z.object({
   title: z.coerce.string(),
@@ -38,7 +45,7 @@ const LabelNames = z.union([
 
 const issues = "/repos/{owner}/{repo}/issues";
 
-export const issueOperations: Operation[] = [
+export const issueOperations: RestOperation[] = [
   repositoryOperation("get", issues, read, (call) => {
     const { world, repository, url } = call;
     const { body, headers } = paginate(call, chooseThreads(repository, url.searchParams));
@@ -47,7 +54,7 @@ export const issueOperations: Operation[] = [
 
   repositoryOperation("post", issues, { issues: "write" }, (call) => {
     const { title, body, labels } = readBody(call, "Issue", NewIssue);
-    const thread = openIssue(call.scene, { title, body: body ?? "", ...(labels && { labels }) });
+    const thread = openIssue(call.context, { title, body: body ?? "", ...(labels && { labels }) });
     return { status: 201, body: showIssue(call.world, call.repository, thread) };
   }),
 
@@ -58,7 +65,7 @@ export const issueOperations: Operation[] = [
   repositoryOperation("patch", `${issues}/{issue_number}`, write, (call) => {
     const thread = findThread(call);
     const { title, body, state } = readBody(call, "Issue", IssueChange);
-    changeThread(call.scene, thread, { title: title ?? undefined, body: body === null ? "" : body, state });
+    updateThread(call.context, thread, { title: title ?? undefined, body: body === null ? "" : body, state });
     return { status: 200, body: showIssue(call.world, call.repository, thread) };
   }),
 
@@ -75,7 +82,7 @@ export const issueOperations: Operation[] = [
     const { body } = readBody(call, "IssueComment", CommentBody);
     if (thread.locked) throw new ApiError(403, "Unable to create comment because issue is locked.");
 
-    const comment = addComment(call.scene, thread, body);
+    const comment = addComment(call.context, thread, body);
     return { status: 201, body: showComment(call.world, call.repository, comment) };
   }),
 
@@ -86,7 +93,7 @@ export const issueOperations: Operation[] = [
   repositoryOperation("patch", `${issues}/comments/{comment_id}`, write, (call) => {
     const comment = findComment(call);
     const { body } = readBody(call, "IssueComment", CommentBody);
-    editComment(call.scene, comment, body);
+    editComment(call.context, comment, body);
     return { status: 200, body: showComment(call.world, call.repository, comment) };
   }),
 
@@ -96,7 +103,11 @@ export const issueOperations: Operation[] = [
   }),
 
   repositoryOperation("post", `${issues}/comments/{comment_id}/reactions`, write, (call) => {
-    const { reaction, created } = react(call.scene, findComment(call), readBody(call, "Reaction", NewReaction).content);
+    const { reaction, created } = addReaction(
+      call.context,
+      findComment(call),
+      readBody(call, "Reaction", NewReaction).content,
+    );
     return { status: created ? 201 : 200, body: showReaction(call.world, reaction) };
   }),
 
@@ -106,7 +117,11 @@ export const issueOperations: Operation[] = [
   }),
 
   repositoryOperation("post", `${issues}/{issue_number}/reactions`, write, (call) => {
-    const { reaction, created } = react(call.scene, findThread(call), readBody(call, "Reaction", NewReaction).content);
+    const { reaction, created } = addReaction(
+      call.context,
+      findThread(call),
+      readBody(call, "Reaction", NewReaction).content,
+    );
     return { status: created ? 201 : 200, body: showReaction(call.world, reaction) };
   }),
 
@@ -117,13 +132,13 @@ export const issueOperations: Operation[] = [
 
   repositoryOperation("post", `${issues}/{issue_number}/labels`, write, (call) => {
     const thread = findThread(call);
-    addLabels(call.scene, thread, readBody(call, "Label", LabelNames));
+    addLabels(call.context, thread, readBody(call, "Label", LabelNames));
     return { status: 200, body: thread.labels.map((label) => showLabel(call.world, call.repository, label)) };
   }),
 
   repositoryOperation("delete", `${issues}/{issue_number}/labels/{name}`, write, (call) => {
     const thread = findThread(call);
-    if (!removeLabel(call.scene, thread, call.params.name ?? "")) throw new ApiError(404, "Label does not exist");
+    if (!removeLabel(call.context, thread, call.params.name ?? "")) throw new ApiError(404, "Label does not exist");
     return { status: 200, body: thread.labels.map((label) => showLabel(call.world, call.repository, label)) };
   }),
 
@@ -134,10 +149,10 @@ export const issueOperations: Operation[] = [
 ];
 
 /** The issue or pull request the path names. */
-function findThread(call: RepositoryCall, name = "issue_number"): Thread {
+function findThread(call: RepositoryRequest, name = "issue_number"): Thread {
   const number = numberIn(call, name);
   const { world, repository, method } = call;
-  const gone = repository.gone.get(number);
+  const gone = repository.removedThreads.get(number);
   if (gone === "deleted") throw new ApiError(410, "This issue was deleted");
   if (gone) {
     const rest = call.url.pathname.split(`/issues/${number}`)[1] ?? "";
@@ -148,13 +163,13 @@ function findThread(call: RepositoryCall, name = "issue_number"): Thread {
   return thread;
 }
 
-function findComment(call: RepositoryCall): Comment {
+function findComment(call: RepositoryRequest): StoredComment {
   const comment = call.repository.comments.get(numberIn(call, "comment_id"));
   if (!comment) throw notFound();
   return comment;
 }
 
-function commentsOf(repository: Repository, { number }: Thread): Comment[] {
+function commentsOf(repository: Repository, { number }: Thread): StoredComment[] {
   return [...repository.comments.values()].filter((comment) => comment.thread === number);
 }
 

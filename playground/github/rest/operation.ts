@@ -1,9 +1,9 @@
 import type { paths } from "@octokit/openapi-types";
 import type { z } from "zod";
-import type { Caller, Credentials, Token } from "#playground/github/credentials.ts";
-import type { Scene } from "#playground/github/user-actions.ts";
+import type { Caller, Credentials, InstallationToken } from "#playground/github/credentials.ts";
+import type { ActionContext } from "#playground/github/user-actions.ts";
 import type { Webhooks } from "#playground/github/webhooks.ts";
-import { type Grants, nameKey, type Repository, type User, type World } from "#playground/github/world.ts";
+import { type AppPermissions, nameKey, type Repository, type User, type World } from "#playground/github/world.ts";
 import { ApiError, notFound, validationFailed } from "./api-error.ts";
 
 type Method = "get" | "post" | "patch" | "put" | "delete";
@@ -21,14 +21,14 @@ type Reply<P extends keyof paths, M extends Method> = {
   };
 }[keyof Responses<P, M> & Success];
 
-export interface Answer {
+export interface RestResponse {
   status: number;
   body: unknown;
   headers?: Record<string, string>;
 }
 
 /** One request of a known operation. */
-export interface Call {
+export interface RestRequest {
   world: World;
   method: string;
   credentials: Credentials;
@@ -41,18 +41,18 @@ export interface Call {
 }
 
 /** A call about one repository, by a token that may do it. */
-export interface RepositoryCall extends Call {
+export interface RepositoryRequest extends RestRequest {
   repository: Repository;
-  token: Token;
+  token: InstallationToken;
   /** What happens here is done by the app's bot. */
-  scene: Scene;
+  context: ActionContext;
 }
 
-export interface Operation {
+export interface RestOperation {
   method: string;
   /** GitHub's own template, such as `/repos/{owner}/{repo}`. */
   path: string;
-  handle(call: Call): Answer | Promise<Answer>;
+  handle(call: RestRequest): RestResponse | Promise<RestResponse>;
 }
 
 type Handle<C, P extends keyof paths, M extends Method> = (call: C) => Reply<P, M> | Promise<Reply<P, M>>;
@@ -61,8 +61,8 @@ type Handle<C, P extends keyof paths, M extends Method> = (call: C) => Reply<P, 
 export function appOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
-  handle: Handle<Call, P, M>,
-): Operation {
+  handle: Handle<RestRequest, P, M>,
+): RestOperation {
   return {
     method,
     path,
@@ -77,8 +77,8 @@ export function appOperation<M extends Method, P extends keyof paths>(
 export function userOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
-  handle: Handle<Call & { user: User }, P, M>,
-): Operation {
+  handle: Handle<RestRequest & { user: User }, P, M>,
+): RestOperation {
   return {
     method,
     path,
@@ -93,8 +93,8 @@ export function userOperation<M extends Method, P extends keyof paths>(
 export function clientOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
-  handle: Handle<Call, P, M>,
-): Operation {
+  handle: Handle<RestRequest, P, M>,
+): RestOperation {
   return {
     method,
     path,
@@ -110,8 +110,8 @@ export function clientOperation<M extends Method, P extends keyof paths>(
 export function installationOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
-  handle: Handle<Call & { token: Token }, P, M>,
-): Operation {
+  handle: Handle<RestRequest & { token: InstallationToken }, P, M>,
+): RestOperation {
   return { method, path, handle: (call) => handle({ ...call, token: requireToken(call.caller) }) };
 }
 
@@ -119,30 +119,35 @@ export function installationOperation<M extends Method, P extends keyof paths>(
 export function repositoryOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
-  needs: Grants | Grants[],
-  handle: Handle<RepositoryCall, P, M>,
-): Operation {
+  needs: AppPermissions | AppPermissions[],
+  handle: Handle<RepositoryRequest, P, M>,
+): RestOperation {
   return {
     method,
     path,
     handle: (call) => {
       const token = requireToken(call.caller);
-      const repository = findRepository(call.world, `${call.params.owner}/${call.params.repo}`, token);
-      if (![needs].flat().some((grants) => allows(token, grants))) {
+      const repository = findVisibleRepository(call.world, `${call.params.owner}/${call.params.repo}`, token);
+      if (![needs].flat().some((permissions) => allows(token, permissions))) {
         throw new ApiError(403, "Resource not accessible by integration");
       }
-      return handle({ ...call, token, repository, scene: { world: call.world, repository, by: call.world.app.bot } });
+      return handle({
+        ...call,
+        token,
+        repository,
+        context: { world: call.world, repository, actor: call.world.app.bot },
+      });
     },
   };
 }
 
-function requireToken(caller: Caller): Token {
+function requireToken(caller: Caller): InstallationToken {
   if (caller.kind === "installation") return caller.token;
   throw new ApiError(401, "Requires authentication with an installation access token");
 }
 
 /** The repository, if this token may see it; a 404 otherwise, so that nobody learns what exists. */
-export function findRepository(world: World, name: string, token: Token | undefined): Repository {
+export function findVisibleRepository(world: World, name: string, token: InstallationToken | undefined): Repository {
   const repository = world.repositories.get(nameKey(name));
   const visible =
     repository?.installation &&
@@ -152,14 +157,14 @@ export function findRepository(world: World, name: string, token: Token | undefi
   return repository;
 }
 
-/** True when the token grants all of these permissions; `write` includes `read`, and everybody reads metadata. */
-export function allows(token: Token, needed: Grants): boolean {
-  const granted: Grants = { metadata: "read", ...token.grants };
+/** True when the token permissions all of these permissions; `write` includes `read`, and everybody reads metadata. */
+export function allows(token: InstallationToken, needed: AppPermissions): boolean {
+  const granted: AppPermissions = { metadata: "read", ...token.permissions };
   return Object.entries(needed).every(([name, level]) => granted[name] === "write" || granted[name] === level);
 }
 
 /** The request's body in this shape, or the 422 that names what is missing or wrong. */
-export function readBody<T>(call: Call, resource: string, schema: z.ZodType<T>): T {
+export function readBody<T>(call: RestRequest, resource: string, schema: z.ZodType<T>): T {
   const parsed = schema.safeParse(call.body ?? {});
   if (parsed.success) return parsed.data;
 
@@ -175,7 +180,7 @@ export function readBody<T>(call: Call, resource: string, schema: z.ZodType<T>):
 }
 
 /** The page of a list that was asked for, with the Link header that leads to the others. */
-export function paginate<T>(call: Call, items: readonly T[]): { body: T[]; headers: Record<string, string> } {
+export function paginate<T>(call: RestRequest, items: readonly T[]): { body: T[]; headers: Record<string, string> } {
   const perPage = Math.min(numberOr(call.url.searchParams.get("per_page"), 30), 100);
   const page = numberOr(call.url.searchParams.get("page"), 1);
   const last = Math.max(1, Math.ceil(items.length / perPage));
@@ -198,7 +203,7 @@ function numberOr(text: string | null, otherwise: number): number {
 }
 
 /** A number in the path, such as an issue's; a 404 when it is none. */
-export function numberIn(call: Call, name: string): number {
+export function numberIn(call: RestRequest, name: string): number {
   const text = call.params[name] ?? "";
   if (!/^\d{1,15}$/.test(text)) throw notFound();
   return Number(text);

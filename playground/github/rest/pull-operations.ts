@@ -9,13 +9,20 @@ import {
   showPullInList,
   showReviewComment,
 } from "#playground/github/shapes/pull-request.ts";
-import { addReviewComment, changeThread, openPullRequest } from "#playground/github/user-actions.ts";
-import type { Grants, Repository } from "#playground/github/world.ts";
+import { addReviewComment, openPullRequest, updateThread } from "#playground/github/user-actions.ts";
+import type { AppPermissions, Repository } from "#playground/github/world.ts";
 import { notFound, validationFailed } from "./api-error.ts";
-import { numberIn, type Operation, paginate, type RepositoryCall, readBody, repositoryOperation } from "./operation.ts";
+import {
+  numberIn,
+  paginate,
+  type RepositoryRequest,
+  type RestOperation,
+  readBody,
+  repositoryOperation,
+} from "./operation.ts";
 
-const read: Grants = { pull_requests: "read" };
-const write: Grants = { pull_requests: "write" };
+const read: AppPermissions = { pull_requests: "read" };
+const write: AppPermissions = { pull_requests: "write" };
 
 const NewPull = z.object({
   title: z.string(),
@@ -40,7 +47,7 @@ const NewReviewComment = z.object({
 
 const pulls = "/repos/{owner}/{repo}/pulls";
 
-export const pullOperations: Operation[] = [
+export const pullOperations: RestOperation[] = [
   repositoryOperation("get", pulls, read, (call) => {
     const { world, repository, url } = call;
     const { body, headers } = paginate(call, choosePulls(repository, url.searchParams));
@@ -50,7 +57,7 @@ export const pullOperations: Operation[] = [
   repositoryOperation("post", pulls, write, async (call) => {
     const { title, head, base, body, draft = false } = readBody(call, "PullRequest", NewPull);
     const ends = await findEnds(call.repository, { head, base });
-    const thread = openPullRequest(call.scene, { title, body: body ?? "", draft, ...ends });
+    const thread = openPullRequest(call.context, { title, body: body ?? "", draft, ...ends });
     if (!isPull(thread)) throw notFound();
     return { status: 201, body: await showPull(call.world, call.repository, thread) };
   }),
@@ -62,7 +69,7 @@ export const pullOperations: Operation[] = [
   repositoryOperation("patch", `${pulls}/{pull_number}`, write, async (call) => {
     const thread = findPull(call);
     const { title, body, state } = readBody(call, "PullRequest", PullChange);
-    changeThread(call.scene, thread, { title, body: body === null ? "" : body, state });
+    updateThread(call.context, thread, { title, body: body === null ? "" : body, state });
     return { status: 200, body: await showPull(call.world, call.repository, thread) };
   }),
 
@@ -88,7 +95,7 @@ export const pullOperations: Operation[] = [
       throw validationFailed({ resource: "PullRequestReviewComment", code: "invalid", field: "path" });
     }
     const place = { path, line, diffHunk: file.patch, commit: commit_id, inReplyTo: undefined };
-    const comment = addReviewComment(call.scene, thread, { body, ...place });
+    const comment = addReviewComment(call.context, thread, { body, ...place });
     return { status: 201, body: showReviewComment(call.world, call.repository, comment) };
   }),
 
@@ -100,12 +107,12 @@ export const pullOperations: Operation[] = [
     const { body } = readBody(call, "PullRequestReviewComment", ReplyBody);
     const { path, line, diffHunk, commit } = parent;
     const place = { path, line, diffHunk, commit, inReplyTo: parent.inReplyTo ?? parent.id };
-    const reply = addReviewComment(call.scene, thread, { body, ...place });
+    const reply = addReviewComment(call.context, thread, { body, ...place });
     return { status: 201, body: showReviewComment(call.world, call.repository, reply) };
   }),
 ];
 
-function findPull(call: RepositoryCall): PullThread {
+function findPull(call: RepositoryRequest): PullThread {
   const thread = call.repository.threads.get(numberIn(call, "pull_number"));
   if (!thread || !isPull(thread)) throw notFound();
   return thread;

@@ -13,10 +13,10 @@ import { showApp } from "#playground/github/shapes/app.ts";
 import { nodeId } from "#playground/github/shapes/node-id.ts";
 import { apiUrl, pageUrl, showFullRepository } from "#playground/github/shapes/repository.ts";
 import { showUser } from "#playground/github/shapes/user.ts";
-import { noticePush } from "#playground/github/user-actions.ts";
+import { recordPush } from "#playground/github/user-actions.ts";
 import { type CheckRun, nameKey, permissionIn, type Repository, type World } from "#playground/github/world.ts";
 import { ApiError, notFound, validationFailed } from "./api-error.ts";
-import { type Operation, paginate, type RepositoryCall, readBody, repositoryOperation } from "./operation.ts";
+import { paginate, type RepositoryRequest, type RestOperation, readBody, repositoryOperation } from "./operation.ts";
 
 const commitHash = z.string().regex(/^[0-9a-f]{40}$/);
 const NewRef = z.object({ ref: z.string().regex(/^refs\/heads\/.+/), sha: commitHash });
@@ -24,7 +24,7 @@ const RefChange = z.object({ sha: commitHash, force: z.boolean().default(false) 
 
 const repo = "/repos/{owner}/{repo}";
 
-export const repositoryOperations: Operation[] = [
+export const repositoryOperations: RestOperation[] = [
   repositoryOperation("get", repo, { metadata: "read" }, ({ world, repository }) => {
     return { status: 200, body: showFullRepository(world, repository) };
   }),
@@ -144,7 +144,7 @@ export const repositoryOperations: Operation[] = [
 
 /** Moves a branch and tells of it, as a push does. */
 async function moveRef(
-  { repository, scene }: RepositoryCall,
+  { repository, context }: RepositoryRequest,
   ref: string,
   move: { from: string | undefined; to: string | undefined },
   refusal: string,
@@ -152,7 +152,7 @@ async function moveRef(
   const before = await branches(repository.gitDirectory);
   const branch = ref.replace(/^refs\/heads\//, "");
   if (branch === ref || !(await moveBranch(repository.gitDirectory, branch, move))) throw new ApiError(422, refusal);
-  noticePush(scene, before, await branches(repository.gitDirectory));
+  recordPush(context, before, await branches(repository.gitDirectory));
 }
 
 function showRef(world: World, repository: Repository, ref: string, sha: string) {

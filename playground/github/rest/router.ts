@@ -1,14 +1,14 @@
 import { ApiError } from "./api-error.ts";
 import { appOperations } from "./app-operations.ts";
 import { issueOperations } from "./issue-operations.ts";
-import type { Operation } from "./operation.ts";
+import type { RestOperation } from "./operation.ts";
 import { pullOperations } from "./pull-operations.ts";
 import { repositoryOperations } from "./repository-operations.ts";
 import { userOperations } from "./user-operations.ts";
 
 /** An operation found for a request, with the parts of its path. */
 export interface Route {
-  operation: Operation;
+  operation: RestOperation;
   params: Record<string, string>;
 }
 

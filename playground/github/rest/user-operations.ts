@@ -1,14 +1,14 @@
 import { z } from "zod";
 import { showPublicUser } from "#playground/github/shapes/user.ts";
 import { notFound } from "./api-error.ts";
-import { clientOperation, type Operation, readBody, userOperation } from "./operation.ts";
+import { clientOperation, type RestOperation, readBody, userOperation } from "./operation.ts";
 
-export const userOperations: Operation[] = [
+export const userOperations: RestOperation[] = [
   userOperation("get", "/user", ({ world, user }) => ({ status: 200, body: showPublicUser(world, user) })),
 
   clientOperation("delete", "/applications/{client_id}/token", (call) => {
     const { access_token: token } = readBody(call, "Token", z.object({ access_token: z.string() }));
-    if (!call.credentials.revoke(token)) throw notFound();
+    if (!call.credentials.revokeUserToken(token)) throw notFound();
     return { status: 204, body: undefined };
   }),
 ];

@@ -16,7 +16,7 @@ export function showApp(world: World): NonNullable<Schemas["integration"]> {
     html_url: `${world.url}/apps/${app.slug}`,
     created_at: app.createdAt.toISOString(),
     updated_at: app.createdAt.toISOString(),
-    permissions: app.grants,
+    permissions: app.permissions,
     events: app.events,
   };
 }
@@ -43,7 +43,7 @@ export function showInstallation(world: World, { id, account, suspended }: Insta
     app_slug: app.slug,
     target_id: account.id,
     target_type: account.type,
-    permissions: app.grants,
+    permissions: app.permissions,
     events: app.events,
     single_file_name: null,
     has_multiple_single_files: false,

@@ -1,5 +1,5 @@
-import { commitsBetween, diffFiles, type FileDiff } from "#playground/github/git/git-repository.ts";
-import type { PullPart, Repository, ReviewComment, Thread, World } from "#playground/github/world.ts";
+import { type ChangedFile, commitsBetween, diffFiles } from "#playground/github/git/git-repository.ts";
+import type { PullRequestFields, Repository, StoredReviewComment, Thread, World } from "#playground/github/world.ts";
 import { nodeId } from "./node-id.ts";
 import { apiUrl, pageUrl, showRepository } from "./repository.ts";
 import type { Schemas } from "./schemas.ts";
@@ -7,14 +7,14 @@ import { showAssociation, showLabel, showReactions, threadUrl } from "./thread.t
 import { showUser } from "./user.ts";
 
 /** An issue that is a pull request. */
-export type PullThread = Thread & { pull: PullPart };
+export type PullThread = Thread & { pull: PullRequestFields };
 
 export function isPull(thread: Thread): thread is PullThread {
   return thread.pull !== undefined;
 }
 
 /** What the pull request changes. */
-export function changedFiles(repository: Repository, { pull }: PullThread): Promise<FileDiff[]> {
+export function changedFiles(repository: Repository, { pull }: PullThread): Promise<ChangedFile[]> {
   return diffFiles(repository.gitDirectory, pull.base.commit, pull.head.commit);
 }
 
@@ -108,7 +108,12 @@ export async function showPull(
   };
 }
 
-export function showFile(world: World, repository: Repository, commit: string, file: FileDiff): Schemas["diff-entry"] {
+export function showFile(
+  world: World,
+  repository: Repository,
+  commit: string,
+  file: ChangedFile,
+): Schemas["diff-entry"] {
   const path = file.path.split("/").map(encodeURIComponent).join("/");
   return {
     sha: file.sha,
@@ -128,7 +133,7 @@ export function showFile(world: World, repository: Repository, commit: string, f
 export function showReviewComment(
   world: World,
   repository: Repository,
-  comment: ReviewComment,
+  comment: StoredReviewComment,
 ): Schemas["pull-request-review-comment"] {
   const url = `${apiUrl(world, repository)}/pulls/comments/${comment.id}`;
   const pullUrl = `${apiUrl(world, repository)}/pulls/${comment.thread}`;

@@ -1,4 +1,4 @@
-import type { Grants, Repository, World } from "#playground/github/world.ts";
+import type { AppPermissions, Repository, World } from "#playground/github/world.ts";
 import { nodeId } from "./node-id.ts";
 import type { Schemas } from "./schemas.ts";
 import { showUser } from "./user.ts";
@@ -18,7 +18,11 @@ export function pageUrl(world: World, repository: Repository): string {
   return `${world.url}/${fullName(repository)}`;
 }
 
-export function showRepository(world: World, repository: Repository, grants?: Grants): Schemas["repository"] {
+export function showRepository(
+  world: World,
+  repository: Repository,
+  permissions?: AppPermissions,
+): Schemas["repository"] {
   const { security_and_analysis, network_count, subscribers_count, temp_clone_token, ...common } = showFullRepository(
     world,
     repository,
@@ -28,8 +32,8 @@ export function showRepository(world: World, repository: Repository, grants?: Gr
     permissions: {
       admin: false,
       maintain: false,
-      push: grants?.contents === "write",
-      triage: grants?.issues === "write",
+      push: permissions?.contents === "write",
+      triage: permissions?.issues === "write",
       pull: true,
     },
   };

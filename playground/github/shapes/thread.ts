@@ -1,9 +1,9 @@
 import {
-  type Comment,
   type Label,
   permissionIn,
   type Reaction,
   type Repository,
+  type StoredComment,
   type Thread,
   type User,
   type World,
@@ -113,7 +113,7 @@ export function showIssue(world: World, repository: Repository, thread: Thread):
   };
 }
 
-export function showComment(world: World, repository: Repository, comment: Comment): Schemas["issue-comment"] {
+export function showComment(world: World, repository: Repository, comment: StoredComment): Schemas["issue-comment"] {
   const url = `${apiUrl(world, repository)}/issues/comments/${comment.id}`;
   const thread = repository.threads.get(comment.thread);
   const page = thread ? threadUrl(world, repository, thread) : pageUrl(world, repository);
