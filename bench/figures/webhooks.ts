@@ -24,7 +24,7 @@ export const webhooksBench: Bench = {
         Array.from({ length: threads }, async (_, index) => {
           const issue = forge.github.as("visitor").openIssue({ title: `Thread ${index}`, body: "Nothing is wrong." });
           forge.github.as("maintainer").comment(issue.number, "/run fixer");
-          await forge.botSays(issue.number, /is working/);
+          await forge.botComment(issue.number, /is working/);
           return issue.number;
         }),
       );

@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type LocalGitHub, startLocalGitHub } from "#playground/github/start-github.ts";
+import { type LocalGitHub, startLocalGitHub } from "#playground/github/start-local-github.ts";
 import { fixerScript } from "#playground/model/fixer-script.ts";
 import { type ModelServer, startModelServer } from "#playground/model/model-server.ts";
 import { readSampleIssue, readSampleRepository } from "./sample-repository.ts";

@@ -87,8 +87,8 @@ describe("while it runs", () => {
 
   test("SIGTERM in the middle of a model call exits 0 in time, and the run goes on at the next start", async () => {
     const script = inSequence({ hang: true, text: "Let me th" }, { text: "Where was I? Done." });
-    const { comment: say, botComment: hears, asked, requests } = forge.open({ title: "Interrupted", script });
-    say("/run fixer");
+    const { comment, botComment, asked, requests } = forge.open({ title: "Interrupted", script });
+    comment("/run fixer");
     await asked;
 
     const began = Date.now();
@@ -96,21 +96,17 @@ describe("while it runs", () => {
     expect(Date.now() - began).toBeLessThan(10_000);
     memoryAtStart = await memoryOf(await forge.start());
 
-    await hears(/Where was I\? Done\./);
+    await botComment(/Where was I\? Done\./);
     expect(requests).toHaveLength(2);
   });
 
   test("twenty thousand runs that wait cost the next start no memory and no requests", async () => {
-    const {
-      comment: say,
-      botComment: hears,
-      until,
-    } = forge.open({
+    const { comment, botComment, until } = forge.open({
       title: "Waits",
       script: byTurn(call("ask_user", { question: "Well?" }), { text: "Well then." }),
     });
-    say("/run fixer");
-    await hears(/Well\?/);
+    comment("/run fixer");
+    await botComment(/Well\?/);
     await until(({ comments }) => comments.find(({ body }) => /waits for you/.test(body)), "the status");
     await forge.end("SIGTERM");
     multiplyWaitingRuns(forge.databasePath, 20_000);
@@ -118,9 +114,9 @@ describe("while it runs", () => {
 
     const after = await memoryOf(await forge.start());
     const asked = forge.github.requests.slice(known).map(({ operation }) => operation);
-    say("Well what?");
+    comment("Well what?");
 
-    await hears(/Well then\./);
+    await botComment(/Well then\./);
     expect(asked.filter((operation) => operation !== "GET /app/hook/deliveries")).toEqual([]);
     expect(after - memoryAtStart).toBeLessThan(24);
   });

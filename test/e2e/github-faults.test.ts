@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { LocalGitHub } from "#playground/github/start-github.ts";
+import type { LocalGitHub } from "#playground/github/start-local-github.ts";
 import { call, type Script, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn } from "../support/forge-world.ts";
 
@@ -53,18 +53,18 @@ async function playStory(disturb: (github: LocalGitHub) => void) {
   try {
     disturb(forge.github);
     const { pid } = await forge.start();
-    const { comment: say, until } = forge.open({ title: "The total is one too high", script: fixesTheTotal });
+    const { comment, until } = forge.open({ title: "The total is one too high", script: fixesTheTotal });
     // GitHub itself sends nothing twice: what could not be taken in is sent again as its operators do.
-    say("/run fixer");
+    comment("/run fixer");
     await forge.github.deliveriesSettled();
     for (const { id: delivery, statusCode } of [...forge.github.deliveries]) {
       if (statusCode !== 200) forge.github.redeliver(delivery);
     }
     const approved = new Set<string>();
     const thread = await until(({ comments }) => {
-      for (const comment of comments.filter(({ body }) => /asks for approval/.test(body))) {
-        const approval = approvalIdIn(comment);
-        if (!approved.has(approval)) say(`/approve ${approval}`);
+      for (const request of comments.filter(({ body }) => /asks for approval/.test(body))) {
+        const approval = approvalIdIn(request);
+        if (!approved.has(approval)) comment(`/approve ${approval}`);
         approved.add(approval);
       }
       const done = [/\*\*fixer\*\* is done/, /^### ✅ \*\*fixer\*\*\n/].every((words) =>

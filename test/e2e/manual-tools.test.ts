@@ -13,30 +13,32 @@ test("after a run, a maintainer looks at what it changed, pushes it by hand, and
   const title = "Pushed by hand";
   const edit = { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" };
   const script = byTurn(call("read_file", { path: "src/total.js" }), call("edit_file", edit), { text: "It is fixed." });
-  const { issue, comment: say, botComment: hears, until, comments } = forge.open({ title, script });
-  say("/run fixer");
-  await hears(/It is fixed\./);
+  const { issue, comment, botComment, until, comments } = forge.open({ title, script });
+  comment("/run fixer");
+  await botComment(/It is fixed\./);
 
   // What there is, and what a push takes.
-  say("/tools");
-  expect((await hears(/Tools that people can call/)).body).toMatch(/\*\*Git\*\*[\s\S]*`\/git_push` Push to Remote/);
-  say("/tool git_push -i");
-  expect((await hears(/### 🔧 Push to Remote/)).body).toContain("| \\--force | yes or no | no, otherwise false |");
+  comment("/tools");
+  expect((await botComment(/Tools that people can call/)).body).toMatch(
+    /\*\*Git\*\*[\s\S]*`\/git_push` Push to Remote/,
+  );
+  comment("/tool git_push -i");
+  expect((await botComment(/### 🔧 Push to Remote/)).body).toContain("| \\--force | yes or no | no, otherwise false |");
 
   // Slips are answered, and people without write access run nothing.
-  say("/tool git_psh");
-  await hears(/nothing was run\.[\s\S]*Did you mean git\\_push/);
-  say("/tool git_push", "visitor");
-  await hears(/takes write access/);
+  comment("/tool git_psh");
+  await botComment(/nothing was run\.[\s\S]*Did you mean git\\_push/);
+  comment("/tool git_push", "visitor");
+  await botComment(/takes write access/);
   expect(await branches()).toEqual(["main"]);
 
   // The diff, the push.
-  say("/git_diff");
-  expect((await hears(/`git_diff`, run by maintainer/)).body).toContain(
+  comment("/git_diff");
+  expect((await botComment(/`git_diff`, run by maintainer/)).body).toContain(
     "+export const total = (items) => items.length;",
   );
-  const { id } = say('/git_push --message "Count every item once"');
-  const pushed = await hears(/`git_push`, run by maintainer/);
+  const { id } = comment('/git_push --message "Count every item once"');
+  const pushed = await botComment(/`git_push`, run by maintainer/);
   expect(pushed.body).toMatch(new RegExp(`Pushed [0-9a-f]{7} to golem/${issue.number}-`));
   const branch = (await branches()).find((name) => name.startsWith(`golem/${issue.number}-`)) ?? "";
   expect(await forge.github.readFile(branch, "src/total.js")).toBe("export const total = (items) => items.length;\n");
@@ -46,15 +48,15 @@ test("after a run, a maintainer looks at what it changed, pushes it by hand, and
   );
 
   // The status of the run says who did what.
-  await hears(/fixer\*\* is done[\s\S]*@?maintainer ran git_push: Pushed/);
-  say("/undo");
-  await hears(/`undo`, run by maintainer/);
+  await botComment(/fixer\*\* is done[\s\S]*@?maintainer ran git_push: Pushed/);
+  comment("/undo");
+  await botComment(/`undo`, run by maintainer/);
 
   // A command of another bot is none of ours.
   const before = (await comments()).length;
-  say("/retest");
-  say("/git_status");
-  expect((await hears(/`git_status`, run by maintainer/)).body).toContain("Nothing has changed");
+  comment("/retest");
+  comment("/git_status");
+  expect((await botComment(/`git_status`, run by maintainer/)).body).toContain("Nothing has changed");
   expect(await comments()).toHaveLength(before + 1);
   expect(forge.github.unknownRequests()).toEqual([]);
 });

@@ -26,22 +26,22 @@ describe.concurrent("a model that", () => {
       at,
       inSequence({ status: 429, message: "Slow down.", retryAfter: 1 }, { text: "Patience paid." }),
     );
-    const { comment: say, botComment: hears } = forge.open({ title: "Too many requests", script });
+    const { comment, botComment } = forge.open({ title: "Too many requests", script });
 
-    say("/run fixer");
+    comment("/run fixer");
 
-    await hears(/Waiting to try the model again: OpenAI is limiting our requests: Slow down\./);
-    await hears(/Patience paid\./);
+    await botComment(/Waiting to try the model again: OpenAI is limiting our requests: Slow down\./);
+    await botComment(/Patience paid\./);
     expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThanOrEqual(1_000);
   });
 
   test("asks for more patience than people have ends the run at once", async () => {
     const script = inSequence({ status: 429, message: "Come back tomorrow.", retryAfter: 86_400 });
-    const { comment: say, botComment: hears, requests } = forge.open({ title: "Come back tomorrow", script });
+    const { comment, botComment, requests } = forge.open({ title: "Come back tomorrow", script });
 
-    say("/run fixer");
+    comment("/run fixer");
 
-    expect((await hears(/failed[\s\S]*To try again/)).body).toContain(
+    expect((await botComment(/failed[\s\S]*To try again/)).body).toContain(
       "> OpenAI is limiting our requests: Come back tomorrow.",
     );
     expect(requests).toHaveLength(1);
@@ -49,14 +49,14 @@ describe.concurrent("a model that", () => {
 
   test("has trouble twice is asked a third time", async () => {
     const trouble: ModelReply = { status: 500, message: "<html>Internal</html>", retryAfter: 0 };
-    const { comment: say, botComment: hears } = forge.open({
+    const { comment, botComment } = forge.open({
       title: "Twice trouble",
       script: inSequence(trouble, trouble, { text: "At last." }),
     });
 
-    say("/run fixer");
+    comment("/run fixer");
 
-    await hears(/At last\./);
+    await botComment(/At last\./);
   });
 
   test("breaks off in mid-answer is asked again, and its half sentence is nobody's answer", async () => {
@@ -64,23 +64,23 @@ describe.concurrent("a model that", () => {
       { dropAfterBytes: 600, text: "Half a sentence that ends in the mid" },
       { text: "A whole one." },
     );
-    const { comment: say, botComment: hears, comments, requests } = forge.open({ title: "Broken off", script });
+    const { comment, botComment, comments, requests } = forge.open({ title: "Broken off", script });
 
-    say("/run fixer");
+    comment("/run fixer");
 
-    await hears(/A whole one\./);
+    await botComment(/A whole one\./);
     expect(JSON.stringify([await comments(), requests.at(-1)?.messages])).not.toContain("Half a sentence");
   });
 
   test("says nothing is asked again", async () => {
-    const { comment: say, botComment: hears } = forge.open({
+    const { comment, botComment } = forge.open({
       title: "Nothing to say",
       script: inSequence({ text: "" }, { text: "Here I am." }),
     });
 
-    say("/run fixer");
+    comment("/run fixer");
 
-    await hears(/Here I am\./);
+    await botComment(/Here I am\./);
   });
 
   test.each<[string, ModelReply, RegExp]>([
@@ -90,11 +90,11 @@ describe.concurrent("a model that", () => {
     ["reads outside the repository", call("read_file", { path: "../../etc/passwd" }), /outside|leaves|repository/],
   ])("%s is told what is wrong, and goes on", async (what, reply, complaint) => {
     const script = byTurn(reply, { text: "Never mind." });
-    const { comment: say, botComment: hears, requests } = forge.open({ title: `The model ${what}`, script });
+    const { comment, botComment, requests } = forge.open({ title: `The model ${what}`, script });
 
-    say("/run fixer");
+    comment("/run fixer");
 
-    await hears(/Never mind\./);
+    await botComment(/Never mind\./);
     const told =
       requests
         .at(-1)
@@ -126,29 +126,28 @@ describe.concurrent("a model that", () => {
       "> OpenAI did not accept the request (HTTP 400): Invalid value for 'tools'.",
     ],
   ])("%s ends the run with a sentence, after one try", async (what, reply, sentence) => {
-    const {
-      comment: say,
-      botComment: hears,
-      requests,
-    } = forge.open({ title: `The model that ${what}`, script: inSequence(reply) });
+    const { comment, botComment, requests } = forge.open({
+      title: `The model that ${what}`,
+      script: inSequence(reply),
+    });
 
-    say("/run fixer");
+    comment("/run fixer");
 
-    expect((await hears(/failed[\s\S]*To try again/)).body).toContain(sentence);
+    expect((await botComment(/failed[\s\S]*To try again/)).body).toContain(sentence);
     expect(requests).toHaveLength(1);
   });
 
   test("falls silent can be stopped by a person, and goes on when told to", async () => {
     const script = inSequence({ hang: true, text: "Let me th" }, { text: "Thought it through." });
-    const { comment: say, botComment: hears, asked } = forge.open({ title: "Falls silent", script });
-    say("/run fixer");
+    const { comment, botComment, asked } = forge.open({ title: "Falls silent", script });
+    comment("/run fixer");
     await asked;
 
-    say("/stop");
-    await hears(/\*\*fixer\*\* is stopped/);
-    say("/resume");
+    comment("/stop");
+    await botComment(/\*\*fixer\*\* is stopped/);
+    comment("/resume");
 
-    await hears(/Thought it through\./);
+    await botComment(/Thought it through\./);
   });
 });
 

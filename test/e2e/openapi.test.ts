@@ -17,23 +17,23 @@ beforeAll(async () => {
 afterAll(() => forge.close());
 
 test("every request to GitHub is one that GitHub describes, with a path, a query and a body as described", async () => {
-  const { github, botSays } = forge;
+  const { github, botComment } = forge;
   const maintainer = github.as("maintainer");
 
   // An issue that is a command itself, on a worker of the repository that does everything a worker can.
   const issue = github.as("maintainer").openIssue({ title: "Count right", body: "/run clerk please" });
-  await botSays(issue.number, /asks for approval/);
+  await botComment(issue.number, /asks for approval/);
   maintainer.comment(issue.number, "/help");
-  await botSays(issue.number, /\/run clerk/);
+  await botComment(issue.number, /\/run clerk/);
   maintainer.comment(issue.number, "/status");
-  maintainer.comment(issue.number, `/approve ${approvalIdIn(await botSays(issue.number, /asks for approval/))}`);
-  await botSays(issue.number, /Everything is asked\./);
+  maintainer.comment(issue.number, `/approve ${approvalIdIn(await botComment(issue.number, /asks for approval/))}`);
+  await botComment(issue.number, /Everything is asked\./);
 
   // The pull request it opened is reviewed, and the worker answers there.
   const { number } = await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
   maintainer.reviewComment(number, { path: "src/total.js", line: 1, body: "Why?" });
   maintainer.comment(number, "/run clerk answer the review");
-  await botSays(number, /The review is answered\./);
+  await botComment(number, /The review is answered\./);
   await github.until(() => (asked().has("POST /app/hook/deliveries/{delivery_id}/attempts") ? true : undefined));
 
   const wrong = restRequests().flatMap((request) => {

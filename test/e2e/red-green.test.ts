@@ -57,14 +57,14 @@ test("where no sandbox stands everything else works, and what is missing is said
 async function fixTheSample(environment: Record<string, string> = { GOLEM_FORGE_SANDBOX: "auto" }) {
   forge = await startForge({ script: fixerScript, repositories: [await readSampleRepository()], environment });
   await forge.start();
-  const { github, model, botSays, inThread, printed } = forge;
+  const { github, model, botComment, inThread, printed } = forge;
   const issue = github.as("visitor").openIssue(await readSampleIssue());
   github.as("maintainer").comment(issue.number, "/run fixer");
 
-  const asked = await botSays(issue.number, /asks for approval/);
+  const asked = await botComment(issue.number, /asks for approval/);
   github.as("maintainer").comment(issue.number, `/approve ${approvalIdIn(asked)}`);
 
-  const answer = await botSays(issue.number, /^### ✅ \*\*fixer\*\*\s+I opened http/);
+  const answer = await botComment(issue.number, /^### ✅ \*\*fixer\*\*\s+I opened http/);
   const pull = await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
   const approvals = await inThread(
     issue.number,

@@ -65,13 +65,13 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
   }
 
   test("the one hears /stop while the other waits for the model, and the run stops at once", async () => {
-    const { comment: say, botComment: hears } = await longThought();
+    const { comment, botComment } = await longThought();
 
-    say("/stop");
+    comment("/stop");
 
-    await hears(/\*\*fixer\*\* is stopped/);
-    say("/resume");
-    await hears(/Thought it through\./);
+    await botComment(/\*\*fixer\*\* is stopped/);
+    comment("/resume");
+    await botComment(/Thought it through\./);
   });
 
   test("both hear every delivery, and everything happens once", async () => {
@@ -88,23 +88,23 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
   });
 
   test("what a replica that is killed was doing goes on at the other within seconds", async () => {
-    const { end, askedAt, botComment: hears } = await longThought();
+    const { end, askedAt, botComment } = await longThought();
 
     const killedAt = performance.now();
     await end("SIGKILL");
 
-    await hears(/Thought it through\./);
+    await botComment(/Thought it through\./);
     expect(askedAt).toHaveLength(2);
     // Without the lock that tells who lives it would take more than ten seconds.
     expect((askedAt[1] ?? 0) - killedAt).toBeLessThan(8_000);
   });
 
   test("what a replica that is told to stop has not done goes on at the other", async () => {
-    const { end, askedAt, botComment: hears } = await longThought();
+    const { end, askedAt, botComment } = await longThought();
 
     await end("SIGTERM");
 
-    await hears(/Thought it through\./);
+    await botComment(/Thought it through\./);
     expect(askedAt).toHaveLength(2);
   });
 

@@ -64,7 +64,7 @@ function inThread<T>(
     });
 }
 
-const hearsIn = (repository: string, number: number, pattern: RegExp) =>
+const botCommentIn = (repository: string, number: number, pattern: RegExp) =>
   inThread(
     repository,
     number,
@@ -72,7 +72,7 @@ const hearsIn = (repository: string, number: number, pattern: RegExp) =>
       comments.find(({ author, body }) => author === forge.github.botLogin && pattern.test(body)),
     `a comment like ${pattern}`,
   );
-const sayIn = (repository: string, number: number, text: string) =>
+const commentIn = (repository: string, number: number, text: string) =>
   forge.github.as("maintainer", repository).comment(number, text);
 
 describe.concurrent("a run that waits", () => {
@@ -83,10 +83,10 @@ describe.concurrent("a run that waits", () => {
     forge.github.owners.rename(forge.github.repository("playground/renamed"), "anew");
     await forge.github.createRepository({ ...forgeRepository, name: "renamed" });
     forge.github.as("visitor", "playground/renamed").openIssue({ title: "An impostor" });
-    sayIn("playground/renamed", number, `/approve ${approvalIdIn(asked)}`);
-    await hearsIn("playground/renamed", number, /There is no approval/);
-    sayIn("playground/anew", number, `/approve ${approvalIdIn(asked)}`);
-    await hearsIn("playground/anew", number, /Fixed\./);
+    commentIn("playground/renamed", number, `/approve ${approvalIdIn(asked)}`);
+    await botCommentIn("playground/renamed", number, /There is no approval/);
+    commentIn("playground/anew", number, `/approve ${approvalIdIn(asked)}`);
+    await botCommentIn("playground/anew", number, /Fixed\./);
 
     const snapshot = await forge.github.snapshot();
     expect(snapshot["playground/anew"]?.pulls.map(({ title }) => title)).toEqual(["Count every item once"]);
@@ -100,33 +100,33 @@ describe.concurrent("a run that waits", () => {
     const there = "elsewhere/transferred";
 
     forge.github.owners.transfer(forge.github.repository("playground/transferred"), "elsewhere");
-    await hearsIn(
+    await botCommentIn(
       there,
       number,
       /is stopped[\s\S]*(transferred from playground\/transferred to elsewhere|taken off this repository)/,
     );
-    sayIn(there, number, `/approve ${approvalIdIn(asked)}`);
-    await hearsIn(there, number, /is not wanted any more/);
-    sayIn(there, number, "/resume");
+    commentIn(there, number, `/approve ${approvalIdIn(asked)}`);
+    await botCommentIn(there, number, /is not wanted any more/);
+    commentIn(there, number, "/resume");
     const anew = await inThread(
       there,
       number,
       ({ comments }) => comments.find((one) => /asks for approval/.test(one.body) && one.id !== asked.id),
       "another request",
     );
-    sayIn(there, number, `/approve ${approvalIdIn(anew)}`);
+    commentIn(there, number, `/approve ${approvalIdIn(anew)}`);
 
-    await hearsIn(there, number, /Fixed\./);
+    await botCommentIn(there, number, /Fixed\./);
     expect((await forge.github.snapshot())[there]?.pulls).toHaveLength(1);
   });
 
   test("finds the default branch under its new name", async () => {
-    const { botComment: hears, comment: say } = await waitForApproval("Branched", "playground/branched");
+    const { botComment, comment } = await waitForApproval("Branched", "playground/branched");
 
     await forge.github.owners.renameDefaultBranch(forge.github.repository("playground/branched"), "trunk");
-    say("/approve");
+    comment("/approve");
 
-    await hears(/Fixed\./);
+    await botComment(/Fixed\./);
     const [pull] = (await forge.github.snapshot())["playground/branched"]?.pulls ?? [];
     expect(pull?.pull?.base).toBe("trunk");
   });
@@ -172,27 +172,22 @@ test.each([
     () => forge.github.owners.putBack(forge.github.repository("playground/shop")),
   ],
 ])("a run whose app is %s stops without a noise, and goes on when it is back", async (what, why, leave, comeBack) => {
-  const {
-    comment: say,
-    botComment: hears,
-    until,
-    asked,
-  } = await waitForAnswer(`An app that is ${what}`, "playground/shop");
+  const { comment, botComment, until, asked } = await waitForAnswer(`An app that is ${what}`, "playground/shop");
   const before = forge.printed().length;
 
   leave();
   await forge.github.deliveriesSettled();
   comeBack();
-  expect((await hears(/is stopped/)).body).toMatch(why);
-  say("/resume");
+  expect((await botComment(/is stopped/)).body).toMatch(why);
+  comment("/resume");
   await until(
     ({ comments }) =>
       comments.some(({ id, body }) => /asks[\s\S]*Red or blue\?/.test(body) && id !== asked.id) || undefined,
     "the question once more",
   );
-  say("Blue.");
+  comment("Blue.");
 
-  await hears(/Painted\./);
+  await botComment(/Painted\./);
   expect(forge.printed().slice(before)).not.toMatch(/"level":[56]0/);
 });
 

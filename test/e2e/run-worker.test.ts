@@ -13,7 +13,7 @@ afterEach(async () => {
 test("/run fixer on an issue, an approval in the thread, a pull request", async () => {
   forge = await startForge({ script: fixesTheTotal });
   await forge.start();
-  const { github, botSays, inThread } = forge;
+  const { github, botComment, inThread } = forge;
   const maintainer = github.as("maintainer");
 
   // A visitor reports a bug, and a maintainer puts a worker on it.
@@ -22,10 +22,10 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
 
   // It is heard at once, and a status comment shows what the worker is doing.
   await inThread(issue.number, reactionTo(command.id, "eyes"), "👀 on the command");
-  await botSays(issue.number, /\*\*fixer\*\* is working/);
+  await botComment(issue.number, /\*\*fixer\*\* is working/);
 
   // The worker read, planned and edited. It asks before it opens the pull request, and shows what it would change.
-  const request = await botSays(issue.number, /asks for approval/);
+  const request = await botComment(issue.number, /asks for approval/);
   expect(request.body).toContain("`open_pull_request`");
   expect(request.body).toContain("-export const total = (items) => items.length + 1;");
   expect(request.body).toContain("+export const total = (items) => items.length;");
@@ -33,7 +33,7 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
 
   // People without write access decide nothing.
   github.as("visitor").comment(issue.number, `/approve ${approvalIdIn(request)}`);
-  await botSays(issue.number, /takes write access/);
+  await botComment(issue.number, /takes write access/);
 
   // The maintainer does.
   maintainer.comment(issue.number, `/approve ${approvalIdIn(request)}`);
@@ -49,9 +49,9 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
   expect(await github.readFile("main", "src/total.js")).toContain("+ 1");
 
   // The request says who approved it, the status is done with every task checked, and the answer is a comment of its own.
-  await botSays(issue.number, /Approved by maintainer/);
-  await botSays(issue.number, /^\s*- \[x\] Fix the total/m);
-  const answer = await botSays(issue.number, /✅ \*\*fixer\*\*\n\nFixed: every item counts once\./);
+  await botComment(issue.number, /Approved by maintainer/);
+  await botComment(issue.number, /^\s*- \[x\] Fix the total/m);
+  const answer = await botComment(issue.number, /✅ \*\*fixer\*\*\n\nFixed: every item counts once\./);
   expect(answer.id).toBeGreaterThan(request.id);
 
   // Nothing asked GitHub for something it does not have.

@@ -26,7 +26,7 @@ test("the log holds no secret, no issue, no prompt and no answer, whatever fails
   const maintainer = forge.github.as("maintainer");
   const { number } = maintainer.openIssue({ title: "Broken", body: words });
   maintainer.comment(number, `/run reviewer ${words}`);
-  await forge.botSays(number, /✅/);
+  await forge.botComment(number, /✅/);
 
   const printed = forge.printed();
   expect(printed).toContain("Listening on");

@@ -20,16 +20,19 @@ export const fixScript: ForgeOptions["script"] = ({ messages }) => {
  * Plays the story from the issue, which is opened unless it is given, to the answer, with people who do not notice whatever
  * else happens. Gives what GitHub holds in the end.
  */
-export async function playFix(forge: Pick<Forge, "github" | "botSays">, given?: { number: number }): Promise<unknown> {
-  const { github, botSays } = forge;
+export async function playFix(
+  forge: Pick<Forge, "github" | "botComment">,
+  given?: { number: number },
+): Promise<unknown> {
+  const { github, botComment } = forge;
   const issue =
     given ?? github.as("visitor").openIssue({ title: "The total is one too high", body: "Two items give 3." });
   const maintainer = github.as("maintainer");
   maintainer.comment(issue.number, "/run fixer");
-  maintainer.comment(issue.number, `/approve ${approvalIdIn(await botSays(issue.number, /asks for approval/))}`);
-  await botSays(issue.number, /✅ \*\*fixer\*\*\n/);
-  await botSays(issue.number, /Approved by maintainer/);
-  await botSays(issue.number, /\*\*fixer\*\* is done/);
+  maintainer.comment(issue.number, `/approve ${approvalIdIn(await botComment(issue.number, /asks for approval/))}`);
+  await botComment(issue.number, /✅ \*\*fixer\*\*\n/);
+  await botComment(issue.number, /Approved by maintainer/);
+  await botComment(issue.number, /\*\*fixer\*\* is done/);
   await github.deliveriesSettled();
   return whatGitHubHolds(forge, await github.snapshot());
 }

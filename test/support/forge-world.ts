@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { freePort } from "#playground/demo/start-app.ts";
 import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
-import { type LocalGitHubOptions, startLocalGitHub } from "#playground/github/start-github.ts";
+import { type LocalGitHubOptions, startLocalGitHub } from "#playground/github/start-local-github.ts";
 import { type ModelServerOptions, startModelServer } from "#playground/model/model-server.ts";
 import { privateKey, publicKey } from "./playground-world.ts";
 
@@ -152,7 +152,7 @@ export async function startForge(options: ForgeOptions) {
     printed: () => printed,
     inThread,
     /** The bot's first comment that matches. */
-    botSays: (number: number, pattern: RegExp): Promise<SnapshotComment> =>
+    botComment: (number: number, pattern: RegExp): Promise<SnapshotComment> =>
       inThread(
         number,
         ({ comments }) => comments.find(({ author, body }) => author === github.botLogin && pattern.test(body)),

@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Octokit } from "@octokit/rest";
 import { ProbotOctokit } from "probot";
-import { type LocalGitHub, type LocalGitHubOptions, startLocalGitHub } from "#playground/github/start-github.ts";
+import { type LocalGitHub, type LocalGitHubOptions, startLocalGitHub } from "#playground/github/start-local-github.ts";
 
 const { privateKey, publicKey } = generateKeyPairSync("rsa", {
   modulusLength: 2048,

@@ -37,10 +37,10 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
   test("a person opens a run from its thread, signs in, approves on a phone, and sees it go on until it is done", {
     timeout: 60_000,
   }, async () => {
-    const { github, botSays } = forge;
+    const { github, botComment } = forge;
     const issue = github.as("visitor").openIssue({ title: "The total is one too high", body: "Two items give 3." });
     github.as("maintainer").comment(issue.number, "/run fixer");
-    const request = await botSays(issue.number, /asks for approval/);
+    const request = await botComment(issue.number, /asks for approval/);
     const address = /\[Watch this run\]\(([^)]+)\)/.exec(request.body)?.[1] ?? "";
 
     // Without a script it says what is true now.
@@ -80,8 +80,8 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     await page.getByText("Fixed: every item counts once.").first().waitFor();
     await page.getByText(/approved \w+ on the run page/).waitFor();
     const ends = await page.getByRole("heading", { name: /asks for approval/ }).count();
-    await botSays(issue.number, /### ✅ Approved by maintainer on the run page/);
-    await botSays(issue.number, /\[See the whole run\]/);
+    await botComment(issue.number, /### ✅ Approved by maintainer on the run page/);
+    await botComment(issue.number, /\[See the whole run\]/);
 
     expect([width, ends, typed]).toEqual([390, 0, "still typing"]);
     expect(problems).toEqual([]);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "#playground/demo/start-app.ts";
-import { type LocalGitHub, startLocalGitHub } from "#playground/github/start-github.ts";
+import { type LocalGitHub, startLocalGitHub } from "#playground/github/start-local-github.ts";
 import { createSealedCookies } from "#web/sealed-cookies.ts";
 import { publicKey } from "../support/playground-world.ts";
 import { webWorlds } from "../support/web-world.ts";
