@@ -1,6 +1,6 @@
 import type { RunEvent } from "../src/domain/events.ts";
 import type { EffectRequest } from "../src/machines/effects.ts";
-import { firstState, fold } from "../src/runtime/apply-events.ts";
+import { applyEvents, initialRun } from "../src/runtime/apply-events.ts";
 import type { Effect, Store } from "../src/runtime/store/store.ts";
 import { sampleSpec } from "../test/support/store-samples.ts";
 
@@ -10,13 +10,13 @@ const text = "A sentence that the model says, about as long as such sentences ar
 export async function durableRun(store: Store, runId: string, steps: number): Promise<void> {
   const spec = sampleSpec(runId);
   spec.worker.limits.steps = steps;
-  await store.ingest({ run: firstState(spec), events: [] });
+  await store.ingest({ run: initialRun(spec), events: [] });
   for (let step = 0; step < steps; step += 1) {
-    const effect = await store.begin(runId, "work", Date.now());
+    const effect = await store.claimEffect(runId, "work", Date.now());
     if (!effect) throw new Error("There is nothing to do");
-    await store.finish({ key: effect.key, events: [{ runId, event: answerTo(effect, step) }] });
-    const [row, inbox] = await Promise.all([store.run(runId), store.inbox(runId)]);
-    const folded = row && fold(row, inbox, Date.now());
+    await store.completeEffect({ key: effect.key, events: [{ runId, event: answerTo(effect, step) }] });
+    const [row, inbox] = await Promise.all([store.findRun(runId), store.inbox(runId)]);
+    const folded = row && applyEvents(row, inbox, Date.now());
     if (!folded || !(await store.advance(folded.advance))) throw new Error("The step was not taken");
   }
 }

@@ -7,7 +7,7 @@ import { UserError } from "#domain/errors.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
-import { createRunBooks, type RunBooks } from "#runtime/run-view-reader.ts";
+import { createRunViewReader, type RunViewReader } from "#runtime/run-view-reader.ts";
 import { openStore } from "#runtime/store/open-store.ts";
 import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
 import { createRedactor } from "#text/redact.ts";
@@ -37,7 +37,7 @@ async function main(): Promise<void> {
   });
 
   let runtime: Runtime | undefined;
-  let books: RunBooks | undefined;
+  let books: RunViewReader | undefined;
   let stopping = false;
   const started = () => {
     if (!runtime) throw new Error("A request came in before the runtime stood");
@@ -48,7 +48,7 @@ async function main(): Promise<void> {
     createRunPages({
       config: { ...config, page: config.page },
       books: () => {
-        books ??= createRunBooks({ store, live: started().live, redact, now: Date.now });
+        books ??= createRunViewReader({ store, live: started().live, redact, now: Date.now });
         return books;
       },
       runs: () => started().runs,
@@ -72,7 +72,7 @@ async function main(): Promise<void> {
     catalog,
     openGitHub: bot.openGitHub,
     frontEnd: bot.frontEnd,
-    lent: {
+    services: {
       sanitize: createSanitizer(config.secrets),
       executors,
       web: config.web,
@@ -89,7 +89,7 @@ async function main(): Promise<void> {
     stopping = true;
     pages?.close();
     await bot.stop();
-    await runtime?.stop(config.stopMs);
+    await runtime?.shutDown(config.stopMs);
     await executors.close();
     await store.close();
     // Requests to GitHub that are tried again later would keep the process alive.

@@ -31,7 +31,7 @@ const runtime = createRuntime({
     throw new Error("Nobody needs GitHub here");
   },
   frontEnd: unused,
-  lent: { sanitize: (text) => text },
+  services: { sanitize: (text) => text },
   approvalMs: 60_000,
   statusIntervalMs: 0,
   runsPerHour: { person: 20, repository: 100 },
@@ -45,5 +45,5 @@ const startMs = performance.now() - begun;
 
 collectGarbage();
 process.stdout.write(JSON.stringify({ startMs, memoryMb: process.memoryUsage().rss / 1_048_576 }));
-await runtime.stop(1_000);
+await runtime.shutDown(1_000);
 await store.close();

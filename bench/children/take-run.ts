@@ -1,4 +1,4 @@
-import { dispatchHere } from "../../src/runtime/local-dispatch.ts";
+import { localDispatch } from "../../src/runtime/local-dispatch.ts";
 import { openStore } from "../../src/runtime/store/open-store.ts";
 
 // A process to kill: it takes every run that has something to do, says so, and never ends what it does.
@@ -11,17 +11,17 @@ const database =
   kind === "postgres"
     ? { kind: "postgres" as const, url: where, runsPerRepository: undefined }
     : { kind: "sqlite" as const, path: where };
-const { store, dispatch = dispatchHere() } = await openStore(database, { onError });
+const { store, dispatch = localDispatch() } = await openStore(database, { onError });
 const wakeAll = async () => {
-  for (const runId of await store.awake(Date.now())) dispatch.wake(runId);
+  for (const runId of await store.dueRuns(Date.now())) dispatch.wake(runId);
 };
-await dispatch.start({
-  open: (runId) => {
+await dispatch.attach({
+  process: (runId) => {
     process.stdout.write(`${runId}\n`);
     return new Promise(() => undefined);
   },
-  nudge: () => false,
-  letGo: () => undefined,
+  notify: () => false,
+  revokeLease: () => undefined,
   sweep: wakeAll,
 });
 await wakeAll();

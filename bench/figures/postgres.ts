@@ -131,10 +131,10 @@ async function woken(url: string): Promise<Figure> {
     { onError: (error) => console.error(error) },
   );
   let opened = Promise.withResolvers<void>();
-  await shared.dispatch.start({
-    open: async () => opened.resolve(),
-    nudge: () => false,
-    letGo: () => undefined,
+  await shared.dispatch.attach({
+    process: async () => opened.resolve(),
+    notify: () => false,
+    revokeLease: () => undefined,
     sweep: async () => undefined,
   });
   await shared.store.ingest({ run: sampleRun("woken"), events: [] });
@@ -149,7 +149,7 @@ async function woken(url: string): Promise<Figure> {
       }),
     );
   }
-  await shared.dispatch.stop(async () => undefined);
+  await shared.dispatch.detach(async () => undefined);
   await shared.store.close();
   return {
     name: "from a delivery to the drive of its sleeping run, PostgreSQL",

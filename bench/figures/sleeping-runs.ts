@@ -78,8 +78,11 @@ async function sleep(store: Store, index: number): Promise<void> {
   const expiresAt = Date.now() + 72 * 60 * 60_000;
   const written = [
     store.ingest({ run: { spec, snapshot: { value: "working" }, effects: [sampleEffect(id, key)] }, events: [] }),
-    store.begin(id, "work", Date.now()),
-    store.finish({ key, approvals: [sampleApproval(id, `ask-${index}`, { requestedAt: Date.now(), expiresAt })] }),
+    store.claimEffect(id, "work", Date.now()),
+    store.completeEffect({
+      key,
+      approvals: [sampleApproval(id, `ask-${index}`, { requestedAt: Date.now(), expiresAt })],
+    }),
     store.advance(sampleStep(id, { snapshot: { value: { working: "awaitingApproval" } }, status: "waiting" })),
   ];
   if ((await Promise.all(written)).some((result) => result === false)) throw new Error(`${id} does not sleep`);

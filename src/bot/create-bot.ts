@@ -70,7 +70,7 @@ export async function createBot({ config, runs, pages, ready, log: logger }: Bot
     repositories: config.github.repositories,
     openGitHub,
     runs,
-    authorize: createAuthorize((key) => runs().isFirst(key)),
+    authorize: createAuthorize((key) => runs().recordOnce(key)),
     redact,
     sanitize,
     log,

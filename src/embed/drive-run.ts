@@ -1,5 +1,5 @@
 import type { RunEvent } from "#domain/events.ts";
-import { firstState, fold, type Snapshot, stateName } from "#runtime/apply-events.ts";
+import { applyEvents, initialRun, type Snapshot, stateName } from "#runtime/apply-events.ts";
 import { emptySummary, outcomeOf, summarize } from "#runtime/run-summary.ts";
 import type { NewEffect, RunRow } from "#runtime/store/store.ts";
 import { carryOut } from "./carry-out.ts";
@@ -11,7 +11,7 @@ import type { Session } from "./session.ts";
  * stopped, and the end is `interrupted`. Rejects only for a bug.
  */
 export function driveRun(session: Session, words: RunEvent, interrupt: AbortSignal): OngoingRun {
-  const first = firstState({ ...session.spec, createdAt: Date.now() });
+  const first = initialRun({ ...session.spec, createdAt: Date.now() });
   const begin = session.log().length;
   const work = new AbortController();
   const timers = new Map<string, NodeJS.Timeout>();
@@ -40,7 +40,7 @@ export function driveRun(session: Session, words: RunEvent, interrupt: AbortSign
   }
 
   function advance(): void {
-    const folded = fold(row, inbox, Date.now());
+    const folded = applyEvents(row, inbox, Date.now());
     if (!folded) return;
     const { snapshot, status, consumed, effects, timers: change } = folded.advance;
     row = { ...row, snapshot, status, version: row.version + 1, updatedAt: Date.now() };
@@ -70,7 +70,7 @@ export function driveRun(session: Session, words: RunEvent, interrupt: AbortSign
       await done;
       underWay.delete(done);
     };
-    void (effect.lane === "work" ? session.lane.run(doing) : doing());
+    void (effect.queue === "work" ? session.lane.run(doing) : doing());
   }
 
   function end(): void {

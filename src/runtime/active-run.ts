@@ -13,7 +13,7 @@ import { finishedCalls, readBase } from "./read-log.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
 
 /** Everything a run at work has in its hands. Opened when first needed, gone when the run waits. */
-export interface Desk {
+export interface ActiveRun {
   readonly spec: RunSpec;
   readonly github: GitHub;
   /** Where what is printed and said goes while it is, for those who watch. */
@@ -26,26 +26,26 @@ export interface Desk {
   sandbox(signal: AbortSignal): Promise<GitSandbox>;
   tools(signal: AbortSignal): Promise<Toolbox>;
   /** Forgets the sandbox, so that changes written from elsewhere are read again. */
-  reload(): Promise<void>;
+  discardSandbox(): Promise<void>;
   close(): Promise<void>;
 }
 
-export interface DeskOptions {
+export interface ActiveRunOptions {
   store: Store;
   openGitHub: OpenGitHub;
   openSandbox: (options: OpenSandbox) => Promise<GitSandbox>;
   openToolbox: (worker: WorkerDefinition, services: ToolServices) => Promise<Toolbox>;
   catalog: WorkerCatalog;
-  lent: LentServices;
+  services: SharedServices;
   live: LiveOutput;
 }
 
 /** What a deployment lends to every tool, whatever the run. */
-export type LentServices = Pick<ToolServices, "sanitize" | "executors" | "web" | "customToolsFrom">;
+export type SharedServices = Pick<ToolServices, "sanitize" | "executors" | "web" | "customToolsFrom">;
 
-export async function openDesk(runId: string, options: DeskOptions): Promise<Desk> {
+export async function openActiveRun(runId: string, options: ActiveRunOptions): Promise<ActiveRun> {
   const { store, catalog, live } = options;
-  const row = await store.run(runId);
+  const row = await store.findRun(runId);
   if (!row) throw new Error(`There is no run ${runId}`);
 
   const { spec } = row;
@@ -108,7 +108,7 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
       branch: branchOf(spec),
       history: () => finishedCalls(events),
       workers: () => catalog.list(github),
-      ...options.lent,
+      ...options.services,
       workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
     });
     const opening = toolbox;
@@ -131,7 +131,7 @@ export async function openDesk(runId: string, options: DeskOptions): Promise<Des
     await reload();
   }
 
-  return { spec, github, live, log, openTip, sandbox, tools, reload, close };
+  return { spec, github, live, log, openTip, sandbox, tools, discardSandbox: reload, close };
 }
 
 async function storedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
@@ -141,7 +141,7 @@ async function storedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]
 
 /** From the root's policy down to the run's own: a child sees and may do no more than each worker above it. */
 async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<SandboxPolicy[]> {
-  const parent = parentId ? await store.run(parentId) : undefined;
+  const parent = parentId ? await store.findRun(parentId) : undefined;
   const above = parent ? await policiesOf(store, parent.spec) : [];
   return worker.sandbox ? [...above, worker.sandbox] : above;
 }
@@ -149,7 +149,7 @@ async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<
 /** A child starts from its parent's tree as it was then, and the parent from its own parent's. */
 async function inheritedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
   if (!spec.parentId) return [];
-  const parent = await store.run(spec.parentId);
+  const parent = await store.findRun(spec.parentId);
   if (!parent) return [];
   const above = await inheritedChanges(store, parent.spec);
   return [...above, ...(await store.changesOf(spec.parentId, spec.parentChanges))];

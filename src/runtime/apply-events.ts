@@ -3,7 +3,7 @@ import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { type EffectRequest, interruptible } from "#machines/effects.ts";
 import { type WorkerContext, workerMachine } from "#machines/worker-machine.ts";
-import type { Advance, Lane, NewEffect, NewRun, RunRow, RunStatus } from "#runtime/store/store.ts";
+import type { Advance, EffectQueue, NewEffect, NewRun, RunRow, RunStatus } from "#runtime/store/store.ts";
 
 /** What the store keeps of a machine between events, and the clock that its minutes are counted by. */
 export interface Snapshot {
@@ -15,19 +15,19 @@ export interface Snapshot {
   busySince: number | undefined;
 }
 
-export interface Folded {
+export interface AppliedEvents {
   advance: Advance;
   /** The work under way is no longer wanted. */
-  abandoned: boolean;
+  interrupted: boolean;
   /** A child handed over its changes: the tree in memory is an old one. */
-  treeChanged: boolean;
+  sandboxChanged: boolean;
 }
 
 type State = ReturnType<typeof workerMachine.resolveState>;
 type Actions = ReturnType<typeof transition<typeof workerMachine>>[1];
 
 /** The first state of a run and what it wants first. */
-export function firstState(spec: RunSpec): NewRun {
+export function initialRun(spec: RunSpec): NewRun {
   const { mode, limits } = spec.worker;
   const [state, actions] = initialTransition(workerMachine, { mode, limits });
   const snapshot = snapshotOf(state, { workedMs: 0, busySince: spec.createdAt });
@@ -39,7 +39,7 @@ export function firstState(spec: RunSpec): NewRun {
  * Takes as many events of the mailbox into the machine as it accepts, in order; those it cannot take now stay parked
  * and are tried again after every other one. Undefined when the mailbox is empty.
  */
-export function fold(row: RunRow, inbox: readonly LoggedEvent[], now: number): Folded | undefined {
+export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: number): AppliedEvents | undefined {
   const before = row.snapshot as Snapshot;
   let state = workerMachine.resolveState({ value: before.value, context: before.context });
   let parked = [...inbox];
@@ -67,8 +67,8 @@ export function fold(row: RunRow, inbox: readonly LoggedEvent[], now: number): F
   const clock = keepTime(before, state, now);
   setDeadline(outcome, row.spec, clock, state, now);
   return {
-    abandoned,
-    treeChanged: inbox.some(({ id, event }) => event.type === "child.finished" && consumed.includes(id)),
+    interrupted: abandoned,
+    sandboxChanged: inbox.some(({ id, event }) => event.type === "child.finished" && consumed.includes(id)),
     advance: {
       runId: row.spec.id,
       version: row.version,
@@ -108,10 +108,10 @@ function removeInterruptible(effects: NewEffect[]): void {
 
 function effectOf(spec: RunSpec, request: EffectRequest, suffix: string): NewEffect {
   const { kind, ...input } = request;
-  return { key: `${spec.id}/${suffix}`, runId: spec.id, lane: laneOf(kind, spec), kind, input };
+  return { key: `${spec.id}/${suffix}`, runId: spec.id, queue: queueOf(kind, spec), kind, input };
 }
 
-function laneOf(kind: EffectRequest["kind"], spec: RunSpec): Lane {
+function queueOf(kind: EffectRequest["kind"], spec: RunSpec): EffectQueue {
   switch (kind) {
     case "approval.post":
     case "approvals.close":
@@ -126,13 +126,13 @@ function laneOf(kind: EffectRequest["kind"], spec: RunSpec): Lane {
 }
 
 /** What was said of a run while nobody could be told: how it stands, and which requests are not wanted any more. */
-export function showAgain(spec: RunSpec): NewEffect[] {
+export function redisplayEffects(spec: RunSpec): NewEffect[] {
   return [effectOf(spec, { kind: "approvals.close" }, "shown-again"), statusEffect(spec)];
 }
 
 /** One row however often it is asked for: drawing the status once shows everything that happened until then. */
 function statusEffect({ rootId }: RunSpec): NewEffect {
-  return { key: `${rootId}/status`, runId: rootId, lane: "status", kind: "status.show", input: {} };
+  return { key: `${rootId}/status`, runId: rootId, queue: "status", kind: "status.show", input: {} };
 }
 
 function snapshotOf(state: State, clock: Pick<Snapshot, "workedMs" | "busySince">): Snapshot {

@@ -2,14 +2,14 @@ import { randomUUID } from "node:crypto";
 import { UserError } from "#domain/errors.ts";
 import type { HeardPlace } from "#domain/repository-place.ts";
 import type { OpenCall, RunSpec, RunView } from "#domain/run.ts";
-import { settlePlace } from "#runtime/store/resolve-location.ts";
+import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { parseCommand } from "#ui/command.ts";
-import { type Snapshot, showAgain, stateName } from "./apply-events.ts";
+import { redisplayEffects, type Snapshot, stateName } from "./apply-events.ts";
 import { createDecideApprovals } from "./decide-approvals.ts";
 import type { Invocation } from "./effects/invoke-tool.ts";
 import { readView } from "./read-view.ts";
-import type { Reach, Runs, ThreadRef } from "./runs.ts";
+import type { InstallationScope, Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import { shortId } from "./short-id.ts";
 import { createStartRun } from "./start-run.ts";
@@ -19,11 +19,14 @@ import type { ToolReply } from "./tool-reply.ts";
 /** How many runs `/status` tells of. */
 const shownRuns = 5;
 
-/** The door to the runtime over a store and a drive. */
+/** The door to the runtime over a store and a scheduler. */
 export function createRuns(options: RunsOptions): Runs {
-  const { store, drive, catalog, openGitHub } = options;
+  const { store, scheduler, catalog, openGitHub } = options;
 
-  async function say(thread: ThreadRef, { by, via, text, deliveryId }: Parameters<Runs["say"]>[1]): Promise<boolean> {
+  async function say(
+    thread: ThreadRef,
+    { by, via, text, deliveryId }: Parameters<Runs["deliverMessage"]>[1],
+  ): Promise<boolean> {
     const live = await liveRuns(thread);
     const newest = live[0];
     if (!newest) return false;
@@ -53,10 +56,13 @@ export function createRuns(options: RunsOptions): Runs {
   }
 
   async function isOld(deliveryId: string | undefined): Promise<boolean> {
-    return deliveryId !== undefined && store.heard(deliveryId);
+    return deliveryId !== undefined && store.hasDelivery(deliveryId);
   }
 
-  async function stop(thread: ThreadRef, { by, via, deliveryId }: Parameters<Runs["stop"]>[1]): Promise<RunSpec[]> {
+  async function stop(
+    thread: ThreadRef,
+    { by, via, deliveryId }: Parameters<Runs["requestStop"]>[1],
+  ): Promise<RunSpec[]> {
     if (await isOld(deliveryId)) return [];
     const running = (await liveRuns(thread)).filter((row) => stateOf(row) !== "interrupted");
     if (running.length === 0) throw new UserError("Nothing is running here.");
@@ -69,7 +75,7 @@ export function createRuns(options: RunsOptions): Runs {
 
   async function resume(
     thread: ThreadRef,
-    { by, via, text, deliveryId }: Parameters<Runs["resume"]>[1],
+    { by, via, text, deliveryId }: Parameters<Runs["requestResume"]>[1],
   ): Promise<RunSpec[]> {
     if (await isOld(deliveryId)) return [];
     const stopped = (await liveRuns(thread)).filter((row) => stateOf(row) === "interrupted");
@@ -92,7 +98,10 @@ export function createRuns(options: RunsOptions): Runs {
     return stopped.map(({ spec }) => spec);
   }
 
-  async function cancel(thread: ThreadRef, { by, via, deliveryId }: Parameters<Runs["cancel"]>[1]): Promise<RunSpec[]> {
+  async function cancel(
+    thread: ThreadRef,
+    { by, via, deliveryId }: Parameters<Runs["requestCancel"]>[1],
+  ): Promise<RunSpec[]> {
     if (await isOld(deliveryId)) return [];
     const live = await liveRuns(thread);
     if (live.length === 0) throw new UserError("Nothing is running here.");
@@ -104,19 +113,22 @@ export function createRuns(options: RunsOptions): Runs {
   }
 
   async function place(heard: HeardPlace): Promise<void> {
-    const before = await store.repository(heard.repositoryId);
+    const before = await store.findLocation(heard.repositoryId);
     // First, so that one that dies in between does it when the delivery comes again.
-    if (before && settlePlace(before, heard)?.isOthers) {
+    if (before && resolveLocation(before, heard)?.ownerChanged) {
       const [was, is] = [`${before.owner}/${before.repo}`, `${heard.owner}/${heard.repo}`];
       await leave(
         { installationId: before.installationId, repositoryIds: [heard.repositoryId] },
         { reason: `The repository was transferred from ${was} to ${is}, where other people decide.` },
       );
     }
-    await store.place(heard);
+    await store.saveLocation(heard);
   }
 
-  async function leave(where: Reach, { reason, deliveryId }: { reason: string; deliveryId?: string }): Promise<void> {
+  async function leave(
+    where: InstallationScope,
+    { reason, deliveryId }: { reason: string; deliveryId?: string },
+  ): Promise<void> {
     if (await isOld(deliveryId)) return;
     const running = (await store.liveRuns(where)).filter((row) => stateOf(row) !== "interrupted");
     const event = { type: "run.stop" as const, by: "golem-forge", reason };
@@ -126,16 +138,16 @@ export function createRuns(options: RunsOptions): Runs {
     );
   }
 
-  async function comeBack(where: Reach, places: readonly HeardPlace[]): Promise<void> {
-    for (const heard of places) if (await store.repository(heard.repositoryId)) await place(heard);
+  async function comeBack(where: InstallationScope, places: readonly HeardPlace[]): Promise<void> {
+    for (const heard of places) if (await store.findLocation(heard.repositoryId)) await place(heard);
     const live = await store.liveRuns(where);
-    await store.ingest({ events: [], effects: live.flatMap(({ spec }) => showAgain(spec)) });
-    for (const { spec } of live) drive.wake(spec.id);
+    await store.ingest({ events: [], effects: live.flatMap(({ spec }) => redisplayEffects(spec)) });
+    for (const { spec } of live) scheduler.wake(spec.id);
   }
 
   async function invoke(
     thread: ThreadRef,
-    { by, line, mayBeForeign = false, deliveryId }: Parameters<Runs["invoke"]>[1],
+    { by, line, mayBeForeign = false, deliveryId }: Parameters<Runs["runToolCommand"]>[1],
   ): Promise<void> {
     if (await isOld(deliveryId)) return;
     const words = cleanText(line).text.trim();
@@ -153,29 +165,29 @@ export function createRuns(options: RunsOptions): Runs {
     const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
     const input: Invocation = { callId, by, line: words, mayBeForeign };
     const key = `${runId}/${callId}`;
-    const effects: NewEffect[] = [{ key, runId, lane: "work", kind: "tool.invoke", input }];
+    const effects: NewEffect[] = [{ key, runId, queue: "work", kind: "tool.invoke", input }];
     const behind = workOf(newest);
     if (behind && !mayBeForeign) {
       const said = { callId, words: { kind: "queued", by, behind } satisfies ToolReply };
-      effects.push({ key: `${key}/queued`, runId, lane: "thread", kind: "tool.reply", input: said });
+      effects.push({ key: `${key}/queued`, runId, queue: "thread", kind: "tool.reply", input: said });
     }
     await store.ingest({ deliveryId, events: [], effects });
-    drive.wake(runId);
+    scheduler.wake(runId);
   }
 
   async function tell(events: NewEvent[], deliveryId: string | undefined): Promise<void> {
     await store.ingest({ deliveryId, events });
-    for (const { runId } of events) drive.wake(runId);
+    for (const { runId } of events) scheduler.wake(runId);
   }
 
   async function liveRuns(thread: ThreadRef): Promise<RunRow[]> {
     return (await store.runsOfThread(thread)).filter(({ status }) => status !== "done");
   }
 
-  async function presence(thread: ThreadRef): Promise<"none" | "over" | "live"> {
+  async function presence(thread: ThreadRef): Promise<"none" | "ended" | "live"> {
     const rows = await store.runsOfThread(thread);
     if (rows.length === 0) return "none";
-    return rows.some((row) => row.status !== "done") ? "live" : "over";
+    return rows.some((row) => row.status !== "done") ? "live" : "ended";
   }
 
   async function status(thread: ThreadRef): Promise<RunView[]> {
@@ -185,20 +197,20 @@ export function createRuns(options: RunsOptions): Runs {
   }
 
   return {
-    start: createStartRun(options),
+    startRun: createStartRun(options),
     ...createDecideApprovals(options),
-    say,
-    stop,
-    resume,
-    cancel,
-    invoke,
-    place,
-    leave,
-    comeBack,
-    isFirst: (key) => store.ingest({ deliveryId: key, events: [] }),
-    presence,
+    deliverMessage: say,
+    requestStop: stop,
+    requestResume: resume,
+    requestCancel: cancel,
+    runToolCommand: invoke,
+    reportLocation: place,
+    stopUnreachable: leave,
+    refreshReachable: comeBack,
+    recordOnce: (key) => store.ingest({ deliveryId: key, events: [] }),
+    threadActivity: presence,
     status,
-    workers: (thread) => catalog.list(openGitHub(thread)),
+    listWorkers: (thread) => catalog.list(openGitHub(thread)),
     view: (runId) => readView(store, runId),
   };
 }

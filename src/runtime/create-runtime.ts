@@ -2,14 +2,14 @@ import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { openToolbox } from "#toolsets/open-toolbox.ts";
-import { type LentServices, openDesk } from "./active-run.ts";
+import { openActiveRun, type SharedServices } from "./active-run.ts";
 import { createRuns } from "./create-runs.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
 import { createLiveOutput, type LiveOutput } from "./live-output.ts";
-import { dispatchHere } from "./local-dispatch.ts";
-import { createDrive } from "./run-scheduler.ts";
+import { localDispatch } from "./local-dispatch.ts";
+import { createRunScheduler } from "./run-scheduler.ts";
 import type { Runs } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import type { Store } from "./store/store.ts";
@@ -24,7 +24,7 @@ export interface RuntimeOptions {
   openGitHub: OpenGitHub;
   frontEnd: FrontEnd;
   /** What the deployment lends to tools. */
-  lent: LentServices;
+  services: SharedServices;
   approvalMs: number;
   statusIntervalMs: number;
   runsPerHour: RunsOptions["runsPerHour"];
@@ -39,9 +39,9 @@ export interface Runtime {
   /** Goes on with every run that has something to do. */
   start(): Promise<void>;
   /** Finishes what is in hand, waiting this long at most; the rest goes on at the next start. */
-  stop(graceMs: number): Promise<void>;
+  shutDown(graceMs: number): Promise<void>;
   /** How many runs are in memory at the moment. */
-  awake(): number;
+  activeRuns(): number;
   idle(): Promise<void>;
 }
 
@@ -51,39 +51,39 @@ const sweepMs = 30_000;
 /** The host that keeps runs alive over a store, a set of models and a front end. */
 export function createRuntime(options: RuntimeOptions): Runtime {
   const { store, models, catalog, openGitHub, frontEnd, approvalMs, statusIntervalMs, onError } = options;
-  const dispatch = options.dispatch ?? dispatchHere();
+  const dispatch = options.dispatch ?? localDispatch();
   const now = Date.now;
   const live = createLiveOutput();
-  const drive = createDrive({
+  const scheduler = createRunScheduler({
     store,
     handlers: effectHandlers({ store, models, frontEnd, catalog, now, approvalMs, statusIntervalMs }),
-    openDesk: (runId) =>
-      openDesk(runId, { store, openGitHub, openSandbox, openToolbox, catalog, lent: options.lent, live }),
+    openActiveRun: (runId) =>
+      openActiveRun(runId, { store, openGitHub, openSandbox, openToolbox, catalog, services: options.services, live }),
     dispatch,
     now,
     onError,
   });
-  const runs = createRuns({ store, drive, catalog, models, openGitHub, now, runsPerHour: options.runsPerHour });
+  const runs = createRuns({ store, scheduler, catalog, models, openGitHub, now, runsPerHour: options.runsPerHour });
   let sweep: NodeJS.Timeout | undefined;
 
   async function wakeAll(): Promise<void> {
     const time = now();
     await store.fireTimers(time);
-    for (const runId of await store.awake(time)) drive.wake(runId);
-    await drive.schedule();
+    for (const runId of await store.dueRuns(time)) scheduler.wake(runId);
+    await scheduler.schedule();
   }
 
   async function start(): Promise<void> {
-    const { open, nudge, letGo } = drive;
-    await dispatch.start({ open, nudge, letGo, sweep: wakeAll });
+    const { process, notify, revokeLease } = scheduler;
+    await dispatch.attach({ process, notify, revokeLease, sweep: wakeAll });
     await wakeAll();
     sweep = setInterval(() => void wakeAll().catch((error) => onError(error, { runId: "" })), sweepMs);
   }
 
   async function stop(graceMs: number): Promise<void> {
     clearInterval(sweep);
-    await dispatch.stop(() => drive.stop(graceMs));
+    await dispatch.detach(() => scheduler.drain(graceMs));
   }
 
-  return { runs, live, start, stop, awake: drive.awake, idle: drive.idle };
+  return { runs, live, start, shutDown: stop, activeRuns: scheduler.activeRuns, idle: scheduler.idle };
 }

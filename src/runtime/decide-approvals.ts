@@ -9,13 +9,16 @@ import type { RunsOptions } from "./runs-options.ts";
 /** Approvals of a thread, and what people say of them; see `Runs.decide` and `Runs.pendingApprovals`. */
 export function createDecideApprovals({
   store,
-  drive,
+  scheduler,
   openGitHub,
   now,
-}: Pick<RunsOptions, "store" | "drive" | "openGitHub" | "now">): Pick<Runs, "decide" | "pendingApprovals"> {
-  async function decide(thread: ThreadRef, decision: Parameters<Runs["decide"]>[1]): Promise<Approval[]> {
+}: Pick<RunsOptions, "store" | "scheduler" | "openGitHub" | "now">): Pick<
+  Runs,
+  "decideApprovals" | "pendingApprovals"
+> {
+  async function decide(thread: ThreadRef, decision: Parameters<Runs["decideApprovals"]>[1]): Promise<Approval[]> {
     const { approve, by, via, note, remember, changedArgs, deliveryId } = decision;
-    if (deliveryId !== undefined && (await store.heard(deliveryId))) return [];
+    if (deliveryId !== undefined && (await store.hasDelivery(deliveryId))) return [];
 
     const chosen = await choose(thread, decision.target);
     if (changedArgs !== undefined && chosen.length !== 1)
@@ -26,7 +29,7 @@ export function createDecideApprovals({
 
     const decided: Approval[] = [];
     for (const approval of chosen) {
-      const result = await store.decide({
+      const result = await store.decideApproval({
         approvalId: approval.id,
         decision: approve ? "approved" : "denied",
         by,
@@ -42,7 +45,7 @@ export function createDecideApprovals({
       });
       if (result.kind === "decided") decided.push(result.approval);
       else if (chosen.length === 1) throw settled(approval.id, result.kind === "settled" ? result.approval : undefined);
-      drive.wake(approval.runId);
+      scheduler.wake(approval.runId);
     }
     if (deliveryId) await store.ingest({ deliveryId, events: [] });
     return decided;
@@ -51,7 +54,7 @@ export function createDecideApprovals({
   /** The repository may say who approves, and that nobody approves what they started. */
   async function refusalOf(thread: ThreadRef, chosen: Approval[], by: string): Promise<string | undefined> {
     const settings = await readSettings(openGitHub(thread));
-    const roots = await Promise.all(chosen.map(({ rootId }) => store.run(rootId)));
+    const roots = await Promise.all(chosen.map(({ rootId }) => store.findRun(rootId)));
     const refusals = roots.map((root) =>
       refuseApprover(settings, { by, requestedBy: root?.spec.origin.requestedBy ?? by }),
     );
@@ -80,7 +83,7 @@ export function createDecideApprovals({
   }
 
   return {
-    decide,
+    decideApprovals: decide,
     pendingApprovals: async (thread) => (await approvalsOf(thread)).filter((approval) => approval.status === "pending"),
   };
 }

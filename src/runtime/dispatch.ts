@@ -1,11 +1,11 @@
 /** What carries runs out, as a dispatch sees it. */
-export interface Driver {
+export interface DispatchTarget {
   /** Drives a run until nothing is left for it to do; resolves then. */
-  open(runId: string): Promise<void>;
+  process(runId: string): Promise<void>;
   /** There is news for a run: true when it is open here and hears of it. */
-  nudge(runId: string): boolean;
+  notify(runId: string): boolean;
   /** The run is somebody else's now: what is under way is aborted, and nothing more of it is written. */
-  letGo(runId: string): void;
+  revokeLease(runId: string): void;
   /** Looks for runs that lost their wake-up, and for timers that nobody watches any more. */
   sweep(): Promise<void>;
 }
@@ -18,9 +18,9 @@ export interface Driver {
  */
 export interface Dispatch {
   /** From here on runs are given to this driver. */
-  start(driver: Driver): Promise<void>;
+  attach(driver: DispatchTarget): Promise<void>;
   /** A run that is not open here may have something to do: whoever has it, or is to have it, hears of it. Returns at once. */
   wake(runId: string): void;
   /** Gives out no more runs, lets `finish` end what is open here, and leaves the rest to others. */
-  stop(finish: () => Promise<void>): Promise<void>;
+  detach(finish: () => Promise<void>): Promise<void>;
 }

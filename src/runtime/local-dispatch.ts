@@ -1,13 +1,13 @@
-import type { Dispatch, Driver } from "./dispatch.ts";
+import type { Dispatch, DispatchTarget } from "./dispatch.ts";
 
 /** The dispatch of a process that has the database to itself: every run is driven here. */
-export function dispatchHere(): Dispatch {
-  let driver: Driver | undefined;
+export function localDispatch(): Dispatch {
+  let driver: DispatchTarget | undefined;
   return {
-    start: async (given) => {
+    attach: async (given) => {
       driver = given;
     },
-    wake: (runId) => void driver?.open(runId),
-    stop: (finish) => finish(),
+    wake: (runId) => void driver?.process(runId),
+    detach: (finish) => finish(),
   };
 }

@@ -8,7 +8,7 @@ import type { RunRow, Store } from "./store/store.ts";
 
 /** A run and its children as people may see them, derived from the store alone. */
 export async function readView(store: Store, runId: string): Promise<RunView | undefined> {
-  const row = await store.run(runId);
+  const row = await store.findRun(runId);
   return row && viewOf(store, row);
 }
 

@@ -1,21 +1,21 @@
 import { UserError } from "#domain/errors.ts";
 import { interruptible } from "#machines/effects.ts";
-import type { Effect, Finish, Lane, Store } from "#runtime/store/store.ts";
-import type { Desk } from "./active-run.ts";
-import { fold } from "./apply-events.ts";
-import type { Dispatch, Driver } from "./dispatch.ts";
+import type { Effect, EffectCompletion, EffectQueue, Store } from "#runtime/store/store.ts";
+import type { ActiveRun } from "./active-run.ts";
+import { applyEvents } from "./apply-events.ts";
+import type { Dispatch, DispatchTarget } from "./dispatch.ts";
 
 /** What one kind of effect does. It may be called again for the same key after a crash: `effect.attempts` is above 1 then. */
 export interface EffectHandler {
   /** Does it once and says what it came to. `Postponed` puts it off; the signal's reason is thrown when it is abandoned. */
-  perform(effect: Effect, desk: Desk, signal: AbortSignal): Promise<Done>;
+  perform(effect: Effect, desk: ActiveRun, signal: AbortSignal): Promise<EffectResult>;
   /** What to write down when it failed for good. */
-  giveUp(effect: Effect, desk: Desk, error: unknown): Promise<Done>;
+  onFailure(effect: Effect, desk: ActiveRun, error: unknown): Promise<EffectResult>;
   /** How often to try when the outside world fails. */
-  attempts: number;
+  maxAttempts: number;
 }
 
-export interface Done extends Omit<Finish, "key"> {
+export interface EffectResult extends Omit<EffectCompletion, "key"> {
   /** Runs once the result is on disk. */
   afterCommit?: () => void;
   /** Runs instead when the effect had been cancelled meanwhile. */
@@ -32,43 +32,43 @@ export class Postponed extends Error {
   }
 }
 
-export interface DriveOptions {
+export interface RunSchedulerOptions {
   store: Store;
   handlers: Record<string, EffectHandler>;
-  openDesk: (runId: string) => Promise<Desk>;
+  openActiveRun: (runId: string) => Promise<ActiveRun>;
   /** Hears of runs that are not open here. */
   dispatch: Pick<Dispatch, "wake">;
   now: () => number;
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }
 
-export interface Drive extends Omit<Driver, "sweep"> {
+export interface RunScheduler extends Omit<DispatchTarget, "sweep"> {
   /** Something may have happened to this run: whoever drives it folds it and does what it wants. Returns at once. */
   wake(runId: string): void;
   /** Sets the alarm for the next timer, expiry or postponed effect of any run. */
   schedule(): Promise<void>;
   /** How many runs are in memory. */
-  awake(): number;
+  activeRuns(): number;
   /** Resolves when nothing is in hand. */
   idle(): Promise<void>;
   /** Begins nothing new, waits this long for what is in hand, then leaves it to the next start. */
-  stop(graceMs: number): Promise<void>;
+  drain(graceMs: number): Promise<void>;
 }
 
-const lanes: readonly Lane[] = ["work", "thread", "status"];
+const queues: readonly EffectQueue[] = ["work", "thread", "status"];
 const firstBackoffMs = 1_000;
 const longestBackoffMs = 5 * 60_000;
 
 interface Session {
   runId: string;
-  desk: Promise<Desk>;
+  desk: Promise<ActiveRun>;
   /** Another process drives the run now. */
   lost: boolean;
   closed: PromiseWithResolvers<void>;
   folding: Promise<void>;
-  busy: Set<Lane>;
+  busy: Set<EffectQueue>;
   /** Lanes that were woken while they looked for the last time. */
-  again: Set<Lane>;
+  again: Set<EffectQueue>;
   underWay: Map<string, { kind: string; controller: AbortController }>;
   /** The highest event id a fold has dealt with. */
   seen: number;
@@ -78,26 +78,33 @@ interface Session {
  * Keeps runs going: one session for each run that has something to do, and none for the rest. A session is the run's
  * single writer. It folds what arrives while an effect is under way, so that a person can always interrupt.
  */
-export function createDrive({ store, handlers, openDesk, dispatch, now, onError }: DriveOptions): Drive {
+export function createRunScheduler({
+  store,
+  handlers,
+  openActiveRun: openDesk,
+  dispatch,
+  now,
+  onError,
+}: RunSchedulerOptions): RunScheduler {
   const sessions = new Map<string, Session>();
   const waiters = new Set<() => void>();
   let scheduled: NodeJS.Timeout | undefined;
   let stopping = false;
 
   function wake(runId: string): void {
-    if (!nudge(runId)) dispatch.wake(runId);
+    if (!notify(runId)) dispatch.wake(runId);
   }
 
-  function nudge(runId: string): boolean {
+  function notify(runId: string): boolean {
     const session = sessions.get(runId);
     if (!session || session.lost || stopping) return false;
     go(session);
     return true;
   }
 
-  function open(runId: string): Promise<void> {
+  function process(runId: string): Promise<void> {
     const there = sessions.get(runId);
-    if (there?.lost) return there.closed.promise.then(() => open(runId));
+    if (there?.lost) return there.closed.promise.then(() => process(runId));
     if (stopping) return Promise.resolve();
 
     const session = there ?? openSession(runId);
@@ -111,7 +118,7 @@ export function createDrive({ store, handlers, openDesk, dispatch, now, onError 
       .then(() => foldInbox(session))
       .catch((error) => session.lost || onError(error, { runId }))
       .then(() => undefined);
-    void session.folding.then(() => runLanes(session));
+    void session.folding.then(() => runQueues(session));
   }
 
   function openSession(runId: string): Session {
@@ -132,7 +139,7 @@ export function createDrive({ store, handlers, openDesk, dispatch, now, onError 
     return session;
   }
 
-  function letGo(runId: string): void {
+  function revokeLease(runId: string): void {
     const session = sessions.get(runId);
     if (!session) return;
     session.lost = true;
@@ -143,16 +150,16 @@ export function createDrive({ store, handlers, openDesk, dispatch, now, onError 
 
   async function foldInbox(session: Session): Promise<void> {
     while (!session.lost) {
-      const [row, inbox] = await Promise.all([store.run(session.runId), store.inbox(session.runId)]);
+      const [row, inbox] = await Promise.all([store.findRun(session.runId), store.inbox(session.runId)]);
       const newest = inbox.at(-1)?.id ?? 0;
       if (!row || newest <= session.seen) return;
 
-      const folded = fold(row, inbox, now());
+      const folded = applyEvents(row, inbox, now());
       if (!folded) return;
       if (!(await store.advance(folded.advance))) continue;
       session.seen = newest;
-      if (folded.abandoned) abandon(session);
-      if (folded.treeChanged) await (await session.desk).reload();
+      if (folded.interrupted) abandon(session);
+      if (folded.sandboxChanged) await (await session.desk).discardSandbox();
       if (folded.advance.timers?.set) await schedule();
       if (row.spec.rootId !== session.runId) wake(row.spec.rootId);
     }
@@ -164,31 +171,31 @@ export function createDrive({ store, handlers, openDesk, dispatch, now, onError 
     }
   }
 
-  function runLanes(session: Session): void {
-    for (const lane of lanes) {
-      if (session.busy.has(lane)) session.again.add(lane);
-      else void runLane(session, lane);
+  function runQueues(session: Session): void {
+    for (const queue of queues) {
+      if (session.busy.has(queue)) session.again.add(queue);
+      else void runQueue(session, queue);
     }
   }
 
-  async function runLane(session: Session, lane: Lane): Promise<void> {
-    session.busy.add(lane);
+  async function runQueue(session: Session, queue: EffectQueue): Promise<void> {
+    session.busy.add(queue);
     try {
       do {
-        session.again.delete(lane);
-        await emptyLane(session, lane);
-      } while (session.again.has(lane) && !stopping);
+        session.again.delete(queue);
+        await processQueue(session, queue);
+      } while (session.again.has(queue) && !stopping);
     } catch (error) {
       if (!session.lost) onError(error, { runId: session.runId });
     } finally {
-      session.busy.delete(lane);
+      session.busy.delete(queue);
       await closeIfQuiet(session);
     }
   }
 
-  async function emptyLane(session: Session, lane: Lane): Promise<void> {
+  async function processQueue(session: Session, queue: EffectQueue): Promise<void> {
     while (!stopping && !session.lost) {
-      const effect = await store.begin(session.runId, lane, now());
+      const effect = await store.claimEffect(session.runId, queue, now());
       if (!effect) return;
       await perform(session, effect);
     }
@@ -206,7 +213,7 @@ export function createDrive({ store, handlers, openDesk, dispatch, now, onError 
   }
 
   /** Undefined when there is nothing to write: it was abandoned or put off. */
-  async function attempt(session: Session, effect: Effect, signal: AbortSignal): Promise<Done | undefined> {
+  async function attempt(session: Session, effect: Effect, signal: AbortSignal): Promise<EffectResult | undefined> {
     const handler = handlers[effect.kind];
     if (!handler) throw new Error(`Nobody handles the effect ${effect.kind}`);
     const desk = await session.desk;
@@ -215,25 +222,25 @@ export function createDrive({ store, handlers, openDesk, dispatch, now, onError 
     } catch (error) {
       if (signal.aborted) {
         // Work that does not listen to its signal may still be writing: into a tree that nobody looks at any more.
-        await desk.reload();
+        await desk.discardSandbox();
         return undefined;
       }
       if (error instanceof Postponed) {
-        await store.postpone(effect.key, error.until);
+        await store.postponeEffect(effect.key, error.until);
         return undefined;
       }
       // What someone has to put right does not get better by trying again.
-      if (error instanceof UserError) return handler.giveUp(effect, desk, error);
+      if (error instanceof UserError) return handler.onFailure(effect, desk, error);
       onError(error, { runId: session.runId, kind: effect.kind });
-      if (effect.attempts >= handler.attempts) return handler.giveUp(effect, desk, error);
+      if (effect.attempts >= handler.maxAttempts) return handler.onFailure(effect, desk, error);
       const backoff = Math.min(longestBackoffMs, firstBackoffMs * 2 ** (effect.attempts - 1));
-      await store.postpone(effect.key, now() + backoff);
+      await store.postponeEffect(effect.key, now() + backoff);
       return undefined;
     }
   }
 
-  async function finish(effect: Effect, { afterCommit, afterCancel, ...result }: Done): Promise<void> {
-    const written = await store.finish({ key: effect.key, ...result });
+  async function finish(effect: Effect, { afterCommit, afterCancel, ...result }: EffectResult): Promise<void> {
+    const written = await store.completeEffect({ key: effect.key, ...result });
     if (!written) {
       afterCancel?.();
       return;
@@ -248,7 +255,7 @@ export function createDrive({ store, handlers, openDesk, dispatch, now, onError 
   async function closeIfQuiet(session: Session): Promise<void> {
     const { folding } = session;
     await folding;
-    // A newer fold runs the lanes once more, and the last of them comes here again.
+    // A newer fold runs the queues once more, and the last of them comes here again.
     if (session.folding !== folding || session.busy.size > 0 || sessions.get(session.runId) !== session) return;
 
     sessions.delete(session.runId);
@@ -262,17 +269,17 @@ export function createDrive({ store, handlers, openDesk, dispatch, now, onError 
 
   async function schedule(): Promise<void> {
     clearTimeout(scheduled);
-    const due = await store.nextDue();
+    const due = await store.nextDueAt();
     if (due === undefined || stopping) return;
     clearTimeout(scheduled);
     // A timer cannot be set further ahead than 24 days; the loop comes back in an hour and looks again.
     const wait = Math.min(Math.max(0, due - now()), 60 * 60_000);
-    scheduled = setTimeout(() => void ring().catch((error) => onError(error, { runId: "" })), wait);
+    scheduled = setTimeout(() => void fireDueTimers().catch((error) => onError(error, { runId: "" })), wait);
   }
 
-  async function ring(): Promise<void> {
+  async function fireDueTimers(): Promise<void> {
     const time = now();
-    const woken = new Set([...(await store.fireTimers(time)), ...(await store.awake(time))]);
+    const woken = new Set([...(await store.fireTimers(time)), ...(await store.dueRuns(time))]);
     for (const runId of woken) wake(runId);
     if (woken.size === 0) await schedule();
   }
@@ -281,7 +288,7 @@ export function createDrive({ store, handlers, openDesk, dispatch, now, onError 
     while (sessions.size > 0) await new Promise<void>((resolve) => waiters.add(resolve));
   }
 
-  async function stop(graceMs: number): Promise<void> {
+  async function drain(graceMs: number): Promise<void> {
     stopping = true;
     clearTimeout(scheduled);
     const { promise: late, resolve } = Promise.withResolvers<void>();
@@ -293,5 +300,5 @@ export function createDrive({ store, handlers, openDesk, dispatch, now, onError 
     }
   }
 
-  return { wake, nudge, open, letGo, schedule, awake: () => sessions.size, idle, stop };
+  return { wake, notify, process, revokeLease, schedule, activeRuns: () => sessions.size, idle, drain };
 }

@@ -15,7 +15,7 @@ export interface CallLine {
 }
 
 /** One run of a tree, as somebody who watches it sees it. */
-export interface Lane {
+export interface RunNode {
   spec: RunSpec;
   /** The machine's state, such as `callingModel`. */
   state: string;
@@ -43,7 +43,7 @@ export interface Lane {
 
 /** A root run with its children, each after its parent. */
 export interface RunTree {
-  lanes: Lane[];
+  runs: RunNode[];
   /** Oldest first. */
   approvals: Approval[];
 }
@@ -59,13 +59,13 @@ export interface EventsPage {
  * Reads trees of runs for those who watch them: however many ask, the store is asked a few times in a second for what is
  * new, and never again for what was read. What is read is the store's, whichever replica drives the run.
  */
-export interface RunBooks {
+export interface RunViewReader {
   /** Undefined when there is no root run of this id. */
-  read(rootId: string): Promise<RunTree | undefined>;
+  readTree(rootId: string): Promise<RunTree | undefined>;
   /** Something was written to the tree a moment ago: who reads next sees it. */
-  renew(rootId: string): void;
+  invalidate(rootId: string): void;
   /** The last so many events of a run of the tree before the given one, or all after the given one, so many at most. */
-  events(
+  readEvents(
     rootId: string,
     runId: string,
     page: { before?: number | undefined; after?: number | undefined; limit: number },
@@ -100,15 +100,15 @@ interface Book {
   reading: Promise<boolean>;
 }
 
-export interface RunBooksOptions {
-  store: Pick<Store, "run" | "log" | "childrenOf" | "approvalsOf">;
+export interface RunViewReaderOptions {
+  store: Pick<Store, "findRun" | "log" | "childrenOf" | "approvalsOf">;
   live: Pick<LiveOutput, "read">;
   /** Everything that is read passes it before it is cut. */
   redact: (text: string) => string;
   now: () => number;
 }
 
-export function createRunBooks({ store, live, redact, now }: RunBooksOptions): RunBooks {
+export function createRunViewReader({ store, live, redact, now }: RunViewReaderOptions): RunViewReader {
   const books = new Map<string, Book>();
 
   async function read(rootId: string): Promise<RunTree | undefined> {
@@ -119,7 +119,7 @@ export function createRunBooks({ store, live, redact, now }: RunBooksOptions): R
       books.delete(rootId);
       return undefined;
     }
-    return { lanes: inOrder([...book.chapters.values()]).map(laneOf), approvals: book.approvals };
+    return { runs: inOrder([...book.chapters.values()]).map(laneOf), approvals: book.approvals };
   }
 
   function openBook(rootId: string): Book {
@@ -143,7 +143,7 @@ export function createRunBooks({ store, live, redact, now }: RunBooksOptions): R
   async function bringUpToDate(book: Book, rootId: string): Promise<boolean> {
     if (!book.stale && now() - book.readAt < freshMs) return true;
     book.stale = false;
-    const root = await store.run(rootId);
+    const root = await store.findRun(rootId);
     if (!root || root.spec.parentId) return false;
 
     if (await readOn(book, root)) book.approvals = redactAll(await store.approvalsOf(rootId), redact);
@@ -177,7 +177,7 @@ export function createRunBooks({ store, live, redact, now }: RunBooksOptions): R
   async function events(
     rootId: string,
     runId: string,
-    { before, after, limit }: Parameters<RunBooks["events"]>[2],
+    { before, after, limit }: Parameters<RunViewReader["readEvents"]>[2],
   ): Promise<EventsPage> {
     const ids = books.get(rootId)?.chapters.get(runId)?.ids ?? [];
     if (after !== undefined) {
@@ -191,7 +191,7 @@ export function createRunBooks({ store, live, redact, now }: RunBooksOptions): R
     return { events: redactAll(events, redact), earlier: start };
   }
 
-  function laneOf({ row, ids, calls, summary }: Chapter): Lane {
+  function laneOf({ row, ids, calls, summary }: Chapter): RunNode {
     const { spec } = row;
     const snapshot = row.snapshot as Snapshot;
     const { steps, tokens, cost, open } = snapshot.context;
@@ -216,7 +216,7 @@ export function createRunBooks({ store, live, redact, now }: RunBooksOptions): R
   }
 
   /** What was said before the run moved on is in the log by now. */
-  function liveOf(runId: string, state: string, open: readonly OpenCall[]): Lane["live"] {
+  function liveOf(runId: string, state: string, open: readonly OpenCall[]): RunNode["live"] {
     const moment = live.read(runId);
     if (!moment) return undefined;
     const isOn = moment.source.startsWith("model/")
@@ -230,7 +230,7 @@ export function createRunBooks({ store, live, redact, now }: RunBooksOptions): R
     if (book) book.stale = true;
   }
 
-  return { read, renew, events };
+  return { readTree: read, invalidate: renew, readEvents: events };
 }
 
 /** Whole words of the end: what is still being written may be the first half of a secret, and what was cut off the second. */

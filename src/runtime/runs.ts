@@ -14,10 +14,10 @@ export interface ThreadRef {
 }
 
 /** What an app reaches by an installation, or some of it. */
-export type Reach = { installationId: number; repositoryIds?: readonly number[] };
+export type InstallationScope = { installationId: number; repositoryIds?: readonly number[] };
 
 /** Words of a person, with what names their delivery: each name counts once. */
-interface Heard {
+interface PersonRequest {
   by: string;
   /** Default: in the thread. */
   via?: Via;
@@ -32,7 +32,7 @@ interface Heard {
  */
 export interface Runs {
   /** Starts a worker on a thread with the person's words as its task. Refuses an unknown or broken worker, a model that cannot be used, too many runs. */
-  start(request: {
+  startRun(request: {
     origin: RunOrigin;
     worker: string;
     text: string;
@@ -41,11 +41,11 @@ export interface Runs {
     deliveryId?: string;
   }): Promise<RunSpec>;
   /** A plain sentence: answers the oldest open question of the thread's live runs, or steers the newest live run. False when nobody listens. */
-  say(thread: ThreadRef, words: Heard & { text: string }): Promise<boolean>;
+  deliverMessage(thread: ThreadRef, words: PersonRequest & { text: string }): Promise<boolean>;
   /** Decides one approval by id, or `all` that are pending in the thread; without an id the only one pending. */
-  decide(
+  decideApprovals(
     thread: ThreadRef,
-    decision: Heard & {
+    decision: PersonRequest & {
       target: string | undefined;
       approve: boolean;
       note?: string;
@@ -55,39 +55,39 @@ export interface Runs {
     },
   ): Promise<Approval[]>;
   /** Interrupts the thread's live runs and their children; they can be resumed. */
-  stop(thread: ThreadRef, heard: Heard): Promise<RunSpec[]>;
+  requestStop(thread: ThreadRef, heard: PersonRequest): Promise<RunSpec[]>;
   /** Goes on with stopped runs, with the person's words if there are any. */
-  resume(thread: ThreadRef, heard: Heard & { text?: string }): Promise<RunSpec[]>;
+  requestResume(thread: ThreadRef, heard: PersonRequest & { text?: string }): Promise<RunSpec[]>;
   /** Ends the thread's live runs for good. */
-  cancel(thread: ThreadRef, heard: Heard): Promise<RunSpec[]>;
+  requestCancel(thread: ThreadRef, heard: PersonRequest): Promise<RunSpec[]>;
   /**
    * A command for the tools of the thread's newest run, live or over: `/tool name --option value`, `/name …`, `/tool name
    * -i`, `/tools`. It is answered in the thread, when the run's work allows it; until
    * then the thread says what it waits for. `mayBeForeign`: the word may be another
    * bot's, so there is no answer unless a tool has that name. Refuses a line that cannot be read, and a thread without runs.
    */
-  invoke(thread: ThreadRef, command: Heard & { line: string; mayBeForeign?: boolean }): Promise<void>;
+  runToolCommand(thread: ThreadRef, command: PersonRequest & { line: string; mayBeForeign?: boolean }): Promise<void>;
   /**
    * Notes where a repository is, as a delivery says. What is older than the last word on it changes nothing. When it came
    * to another owner its live runs are stopped, with all they asked: other people decide there now.
    */
-  place(heard: HeardPlace): Promise<void>;
+  reportLocation(heard: HeardPlace): Promise<void>;
   /** Stops the live runs of an installation or of repositories that the app may not reach any more, and says why. */
-  leave(where: Reach, why: { reason: string; deliveryId?: string }): Promise<void>;
+  stopUnreachable(where: InstallationScope, why: { reason: string; deliveryId?: string }): Promise<void>;
   /**
    * Shows once more what is live where the app may reach it again: it may not have been shown. What is known of the given
    * places is brought up to date first.
    */
-  comeBack(where: Reach, places: readonly HeardPlace[]): Promise<void>;
+  refreshReachable(where: InstallationScope, places: readonly HeardPlace[]): Promise<void>;
   /** True for the first time this key is given within a month, across restarts. */
-  isFirst(key: string): Promise<boolean>;
+  recordOnce(key: string): Promise<boolean>;
   /** Whether a worker was ever started in the thread, and whether one is still alive. Cheap: it is asked of every comment. */
-  presence(thread: ThreadRef): Promise<"none" | "over" | "live">;
+  threadActivity(thread: ThreadRef): Promise<"none" | "ended" | "live">;
   /** The thread's root runs, newest first, with their children. */
   status(thread: ThreadRef): Promise<RunView[]>;
   pendingApprovals(thread: ThreadRef): Promise<Approval[]>;
   /** The workers one can start in this repository. */
-  workers(thread: ThreadRef): Promise<{ name: string; description?: string }[]>;
+  listWorkers(thread: ThreadRef): Promise<{ name: string; description?: string }[]>;
   /** One run with its children, by id. */
   view(runId: string): Promise<RunView | undefined>;
 }

@@ -3,7 +3,7 @@ import { UserError } from "#domain/errors.ts";
 import type { RunOrigin, RunSpec } from "#domain/run.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
-import { firstState } from "./apply-events.ts";
+import { initialRun } from "./apply-events.ts";
 import { briefing } from "./briefing.ts";
 import type { Runs } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
@@ -13,13 +13,13 @@ import type { NewEvent } from "./store/store.ts";
 /** Puts a worker to work on an issue or pull request, within the limits of people and repositories; see `Runs.start`. */
 export function createStartRun({
   store,
-  drive,
+  scheduler,
   catalog,
   models,
   openGitHub,
   now,
   runsPerHour,
-}: RunsOptions): Runs["start"] {
+}: RunsOptions): Runs["startRun"] {
   let entering: Promise<unknown> = Promise.resolve();
 
   async function start({
@@ -28,9 +28,9 @@ export function createStartRun({
     text,
     seen,
     deliveryId,
-  }: Parameters<Runs["start"]>[0]): Promise<RunSpec> {
+  }: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
     const id = shortId(deliveryId ?? randomUUID(), 8);
-    const known = await store.run(id);
+    const known = await store.findRun(id);
     if (known) return known.spec;
 
     await checkRate(origin);
@@ -68,15 +68,15 @@ export function createStartRun({
         event: { type: "user.said", text: commandOf(origin.requestedBy, task), by: origin.requestedBy, trusted: true },
       },
     ];
-    await enter(spec, () => store.ingest({ deliveryId, run: firstState(spec), events }));
-    drive.wake(id);
+    await enter(spec, () => store.ingest({ deliveryId, run: initialRun(spec), events }));
+    scheduler.wake(id);
     return spec;
   }
 
   /** Counting and writing are two steps: one after the other for all, so that fifty at once are not all the first. */
   function enter({ id, origin }: RunSpec, write: () => Promise<unknown>): Promise<unknown> {
     const entered = entering.then(async () => {
-      if (await store.run(id)) return;
+      if (await store.findRun(id)) return;
       await checkRate(origin);
       await write();
     });

@@ -4,7 +4,7 @@ import type { Config } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { RunBooks } from "#runtime/run-view-reader.ts";
+import type { RunViewReader } from "#runtime/run-view-reader.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { streamRun } from "./event-stream.ts";
 import { markupOf } from "./html.ts";
@@ -24,7 +24,7 @@ import { createTally } from "./tally.ts";
 
 export interface RunPagesOptions {
   config: Pick<Config, "github"> & { page: NonNullable<Config["page"]>; app: Pick<Config["app"], "webhookSecret"> };
-  books: () => RunBooks;
+  books: () => RunViewReader;
   runs: () => Runs;
   openGitHub: OpenGitHub;
   /** What failed on our side; the person is only told that it did. */
@@ -124,9 +124,9 @@ export function createRunPages(options: RunPagesOptions): RunPages {
     const { root, tree, context } = await open(request, runId);
     const [threadTitle, ...pages] = await Promise.all([
       standings.titleOf(root.origin, root.origin.thread),
-      ...tree.lanes.map(({ spec }) => books().events(runId, spec.id, { limit: entriesAtOnce })),
+      ...tree.runs.map(({ spec }) => books().readEvents(runId, spec.id, { limit: entriesAtOnce })),
     ]);
-    const transcripts = new Map(tree.lanes.map(({ spec }, at) => [spec.id, pages[at] ?? { events: [], earlier: 0 }]));
+    const transcripts = new Map(tree.runs.map(({ spec }, at) => [spec.id, pages[at] ?? { events: [], earlier: 0 }]));
     send(response, 200, htmlType, renderRunPage({ tree, transcripts, context, threadTitle }));
   }
 
@@ -138,9 +138,9 @@ export function createRunPages(options: RunPagesOptions): RunPages {
     allow(request, "GET");
     countView(runId);
     const { tree, context } = await open(request, runId);
-    const lane = tree.lanes.find(({ spec }) => spec.id === laneId);
+    const lane = tree.runs.find(({ spec }) => spec.id === laneId);
     if (!lane) throw notThere();
-    const page = await books().events(runId, laneId, { before, limit: entriesAtOnce });
+    const page = await books().readEvents(runId, laneId, { before, limit: entriesAtOnce });
     if (wantsJson(request)) sendJson(response, 200, { html: markupOf(renderEntries(tree, lane, page, context)) });
     else send(response, 200, htmlType, renderEntriesPage(tree, lane, page, context));
   }
@@ -183,7 +183,7 @@ export function createRunPages(options: RunPagesOptions): RunPages {
     try {
       const order = { action, fields, by: session.login, spec, approvals: tree.approvals };
       const words = await obey(order, { runs: runs(), github: openGitHub(spec.origin) });
-      books().renew(runId);
+      books().invalidate(runId);
       if (wantsJson(request)) sendJson(response, 200, { words });
       else redirect(response, context.path);
     } catch (error) {

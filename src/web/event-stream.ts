@@ -1,11 +1,11 @@
 import type { ServerResponse } from "node:http";
-import type { RunBooks, RunTree } from "#runtime/run-view-reader.ts";
+import type { RunTree, RunViewReader } from "#runtime/run-view-reader.ts";
 import { markupOf } from "./html.ts";
 import { entriesAtOnce, renderEntries } from "./render-page.ts";
 import { type PageContext, partsOf, titleOf } from "./render-parts.ts";
 
 export interface EventStreamOptions {
-  books: RunBooks;
+  books: RunViewReader;
   rootId: string;
   /** Asked again and again: undefined ends the stream, since who watches may not any more. */
   context: () => Promise<PageContext | undefined>;
@@ -51,7 +51,7 @@ export function streamRun(
       current = await context();
       askedAt = time;
     }
-    const tree = current && (await books.read(rootId));
+    const tree = current && (await books.readTree(rootId));
     if (!current || !tree) return end();
     const change = await changeOf(tree, { ...current, now: time });
     if (ended) return;
@@ -71,11 +71,11 @@ export function streamRun(
     for (const id of gone) versions.delete(id);
 
     const entries: { run: string; html: string }[] = [];
-    for (const lane of tree.lanes) {
+    for (const lane of tree.runs) {
       const { id } = lane.spec;
       const last = shown.get(id);
       if (last !== undefined && last >= lane.newest) continue;
-      const news = await books.events(rootId, id, { after: last, limit: entriesAtOnce });
+      const news = await books.readEvents(rootId, id, { after: last, limit: entriesAtOnce });
       // What stands before them is on the page already.
       const known = last === undefined ? news : { ...news, earlier: 0 };
       entries.push({ run: id, html: markupOf(renderEntries(tree, lane, known, page)) });

@@ -38,15 +38,16 @@ export async function obey(order: Order, { runs, github }: { runs: Runs; github:
     case "deny":
       return decide(order, runs);
     case "stop":
-      await runs.stop(spec.origin, heard);
+      await runs.requestStop(spec.origin, heard);
       return "Stopping.";
     case "resume":
       await refuseWhereOver(spec, github);
-      await runs.resume(spec.origin, { ...heard, ...(text ? { text } : {}) });
+      await runs.requestResume(spec.origin, { ...heard, ...(text ? { text } : {}) });
       return "It goes on.";
     case "say":
       if (text === "") throw new UserError("There is nothing to say yet.");
-      if (!(await runs.say(spec.origin, { ...heard, text }))) throw new UserError("Nobody listens here any more.");
+      if (!(await runs.deliverMessage(spec.origin, { ...heard, text })))
+        throw new UserError("Nobody listens here any more.");
       return "Said.";
   }
 }
@@ -61,7 +62,7 @@ async function decide({ action, by, spec, fields, approvals }: Order, runs: Runs
   }
   const reason = (fields.get("reason") ?? "").slice(0, 2_000).trim();
   const changed = fields.get("arguments");
-  await runs.decide(spec.origin, {
+  await runs.decideApprovals(spec.origin, {
     by,
     via: "page",
     target: id,

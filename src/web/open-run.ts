@@ -3,7 +3,7 @@ import type { Config } from "#config/config.ts";
 import { isListedRepository } from "#config/is-listed-repository.ts";
 import { canWrite } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { RunBooks, RunTree } from "#runtime/run-view-reader.ts";
+import type { RunTree, RunViewReader } from "#runtime/run-view-reader.ts";
 import { notThere, Refusal } from "./refusal.ts";
 import type { PageContext } from "./render-parts.ts";
 import type { RunLinks } from "./run-links.ts";
@@ -13,7 +13,7 @@ import type { Viewer } from "./viewer.ts";
 
 export interface OpenRunOptions {
   github: Pick<Config["github"], "webUrl" | "repositories">;
-  books: () => RunBooks;
+  books: () => RunViewReader;
   links: RunLinks;
   /** Undefined where nobody can sign in. */
   sessions: Sessions | undefined;
@@ -38,8 +38,8 @@ export function createOpenRun({
   now,
 }: OpenRunOptions): (request: IncomingMessage, runId: string) => Promise<OpenedRun> {
   async function open(request: IncomingMessage, runId: string): Promise<OpenedRun> {
-    const tree = await books().read(runId);
-    const root = tree?.lanes[0]?.spec;
+    const tree = await books().readTree(runId);
+    const root = tree?.runs[0]?.spec;
     if (!tree || !root) throw notThere();
     const { origin } = root;
     const { owner, repo, thread, isPullRequest } = origin;

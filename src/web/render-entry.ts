@@ -2,7 +2,7 @@ import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent, ModelCall, RunEvent, Verdict } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { whereSaid } from "#domain/via.ts";
-import type { CallLine, Lane } from "#runtime/run-view-reader.ts";
+import type { CallLine, RunNode } from "#runtime/run-view-reader.ts";
 import { cutText } from "#text/cut-markdown.ts";
 import { type Html, html } from "./html.ts";
 import { describeOutcome, renderNumbers } from "./render-numbers.ts";
@@ -10,9 +10,9 @@ import { block, describeLines, renderJson, renderValue, renderWords } from "./re
 
 /** What an entry may say beyond its own event. */
 export interface EntryContext {
-  lane: Lane;
+  lane: RunNode;
   /** The runs that this one started. */
-  children: readonly Lane[];
+  children: readonly RunNode[];
   approvals: readonly Approval[];
   /** Where its repository is in a browser. */
   address: string;

@@ -1,5 +1,5 @@
 import type { RunOutcome, TokenUsage } from "#domain/run.ts";
-import type { Lane } from "#runtime/run-view-reader.ts";
+import type { RunNode } from "#runtime/run-view-reader.ts";
 import { type Html, html } from "./html.ts";
 
 /** Tokens and money on one line. */
@@ -9,7 +9,7 @@ export function renderNumbers({ usage, cost }: { usage: TokenUsage; cost: number
 }
 
 /** How much of each limit is used. */
-export function renderLimits({ spec, steps, tokens, cost, workedMs, busySince }: Lane, now: number): Html {
+export function renderLimits({ spec, steps, tokens, cost, workedMs, busySince }: RunNode, now: number): Html {
   const { limits } = spec.worker;
   // In tenths, so that the page changes no more often than it has something to say.
   const minutes = Math.floor((workedMs + (busySince === undefined ? 0 : Math.max(0, now - busySince))) / 6_000) / 10;

@@ -1,5 +1,5 @@
 import type { LoggedEvent } from "#domain/events.ts";
-import type { EventsPage, Lane, RunTree } from "#runtime/run-view-reader.ts";
+import type { EventsPage, RunNode, RunTree } from "#runtime/run-view-reader.ts";
 import { type Html, html, markupOf, trusted } from "./html.ts";
 import { renderEntry } from "./render-entry.ts";
 import { type PageContext, partsOf, renderLane, titleOf } from "./render-parts.ts";
@@ -18,12 +18,12 @@ export interface RunPage {
 
 /** The page of a run with everything on it: what works without a script, and what a script then keeps up to date. */
 export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPage): string {
-  const [root, ...children] = tree.lanes;
+  const [root, ...children] = tree.runs;
   if (!root) return renderSentence({ title: "A run", words: "There is nothing here." });
   const markups = new Map(partsOf(tree, context).map(({ id, markup }) => [id, markup]));
   const put = (id: string) => trusted(markups.get(id)?.() ?? "");
   const pending = tree.approvals.filter(({ status }) => status === "pending");
-  const entries = (lane: Lane) => {
+  const entries = (lane: RunNode) => {
     const page = transcripts.get(lane.spec.id) ?? { events: [], earlier: 0 };
     return html`<ol class="transcript" id="entries-${lane.spec.id}">${renderEntries(tree, lane, page, context)}</ol>${put(`live-${lane.spec.id}`)}`;
   };
@@ -62,10 +62,15 @@ function renderWho({ viewer }: PageContext): Html | undefined {
 const mostMarkup = 2_000_000;
 
 /** The newest of these entries that a page has room for, with the way to those before them. */
-export function renderEntries(tree: RunTree, lane: Lane, { events, earlier }: EventsPage, context: PageContext): Html {
-  const children = tree.lanes.filter(({ spec }) => spec.parentId === lane.spec.id);
+export function renderEntries(
+  tree: RunTree,
+  lane: RunNode,
+  { events, earlier }: EventsPage,
+  context: PageContext,
+): Html {
+  const children = tree.runs.filter(({ spec }) => spec.parentId === lane.spec.id);
   const about = { lane, children, approvals: tree.approvals, address: context.address };
-  const room = mostMarkup / tree.lanes.length;
+  const room = mostMarkup / tree.runs.length;
   const entries: string[] = [];
   let [first, taken] = [events.length, 0];
   while (first > 0 && taken < room) {
@@ -78,7 +83,7 @@ export function renderEntries(tree: RunTree, lane: Lane, { events, earlier }: Ev
 }
 
 function renderEarlier(
-  { spec }: Lane,
+  { spec }: RunNode,
   { before, count }: { before: number | undefined; count: number },
   { path }: PageContext,
 ): Html | undefined {
@@ -88,7 +93,7 @@ function renderEarlier(
 }
 
 /** A page of earlier entries alone, for browsers without a script. */
-export function renderEntriesPage(tree: RunTree, lane: Lane, page: EventsPage, context: PageContext): string {
+export function renderEntriesPage(tree: RunTree, lane: RunNode, page: EventsPage, context: PageContext): string {
   const body = html`<header><h1>${lane.spec.workerPath}</h1><p><a href="${context.path}">Back to the run</a></p></header>
 <main><ol class="transcript">${renderEntries(tree, lane, page, context)}</ol></main>`;
   return renderDocument({ title: titleOf(tree), body, script: false });
@@ -109,7 +114,7 @@ export function renderSentence({
 }
 
 /** How far each transcript was shown: `run:event,run:event`. */
-export function cursorOf({ lanes }: RunTree): string {
+export function cursorOf({ runs: lanes }: RunTree): string {
   return lanes.map(({ spec, newest }) => `${spec.id}:${newest}`).join(",");
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Approval } from "#domain/approval.ts";
-import type { Lane, RunTree } from "#runtime/run-view-reader.ts";
+import type { RunNode, RunTree } from "#runtime/run-view-reader.ts";
 import { type Html, html, markupOf } from "./html.ts";
 import { renderApproval } from "./render-approval.ts";
 import { renderChart } from "./render-chart.ts";
@@ -30,7 +30,7 @@ export interface PagePart {
 
 /** Everything on the page that changes, but the transcripts. */
 export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
-  const [root] = tree.lanes;
+  const [root] = tree.runs;
   if (!root) return [];
   return [
     part("now", renderNow(root, context)),
@@ -38,8 +38,8 @@ export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
     part("limits", html`${renderLimits(root, context.now)}<p class="numbers">${renderNumbers(root)}</p>`),
     part("commands", renderCommands(root, context)),
     ...tree.approvals.filter(({ status }) => status === "pending").map((approval) => approvalPart(approval, context)),
-    ...tree.lanes.slice(1).map((lane) => lanePart(lane)),
-    ...tree.lanes.flatMap((lane) => [
+    ...tree.runs.slice(1).map((lane) => lanePart(lane)),
+    ...tree.runs.flatMap((lane) => [
       ...(lane === root ? [] : [part(`state-${lane.spec.id}`, renderLaneState(lane, context))]),
       part(`live-${lane.spec.id}`, renderLive(lane)),
     ]),
@@ -47,7 +47,7 @@ export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
 }
 
 /** The page's title: what matters first, for a narrow tab. */
-export function titleOf({ lanes: [root] }: RunTree): string {
+export function titleOf({ runs: [root] }: RunTree): string {
   if (!root) return "A run";
   const { worker, origin } = root.spec;
   return `${signOf(root)} ${worker.name} · ${origin.owner}/${origin.repo}#${origin.thread}`;
@@ -69,19 +69,19 @@ function approvalPart(approval: Approval, context: PageContext): PagePart {
 }
 
 /** A child's transcript begins where it is new, and then only grows. */
-function lanePart({ spec }: Lane): PagePart {
+function lanePart({ spec }: RunNode): PagePart {
   const { id } = spec;
   const content = html`<div id="state-${id}"></div><ol class="transcript" id="entries-${id}"></ol><div id="live-${id}"></div>`;
   return { id: `run-${id}`, version: "lane", into: "lanes", markup: () => markupOf(renderLane({ spec }, content)) };
 }
 
 /** A child's run below its parent's. */
-export function renderLane({ spec }: Pick<Lane, "spec">, content: Html): Html {
+export function renderLane({ spec }: Pick<RunNode, "spec">, content: Html): Html {
   return html`<section class="lane depth-${Math.min(spec.depth, 4)}" id="run-${spec.id}" aria-labelledby="run-${spec.id}-title">
 <h3 id="run-${spec.id}-title">${spec.workerPath}</h3>${content}</section>`;
 }
 
-function renderNow(lane: Lane, { address }: PageContext): Html {
+function renderNow(lane: RunNode, { address }: PageContext): Html {
   const { activity, outcome, tasks, state, spec } = lane;
   return html`<p class="state"><strong>${signOf(lane)} ${outcome ? describeOutcome(outcome) : activity}</strong></p>
 ${outcome?.kind === "answered" && outcome.text.trim() !== "" && html`<section class="outcome" aria-label="Its answer">${renderWords(outcome.text, address)}</section>`}
@@ -89,18 +89,18 @@ ${renderQuestions(lane)}${tasks.length > 0 && renderTasks(tasks)}
 <p class="small">State <code>${state}</code> · model <code>${spec.model}</code></p>`;
 }
 
-function renderLaneState(lane: Lane, { now }: PageContext): Html {
+function renderLaneState(lane: RunNode, { now }: PageContext): Html {
   const { activity, outcome, state, spec, tasks } = lane;
   return html`<p class="state">${signOf(lane)} ${outcome ? describeOutcome(outcome) : activity} <span class="small">State <code>${state}</code> · model <code>${spec.model}</code> · ${renderNumbers(lane)}</span></p>${renderQuestions(lane)}${tasks.length > 0 && renderTasks(tasks)}<details><summary>Limits</summary>${renderLimits(lane, now)}</details>`;
 }
 
-function renderLive({ live }: Lane): Html {
+function renderLive({ live }: RunNode): Html {
   return live && live.text.trim() !== ""
     ? html`<div class="live" aria-label="Right now">${block(live.text)}</div>`
     : html``;
 }
 
-function renderCommands({ outcome, state }: Lane, { viewer, path, threadUrl }: PageContext): Html {
+function renderCommands({ outcome, state }: RunNode, { viewer, path, threadUrl }: PageContext): Html {
   if (outcome)
     return html`<p class="small">It is over. Start another one <a href="${threadUrl}">in the thread</a>.</p>`;
   switch (viewer.kind) {
@@ -127,13 +127,13 @@ ${!isStopped && html`<form method="post" action="${path}/stop">${hidden}<button 
 }
 
 /** What it asked people and nobody answered yet. */
-function renderQuestions({ openCalls, calls }: Lane): Html[] {
+function renderQuestions({ openCalls, calls }: RunNode): Html[] {
   const open = openCalls.filter(({ as, status }) => as === "person" && status === "running");
   return open.map(({ callId }) => html`<p class="question">${calls.get(callId)?.args ?? ""}</p>`);
 }
 
 /** One sign for how a run stands. */
-function signOf({ outcome, state }: Lane): string {
+function signOf({ outcome, state }: RunNode): string {
   switch (outcome?.kind) {
     case "answered":
       return "✅";

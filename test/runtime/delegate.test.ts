@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Limits, parseWorker } from "#domain/worker.ts";
-import { firstState, type Snapshot } from "#runtime/apply-events.ts";
+import { initialRun, type Snapshot } from "#runtime/apply-events.ts";
 import { childSpec } from "#runtime/delegate.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 import { sampleRun } from "../support/store-samples.ts";
@@ -11,7 +11,7 @@ const worker = parseWorker("---\nname: helper\n---\nHelp.", "helper.worker");
 function parentOf(limits: object, { calls, tokens = 0 }: { calls: number; tokens?: number }): RunRow {
   const { spec } = sampleRun("parent");
   const own = { ...spec, worker: { ...spec.worker, limits: Limits.parse(limits) } };
-  const snapshot = firstState(own).snapshot as Snapshot;
+  const snapshot = initialRun(own).snapshot as Snapshot;
   const open = Array.from({ length: calls }, (_, n) => ({
     callId: `call-${n}`,
     tool: "helper",

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import type { Desk } from "#runtime/active-run.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
 import { type Invocation, invokeTool } from "#runtime/effects/invoke-tool.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
@@ -15,9 +15,9 @@ const openPull = { calls: [{ name: "open_pull_request", args: { title: "Add two"
 /** A run that wrote `new.js` and is over. */
 async function afterRun(options: Partial<RuntimeWorldOptions> = {}, worker = "fixer") {
   const made = await world({ script: turns(write, { text: "Written." }), ...options });
-  const { id } = await made.runs.start({ origin, worker, text: "please" });
+  const { id } = await made.runs.startRun({ origin, worker, text: "please" });
   await made.ended();
-  const invoke = (line: string, more: object = {}) => made.runs.invoke(origin, { by: "ada", line, ...more });
+  const invoke = (line: string, more: object = {}) => made.runs.runToolCommand(origin, { by: "ada", line, ...more });
   return { ...made, id, invoke };
 }
 
@@ -44,12 +44,12 @@ describe("a tool that a person calls", () => {
     const { runs, approvalAsked, ended, toolReply, model, pulls } = await world({
       script: turns(write, openPull, { text: "Opened." }),
     });
-    await runs.start({ origin, worker: "fixer", text: "please" });
+    await runs.startRun({ origin, worker: "fixer", text: "please" });
     const approval = await approvalAsked();
 
-    await runs.invoke(origin, { by: "ada", line: "/git_push" });
+    await runs.runToolCommand(origin, { by: "ada", line: "/git_push" });
     expect(await toolReply()).toMatchObject({ kind: "result", tool: "git_push" });
-    await runs.decide(origin, { by: "ada", target: approval.id, approve: true });
+    await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
 
     await ended();
     expect(pulls).toMatchObject([{ title: "Add two" }]);
@@ -89,11 +89,11 @@ describe("a tool that a person calls", () => {
         return { text: "Done." };
       },
     });
-    await runs.start({ origin, worker: "fixer", text: "please" });
+    await runs.startRun({ origin, worker: "fixer", text: "please" });
     await heard(({ view }) => view.state === "callingModel");
 
-    await runs.invoke(origin, { by: "ada", line: "/retest", mayBeForeign: true });
-    await runs.invoke(origin, { by: "ada", line: "/git_status" });
+    await runs.runToolCommand(origin, { by: "ada", line: "/retest", mayBeForeign: true });
+    await runs.runToolCommand(origin, { by: "ada", line: "/git_status" });
     expect(await toolReply(0)).toEqual({ kind: "queued", by: "ada", behind: "model" });
     answered.resolve();
 
@@ -104,12 +104,12 @@ describe("a tool that a person calls", () => {
 
   test("gets through at once where a person stops the model", async () => {
     const { runs, heard, toolReply } = await world({ script: () => new Promise(() => {}) });
-    await runs.start({ origin, worker: "fixer", text: "please" });
+    await runs.startRun({ origin, worker: "fixer", text: "please" });
     await heard(({ view }) => view.state === "callingModel");
-    await runs.invoke(origin, { by: "ada", line: "/git_status" });
+    await runs.runToolCommand(origin, { by: "ada", line: "/git_status" });
     expect(await toolReply(0)).toMatchObject({ kind: "queued" });
 
-    await runs.stop(origin, { by: "ada" });
+    await runs.requestStop(origin, { by: "ada" });
 
     expect(await toolReply(1)).toMatchObject({ kind: "result", tool: "git_status" });
   });
@@ -242,16 +242,20 @@ describe("what cannot run is said, and nothing runs", () => {
   test("a command in a thread without runs, or one that cannot be read", async () => {
     const { runs } = await world({ script: turns() });
 
-    await expect(runs.invoke(origin, { by: "ada", line: "/tool git_push" })).rejects.toThrow("No worker was started");
-    await expect(runs.invoke(origin, { by: "ada", line: '/tool git_push --message "x' })).rejects.toThrow("Unclosed");
+    await expect(runs.runToolCommand(origin, { by: "ada", line: "/tool git_push" })).rejects.toThrow(
+      "No worker was started",
+    );
+    await expect(runs.runToolCommand(origin, { by: "ada", line: '/tool git_push --message "x' })).rejects.toThrow(
+      "Unclosed",
+    );
   });
 
   test("a command for a run that never opened its repository", async () => {
     const { runs, ended, toolReply } = await world({ script: turns(), github: { defaultBranch: "trunk" } });
-    await runs.start({ origin, worker: "fixer", text: "x" });
+    await runs.startRun({ origin, worker: "fixer", text: "x" });
     await ended();
 
-    await runs.invoke(origin, { by: "ada", line: "/tools" });
+    await runs.runToolCommand(origin, { by: "ada", line: "/tools" });
 
     expect(await toolReply()).toMatchObject({ message: expect.stringContaining("never opened the repository") });
   });
@@ -317,9 +321,9 @@ describe("after a crash", () => {
       log: async () => [{ id: 1, runId: "r1", at: 0, event: base }],
       tools: async () => toolbox,
       sandbox: async () => ({ rollback: () => {}, pendingChanges: () => undefined }),
-    } as unknown as Desk;
+    } as unknown as ActiveRun;
     const input: Invocation = { callId: "by-1", by: "ada", line: "/deploy --path x", mayBeForeign: false };
-    const effect: Effect = { key: "k", runId: "r1", lane: "work", kind: "tool.invoke", dueAt: 0, attempts: 2, input };
+    const effect: Effect = { key: "k", runId: "r1", queue: "work", kind: "tool.invoke", dueAt: 0, attempts: 2, input };
 
     const done = await invokeTool({ frontEnd: { canShow: () => true } as Partial<FrontEnd> as FrontEnd }).perform(
       effect,
@@ -337,12 +341,12 @@ describe("after a crash", () => {
 /** A store whose process dies, as it were, when the result of a person's tool is to be written the first time. */
 function crashingOnce(store: Store) {
   let crashes = 0;
-  const finish: Store["finish"] = async (finished) => {
+  const completeEffect: Store["completeEffect"] = async (finished) => {
     if (crashes === 0 && finished.events?.some(({ event }) => event.type === "tool.invoked")) {
       crashes += 1;
       throw new Error("The disk is gone.");
     }
-    return store.finish(finished);
+    return store.completeEffect(finished);
   };
-  return { store: { ...store, finish }, crashes: () => crashes };
+  return { store: { ...store, completeEffect }, crashes: () => crashes };
 }

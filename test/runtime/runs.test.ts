@@ -11,12 +11,12 @@ test("a worker writes, asks, is approved, and opens the pull request from its ow
   const { runs, approvalAsked, ended, pulls, repository } = await world({
     script: turns(write, openPull, { text: "Opened it." }),
   });
-  const { id } = await runs.start({ origin, worker: "fixer", text: "please" });
+  const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   const approval = await approvalAsked();
   expect(approval).toMatchObject({ tool: "open_pull_request", status: "pending", workerPath: "fixer" });
   expect(approval.preview).toContain("export const two = 2;");
-  await runs.decide(origin, { by: "ada", target: approval.id, approve: true });
+  await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
 
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Opened it." });
   expect(pulls).toMatchObject([
@@ -29,9 +29,14 @@ test("a denial with a reason reaches the model, which goes on", async () => {
   const { runs, approvalAsked, ended, model, pulls } = await world({
     script: turns(write, openPull, { text: "I left it." }),
   });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
 
-  await runs.decide(origin, { by: "ada", target: (await approvalAsked()).id, approve: false, note: "wrong branch" });
+  await runs.decideApprovals(origin, {
+    by: "ada",
+    target: (await approvalAsked()).id,
+    approve: false,
+    note: "wrong branch",
+  });
 
   await ended();
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("wrong branch");
@@ -40,11 +45,11 @@ test("a denial with a reason reaches the model, which goes on", async () => {
 
 test("an approver who lost write access before the call runs approves nothing", async () => {
   const { runs, approvalAsked, ended, permissions, pulls, model } = await world({ script: turns(write, openPull) });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
   const { id } = await approvalAsked();
 
   permissions.ada = "read";
-  await runs.decide(origin, { by: "ada", target: id, approve: true });
+  await runs.decideApprovals(origin, { by: "ada", target: id, approve: true });
 
   await ended();
   expect(pulls).toEqual([]);
@@ -53,22 +58,22 @@ test("an approver who lost write access before the call runs approves nothing", 
 
 test("nothing of a run that waits for a person stays in memory", async () => {
   const { runs, runtime, approvalAsked } = await world({ script: turns(write, openPull) });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   await approvalAsked();
   await runtime.idle();
 
-  expect(runtime.awake()).toBe(0);
+  expect(runtime.activeRuns()).toBe(0);
 });
 
 test("a question is answered by the next plain sentence, whenever it comes", async () => {
   const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
   const { runs, runtime, heard, ended, model } = await world({ script: turns(ask, { text: "Thanks." }) });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   expect((await heard(({ kind }) => kind === "question")).text).toContain("Which sum?");
   await runtime.idle();
-  expect(await runs.say(origin, { by: "ada", text: "The second." })).toBe(true);
+  expect(await runs.deliverMessage(origin, { by: "ada", text: "The second." })).toBe(true);
 
   await ended();
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("@ada answered: The second.");
@@ -77,8 +82,8 @@ test("a question is answered by the next plain sentence, whenever it comes", asy
 test("a delivery that comes twice starts one run", async () => {
   const { runs, ended, told, runtime } = await world({ script: turns({ text: "Hello." }) });
 
-  const first = await runs.start({ origin, worker: "fixer", text: "hi", deliveryId: "d1" });
-  const second = await runs.start({ origin, worker: "fixer", text: "hi", deliveryId: "d1" });
+  const first = await runs.startRun({ origin, worker: "fixer", text: "hi", deliveryId: "d1" });
+  const second = await runs.startRun({ origin, worker: "fixer", text: "hi", deliveryId: "d1" });
 
   expect(second.id).toBe(first.id);
   await ended();
@@ -100,13 +105,15 @@ test("two approvals at once are answered in any order, each for itself", async (
     script: turns({ calls: [{ name: "read_file", args: { path: "README.md" } }] }, both, { text: "Done." }),
     github: { files },
   });
-  await runs.start({ origin, worker: "careful", text: "tidy up" });
+  await runs.startRun({ origin, worker: "careful", text: "tidy up" });
 
   const first = await approvalAsked();
   const second = await approvalAsked([first.id]);
-  await expect(runs.decide(origin, { by: "ada", target: undefined, approve: true })).rejects.toThrow("Which one?");
-  await runs.decide(origin, { by: "ada", target: second.id, approve: true });
-  await runs.decide(origin, { by: "ada", target: first.id, approve: false, note: "keep the title" });
+  await expect(runs.decideApprovals(origin, { by: "ada", target: undefined, approve: true })).rejects.toThrow(
+    "Which one?",
+  );
+  await runs.decideApprovals(origin, { by: "ada", target: second.id, approve: true });
+  await runs.decideApprovals(origin, { by: "ada", target: first.id, approve: false, note: "keep the title" });
 
   await ended();
   expect(first.tool).toBe("write_file");
@@ -119,11 +126,11 @@ test("changed arguments run in place of the asked ones, and the model is told wh
   const { runs, approvalAsked, ended, pulls, model } = await world({
     script: turns(write, openPull, { text: "Opened." }),
   });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   const changedArgs = { title: "Add two", body: "One more number." };
   const decision = { by: "ada", target: (await approvalAsked()).id, approve: true, note: "shorter is better" };
-  await runs.decide(origin, { ...decision, changedArgs });
+  await runs.decideApprovals(origin, { ...decision, changedArgs });
 
   await ended();
   expect(pulls).toMatchObject([{ title: "Add two" }]);
@@ -134,9 +141,9 @@ test("changed arguments run in place of the asked ones, and the model is told wh
 
 test("changed arguments that the tool does not take are refused, and nothing runs", async () => {
   const { runs, approvalAsked, ended, pulls, model } = await world({ script: turns(write, openPull, { text: "Hm." }) });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
 
-  await runs.decide(origin, {
+  await runs.decideApprovals(origin, {
     by: "ada",
     target: (await approvalAsked()).id,
     approve: true,
@@ -155,14 +162,14 @@ test("an approval for the session lets an equal call run without asking, and no 
   const { runs, approvalAsked, ended } = await world({
     script: turns(again, remove, again, remove, other, { text: "Done." }),
   });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   const first = await approvalAsked();
-  await runs.decide(origin, { by: "ada", target: first.id, approve: true, remember: "session" });
+  await runs.decideApprovals(origin, { by: "ada", target: first.id, approve: true, remember: "session" });
   const second = await approvalAsked([first.id]);
 
   expect(second.args).toMatchObject({ path: "sum.js" });
-  await runs.decide(origin, { by: "ada", target: second.id, approve: false });
+  await runs.decideApprovals(origin, { by: "ada", target: second.id, approve: false });
   await ended();
 });
 
@@ -171,7 +178,7 @@ test("an approval nobody answers expires, and the worker is told", async () => {
     script: turns(write, openPull, { text: "Nobody came." }),
     approvalMs: 150,
   });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   await ended();
   expect(pulls).toEqual([]);
@@ -181,12 +188,12 @@ test("an approval nobody answers expires, and the worker is told", async () => {
 
 test("an approval of another thread is not found in this one", async () => {
   const { runs, approvalAsked } = await world({ script: turns(write, openPull) });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
   const { id } = await approvalAsked();
 
-  await expect(runs.decide({ ...origin, thread: 8 }, { by: "ada", target: id, approve: true })).rejects.toThrow(
-    "There is no approval",
-  );
+  await expect(
+    runs.decideApprovals({ ...origin, thread: 8 }, { by: "ada", target: id, approve: true }),
+  ).rejects.toThrow("There is no approval");
 });
 
 test("a limit stops the run hard and says which", async () => {
@@ -196,7 +203,7 @@ test("a limit stops the run hard and says which", async () => {
   };
   const list = (path: string) => ({ calls: [{ name: "list_files", args: { path } }] });
   const { runs, ended, model } = await world({ script: turns(list("/"), list("."), list("/")), github: { files } });
-  await runs.start({ origin, worker: "short", text: "please" });
+  await runs.startRun({ origin, worker: "short", text: "please" });
 
   expect((await ended()).outcome).toMatchObject({ kind: "limited", limit: "steps: 2" });
   expect(model.requests).toHaveLength(2);
@@ -215,7 +222,7 @@ Look it up.`;
     anthropicUrl: anthropic.url,
     github: { files: { ".github/workers/searcher.worker": searcher } },
   });
-  await runs.start({ origin, worker: "searcher", text: "Is Node 26 out?" });
+  await runs.startRun({ origin, worker: "searcher", text: "Is Node 26 out?" });
 
   const { outcome, log, cost } = await ended();
 
@@ -233,7 +240,7 @@ test("trouble at the provider is waited out, as long as it asks for", async () =
       return asked === 1 ? { status: 429, retryAfter: 1 } : { text: "Here I am." };
     },
   });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Here I am." });
 });
@@ -248,12 +255,12 @@ test("an approval covers what was shown: when the tree has changed since, it is 
   const { runs, approvalAsked, ended, pulls, model, heard } = await world({
     script: turns(write, both, { text: "Hm." }),
   });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
   const { id, preview } = await approvalAsked();
   expect(preview).not.toContain("sneaky");
   await heard(({ view }) => view.state === "awaitingApproval" && view.log.some((line) => line.includes("sneaky.js")));
 
-  await runs.decide(origin, { by: "ada", target: id, approve: true });
+  await runs.decideApprovals(origin, { by: "ada", target: id, approve: true });
 
   await ended();
   expect(pulls).toEqual([]);
@@ -262,13 +269,13 @@ test("an approval covers what was shown: when the tree has changed since, it is 
 
 test("a command that is delivered again after it was done does nothing and says nothing", async () => {
   const { runs, approvalAsked, heard } = await world({ script: turns(write, openPull) });
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
   await approvalAsked();
 
-  await runs.stop(origin, { by: "ada", deliveryId: "d2" });
+  await runs.requestStop(origin, { by: "ada", deliveryId: "d2" });
   await heard(({ view }) => view.state === "interrupted");
 
-  expect(await runs.stop(origin, { by: "ada", deliveryId: "d2" })).toEqual([]);
+  expect(await runs.requestStop(origin, { by: "ada", deliveryId: "d2" })).toEqual([]);
 });
 
 describe("stop", () => {
@@ -280,12 +287,12 @@ describe("stop", () => {
         return asked === 1 ? { hang: true } : { text: "Done." };
       },
     });
-    await runs.start({ origin, worker: "fixer", text: "please" });
+    await runs.startRun({ origin, worker: "fixer", text: "please" });
     await heard(({ view }) => view.state === "callingModel");
 
-    await runs.stop(origin, { by: "ada" });
+    await runs.requestStop(origin, { by: "ada" });
     await heard(({ view }) => view.state === "interrupted");
-    await runs.resume(origin, { by: "ada", text: "be quick" });
+    await runs.requestResume(origin, { by: "ada", text: "be quick" });
 
     expect((await ended()).outcome?.kind).toBe("answered");
     const last = JSON.stringify(model.requests.at(-1)?.messages);
@@ -294,20 +301,22 @@ describe("stop", () => {
 
   test("withdraws what was asked: a late approval says so and does nothing", async () => {
     const { runs, approvalAsked, heard, pulls } = await world({ script: turns(write, openPull) });
-    await runs.start({ origin, worker: "fixer", text: "please" });
+    await runs.startRun({ origin, worker: "fixer", text: "please" });
     const { id } = await approvalAsked();
 
-    await runs.stop(origin, { by: "ada" });
+    await runs.requestStop(origin, { by: "ada" });
     await heard(({ view }) => view.state === "interrupted");
 
-    await expect(runs.decide(origin, { by: "ada", target: id, approve: true })).rejects.toThrow("its run was stopped");
+    await expect(runs.decideApprovals(origin, { by: "ada", target: id, approve: true })).rejects.toThrow(
+      "its run was stopped",
+    );
     expect(pulls).toEqual([]);
   });
 
   test("with nothing running says so", async () => {
     const { runs } = await world({ script: turns() });
 
-    await expect(runs.stop(origin, { by: "ada" })).rejects.toThrow("Nothing is running here.");
+    await expect(runs.requestStop(origin, { by: "ada" })).rejects.toThrow("Nothing is running here.");
   });
 });
 
@@ -323,7 +332,7 @@ describe("a worker that calls another", () => {
 
   test("gets its answer as the tool's result, from a run with its own log", async () => {
     const { runs, ended, model, store } = await world({ script });
-    const { id } = await runs.start({ origin, worker: "fixer", text: "please" });
+    const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
 
     const view = await ended();
     expect(view.outcome).toEqual({ kind: "answered", text: "Found." });
@@ -353,11 +362,11 @@ describe("a worker that calls another", () => {
       );
     };
     const { runs, approvalAsked, ended, model } = await world({ script: writers, github: { files } });
-    const { id } = await runs.start({ origin, worker: "boss", text: "please" });
+    const { id } = await runs.startRun({ origin, worker: "boss", text: "please" });
 
     const approval = await approvalAsked();
     expect(approval).toMatchObject({ workerPath: "boss -> writer", rootId: id });
-    await runs.decide(origin, { by: "ada", target: approval.id, approve: true });
+    await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
 
     const view = await ended();
     expect(view.outcome).toEqual({ kind: "answered", text: "Done." });
@@ -378,7 +387,7 @@ describe("a worker that calls another", () => {
       return isChild ? write : { calls: [{ name: "writer", args: { task: "Write new.js" } }] };
     };
     const { runs, ended, model, store } = await world({ script, github: { files } });
-    const { id } = await runs.start({ origin, worker: "reader", text: "please" });
+    const { id } = await runs.startRun({ origin, worker: "reader", text: "please" });
 
     await ended();
     const [child] = await store.childrenOf(id);
@@ -392,10 +401,10 @@ describe("a worker that calls another", () => {
       return isChild ? { hang: true } : boss;
     };
     const { runs, heard, runtime } = await world({ script: hanging });
-    const { id } = await runs.start({ origin, worker: "fixer", text: "please" });
+    const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
     await heard(({ view }) => view.children[0]?.state === "callingModel");
 
-    await runs.cancel(origin, { by: "ada" });
+    await runs.requestCancel(origin, { by: "ada" });
     await runtime.idle();
 
     const view = await runs.view(id);
@@ -413,13 +422,13 @@ describe("what the repository's settings say", () => {
   test("only the workers they allow start", async () => {
     const { runs } = await world({ script: turns(), github: settings("workers: [triager]") });
 
-    await expect(runs.start({ origin, worker: "fixer", text: "x" })).rejects.toThrow("fixer may not be run here");
+    await expect(runs.startRun({ origin, worker: "fixer", text: "x" })).rejects.toThrow("fixer may not be run here");
   });
 
   test("settings that cannot be read start nothing", async () => {
     const { runs } = await world({ script: turns(), github: settings("limit: {}") });
 
-    await expect(runs.start({ origin, worker: "fixer", text: "x" })).rejects.toThrow("did you mean limits");
+    await expect(runs.startRun({ origin, worker: "fixer", text: "x" })).rejects.toThrow("did you mean limits");
   });
 
   test("a second person approves, also when everything is approved at once", async () => {
@@ -427,13 +436,15 @@ describe("what the repository's settings say", () => {
       script: turns(write, openPull, { text: "Opened." }),
       github: settings("second_person: true"),
     });
-    await runs.start({ origin, worker: "fixer", text: "please" });
+    await runs.startRun({ origin, worker: "fixer", text: "please" });
     const { id } = await approvalAsked();
 
     for (const target of [id, "all", undefined]) {
-      await expect(runs.decide(origin, { by: "ada", target, approve: true })).rejects.toThrow("a second person");
+      await expect(runs.decideApprovals(origin, { by: "ada", target, approve: true })).rejects.toThrow(
+        "a second person",
+      );
     }
-    await runs.decide(origin, { by: "bob", target: id, approve: true });
+    await runs.decideApprovals(origin, { by: "bob", target: id, approve: true });
 
     await ended();
     expect(pulls).toHaveLength(1);
@@ -444,7 +455,7 @@ describe("what the repository's settings say", () => {
       script: turns(write, write, write),
       github: settings("instructions: Tests run with make.\nlimits: { steps: 1 }"),
     });
-    await runs.start({ origin, worker: "fixer", text: "please" });
+    await runs.startRun({ origin, worker: "fixer", text: "please" });
 
     expect((await ended()).outcome).toMatchObject({ kind: "limited", limit: "steps: 1" });
     expect(JSON.stringify(model.requests[0]?.messages[0])).toContain("Tests run with make.");
@@ -468,28 +479,28 @@ describe("what cannot work is said at once", () => {
   ])("%s", async (_, request, github, sentence) => {
     const { runs } = await world({ script: turns(), github });
 
-    await expect(runs.start({ origin, text: "x", ...request })).rejects.toThrow(sentence);
+    await expect(runs.startRun({ origin, text: "x", ...request })).rejects.toThrow(sentence);
   });
 
   test("an empty task on an empty issue", async () => {
     const { runs } = await world({ script: turns(), github: { issue: { body: "" } } });
 
-    await expect(runs.start({ origin, worker: "fixer", text: " " })).rejects.toThrow("needs something to do");
+    await expect(runs.startRun({ origin, worker: "fixer", text: " " })).rejects.toThrow("needs something to do");
   });
 
   test("too many runs of one person", async () => {
     const { runs } = await world({ script: turns(), runsPerHour: { person: 1, repository: 10 } });
-    await runs.start({ origin, worker: "fixer", text: "one" });
+    await runs.startRun({ origin, worker: "fixer", text: "one" });
 
-    await expect(runs.start({ origin, worker: "fixer", text: "two" })).rejects.toThrow(
+    await expect(runs.startRun({ origin, worker: "fixer", text: "two" })).rejects.toThrow(
       "@ada started 1 runs in the last hour, which is the limit here",
     );
-    await runs.start({ origin: { ...origin, requestedBy: "mia" }, worker: "fixer", text: "three" });
+    await runs.startRun({ origin: { ...origin, requestedBy: "mia" }, worker: "fixer", text: "three" });
   });
 
   test("a repository without the branch", async () => {
     const { runs, ended } = await world({ script: turns(), github: { defaultBranch: "trunk" } });
-    await runs.start({ origin, worker: "fixer", text: "x" });
+    await runs.startRun({ origin, worker: "fixer", text: "x" });
 
     expect((await ended()).outcome).toMatchObject({ kind: "failed", reason: expect.stringContaining("trunk") });
   });
@@ -501,7 +512,7 @@ describe("what cannot work is said at once", () => {
       github: { files: { ".github/workers/searcher.worker": searcher } },
     });
 
-    await expect(runs.start({ origin, worker: "searcher", text: "please" })).rejects.toThrow(
+    await expect(runs.startRun({ origin, worker: "searcher", text: "please" })).rejects.toThrow(
       "searcher cannot have the server-side tool web_search here: The model server has no web search of its own.",
     );
   });
@@ -510,7 +521,7 @@ describe("what cannot work is said at once", () => {
     const files = { ".github/workers/odd.worker": "---\nname: odd\ntoolsets: { filesytem: {} }\n---\nHi" };
     const { runs } = await world({ script: turns(), github: { files } });
 
-    await expect(runs.start({ origin, worker: "odd", text: "x" })).rejects.toThrow("did you mean filesystem");
+    await expect(runs.startRun({ origin, worker: "odd", text: "x" })).rejects.toThrow("did you mean filesystem");
   });
 });
 
@@ -522,45 +533,47 @@ describe("a repository with a number", () => {
     const { runs, approvalAsked, heard, ended, pulls } = await world({
       script: turns(write, openPull, { text: "Done." }),
     });
-    await runs.place(there);
-    await runs.start({ origin: numbered, worker: "fixer", text: "please" });
+    await runs.reportLocation(there);
+    await runs.startRun({ origin: numbered, worker: "fixer", text: "please" });
     const { id } = await approvalAsked();
-    await runs.place({ ...there, owner: "octopus", at: 2_000 });
+    await runs.reportLocation({ ...there, owner: "octopus", at: 2_000 });
     expect(await runs.pendingApprovals(numbered)).toHaveLength(1);
 
     const moved = { ...there, installationId: 2, ownerId: 6, owner: "ada", at: 3_000 };
-    await runs.place(moved);
+    await runs.reportLocation(moved);
 
     const { view } = await heard(({ view }) => view.state === "interrupted");
     expect(view.activity).toContain("transferred from octopus/sums to ada/sums");
     expect(view.spec.origin).toMatchObject({ owner: "ada", installationId: 2 });
-    await expect(runs.decide(numbered, { by: "ada", target: id, approve: true })).rejects.toThrow(
+    await expect(runs.decideApprovals(numbered, { by: "ada", target: id, approve: true })).rejects.toThrow(
       "its run was stopped",
     );
     expect(pulls).toEqual([]);
 
-    await runs.resume(numbered, { by: "ada" });
-    await runs.place(moved);
+    await runs.requestResume(numbered, { by: "ada" });
+    await runs.reportLocation(moved);
     expect((await ended()).outcome).toEqual({ kind: "answered", text: "Done." });
   });
 
   test("that the app leaves stops its runs with the reason, once for each delivery", async () => {
     const { runs, approvalAsked, heard, ended } = await world({ script: turns(write, openPull, { text: "Done." }) });
-    await runs.place(there);
-    await runs.start({ origin: numbered, worker: "fixer", text: "please" });
+    await runs.reportLocation(there);
+    await runs.startRun({ origin: numbered, worker: "fixer", text: "please" });
     await approvalAsked();
 
     const gone = { reason: "The app was uninstalled from octo.", deliveryId: "d9" };
-    await runs.leave({ installationId: 2 }, gone);
-    await runs.leave({ installationId: 1 }, { ...gone, deliveryId: "d10" });
+    await runs.stopUnreachable({ installationId: 2 }, gone);
+    await runs.stopUnreachable({ installationId: 1 }, { ...gone, deliveryId: "d10" });
 
     const { view } = await heard(({ view }) => view.state === "interrupted");
     expect(view.activity).toContain(
       "The app was uninstalled from octo. When that is put right, it goes on with /resume.",
     );
-    await runs.comeBack({ installationId: 3, repositoryIds: [11, 12] }, [{ ...there, installationId: 3, at: 4_000 }]);
-    await runs.resume(numbered, { by: "ada" });
-    await runs.leave({ installationId: 3 }, { ...gone, deliveryId: "d10" });
+    await runs.refreshReachable({ installationId: 3, repositoryIds: [11, 12] }, [
+      { ...there, installationId: 3, at: 4_000 },
+    ]);
+    await runs.requestResume(numbered, { by: "ada" });
+    await runs.stopUnreachable({ installationId: 3 }, { ...gone, deliveryId: "d10" });
     expect((await ended()).spec.origin.installationId).toBe(3);
   });
 });

@@ -11,7 +11,7 @@ test("what is too long to be shown to a person is refused without asking, and th
     script: turns(write, openPull, { text: "I split it up." }),
   });
 
-  await runs.start({ origin, worker: "fixer", text: "please" });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   await ended();
   expect(told.some(({ kind }) => kind === "approval")).toBe(false);

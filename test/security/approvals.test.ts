@@ -19,14 +19,14 @@ test("what a person approved for a worker's session is asked anew when a worker 
     },
     github: { files },
   });
-  await runs.start({ origin, worker: "boss", text: "please" });
+  await runs.startRun({ origin, worker: "boss", text: "please" });
   const first = await approvalAsked();
-  await runs.decide(origin, { target: first.id, approve: true, remember: "session", by: "ada" });
+  await runs.decideApprovals(origin, { target: first.id, approve: true, remember: "session", by: "ada" });
 
   const second = await approvalAsked([first.id]);
 
   expect(second).toMatchObject({ workerPath: "boss -> writer", tool: "write_file" });
-  await runs.decide(origin, { target: second.id, approve: false, by: "ada" });
+  await runs.decideApprovals(origin, { target: second.id, approve: false, by: "ada" });
   await ended();
 });
 
@@ -49,16 +49,16 @@ test("a run that is stopped while it pushes says so, and what is asked again fin
     await goOn.promise;
     return createPullRequest(pull);
   };
-  const { id } = await runs.start({ origin, worker: "hasty", text: "go" });
+  const { id } = await runs.startRun({ origin, worker: "hasty", text: "go" });
   await pushing.promise;
 
-  await runs.stop(origin, { by: "ada" });
+  await runs.requestStop(origin, { by: "ada" });
   await heard(({ view }) => view.state === "interrupted");
   await runtime.idle();
   goOn.resolve();
   await expect.poll(() => pulls.length).toBe(1);
   expect((await store.log(id)).filter(({ event }) => event.type === "tool.finished")).toHaveLength(1);
-  await runs.resume(origin, { by: "ada" });
+  await runs.requestResume(origin, { by: "ada" });
 
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Opened." });
   expect(JSON.stringify(model.requests.at(-1))).toContain("stopped the run before this call was done");

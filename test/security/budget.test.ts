@@ -30,14 +30,14 @@ describe("workers that work at once", () => {
       script: handOut(10, { hang: true }),
       github: { files: workers("tokens: 100000, cost: 2") },
     });
-    const { id } = await runs.start({ origin, worker: "boss", text: "please" });
+    const { id } = await runs.startRun({ origin, worker: "boss", text: "please" });
     await heard(({ view }) => view.children.filter(({ state }) => state === "callingModel").length === 10);
 
     const lent = (await store.childrenOf(id)).map(({ spec }) => spec.worker.limits);
     expect(lent.reduce((sum, { tokens }) => sum + tokens, 0)).toBeLessThanOrEqual(100_000);
     expect(lent.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(2.000_001);
     expect(Math.min(...lent.map(({ tokens }) => tokens))).toBeGreaterThan(8_000);
-    await runs.cancel(origin, { by: "ada" });
+    await runs.requestCancel(origin, { by: "ada" });
     await runtime.idle();
   });
 });
@@ -50,7 +50,7 @@ describe("a model that goes in circles", () => {
     const { runs, ended, model } = await world({
       script: turns(failing, reading, failing, reading, failing, failing, failing, failing),
     });
-    await runs.start({ origin, worker: "reviewer", text: "look" });
+    await runs.startRun({ origin, worker: "reviewer", text: "look" });
 
     expect((await ended()).outcome).toMatchObject({
       kind: "failed",
@@ -67,7 +67,7 @@ describe("a model that goes in circles", () => {
         text: "Done.",
       }),
     });
-    await runs.start({ origin, worker: "fixer", text: "do it" });
+    await runs.startRun({ origin, worker: "fixer", text: "do it" });
 
     expect((await ended()).outcome).toEqual({ kind: "answered", text: "Done." });
   });
@@ -76,7 +76,7 @@ describe("a model that goes in circles", () => {
 test("a conversation that does not fit is not sent, and the run says so", async () => {
   const files = { ".github/workers/small.worker": "---\nname: small\nmax_context_tokens: 500\n---\nHi." };
   const { runs, ended, model } = await world({ script: turns(), github: { files } });
-  await runs.start({ origin, worker: "small", text: "word ".repeat(5_000) });
+  await runs.startRun({ origin, worker: "small", text: "word ".repeat(5_000) });
 
   expect((await ended()).outcome).toMatchObject({
     kind: "failed",

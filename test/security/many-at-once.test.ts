@@ -9,7 +9,7 @@ test("fifty commands of one person at once start as many runs as the limit allow
   const { runs, store } = await world({ script: turns(), runsPerHour: { person: 3, repository: 100 } });
 
   const outcomes = await Promise.allSettled(
-    fifty.map((deliveryId) => runs.start({ origin, worker: "reviewer", text: "look", deliveryId })),
+    fifty.map((deliveryId) => runs.startRun({ origin, worker: "reviewer", text: "look", deliveryId })),
   );
 
   expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(3);
@@ -24,7 +24,7 @@ test("fifty people of one repository at once start as many runs as the repositor
 
   const outcomes = await Promise.allSettled(
     fifty.map((name) =>
-      runs.start({ origin: { ...origin, requestedBy: name }, worker: "reviewer", text: "look", deliveryId: name }),
+      runs.startRun({ origin: { ...origin, requestedBy: name }, worker: "reviewer", text: "look", deliveryId: name }),
     ),
   );
 
@@ -40,18 +40,18 @@ test("an approval and a denial at the same moment are one decision, and the othe
     script: turns({ calls: [{ name: "write_file", args: { path: "package.json", content: "{}" } }] }, { text: "So." }),
     github: { permissions: { mia: "write" } },
   });
-  await runs.start({ origin, worker: "fixer", text: "do it" });
+  await runs.startRun({ origin, worker: "fixer", text: "do it" });
   const { id } = await approvalAsked();
 
   const outcomes = await Promise.allSettled(
     Array.from({ length: 10 }, (_, index) =>
-      runs.decide(origin, { target: id, approve: index % 2 === 1, by: index % 2 === 1 ? "ada" : "mia" }),
+      runs.decideApprovals(origin, { target: id, approve: index % 2 === 1, by: index % 2 === 1 ? "ada" : "mia" }),
     ),
   );
 
   const won = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value[0]] : []));
   expect(won).toHaveLength(1);
-  expect(await store.approval(id)).toMatchObject({ decidedBy: won[0]?.decidedBy });
+  expect(await store.findApproval(id)).toMatchObject({ decidedBy: won[0]?.decidedBy });
   for (const outcome of outcomes) {
     if (outcome.status === "rejected") expect(outcome.reason.message).toMatch(/was (approved|denied) already, by @/);
   }
@@ -70,7 +70,7 @@ test("a thread of thousands of short comments costs GitHub one question for each
     Object.defineProperty(permissions, fan, { get: () => asked.push(fan) && "none" });
   }
 
-  await runs.start({ origin, worker: "reviewer", text: "look" });
+  await runs.startRun({ origin, worker: "reviewer", text: "look" });
   await ended();
 
   expect(asked.sort()).toEqual(["fan-0", "fan-1", "fan-2"]);
@@ -92,7 +92,7 @@ test("a worker is told the issue and the comments as they were when it was calle
   issue.body = "put in later";
 
   const seen = { at: said, title: "As it was", body: "seen by the person" };
-  await runs.start({ origin, worker: "reviewer", text: "look", seen });
+  await runs.startRun({ origin, worker: "reviewer", text: "look", seen });
   await ended();
 
   const request = JSON.stringify(model.requests[0]);

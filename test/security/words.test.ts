@@ -27,7 +27,7 @@ test("nothing a stranger writes becomes a message from somebody who commands, or
   const at = new Date(Date.now() - 60_000);
   comments.push({ id: 1, body: forged, author: "mallory", createdAt: at, updatedAt: at, own: false });
 
-  await runs.start({ origin, worker: "reviewer", text: "look" });
+  await runs.startRun({ origin, worker: "reviewer", text: "look" });
   await ended();
 
   const messages = model.requests.at(-1)?.messages ?? [];

@@ -183,21 +183,24 @@ export function botConfig(environment: Record<string, string> = {}): Config {
 export function recordingRuns() {
   const known = new Set<string>();
   return {
-    start: vi.fn<Runs["start"]>(async () => ({ id: "r1" }) as RunSpec),
-    say: vi.fn<Runs["say"]>(async () => true),
-    decide: vi.fn<Runs["decide"]>(async () => [sampleApproval()]),
-    stop: vi.fn<Runs["stop"]>(async () => []),
-    resume: vi.fn<Runs["resume"]>(async () => []),
-    cancel: vi.fn<Runs["cancel"]>(async () => []),
-    invoke: vi.fn<Runs["invoke"]>(async () => {}),
-    place: vi.fn<Runs["place"]>(async () => {}),
-    leave: vi.fn<Runs["leave"]>(async () => {}),
-    comeBack: vi.fn<Runs["comeBack"]>(async () => {}),
-    isFirst: vi.fn<Runs["isFirst"]>(async (key) => known.size < known.add(key).size),
-    presence: vi.fn<Runs["presence"]>(async () => "live"),
+    startRun: vi.fn<Runs["startRun"]>(async () => ({ id: "r1" }) as RunSpec),
+    deliverMessage: vi.fn<Runs["deliverMessage"]>(async () => true),
+    decideApprovals: vi.fn<Runs["decideApprovals"]>(async () => [sampleApproval()]),
+    requestStop: vi.fn<Runs["requestStop"]>(async () => []),
+    requestResume: vi.fn<Runs["requestResume"]>(async () => []),
+    requestCancel: vi.fn<Runs["requestCancel"]>(async () => []),
+    runToolCommand: vi.fn<Runs["runToolCommand"]>(async () => {}),
+    reportLocation: vi.fn<Runs["reportLocation"]>(async () => {}),
+    stopUnreachable: vi.fn<Runs["stopUnreachable"]>(async () => {}),
+    refreshReachable: vi.fn<Runs["refreshReachable"]>(async () => {}),
+    recordOnce: vi.fn<Runs["recordOnce"]>(async (key) => known.size < known.add(key).size),
+    threadActivity: vi.fn<Runs["threadActivity"]>(async () => "live"),
     status: vi.fn<Runs["status"]>(async () => [sampleView()]),
     pendingApprovals: vi.fn<Runs["pendingApprovals"]>(async () => [sampleApproval()]),
-    workers: vi.fn<Runs["workers"]>(async () => [{ name: "fixer", description: "Fixes bugs" }, { name: "reviewer" }]),
+    listWorkers: vi.fn<Runs["listWorkers"]>(async () => [
+      { name: "fixer", description: "Fixes bugs" },
+      { name: "reviewer" },
+    ]),
     view: vi.fn<Runs["view"]>(async () => undefined),
   };
 }

@@ -26,7 +26,7 @@ export interface RuntimeWorldOptions {
 }
 
 /** What the front end was told, in order. */
-export interface Told {
+export interface Shown {
   kind: "status" | "approval" | "question" | "outcome" | "tool";
   view: RunView;
   options: PostOptions;
@@ -52,7 +52,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   const model = await startModelServer({ script: options.script });
   const { github, ...state } = fakeGitHub({ cloneUrl: repository.url, ...options.github });
   const store = options.store ?? (await openSqliteStore(":memory:"));
-  const told: Told[] = [];
+  const told: Shown[] = [];
   const watchers = new Set<() => void>();
   const errors: unknown[] = [];
 
@@ -70,7 +70,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
     frontEnd: recordingFrontEnd(told, () => {
       for (const watcher of watchers) watcher();
     }),
-    lent: { sanitize: (text) => text },
+    services: { sanitize: (text) => text },
     approvalMs: options.approvalMs ?? 60_000,
     statusIntervalMs: 0,
     runsPerHour: options.runsPerHour ?? { person: 20, repository: 100 },
@@ -79,7 +79,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   await runtime.start();
 
   /** Waits until the front end was told something that fits. */
-  async function heard(fits: (told: Told) => boolean): Promise<Told> {
+  async function heard(fits: (told: Shown) => boolean): Promise<Shown> {
     for (;;) {
       const found = told.find(fits);
       if (found) return found;
@@ -119,7 +119,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
     },
     ended: async () => (await heard(({ kind }) => kind === "outcome")).view,
     close: async () => {
-      await runtime.stop(5_000);
+      await runtime.shutDown(5_000);
       await store.close();
       await model.close();
       await git.close();
@@ -127,9 +127,9 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   };
 }
 
-function recordingFrontEnd(told: Told[], notify: () => void): FrontEnd {
+function recordingFrontEnd(told: Shown[], notify: () => void): FrontEnd {
   let comments = 0;
-  const record = async (entry: Told): Promise<number> => {
+  const record = async (entry: Shown): Promise<number> => {
     told.push(entry);
     notify();
     comments += 1;

@@ -19,12 +19,12 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     const hear = (...words: string[]) =>
       store.ingest({ events: words.map((text) => ({ runId: "r1", event: said(text) })) });
 
-    /** A run whose work lane holds one effect, `k1`. */
+    /** A run whose work queue holds one effect, `k1`. */
     const startRun = (id = "r1") => store.ingest({ run: sampleRun(id, [sampleEffect(id, "k1")]), events: [] });
     /** A run with one pending approval, `a1`. */
     const askApproval = async (changes = {}) => {
       await startRun();
-      await store.finish({ key: "k1", approvals: [sampleApproval("r1", "a1", changes)] });
+      await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1", changes)] });
     };
 
     describe("ingest", () => {
@@ -36,7 +36,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         });
 
         expect(taken).toBe(true);
-        expect(await store.run("r1")).toMatchObject({
+        expect(await store.findRun("r1")).toMatchObject({
           spec: sampleSpec("r1"),
           status: "active",
           snapshot: { value: "idle" },
@@ -44,7 +44,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           changeSets: 0,
         });
         expect(await texts("r1")).toEqual(["fix it"]);
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k1" });
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1" });
       });
 
       test("takes a delivery in once", async () => {
@@ -59,28 +59,28 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       test("stores effects for a run with the delivery that asked for them, once, and wakes the run", async () => {
         await store.ingest({ run: sampleRun("r1"), events: [] });
         const heard = { deliveryId: "d1", events: [], effects: [sampleEffect("r1", "k1")] };
-        expect(await store.awake(later)).toEqual([]);
+        expect(await store.dueRuns(later)).toEqual([]);
 
         expect(await store.ingest(heard)).toBe(true);
         expect(await store.ingest(heard)).toBe(false);
 
-        expect(await store.awake(later)).toEqual(["r1"]);
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
-        await store.finish({ key: "k1" });
-        expect(await store.begin("r1", "work", 0)).toBeUndefined();
+        expect(await store.dueRuns(later)).toEqual(["r1"]);
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
+        await store.completeEffect({ key: "k1" });
+        expect(await store.claimEffect("r1", "work", 0)).toBeUndefined();
       });
 
       test("writes nothing when one of its effects is for a run that is not there", async () => {
         const heard = { deliveryId: "d1", events: [], effects: [sampleEffect("nobody", "k1")] };
 
         await expect(store.ingest(heard)).rejects.toThrow();
-        expect(await store.heard("d1")).toBe(false);
+        expect(await store.hasDelivery("d1")).toBe(false);
       });
 
       test("knows the deliveries it has heard, also those that brought no events", async () => {
-        expect(await store.heard("d1")).toBe(false);
+        expect(await store.hasDelivery("d1")).toBe(false);
         await store.ingest({ deliveryId: "d1", events: [] });
-        expect(await store.heard("d1")).toBe(true);
+        expect(await store.hasDelivery("d1")).toBe(true);
       });
 
       test("takes a delivery in once when both arrive in the same turn", async () => {
@@ -98,8 +98,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const again = sampleRun("r1", [sampleEffect("r1", "k2")], { model: "another:model" });
         await store.ingest({ run: again, events: [{ runId: "r1", event: said("more") }] });
 
-        expect(await store.run("r1")).toMatchObject({ version: 1, spec: { model: "scripted:model" } });
-        expect(await store.finish({ key: "k2" })).toBe(false);
+        expect(await store.findRun("r1")).toMatchObject({ version: 1, spec: { model: "scripted:model" } });
+        expect(await store.completeEffect({ key: "k2" })).toBe(false);
         expect(await texts("r1")).toEqual(["more"]);
       });
 
@@ -142,7 +142,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
 
     describe("runs", () => {
       test("a run that is not there is undefined", async () => {
-        expect(await store.run("nobody")).toBeUndefined();
+        expect(await store.findRun("nobody")).toBeUndefined();
       });
 
       test("a read sees the writes asked before it in the same turn", async () => {
@@ -172,16 +172,23 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const idsOf = (rows: RunRow[]) => rows.map(({ spec }) => spec.id);
 
         test("are found by its number, and say where it is today, children too", async () => {
-          await store.place(there);
+          await store.saveLocation(there);
           await store.ingest({ run: numbered("r1"), events: [] });
           await store.ingest({ run: numbered("c1", { parentId: "r1", rootId: "r1", depth: 1 }), events: [] });
 
-          await store.place({ ...there, installationId: 2, ownerId: 6, owner: "grace", repo: "loom", at: 3_000 });
+          await store.saveLocation({
+            ...there,
+            installationId: 2,
+            ownerId: 6,
+            owner: "grace",
+            repo: "loom",
+            at: 3_000,
+          });
 
           const now = { repositoryId: 11, installationId: 2, owner: "grace", repo: "loom", thread: 7 };
           expect(await store.runsOfThread(now)).toMatchObject([{ spec: { id: "r1", origin: now } }]);
           expect((await store.childrenOf("r1"))[0]?.spec.origin).toEqual({ ...origin, ...now });
-          expect(await store.repository(11)).toEqual({
+          expect(await store.findLocation(11)).toEqual({
             repositoryId: 11,
             installationId: 2,
             ownerId: 6,
@@ -189,15 +196,15 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
             repo: "loom",
             since: 3_000,
           });
-          expect(await store.repository(12)).toBeUndefined();
+          expect(await store.findLocation(12)).toBeUndefined();
         });
 
         test("are never those of another repository that takes its name", async () => {
-          await store.place(there);
+          await store.saveLocation(there);
           await store.ingest({ run: numbered("r1"), events: [] });
-          await store.place({ ...there, repo: "loom", at: 3_000 });
+          await store.saveLocation({ ...there, repo: "loom", at: 3_000 });
 
-          await store.place({ ...there, repositoryId: 12, createdAt: 3_500, at: 4_000 });
+          await store.saveLocation({ ...there, repositoryId: 12, createdAt: 3_500, at: 4_000 });
 
           expect(await store.runsOfThread({ ...thread, repositoryId: 12 })).toEqual([]);
           expect(await store.runsOfThread({ owner: "ada", repo: "engine", thread: 7 })).toEqual([]);
@@ -214,10 +221,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           }
           expect(await store.runsOfThread(thread)).toEqual([]);
 
-          await store.place({ ...there, owner: "Ada", createdAt: 500 });
+          await store.saveLocation({ ...there, owner: "Ada", createdAt: 500 });
           // One more, by a replica of the version before.
           await store.ingest({ run: sampleRun("r2", [], { createdAt: 2_500 }), events: [] });
-          await store.place({ ...there, owner: "Ada", createdAt: 500, at: 3_000 });
+          await store.saveLocation({ ...there, owner: "Ada", createdAt: 500, at: 3_000 });
 
           expect(idsOf(await store.runsOfThread(thread))).toEqual(["r2", "r1"]);
           expect((await store.childrenOf("r1"))[0]?.spec.origin).toEqual({ ...origin, repositoryId: 11, owner: "Ada" });
@@ -228,7 +235,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           await store.ingest({ run: sampleRun("r2", [], { origin: { ...origin, repo: "loom" } }), events: [] });
 
           const formerly = { owner: "ada", repo: "engine" };
-          await store.place({ ...there, repo: "loom", formerly, createdAt: 500 });
+          await store.saveLocation({ ...there, repo: "loom", formerly, createdAt: 500 });
 
           expect(idsOf(await store.runsOfThread(thread))).toEqual(["r1"]);
           // What stood under the new name until then is somebody else's.
@@ -238,26 +245,26 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         test("and were stored without a number are not those of a repository that is younger than they", async () => {
           await store.ingest({ run: sampleRun("r1"), events: [] });
 
-          await store.place({ ...there, createdAt: 1_001 });
+          await store.saveLocation({ ...there, createdAt: 1_001 });
 
           expect(await store.runsOfThread(thread)).toEqual([]);
           expect(idsOf(await store.runsOfThread({ owner: "ada", repo: "engine", thread: 7 }))).toEqual(["r1"]);
         });
 
         test("stay where they are when a delivery comes late", async () => {
-          await store.place(there);
+          await store.saveLocation(there);
           await store.ingest({ run: numbered("r1"), events: [] });
-          await store.place({ ...there, repo: "loom", at: 3_000 });
+          await store.saveLocation({ ...there, repo: "loom", at: 3_000 });
 
-          await store.place({ ...there, at: 2_999 });
+          await store.saveLocation({ ...there, at: 2_999 });
 
-          expect((await store.run("r1"))?.spec.origin.repo).toBe("loom");
+          expect((await store.findRun("r1"))?.spec.origin.repo).toBe("loom");
         });
 
         test("are counted under any name", async () => {
-          await store.place(there);
+          await store.saveLocation(there);
           await store.ingest({ run: numbered("r1"), events: [] });
-          await store.place({ ...there, repo: "loom", at: 3_000 });
+          await store.saveLocation({ ...there, repo: "loom", at: 3_000 });
           await store.ingest({ run: numbered("r2"), events: [] });
 
           expect(await store.countRuns({ repositoryId: 11, since: 0 })).toBe(2);
@@ -265,8 +272,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         });
 
         test("are listed by the installation that reaches them today, while they live", async () => {
-          await store.place(there);
-          await store.place({ ...there, repositoryId: 12, repo: "loom" });
+          await store.saveLocation(there);
+          await store.saveLocation({ ...there, repositoryId: 12, repo: "loom" });
           await store.ingest({ run: numbered("r1"), events: [] });
           await store.ingest({ run: numbered("c1", { parentId: "r1", rootId: "r1" }), events: [] });
           await store.ingest({ run: numbered("r2", { origin: { ...origin, repositoryId: 12 } }), events: [] });
@@ -278,7 +285,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           expect(await ids({ installationId: 1 })).toEqual(["r1", "r2", "r4"]);
           expect(await ids({ installationId: 1, repositoryIds: [11, 13] })).toEqual(["r1"]);
 
-          await store.place({ ...there, installationId: 2, at: 3_000 });
+          await store.saveLocation({ ...there, installationId: 2, at: 3_000 });
           expect(await ids({ installationId: 1, repositoryIds: [11, 12] })).toEqual(["r2"]);
           expect(await ids({ installationId: 2 })).toEqual(["r1"]);
         });
@@ -352,7 +359,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await store.advance(sampleStep("r1", { consumed: ids, seen: three?.id ?? 0 }))).toBe(true);
         expect(await store.inbox("r1")).toEqual([two]);
         expect(await store.log("r1")).toHaveLength(3);
-        expect(await store.run("r1")).toMatchObject({ version: 1, snapshot: { value: "callingModel" } });
+        expect(await store.findRun("r1")).toMatchObject({ version: 1, snapshot: { value: "callingModel" } });
       });
 
       test("writes nothing at another version", async () => {
@@ -370,10 +377,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         });
         expect(await store.advance(stale)).toBe(false);
         expect(await texts("r1")).toEqual(["one"]);
-        expect(await store.run("r1")).toMatchObject({ version: 1, snapshot: { value: "callingModel" } });
+        expect(await store.findRun("r1")).toMatchObject({ version: 1, snapshot: { value: "callingModel" } });
         expect(await store.fireTimers(later)).toEqual([]);
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k1" });
-        expect(await store.finish({ key: "k2" })).toBe(false);
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1" });
+        expect(await store.completeEffect({ key: "k2" })).toBe(false);
       });
 
       test("of two in the same turn from one version, the first wins", async () => {
@@ -381,7 +388,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
 
         const steps = ["first", "second"].map((snapshot) => store.advance(sampleStep("r1", { snapshot })));
         expect(await Promise.all(steps)).toEqual([true, false]);
-        expect(await store.run("r1")).toMatchObject({ snapshot: "first" });
+        expect(await store.findRun("r1")).toMatchObject({ snapshot: "first" });
       });
 
       test("never takes an event in twice", async () => {
@@ -391,7 +398,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await store.advance(sampleStep("r1", { consumed }));
 
         expect(await store.advance(sampleStep("r1", { version: 1, consumed }))).toBe(false);
-        expect(await store.run("r1")).toMatchObject({ version: 1 });
+        expect(await store.findRun("r1")).toMatchObject({ version: 1 });
       });
 
       test("of a run that is not there is an error", async () => {
@@ -402,27 +409,27 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await startRun();
         await store.advance(sampleStep("r1", { effects: [sampleEffect("r1", "k1", { kind: "other" })] }));
 
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k1", kind: "callModel" });
-        await store.finish({ key: "k1" });
-        expect(await store.begin("r1", "work", 0)).toBeUndefined();
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", kind: "callModel" });
+        await store.completeEffect({ key: "k1" });
+        expect(await store.claimEffect("r1", "work", 0)).toBeUndefined();
       });
 
       test("does an effect once more that was asked for again while it was under way", async () => {
         await startRun();
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
         await store.advance(sampleStep("r1", { effects: [sampleEffect("r1", "k1")] }));
 
-        expect(await store.finish({ key: "k1" })).toBe(true);
-        expect(await store.awake(0)).toContain("r1");
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
-        await store.finish({ key: "k1" });
-        expect(await store.begin("r1", "work", 0)).toBeUndefined();
+        expect(await store.completeEffect({ key: "k1" })).toBe(true);
+        expect(await store.dueRuns(0)).toContain("r1");
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
+        await store.completeEffect({ key: "k1" });
+        expect(await store.claimEffect("r1", "work", 0)).toBeUndefined();
       });
 
       test("drops effects of the unwanted kinds, begun or not, of this run alone", async () => {
         await startRun();
         await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "other")]), events: [] });
-        await store.begin("r1", "work", 0);
+        await store.claimEffect("r1", "work", 0);
         const effects = [
           sampleEffect("r1", "k2"),
           sampleEffect("r1", "k3", { kind: "executeTool" }),
@@ -434,26 +441,28 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const step = { version: 1, cancelEffects: { kinds: ["callModel", "unheard of"] }, effects: [wanted] };
         await store.advance(sampleStep("r1", step));
 
-        expect(await store.finish({ key: "k1", events: [{ runId: "r1", event: said("late") }] })).toBe(false);
+        expect(await store.completeEffect({ key: "k1", events: [{ runId: "r1", event: said("late") }] })).toBe(false);
         expect(await texts("r1")).toEqual([]);
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k3" });
-        await store.finish({ key: "k3" });
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k5" });
-        expect(await store.begin("r2", "work", 0)).toMatchObject({ key: "other" });
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k3" });
+        await store.completeEffect({ key: "k3" });
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k5" });
+        expect(await store.claimEffect("r2", "work", 0)).toMatchObject({ key: "other" });
       });
 
       test("withdraws the run's pending approvals and leaves decided ones", async () => {
         await startRun();
         await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "k2")]), events: [] });
-        await store.finish({ key: "k1", approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")] });
-        await store.finish({ key: "k2", approvals: [sampleApproval("r2", "b1")] });
-        await store.decide({ approvalId: "a2", decision: "approved", by: "ada", now: 2_000 });
+        await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")] });
+        await store.completeEffect({ key: "k2", approvals: [sampleApproval("r2", "b1")] });
+        await store.decideApproval({ approvalId: "a2", decision: "approved", by: "ada", now: 2_000 });
 
         await store.advance(sampleStep("r1", { withdrawApprovals: true }));
 
         expect((await store.approvalsOf("r1")).map(({ status }) => status)).toEqual(["withdrawn", "approved"]);
-        expect(await store.approval("b1")).toMatchObject({ status: "pending" });
-        expect(await store.decide({ approvalId: "a1", decision: "approved", by: "ada", now: 2_000 })).toMatchObject({
+        expect(await store.findApproval("b1")).toMatchObject({ status: "pending" });
+        expect(
+          await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 2_000 }),
+        ).toMatchObject({
           kind: "settled",
           approval: { status: "withdrawn" },
         });
@@ -470,59 +479,48 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           events: [],
         });
 
-      test("are begun one at a time, oldest first, each lane for itself", async () => {
-        await queue(["r1", "w1"], ["r1", "t1", { lane: "thread" }], ["r1", "w2"], ["r1", "t2", { lane: "thread" }]);
+      test("are begun one at a time, oldest first, each queue for itself", async () => {
+        await queue(["r1", "w1"], ["r1", "t1", { queue: "thread" }], ["r1", "w2"], ["r1", "t2", { queue: "thread" }]);
 
-        expect(await store.begin("r1", "work", 0)).toEqual({
+        expect(await store.claimEffect("r1", "work", 0)).toEqual({
           key: "w1",
           runId: "r1",
-          lane: "work",
+          queue: "work",
           kind: "callModel",
           input: { prompt: "w1" },
           dueAt: 0,
           attempts: 1,
         });
-        expect(await store.begin("r1", "thread", 0)).toMatchObject({ key: "t1", lane: "thread" });
-        await store.finish({ key: "w1" });
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "w2", attempts: 1 });
-        expect(await store.begin("r1", "thread", 0)).toMatchObject({ key: "t1" });
-        expect(await store.begin("nobody", "work", 0)).toBeUndefined();
+        expect(await store.claimEffect("r1", "thread", 0)).toMatchObject({ key: "t1", queue: "thread" });
+        await store.completeEffect({ key: "w1" });
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "w2", attempts: 1 });
+        expect(await store.claimEffect("r1", "thread", 0)).toMatchObject({ key: "t1" });
+        expect(await store.claimEffect("nobody", "work", 0)).toBeUndefined();
       });
 
       test("one that was begun and not finished is given again, and says so", async () => {
         await queue(["r1", "w1"], ["r1", "w2"]);
-        await store.begin("r1", "work", 0);
+        await store.claimEffect("r1", "work", 0);
 
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "w1", attempts: 2 });
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "w1", attempts: 2 });
       });
 
-      test("one that is not due yet holds up its lane and no other", async () => {
-        await queue(["r1", "w1", { dueAt: 500 }], ["r1", "w2"], ["r1", "t1", { lane: "thread" }]);
+      test("one that is not due yet holds up its queue and no other", async () => {
+        await queue(["r1", "w1", { dueAt: 500 }], ["r1", "w2"], ["r1", "t1", { queue: "thread" }]);
 
-        expect(await store.begin("r1", "work", 499)).toBeUndefined();
-        expect(await store.begin("r1", "thread", 499)).toMatchObject({ key: "t1" });
-        expect(await store.begin("r1", "work", 500)).toMatchObject({ key: "w1", dueAt: 500 });
+        expect(await store.claimEffect("r1", "work", 499)).toBeUndefined();
+        expect(await store.claimEffect("r1", "thread", 499)).toMatchObject({ key: "t1" });
+        expect(await store.claimEffect("r1", "work", 500)).toMatchObject({ key: "w1", dueAt: 500 });
       });
 
-      test("a postponed one waits in front of its lane and keeps its attempts", async () => {
+      test("a postponed one waits in front of its queue and keeps its attempts", async () => {
         await queue(["r1", "w1"], ["r1", "w2"]);
-        await store.begin("r1", "work", 0);
-        await store.postpone("w1", 900.5);
-        await store.postpone("nothing", 900);
+        await store.claimEffect("r1", "work", 0);
+        await store.postponeEffect("w1", 900.5);
+        await store.postponeEffect("nothing", 900);
 
-        expect(await store.begin("r1", "work", 900)).toBeUndefined();
-        expect(await store.begin("r1", "work", 901)).toMatchObject({ key: "w1", attempts: 2, dueAt: 900.5 });
-      });
-
-      test("cancelled ones are never given, and a late finish writes nothing", async () => {
-        await queue(["r1", "w1"], ["r1", "w2"], ["r1", "w3"]);
-        await store.begin("r1", "work", 0);
-
-        await store.cancelEffects(["w1", "w2", "nothing"]);
-
-        expect(await store.finish({ key: "w1", post: { name: "p", commentId: 1 } })).toBe(false);
-        expect(await store.post("p")).toBeUndefined();
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "w3" });
+        expect(await store.claimEffect("r1", "work", 900)).toBeUndefined();
+        expect(await store.claimEffect("r1", "work", 901)).toMatchObject({ key: "w1", attempts: 2, dueAt: 900.5 });
       });
     });
 
@@ -530,9 +528,9 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       test("writes all its consequences", async () => {
         await startRun();
         await store.ingest({ run: sampleRun("p1", [], {}), events: [] });
-        await store.begin("r1", "work", 0);
+        await store.claimEffect("r1", "work", 0);
 
-        const finished = await store.finish({
+        const finished = await store.completeEffect({
           key: "k1",
           events: [
             { runId: "r1", event: said("done"), dedupe: "k1 result" },
@@ -554,10 +552,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await texts("c1")).toEqual(["task"]);
         expect(await store.changesOf("r1")).toHaveLength(1);
         expect(await store.changesOf("p1")).toMatchObject([{ step: "call-9" }]);
-        expect(await store.approval("a1")).toEqual(sampleApproval("r1", "a1"));
-        expect(await store.post("status")).toMatchObject({ commentId: 42 });
-        expect(await store.begin("r1", "work", 0)).toMatchObject({ key: "k2" });
-        expect(await store.begin("c1", "work", 0)).toMatchObject({ key: "c1-k1" });
+        expect(await store.findApproval("a1")).toEqual(sampleApproval("r1", "a1"));
+        expect(await store.findPost("status")).toMatchObject({ commentId: 42 });
+        expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k2" });
+        expect(await store.claimEffect("c1", "work", 0)).toMatchObject({ key: "c1-k1" });
         expect((await store.childrenOf("r1")).map((row) => row.spec.id)).toEqual(["c1"]);
       });
 
@@ -565,7 +563,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await startRun();
         const finished = { key: "k1", events: [{ runId: "r1", event: said("done") }] };
 
-        expect(await Promise.all([store.finish(finished), store.finish(finished)])).toEqual([true, false]);
+        expect(await Promise.all([store.completeEffect(finished), store.completeEffect(finished)])).toEqual([
+          true,
+          false,
+        ]);
         expect(await texts("r1")).toEqual(["done"]);
       });
 
@@ -574,10 +575,10 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "k2")]), events: [] });
 
         const taken = { key: "k2", events: [{ runId: "r2", event: said("done") }], post: { name: "p", commentId: 1 } };
-        await expect(store.finish({ ...taken, approvals: [sampleApproval("r2", "a1")] })).rejects.toThrow();
+        await expect(store.completeEffect({ ...taken, approvals: [sampleApproval("r2", "a1")] })).rejects.toThrow();
         expect(await texts("r2")).toEqual([]);
-        expect(await store.post("p")).toBeUndefined();
-        expect(await store.finish(taken)).toBe(true);
+        expect(await store.findPost("p")).toBeUndefined();
+        expect(await store.completeEffect(taken)).toBe(true);
       });
 
       test("leaves a child run that exists as it is", async () => {
@@ -585,20 +586,24 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await store.ingest({ run: sampleRun("c1"), events: [] });
         await store.advance(sampleStep("c1"));
 
-        await store.finish({ key: "k1", run: sampleRun("c1", [sampleEffect("c1", "again")]) });
-        expect(await store.run("c1")).toMatchObject({ version: 1 });
-        expect(await store.finish({ key: "again" })).toBe(false);
+        await store.completeEffect({ key: "k1", run: sampleRun("c1", [sampleEffect("c1", "again")]) });
+        expect(await store.findRun("c1")).toMatchObject({ version: 1 });
+        expect(await store.completeEffect({ key: "again" })).toBe(false);
       });
 
       test("spends an approval that was given, and no other", async () => {
         await startRun();
         const approvals = [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")];
-        await store.finish({ key: "k1", approvals, effects: [sampleEffect("r1", "k2"), sampleEffect("r1", "k3")] });
-        await store.decide({ approvalId: "a1", decision: "approved", by: "ada", now: 2_000 });
-        await store.decide({ approvalId: "a2", decision: "denied", by: "ada", now: 2_000 });
+        await store.completeEffect({
+          key: "k1",
+          approvals,
+          effects: [sampleEffect("r1", "k2"), sampleEffect("r1", "k3")],
+        });
+        await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 2_000 });
+        await store.decideApproval({ approvalId: "a2", decision: "denied", by: "ada", now: 2_000 });
 
-        await store.finish({ key: "k2", usedApproval: "a1" });
-        await store.finish({ key: "k3", usedApproval: "a2" });
+        await store.completeEffect({ key: "k2", usedApproval: "a1" });
+        await store.completeEffect({ key: "k3", usedApproval: "a2" });
         expect((await store.approvalsOf("r1")).map(({ status }) => status)).toEqual(["used", "denied"]);
       });
 
@@ -606,9 +611,9 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         const effects = [sampleEffect("r1", "k1"), sampleEffect("r1", "k2")];
         await store.ingest({ run: sampleRun("r1", effects), events: [] });
 
-        await store.finish({ key: "k1", post: { name: "status", commentId: 1 } });
-        await store.finish({ key: "k2", post: { name: "status", commentId: 2 ** 40 } });
-        expect(await store.post("status")).toEqual({ commentId: 2 ** 40, updatedAt: expect.any(Number) });
+        await store.completeEffect({ key: "k1", post: { name: "status", commentId: 1 } });
+        await store.completeEffect({ key: "k2", post: { name: "status", commentId: 2 ** 40 } });
+        expect(await store.findPost("status")).toEqual({ commentId: 2 ** 40, updatedAt: expect.any(Number) });
       });
     });
 
@@ -635,12 +640,12 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           { step: "call-2", changes: [] },
         ];
 
-        for (const [index, changes] of sets.entries()) await store.finish({ key: keys[index] ?? "", changes });
+        for (const [index, changes] of sets.entries()) await store.completeEffect({ key: keys[index] ?? "", changes });
 
         expect(await store.changesOf("r1")).toEqual(sets);
         expect(await store.changesOf("r1", 1)).toEqual(sets.slice(0, 1));
         expect(await store.changesOf("r1", 0)).toEqual([]);
-        expect(await store.run("r1")).toMatchObject({ changeSets: 3 });
+        expect(await store.findRun("r1")).toMatchObject({ changeSets: 3 });
       });
     });
 
@@ -650,7 +655,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       test("writes who, when and why, and tells the run", async () => {
         await askApproval({ preview: "+hello" });
 
-        const result = await store.decide({ ...approve, note: "go on", remember: "session" });
+        const result = await store.decideApproval({ ...approve, note: "go on", remember: "session" });
         const approval = {
           ...sampleApproval("r1", "a1", { preview: "+hello" }),
           status: "approved",
@@ -660,7 +665,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           remember: "session",
         };
         expect(result).toEqual({ kind: "decided", approval });
-        expect(await store.approval("a1")).toEqual(approval);
+        expect(await store.findApproval("a1")).toEqual(approval);
         expect((await store.inbox("r1")).map(({ event }) => event)).toEqual([
           { type: "approval.given", approvalId: "a1", callId: "call-a1", by: "ada" },
         ]);
@@ -669,7 +674,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       test("a denial tells the run why", async () => {
         await askApproval();
 
-        await store.decide({ ...approve, decision: "denied", note: "not on a Friday" });
+        await store.decideApproval({ ...approve, decision: "denied", note: "not on a Friday" });
         expect((await store.inbox("r1")).map(({ event }) => event)).toEqual([
           { type: "approval.denied", approvalId: "a1", callId: "call-a1", by: "ada", reason: "not on a Friday" },
         ]);
@@ -678,8 +683,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       test("changed arguments reach the run and the ledger with their own digest", async () => {
         await askApproval();
 
-        await store.decide({ ...approve, changed: { args: { path: "docs.md" }, digest: "e".repeat(64) } });
-        expect(await store.approval("a1")).toMatchObject({
+        await store.decideApproval({ ...approve, changed: { args: { path: "docs.md" }, digest: "e".repeat(64) } });
+        expect(await store.findApproval("a1")).toMatchObject({
           args: { path: "README.md" },
           changedArgs: { path: "docs.md" },
           digest: "e".repeat(64),
@@ -691,8 +696,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await askApproval();
 
         const [first, second] = await Promise.all([
-          store.decide(approve),
-          store.decide({ ...approve, decision: "denied", by: "grace" }),
+          store.decideApproval(approve),
+          store.decideApproval({ ...approve, decision: "denied", by: "grace" }),
         ]);
         expect(first).toMatchObject({ kind: "decided", approval: { status: "approved", decidedBy: "ada" } });
         expect(second).toMatchObject({ kind: "settled", approval: { status: "approved", decidedBy: "ada" } });
@@ -702,22 +707,26 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       test("comes too late at the moment it expires, and then it is expired", async () => {
         await askApproval({ expiresAt: 2_000 });
 
-        expect(await store.decide(approve)).toMatchObject({ kind: "settled", approval: { status: "expired" } });
+        expect(await store.decideApproval(approve)).toMatchObject({ kind: "settled", approval: { status: "expired" } });
         expect((await store.inbox("r1")).map(({ event }) => event.type)).toEqual(["approval.expired"]);
         expect(await store.fireTimers(2_000)).toEqual([]);
       });
 
       test("of an approval nobody asked for is unknown", async () => {
-        expect(await store.decide({ ...approve, deliveryId: "d1" })).toEqual({ kind: "unknown" });
+        expect(await store.decideApproval({ ...approve, deliveryId: "d1" })).toEqual({ kind: "unknown" });
       });
 
       test("a delivery heard again gets its first answer, whatever happened since", async () => {
         await startRun();
-        await store.finish({ key: "k1", approvals: [sampleApproval("r1", "a1")], effects: [sampleEffect("r1", "k2")] });
+        await store.completeEffect({
+          key: "k1",
+          approvals: [sampleApproval("r1", "a1")],
+          effects: [sampleEffect("r1", "k2")],
+        });
 
-        const first = await store.decide({ ...approve, deliveryId: "d1" });
-        await store.finish({ key: "k2", usedApproval: "a1" });
-        const again = await store.decide({ ...approve, now: 9_000, deliveryId: "d1" });
+        const first = await store.decideApproval({ ...approve, deliveryId: "d1" });
+        await store.completeEffect({ key: "k2", usedApproval: "a1" });
+        const again = await store.decideApproval({ ...approve, now: 9_000, deliveryId: "d1" });
 
         expect(first.kind).toBe("decided");
         expect(again).toEqual(first);
@@ -726,10 +735,12 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
 
       test("one delivery may decide several approvals, and be taken in besides", async () => {
         await startRun();
-        await store.finish({ key: "k1", approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")] });
+        await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")] });
         await store.ingest({ deliveryId: "d1", events: [] });
 
-        const results = ["a1", "a2"].map((approvalId) => store.decide({ ...approve, approvalId, deliveryId: "d1" }));
+        const results = ["a1", "a2"].map((approvalId) =>
+          store.decideApproval({ ...approve, approvalId, deliveryId: "d1" }),
+        );
         expect((await Promise.all(results)).map(({ kind }) => kind)).toEqual(["decided", "decided"]);
       });
 
@@ -737,8 +748,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await startRun();
         const child = { parentId: "r1", rootId: "r1", depth: 1 };
         await store.ingest({ run: sampleRun("c1", [sampleEffect("c1", "c1-k1")], child), events: [] });
-        await store.finish({ key: "c1-k1", approvals: [sampleApproval("c1", "z1", { rootId: "r1" })] });
-        await store.finish({ key: "k1", approvals: [sampleApproval("r1", "a1")] });
+        await store.completeEffect({ key: "c1-k1", approvals: [sampleApproval("c1", "z1", { rootId: "r1" })] });
+        await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1")] });
 
         expect((await store.approvalsOf("r1")).map(({ id }) => id)).toEqual(["z1", "a1"]);
         expect(await store.approvalsOf("c1")).toEqual([]);
@@ -788,7 +799,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await store.fireTimers(2_999)).toEqual([]);
         expect(await store.fireTimers(3_000)).toEqual(["r1"]);
         expect(await store.fireTimers(3_000)).toEqual([]);
-        expect(await store.approval("a1")).toMatchObject({ status: "expired" });
+        expect(await store.findApproval("a1")).toMatchObject({ status: "expired" });
         expect((await store.inbox("r1")).map(({ event }) => event)).toEqual([
           { type: "approval.expired", approvalId: "a1", callId: "call-a1" },
         ]);
@@ -796,35 +807,35 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
 
       test("the next due time is the earliest of timers, approvals and effects that wait", async () => {
         await startRun();
-        expect(await store.nextDue()).toBeUndefined();
+        expect(await store.nextDueAt()).toBeUndefined();
 
         const effects = [sampleEffect("r1", "k2"), sampleEffect("r1", "k3", { dueAt: 50 })];
-        await store.finish({ key: "k1", approvals: [sampleApproval("r1", "a1", { expiresAt: 700 })], effects });
-        expect(await store.nextDue()).toBe(700);
+        await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1", { expiresAt: 700 })], effects });
+        expect(await store.nextDueAt()).toBe(700);
 
         await store.advance(sampleStep("r1", { timers: { set: [{ timer: "deadline", dueAt: 600 }] } }));
-        expect(await store.nextDue()).toBe(600);
+        expect(await store.nextDueAt()).toBe(600);
 
-        await store.begin("r1", "work", 0);
-        expect(await store.nextDue()).toBe(600);
-        await store.postpone("k2", 500);
-        expect(await store.nextDue()).toBe(500);
+        await store.claimEffect("r1", "work", 0);
+        expect(await store.nextDueAt()).toBe(600);
+        await store.postponeEffect("k2", 500);
+        expect(await store.nextDueAt()).toBe(500);
 
-        await store.finish({ key: "k2" });
-        expect(await store.nextDue()).toBe(50);
-        await store.begin("r1", "work", 50);
-        expect(await store.nextDue()).toBe(600);
+        await store.completeEffect({ key: "k2" });
+        expect(await store.nextDueAt()).toBe(50);
+        await store.claimEffect("r1", "work", 50);
+        expect(await store.nextDueAt()).toBe(600);
         await store.fireTimers(600);
-        expect(await store.nextDue()).toBe(700);
-        await store.decide({ approvalId: "a1", decision: "approved", by: "ada", now: 650 });
-        expect(await store.nextDue()).toBeUndefined();
+        expect(await store.nextDueAt()).toBe(700);
+        await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 650 });
+        expect(await store.nextDueAt()).toBeUndefined();
       });
     });
 
     describe("awake", () => {
       const fold = async (runId: string, changes: Partial<Parameters<typeof sampleStep>[1]> = {}) => {
         const inbox = await store.inbox(runId);
-        const row = await store.run(runId);
+        const row = await store.findRun(runId);
         return store.advance(
           sampleStep(runId, { version: row?.version ?? 0, seen: inbox.at(-1)?.id ?? 0, status: "waiting", ...changes }),
         );
@@ -832,36 +843,36 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
 
       test("a run with a due effect is awake until it is finished, begun or not", async () => {
         await startRun();
-        expect(await store.awake(0)).toEqual(["r1"]);
+        expect(await store.dueRuns(0)).toEqual(["r1"]);
 
-        await store.begin("r1", "work", 0);
-        expect(await store.awake(0)).toEqual(["r1"]);
-        await store.postpone("k1", 100);
-        expect(await store.awake(99)).toEqual([]);
-        expect(await store.awake(100)).toEqual(["r1"]);
-        await store.finish({ key: "k1" });
-        expect(await store.awake(later)).toEqual([]);
+        await store.claimEffect("r1", "work", 0);
+        expect(await store.dueRuns(0)).toEqual(["r1"]);
+        await store.postponeEffect("k1", 100);
+        expect(await store.dueRuns(99)).toEqual([]);
+        expect(await store.dueRuns(100)).toEqual(["r1"]);
+        await store.completeEffect({ key: "k1" });
+        expect(await store.dueRuns(later)).toEqual([]);
       });
 
       test("an effect that waits behind another does not wake its run", async () => {
         const effects = [sampleEffect("r1", "k1", { dueAt: 100 }), sampleEffect("r1", "k2")];
         await store.ingest({ run: sampleRun("r1", effects), events: [] });
 
-        expect(await store.awake(99)).toEqual([]);
+        expect(await store.dueRuns(99)).toEqual([]);
       });
 
       test("an event wakes its run until a fold has seen it, also when it is parked", async () => {
         await store.ingest({ run: sampleRun("r1"), events: [] });
-        expect(await store.awake(0)).toEqual([]);
+        expect(await store.dueRuns(0)).toEqual([]);
 
         await hear("parked");
-        expect(await store.awake(0)).toEqual(["r1"]);
+        expect(await store.dueRuns(0)).toEqual(["r1"]);
         await fold("r1");
-        expect(await store.awake(0)).toEqual([]);
+        expect(await store.dueRuns(0)).toEqual([]);
         expect(await texts("r1")).toEqual(["parked"]);
 
         await hear("new");
-        expect(await store.awake(0)).toEqual(["r1"]);
+        expect(await store.dueRuns(0)).toEqual(["r1"]);
       });
 
       test("an event that arrives while a fold is under way keeps the run awake", async () => {
@@ -871,17 +882,17 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         await hear("meanwhile");
 
         await store.advance(sampleStep("r1", { consumed: [one?.id ?? 0], seen: one?.id ?? 0, status: "waiting" }));
-        expect(await store.awake(0)).toEqual(["r1"]);
+        expect(await store.dueRuns(0)).toEqual(["r1"]);
       });
 
       test("a run that is done wakes for its last effects, never for events", async () => {
         await store.ingest({ run: sampleRun("r1"), events: [] });
-        await fold("r1", { status: "done", effects: [sampleEffect("r1", "outcome", { lane: "thread" })] });
+        await fold("r1", { status: "done", effects: [sampleEffect("r1", "outcome", { queue: "thread" })] });
         await hear("too late");
 
-        expect(await store.awake(0)).toEqual(["r1"]);
-        await store.finish({ key: "outcome" });
-        expect(await store.awake(0)).toEqual([]);
+        expect(await store.dueRuns(0)).toEqual(["r1"]);
+        await store.completeEffect({ key: "outcome" });
+        expect(await store.dueRuns(0)).toEqual([]);
         expect(await texts("r1")).toEqual(["too late"]);
       });
     });

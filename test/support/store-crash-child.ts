@@ -36,11 +36,11 @@ async function chain(n: number): Promise<void> {
   );
   say(`advanced ${n}`);
 
-  await store.begin(runId, "work", 0);
+  await store.claimEffect(runId, "work", 0);
   say(`begun ${n}`);
 
   const content = new TextEncoder().encode(`content ${n} `.repeat(500));
-  await store.finish({
+  await store.completeEffect({
     key: `effect-${n}`,
     events: [{ runId, event: said(`result ${n}`), dedupe: `result-${n}` }],
     changes: { step: `call-${n}`, changes: [{ path: "a.txt", content, mode: "100644" }] },

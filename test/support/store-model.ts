@@ -91,7 +91,7 @@ function begin(id: string): Move {
       const expected = head && head.dueAt <= model.now ? head : undefined;
       if (expected) expected.attempts++;
 
-      const begun = await store.begin(id, "work", model.now);
+      const begun = await store.claimEffect(id, "work", model.now);
       expect(begun && { key: begun.key, dueAt: begun.dueAt, attempts: begun.attempts }).toEqual(expected);
     },
   };
@@ -105,7 +105,7 @@ function finish(id: string, position: number): Move {
       const effect = run.effects[position];
       const text = `word ${model.count++}`;
       const event = { runId: id, event: said(text), dedupe: effect?.key ?? "none" };
-      expect(await store.finish({ key: effect?.key ?? "none", events: [event] })).toBe(effect !== undefined);
+      expect(await store.completeEffect({ key: effect?.key ?? "none", events: [event] })).toBe(effect !== undefined);
       if (!effect) return;
 
       run.effects.splice(position, 1);
@@ -120,7 +120,7 @@ function postpone(id: string, dueIn: number): Move {
     play: async ({ store, model }) => {
       const head = runOf(model, id).effects[0];
       if (head) head.dueAt = model.now + dueIn;
-      await store.postpone(head?.key ?? "none", model.now + dueIn);
+      await store.postponeEffect(head?.key ?? "none", model.now + dueIn);
     },
   };
 }
@@ -161,13 +161,13 @@ async function expectSame({ store, model }: World): Promise<void> {
     const { done, log, seen, effects } = runOf(model, id);
     return (!done && log.length > seen) || (effects[0] !== undefined && effects[0].dueAt <= model.now);
   });
-  expect((await store.awake(model.now)).sort()).toEqual(awake);
+  expect((await store.dueRuns(model.now)).sort()).toEqual(awake);
 
   for (const id of runIds) {
     const run = runOf(model, id);
     expect((await store.log(id)).map(({ event }) => wordOf(event))).toEqual(run.log);
     expect((await store.inbox(id)).map(({ event }) => wordOf(event))).toEqual(run.inbox.map((at) => run.log[at]));
-    expect(await store.run(id)).toMatchObject({ version: run.version });
+    expect(await store.findRun(id)).toMatchObject({ version: run.version });
   }
 }
 

@@ -27,7 +27,7 @@ export function sampleRun(id: string, effects: NewEffect[] = [], changes: Partia
 }
 
 export function sampleEffect(runId: string, key: string, changes: Partial<NewEffect> = {}): NewEffect {
-  return { key, runId, lane: "work", kind: "callModel", input: { prompt: key }, ...changes };
+  return { key, runId, queue: "work", kind: "callModel", input: { prompt: key }, ...changes };
 }
 
 export function said(text: string): RunEvent {

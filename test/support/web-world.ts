@@ -5,10 +5,10 @@ import type { Approval } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { WorkerContext } from "#machines/worker-machine.ts";
-import { firstState, type Snapshot } from "#runtime/apply-events.ts";
+import { initialRun, type Snapshot } from "#runtime/apply-events.ts";
 import { createRuns } from "#runtime/create-runs.ts";
 import { createLiveOutput } from "#runtime/live-output.ts";
-import { createRunBooks } from "#runtime/run-view-reader.ts";
+import { createRunViewReader } from "#runtime/run-view-reader.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createRunPages } from "#web/create-run-pages.ts";
@@ -53,7 +53,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
   const errors: unknown[] = [];
   const runs = createRuns({
     store,
-    drive: { wake: () => {} } as never,
+    scheduler: { wake: () => {} } as never,
     catalog: undefined as never,
     models: undefined as never,
     openGitHub,
@@ -79,7 +79,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     onError: (error) => errors.push(error),
     now,
   });
-  const books = createRunBooks({ store, live, redact: createRedactor([heldSecret]), now });
+  const books = createRunViewReader({ store, live, redact: createRedactor([heldSecret]), now });
   answer = pages.answer;
   const links = createRunLinks(webhookSecret);
   const cookies = createSealedCookies({ key: deriveKey(webhookSecret, "cookies"), secure: false, now });
@@ -104,7 +104,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
   ): Promise<RunSpec> {
     const origin = { ...sampleSpec(id).origin, owner: "octo", repo: "sums", ...changes.origin };
     const spec = sampleSpec(id, { ...changes, origin });
-    const run = firstState(spec);
+    const run = initialRun(spec);
     await store.ingest({ run, events: events.map((event) => ({ runId: id, event })) });
     const snapshot = run.snapshot as Snapshot;
     const inbox = await store.inbox(id);
@@ -117,8 +117,8 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
       status: "waiting",
       effects: [],
     });
-    const effect = await store.begin(id, "work", now());
-    await store.finish({
+    const effect = await store.claimEffect(id, "work", now());
+    await store.completeEffect({
       key: effect?.key ?? "",
       approvals: approvals.map((approval, index) =>
         sampleApproval(id, `k${index}mq`, { rootId: spec.rootId, expiresAt: now() + 60_000, ...approval }),

@@ -18,7 +18,7 @@ async function waiting(options: Parameters<typeof world>[0] = {}) {
 }
 
 async function expectUntouched({ store, eventsOf }: WebWorld): Promise<void> {
-  expect((await store.approval("k0mq"))?.status).toBe("pending");
+  expect((await store.findApproval("k0mq"))?.status).toBe("pending");
   expect(await eventsOf("abc1")).toEqual([]);
 }
 
@@ -28,7 +28,7 @@ test("who signed in and may write approves, by the same door as in the thread", 
   const answer = await post(`${path}/approve`, { as: "mia", fields: { ...decision, session: "yes" } });
 
   expect(answer).toEqual({ status: 200, text: '{"words":"k0mq is approved."}' });
-  expect(await store.approval("k0mq")).toMatchObject({
+  expect(await store.findApproval("k0mq")).toMatchObject({
     status: "approved",
     decidedBy: "mia",
     via: "page",
@@ -45,8 +45,8 @@ test("denies with a reason, and approves with other arguments", async () => {
   const fields = { approval: "other", digest, arguments: '{"path":"B.md"}' };
   await post(`${pathOf("abc2")}/approve`, { as: "mia", fields });
 
-  expect(await store.approval("k0mq")).toMatchObject({ status: "denied", note: "wrong branch" });
-  expect(await store.approval("other")).toMatchObject({ status: "approved", changedArgs: { path: "B.md" } });
+  expect(await store.findApproval("k0mq")).toMatchObject({ status: "denied", note: "wrong branch" });
+  expect(await store.findApproval("other")).toMatchObject({ status: "approved", changedArgs: { path: "B.md" } });
 });
 
 test("stops, resumes and says a sentence, and the thread shows who said it where", async () => {
@@ -117,7 +117,7 @@ describe("nothing happens for", () => {
     expect(answer.status).toBe(status);
     expect(JSON.parse(answer.text)).toEqual({ words: expect.stringMatching(/\w/) });
     await expectUntouched(made);
-    expect((await made.store.approval("other"))?.status).toBe("pending");
+    expect((await made.store.findApproval("other"))?.status).toBe("pending");
   });
 
   test.each([

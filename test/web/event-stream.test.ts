@@ -50,7 +50,7 @@ test("an approval comes, and goes when it is decided", async () => {
   expect(opening?.parts.find(({ id }) => id === "approval-k0mq")?.into).toBe("approvals");
   expect(decided?.gone).toEqual(["approval-k0mq"]);
   expect(decided?.entries[0]?.html).toContain("<b>mia</b> denied <code>k0mq</code> on the run page");
-  expect((await store.approval("k0mq"))?.status).toBe("denied");
+  expect((await store.findApproval("k0mq"))?.status).toBe("denied");
 });
 
 test("a child appears with a lane of its own", async () => {
@@ -135,7 +135,7 @@ describe("a flood", () => {
 
     await store.ingest({ events: [{ runId: "abc1", event: said("more") }] });
     clock.offset = 50_000;
-    await vi.waitFor(async () => expect((await books.read("abc1"))?.lanes[0]?.newest).toBe(2));
+    await vi.waitFor(async () => expect((await books.readTree("abc1"))?.runs[0]?.newest).toBe(2));
     expect([response.destroyed, response.writableLength]).toEqual([false, sent]);
     clock.offset = 61_000;
 

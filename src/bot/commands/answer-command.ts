@@ -37,24 +37,24 @@ export async function executeCommand(command: ThreadCommand, hearer: CommandCont
       return deny(command, hearer);
     case "resume":
       assertThreadOpen(utterance);
-      await runs.resume(thread, { by, deliveryId, ...(command.text ? { text: command.text } : {}) });
+      await runs.requestResume(thread, { by, deliveryId, ...(command.text ? { text: command.text } : {}) });
       return undefined;
     case "stop":
-      await runs.stop(thread, { by, deliveryId });
+      await runs.requestStop(thread, { by, deliveryId });
       return undefined;
     case "cancel":
-      await runs.cancel(thread, { by, deliveryId });
+      await runs.requestCancel(thread, { by, deliveryId });
       return undefined;
     case "status":
       return renderStatusReply(await runs.status(thread), await runs.pendingApprovals(thread));
     case "help":
-      return renderHelp(await runs.workers(thread));
+      return renderHelp(await runs.listWorkers(thread));
     case "malformed":
       return command.message;
     case "unknown":
       return `There is no \`/${command.word}\`. Did you mean \`/${command.meant}\`? \`/help\` lists the commands. Write it in a new comment: edited ones do not count.`;
     case "tool":
-      await runs.invoke(thread, { by, deliveryId, line: command.line });
+      await runs.runToolCommand(thread, { by, deliveryId, line: command.line });
       return undefined;
     case "direct":
     case "text":
@@ -72,15 +72,15 @@ async function run(
   const { thread, isPullRequest, by, commentId, seen, key: deliveryId } = utterance;
   const origin = { ...thread, isPullRequest, requestedBy: by, ...(commentId === undefined ? {} : { commentId }) };
   try {
-    await runs.start({ origin, worker, text, seen, deliveryId });
+    await runs.startRun({ origin, worker, text, seen, deliveryId });
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    throw await unknownWorker(error, worker, await runs.workers(thread));
+    throw await unknownWorker(error, worker, await runs.listWorkers(thread));
   }
 }
 
 /** A name that no worker has is answered with those there are. */
-async function unknownWorker(error: UserError, name: string, workers: Awaited<ReturnType<Runs["workers"]>>) {
+async function unknownWorker(error: UserError, name: string, workers: Awaited<ReturnType<Runs["listWorkers"]>>) {
   const names = workers.map((worker) => worker.name);
   if (names.some((known) => known.toLowerCase() === name.toLowerCase())) return error;
 
@@ -168,10 +168,10 @@ async function deny({ target, reason }: CommandOf<"deny">, { runs, utterance }: 
 async function decide(
   runs: Runs,
   thread: IncomingComment["thread"],
-  decision: Parameters<Runs["decide"]>[1],
+  decision: Parameters<Runs["decideApprovals"]>[1],
 ): Promise<undefined> {
   try {
-    await runs.decide(thread, decision);
+    await runs.decideApprovals(thread, decision);
   } catch (error) {
     if (!(error instanceof UserError) || decision.target === "all") throw error;
     const pending = renderPending(await runs.pendingApprovals(thread));

@@ -54,7 +54,7 @@ export function createHandleDelivery(options: HandleDeliveryOptions): (delivery:
       );
       return;
     }
-    if (place) await options.runs().place(place);
+    if (place) await options.runs().reportLocation(place);
     if (hearing.kind === "over") await stopRuns(options.runs(), hearing);
     else await handleComment(options, openGitHub(thread), hearing.utterance);
   };
@@ -69,15 +69,15 @@ async function handleAccessEvent(options: HandleDeliveryOptions, news: AccessEve
   switch (news.kind) {
     case "placed": {
       const { installationId, repositoryId, owner, repo } = news.place;
-      await runs.place(news.place);
+      await runs.reportLocation(news.place);
       if (isListed(options, news.place)) return;
       const reason = `The repository is now called ${owner}/${repo}, which is not on the list of repositories that this app serves.`;
-      return runs.leave({ installationId, repositoryIds: [repositoryId] }, { reason, deliveryId });
+      return runs.stopUnreachable({ installationId, repositoryIds: [repositoryId] }, { reason, deliveryId });
     }
     case "left":
-      return runs.leave(news.where, { reason: news.reason, deliveryId });
+      return runs.stopUnreachable(news.where, { reason: news.reason, deliveryId });
     case "returned":
-      return runs.comeBack(news.where, news.places);
+      return runs.refreshReachable(news.where, news.places);
   }
 }
 
@@ -85,7 +85,7 @@ async function handleAccessEvent(options: HandleDeliveryOptions, news: AccessEve
 async function stopRuns(runs: Runs, { thread, by, key: deliveryId, forGood }: ThreadClosed): Promise<void> {
   try {
     // Nobody could say /resume any more where a thread is gone.
-    await (forGood ? runs.cancel(thread, { by, deliveryId }) : runs.stop(thread, { by, deliveryId }));
+    await (forGood ? runs.requestCancel(thread, { by, deliveryId }) : runs.requestStop(thread, { by, deliveryId }));
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
   }
@@ -134,11 +134,11 @@ async function steer(
   const { thread, by, key: deliveryId } = utterance;
   const runs = options.runs();
   // GitHub is asked about the author only where somebody listens: most comments are none of our business.
-  const isHeard = text !== "" && (await runs.presence(thread)) === "live";
+  const isHeard = text !== "" && (await runs.threadActivity(thread)) === "live";
   if (!isHeard || !canWrite(await github.permissionOf(by))) return;
 
   try {
-    if (await runs.say(thread, { by, text, deliveryId })) void react(options, github, utterance, "eyes");
+    if (await runs.deliverMessage(thread, { by, text, deliveryId })) void react(options, github, utterance, "eyes");
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(options, github, utterance, error.message);
@@ -154,10 +154,10 @@ async function callTool(
 ): Promise<void> {
   const { thread, by, key: deliveryId } = utterance;
   const runs = options.runs();
-  if ((await runs.presence(thread)) === "none" || !canWrite(await github.permissionOf(by))) return;
+  if ((await runs.threadActivity(thread)) === "none" || !canWrite(await github.permissionOf(by))) return;
 
   try {
-    await runs.invoke(thread, { by, deliveryId, line, mayBeForeign });
+    await runs.runToolCommand(thread, { by, deliveryId, line, mayBeForeign });
     if (!mayBeForeign) void react(options, github, utterance, "eyes");
   } catch (error) {
     if (!(error instanceof UserError)) throw error;

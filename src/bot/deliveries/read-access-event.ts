@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { HeardPlace } from "#domain/repository-place.ts";
-import type { Reach } from "#runtime/runs.ts";
+import type { InstallationScope } from "#runtime/runs.ts";
 import type { Delivery } from "./read-comment.ts";
 import { readLocation, WebhookRepository } from "./webhook-repository.ts";
 
@@ -9,9 +9,9 @@ export type AccessEvent =
   /** The repository has another name or owner. */
   | { kind: "placed"; place: HeardPlace }
   /** The app reaches it no more. */
-  | { kind: "left"; where: Reach; reason: string }
+  | { kind: "left"; where: InstallationScope; reason: string }
   /** The app reaches it again, by this installation. */
-  | { kind: "returned"; where: Reach; places: HeardPlace[] };
+  | { kind: "returned"; where: InstallationScope; places: HeardPlace[] };
 
 const Account = z.object({ id: z.number(), login: z.string() });
 const ListedRepositories = z.array(z.object({ id: z.number(), name: z.string() })).default([]);

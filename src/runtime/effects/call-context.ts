@@ -1,10 +1,10 @@
 import type { ModelCall } from "#domain/events.ts";
-import type { Desk } from "#runtime/active-run.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
 import type { CallContext } from "#toolsets/toolbox.ts";
 
 /** The context one call is reviewed and run in. */
 export function callContext(
-  { spec, live }: Pick<Desk, "spec"> & Partial<Pick<Desk, "live">>,
+  { spec, live }: Pick<ActiveRun, "spec"> & Partial<Pick<ActiveRun, "live">>,
   { callId }: Pick<ModelCall, "callId">,
   step: number,
   abortSignal: AbortSignal,

@@ -7,7 +7,7 @@ import type { EffectServices } from "./effect-services.ts";
 /** One call of the model over everything the log holds. A crash costs at most one more call. */
 export function callModel({ models }: EffectServices): EffectHandler {
   return {
-    attempts: 3,
+    maxAttempts: 3,
     async perform(effect, desk, signal) {
       const { spec } = desk;
       const [tools, log] = await Promise.all([desk.tools(signal), desk.log()]);
@@ -24,7 +24,7 @@ export function callModel({ models }: EffectServices): EffectHandler {
       });
       return { events: [{ runId: effect.runId, event }] };
     },
-    async giveUp(effect, _desk, error) {
+    async onFailure(effect, _desk, error) {
       const reason = error instanceof UserError ? error.message : `The model could not be called: ${error}`;
       return { events: [{ runId: effect.runId, event: { type: "model.failed", reason, retryable: false } }] };
     },

@@ -1,7 +1,7 @@
 import { refuseApprover } from "#config/repository-settings.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { canWrite } from "#domain/github.ts";
-import type { Desk } from "#runtime/active-run.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
 import { confirmApproval, type Grant, notRun } from "#runtime/confirm-approval.ts";
 import { readBase } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/read-settings.ts";
@@ -14,10 +14,10 @@ import { callContext } from "./call-context.ts";
  */
 export async function checkApproval(
   store: Store,
-  desk: Desk,
+  desk: ActiveRun,
   { call, step, approvalId, signal }: { call: ModelCall; step: number; approvalId: string; signal: AbortSignal },
 ): Promise<Grant> {
-  const approval = await store.approval(approvalId);
+  const approval = await store.findApproval(approvalId);
   if (approval?.status !== "approved") throw notRun("its approval is not valid any more");
 
   const grant = await confirmApproval(approval, {

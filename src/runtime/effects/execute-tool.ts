@@ -3,13 +3,13 @@ import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { Grant } from "#runtime/confirm-approval.ts";
 import { openCallOf } from "#runtime/read-log.ts";
-import type { Done, EffectHandler } from "#runtime/run-scheduler.ts";
+import type { EffectHandler, EffectResult } from "#runtime/run-scheduler.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import { callContext } from "./call-context.ts";
 import { checkApproval } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
-import { runInTree } from "./run-in-sandbox.ts";
-import { unknownEffect } from "./unknown-effect.ts";
+import { runInSandbox } from "./run-in-sandbox.ts";
+import { interruptedCall } from "./unknown-effect.ts";
 
 /**
  * Runs one call. What it changed in the sandbox is stored with its result, so a call that died half way has changed
@@ -17,7 +17,7 @@ import { unknownEffect } from "./unknown-effect.ts";
  */
 export function executeTool({ store }: EffectServices): EffectHandler {
   return {
-    attempts: 3,
+    maxAttempts: 3,
     async perform(effect, desk, signal) {
       const { callId, approvalId } = effect.input as { callId: string; approvalId?: string };
       const { call, step } = openCallOf(await desk.log(), callId);
@@ -28,9 +28,9 @@ export function executeTool({ store }: EffectServices): EffectHandler {
       const granted: Grant = approvalId
         ? await checkApproval(store, desk, { call, step, approvalId, signal })
         : { args: call.args, notes: [] };
-      if (effect.attempts > 1 && toolbox.find(call.tool)?.afterCrash === "report") throw unknownEffect();
+      if (effect.attempts > 1 && toolbox.find(call.tool)?.afterCrash === "report") throw interruptedCall();
 
-      const { result, stored } = await runInTree(sandbox, { step: `${step}/${callId}`, signal }, () =>
+      const { result, stored } = await runInSandbox(sandbox, { step: `${step}/${callId}`, signal }, () =>
         toolbox.execute({ ...call, args: granted.args }, callContext(desk, call, step, signal)),
       );
       return {
@@ -39,7 +39,7 @@ export function executeTool({ store }: EffectServices): EffectHandler {
         ...stored,
       };
     },
-    async giveUp(effect, desk, error) {
+    async onFailure(effect, desk, error) {
       const { callId } = effect.input as { callId: string };
       const { call } = openCallOf(await desk.log(), callId);
       return finished(effect, call, failure(error));
@@ -47,7 +47,7 @@ export function executeTool({ store }: EffectServices): EffectHandler {
   };
 }
 
-function finished(effect: Effect, { callId, tool }: ModelCall, result: ToolResult): Done {
+function finished(effect: Effect, { callId, tool }: ModelCall, result: ToolResult): EffectResult {
   return { events: [{ runId: effect.runId, event: { type: "tool.finished", callId, tool, result } }] };
 }
 

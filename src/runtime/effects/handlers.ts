@@ -5,15 +5,15 @@ import { closeApprovals } from "./close-approvals.ts";
 import type { EffectServices } from "./effect-services.ts";
 import { executeTool } from "./execute-tool.ts";
 import { invokeTool } from "./invoke-tool.ts";
-import { openBase } from "./open-sandbox.ts";
+import { openSandbox } from "./open-sandbox.ts";
 import { postApproval } from "./post-approval.ts";
 import { postToolReply } from "./post-tool-reply.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reviewCalls } from "./review-calls.ts";
 import { showQuestion } from "./show-question.ts";
 import { showStatus } from "./show-status.ts";
-import { startChild } from "./spawn-child.ts";
-import { cancelChildren } from "./stop-children.ts";
+import { spawnChild } from "./spawn-child.ts";
+import { stopChildren } from "./stop-children.ts";
 
 /** What is not asked for by a run itself. */
 type OtherEffect = "status.show" | "tool.invoke" | "tool.reply";
@@ -21,7 +21,7 @@ type OtherEffect = "status.show" | "tool.invoke" | "tool.reply";
 /** Who does what runs and people ask for: one handler for each kind of effect. */
 export function effectHandlers(services: EffectServices): Record<EffectRequest["kind"] | OtherEffect, EffectHandler> {
   return {
-    "sandbox.open": openBase(services),
+    "sandbox.open": openSandbox(services),
     "model.call": callModel(services),
     "calls.review": reviewCalls(services),
     "tool.execute": executeTool(services),
@@ -29,8 +29,8 @@ export function effectHandlers(services: EffectServices): Record<EffectRequest["
     "approvals.close": closeApprovals(services),
     "question.post": showQuestion(services),
     "question.close": showQuestion(services),
-    "child.start": startChild(services),
-    "children.cancel": cancelChildren(services),
+    "child.start": spawnChild(services),
+    "children.cancel": stopChildren(services),
     "outcome.report": reportOutcome(services),
     "status.show": showStatus(services),
     "tool.invoke": invokeTool(services),

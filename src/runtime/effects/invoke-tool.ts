@@ -3,12 +3,12 @@ import { approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite } from "#domain/github.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import type { Desk } from "#runtime/active-run.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import { type AskedOfTools, readInvocation } from "#runtime/read-invocation.ts";
 import { readBase, stepsOf } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/read-settings.ts";
-import type { Done, EffectHandler } from "#runtime/run-scheduler.ts";
+import type { EffectHandler, EffectResult } from "#runtime/run-scheduler.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import type { ToolReply } from "#runtime/tool-reply.ts";
@@ -18,8 +18,8 @@ import type { CallContext } from "#toolsets/toolbox.ts";
 import { argumentsFromOptions } from "#ui/form-fields.ts";
 import { callContext } from "./call-context.ts";
 import type { EffectServices } from "./effect-services.ts";
-import { runInTree } from "./run-in-sandbox.ts";
-import { unknownEffect } from "./unknown-effect.ts";
+import { runInSandbox } from "./run-in-sandbox.ts";
+import { interruptedCall } from "./unknown-effect.ts";
 
 /** A person's command for a run's tools, as it is stored when it is heard. */
 export interface Invocation {
@@ -39,7 +39,7 @@ type AskedToRun = Extract<AskedOfTools, { kind: "run" }>;
  */
 export function invokeTool({ frontEnd }: Pick<EffectServices, "frontEnd">): EffectHandler {
   return {
-    attempts: 3,
+    maxAttempts: 3,
     async perform(effect, desk, signal) {
       const invocation = effect.input as Invocation;
       await checkAccess(desk, invocation.by);
@@ -60,17 +60,18 @@ export function invokeTool({ frontEnd }: Pick<EffectServices, "frontEnd">): Effe
           });
       }
     },
-    giveUp: async (effect, _desk, error) => ((effect.input as Invocation).mayBeForeign ? {} : refused(effect, error)),
+    onFailure: async (effect, _desk, error) =>
+      (effect.input as Invocation).mayBeForeign ? {} : refused(effect, error),
   };
 }
 
-async function checkAccess({ github, spec: { origin } }: Desk, by: string): Promise<void> {
+async function checkAccess({ github, spec: { origin } }: ActiveRun, by: string): Promise<void> {
   if (canWrite(await github.permissionOf(by))) return;
   throw new UserError(`GitHub does not confirm that you have write access to ${origin.owner}/${origin.repo}.`);
 }
 
 /** What has to be approved is not agreed to by who may not approve, or where it takes two. */
-async function checkMayAgree({ github }: Desk, by: string, { name }: NamedTool): Promise<void> {
+async function checkMayAgree({ github }: ActiveRun, by: string, { name }: NamedTool): Promise<void> {
   const settings = await readSettings(github);
   const refusal = refuseApprover({ ...settings, second_person: false }, { by, requestedBy: by });
   if (refusal) throw new UserError(refusal);
@@ -82,10 +83,10 @@ async function checkMayAgree({ github }: Desk, by: string, { name }: NamedTool):
 
 async function run(
   effect: Effect,
-  desk: Desk,
+  desk: ActiveRun,
   asked: AskedToRun,
   { signal, frontEnd }: { signal: AbortSignal; frontEnd: FrontEnd },
-): Promise<Done> {
+): Promise<EffectResult> {
   const { callId, by } = effect.input as Invocation;
   const { tool } = asked;
   const step = stepsOf(await desk.log());
@@ -110,8 +111,8 @@ async function run(
   }
 
   const mayHaveRun = effect.attempts > 1 && tool.afterCrash === "report";
-  const { result, stored } = await runInTree(sandbox, { step: `${step}/${callId}`, signal }, async () =>
-    mayHaveRun ? resultOfError(unknownEffect()) : toolbox.execute({ ...call, args }, context),
+  const { result, stored } = await runInSandbox(sandbox, { step: `${step}/${callId}`, signal }, async () =>
+    mayHaveRun ? resultOfError(interruptedCall()) : toolbox.execute({ ...call, args }, context),
   );
   return {
     ...reply(effect),
@@ -141,7 +142,7 @@ function tooLong({ name }: NamedTool): UserError {
 
 /** Stands for this run, call and preview, so that nobody agrees to something else than what they were shown. */
 async function wordFor(
-  desk: Desk,
+  desk: ActiveRun,
   shown: { tool: string; args: unknown; preview: string | undefined },
 ): Promise<string> {
   const { id: runId, workerPath } = desk.spec;
@@ -149,14 +150,14 @@ async function wordFor(
   return shortId(approvalDigest({ ...shown, runId, workerPath, callId: "", baseCommit }), 8);
 }
 
-function refused(effect: Effect, error: unknown): Done {
+function refused(effect: Effect, error: unknown): EffectResult {
   const { by } = effect.input as Invocation;
   const message = error instanceof UserError ? error.message : "Something failed on our side. Try again later.";
   return reply(effect, { kind: "refused", by, message });
 }
 
 /** Said in an effect of its own, so that a lost comment does not run the tool again. Without words: the result, from the log. */
-function reply({ key, runId, input }: Effect, words?: ToolReply): Done {
+function reply({ key, runId, input }: Effect, words?: ToolReply): EffectResult {
   const { callId } = input as Invocation;
-  return { effects: [{ key: `${key}/reply`, runId, lane: "thread", kind: "tool.reply", input: { callId, words } }] };
+  return { effects: [{ key: `${key}/reply`, runId, queue: "thread", kind: "tool.reply", input: { callId, words } }] };
 }

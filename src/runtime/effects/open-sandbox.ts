@@ -1,16 +1,16 @@
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { Desk } from "#runtime/active-run.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
 import { readBase } from "#runtime/read-log.ts";
 import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** Fixes the commit the run stands on: the tip of the default branch, a pull request's head, or the parent's base. */
-export function openBase({ store }: EffectServices): EffectHandler {
+export function openSandbox({ store }: EffectServices): EffectHandler {
   return {
-    attempts: 4,
+    maxAttempts: 4,
     async perform(effect, desk, signal) {
       try {
         const base = await baseOf(desk, signal, async (parentId) => readBase(await store.log(parentId)));
@@ -20,7 +20,7 @@ export function openBase({ store }: EffectServices): EffectHandler {
         return failed(effect.runId, error.message);
       }
     },
-    async giveUp(effect, { spec }) {
+    async onFailure(effect, { spec }) {
       const { owner, repo } = spec.origin;
       return failed(
         effect.runId,
@@ -35,7 +35,7 @@ function failed(runId: string, reason: string) {
 }
 
 async function baseOf(
-  desk: Desk,
+  desk: ActiveRun,
   signal: AbortSignal,
   baseOfRun: (runId: string) => Promise<BaseCommit | undefined>,
 ): Promise<BaseCommit> {

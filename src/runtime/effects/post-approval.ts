@@ -1,28 +1,28 @@
 import { readView } from "#runtime/read-view.ts";
 import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import type { EffectServices } from "./effect-services.ts";
-import { stopUnseen } from "./stop-unseen.ts";
+import { stopUnpostable } from "./stop-unseen.ts";
 
 /** Shows a request for approval in the root's thread, or, once it is decided, what became of it. */
 export function postApproval({ store, frontEnd }: EffectServices): EffectHandler {
   return {
-    attempts: 12,
+    maxAttempts: 12,
     async perform(effect, { spec }) {
       const { approvalId } = effect.input as { approvalId: string };
-      const approval = await store.approval(approvalId);
+      const approval = await store.findApproval(approvalId);
       const view = await readView(store, spec.rootId);
       if (!approval || !view) return {};
 
       const name = `approval/${approvalId}`;
-      const post = await store.post(name);
+      const post = await store.findPost(name);
       const repeated = effect.attempts > 1 || post !== undefined;
       const commentId = await frontEnd.showApproval(view, approval, { name, repeated, commentId: post?.commentId });
       return { post: { name, commentId } };
     },
-    giveUp: async (effect, { spec }, error) => {
+    onFailure: async (effect, { spec }, error) => {
       const { approvalId } = effect.input as { approvalId: string };
       // What nobody sees nobody answers; what became of it is in the ledger, seen or not.
-      return (await store.approval(approvalId))?.status === "pending" ? stopUnseen(spec, error) : {};
+      return (await store.findApproval(approvalId))?.status === "pending" ? stopUnpostable(spec, error) : {};
     },
   };
 }

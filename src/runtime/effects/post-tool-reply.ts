@@ -7,7 +7,7 @@ import type { EffectServices } from "./effect-services.ts";
 /** Answers a person's command for a tool in the thread: one comment, from the first word about it to its result. */
 export function postToolReply({ store, frontEnd }: EffectServices): EffectHandler {
   return {
-    attempts: 12,
+    maxAttempts: 12,
     async perform(effect, desk) {
       const { callId, words } = effect.input as { callId: string; words?: ToolReply };
       const reply = resultOf(await desk.log(), callId) ?? words;
@@ -15,11 +15,11 @@ export function postToolReply({ store, frontEnd }: EffectServices): EffectHandle
       if (!reply || !view) return {};
 
       const name = `tool/${effect.runId}/${callId}`;
-      const post = await store.post(name);
+      const post = await store.findPost(name);
       const options = { name, repeated: effect.attempts > 1, commentId: post?.commentId };
       return { post: { name, commentId: await frontEnd.showToolReply(view, reply, options) } };
     },
-    giveUp: async () => ({}),
+    onFailure: async () => ({}),
   };
 }
 

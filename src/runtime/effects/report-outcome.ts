@@ -1,7 +1,7 @@
 import type { RunOutcome, RunSpec } from "#domain/run.ts";
-import type { Desk } from "#runtime/active-run.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
 import { readView } from "#runtime/read-view.ts";
-import type { Done, EffectHandler } from "#runtime/run-scheduler.ts";
+import type { EffectHandler, EffectResult } from "#runtime/run-scheduler.ts";
 import type { Store } from "#runtime/store/store.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
 import type { EffectServices } from "./effect-services.ts";
@@ -9,24 +9,28 @@ import type { EffectServices } from "./effect-services.ts";
 /** Tells people how a root run ended, or hands a child's work to its parent. */
 export function reportOutcome(services: EffectServices): EffectHandler {
   return {
-    attempts: 12,
+    maxAttempts: 12,
     perform: (effect, desk) =>
       desk.spec.parentId ? reportToParent(services, desk) : reportToPeople(services, desk, effect.attempts > 1),
-    giveUp: async () => ({}),
+    onFailure: async () => ({}),
   };
 }
 
-async function reportToPeople({ store, frontEnd }: EffectServices, { spec }: Desk, repeated: boolean): Promise<Done> {
+async function reportToPeople(
+  { store, frontEnd }: EffectServices,
+  { spec }: ActiveRun,
+  repeated: boolean,
+): Promise<EffectResult> {
   const view = await readView(store, spec.id);
   if (!view) return {};
 
   const name = `outcome/${spec.id}`;
-  const post = await store.post(name);
+  const post = await store.findPost(name);
   const commentId = await frontEnd.showOutcome(view, { name, repeated, commentId: post?.commentId });
   return { post: { name, commentId } };
 }
 
-async function reportToParent({ store }: EffectServices, { spec }: Desk): Promise<Done> {
+async function reportToParent({ store }: EffectServices, { spec }: ActiveRun): Promise<EffectResult> {
   const view = await readView(store, spec.id);
   const { parentId, parentCallId } = spec;
   if (!view?.outcome || !parentId || !parentCallId) return {};

@@ -1,6 +1,6 @@
 import { describeApprovers, type RepositorySettings } from "#config/repository-settings.ts";
 import type { Verdict } from "#domain/events.ts";
-import type { Desk } from "#runtime/active-run.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/read-settings.ts";
 import { reviewAnswer } from "#runtime/review-answer.ts";
@@ -13,7 +13,7 @@ import type { EffectServices } from "./effect-services.ts";
 /** Asks policy about every call of the last answer, and writes down what people have to be asked. */
 export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices): EffectHandler {
   return {
-    attempts: 3,
+    maxAttempts: 3,
     async perform(effect, desk, signal) {
       const [log, toolbox] = await Promise.all([desk.log(), desk.tools(signal)]);
       const last = lastAnswer(log);
@@ -43,7 +43,7 @@ export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices
       signal.throwIfAborted();
       return { events: [{ runId: effect.runId, event: { type: "calls.reviewed", verdicts } }], approvals };
     },
-    async giveUp(effect, desk, error) {
+    async onFailure(effect, desk, error) {
       const calls = lastAnswer(await desk.log())?.answer.calls ?? [];
       const message = `This call could not be reviewed: ${error instanceof Error ? error.message : "unknown reason"}`;
       const result = {
@@ -58,7 +58,7 @@ export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices
 }
 
 /** Approvals given for the session count for this run alone: never for its parent's or children's calls. */
-async function rememberedCalls(store: Store, { spec }: Desk): Promise<{ tool: string; args: unknown }[]> {
+async function rememberedCalls(store: Store, { spec }: ActiveRun): Promise<{ tool: string; args: unknown }[]> {
   const approvals = await store.approvalsOf(spec.rootId);
   return approvals
     .filter(
@@ -72,7 +72,7 @@ async function rememberedCalls(store: Store, { spec }: Desk): Promise<{ tool: st
 async function freeId(store: Store, seed: string): Promise<string> {
   for (let length = 4; length < 16; length += 1) {
     const id = shortId(seed, length);
-    if (!(await store.approval(id))) return id;
+    if (!(await store.findApproval(id))) return id;
   }
   throw new Error("No short id is free");
 }

@@ -3,7 +3,7 @@ import { questionOf } from "#runtime/read-log.ts";
 import { readView } from "#runtime/read-view.ts";
 import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import type { EffectServices } from "./effect-services.ts";
-import { stopUnseen } from "./stop-unseen.ts";
+import { stopUnpostable } from "./stop-unseen.ts";
 
 /**
  * Puts a worker's question to the people of the thread, and shows what became of it once it is over. The answer comes
@@ -11,7 +11,7 @@ import { stopUnseen } from "./stop-unseen.ts";
  */
 export function showQuestion({ store, frontEnd }: EffectServices): EffectHandler {
   return {
-    attempts: 12,
+    maxAttempts: 12,
     async perform({ kind, input, attempts }, { spec, log }) {
       const { callId } = input as { callId: string };
       const { call, step, answer } = questionOf(await log(), callId);
@@ -22,11 +22,11 @@ export function showQuestion({ store, frontEnd }: EffectServices): EffectHandler
       if (answer) question.end = { kind: "answered", ...answer };
       else if (kind === "question.close") question.end = { kind: "withdrawn" };
       const name = `question/${spec.id}/${step}/${callId}`;
-      const post = await store.post(name);
+      const post = await store.findPost(name);
       const options = { name, repeated: attempts > 1, commentId: post?.commentId };
       return { post: { name, commentId: await frontEnd.askQuestion(view, question, options) } };
     },
-    giveUp: async ({ kind }, { spec }, error) => (kind === "question.post" ? stopUnseen(spec, error) : {}),
+    onFailure: async ({ kind }, { spec }, error) => (kind === "question.post" ? stopUnpostable(spec, error) : {}),
   };
 }
 

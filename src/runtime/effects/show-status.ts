@@ -5,10 +5,10 @@ import type { EffectServices } from "./effect-services.ts";
 /** Draws the one living status comment of a root run, at its pace, as things stand at that moment. */
 export function showStatus({ store, frontEnd, now, statusIntervalMs }: EffectServices): EffectHandler {
   return {
-    attempts: 12,
+    maxAttempts: 12,
     async perform(effect) {
       const name = `status/${effect.runId}`;
-      const post = await store.post(name);
+      const post = await store.findPost(name);
       const earliest = post ? post.updatedAt + statusIntervalMs : 0;
       if (earliest > now()) throw new Postponed(earliest);
 
@@ -17,6 +17,6 @@ export function showStatus({ store, frontEnd, now, statusIntervalMs }: EffectSer
       const options = { name, repeated: effect.attempts > 1, commentId: post?.commentId };
       return { post: { name, commentId: await frontEnd.showStatus(view, options) } };
     },
-    giveUp: async () => ({}),
+    onFailure: async () => ({}),
   };
 }

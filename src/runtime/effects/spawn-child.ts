@@ -1,18 +1,18 @@
 import { UserError } from "#domain/errors.ts";
-import type { Desk } from "#runtime/active-run.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
 import { admitWorker } from "#runtime/admit-worker.ts";
-import { firstState } from "#runtime/apply-events.ts";
+import { initialRun } from "#runtime/apply-events.ts";
 import { checkDelegation, childSpec, taskOf } from "#runtime/delegate.ts";
 import { openCallOf } from "#runtime/read-log.ts";
-import type { Done, EffectHandler } from "#runtime/run-scheduler.ts";
+import type { EffectHandler, EffectResult } from "#runtime/run-scheduler.ts";
 import { shortId } from "#runtime/short-id.ts";
 import { checkApproval } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** Makes the run that answers a worker call: a run of its own, with no more than its parent has left. */
-export function startChild(services: EffectServices): EffectHandler {
+export function spawnChild(services: EffectServices): EffectHandler {
   return {
-    attempts: 4,
+    maxAttempts: 4,
     async perform(effect, desk, signal) {
       const { callId, approvalId } = effect.input as { callId: string; approvalId?: string };
       try {
@@ -22,23 +22,27 @@ export function startChild(services: EffectServices): EffectHandler {
         return refused(desk, callId, error.message);
       }
     },
-    giveUp: async (effect, desk) =>
+    onFailure: async (effect, desk) =>
       refused(desk, (effect.input as { callId: string }).callId, "The worker could not be started."),
   };
 }
 
 async function start(
   { store, catalog, models, now }: EffectServices,
-  desk: Desk,
+  desk: ActiveRun,
   { callId, approvalId, signal }: { callId: string; approvalId: string | undefined; signal: AbortSignal },
-): Promise<Done> {
+): Promise<EffectResult> {
   const { spec, github } = desk;
   const { call, step } = openCallOf(await desk.log(), callId);
   const granted = approvalId && (await checkApproval(store, desk, { call, step, approvalId, signal }));
   const answeredBy = (await desk.tools(signal)).find(call.tool)?.answeredBy;
   if (answeredBy?.kind !== "worker") throw new UserError(`${call.tool} does not call a worker.`);
 
-  const [row, root, all] = await Promise.all([store.run(spec.id), store.run(spec.rootId), store.childrenOf(spec.id)]);
+  const [row, root, all] = await Promise.all([
+    store.findRun(spec.id),
+    store.findRun(spec.rootId),
+    store.childrenOf(spec.id),
+  ]);
   if (!row || !root) throw new Error(`There is no run ${spec.id}, or none above it`);
   const id = `${spec.rootId}-${shortId(`${spec.id}/${step}/${callId}`, 6)}`;
   const siblings = all.filter((sibling) => sibling.spec.id !== id);
@@ -54,10 +58,10 @@ async function start(
     by: spec.worker.name,
     trusted: true,
   };
-  return { run: firstState(child), events: [{ runId: id, event, dedupe: `${id}/task` }], usedApproval: approvalId };
+  return { run: initialRun(child), events: [{ runId: id, event, dedupe: `${id}/task` }], usedApproval: approvalId };
 }
 
-function refused({ spec }: Desk, callId: string, reason: string): Done {
+function refused({ spec }: ActiveRun, callId: string, reason: string): EffectResult {
   const event = {
     type: "child.finished" as const,
     callId,

@@ -2,15 +2,15 @@ import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** Ends every child that is still alive, and through them theirs. */
-export function cancelChildren({ store }: EffectServices): EffectHandler {
+export function stopChildren({ store }: EffectServices): EffectHandler {
   return {
-    attempts: 12,
+    maxAttempts: 12,
     async perform(effect, { spec }) {
       const children = await store.childrenOf(effect.runId);
       const alive = children.filter(({ status }) => status !== "done");
       const event = { type: "run.cancel" as const, by: spec.worker.name };
       return { events: alive.map((child) => ({ runId: child.spec.id, event, dedupe: `${child.spec.id}/cancel` })) };
     },
-    giveUp: async () => ({}),
+    onFailure: async () => ({}),
   };
 }

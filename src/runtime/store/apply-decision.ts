@@ -7,7 +7,7 @@ import type { Decision, DecisionResult } from "./store.ts";
  * What a decision makes of an approval. With an event, the approval in the result is to be written down and its run hears
  * the event; without one, nothing changes.
  */
-export function settle(
+export function applyDecision(
   approval: Approval | undefined,
   decision: Decision,
 ): { result: DecisionResult; event?: RunEvent } {

@@ -7,31 +7,31 @@ interface HeldName {
   since: number;
 }
 
-export interface SettledPlace {
-  place: RepositoryPlace;
+export interface ResolvedLocation {
+  location: RepositoryPlace;
   /** Runs made under this name since then, and stored without a number, are of this repository. */
-  held: HeldName;
+  name: HeldName;
   /** It belongs to another account than before. */
-  isOthers: boolean;
+  ownerChanged: boolean;
 }
 
 /**
  * What is known of a repository's place after a delivery; undefined when the delivery is older than that. Whoever takes a
  * name that became free holds it from then on, and none of what was made under it before.
  */
-export function settlePlace(before: RepositoryPlace | undefined, heard: HeardPlace): SettledPlace | undefined {
+export function resolveLocation(before: RepositoryPlace | undefined, heard: HeardPlace): ResolvedLocation | undefined {
   const { at, createdAt = at, formerly, ...there } = heard;
   if (!before) {
     const { owner, repo } = formerly ?? there;
     return {
-      place: { ...there, since: formerly ? at : createdAt },
-      held: { owner, repo, since: createdAt },
-      isOthers: false,
+      location: { ...there, since: formerly ? at : createdAt },
+      name: { owner, repo, since: createdAt },
+      ownerChanged: false,
     };
   }
-  if (isSame(before, there)) return { place: before, held: before, isOthers: false };
+  if (isSame(before, there)) return { location: before, name: before, ownerChanged: false };
   if (at < before.since) return undefined;
-  return { place: { ...there, since: at }, held: before, isOthers: before.ownerId !== there.ownerId };
+  return { location: { ...there, since: at }, name: before, ownerChanged: before.ownerId !== there.ownerId };
 }
 
 function isSame(before: RepositoryPlace, there: Omit<RepositoryPlace, "since">): boolean {

@@ -6,10 +6,10 @@ import type { Via } from "#domain/via.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 
 /**
- * Each lane does one thing at a time for a run, in order: `work` is the job itself, `thread` what people must be told,
+ * Each queue does one thing at a time for a run, in order: `work` is the job itself, `thread` what people must be told,
  * `status` the living comment, whose pace must hold up neither.
  */
-export type Lane = "work" | "thread" | "status";
+export type EffectQueue = "work" | "thread" | "status";
 
 export interface NewEffect {
   /**
@@ -18,7 +18,7 @@ export interface NewEffect {
    */
   key: string;
   runId: string;
-  lane: Lane;
+  queue: EffectQueue;
   kind: string;
   /** JSON. */
   input: unknown;
@@ -85,7 +85,7 @@ export interface Advance {
 }
 
 /** What an effect came to. */
-export interface Finish {
+export interface EffectCompletion {
   key: string;
   events?: NewEvent[];
   changes?: StepChanges;
@@ -139,9 +139,9 @@ export interface Store {
   ingest(heard: { deliveryId?: string; run?: NewRun; events: NewEvent[]; effects?: NewEffect[] }): Promise<boolean>;
 
   /** True for a delivery that was taken in before. */
-  heard(deliveryId: string): Promise<boolean>;
+  hasDelivery(deliveryId: string): Promise<boolean>;
 
-  run(id: string): Promise<RunRow | undefined>;
+  findRun(id: string): Promise<RunRow | undefined>;
   /** The root runs of an issue or pull request, newest first: those of its repository's number, or those without a number of its name. */
   runsOfThread(thread: {
     repositoryId?: number | undefined;
@@ -162,12 +162,12 @@ export interface Store {
   liveRuns(where: { installationId: number; repositoryIds?: readonly number[] }): Promise<RunRow[]>;
 
   /** Where the repository of this number was last. */
-  repository(repositoryId: number): Promise<RepositoryPlace | undefined>;
+  findLocation(repositoryId: number): Promise<RepositoryPlace | undefined>;
   /**
    * Notes where a repository is, as `settlePlace` has it; the origins of its runs say so from here on. Runs without a number
    * that were made there become its own.
    */
-  place(heard: HeardPlace): Promise<void>;
+  saveLocation(heard: HeardPlace): Promise<void>;
 
   /** Events not taken in yet, in order: new ones and parked ones. */
   inbox(runId: string): Promise<LoggedEvent[]>;
@@ -177,31 +177,29 @@ export interface Store {
   /** False, and nothing is written, when the version has moved on. */
   advance(step: Advance): Promise<boolean>;
 
-  /** The effect of this lane to do next, its oldest, if it is due; it counts as begun from here on. Undefined otherwise. */
-  begin(runId: string, lane: Lane, now: number): Promise<Effect | undefined>;
+  /** The effect of this queue to do next, its oldest, if it is due; it counts as begun from here on. Undefined otherwise. */
+  claimEffect(runId: string, queue: EffectQueue, now: number): Promise<Effect | undefined>;
   /** The effect is over: its row goes, its consequences are written. False when it had been cancelled meanwhile; then nothing is written. */
-  finish(finish: Finish): Promise<boolean>;
+  completeEffect(finish: EffectCompletion): Promise<boolean>;
   /** Try again then. The attempt stays counted. */
-  postpone(key: string, dueAt: number): Promise<void>;
-  /** Effects under way or pending are no longer wanted. */
-  cancelEffects(keys: string[]): Promise<void>;
+  postponeEffect(key: string, dueAt: number): Promise<void>;
 
   /** Runs with something to do at that time: an unseen event or a due effect. For the start, and for the sweep. */
-  awake(now: number): Promise<string[]>;
+  dueRuns(now: number): Promise<string[]>;
   /** Appends the events of timers and approvals that ran out. Resolves to the runs that woke. */
   fireTimers(now: number): Promise<string[]>;
   /** When the next timer, approval or postponed effect is due. */
-  nextDue(): Promise<number | undefined>;
+  nextDueAt(): Promise<number | undefined>;
 
-  approval(id: string): Promise<Approval | undefined>;
+  findApproval(id: string): Promise<Approval | undefined>;
   /** Approvals of a root run's tree, oldest first. */
   approvalsOf(rootId: string): Promise<Approval[]>;
   /** One decision for ever: the first wins. Appends the event to the run. */
-  decide(decision: Decision): Promise<DecisionResult>;
+  decideApproval(decision: Decision): Promise<DecisionResult>;
 
   /** The run's stored changes, oldest first. */
   changesOf(runId: string, upTo?: number): Promise<StepChanges[]>;
-  post(name: string): Promise<Post | undefined>;
+  findPost(name: string): Promise<Post | undefined>;
 
   /** Answers when the database does. */
   ping(): Promise<void>;

@@ -41,7 +41,7 @@ const heardAs = (id: number) => `comment ${id} ${saidAt.toISOString()}`;
 
 function nothingHappened() {
   for (const [name, call] of Object.entries(runs)) {
-    if (!["isFirst", "presence", "status", "pendingApprovals", "workers", "view"].includes(name))
+    if (!["recordOnce", "threadActivity", "status", "pendingApprovals", "listWorkers", "view"].includes(name))
       expect(call, name).not.toHaveBeenCalled();
   }
 }
@@ -53,7 +53,7 @@ describe("who may command", () => {
     const answer = await say({ body: "/run fixer the sum is wrong", comment: { id: 77 } });
 
     expect(answer.status).toBe(200);
-    expect(runs.start).toHaveBeenCalledExactlyOnceWith({
+    expect(runs.startRun).toHaveBeenCalledExactlyOnceWith({
       origin: {
         installationId: 7,
         owner: "octo",
@@ -77,7 +77,7 @@ describe("who may command", () => {
 
     await say();
 
-    expect(runs.start).toHaveBeenCalledOnce();
+    expect(runs.startRun).toHaveBeenCalledOnce();
   });
 
   test.each<[string, string | number | object]>([
@@ -119,8 +119,8 @@ describe("who may command", () => {
 
     await say({ body: "/approve" });
 
-    expect(runs.start).toHaveBeenCalledOnce();
-    expect(runs.decide).not.toHaveBeenCalled();
+    expect(runs.startRun).toHaveBeenCalledOnce();
+    expect(runs.decideApprovals).not.toHaveBeenCalled();
   });
 
   test.each(["/run fixer", "/approve", "/deny", "/stop", "/resume", "/cancel", "/status", "/help", "/tools", "/undo"])(
@@ -165,7 +165,7 @@ describe("who may command", () => {
     nothingHappened();
     await say({ comment: { created_at: days(6.9) } });
 
-    expect(runs.start).toHaveBeenCalledOnce();
+    expect(runs.startRun).toHaveBeenCalledOnce();
   });
 
   test.each(["> /approve", "```\n/approve\n```", "a\nb\nc\nd\n/approve", "I would /approve"])(
@@ -173,7 +173,7 @@ describe("who may command", () => {
     async (body) => {
       await say({ body });
 
-      expect(runs.decide).not.toHaveBeenCalled();
+      expect(runs.decideApprovals).not.toHaveBeenCalled();
     },
   );
 
@@ -197,7 +197,7 @@ describe("who may command", () => {
     await close(first, "d1");
     await close(second, "d2");
 
-    const keys = runs.stop.mock.calls.map(([, { deliveryId }]) => deliveryId);
+    const keys = runs.requestStop.mock.calls.map(([, { deliveryId }]) => deliveryId);
     expect(keys).toEqual([`octo/shop#1 closed ${first}`, `octo/shop#1 closed ${second}`]);
   });
 
@@ -206,13 +206,13 @@ describe("who may command", () => {
     ["pull_request", "closed"],
   ])("when %s says %s, the work stops without a word", async (name, action) => {
     const { comment: _, issue, ...payload } = commentPayload({ action });
-    runs.stop.mockRejectedValue(new UserError("Nothing is running here."));
+    runs.requestStop.mockRejectedValue(new UserError("Nothing is running here."));
 
     const thread = name === "issues" ? { issue } : { pull_request: issue };
     const answer = await deliver(world.url, { ...payload, ...thread }, { name, id: "d-closed" });
 
     expect(answer.status).toBe(200);
-    expect(runs.stop).toHaveBeenCalledExactlyOnceWith(
+    expect(runs.requestStop).toHaveBeenCalledExactlyOnceWith(
       { installationId: 7, owner: "octo", repo: "shop", thread: 1 },
       { by: "ada", deliveryId: "d-closed" },
     );
@@ -224,8 +224,8 @@ describe("who may command", () => {
 
     await deliver(world.url, payload, { name: "issues", id: "d-gone" });
 
-    expect(runs.stop).not.toHaveBeenCalled();
-    expect(runs.cancel).toHaveBeenCalledExactlyOnceWith(
+    expect(runs.requestStop).not.toHaveBeenCalled();
+    expect(runs.requestCancel).toHaveBeenCalledExactlyOnceWith(
       { installationId: 7, owner: "octo", repo: "shop", thread: 1 },
       { by: "ada", deliveryId: "d-gone" },
     );
@@ -243,7 +243,7 @@ describe("who may command", () => {
   test("a pull request of the repository itself starts a worker on it", async () => {
     await say({ body: "/run reviewer", issue: { pull_request: {} } });
 
-    expect(runs.start.mock.calls[0]?.[0].origin.isPullRequest).toBe(true);
+    expect(runs.startRun.mock.calls[0]?.[0].origin.isPullRequest).toBe(true);
   });
 
   test("an issue whose text begins with /run starts a worker", async () => {
@@ -252,8 +252,8 @@ describe("who may command", () => {
 
     await deliver(world.url, { ...payload, issue }, { name: "issues" });
 
-    expect(runs.start.mock.calls[0]?.[0]).toMatchObject({ worker: "fixer", text: "It breaks." });
-    expect(runs.start.mock.calls[0]?.[0].origin).not.toHaveProperty("commentId");
+    expect(runs.startRun.mock.calls[0]?.[0]).toMatchObject({ worker: "fixer", text: "It breaks." });
+    expect(runs.startRun.mock.calls[0]?.[0].origin).not.toHaveProperty("commentId");
     await vi.waitFor(() => expect(state.reactions).toEqual(["#1 eyes"]));
   });
 
@@ -287,7 +287,7 @@ describe("repositories", () => {
 
     expect((await say()).status).toBe(200);
 
-    expect(runs.start).toHaveBeenCalledTimes(counts ? 1 : 0);
+    expect(runs.startRun).toHaveBeenCalledTimes(counts ? 1 : 0);
   });
 });
 
@@ -305,9 +305,15 @@ describe("a repository that changes", () => {
 
     await deliver(world.url, { ...payload, issue, repository: shop }, { name: "issues" });
 
-    expect(runs.place).toHaveBeenCalledExactlyOnceWith({ ...there, at: saidAt.getTime(), createdAt: Date.parse(made) });
-    expect(runs.stop.mock.calls[0]?.[0]).toMatchObject({ repositoryId: 11, thread: 1 });
-    expect(runs.place.mock.invocationCallOrder[0]).toBeLessThan(runs.stop.mock.invocationCallOrder[0] ?? 0);
+    expect(runs.reportLocation).toHaveBeenCalledExactlyOnceWith({
+      ...there,
+      at: saidAt.getTime(),
+      createdAt: Date.parse(made),
+    });
+    expect(runs.requestStop.mock.calls[0]?.[0]).toMatchObject({ repositoryId: 11, thread: 1 });
+    expect(runs.reportLocation.mock.invocationCallOrder[0]).toBeLessThan(
+      runs.requestStop.mock.invocationCallOrder[0] ?? 0,
+    );
   });
 
   test.each([
@@ -317,8 +323,8 @@ describe("a repository that changes", () => {
     await tell("repository", { action, changes, repository: shop, installation });
 
     const heard = { ...there, at: Date.parse(now), createdAt: Date.parse(made), formerly };
-    expect(runs.place).toHaveBeenCalledExactlyOnceWith(heard);
-    expect(runs.leave).not.toHaveBeenCalled();
+    expect(runs.reportLocation).toHaveBeenCalledExactlyOnceWith(heard);
+    expect(runs.stopUnreachable).not.toHaveBeenCalled();
   });
 
   test("renamed to what is not on the list of repositories: its runs stop", async () => {
@@ -327,7 +333,7 @@ describe("a repository that changes", () => {
 
     await tell("repository", { action: "renamed", changes: {}, repository: shop, installation });
 
-    expect(runs.leave).toHaveBeenCalledExactlyOnceWith(
+    expect(runs.stopUnreachable).toHaveBeenCalledExactlyOnceWith(
       { installationId: 7, repositoryIds: [11] },
       { reason: expect.stringContaining("octo/shop, which is not on the list"), deliveryId: "d-news" },
     );
@@ -347,7 +353,7 @@ describe("a repository that changes", () => {
     await tell(name, { action, installation, ...more });
 
     const reason = expect.stringMatching(/^The (repository|app) .*\.$/);
-    expect(runs.leave).toHaveBeenCalledExactlyOnceWith(where, { reason, deliveryId: "d-news" });
+    expect(runs.stopUnreachable).toHaveBeenCalledExactlyOnceWith(where, { reason, deliveryId: "d-news" });
     expect(state.requests.filter((request) => !request.includes("/app"))).toEqual([]);
   });
 
@@ -358,18 +364,18 @@ describe("a repository that changes", () => {
   ])("%s.%s: what waits there is shown again", async (name, action, more, where, places) => {
     await tell(name, { action, installation, ...more });
 
-    expect(runs.comeBack).toHaveBeenCalledExactlyOnceWith(
+    expect(runs.refreshReachable).toHaveBeenCalledExactlyOnceWith(
       where ?? { installationId: 7, repositoryIds: [11] },
       places.map((place) => ({ ...place, at: expect.any(Number) })),
     );
   });
 
   test("a delivery that cannot be noted is to come again, and what it says is not done", async () => {
-    runs.place.mockRejectedValueOnce(new Error("the disk is full"));
+    runs.reportLocation.mockRejectedValueOnce(new Error("the disk is full"));
 
     expect((await say({ payload: { repository: shop } })).status).toBe(500);
 
-    expect(runs.start).not.toHaveBeenCalled();
+    expect(runs.startRun).not.toHaveBeenCalled();
   });
 });
 
@@ -377,7 +383,7 @@ describe("plain sentences", () => {
   test("reach the runs of the thread when their author may write", async () => {
     await say({ body: "Use the other file.\nThanks", comment: { id: 77 } });
 
-    expect(runs.say).toHaveBeenCalledExactlyOnceWith(
+    expect(runs.deliverMessage).toHaveBeenCalledExactlyOnceWith(
       { installationId: 7, owner: "octo", repo: "shop", thread: 1 },
       { by: "ada", text: "Use the other file.\nThanks", deliveryId: heardAs(77) },
     );
@@ -392,7 +398,7 @@ describe("plain sentences", () => {
   });
 
   test("cost GitHub no question where nothing runs", async () => {
-    runs.presence.mockResolvedValue("over");
+    runs.threadActivity.mockResolvedValue("ended");
 
     await say({ body: "Just talking." });
 
@@ -405,7 +411,7 @@ describe("plain sentences", () => {
     await say({ body: "/assign @mia" });
 
     expect(state.comments).toEqual([]);
-    expect(runs.say.mock.calls.map(([, words]) => words.text)).toEqual(["/src/sum.js is the one"]);
+    expect(runs.deliverMessage.mock.calls.map(([, words]) => words.text)).toEqual(["/src/sum.js is the one"]);
   });
 });
 
@@ -417,8 +423,8 @@ describe("tools", () => {
     async (line) => {
       await say({ body: `${line}\nplease`, comment: { id: 77 } });
 
-      expect(runs.invoke).toHaveBeenCalledOnce();
-      expect(runs.invoke.mock.calls[0]).toMatchObject([thread, { by: "ada", deliveryId: heardAs(77), line }]);
+      expect(runs.runToolCommand).toHaveBeenCalledOnce();
+      expect(runs.runToolCommand.mock.calls[0]).toMatchObject([thread, { by: "ada", deliveryId: heardAs(77), line }]);
       await vi.waitFor(() => expect(state.reactions).toHaveLength(1));
     },
   );
@@ -434,18 +440,18 @@ describe("tools", () => {
 
   test("a word that may be another bot's is looked up without a sign, and only where a worker was started", async () => {
     await say({ body: "/retest", comment: { id: 77 } });
-    runs.presence.mockResolvedValue("none");
+    runs.threadActivity.mockResolvedValue("none");
     await say({ body: "/retest" });
     await say({ body: "/make_coffee" });
 
-    expect(runs.invoke.mock.calls).toEqual([
+    expect(runs.runToolCommand.mock.calls).toEqual([
       [thread, { by: "ada", deliveryId: heardAs(77), line: "/retest", mayBeForeign: true }],
     ]);
     expect([...state.reactions, ...bodies()]).toEqual([]);
   });
 
   test.each(["/tool git_push", "/git_push"])("what cannot be done with %s is said", async (body) => {
-    runs.invoke.mockRejectedValue(new UserError("No worker was started here."));
+    runs.runToolCommand.mockRejectedValue(new UserError("No worker was started here."));
 
     await say({ body });
 
@@ -467,7 +473,7 @@ describe("decisions", () => {
   test("an approval carries its scope, its changed arguments and its delivery", async () => {
     await say({ body: '/approve k7mq session\n```json\n{"title":"Better"}\n```', comment: { id: 77 } });
 
-    expect(runs.decide).toHaveBeenCalledExactlyOnceWith(thread, {
+    expect(runs.decideApprovals).toHaveBeenCalledExactlyOnceWith(thread, {
       by: "ada",
       deliveryId: heardAs(77),
       target: "k7mq",
@@ -490,19 +496,19 @@ describe("decisions", () => {
       ];
 
       await say({ body });
-      expect(runs.decide).not.toHaveBeenCalled();
+      expect(runs.decideApprovals).not.toHaveBeenCalled();
       expect(bodies().at(-1)).toMatch(/k7mq is too long for one comment, and not all 3 of its comments stand here/);
 
       state.comments.push(own("approval/k7mq/2", 2));
       await say({ body });
-      expect(runs.decide).toHaveBeenCalledOnce();
+      expect(runs.decideApprovals).toHaveBeenCalledOnce();
     },
   );
 
   test("a reason reaches the worker word by word", async () => {
     await say({ body: '/deny it\'s the "wrong" file', comment: { id: 77 } });
 
-    expect(runs.decide).toHaveBeenCalledExactlyOnceWith(thread, {
+    expect(runs.decideApprovals).toHaveBeenCalledExactlyOnceWith(thread, {
       by: "ada",
       deliveryId: heardAs(77),
       target: undefined,
@@ -516,11 +522,11 @@ describe("decisions", () => {
 
     await say({ body: "/deny abcd because too risky" });
 
-    expect(runs.decide.mock.calls[0]?.[1]).toMatchObject({ target: "abcd", note: "too risky" });
+    expect(runs.decideApprovals.mock.calls[0]?.[1]).toMatchObject({ target: "abcd", note: "too risky" });
   });
 
   test("an answer that fits two requests decides none and lists both", async () => {
-    runs.decide.mockRejectedValue(new UserError("Which one?"));
+    runs.decideApprovals.mockRejectedValue(new UserError("Which one?"));
     runs.pendingApprovals.mockResolvedValue([sampleApproval(), sampleApproval({ id: "x2yz", tool: "delete_file" })]);
 
     await say({ body: "/approve" });
@@ -533,7 +539,7 @@ describe("decisions", () => {
     "k7mq was approved already, by @mia.",
     "k7mq expired before anyone answered. The worker was told.",
   ])("%j is said in the thread", async (message) => {
-    runs.decide.mockRejectedValue(new UserError(message));
+    runs.decideApprovals.mockRejectedValue(new UserError(message));
 
     expect((await say({ body: "/approve k7mq" })).status).toBe(200);
 
@@ -543,7 +549,7 @@ describe("decisions", () => {
 
 describe("answers", () => {
   test("an unknown worker is answered with those there are and the nearest", async () => {
-    runs.start.mockRejectedValue(new UserError('There is no worker "fixr".'));
+    runs.startRun.mockRejectedValue(new UserError('There is no worker "fixr".'));
 
     await say({ body: "/run fixr" });
 
@@ -567,8 +573,8 @@ describe("answers", () => {
   });
 
   test("a delivery that comes again after a failure is answered once", async () => {
-    runs.start.mockRejectedValueOnce(new Error("the disk is full, key=sk-ant-abcdefghijklmnop"));
-    runs.start.mockRejectedValueOnce(new UserError("There is no worker like that."));
+    runs.startRun.mockRejectedValueOnce(new Error("the disk is full, key=sk-ant-abcdefghijklmnop"));
+    runs.startRun.mockRejectedValueOnce(new UserError("There is no worker like that."));
     const payload = commentPayload();
 
     const first = await deliver(world.url, payload, { id: "d-again" });
@@ -607,7 +613,7 @@ describe("answers", () => {
 
     expect((await say()).status).toBe(200);
 
-    expect(runs.start).toHaveBeenCalledOnce();
+    expect(runs.startRun).toHaveBeenCalledOnce();
     server.resetHandlers();
   });
 });
@@ -626,6 +632,6 @@ test("every example payload GitHub publishes is taken in without a failure", asy
   for (const { name, example } of examples) statuses.add((await deliver(world.url, recent(example), { name })).status);
 
   expect([...statuses]).toEqual([200]);
-  expect(runs.start).not.toHaveBeenCalled();
-  expect(runs.say).not.toHaveBeenCalled();
+  expect(runs.startRun).not.toHaveBeenCalled();
+  expect(runs.deliverMessage).not.toHaveBeenCalled();
 }, 60_000);

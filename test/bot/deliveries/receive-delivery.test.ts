@@ -36,7 +36,7 @@ describe("signatures", () => {
     const answer = await deliver(world.url, commentPayload(), { headers: { "x-hub-signature-256": signature } });
 
     expect(answer.status).toBe(401);
-    expect(world.runs.start).not.toHaveBeenCalled();
+    expect(world.runs.startRun).not.toHaveBeenCalled();
   });
 
   test("a secret that is not set keeps the app from starting", async () => {
@@ -91,7 +91,7 @@ describe("requests that are no deliveries", () => {
     const answer = await fetch(`${elsewhere.url}/hooks`, { method: "POST", body, headers: headers(body) });
 
     expect(answer.status).toBe(200);
-    expect(elsewhere.runs.start).toHaveBeenCalledOnce();
+    expect(elsewhere.runs.startRun).toHaveBeenCalledOnce();
     await elsewhere.bot.stop();
   });
 });
@@ -99,15 +99,15 @@ describe("requests that are no deliveries", () => {
 describe("each delivery counts once", () => {
   test("at the same time", async () => {
     const stored = Promise.withResolvers<never>();
-    world.runs.start.mockImplementationOnce(() => stored.promise);
+    world.runs.startRun.mockImplementationOnce(() => stored.promise);
     const said = payload();
 
     const answers = Promise.all([1, 2, 3].map(() => deliver(world.url, said, { id: "d1" })));
-    await vi.waitFor(() => expect(world.runs.start).toHaveBeenCalled());
+    await vi.waitFor(() => expect(world.runs.startRun).toHaveBeenCalled());
     stored.resolve(undefined as never);
 
     expect((await answers).map(({ status }) => status)).toEqual([200, 200, 200]);
-    expect(world.runs.start).toHaveBeenCalledOnce();
+    expect(world.runs.startRun).toHaveBeenCalledOnce();
   });
 
   test("one after the other, and replayed under another delivery id", async () => {
@@ -115,7 +115,7 @@ describe("each delivery counts once", () => {
 
     for (const id of ["d1", "d1", "d2"]) expect((await deliver(world.url, said, { id })).status).toBe(200);
 
-    expect(world.runs.start).toHaveBeenCalledOnce();
+    expect(world.runs.startRun).toHaveBeenCalledOnce();
   });
 
   test("replayed after a restart it is told under the same name, which the store knows", async () => {
@@ -126,32 +126,32 @@ describe("each delivery counts once", () => {
     await deliver(restarted.url, said, { id: "d2" });
 
     await restarted.bot.stop();
-    const [first, second] = world.runs.start.mock.calls.map(([{ deliveryId }]) => deliveryId);
+    const [first, second] = world.runs.startRun.mock.calls.map(([{ deliveryId }]) => deliveryId);
     expect(second).toBe(first);
     expect(first).toMatch(/^comment \d+ 20/);
   });
 
   test("what was not stored is answered 500, and is heard when it comes again with the same id", async () => {
-    world.runs.start.mockRejectedValueOnce(new Error("disk full"));
+    world.runs.startRun.mockRejectedValueOnce(new Error("disk full"));
     const said = payload();
 
     expect((await deliver(world.url, said, { id: "d1" })).status).toBe(500);
     expect((await deliver(world.url, said, { id: "d1" })).status).toBe(200);
 
-    const [first, second] = world.runs.start.mock.calls.map(([{ deliveryId }]) => deliveryId);
+    const [first, second] = world.runs.startRun.mock.calls.map(([{ deliveryId }]) => deliveryId);
     expect(second).toBe(first);
   });
 
   test("200 comes only when the command is stored", async () => {
     const stored = Promise.withResolvers<never>();
-    world.runs.start.mockImplementationOnce(() => stored.promise);
+    world.runs.startRun.mockImplementationOnce(() => stored.promise);
     let answered = false;
 
     const answer = deliver(world.url, payload()).then((response) => {
       answered = true;
       return response;
     });
-    await vi.waitFor(() => expect(world.runs.start).toHaveBeenCalled());
+    await vi.waitFor(() => expect(world.runs.startRun).toHaveBeenCalled());
 
     expect(answered).toBe(false);
     stored.resolve(undefined as never);
@@ -175,11 +175,11 @@ describe("health", () => {
   test("stopping answers what is in hand and takes nothing more", async () => {
     const runs = recordingRuns();
     const stored = Promise.withResolvers<never>();
-    runs.start.mockImplementationOnce(() => stored.promise);
+    runs.startRun.mockImplementationOnce(() => stored.promise);
     const { bot, url } = await startBot({}, { runs });
 
     const answer = deliver(url, payload());
-    await vi.waitFor(() => expect(runs.start).toHaveBeenCalled());
+    await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalled());
     const stopped = bot.stop();
     stored.resolve(undefined as never);
 
@@ -244,7 +244,7 @@ test("webhooks arrive through a proxy, and their signatures count there too", as
 
   const { bot, runs } = await startBot({ WEBHOOK_PROXY_URL: url });
 
-  await vi.waitFor(() => expect(runs.start).toHaveBeenCalledOnce());
+  await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalledOnce());
   await bot.stop();
   proxy.closeAllConnections();
   proxy.close();

@@ -47,10 +47,10 @@ async function progressOf(store: Store, n: number) {
     result: (await store.log(runId)).filter(({ event }) => "text" in event && event.text === `result ${n}`).length,
     changes: (await store.changesOf(runId)).length,
     approval: (await store.approvalsOf(runId)).length,
-    post: (await store.post(`post-${n}`)) ? 1 : 0,
+    post: (await store.findPost(`post-${n}`)) ? 1 : 0,
     child: (await store.childrenOf(runId)).length,
   };
-  return { version: (await store.run(runId))?.version, parts: Object.values(parts) };
+  return { version: (await store.findRun(runId))?.version, parts: Object.values(parts) };
 }
 
 test("kill -9 at any moment loses nothing that was acknowledged and leaves nothing half written", async () => {
@@ -65,7 +65,7 @@ test("kill -9 at any moment loses nothing that was acknowledged and leaves nothi
     }
 
     const store = await openSqliteStore(path);
-    const log = (await store.run("log")) ? await store.log("log") : [];
+    const log = (await store.findRun("log")) ? await store.log("log") : [];
     const written = log.map(({ event }) => Number("text" in event && event.text));
     const context = `kill ${kill + 1} after ${linesBeforeKill} lines`;
 
@@ -81,7 +81,7 @@ test("kill -9 at any moment loses nothing that was acknowledged and leaves nothi
       expect([[0, 0, 0, 0, 0].join(), [1, 1, 1, 1, 1].join()], context).toContain(parts.join());
       if (acks.has("finished")) expect(parts, context).toEqual([1, 1, 1, 1, 1]);
       if (acks.has("begun") && parts[0] === 0) {
-        expect(await store.begin(`run-${n}`, "work", 0)).toMatchObject({ key: `effect-${n}`, attempts: 2 });
+        expect(await store.claimEffect(`run-${n}`, "work", 0)).toMatchObject({ key: `effect-${n}`, attempts: 2 });
       }
       expect(await store.ingest({ deliveryId: `delivery-${n}`, events: [] }), context).toBe(false);
     }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import type { Driver } from "#runtime/dispatch.ts";
+import type { DispatchTarget } from "#runtime/dispatch.ts";
 import { openSharedStore } from "#runtime/store/postgres/open-shared-store.ts";
 import {
   postgresPrograms,
@@ -45,14 +45,14 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const errors: unknown[] = [];
     const shared = await openSharedStore({ url, runsPerRepository }, { onError: (error) => errors.push(error) });
     const driver = {
-      open: vi.fn<Driver["open"]>((runId) => open(runId, shared)),
-      nudge: vi.fn<Driver["nudge"]>(() => false),
-      letGo: vi.fn<Driver["letGo"]>(),
-      sweep: vi.fn<Driver["sweep"]>(async () => undefined),
+      process: vi.fn<DispatchTarget["process"]>((runId) => open(runId, shared)),
+      notify: vi.fn<DispatchTarget["notify"]>(() => false),
+      revokeLease: vi.fn<DispatchTarget["revokeLease"]>(),
+      sweep: vi.fn<DispatchTarget["sweep"]>(async () => undefined),
     };
-    await shared.dispatch.start(driver);
+    await shared.dispatch.attach(driver);
     stops.push(async () => {
-      await shared.dispatch.stop(async () => undefined);
+      await shared.dispatch.detach(async () => undefined);
       await shared.store.close();
     });
     return { ...shared, driver, errors };
@@ -81,7 +81,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const takeIn: Parameters<typeof startReplica>[0] = async (runId, { store }) => {
       driving.set(runId, (driving.get(runId) ?? 0) + 1);
       most = Math.max(most, driving.get(runId) ?? 0);
-      const [row, inbox] = await Promise.all([store.run(runId), store.inbox(runId)]);
+      const [row, inbox] = await Promise.all([store.findRun(runId), store.inbox(runId)]);
       const ids = inbox.map(({ id }) => id);
       const taken = { version: row?.version ?? 0, consumed: ids, seen: ids.at(-1) ?? 0, status: "waiting" as const };
       expect(await store.advance(sampleStep(runId, taken))).toBe(true);
@@ -116,13 +116,13 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const holder = await startHolder();
     await holder.store.ingest({ run: sampleRun("n1"), events: [] });
     holder.dispatch.wake("n1");
-    await vi.waitUntil(() => holder.driver.open.mock.calls.length === 1);
+    await vi.waitUntil(() => holder.driver.process.mock.calls.length === 1);
 
     holder.dispatch.wake("n1");
     await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge.runs where rung")).rowCount === 1);
     holder.letGo("n1");
 
-    await vi.waitUntil(() => holder.driver.open.mock.calls.length === 2);
+    await vi.waitUntil(() => holder.driver.process.mock.calls.length === 2);
     holder.letGo("n1");
     await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge.runs where holder > 0")).rowCount === 0);
     expect((await sql.query("select 1 from golem_forge_queue.job")).rowCount).toBe(0);
@@ -135,30 +135,33 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       events: [],
     });
     cut.dispatch.wake("l1");
-    await vi.waitUntil(() => cut.driver.open.mock.calls.length > 0);
-    expect(await cut.store.begin("l1", "work", 0)).toMatchObject({ key: "l1/0", attempts: 1 });
+    await vi.waitUntil(() => cut.driver.process.mock.calls.length > 0);
+    expect(await cut.store.claimEffect("l1", "work", 0)).toMatchObject({ key: "l1/0", attempts: 1 });
     const other = await startHolder();
 
     await sql.query(
       `select pg_terminate_backend(pid) from (${lockOf("select holder from golem_forge.runs where id = 'l1'")}) as it`,
     );
 
-    await vi.waitUntil(() => cut.driver.letGo.mock.calls.length > 0);
-    expect(cut.driver.letGo).toHaveBeenCalledWith("l1");
-    await vi.waitUntil(() => other.driver.open.mock.calls.length + cut.driver.open.mock.calls.length === 2);
-    const [old, next] = other.driver.open.mock.calls.length > 0 ? [cut, other] : [other, cut];
-    expect(await old.store.begin("l1", "work", 0)).toBeUndefined();
-    expect(await old.store.finish({ key: "l1/0", events: [{ runId: "l1", event: said("stale") }] })).toBe(false);
+    await vi.waitUntil(() => cut.driver.revokeLease.mock.calls.length > 0);
+    expect(cut.driver.revokeLease).toHaveBeenCalledWith("l1");
+    await vi.waitUntil(() => other.driver.process.mock.calls.length + cut.driver.process.mock.calls.length === 2);
+    const [old, next] = other.driver.process.mock.calls.length > 0 ? [cut, other] : [other, cut];
+    expect(await old.store.claimEffect("l1", "work", 0)).toBeUndefined();
+    expect(await old.store.completeEffect({ key: "l1/0", events: [{ runId: "l1", event: said("stale") }] })).toBe(
+      false,
+    );
     await expect(old.store.advance(sampleStep("l1"))).rejects.toThrow("Another replica drives the run l1 now.");
-    await old.store.postpone("l1/0", 1_000_000);
-    expect(await next.store.begin("l1", "work", 0)).toMatchObject({ key: "l1/0", attempts: 2 });
-    expect(await next.store.finish({ key: "l1/0" })).toBe(true);
+    await old.store.postponeEffect("l1/0", 1_000_000);
+    expect(await next.store.claimEffect("l1", "work", 0)).toMatchObject({ key: "l1/0", attempts: 2 });
+    expect(await next.store.completeEffect({ key: "l1/0" })).toBe(true);
     next.letGo("l1");
     cut.letGo("l1");
     expect(cut.errors.map(String)).toEqual([expect.stringContaining("was lost")]);
 
     await cut.store.ingest({ run: sampleRun("l2"), events: [] });
-    const opened = () => [cut, other].filter(({ driver }) => driver.open.mock.calls.some(([runId]) => runId === "l2"));
+    const opened = () =>
+      [cut, other].filter(({ driver }) => driver.process.mock.calls.some(([runId]) => runId === "l2"));
     cut.dispatch.wake("l2");
     await vi.waitUntil(() => opened().length === 1);
     for (const { letGo } of [cut, other]) letGo("l2");
@@ -168,12 +171,12 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const silent = await startHolder();
     await silent.store.ingest({ run: sampleRun("q1", [sampleEffect("q1", "q1/0")]), events: [] });
     silent.dispatch.wake("q1");
-    await vi.waitUntil(() => silent.driver.open.mock.calls.length > 0);
+    await vi.waitUntil(() => silent.driver.process.mock.calls.length > 0);
     const other = await startHolder();
 
     await vi.waitUntil(
       async () => {
-        if (other.driver.open.mock.calls.length > 0) return true;
+        if (other.driver.process.mock.calls.length > 0) return true;
         // What pg-boss does when nobody has touched a job for ten seconds. The silent one may be the first to take it again.
         await sql.query("update golem_forge_queue.job set state = 'retry' where singleton_key = 'q1'");
         other.dispatch.wake("q1");
@@ -182,9 +185,9 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       { timeout: 20_000, interval: 100 },
     );
 
-    expect(await silent.store.begin("q1", "work", 0)).toBeUndefined();
-    expect(await other.store.begin("q1", "work", 0)).toMatchObject({ key: "q1/0" });
-    await vi.waitUntil(() => silent.driver.letGo.mock.calls.length > 0, 5_000);
+    expect(await silent.store.claimEffect("q1", "work", 0)).toBeUndefined();
+    expect(await other.store.claimEffect("q1", "work", 0)).toMatchObject({ key: "q1/0" });
+    await vi.waitUntil(() => silent.driver.revokeLease.mock.calls.length > 0, 5_000);
     for (const { letGo } of [silent, other]) letGo("q1");
   });
 
@@ -219,16 +222,16 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const replica = await startHolder(server.url("postgres"));
     await replica.store.ingest({ run: sampleRun("s1", [sampleEffect("s1", "s1/0")]), events: [] });
     replica.dispatch.wake("s1");
-    await vi.waitUntil(() => replica.driver.open.mock.calls.length === 1);
+    await vi.waitUntil(() => replica.driver.process.mock.calls.length === 1);
 
     await stopPostgresServer(server.pid);
     const hearing = replica.store.ingest({ events: [{ runId: "s1", event: said("meanwhile") }] });
     const restarted = await restartPostgresServer(folder, server);
 
     expect(await hearing).toBe(true);
-    await vi.waitUntil(() => replica.driver.open.mock.calls.length === 2, 10_000);
-    expect(replica.driver.letGo).toHaveBeenCalledWith("s1");
-    expect(await replica.store.begin("s1", "work", 0)).toMatchObject({ key: "s1/0" });
+    await vi.waitUntil(() => replica.driver.process.mock.calls.length === 2, 10_000);
+    expect(replica.driver.revokeLease).toHaveBeenCalledWith("s1");
+    expect(await replica.store.claimEffect("s1", "work", 0)).toMatchObject({ key: "s1/0" });
     expect(replica.driver.sweep).toHaveBeenCalled();
     for (const stop of stops.splice(0)) await stop();
     await stopPostgresServer(restarted.pid);

@@ -84,7 +84,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       await Promise.all(
         runIds.map(async (id) => {
           await one.ingest({ run: sampleRun(id, [sampleEffect(id, `${id}/0`)]), events: [] });
-          await one.finish({ key: `${id}/0`, approvals: [sampleApproval(id, `a-${id}`)] });
+          await one.completeEffect({ key: `${id}/0`, approvals: [sampleApproval(id, `a-${id}`)] });
           await one.advance(sampleStep(id, { timers: { set: [{ timer: "retry", dueAt: 100 }] } }));
         }),
       );
@@ -97,7 +97,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       const woken = await both((store) => store.fireTimers(100));
       const decided = await Promise.all(
         runIds.map((id) =>
-          both((store) => store.decide({ approvalId: `a-${id}`, decision: "approved", by: "ada", now: 1_000 })),
+          both((store) => store.decideApproval({ approvalId: `a-${id}`, decision: "approved", by: "ada", now: 1_000 })),
         ),
       );
 
@@ -193,7 +193,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await store.runsOfThread(thread)).toMatchObject([{ spec: sampleSpec("r1") }]);
       expect(await store.liveRuns({ installationId: 1 })).toHaveLength(1);
       const there = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "ada", repo: "engine" };
-      await store.place({ ...there, at: 2_000, createdAt: 500 });
+      await store.saveLocation({ ...there, at: 2_000, createdAt: 500 });
 
       expect(await store.runsOfThread({ ...thread, repositoryId: 11 })).toMatchObject([{ spec: { id: "r1" } }]);
       await store.close();

@@ -50,14 +50,14 @@ describe("the file", () => {
       run: sampleRun("r1", [sampleEffect("r1", "k1")]),
       events: [{ runId: "r1", event: said("hello") }],
     });
-    await first.begin("r1", "work", 0);
+    await first.claimEffect("r1", "work", 0);
     await first.close();
 
     const second = await openSqliteStore(path);
     expect(await second.ingest({ deliveryId: "d1", events: [] })).toBe(false);
     expect((await second.inbox("r1")).map(({ event }) => event)).toEqual([said("hello")]);
-    expect(await second.awake(0)).toEqual(["r1"]);
-    expect(await second.begin("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 2 });
+    expect(await second.dueRuns(0)).toEqual(["r1"]);
+    expect(await second.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 2 });
     await second.close();
   });
 
@@ -69,7 +69,7 @@ describe("the file", () => {
     expect(await asked).toBe(true);
 
     const second = await openSqliteStore(path);
-    expect(await second.run("r1")).toBeDefined();
+    expect(await second.findRun("r1")).toBeDefined();
     await second.close();
   });
 
@@ -136,7 +136,7 @@ describe("the file", () => {
     const thread = { owner: "ada", repo: "engine", thread: 7 };
     expect(await store.runsOfThread(thread)).toMatchObject([{ spec: sampleSpec("r1") }]);
     const there = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "ada", repo: "engine" };
-    await store.place({ ...there, at: 2_000, createdAt: 500 });
+    await store.saveLocation({ ...there, at: 2_000, createdAt: 500 });
 
     expect(await store.runsOfThread({ ...thread, repositoryId: 11 })).toMatchObject([{ spec: { id: "r1" } }]);
     await store.close();
@@ -170,8 +170,8 @@ describe("the file", () => {
   test.each([
     { table: "events", id: 1, sql: `update events set event = '{"type":"nonsense"}'`, ask: "log" as const },
     { table: "events", id: 1, sql: "update events set event = '{'", ask: "log" as const },
-    { table: "specs", id: "r1", sql: `update specs set spec = '{"id":"r1"}'`, ask: "run" as const },
-    { table: "runs", id: "r1", sql: "update runs set snapshot = '{'", ask: "run" as const },
+    { table: "specs", id: "r1", sql: `update specs set spec = '{"id":"r1"}'`, ask: "findRun" as const },
+    { table: "runs", id: "r1", sql: "update runs set snapshot = '{'", ask: "findRun" as const },
     { table: "approvals", id: "a1", sql: `update approvals set approval = '[]'`, ask: "approvalsOf" as const },
   ])("with a broken row says which: $sql", async ({ table, id, sql, ask }) => {
     const path = newPath();
@@ -180,7 +180,7 @@ describe("the file", () => {
       run: sampleRun("r1", [sampleEffect("r1", "k1")]),
       events: [{ runId: "r1", event: said("hello") }],
     });
-    await store.finish({ key: "k1", approvals: [sampleApproval("r1", "a1")] });
+    await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1")] });
     await store.close();
     tamper(path, sql);
 
@@ -240,10 +240,10 @@ describe("group commit", () => {
     const before = (await stat(`${path}-wal`)).size;
 
     await store.ingest({ deliveryId: "d1", events: [] });
-    await store.begin("r1", "work", 0);
+    await store.claimEffect("r1", "work", 0);
     await store.advance(sampleStep("r1", { version: 7 }));
     await store.fireTimers(0);
-    await store.run("r1");
+    await store.findRun("r1");
 
     expect((await stat(`${path}-wal`)).size).toBe(before);
     await store.close();
@@ -347,24 +347,23 @@ describe("query plans", () => {
         withdrawApprovals: true,
       }),
     );
-    await store.begin("r1", "work", 0);
-    await store.finish({
+    await store.claimEffect("r1", "work", 0);
+    await store.completeEffect({
       key: "k1",
       changes: { step: "c", changes: [{ path: "a", content: new Uint8Array(1), mode: "100644" }] },
       approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")],
       usedApproval: "a0",
       post: { name: "p", commentId: 1 },
     });
-    await store.postpone("k2", 50);
-    await store.cancelEffects(["k3"]);
-    await store.decide({ approvalId: "a1", decision: "approved", by: "ada", now: 1, deliveryId: "d2" });
-    await store.nextDue();
-    await store.awake(99);
+    await store.postponeEffect("k2", 50);
+    await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 1, deliveryId: "d2" });
+    await store.nextDueAt();
+    await store.dueRuns(99);
     await store.fireTimers(10_000);
     await store.log("r1");
     await store.changesOf("r1");
-    await store.post("p");
-    await store.approval("a1");
+    await store.findPost("p");
+    await store.findApproval("a1");
     await store.approvalsOf("r1");
     await store.runsOfThread(thread);
     await store.childrenOf("r1");

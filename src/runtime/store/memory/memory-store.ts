@@ -2,16 +2,16 @@ import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
 import type { RunSpec } from "#domain/run.ts";
-import { settle } from "#runtime/store/apply-decision.ts";
+import { applyDecision } from "#runtime/store/apply-decision.ts";
 import { expire } from "#runtime/store/expire.ts";
-import { settlePlace } from "#runtime/store/resolve-location.ts";
+import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type {
   Advance,
   Decision,
   DecisionResult,
   Effect,
-  Finish,
-  Lane,
+  EffectCompletion,
+  EffectQueue,
   NewEffect,
   NewEvent,
   NewRun,
@@ -68,12 +68,12 @@ export class MemoryStore implements Store {
     return true;
   }
 
-  async heard(deliveryId: string): Promise<boolean> {
+  async hasDelivery(deliveryId: string): Promise<boolean> {
     this.#checkOpen();
     return this.#deliveries.has(deliveryId);
   }
 
-  async run(id: string): Promise<RunRow | undefined> {
+  async findRun(id: string): Promise<RunRow | undefined> {
     this.#checkOpen();
     const run = this.#runs.get(id);
     return run && this.#rowOf(run);
@@ -111,22 +111,22 @@ export class MemoryStore implements Store {
     });
   }
 
-  async repository(repositoryId: number): Promise<RepositoryPlace | undefined> {
+  async findLocation(repositoryId: number): Promise<RepositoryPlace | undefined> {
     this.#checkOpen();
     const location = this.#repositories.get(repositoryId);
     return location && { ...location };
   }
 
-  async place(heard: HeardPlace): Promise<void> {
+  async saveLocation(heard: HeardPlace): Promise<void> {
     this.#checkOpen();
-    const settled = settlePlace(this.#repositories.get(heard.repositoryId), heard);
-    if (!settled) return;
+    const resolved = resolveLocation(this.#repositories.get(heard.repositoryId), heard);
+    if (!resolved) return;
 
-    const { place, held } = settled;
-    this.#repositories.set(heard.repositoryId, structuredClone(place));
+    const { location, name } = resolved;
+    this.#repositories.set(heard.repositoryId, structuredClone(location));
     for (const run of this.#runs.values()) {
       const { origin, createdAt } = run.spec;
-      if (run.repositoryId === undefined && createdAt >= held.since && isNamed(origin, held)) {
+      if (run.repositoryId === undefined && createdAt >= name.since && isNamed(origin, name)) {
         run.repositoryId = heard.repositoryId;
       }
     }
@@ -167,9 +167,9 @@ export class MemoryStore implements Store {
     return true;
   }
 
-  async begin(runId: string, lane: Lane, now: number): Promise<Effect | undefined> {
+  async claimEffect(runId: string, queue: EffectQueue, now: number): Promise<Effect | undefined> {
     this.#checkOpen();
-    const head = this.#heads().find((effect) => effect.runId === runId && effect.lane === lane);
+    const head = this.#heads().find((effect) => effect.runId === runId && effect.queue === queue);
     if (!head || head.dueAt > now) return undefined;
 
     head.attempts += 1;
@@ -178,7 +178,7 @@ export class MemoryStore implements Store {
     return structuredClone(effect);
   }
 
-  async finish({ events = [], effects = [], approvals = [], ...finished }: Finish): Promise<boolean> {
+  async completeEffect({ events = [], effects = [], approvals = [], ...finished }: EffectCompletion): Promise<boolean> {
     this.#checkOpen();
     const effect = this.#effects.get(finished.key);
     if (!effect) return false;
@@ -200,18 +200,13 @@ export class MemoryStore implements Store {
     return true;
   }
 
-  async postpone(key: string, dueAt: number): Promise<void> {
+  async postponeEffect(key: string, dueAt: number): Promise<void> {
     this.#checkOpen();
     const effect = this.#effects.get(key);
     if (effect) Object.assign(effect, { dueAt, isUnderWay: false });
   }
 
-  async cancelEffects(keys: string[]): Promise<void> {
-    this.#checkOpen();
-    for (const key of keys) this.#effects.delete(key);
-  }
-
-  async awake(now: number): Promise<string[]> {
+  async dueRuns(now: number): Promise<string[]> {
     this.#checkOpen();
     const unseen = [...this.#runs.values()]
       .filter(({ status, seen, log }) => status !== "done" && (log.at(-1)?.id ?? 0) > seen)
@@ -241,7 +236,7 @@ export class MemoryStore implements Store {
     return [...new Set([...due, ...expired.map(({ approval }) => approval)].map(({ runId }) => runId))];
   }
 
-  async nextDue(): Promise<number | undefined> {
+  async nextDueAt(): Promise<number | undefined> {
     this.#checkOpen();
     const due = [
       ...[...this.#runs.values()].flatMap(({ timers }) => [...timers.values()]),
@@ -253,7 +248,7 @@ export class MemoryStore implements Store {
     return due.length > 0 ? Math.min(...due) : undefined;
   }
 
-  async approval(id: string): Promise<Approval | undefined> {
+  async findApproval(id: string): Promise<Approval | undefined> {
     this.#checkOpen();
     return structuredClone(this.#approvals.get(id));
   }
@@ -263,14 +258,14 @@ export class MemoryStore implements Store {
     return structuredClone([...this.#approvals.values()].filter((approval) => approval.rootId === rootId));
   }
 
-  async decide(decision: Decision): Promise<DecisionResult> {
+  async decideApproval(decision: Decision): Promise<DecisionResult> {
     this.#checkOpen();
     const { deliveryId, approvalId, now } = decision;
     const key = deliveryId === undefined ? undefined : JSON.stringify([deliveryId, approvalId]);
     const earlier = key === undefined ? undefined : this.#decisions.get(key);
     if (earlier) return structuredClone(earlier);
 
-    const { result, event } = settle(this.#approvals.get(approvalId), decision);
+    const { result, event } = applyDecision(this.#approvals.get(approvalId), decision);
     if (event && result.kind !== "unknown") {
       this.#approvals.set(approvalId, structuredClone(result.approval));
       this.#append({ runId: result.approval.runId, event }, now);
@@ -284,7 +279,7 @@ export class MemoryStore implements Store {
     return structuredClone(this.#runs.get(runId)?.changes.slice(0, upTo) ?? []);
   }
 
-  async post(name: string): Promise<Post | undefined> {
+  async findPost(name: string): Promise<Post | undefined> {
     this.#checkOpen();
     const post = this.#posts.get(name);
     return post && { ...post };
@@ -362,7 +357,7 @@ export class MemoryStore implements Store {
   #heads(): MemoryEffect[] {
     const heads = new Map<string, MemoryEffect>();
     for (const effect of this.#effects.values()) {
-      const queue = JSON.stringify([effect.runId, effect.lane]);
+      const queue = JSON.stringify([effect.runId, effect.queue]);
       if (!heads.has(queue)) heads.set(queue, effect);
     }
     return [...heads.values()];

@@ -1,4 +1,4 @@
-import type { Finish } from "#runtime/store/store.ts";
+import type { EffectCompletion } from "#runtime/store/store.ts";
 import { addChanges } from "./add-changes.ts";
 import { addEffects } from "./add-effects.ts";
 import { addRun } from "./add-run.ts";
@@ -10,7 +10,11 @@ import type { Outcome, Sql } from "./postgres-connection.ts";
  * Ends an effect and writes what it came to; false when it was cancelled meanwhile, or when another replica than `holder`
  * has taken its run over.
  */
-export async function finish(sql: Sql, finished: Finish, holder: number | undefined): Promise<Outcome<boolean>> {
+export async function completeEffect(
+  sql: Sql,
+  finished: EffectCompletion,
+  holder: number | undefined,
+): Promise<Outcome<boolean>> {
   const { key, events = [], effects = [], approvals = [], usedApproval, post, run, changes, parentChanges } = finished;
   const now = Date.now();
   // The child first, since events and effects may be addressed to it.

@@ -4,8 +4,8 @@ const tooManyConnections = "53300";
 const socketCodes = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOENT", "EHOSTUNREACH"];
 
 /** The connection is gone: the server stopped, or the network between. */
-export function brokeOff(error: unknown): boolean {
-  if (error instanceof AggregateError) return error.errors.every(brokeOff);
+export function isConnectionLost(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.every(isConnectionLost);
   const code = codeOf(error);
   // 57P01 to 57P03: it is shutting down, was killed, or is starting.
   if (/^08/.test(code) || /^57P0[123]$/.test(code) || socketCodes.includes(code)) return true;
@@ -15,8 +15,8 @@ export function brokeOff(error: unknown): boolean {
 }
 
 /** Whether the same work may succeed a moment later, given that nothing of it stands. */
-export function passes(error: unknown): boolean {
-  return brokeOff(error) || [serialization, deadlock, tooManyConnections].includes(codeOf(error));
+export function isTransient(error: unknown): boolean {
+  return isConnectionLost(error) || [serialization, deadlock, tooManyConnections].includes(codeOf(error));
 }
 
 function codeOf(error: unknown): string {

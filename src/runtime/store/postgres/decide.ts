@@ -1,4 +1,4 @@
-import { settle } from "#runtime/store/apply-decision.ts";
+import { applyDecision } from "#runtime/store/apply-decision.ts";
 import type { Decision, DecisionResult } from "#runtime/store/store.ts";
 import { storedDecision } from "#runtime/store/stored-decision.ts";
 import { appendEvents } from "./append-events.ts";
@@ -37,7 +37,7 @@ async function write(sql: Sql, decision: Decision): Promise<DecisionResult> {
   // Whoever decides at the same time waits here, and the second finds what the first one made of it.
   await lockRuns(sql, [asked.runId]);
   const [approval] = await findApprovals(sql, "id = $1", [decision.approvalId]);
-  const { result, event } = settle(approval, decision);
+  const { result, event } = applyDecision(approval, decision);
   if (!event || result.kind === "unknown") return result;
 
   await settleApprovals(sql, [result.approval]);

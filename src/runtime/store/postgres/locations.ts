@@ -1,8 +1,8 @@
 import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
-import { settlePlace } from "#runtime/store/resolve-location.ts";
+import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 
-export async function findRepository(
+export async function findLocation(
   sql: Pick<Sql, "query">,
   repositoryId: number,
 ): Promise<RepositoryPlace | undefined> {
@@ -15,13 +15,13 @@ export async function findRepository(
 }
 
 /** True when noting it would change nothing: then no transaction is needed, and nobody has to wait for one. */
-export async function isPlaced(sql: Pick<Sql, "query">, heard: HeardPlace): Promise<boolean> {
-  const before = await findRepository(sql, heard.repositoryId);
-  const settled = settlePlace(before, heard);
+export async function isLocationCurrent(sql: Pick<Sql, "query">, heard: HeardPlace): Promise<boolean> {
+  const before = await findLocation(sql, heard.repositoryId);
+  const settled = resolveLocation(before, heard);
   if (!settled) return true;
-  if (settled.place !== before) return false;
+  if (settled.location !== before) return false;
 
-  const { owner, repo, since } = settled.held;
+  const { owner, repo, since } = settled.name;
   const unplaced = await sql.query(
     "select 1 from runs where repository_id is null and owner = lower($1) and repo = lower($2) and created_at >= $3 limit 1",
     [owner, repo, since],
@@ -30,22 +30,22 @@ export async function isPlaced(sql: Pick<Sql, "query">, heard: HeardPlace): Prom
 }
 
 /** Notes where a repository is, and gives it the runs without a number that were made there. */
-export async function place(sql: Sql, heard: HeardPlace): Promise<Outcome<void>> {
+export async function saveLocation(sql: Sql, heard: HeardPlace): Promise<Outcome<void>> {
   // Of several that hear of a repository for the first time, one after the other decides.
   await sql.query("select pg_advisory_xact_lock(hashtext('golem_forge repository ' || $1::text))", [
     String(heard.repositoryId),
   ]);
-  const settled = settlePlace(await findRepository(sql, heard.repositoryId), heard);
+  const settled = resolveLocation(await findLocation(sql, heard.repositoryId), heard);
   if (!settled) return { result: undefined };
 
-  const { owner, repo, since } = settled.held;
+  const { owner, repo, since } = settled.name;
   await sql.query(
     `update runs set repository_id = $1 where id in (
         select id from runs where repository_id is null and owner = lower($2) and repo = lower($3) and created_at >= $4
           order by id for no key update)`,
     [heard.repositoryId, owner, repo, since],
   );
-  const { place: there } = settled;
+  const { location: there } = settled;
   await sql.query(
     `insert into repositories (id, installation_id, owner_id, owner, repo, since) values ($1, $2, $3, $4, $5, $6)
       on conflict (id) do update set installation_id = $2, owner_id = $3, owner = $4, repo = $5, since = $6`,

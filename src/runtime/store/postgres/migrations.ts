@@ -71,7 +71,7 @@ export const migrations: readonly string[] = [
     id bigint generated always as identity primary key,
     key text not null unique,
     run_id text not null references runs (id),
-    lane text not null,
+    queue text not null,
     kind text not null,
     due_at double precision not null,
     attempts integer not null default 0,
@@ -79,7 +79,7 @@ export const migrations: readonly string[] = [
     again boolean not null default false,
     input json
   );
-  create index effects_of_lane on effects (run_id, lane, id);
+  create index effects_of_queue on effects (run_id, queue, id);
   create index effects_due on effects (due_at);
 
   create table timers (

@@ -2,15 +2,15 @@ import type { Store } from "#runtime/store/store.ts";
 import { advance } from "./advance.ts";
 import { findApprovals } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
-import { begin } from "./claim-effect.ts";
-import { finish } from "./complete-effect.ts";
+import { claimEffect } from "./claim-effect.ts";
+import { completeEffect } from "./complete-effect.ts";
 import { decide } from "./decide.ts";
-import { findAwake, nextDue } from "./due-queries.ts";
+import { findDueRuns, nextDueAt } from "./due-queries.ts";
 import { readInbox, readLog } from "./events.ts";
 import { fireTimers } from "./fire-timers.ts";
 import { ingest } from "./ingest.ts";
-import { findRepository, isPlaced, place } from "./locations.ts";
-import { inOrder } from "./operation-order.ts";
+import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
+import { operationOrder } from "./operation-order.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { countRuns, findLive, findRuns } from "./runs.ts";
 
@@ -23,7 +23,7 @@ export function openPostgresStore(
   connection: PostgresConnection,
   holder: () => number | undefined = () => undefined,
 ): Store {
-  const order = inOrder();
+  const order = operationOrder();
   /** The run of each effect that was begun here and is not over. */
   const begun = new Map<string, string>();
   let closed = false;
@@ -51,11 +51,11 @@ export function openPostgresStore(
 
   return {
     ingest: (heard) => write(touchedBy(heard), (sql) => ingest(sql, heard)),
-    heard: (guid) =>
+    hasDelivery: (guid) =>
       read([deliveryName(guid)], async (sql) => {
         return (await sql.query("select 1 from deliveries where guid = $1 and part = ''", [guid])).length > 0;
       }),
-    run: (id) => read([id], async (sql) => (await findRuns(sql, "id", [id]))[0]),
+    findRun: (id) => read([id], async (sql) => (await findRuns(sql, "id", [id]))[0]),
     runsOfThread: ({ repositoryId, owner, repo, thread }) =>
       read(undefined, (sql) =>
         repositoryId === undefined
@@ -65,33 +65,33 @@ export function openPostgresStore(
     childrenOf: (runId) => read(undefined, (sql) => findRuns(sql, "parent", [runId])),
     countRuns: (query) => read(undefined, (sql) => countRuns(sql, query)),
     liveRuns: (where) => read(undefined, (sql) => findLive(sql, where)),
-    repository: (repositoryId) => read(undefined, (sql) => findRepository(sql, repositoryId)),
-    place: async (heard) => {
-      if (await read(undefined, (sql) => isPlaced(sql, heard))) return;
-      await write(undefined, (sql) => place(sql, heard));
+    findLocation: (repositoryId) => read(undefined, (sql) => findLocation(sql, repositoryId)),
+    saveLocation: async (heard) => {
+      if (await read(undefined, (sql) => isLocationCurrent(sql, heard))) return;
+      await write(undefined, (sql) => saveLocation(sql, heard));
     },
     inbox: (runId) => read([runId], (sql) => readInbox(sql, runId)),
     log: (runId, after, limit) => read([runId], (sql) => readLog(sql, { runId, after, limit })),
     advance: (step) =>
       write([step.runId, ...step.effects.map(({ runId }) => runId)], (sql) => advance(sql, step, holder())),
-    begin: async (runId, lane, now) => {
+    claimEffect: async (runId, queue, now) => {
       const sql = open();
       return order.write([runId], async () => {
-        const effect = await begin(sql, { runId, lane, now, holder: holder() });
+        const effect = await claimEffect(sql, { runId, queue, now, holder: holder() });
         if (effect) begun.set(effect.key, runId);
         return effect;
       });
     },
-    finish: async (finished) => {
+    completeEffect: async (finished) => {
       const { key, events = [], effects = [], run, parentChanges } = finished;
       const owner = runOf(key);
       const others = [...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId);
       const touched = owner && [...owner, ...others, ...(run ? [run.spec.id] : [])];
-      const written = await write(touched, (sql) => finish(sql, finished, holder()));
+      const written = await write(touched, (sql) => completeEffect(sql, finished, holder()));
       begun.delete(key);
       return written;
     },
-    postpone: async (key, dueAt) => {
+    postponeEffect: async (key, dueAt) => {
       await write(runOf(key), async (sql) => {
         await sql.query(
           `update effects set due_at = $2, under_way = false
@@ -102,12 +102,7 @@ export function openPostgresStore(
       });
       begun.delete(key);
     },
-    cancelEffects: (keys) =>
-      write(undefined, async (sql) => {
-        await sql.query("delete from effects where key = any ($1::text[])", [keys]);
-        return { result: undefined };
-      }),
-    awake: (now) => read(undefined, (sql) => findAwake(sql, now, holder())),
+    dueRuns: (now) => read(undefined, (sql) => findDueRuns(sql, now, holder())),
     fireTimers: async (now) => {
       const woken = new Set<string>();
       for (;;) {
@@ -116,12 +111,12 @@ export function openPostgresStore(
         if (!fired.more) return [...woken];
       }
     },
-    nextDue: () => read(undefined, nextDue),
-    approval: (id) => read(undefined, async (sql) => (await findApprovals(sql, "id = $1", [id]))[0]),
+    nextDueAt: () => read(undefined, nextDueAt),
+    findApproval: (id) => read(undefined, async (sql) => (await findApprovals(sql, "id = $1", [id]))[0]),
     approvalsOf: (rootId) => read(undefined, (sql) => findApprovals(sql, "root_id = $1", [rootId])),
-    decide: (decision) => write(undefined, (sql) => decide(sql, decision)),
+    decideApproval: (decision) => write(undefined, (sql) => decide(sql, decision)),
     changesOf: (runId, upTo) => read([runId], (sql) => readChanges(sql, runId, upTo)),
-    post: (name) =>
+    findPost: (name) =>
       read(undefined, async (sql) => {
         const [post] = await sql.query<{ commentId: number; updatedAt: number }>(
           'select comment_id as "commentId", updated_at as "updatedAt" from posts where name = $1',

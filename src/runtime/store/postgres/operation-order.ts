@@ -2,7 +2,7 @@
  * Calls of one process that touch the same thing happen in the order they were asked, though each has a connection of its
  * own; others pass each other. Reads wait for the writes before them and hold up nobody.
  */
-export interface InOrder {
+export interface OperationOrder {
   /** `touched` names what it writes; undefined: it may be anything. */
   write<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>): Promise<Result>;
   read<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>): Promise<Result>;
@@ -10,7 +10,7 @@ export interface InOrder {
   settled(): Promise<void>;
 }
 
-export function inOrder(): InOrder {
+export function operationOrder(): OperationOrder {
   const last = new Map<string, Promise<void>>();
   const pending = new Set<Promise<void>>();
   const writing = new Set<Promise<void>>();

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
 import { UserError } from "#domain/errors.ts";
-import { brokeOff, passes } from "./connection-errors.ts";
+import { isConnectionLost, isTransient } from "./connection-errors.ts";
 import { describeDatabase } from "./describe-database.ts";
 import { migrate, schema } from "./migrate.ts";
 
@@ -82,7 +82,7 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
         await client.query(undo ? "rollback" : "commit");
         return result;
       } catch (error) {
-        broken = brokeOff(error);
+        broken = isConnectionLost(error);
         if (broken && committing) {
           throw new Error("The connection to the database broke during a commit, so nobody knows whether it stands.", {
             cause: error,
@@ -126,7 +126,7 @@ async function again<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
       return await work();
     } catch (error) {
-      if (attempt === attempts || !passes(error)) throw error;
+      if (attempt === attempts || !isTransient(error)) throw error;
       await pause(firstPauseMs * 2 ** (attempt - 1));
     }
   }

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { Dispatch, Driver } from "#runtime/dispatch.ts";
+import type { Dispatch, DispatchTarget } from "#runtime/dispatch.ts";
 import type { Job, JobQueue } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { joinReplicas, type Replica } from "./replica.ts";
-import { createClaims } from "./run-leases.ts";
+import { createRunLeases } from "./run-leases.ts";
 
 export interface PostgresDispatch extends Dispatch {
   /** The number this replica goes by; 0, which holds nothing, while it is cut off from the others. */
@@ -28,11 +28,11 @@ const takenAtOnce = 50;
  * lock aborts what it has under way and joins again under another number.
  */
 export function createPostgresDispatch({ connection, queue, onError }: PostgresDispatchOptions): PostgresDispatch {
-  const claims = createClaims(connection, queue);
+  const claims = createRunLeases(connection, queue);
   const held = new Map<string, Job>();
   const releasing = new Set<Promise<unknown>>();
   const ringing = new Set<string>();
-  let driver: Driver | undefined;
+  let driver: DispatchTarget | undefined;
   let replica: Replica | undefined;
   let taking: Promise<void> | undefined;
   let takeAgain = false;
@@ -43,7 +43,7 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
 
   const holder = () => replica?.id ?? 0;
 
-  async function start(given: Driver): Promise<void> {
+  async function start(given: DispatchTarget): Promise<void> {
     driver = given;
     await join();
     timers.push(setInterval(() => void look().catch(onError), lookMs));
@@ -63,7 +63,7 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
   /** Whoever saw the lock go may have these runs already. */
   async function rejoin(former: number): Promise<void> {
     replica = undefined;
-    for (const runId of held.keys()) driver?.letGo(runId);
+    for (const runId of held.keys()) driver?.revokeLease(runId);
     held.clear();
     onError(new Error("The session that says that this replica lives was lost; its runs go on wherever there is one."));
     while (!replica && !stopped) {
@@ -79,12 +79,12 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
   }
 
   async function settleIn(former: number[]): Promise<void> {
-    if (replica) await claims.recover(replica.id, former);
+    if (replica) await claims.reclaim(replica.id, former);
     take();
   }
 
   function hear(runId: string): void {
-    if (runId === "" || !driver?.nudge(runId)) take();
+    if (runId === "" || !driver?.notify(runId)) take();
   }
 
   function wake(runId: string): void {
@@ -106,7 +106,7 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
       const runIds = [...ringing].sort();
       ringing.clear();
       try {
-        await claims.ring(runIds);
+        await claims.requestWake(runIds);
       } catch (error) {
         onError(error);
         for (const runId of runIds) ringing.add(runId);
@@ -129,7 +129,7 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
     while (takeAgain && replica && !stopping) {
       takeAgain = false;
       const id = replica.id;
-      const jobs = await claims.take(id, takenAtOnce);
+      const jobs = await claims.acquire(id, takenAtOnce);
       for (const job of jobs) void hold(id, job).catch(onError);
       if (jobs.length === takenAtOnce) takeAgain = true;
     }
@@ -138,7 +138,7 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
   async function hold(id: number, job: Job): Promise<void> {
     const { runId } = job;
     held.set(runId, job);
-    do await driver?.open(runId);
+    do await driver?.process(runId);
     while ((await release(id, job)) === "again");
     if (held.get(runId) === job) held.delete(runId);
     take();
@@ -169,7 +169,7 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
     take();
     const dead = await replica.dead().catch(() => []);
     if (dead.length === 0 || !replica) return;
-    await claims.recover(replica.id);
+    await claims.reclaim(replica.id);
     await driver?.sweep();
   }
 
@@ -179,7 +179,7 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
     for (const job of touched) {
       if (ours.has(job) || held.get(job.runId) !== job) continue;
       held.delete(job.runId);
-      driver?.letGo(job.runId);
+      driver?.revokeLease(job.runId);
     }
   }
 
@@ -195,10 +195,10 @@ export function createPostgresDispatch({ connection, queue, onError }: PostgresD
     replica = undefined;
     if (leaving) {
       // What was not done in time is somebody else's.
-      await claims.recover(leaving.id, [leaving.id]).catch(onError);
+      await claims.reclaim(leaving.id, [leaving.id]).catch(onError);
       await leaving.leave();
     }
   }
 
-  return { start, wake, holder, stop };
+  return { attach: start, wake, holder, detach: stop };
 }

@@ -6,23 +6,23 @@ import { channel, lockClass } from "./replica.ts";
  * Which replica holds which run. A run's row names its holder, and everything that changes holders locks that row first;
  * so whoever rings for a run finds either somebody who will hear of it or nobody, and then puts it into the queue.
  */
-export interface Claims {
+export interface RunLeases {
   /** Something may have happened to these runs. */
-  ring(runIds: readonly string[]): Promise<void>;
+  requestWake(runIds: readonly string[]): Promise<void>;
   /** Takes up to so many runs that nobody drives. */
-  take(holder: number, most: number): Promise<Job[]>;
+  acquire(holder: number, most: number): Promise<Job[]>;
   /**
    * Gives a run up: `again` when it was rung for since it was taken, and is kept; `lost` when somebody else has it. With
    * `handOver` it goes back into the queue, since something may be left to do.
    */
   release(holder: number, job: Job, handOver: boolean): Promise<"released" | "again" | "lost">;
   /** Gives the runs of replicas that died, and of these, to the others. The runs it freed. */
-  recover(holder: number, more?: readonly number[]): Promise<string[]>;
+  reclaim(holder: number, more?: readonly number[]): Promise<string[]>;
 }
 
-export function createClaims(connection: PostgresConnection, queue: JobQueue): Claims {
+export function createRunLeases(connection: PostgresConnection, queue: JobQueue): RunLeases {
   return {
-    ring: async (runIds) => {
+    requestWake: async (runIds) => {
       const held = await connection.query<{ id: string }>(
         `update runs set rung = true where id in
           (select id from runs where id = any ($1::text[]) and holder is not null order by id for no key update) returning id`,
@@ -32,9 +32,9 @@ export function createClaims(connection: PostgresConnection, queue: JobQueue): C
       await queue.put(await withRepository(connection, free), connection);
       await say(connection, runIds);
     },
-    take: (holder, most) => connection.transaction((sql) => take(sql, queue, { holder, most })),
+    acquire: (holder, most) => connection.transaction((sql) => take(sql, queue, { holder, most })),
     release: (holder, job, handOver) => connection.transaction((sql) => release(sql, queue, { holder, job, handOver })),
-    recover: (holder, more = []) => connection.transaction((sql) => recover(sql, queue, { holder, more })),
+    reclaim: (holder, more = []) => connection.transaction((sql) => recover(sql, queue, { holder, more })),
   };
 }
 

@@ -1,12 +1,12 @@
-import type { Finish } from "#runtime/store/store.ts";
+import type { EffectCompletion } from "#runtime/store/store.ts";
 import { insertRun } from "./insert-run.ts";
 import type { SqliteTables } from "./sqlite-tables.ts";
 
 /** Ends an effect and writes what it came to; false when it was cancelled meanwhile. */
-export function finish(tables: SqliteTables, finished: Finish): boolean {
+export function completeEffect(tables: SqliteTables, finished: EffectCompletion): boolean {
   const { events, effects, approvals, changes, posts } = tables;
   const now = Date.now();
-  const owner = effects.end(finished.key);
+  const owner = effects.complete(finished.key);
   if (owner === undefined) return false;
 
   // The child first, since events and effects may be addressed to it.

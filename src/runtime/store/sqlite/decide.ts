@@ -1,4 +1,4 @@
-import { settle } from "#runtime/store/apply-decision.ts";
+import { applyDecision } from "#runtime/store/apply-decision.ts";
 import type { Decision, DecisionResult } from "#runtime/store/store.ts";
 import { storedDecision } from "#runtime/store/stored-decision.ts";
 import type { SqliteTables } from "./sqlite-tables.ts";
@@ -19,7 +19,7 @@ export function decide(tables: SqliteTables, decision: Decision): DecisionResult
 }
 
 function write({ approvals, events }: SqliteTables, decision: Decision): DecisionResult {
-  const { result, event } = settle(approvals.find(decision.approvalId), decision);
+  const { result, event } = applyDecision(approvals.find(decision.approvalId), decision);
   if (!event || result.kind === "unknown") return result;
 
   approvals.settle(result.approval);

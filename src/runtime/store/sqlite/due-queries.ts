@@ -1,15 +1,15 @@
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 /** What a dispatcher asks: who has work now, and when to look again. */
-export interface WakeQueries {
+export interface DueQueries {
   /** Runs that are not done and have an unseen event, and runs of any status with an effect that can begin. */
-  awake(now: number): string[];
-  nextDue(): number | undefined;
+  dueRuns(now: number): string[];
+  nextDueAt(): number | undefined;
 }
 
-// The oldest of its lane: the others wait for it.
+// The oldest of its queue: the others wait for it.
 const isHead = `not exists (select 1 from effects as older
-  where older.run_id = effects.run_id and older.lane = effects.lane and older.id < effects.id)`;
+  where older.run_id = effects.run_id and older.queue = effects.queue and older.id < effects.id)`;
 
 const nextOf = {
   timer: "select due_at as due from timers order by due_at limit 1",
@@ -18,9 +18,9 @@ const nextOf = {
     where due_at > 0 and under_way = 0 and ${isHead} order by due_at limit 1`,
 };
 
-export function wakeQueries(sql: SqliteConnection): WakeQueries {
+export function dueQueries(sql: SqliteConnection): DueQueries {
   return {
-    awake: (now) => {
+    dueRuns: (now) => {
       const awake = sql.all<{ id: string }>(
         `select id from runs where latest > seen and status <> 'done'
           union all select run_id from effects where due_at <= :now and ${isHead}`,
@@ -28,7 +28,7 @@ export function wakeQueries(sql: SqliteConnection): WakeQueries {
       );
       return [...new Set(awake.map(({ id }) => id))];
     },
-    nextDue: () => {
+    nextDueAt: () => {
       const due = Object.values(nextOf).flatMap((query) => sql.all<{ due: number }>(query));
       return due.length > 0 ? Math.min(...due.map((row) => row.due)) : undefined;
     },

@@ -1,17 +1,16 @@
 import { readJson } from "#runtime/store/parse-stored.ts";
-import type { Effect, Lane, NewEffect } from "#runtime/store/store.ts";
+import type { Effect, EffectQueue, NewEffect } from "#runtime/store/store.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 /** What runs want done and is not done yet. A row goes when its effect is over or no longer wanted. */
 export interface EffectsTable {
   insert(effect: NewEffect): void;
-  begin(runId: string, lane: Lane, now: number): Effect | undefined;
+  claim(runId: string, queue: EffectQueue, now: number): Effect | undefined;
   /**
    * It is over: its row goes, or starts anew if it was asked for again while it was under way. Gives the run it belongs
    * to; undefined when it is not there: it was over or no longer wanted.
    */
-  end(key: string): string | undefined;
-  removeAll(keys: string[]): void;
+  complete(key: string): string | undefined;
   removeKinds(runId: string, kinds: string[]): void;
   postpone(key: string, dueAt: number): void;
 }
@@ -26,17 +25,17 @@ interface Row {
 
 export function effectsTable(sql: SqliteConnection): EffectsTable {
   return {
-    insert: ({ key, runId, lane, kind, input, dueAt }) => {
+    insert: ({ key, runId, queue, kind, input, dueAt }) => {
       sql.run(
-        `insert into effects (key, run_id, lane, kind, due_at, input)
-          values (:key, :runId, :lane, :kind, :dueAt, :input) on conflict (key) do update set again = 1 where under_way = 1`,
-        { key, runId, lane, kind, dueAt: dueAt ?? 0, input: JSON.stringify(input) ?? null },
+        `insert into effects (key, run_id, queue, kind, due_at, input)
+          values (:key, :runId, :queue, :kind, :dueAt, :input) on conflict (key) do update set again = 1 where under_way = 1`,
+        { key, runId, queue, kind, dueAt: dueAt ?? 0, input: JSON.stringify(input) ?? null },
       );
     },
-    begin: (runId, lane, now) => {
+    claim: (runId, queue, now) => {
       const head = sql.get<{ id: number; due_at: number }>(
-        "select id, due_at from effects where run_id = :runId and lane = :lane order by id limit 1",
-        { runId, lane },
+        "select id, due_at from effects where run_id = :runId and queue = :queue order by id limit 1",
+        { runId, queue },
       );
       if (!head || head.due_at > now) return;
 
@@ -45,9 +44,9 @@ export function effectsTable(sql: SqliteConnection): EffectsTable {
           returning key, kind, due_at, attempts, input`,
         { id: head.id },
       );
-      return begun && effect(runId, lane, begun);
+      return begun && effect(runId, queue, begun);
     },
-    end: (key) => {
+    complete: (key) => {
       const anew = sql.get<{ runId: string }>(
         `update effects set again = 0, under_way = 0, attempts = 0, due_at = 0 where key = :key and again = 1
           returning run_id as runId`,
@@ -56,9 +55,6 @@ export function effectsTable(sql: SqliteConnection): EffectsTable {
       const ended =
         anew ?? sql.get<{ runId: string }>("delete from effects where key = :key returning run_id as runId", { key });
       return ended?.runId;
-    },
-    removeAll: (keys) => {
-      for (const key of keys) sql.run("delete from effects where key = :key", { key });
     },
     removeKinds: (runId, kinds) => {
       for (const kind of kinds) {
@@ -71,6 +67,14 @@ export function effectsTable(sql: SqliteConnection): EffectsTable {
   };
 }
 
-function effect(runId: string, lane: Lane, { key, kind, due_at, attempts, input }: Row): Effect {
-  return { key, runId, lane, kind, input: readJson(input, { table: "effects", id: key }), dueAt: due_at, attempts };
+function effect(runId: string, queue: EffectQueue, { key, kind, due_at, attempts, input }: Row): Effect {
+  return {
+    key,
+    runId,
+    queue,
+    kind,
+    input: readJson(input, { table: "effects", id: key }),
+    dueAt: due_at,
+    attempts,
+  };
 }

@@ -1,15 +1,15 @@
 import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
-import { settlePlace } from "#runtime/store/resolve-location.ts";
+import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 /** Where each repository is today, by its number. */
-export interface RepositoriesTable {
+export interface LocationsTable {
   find(repositoryId: number): RepositoryPlace | undefined;
   /** Notes where it is, and gives it the runs without a number that were made there. */
-  place(heard: HeardPlace): void;
+  save(heard: HeardPlace): void;
 }
 
-export function repositoriesTable(sql: SqliteConnection): RepositoriesTable {
+export function locationsTable(sql: SqliteConnection): LocationsTable {
   const find = (repositoryId: number) =>
     sql.get<RepositoryPlace>(
       `select id as repositoryId, installation_id as installationId, owner_id as ownerId, owner, repo, since
@@ -19,12 +19,12 @@ export function repositoriesTable(sql: SqliteConnection): RepositoriesTable {
 
   return {
     find,
-    place: (heard) => {
+    save: (heard) => {
       const before = find(heard.repositoryId);
-      const settled = settlePlace(before, heard);
+      const settled = resolveLocation(before, heard);
       if (!settled) return;
 
-      const { place, held } = settled;
+      const { location: place, name: held } = settled;
       sql.run(
         `update runs set repository_id = :repositoryId
           where repository_id is null and owner = :owner and repo = :repo and created_at >= :since`,

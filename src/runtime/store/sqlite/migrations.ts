@@ -62,7 +62,7 @@ export const migrations: readonly string[] = [
     id integer primary key,
     key text not null unique,
     run_id text not null references runs (id),
-    lane text not null,
+    queue text not null,
     kind text not null,
     due_at real not null,
     attempts integer not null default 0,
@@ -70,7 +70,7 @@ export const migrations: readonly string[] = [
     again integer not null default 0,
     input text
   ) strict;
-  create index effects_of_lane on effects (run_id, lane);
+  create index effects_of_queue on effects (run_id, queue);
   create index effects_due on effects (due_at);
   create index effects_later on effects (due_at) where due_at > 0 and under_way = 0;
 

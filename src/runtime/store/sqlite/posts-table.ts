@@ -1,9 +1,9 @@
-import type { Finish, Post } from "#runtime/store/store.ts";
+import type { EffectCompletion, Post } from "#runtime/store/store.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 /** The comments that stand in threads, by the name they were posted under. */
 export interface PostsTable {
-  put(post: NonNullable<Finish["post"]>, now: number): void;
+  put(post: NonNullable<EffectCompletion["post"]>, now: number): void;
   find(name: string): Post | undefined;
 }
 

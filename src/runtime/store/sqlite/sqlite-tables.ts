@@ -3,7 +3,7 @@ import { type ChangesTable, changesTable } from "./changes-table.ts";
 import { type DeliveriesTable, deliveriesTable } from "./deliveries-table.ts";
 import { type EffectsTable, effectsTable } from "./effects-table.ts";
 import { type EventsTable, eventsTable } from "./events-table.ts";
-import { type RepositoriesTable, repositoriesTable } from "./locations-table.ts";
+import { type LocationsTable, locationsTable } from "./locations-table.ts";
 import { type PostsTable, postsTable } from "./posts-table.ts";
 import { type RunsTable, runsTable } from "./runs-table.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
@@ -11,7 +11,7 @@ import { type TimersTable, timersTable } from "./timers-table.ts";
 
 export interface SqliteTables {
   deliveries: DeliveriesTable;
-  repositories: RepositoriesTable;
+  locations: LocationsTable;
   runs: RunsTable;
   events: EventsTable;
   effects: EffectsTable;
@@ -24,7 +24,7 @@ export interface SqliteTables {
 export function sqliteTables(sql: SqliteConnection): SqliteTables {
   return {
     deliveries: deliveriesTable(sql),
-    repositories: repositoriesTable(sql),
+    locations: locationsTable(sql),
     runs: runsTable(sql),
     events: eventsTable(sql),
     effects: effectsTable(sql),
