@@ -33,7 +33,7 @@ async function main(): Promise<void> {
 
   const executors = createExecutors({
     ...config.executors,
-    onStanding: ({ tier, stands, why }) => log.info({ tier, stands }, why),
+    onAvailability: ({ tier, available, reason }) => log.info({ tier, available }, reason),
   });
 
   let runtime: Runtime | undefined;
@@ -97,7 +97,7 @@ async function main(): Promise<void> {
   }
 
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
-  await executors.describe();
+  await executors.availabilities();
   await runtime.start();
   await bot.start();
 }

@@ -29,8 +29,8 @@ export const killBench: Bench = {
   measure: async () => {
     const executor = createOsExecutor();
     try {
-      const { stands, why } = await executor.probe();
-      if (!stands) return [{ name: "a process tree killed at its deadline", missing: `Not measured: ${why}` }];
+      const { available, reason } = await executor.probe();
+      if (!available) return [{ name: "a process tree killed at its deadline", missing: `Not measured: ${reason}` }];
       const sessions = await Promise.all(Array.from({ length: atOnce }, () => executor.open()));
       return await measure(sessions);
     } finally {

@@ -18,8 +18,8 @@ export const osSandboxBench: Bench = {
     const executor = createOsExecutor();
     const open = () => executor.open();
     try {
-      const { stands, why } = await executor.probe();
-      if (!stands) return [{ name: "a command in the OS sandbox", missing: `Not measured: ${why}` }];
+      const { available, reason } = await executor.probe();
+      if (!available) return [{ name: "a command in the OS sandbox", missing: `Not measured: ${reason}` }];
       return await inScratch(async (folder) => {
         // Ours does the same: without it, ext4 punishes whoever deletes trees and writes new ones.
         spawnSync("/usr/bin/chattr", ["+T", folder], { stdio: "ignore" });

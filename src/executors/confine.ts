@@ -54,32 +54,33 @@ export function confine(refusal: string): void {
       return loaded;
     },
   });
-  dropPowers();
+  removeCapabilities();
 }
 
-function dropPowers(): void {
+function removeCapabilities(): void {
   const powers = ["kill", "_kill", "_debugProcess", "_debugEnd", "_startProfilerIdleNotifier", "getBuiltinModule"];
   powers.push("binding", "_linkedBinding", "dlopen", "execve", "setuid", "setgid", "seteuid", "setegid", "setgroups");
   powers.push("initgroups", "umask", "chdir", "abort", "report", "loadEnvFile", "openStdin");
-  for (const power of powers) drop(process, power);
-  drop(os, "setPriority");
-  for (const power of ["setFlagsFromString", "setHeapSnapshotNearHeapLimit", "writeHeapSnapshot"]) drop(v8, power);
-  drop(crypto, "setEngine");
-  for (const power of ["registerHooks", "register", "syncBuiltinESMExports"]) drop(module, power);
+  for (const power of powers) removeProperty(process, power);
+  removeProperty(os, "setPriority");
+  for (const power of ["setFlagsFromString", "setHeapSnapshotNearHeapLimit", "writeHeapSnapshot"])
+    removeProperty(v8, power);
+  removeProperty(crypto, "setEngine");
+  for (const power of ["registerHooks", "register", "syncBuiltinESMExports"]) removeProperty(module, power);
 
   // Powers that were named when the module was first imported are the same functions still.
   syncNames();
-  Object.defineProperty(globalThis, "process", { value: plainProcess(), configurable: false, writable: false });
+  Object.defineProperty(globalThis, "process", { value: inertProcess(), configurable: false, writable: false });
 }
 
 const syncNames = module.syncBuiltinESMExports;
 
-function drop(owner: object, power: string): void {
+function removeProperty(owner: object, power: string): void {
   Reflect.deleteProperty(owner, power);
 }
 
 /** What packages ask of `process`, with nothing behind it. */
-function plainProcess(): object {
+function inertProcess(): object {
   const { version, versions, platform, arch, release, features, nextTick, hrtime, uptime, memoryUsage } = process;
   const deaf = () => facade;
   const facade = {

@@ -1,5 +1,5 @@
 import { ToolError } from "#domain/errors.ts";
-import type { ExecSession, Executor, Standing, Tier } from "./executor.ts";
+import type { Availability, ExecSession, Executor, Tier } from "./executor.ts";
 import { createMemoryExecutor } from "./memory/memory-executor.ts";
 import { createOsExecutor, type OsExecutorOptions } from "./os/os-executor.ts";
 import { createRemoteExecutor, type RemoteExecutorOptions } from "./remote/remote-executor.ts";
@@ -14,15 +14,15 @@ export interface ExecutorsOptions {
   /** Milliseconds after its last command until a session is closed; a later command opens a new one. Default: a minute in memory, ten elsewhere. */
   idleMs?: number;
   /** Told once per tier, when it is first looked at. */
-  onStanding?(standing: Standing): void;
+  onAvailability?(availability: Availability): void;
 }
 
 /** Every place commands can run in, and the sessions of the runs that use them. */
 export interface Executors {
   readonly tiers: readonly Tier[];
   /** Where each tier stands and why; looks once. */
-  describe(): Promise<Standing[]>;
-  standing(tier: Tier): Promise<Standing>;
+  availabilities(): Promise<Availability[]>;
+  availability(tier: Tier): Promise<Availability>;
   /** The session of this key, opened when there is none. Throws a ToolError `UNAVAILABLE` that says why. */
   openSession(tier: Tier, key: string): Promise<ExecSession>;
   /** Ends the session of this key, if there is one. */
@@ -34,38 +34,38 @@ export interface Executors {
 const defaultIdleMs: Record<Tier, number> = { memory: 60_000, os: 10 * 60_000, remote: 10 * 60_000 };
 
 export function createExecutors(options: ExecutorsOptions = {}): Executors {
-  const { idleMs, onStanding } = options;
+  const { idleMs, onAvailability } = options;
   const executors = new Map<Tier, Executor>();
   executors.set("memory", createMemoryExecutor({ spares: options.spareShells }));
   if (options.os !== false) executors.set("os", createOsExecutor(options.os));
   if (options.remote) executors.set("remote", createRemoteExecutor(options.remote));
 
-  const standings = new Map<Tier, Promise<Standing>>();
+  const availabilities = new Map<Tier, Promise<Availability>>();
   const sessions = new Map<string, { session: Promise<ExecSession>; idle: NodeJS.Timeout | undefined; busy: number }>();
 
-  function standing(tier: Tier): Promise<Standing> {
-    let known = standings.get(tier);
+  function availability(tier: Tier): Promise<Availability> {
+    let known = availabilities.get(tier);
     if (!known) {
-      known = look(tier);
-      standings.set(tier, known);
+      known = probe(tier);
+      availabilities.set(tier, known);
     }
     return known;
   }
 
-  async function look(tier: Tier): Promise<Standing> {
-    const found = (await executors.get(tier)?.probe()) ?? { tier, stands: false, why: notConfigured(tier) };
-    onStanding?.(found);
+  async function probe(tier: Tier): Promise<Availability> {
+    const found = (await executors.get(tier)?.probe()) ?? { tier, available: false, reason: reasonNotConfigured(tier) };
+    onAvailability?.(found);
     return found;
   }
 
   async function open(tier: Tier): Promise<ExecSession> {
-    const { stands, why } = await standing(tier);
+    const { available, reason } = await availability(tier);
     const executor = executors.get(tier);
-    if (!stands || !executor) throw new ToolError(`unavailable: ${why}`, { code: "UNAVAILABLE" });
+    if (!available || !executor) throw new ToolError(`unavailable: ${reason}`, { code: "UNAVAILABLE" });
     return executor.open();
   }
 
-  function watched(name: string, session: ExecSession): ExecSession {
+  function tracked(name: string, session: ExecSession): ExecSession {
     const held = sessions.get(name);
     return {
       tier: session.tier,
@@ -78,15 +78,15 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
           if (held) {
             held.busy -= 1;
             if (held.busy === 0)
-              held.idle = setTimeout(() => void drop(name), idleMs ?? defaultIdleMs[session.tier]).unref();
+              held.idle = setTimeout(() => void closeByName(name), idleMs ?? defaultIdleMs[session.tier]).unref();
           }
         }
       },
-      close: () => drop(name),
+      close: () => closeByName(name),
     };
   }
 
-  async function drop(name: string): Promise<void> {
+  async function closeByName(name: string): Promise<void> {
     const held = sessions.get(name);
     sessions.delete(name);
     clearTimeout(held?.idle);
@@ -95,8 +95,8 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
 
   return {
     tiers: ["memory", "os", "remote"],
-    standing,
-    describe: () => Promise.all((["memory", "os", "remote"] as const).map(standing)),
+    availability,
+    availabilities: () => Promise.all((["memory", "os", "remote"] as const).map(availability)),
     async openSession(tier, key) {
       const name = `${tier} ${key}`;
       let held = sessions.get(name);
@@ -105,21 +105,21 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
         sessions.set(name, held);
       }
       try {
-        return watched(name, await held.session);
+        return tracked(name, await held.session);
       } catch (error) {
         sessions.delete(name);
         throw error;
       }
     },
-    closeSession: (tier, key) => drop(`${tier} ${key}`),
+    closeSession: (tier, key) => closeByName(`${tier} ${key}`),
     async close() {
-      await Promise.all([...sessions.keys()].map(drop));
+      await Promise.all([...sessions.keys()].map(closeByName));
       await Promise.all([...executors.values()].map((executor) => executor.close()));
     },
   };
 }
 
-function notConfigured(tier: Tier): string {
+function reasonNotConfigured(tier: Tier): string {
   return tier === "os"
     ? "no OS sandbox (it is switched off by this deployment)"
     : "no remote sandbox (this deployment configures none)";

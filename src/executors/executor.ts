@@ -49,7 +49,7 @@ export interface TreeChanges {
   /** What will not be taken over, each with a reason that completes "because it …". */
   rejected: { path: string; reason: string }[];
   /** Files of ignored folders such as node_modules: they stay with the session and are never part of the work. */
-  keptAside: number;
+  ignoredFiles: number;
 }
 
 export interface ExecResult {
@@ -80,17 +80,17 @@ export interface ExecSession {
 }
 
 /** Whether a tier can be used here, and why not. */
-export interface Standing {
+export interface Availability {
   tier: Tier;
-  stands: boolean;
+  available: boolean;
   /** One sentence for the log and for the model. */
-  why: string;
+  reason: string;
 }
 
 export interface Executor {
   readonly tier: Tier;
   /** Asked once; never throws. */
-  probe(): Promise<Standing>;
+  probe(): Promise<Availability>;
   open(): Promise<ExecSession>;
   close(): Promise<void>;
 }

@@ -4,7 +4,7 @@ import type { Readable, Writable } from "node:stream";
 const headerBytes = 8;
 
 /** JSON makes objects of up to ten times its size, so bytes and long texts travel beside it, as they are. */
-const longestInline = 1_024;
+const maxInlineLength = 1_024;
 
 /** Stands in the JSON for a part beside it: where it begins there, and how long it is. */
 type Part = { $bytes: [start: number, length: number] } | { $text: [start: number, length: number] };
@@ -21,7 +21,7 @@ export function writeFrame(stream: Writable, value: unknown): void {
   }
 
   function inline(member: unknown): unknown {
-    if (typeof member === "string" && member.length > longestInline) {
+    if (typeof member === "string" && member.length > maxInlineLength) {
       return { $text: keep(Buffer.from(member)) } satisfies Part;
     }
     if (typeof member !== "object" || member === null || member instanceof Date) return member;

@@ -22,10 +22,10 @@ export interface GuardedChildOptions {
 }
 
 /** Of a message, without its bytes and long texts. */
-const longestJson = 8_000_000;
+const maxJsonBytes = 8_000_000;
 /** What the child may ask at once, and the answers that wait because it does not read them. */
-const openQuestions = 64;
-const unreadBytes = 256_000_000;
+const maxOpenQuestions = 64;
+const maxUnreadBytes = 256_000_000;
 
 interface GuardedCall {
   /** Killed this many milliseconds after the call. */
@@ -36,13 +36,13 @@ interface GuardedCall {
 }
 
 /** The child was killed at its deadline, by a limit, or died. */
-export class ChildEnded extends Error {
-  override readonly name = "ChildEnded";
-  readonly how: "deadline" | "died";
+export class ChildEndedError extends Error {
+  override readonly name = "ChildEndedError";
+  readonly reason: "deadline" | "died";
 
   constructor(how: "deadline" | "died") {
     super(how === "deadline" ? "It did not end in time" : "It ended before it answered");
-    this.how = how;
+    this.reason = how;
   }
 }
 
@@ -82,8 +82,8 @@ export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }:
   async function answerQuestion(id: number, question: unknown): Promise<void> {
     answering += 1;
     // Whoever asks while nobody called it, or without end, or reads no answer, is not our program any more.
-    if (!pending || answering > openQuestions || child.stdin.writableLength > unreadBytes) {
-      return end(new ChildEnded("died"));
+    if (!pending || answering > maxOpenQuestions || child.stdin.writableLength > maxUnreadBytes) {
+      return end(new ChildEndedError("died"));
     }
     try {
       const value = await pending.call.answer?.(question);
@@ -97,7 +97,7 @@ export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }:
 
   readFrames(child.stdout, {
     maxBytes: messageBytes,
-    maxJsonBytes: Math.min(messageBytes, longestJson),
+    maxJsonBytes: Math.min(messageBytes, maxJsonBytes),
     onFrame(value) {
       const message = ChildMessage.parse(value);
       if ("ready" in message) up();
@@ -106,19 +106,19 @@ export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }:
         pending.settle("error" in message ? { error: new Error(message.error) } : { result: message.result });
       }
     },
-    onFailure: () => end(new ChildEnded("died")),
+    onFailure: () => end(new ChildEndedError("died")),
   });
-  child.stdin.on("error", () => end(new ChildEnded("died")));
-  child.on("error", () => end(new ChildEnded("died")));
-  child.on("exit", () => end(new ChildEnded("died")));
+  child.stdin.on("error", () => end(new ChildEndedError("died")));
+  child.on("error", () => end(new ChildEndedError("died")));
+  child.on("exit", () => end(new ChildEndedError("died")));
 
   function call(request: unknown, options: GuardedCall): Promise<unknown> {
-    if (!alive) return Promise.reject(new ChildEnded("died"));
+    if (!alive) return Promise.reject(new ChildEndedError("died"));
     if (options.signal?.aborted) return Promise.reject(interrupted());
 
     return new Promise((resolve, reject) => {
       calls += 1;
-      const deadline = setTimeout(() => end(new ChildEnded("deadline")), options.killAfterMs);
+      const deadline = setTimeout(() => end(new ChildEndedError("deadline")), options.killAfterMs);
       const abort = () => end(interrupted());
       options.signal?.addEventListener("abort", abort, { once: true });
       pending = {
@@ -143,7 +143,7 @@ export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }:
     pid: child.pid,
     ready,
     call,
-    kill: () => end(new ChildEnded("died")),
+    kill: () => end(new ChildEndedError("died")),
   };
 }
 

@@ -4,7 +4,7 @@ import ignorePackage from "ignore";
 const ignore = ignorePackage.default;
 
 /** What tools leave behind in any repository, whether or not its .gitignore says so. */
-const leavings = [
+const buildArtifacts = [
   "node_modules/",
   "__pycache__/",
   "*.pyc",
@@ -21,8 +21,8 @@ const leavings = [
  * A function that says whether a path is ignored by the repository's own rules: such files stay in the session and are
  * never part of the work. `rules` are the .gitignore files of the tree, by path.
  */
-export function keptAside(rules: ReadonlyMap<string, string>): (path: string) => boolean {
-  const everywhere = ignore().add(leavings);
+export function ignoredFiles(rules: ReadonlyMap<string, string>): (path: string) => boolean {
+  const everywhere = ignore().add(buildArtifacts);
   const perFolder = [...rules].map(([path, text]) => ({
     folder: path.slice(0, -".gitignore".length),
     matcher: ignore().add(text),

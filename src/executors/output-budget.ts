@@ -2,13 +2,13 @@
 export interface OutputBudget {
   push(chunk: Uint8Array): void;
   /** Bytes seen in all. */
-  readonly seen: number;
+  readonly receivedBytes: number;
   readonly truncated: boolean;
   text(): string;
 }
 
 /** How far back a cut looks for the end of a word: half a secret would not be known for one any more. */
-const longestWord = 4_096;
+const maxWordBytes = 4_096;
 
 /** Keeps at most `bytes` bytes: the first half of them and the last half, in whole words. Bytes that are no UTF-8 become U+FFFD. */
 export function outputBudget(bytes: number): OutputBudget {
@@ -41,7 +41,7 @@ export function outputBudget(bytes: number): OutputBudget {
 
   return {
     push,
-    get seen() {
+    get receivedBytes() {
       return seen;
     },
     get truncated() {
@@ -60,14 +60,14 @@ export function outputBudget(bytes: number): OutputBudget {
 }
 
 function toEndOfWord(head: Buffer): Buffer {
-  for (let end = head.length; end > Math.max(0, head.length - longestWord); end -= 1) {
+  for (let end = head.length; end > Math.max(0, head.length - maxWordBytes); end -= 1) {
     if (isSpace(head[end - 1])) return head.subarray(0, end);
   }
   return head;
 }
 
 function fromStartOfWord(tail: Buffer): Buffer {
-  for (let start = 0; start < Math.min(tail.length, longestWord); start += 1) {
+  for (let start = 0; start < Math.min(tail.length, maxWordBytes); start += 1) {
     if (isSpace(tail[start])) return tail.subarray(start + 1);
   }
   return tail;

@@ -1,5 +1,5 @@
-const longestPath = 4_096;
-const longestName = 255;
+const maxPathBytes = 4_096;
+const maxNameBytes = 255;
 
 // Characters HFS+ ignores in names, so that ".g\u200cit" is ".git" there.
 const ignoredByHfs = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
@@ -10,7 +10,7 @@ const ignoredByHfs = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
  */
 export function pathProblem(path: string): string | undefined {
   if (path === "") return "has no name";
-  if (Buffer.byteLength(path) > longestPath) return "has a path that is too long";
+  if (Buffer.byteLength(path) > maxPathBytes) return "has a path that is too long";
   if (path.includes("\ufffd")) return "has a name that is not UTF-8";
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
   if (/[\u0000-\u001f\u007f]/.test(path)) return "has control characters in its name";
@@ -25,7 +25,7 @@ export function pathProblem(path: string): string | undefined {
 
 function nameProblem(name: string): string | undefined {
   if (name === "" || name === "." || name === "..") return "lies outside the tree";
-  if (Buffer.byteLength(name) > longestName) return "has a name that is too long";
+  if (Buffer.byteLength(name) > maxNameBytes) return "has a name that is too long";
   return isGitDirectory(name) ? "lies in .git" : undefined;
 }
 

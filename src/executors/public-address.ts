@@ -9,13 +9,13 @@ export interface ResolvedAddress {
 export type Resolve = (host: string) => Promise<ResolvedAddress[]>;
 
 /** Ranges that look public: IPv4 addresses written as IPv6 once were, which some routers still unwrap, and Azure's host of its machines. */
-const disguised = ["::/96", "168.63.129.16/32"].map((range) => ipaddr.parseCIDR(range));
+const embedded = ["::/96", "168.63.129.16/32"].map((range) => ipaddr.parseCIDR(range));
 
 /** True for an address of the public internet: not of this machine, a private network, a cloud's metadata, or a disguise of one. */
 export function isPublicAddress(address: string): boolean {
   try {
     const parsed = ipaddr.process(address);
-    const isDisguised = disguised.some((range) => range[0].kind() === parsed.kind() && parsed.match(range));
+    const isDisguised = embedded.some((range) => range[0].kind() === parsed.kind() && parsed.match(range));
     return parsed.range() === "unicast" && !isDisguised;
   } catch {
     return false;

@@ -2,7 +2,7 @@ import { type ChildProcessByStdio, type StdioOptions, spawn } from "node:child_p
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { manifestFile, packageFolders, sourceFolder } from "./own-files.ts";
-import { plainModules } from "./stripped-modules.ts";
+import { strippedModules } from "./stripped-modules.ts";
 
 export interface GuardedProcess {
   /** The module it runs. */
@@ -59,7 +59,7 @@ export function spawnGuarded({
   const modules = child.stdio[modulesFd] as Writable;
   // A child that is killed before it has read them is told of by its end.
   modules.on("error", () => undefined);
-  modules.end(JSON.stringify(plainModules(entry)));
+  modules.end(JSON.stringify(strippedModules(entry)));
   return child;
 }
 

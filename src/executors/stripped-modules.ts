@@ -3,16 +3,16 @@ import { stripTypeScriptTypes } from "node:module";
 import { sourceFolder } from "./own-files.ts";
 
 /** The source of a module without its types, by the module's URL. */
-export type PlainModules = readonly (readonly [url: string, source: string])[];
+export type StrippedModules = readonly (readonly [url: string, source: string])[];
 
-const known = new Map<string, PlainModules>();
+const known = new Map<string, StrippedModules>();
 
 /**
  * This program's own modules that an entry stands on, with their types taken out. Node takes them out itself, with a
  * compiler that costs each process 20 MB and as much time as everything else it does to start: so we do it once for all.
  * What is missing here Node still reads from its file.
  */
-export function plainModules(entry: URL): PlainModules {
+export function strippedModules(entry: URL): StrippedModules {
   let modules = known.get(entry.href);
   if (!modules) {
     modules = readModules(entry);
@@ -21,12 +21,12 @@ export function plainModules(entry: URL): PlainModules {
   return modules;
 }
 
-function readModules(entry: URL): PlainModules {
+function readModules(entry: URL): StrippedModules {
   const found = new Map<string, string>();
   const waiting = [entry];
   for (let url = waiting.pop(); url; url = waiting.pop()) {
-    if (found.has(url.href) || !isOurs(url)) continue;
-    const source = plainSource(url);
+    if (found.has(url.href) || !isOwnModule(url)) continue;
+    const source = strippedSource(url);
     if (source === undefined) continue;
     found.set(url.href, source);
     waiting.push(...importsOf(source, url));
@@ -34,11 +34,11 @@ function readModules(entry: URL): PlainModules {
   return [...found];
 }
 
-function isOurs({ href }: URL): boolean {
+function isOwnModule({ href }: URL): boolean {
   return href.startsWith(sourceFolder.href) && href.endsWith(".ts");
 }
 
-function plainSource(url: URL): string | undefined {
+function strippedSource(url: URL): string | undefined {
   const { emitWarning } = process;
   // Node calls the function experimental, on standard error; it is what Node itself runs this program by.
   process.emitWarning = () => {};

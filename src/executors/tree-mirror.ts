@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { ToolError } from "#domain/errors.ts";
 import type { Entry } from "#domain/workspace.ts";
 import type { FileChange, TreeSource } from "./executor.ts";
-import { keptAside } from "./ignored-files.ts";
+import { ignoredFiles } from "./ignored-files.ts";
 
 /** What has to be done to a session's copy of the tree before the next command. */
 export interface TreeDelta {
@@ -10,28 +10,28 @@ export interface TreeDelta {
   remove: string[];
 }
 
-interface Brought extends FileChange {
+interface MirroredFile extends FileChange {
   /** Not as the base has it. */
-  isOwn: boolean;
+  isModified: boolean;
 }
 
 interface Delta {
-  write: Brought[];
+  write: MirroredFile[];
   remove: string[];
 }
 
 /** Remembers what a session's copy of the tree holds, so that only differences have to move. */
 export interface TreeMirror {
   /** The first time everything; later what differs. Counts as done once it returns. */
-  next(tree: TreeSource): Promise<TreeDelta>;
+  nextDelta(tree: TreeSource): Promise<TreeDelta>;
   /** These paths were touched inside: compare them by content the next time. */
-  doubt(paths: Iterable<string>): void;
+  markStale(paths: Iterable<string>): void;
   /** The copy is lost: the next time everything moves again. */
-  forget(): void;
+  reset(): void;
   readonly paths: ReadonlySet<string>;
   /** The content hash of a path as it was brought in. */
   digest(path: string): string | undefined;
-  isKeptAside(path: string): boolean;
+  isIgnored(path: string): boolean;
 }
 
 export interface TreeLimits {
@@ -45,38 +45,41 @@ function contentDigest(content: Uint8Array): string {
 }
 
 /** `digests` "all" knows every path's; else only of those that are not as the base has them, which is what `next` needs. */
-export function treeMirror(limits: TreeLimits, { digests = "own" }: { digests?: "own" | "all" } = {}): TreeMirror {
-  const held = new Map<string, { digest: string | undefined; executable: boolean }>();
+export function createTreeMirror(
+  limits: TreeLimits,
+  { digests = "own" }: { digests?: "own" | "all" } = {},
+): TreeMirror {
+  const files = new Map<string, { digest: string | undefined; executable: boolean }>();
   const paths = new Set<string>();
   /** What may be another content every time: what a run wrote, in the repository or beside it, and links. */
-  const own = new Set<string>();
+  const modified = new Set<string>();
   const rules = new Map<string, string>();
-  const doubted = new Set<string>();
-  let matcher = keptAside(rules);
+  const stale = new Set<string>();
+  let matcher = ignoredFiles(rules);
   let started = false;
 
-  function hold({ path, content, executable, isOwn }: Brought): void {
-    held.set(path, { digest: isOwn || digests === "all" ? contentDigest(content) : undefined, executable });
+  function add({ path, content, executable, isModified: isOwn }: MirroredFile): void {
+    files.set(path, { digest: isOwn || digests === "all" ? contentDigest(content) : undefined, executable });
     paths.add(path);
-    if (isOwn) own.add(path);
-    else own.delete(path);
+    if (isOwn) modified.add(path);
+    else modified.delete(path);
     if (path === ".gitignore" || path.endsWith("/.gitignore")) rules.set(path, Buffer.from(content).toString("utf8"));
   }
 
-  function drop(path: string): void {
-    held.delete(path);
+  function remove(path: string): void {
+    files.delete(path);
     paths.delete(path);
-    own.delete(path);
+    modified.delete(path);
     rules.delete(path);
   }
 
-  async function everything(tree: TreeSource): Promise<Delta> {
+  async function allFiles(tree: TreeSource): Promise<Delta> {
     const files = (await tree.list("", { recursive: true })).filter(
       ({ type }) => type === "file" || type === "symlink",
     );
     checkSize(files.length, limits.files, "files");
-    const baseTime = await timeOfBase(tree);
-    const write: Brought[] = [];
+    const baseTime = await baseTimeOf(tree);
+    const write: MirroredFile[] = [];
     let bytes = 0;
     for (const entry of files) {
       const { path, executable } = entry;
@@ -84,71 +87,71 @@ export function treeMirror(limits: TreeLimits, { digests = "own" }: { digests?: 
       if (!content) continue;
       bytes += content.length;
       checkSize(bytes, limits.bytes, "bytes");
-      write.push({ path, content, executable, isOwn: isOwn(entry, baseTime) });
+      write.push({ path, content, executable, isModified: isModified(entry, baseTime) });
     }
     return { write, remove: [] };
   }
 
   async function differences(tree: TreeSource): Promise<Delta> {
     const present = new Set(await tree.paths());
-    const candidates = new Set([...own, ...doubted]);
+    const candidates = new Set([...modified, ...stale]);
     for (const { path } of await tree.changes()) candidates.add(path);
-    for (const path of present) if (!held.has(path)) candidates.add(path);
+    for (const path of present) if (!files.has(path)) candidates.add(path);
     for (const path of paths) if (!present.has(path)) candidates.add(path);
 
-    const baseTime = await timeOfBase(tree);
+    const baseTime = await baseTimeOf(tree);
     const delta: Delta = { write: [], remove: [] };
     for (const path of candidates) {
       if (!present.has(path)) {
-        if (held.has(path) || doubted.has(path)) delta.remove.push(path);
+        if (files.has(path) || stale.has(path)) delta.remove.push(path);
         continue;
       }
       const content = await readLinked(tree, path);
       if (!content) continue;
       const entry = await tree.stat(path);
       const { executable } = entry;
-      const known = held.get(path);
+      const known = files.get(path);
       const same = known?.digest === contentDigest(content) && known.executable === executable;
-      if (same && !doubted.has(path)) continue;
-      delta.write.push({ path, content, executable, isOwn: isOwn(entry, baseTime) });
+      if (same && !stale.has(path)) continue;
+      delta.write.push({ path, content, executable, isModified: isModified(entry, baseTime) });
     }
     return delta;
   }
 
   return {
-    async next(tree) {
-      const delta = started ? await differences(tree) : await everything(tree);
+    async nextDelta(tree) {
+      const delta = started ? await differences(tree) : await allFiles(tree);
       started = true;
-      doubted.clear();
-      for (const path of delta.remove) drop(path);
-      for (const file of delta.write) hold(file);
-      matcher = keptAside(rules);
-      return { write: delta.write.map(({ isOwn: _, ...file }) => file), remove: delta.remove };
+      stale.clear();
+      for (const path of delta.remove) remove(path);
+      for (const file of delta.write) add(file);
+      matcher = ignoredFiles(rules);
+      return { write: delta.write.map(({ isModified: _, ...file }) => file), remove: delta.remove };
     },
-    doubt(touched) {
-      for (const path of touched) doubted.add(path);
+    markStale(touched) {
+      for (const path of touched) stale.add(path);
     },
-    forget() {
+    reset() {
       started = false;
-      held.clear();
+      files.clear();
       paths.clear();
-      own.clear();
+      modified.clear();
       rules.clear();
-      doubted.clear();
+      stale.clear();
     },
     paths,
-    digest: (path) => held.get(path)?.digest,
-    isKeptAside: (path) => matcher(path),
+    digest: (path) => files.get(path)?.digest,
+    isIgnored: (path) => matcher(path),
   };
 }
 
 /** A link as the base has it may lead to something else. */
-function isOwn({ type, modified }: Entry, baseTime: number): boolean {
+function isModified({ type, modified }: Entry, baseTime: number): boolean {
   return type === "symlink" || modified.getTime() !== baseTime;
 }
 
 /** What is as the base has it was last changed when the base was made, as its root was. */
-async function timeOfBase(tree: TreeSource): Promise<number> {
+async function baseTimeOf(tree: TreeSource): Promise<number> {
   return (await tree.stat("")).modified.getTime();
 }
 

@@ -22,16 +22,16 @@ export interface ValidateOptions {
   /** The paths of the tree before the command. */
   known: ReadonlySet<string>;
   /** True for what stays with the session, such as node_modules. */
-  isKeptAside(path: string): boolean;
+  isIgnored(path: string): boolean;
   limits?: ChangeLimits;
 }
 
 /** The one door through which files come out of every tier: names first, then sizes, and only then content. */
 export async function validateChanges(
   proposed: Iterable<ProposedChange>,
-  { resolve, known, isKeptAside, limits = defaultChangeLimits }: ValidateOptions,
+  { resolve, known, isIgnored, limits = defaultChangeLimits }: ValidateOptions,
 ): Promise<TreeChanges> {
-  const changes: TreeChanges = { written: [], deleted: [], rejected: [], keptAside: 0 };
+  const changes: TreeChanges = { written: [], deleted: [], rejected: [], ignoredFiles: 0 };
   let spellings: Map<string, string> | undefined;
   // Most commands change nothing, and a tree has many names.
   const spelled = () => {
@@ -41,8 +41,8 @@ export async function validateChanges(
   let bytes = 0;
 
   for (const change of proposed) {
-    if (!known.has(change.path) && isKeptAside(change.path)) {
-      changes.keptAside += 1;
+    if (!known.has(change.path) && isIgnored(change.path)) {
+      changes.ignoredFiles += 1;
       continue;
     }
     const problem = problemOf(change, { resolve, limits, bytes, count: changes.written.length, spelled });

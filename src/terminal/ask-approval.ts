@@ -15,7 +15,7 @@ export interface ShownRequest {
 
 export type Answer = { approved: true; remember: "none" | "session" } | { approved: false; reason?: string };
 
-const longestValue = 57;
+const maxValueLength = 57;
 const previewLines = 60;
 const rule = "─".repeat(60);
 
@@ -80,5 +80,5 @@ function previewOf(preview: string, paint: Paint): string[] {
 
 function short(value: unknown): string {
   const text = oneLine(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
-  return text.length > longestValue + 3 ? `${text.slice(0, longestValue)}...` : text;
+  return text.length > maxValueLength + 3 ? `${text.slice(0, maxValueLength)}...` : text;
 }

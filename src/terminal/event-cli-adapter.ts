@@ -3,7 +3,7 @@ import type { ManualToolInfo } from "#ui/form-fields.ts";
 import type { UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
 import type { DisplayEvents, WorkerInfo } from "#ui/ui-events.ts";
 import { askApproval } from "./ask-approval.ts";
-import { obeyCommand } from "./handle-line.ts";
+import { handleLine } from "./handle-line.ts";
 import { createPaint, isTerminal } from "./paint.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
 import { renderCall, renderPill } from "./render-call.ts";
@@ -13,7 +13,7 @@ import { linesOf, oneLine, paintDiff } from "./render-value.ts";
 export type TraceLevel = "quiet" | "summary" | "normal" | "debug";
 
 /** Why what is running is interrupted when a person says /exit. */
-export const personLeft = "The person left.";
+export const userExited = "The person left.";
 
 const levels: readonly TraceLevel[] = ["quiet", "summary", "normal", "debug"];
 
@@ -231,7 +231,7 @@ export function createEventCLIAdapter(
 
   function leave(): void {
     leaving.abort();
-    interrupt(personLeft);
+    interrupt(userExited);
   }
 
   return {
@@ -243,7 +243,7 @@ export function createEventCLIAdapter(
       leaving = new AbortController();
       const stopListening = opened.listen({
         line: (line) =>
-          void obeyCommand(line, { bus, screen, paint, prompter: opened, print, leave, signal: asking.signal }),
+          void handleLine(line, { bus, screen, paint, prompter: opened, print, leave, signal: asking.signal }),
         interrupt: () => interrupt("User interrupted"),
       });
       subscriptions = [...subscribe(), stopListening];

@@ -16,7 +16,7 @@ import type { Paint } from "./paint.ts";
 import type { Prompter } from "./prompter.ts";
 import { oneLine } from "./render-value.ts";
 
-interface Desk {
+interface LineContext {
   bus: UIEventBus;
   screen: Screen;
   paint: Paint;
@@ -41,7 +41,7 @@ const help = [
 ];
 
 /** Does what a line asks for that nobody waited for. What cannot be done is said. */
-export async function obeyCommand(line: string, desk: Desk): Promise<void> {
+export async function handleLine(line: string, desk: LineContext): Promise<void> {
   try {
     await obey(line, desk);
   } catch (error) {
@@ -50,7 +50,7 @@ export async function obeyCommand(line: string, desk: Desk): Promise<void> {
   }
 }
 
-async function obey(line: string, desk: Desk): Promise<void> {
+async function obey(line: string, desk: LineContext): Promise<void> {
   const { screen, print, bus } = desk;
   const parsed = isCommand(line) ? parseCommand(line) : null;
   if (!parsed) return print("Nobody waits for an answer now. /help shows what you can do.");
@@ -77,7 +77,7 @@ async function obey(line: string, desk: Desk): Promise<void> {
   }
 }
 
-async function callTool(name: string, parsed: ParsedCommand, desk: Desk): Promise<void> {
+async function callTool(name: string, parsed: ParsedCommand, desk: LineContext): Promise<void> {
   const tool = desk.screen.tools.find((one) => one.name === name);
   if (!tool) throw new UserError(unknown({ ...parsed, name }, desk.screen));
 
@@ -87,7 +87,7 @@ async function callTool(name: string, parsed: ParsedCommand, desk: Desk): Promis
 }
 
 /** Asks for each field in turn, again when the answer will not do; undefined when the person leaves. */
-async function askFields(tool: ManualToolInfo, desk: Desk): Promise<Record<string, unknown> | undefined> {
+async function askFields(tool: ManualToolInfo, desk: LineContext): Promise<Record<string, unknown> | undefined> {
   const args: Record<string, unknown> = {};
   for (const field of tool.fields) {
     const given = await askField(field, desk);
@@ -97,7 +97,10 @@ async function askFields(tool: ManualToolInfo, desk: Desk): Promise<Record<strin
   return args;
 }
 
-async function askField(field: ManualToolField, { prompter, signal }: Desk): Promise<{ value: unknown } | undefined> {
+async function askField(
+  field: ManualToolField,
+  { prompter, signal }: LineContext,
+): Promise<{ value: unknown } | undefined> {
   for (;;) {
     const typed = await prompter.ask(describeField(field), { verbatim: true, signal });
     if (typed === undefined) return undefined;

@@ -28,7 +28,7 @@ export interface Prompter {
 interface Question {
   text: string;
   verbatim: boolean;
-  patient: boolean;
+  yields: boolean;
   resolve(line: string | undefined): void;
 }
 
@@ -117,7 +117,7 @@ function createPrompter(input: Readable, output: Writable, raw: boolean): Prompt
         const question: Question = {
           text,
           verbatim,
-          patient,
+          yields: patient,
           resolve: (line) => {
             signal?.removeEventListener("abort", abort);
             resolve(line);
@@ -127,7 +127,7 @@ function createPrompter(input: Readable, output: Writable, raw: boolean): Prompt
         signal?.addEventListener("abort", abort, { once: true });
         asked += 1;
         const before = questions[0];
-        const [urgent, others] = [questions.filter((one) => !one.patient), questions.filter((one) => one.patient)];
+        const [urgent, others] = [questions.filter((one) => !one.yields), questions.filter((one) => one.yields)];
         questions = patient ? [...urgent, ...others, question] : [...urgent, question, ...others];
         if (before && questions[0] === question) write(terminal ? "\r\u001b[K" : "\n");
         if (questions[0] === question) show();

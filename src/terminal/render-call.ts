@@ -4,7 +4,7 @@ import { linesOf, oneLine, renderValue } from "./render-value.ts";
 
 type Shown = DisplayEvents["toolResult"];
 
-const longestParams = 80;
+const maxParamsLength = 80;
 const colours: Record<ToolResultStatus | "running", Colour> = {
   success: "green",
   error: "red",
@@ -58,7 +58,7 @@ function describeParams(args: Record<string, unknown>): string {
     entries.length === 1
       ? shortValue(entries[0]?.[1])
       : entries.map(([key, value]) => `${oneLine(key)}: ${shortValue(value)}`).join(", ");
-  return text.length > longestParams ? `${text.slice(0, longestParams - 1)}…` : text;
+  return text.length > maxParamsLength ? `${text.slice(0, maxParamsLength - 1)}…` : text;
 }
 
 function shortValue(value: unknown): string {

@@ -8,11 +8,11 @@ import {
 } from "#domain/result.ts";
 import { colourful, type Paint, plain } from "./paint.ts";
 
-const usualLines = 20;
-const glimpseLines = 6;
-const longestLine = 2_000;
-const shownColumns = 8;
-const longestCell = 40;
+const defaultHeight = 20;
+const filePreviewHeight = 6;
+const maxLineLength = 2_000;
+const maxColumns = 8;
+const maxCellLength = 40;
 
 /** A tool's result as lines for a terminal, by its kind and its own hints. Empty for what is hidden. */
 export function renderValue(value: ResultValue, paint: Paint): string[] {
@@ -22,7 +22,7 @@ export function renderValue(value: ResultValue, paint: Paint): string[] {
     : renderCustom(value as CustomResultValue);
   if (value.kind === "task_list") return lines;
   // The worker reads files whole; who watches wants to know which.
-  const height = value.kind === "file_content" ? { maxHeight: glimpseLines } : {};
+  const height = value.kind === "file_content" ? { maxHeight: filePreviewHeight } : {};
   return shorten(lines, { ...height, ...value.display }, paint);
 }
 
@@ -104,7 +104,7 @@ function isTable(data: unknown): data is Row[] {
 }
 
 function renderTable(rows: readonly Row[]): string[] {
-  const columns = [...new Set(rows.flatMap(Object.keys))].slice(0, shownColumns);
+  const columns = [...new Set(rows.flatMap(Object.keys))].slice(0, maxColumns);
   const cells = [columns, ...rows.map((row) => columns.map((column) => row[column]))].map((line) =>
     line.map((cell) => cellOf(cell)),
   );
@@ -121,7 +121,7 @@ function renderTable(rows: readonly Row[]): string[] {
 function cellOf(value: unknown): string {
   if (value === undefined || value === null) return "";
   const text = oneLine(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
-  return text.length > longestCell ? `${text.slice(0, longestCell - 1)}…` : text;
+  return text.length > maxCellLength ? `${text.slice(0, maxCellLength - 1)}…` : text;
 }
 
 function describeDiff({
@@ -153,14 +153,14 @@ function nameOf(file: unknown): string {
 /** Text as lines that cannot do anything to the terminal. */
 export function linesOf(text: string): string[] {
   const lines = plain(text).replace(/\n$/, "").split("\n");
-  return lines.map((line) => (line.length > longestLine ? `${line.slice(0, longestLine)}…` : line));
+  return lines.map((line) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line));
 }
 
 export function oneLine(text: string): string {
   return plain(text).replaceAll(/\s+/g, " ").trim();
 }
 
-function shorten(lines: string[], { collapsed, maxHeight = usualLines }: DisplayHints = {}, paint: Paint): string[] {
+function shorten(lines: string[], { collapsed, maxHeight = defaultHeight }: DisplayHints = {}, paint: Paint): string[] {
   const height = collapsed ? 1 : Math.max(1, Math.floor(maxHeight));
   const rest = lines.length - height;
   // A line that says there is one more takes as much room as the line.

@@ -10,14 +10,14 @@ import { aWorkerFile, golemWorld, write } from "../support/golem-world.ts";
 
 const command = fileURLToPath(new URL("../../src/terminal/golem.ts", import.meta.url));
 const executors = createExecutors();
-const { stands } = await executors.standing("os");
+const { available } = await executors.availability("os");
 await executors.close();
 
 const cache = await mkdtemp(join(tmpdir(), "golem-cache-"));
 afterAll(() => rm(cache, { recursive: true, force: true }));
 
 // `script` of util-linux gives a terminal; tests run where the OS sandbox stands.
-test.skipIf(!stands || process.platform !== "linux")(
+test.skipIf(!available || process.platform !== "linux")(
   "at a real terminal: red tests, an edit that was approved, green tests, and it is on disk",
   async () => {
     const { commits = [] } = await readSampleRepository();

@@ -5,7 +5,7 @@ import { fixerScript } from "#playground/model/fixer-script.ts";
 import { messageText } from "../support/forge-stories.ts";
 import { approvalIdIn, type Forge, startForge } from "../support/forge-world.ts";
 
-const standing = await standingOfTheSandbox();
+const availability = await sandboxAvailability();
 let forge: Forge | undefined;
 
 afterEach(async () => {
@@ -13,9 +13,10 @@ afterEach(async () => {
   forge = undefined;
 });
 
-if (!standing.stands) test.skip(`tests of a repository are not run here: ${standing.why}`, () => undefined);
+if (!availability.available)
+  test.skip(`tests of a repository are not run here: ${availability.reason}`, () => undefined);
 
-test.skipIf(!standing.stands)(
+test.skipIf(!availability.available)(
   "a failing test is seen red, fixed, seen green, and the pull request says so",
   async () => {
     const { tested, body, answer, approvals } = await fixTheSample();
@@ -82,10 +83,10 @@ async function fixTheSample(environment: Record<string, string> = { GOLEM_FORGE_
   return { tested, body: pull.body, answer: answer.body, approvals, printed: printed() };
 }
 
-async function standingOfTheSandbox() {
+async function sandboxAvailability() {
   const executors = createExecutors();
   try {
-    return await executors.standing("os");
+    return await executors.availability("os");
   } finally {
     await executors.close();
   }

@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readFrames, writeFrame } from "#executors/frames.ts";
-import { ChildEnded, startGuardedChild } from "#executors/guarded-child.ts";
+import { ChildEndedError, startGuardedChild } from "#executors/guarded-child.ts";
 
 // A guarded child reads nothing but this program's modules, so code that plays the intruder has to lie among them.
 const folder = `${process.cwd()}/node_modules/.golem-test-${process.pid}`;
@@ -141,10 +141,10 @@ test("a child is killed at its deadline, when it says too much, and when it is i
     const ended = await child
       .call(request, { killAfterMs: request === "eat" ? 20_000 : 1_000, answer })
       .catch((error: Error) => error);
-    expect(ended).toBeInstanceOf(ChildEnded);
+    expect(ended).toBeInstanceOf(ChildEndedError);
     expect(ended).toMatchObject({ how });
     expect(child.alive).toBe(false);
-    await expect(child.call("ask", { killAfterMs: 100 })).rejects.toBeInstanceOf(ChildEnded);
+    await expect(child.call("ask", { killAfterMs: 100 })).rejects.toBeInstanceOf(ChildEndedError);
   }
 });
 
@@ -180,7 +180,7 @@ test.each<[string, [json: string, beside: number]]>([
 
   const answer = await child.call({ frame }, { killAfterMs: 10_000 }).catch((error: Error) => error);
 
-  if (answer instanceof ChildEnded) expect(answer.how).toBe("died");
+  if (answer instanceof ChildEndedError) expect(answer.reason).toBe("died");
   else expect(JSON.stringify(answer).length).toBeLessThan(1_000);
   child.kill();
 });

@@ -32,7 +32,7 @@ afterEach(() => rmSync(join(tree, ".."), { recursive: true }));
 async function brought(limits?: Parameters<typeof guestFolder>[2]) {
   const guest = guestFolder(tree, undefined, limits);
   const file = (path: string) => ({ path, content: Buffer.from(`${path}\n`), executable: false });
-  await guest.bring({ write: [...known].map(file), remove: [] });
+  await guest.write({ write: [...known].map(file), remove: [] });
   return guest;
 }
 
@@ -42,7 +42,7 @@ function swap(folder: string): void {
 }
 
 const validate = (proposed: Awaited<ReturnType<ReturnType<typeof guestFolder>["collect"]>>) =>
-  validateChanges(proposed ?? [], { resolve: (path) => path, known, isKeptAside: () => false });
+  validateChanges(proposed ?? [], { resolve: (path) => path, known, isIgnored: () => false });
 
 // It holds folders open by their descriptors, as Linux shows them.
 describe.skipIf(process.platform !== "linux")("the walk over what a command left", () => {
@@ -53,7 +53,7 @@ describe.skipIf(process.platform !== "linux")("the walk over what a command left
 
     const proposed = await guest.collect({
       known,
-      isKeptAside: (path) => {
+      isIgnored: (path) => {
         if (path === "made/") swap("made");
         return false;
       },
@@ -69,7 +69,7 @@ describe.skipIf(process.platform !== "linux")("the walk over what a command left
   test("reads no file whose folder became a link after it was seen", async () => {
     const guest = await brought();
     writeFileSync(join(tree, "src/a.ts"), "changed\n");
-    const proposed = await guest.collect({ known, isKeptAside: () => false });
+    const proposed = await guest.collect({ known, isIgnored: () => false });
 
     swap("src");
 
@@ -83,7 +83,7 @@ describe.skipIf(process.platform !== "linux")("the walk over what a command left
 
     const proposed = await guest.collect({
       known,
-      isKeptAside: () => {
+      isIgnored: () => {
         asked += 1;
         return false;
       },
@@ -102,13 +102,13 @@ describe.skipIf(process.platform !== "linux")("the walk over what a command left
     ],
   ])("stops at too many %s", async (_, limits, make) => {
     const guest = await brought(limits);
-    expect(await guest.collect({ known, isKeptAside: () => false })).toEqual([]);
+    expect(await guest.collect({ known, isIgnored: () => false })).toEqual([]);
 
     for (let at = 0; at < 12; at += 1) make(at);
 
-    expect(await guest.collect({ known, isKeptAside: () => false })).toBeUndefined();
+    expect(await guest.collect({ known, isIgnored: () => false })).toBeUndefined();
     if (limits.changes === 10)
-      expect(await guest.collect({ known, isKeptAside: (path) => /^f/.test(path) })).toHaveLength(12);
+      expect(await guest.collect({ known, isIgnored: (path) => /^f/.test(path) })).toHaveLength(12);
   });
 
   test("sees the same size and an old time for what they are, and reads nothing of a terabyte", async () => {
@@ -119,7 +119,7 @@ describe.skipIf(process.platform !== "linux")("the walk over what a command left
     truncateSync(join(tree, "sparse"), 2 ** 40);
     const started = performance.now();
 
-    const changes = await validate(await guest.collect({ known, isKeptAside: () => false }));
+    const changes = await validate(await guest.collect({ known, isIgnored: () => false }));
 
     expect(changes.written.map(({ path }) => path)).toEqual(["src/a.ts"]);
     expect(changes.rejected).toEqual([{ path: "sparse", reason: "is larger than 10 MB" }]);

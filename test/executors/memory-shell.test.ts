@@ -39,7 +39,7 @@ describe("a command in the in-memory shell", () => {
     const result = await sh("cat src/add.ts; echo oops >&2; exit 3");
 
     expect(result).toMatchObject({ tier: "memory", exitCode: 3, stdout: files["src/add.ts"], stderr: "oops\n" });
-    expect(result.changes).toEqual({ written: [], deleted: [], rejected: [], keptAside: 0 });
+    expect(result.changes).toEqual({ written: [], deleted: [], rejected: [], ignoredFiles: 0 });
   });
 
   test("gives back what it wrote, moved and deleted", async () => {

@@ -11,7 +11,7 @@ import { memoryWorkspace } from "../support/memory-workspace.ts";
 const directory = mkdtempSync(join(tmpdir(), "golem-os-abuse-"));
 chmodSync(directory, 0o711);
 const executor = createOsExecutor({ directory, limits: { changedFiles: 100 } });
-const standing = await executor.probe();
+const availability = await executor.probe();
 const files = { "README.md": "# Sums\n", "src/a.ts": "a\n" };
 const open: { close(): unknown }[] = [];
 
@@ -59,11 +59,12 @@ async function service(path: string, connections: string[]): Promise<string> {
 }
 
 test.runIf(process.env.GOLEM_FORGE_TEST_SANDBOX === "required")("the OS sandbox stands, so that it is tested", () => {
-  expect(standing).toMatchObject({ stands: true });
+  expect(availability).toMatchObject({ available: true });
 });
-if (!standing.stands) test.skip(`the OS sandbox's abuse cases are not run here: ${standing.why}`, () => undefined);
+if (!availability.available)
+  test.skip(`the OS sandbox's abuse cases are not run here: ${availability.reason}`, () => undefined);
 
-describe.skipIf(!standing.stands)("from the OS sandbox", () => {
+describe.skipIf(!availability.available)("from the OS sandbox", () => {
   test("no service of this machine is reached over its socket: X11, ssh-agent, docker, abstract ones", async () => {
     const connections: string[] = [];
     const display = `${process.pid}`;
@@ -175,7 +176,7 @@ describe.skipIf(!standing.stands)("from the OS sandbox", () => {
   );
 });
 
-describe.skipIf(!standing.stands)("what comes back from the OS sandbox, too,", () => {
+describe.skipIf(!availability.available)("what comes back from the OS sandbox, too,", () => {
   test("holds nothing from behind a folder that was a link a thousand times a second", async () => {
     const outside = join(directory, "outside");
     mkdirSync(outside);

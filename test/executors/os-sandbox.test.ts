@@ -24,7 +24,7 @@ const limits = {
 };
 process.env.GOLEM_TEST_SECRET = "secret-of-the-host";
 const executor = createOsExecutor({ directory, limits });
-const standing = await executor.probe();
+const availability = await executor.probe();
 const files = { "README.md": "# Sums\n", "src/add.py": "def add(a, b):\n    return a + b\n" };
 
 let sessions: ExecSession[] = [];
@@ -73,9 +73,9 @@ function survivors(marker: string): string[] {
   });
 }
 
-if (!standing.stands) test.skip(`the OS sandbox is not tested here: ${standing.why}`, () => undefined);
+if (!availability.available) test.skip(`the OS sandbox is not tested here: ${availability.reason}`, () => undefined);
 
-describe.skipIf(!standing.stands)("a command in the OS sandbox", () => {
+describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
   test("is a real program over the run's tree, and its changes come back", async () => {
     const result = await sh(
       "python3 -c 'import sys; sys.path.insert(0, \"src\"); import add; print(add.add(1, 2))'; node -p 1+1; echo x >&2; echo new > new.sh; chmod +x new.sh; rm README.md; mkdir -p node_modules/a; echo 1 > node_modules/a/i.js; exit 4",
@@ -86,7 +86,7 @@ describe.skipIf(!standing.stands)("a command in the OS sandbox", () => {
       written: [{ path: "new.sh", executable: true }],
       deleted: ["README.md"],
       rejected: [],
-      keptAside: 0,
+      ignoredFiles: 0,
     });
   });
 
@@ -156,10 +156,10 @@ describe.skipIf(!standing.stands)("a command in the OS sandbox", () => {
     const program = `
       const { createOsExecutor } = await import("#executors/os/os-executor.ts");
       const executor = createOsExecutor({ directory: ${JSON.stringify(directory)} });
-      const { stands } = await executor.probe();
+      const { available } = await executor.probe();
       await executor.open();
       await executor.close();
-      console.log(stands ? "over" : "no sandbox");
+      console.log(available ? "over" : "no sandbox");
     `;
 
     const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { timeout: 20_000 });
@@ -205,7 +205,7 @@ describe.skipIf(!standing.stands)("a command in the OS sandbox", () => {
   });
 });
 
-describe.skipIf(!standing.stands)("the OS sandbox holds", () => {
+describe.skipIf(!availability.available)("the OS sandbox holds", () => {
   test("users, homes, programs' settings and other runs' trees are not there", async () => {
     const other = await open();
     await sh("echo secret > mine", {}, { session: other });
@@ -349,7 +349,7 @@ describe.skipIf(!standing.stands)("the OS sandbox holds", () => {
   });
 });
 
-describe.skipIf(!standing.stands)("what a command may use ends somewhere:", () => {
+describe.skipIf(!availability.available)("what a command may use ends somewhere:", () => {
   test("processes", async () => {
     const { exitCode, stderr } = await python(
       "import os, time\nfor i in range(200):\n    if os.fork() == 0: time.sleep(20)",
@@ -438,7 +438,7 @@ describe.skipIf(!standing.stands)("what a command may use ends somewhere:", () =
   });
 });
 
-describe.skipIf(!standing.stands)("what comes back from the OS sandbox", () => {
+describe.skipIf(!availability.available)("what comes back from the OS sandbox", () => {
   test("never follows a link, and never waits for a pipe", async () => {
     const { changes } = await sh(
       "rm README.md; ln -s /etc/shadow README.md; ln -s /root/.npmrc leak; ln -s /root sub; ln -s src alias; mkfifo pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'; echo x > a; ln a b; cp /bin/true s; chmod u+s s",

@@ -9,7 +9,7 @@ await new Promise((resolve) => registry.once("listening", resolve));
 const { port } = registry.address() as { port: number };
 const allowed = `localhost:${port}`;
 const executor = createOsExecutor({ privateRegistries: [allowed] });
-const { stands } = await executor.probe();
+const { available } = await executor.probe();
 afterAll(async () => {
   await executor.close();
   registry.close();
@@ -37,7 +37,7 @@ async function open() {
   return { session, ask };
 }
 
-describe.skipIf(!stands)("a command with network", () => {
+describe.skipIf(!available)("a command with network", () => {
   test("reaches the registry it may reach, nothing else, and nothing at all afterwards", async () => {
     const { session, ask } = await open();
 

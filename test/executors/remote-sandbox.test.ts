@@ -52,7 +52,7 @@ async function opened() {
   const sandbox = await folderSandbox();
   const load = async () => ({ openSandbox: async () => sandbox });
   const executor = createRemoteExecutor({ module: "some-sandbox", load });
-  expect(await executor.probe()).toMatchObject({ stands: true });
+  expect(await executor.probe()).toMatchObject({ available: true });
   const session = await executor.open();
   const workspace = memoryWorkspace({ "a.txt": "a\n", "b.txt": "b\n" });
   const run = (script: string, more = {}) =>
@@ -169,8 +169,8 @@ test("a module that cannot be loaded is a reason, not a crash", async () => {
   const executor = createRemoteExecutor({ module: "no-such-sandbox-module" });
 
   expect(await executor.probe()).toMatchObject({
-    stands: false,
-    why: expect.stringContaining("no-such-sandbox-module cannot be used"),
+    available: false,
+    reason: expect.stringContaining("no-such-sandbox-module cannot be used"),
   });
 });
 

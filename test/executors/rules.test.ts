@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
-import { keptAside } from "#executors/ignored-files.ts";
-import { flyCanaries } from "#executors/os/escape-checks.ts";
+import { ignoredFiles } from "#executors/ignored-files.ts";
+import { runEscapeChecks } from "#executors/os/escape-checks.ts";
 import { sandboxUser } from "#executors/os/sandbox-user.ts";
 import { seccompFilter } from "#executors/os/seccomp-filter.ts";
 import { outputBudget } from "#executors/output-budget.ts";
@@ -91,7 +91,7 @@ test("the validator takes names first, then sizes, then content, and stops at it
     {
       resolve: (path) => path,
       known: new Set(),
-      isKeptAside: (path) => path.startsWith("n/"),
+      isIgnored: (path) => path.startsWith("n/"),
       limits: { fileBytes: 100, totalBytes: 100, files: 5 },
     },
   );
@@ -99,7 +99,7 @@ test("the validator takes names first, then sizes, then content, and stops at it
   expect(reads).toEqual(["lying", "one"]);
   expect(changes.written.map(({ path }) => path)).toEqual(["lying", "one"]);
   expect(changes.rejected.map(({ path }) => path)).toEqual(["../a", "big", "two", "../g"]);
-  expect(changes.keptAside).toBe(1);
+  expect(changes.ignoredFiles).toBe(1);
 });
 
 test("a change outside of what a worker may see is refused with that word", async () => {
@@ -112,7 +112,7 @@ test("a change outside of what a worker may see is refused with that word", asyn
   const changes = await validateChanges([gone("src/a"), gone("docs/b")], {
     resolve,
     known: new Set(),
-    isKeptAside: () => false,
+    isIgnored: () => false,
   });
 
   expect(changes.deleted).toEqual(["src/a"]);
@@ -122,17 +122,15 @@ test("a change outside of what a worker may see is refused with that word", asyn
 });
 
 test("ignored files stay aside, by every .gitignore of the tree and by habit", () => {
-  const isKeptAside = keptAside(
+  const isIgnored = ignoredFiles(
     new Map([
       [".gitignore", "dist/\n*.log\n!keep.log\n"],
       ["packages/a/.gitignore", "/out\n"],
     ]),
   );
 
-  expect(["dist/a", "x.log", "packages/a/out/b", "node_modules/x", "a/__pycache__/b.pyc"].every(isKeptAside)).toBe(
-    true,
-  );
-  expect(["src/dist.ts", "keep.log", "packages/out/b", "src/a.ts"].some(isKeptAside)).toBe(false);
+  expect(["dist/a", "x.log", "packages/a/out/b", "node_modules/x", "a/__pycache__/b.pyc"].every(isIgnored)).toBe(true);
+  expect(["src/dist.ts", "keep.log", "packages/out/b", "src/a.ts"].some(isIgnored)).toBe(false);
 });
 
 test("output within the budget is whole, and past it head and tail stay", () => {
@@ -144,7 +142,7 @@ test("output within the budget is whole, and past it head and tail stay", () => 
 
       if (!budget.truncated) expect(budget.text()).toBe(whole.toString());
       else expect(budget.text().length).toBeLessThanOrEqual(bytes + 60);
-      expect(budget.seen).toBe(whole.length);
+      expect(budget.receivedBytes).toBe(whole.length);
     }),
   );
 });
@@ -228,17 +226,19 @@ describe("the OS sandbox is closed", () => {
     async () => ({ exitCode, stdout, stderr: "bwrap: no\n", truncated: false, timedOut: false, durationMs: 1 });
 
   test("by any one canary that gets out or does not come back", async () => {
-    expect(await flyCanaries(launched(JSON.stringify(report)))).toBeUndefined();
+    expect(await runEscapeChecks(launched(JSON.stringify(report)))).toBeUndefined();
     for (const name of Object.keys(report)) {
-      expect(await flyCanaries(launched(JSON.stringify({ ...report, [name]: false })))).toMatch(/^it does not hold: /);
-      expect(await flyCanaries(launched(JSON.stringify({ ...report, [name]: undefined })))).toMatch(
+      expect(await runEscapeChecks(launched(JSON.stringify({ ...report, [name]: false })))).toMatch(
+        /^it does not hold: /,
+      );
+      expect(await runEscapeChecks(launched(JSON.stringify({ ...report, [name]: undefined })))).toMatch(
         /^it does not hold: /,
       );
     }
   });
 
   test("when it does not start, with what bubblewrap said", async () => {
-    expect(await flyCanaries(launched("", 1))).toBe("it does not start: bwrap: no");
+    expect(await runEscapeChecks(launched("", 1))).toBe("it does not start: bwrap: no");
   });
 
   test.skipIf(process.getuid?.() !== 0)("to root, and to the uid of somebody else", () => {
@@ -249,7 +249,10 @@ describe("the OS sandbox is closed", () => {
 
   test("by configuration, and says so once", async () => {
     const said: string[] = [];
-    const executors = createExecutors({ os: false, onStanding: ({ tier, why }) => said.push(`${tier}: ${why}`) });
+    const executors = createExecutors({
+      os: false,
+      onAvailability: ({ tier, reason }) => said.push(`${tier}: ${reason}`),
+    });
 
     await expect(executors.openSession("os", "run")).rejects.toMatchObject({ code: "UNAVAILABLE" });
     await expect(executors.openSession("os", "run")).rejects.toThrow(

@@ -2,16 +2,16 @@ import { afterAll, describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
 import type { Tier } from "#executors/executor.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import { takeOver } from "#toolsets/commands/apply-changes.ts";
+import { applyChanges } from "#toolsets/commands/apply-changes.ts";
 import { workspaceTree } from "#toolsets/commands/workspace-tree.ts";
 
 const executors = createExecutors();
 afterAll(() => executors.close());
-const standings = await executors.describe();
+const availabilities = await executors.availabilities();
 const base = { base: { commit: "c".repeat(40), branch: "main" }, log: async () => [] };
 
 describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", (tier) => {
-  test.skipIf(!standings.find((standing) => standing.tier === tier)?.stands)(
+  test.skipIf(!availabilities.find(({ tier: name }) => name === tier)?.available)(
     "stay the same tree, zones and scratch included",
     async () => {
       const workspace = createMemoryWorkspace(
@@ -30,7 +30,7 @@ describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", 
           timeoutMs: 5_000,
           outputBytes: 5_000,
         });
-        return { ...result, taken: await takeOver(result.changes, workspace, { isAgreed: () => false }) };
+        return { ...result, taken: await applyChanges(result.changes, workspace, { isAgreed: () => false }) };
       };
 
       await workspace.write("scratch/plan", "first\n");
@@ -54,7 +54,7 @@ describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", 
     },
   );
 
-  test.skipIf(!standings.find((standing) => standing.tier === tier)?.stands)(
+  test.skipIf(!availabilities.find(({ tier: name }) => name === tier)?.available)(
     "meet again after whatever was done between two commands, and keep out of other runs' way",
     async () => {
       const files = {

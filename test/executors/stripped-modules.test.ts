@@ -1,6 +1,6 @@
 import { Script } from "node:vm";
 import { expect, test, vi } from "vitest";
-import { plainModules } from "#executors/stripped-modules.ts";
+import { strippedModules } from "#executors/stripped-modules.ts";
 
 const sources = new URL("../../src/", import.meta.url);
 const shell = new URL("executors/memory/shell-child.ts", sources);
@@ -8,7 +8,7 @@ const shell = new URL("executors/memory/shell-child.ts", sources);
 test("a child gets every module of ours it stands on, without types and without a warning", () => {
   const warned = vi.spyOn(process, "emitWarning");
 
-  const modules = plainModules(shell);
+  const modules = strippedModules(shell);
 
   const names = modules.map(([url]) => url.slice(sources.href.length));
   expect(names).toContain("executors/memory/shell-child.ts");
@@ -24,6 +24,6 @@ test("a child gets every module of ours it stands on, without types and without 
 });
 
 test("what is no module of this program is left to Node", () => {
-  expect(plainModules(new URL("../node_modules/just-bash/dist/bundle/index.js", sources))).toEqual([]);
-  expect(plainModules(new URL("executors/not-there.ts", sources))).toEqual([]);
+  expect(strippedModules(new URL("../node_modules/just-bash/dist/bundle/index.js", sources))).toEqual([]);
+  expect(strippedModules(new URL("executors/not-there.ts", sources))).toEqual([]);
 });

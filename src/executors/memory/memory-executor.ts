@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
-import { ChildEnded, type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
+import { ChildEndedError, type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
 import { outputBudget } from "#executors/output-budget.ts";
-import { treeMirror } from "#executors/tree-mirror.ts";
+import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { type ProposedChange, validateChanges } from "#executors/validate-changes.ts";
 import type { ShellQuestion, ShellRequest } from "./shell-request.ts";
 
@@ -13,7 +13,7 @@ export interface MemoryExecutorOptions {
 }
 
 /** Milliseconds a shell gets to notice its own deadline before it is killed. */
-const graceMs = 250;
+const killGraceMs = 250;
 const treeLimits = { files: 50_000, bytes: 96_000_000 };
 /** Output the shell itself stops at; what is kept of it is the request's budget. */
 const rawOutputBytes = 8_000_000;
@@ -66,7 +66,7 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
       const walls = process.allowedNodeEnvironmentFlags.has("--allow-net")
         ? "The in-memory shell needs nothing of this machine."
         : "The in-memory shell stands, but this version of Node cannot forbid its process the network: use Node 25 or later.";
-      return { tier: "memory", stands: true, why: walls };
+      return { tier: "memory", available: true, reason: walls };
     },
     async open() {
       const session = memorySession(take, () => open.delete(session));
@@ -82,7 +82,7 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
 }
 
 function memorySession(take: () => GuardedChild, onClose: () => void): ExecSession {
-  const mirror = treeMirror(treeLimits);
+  const mirror = createTreeMirror(treeLimits);
   let child: GuardedChild | undefined;
   let queue: Promise<unknown> = Promise.resolve();
   let closed = false;
@@ -95,10 +95,10 @@ function memorySession(take: () => GuardedChild, onClose: () => void): ExecSessi
     }
     if (!child?.alive) {
       child = take();
-      mirror.forget();
+      mirror.reset();
     }
     const known = new Set(mirror.paths);
-    const delta = await mirror.next(tree);
+    const delta = await mirror.nextDelta(tree);
     for (const path of mirror.paths) known.add(path);
     const started = performance.now();
     const shellRequest: ShellRequest = {
@@ -114,15 +114,15 @@ function memorySession(take: () => GuardedChild, onClose: () => void): ExecSessi
     };
     try {
       const answer = await child.call(shellRequest, {
-        killAfterMs: request.timeoutMs + graceMs,
+        killAfterMs: request.timeoutMs + killGraceMs,
         signal: request.signal,
         answer: (question) => answerQuestion(tree, question),
       });
       return await finish(ShellReply.parse(answer), known, tree, request, performance.now() - started);
     } catch (error) {
       child.kill();
-      if (!(error instanceof ChildEnded)) throw error;
-      return ended(error.how, performance.now() - started);
+      if (!(error instanceof ChildEndedError)) throw error;
+      return resultOfEndedShell(error.reason, performance.now() - started);
     }
   }
 
@@ -147,9 +147,9 @@ function memorySession(take: () => GuardedChild, onClose: () => void): ExecSessi
     const changes = await validateChanges(proposed, {
       resolve: (path) => tree.resolve(path),
       known,
-      isKeptAside: mirror.isKeptAside,
+      isIgnored: mirror.isIgnored,
     });
-    mirror.doubt(proposed.filter(({ path }) => known.has(path) || !mirror.isKeptAside(path)).map(({ path }) => path));
+    mirror.markStale(proposed.filter(({ path }) => known.has(path) || !mirror.isIgnored(path)).map(({ path }) => path));
     const stdout = outputBudget(request.outputBytes);
     const stderr = outputBudget(request.outputBytes);
     stdout.push(Buffer.from(reply.stdout));
@@ -194,7 +194,7 @@ async function answerQuestion(tree: TreeSource, question: unknown): Promise<unkn
   }
 }
 
-function ended(how: "deadline" | "died", durationMs: number): ExecResult {
+function resultOfEndedShell(how: "deadline" | "died", durationMs: number): ExecResult {
   const timedOut = how === "deadline";
   return {
     tier: "memory",
@@ -205,6 +205,6 @@ function ended(how: "deadline" | "died", durationMs: number): ExecResult {
     timedOut,
     truncated: false,
     ...(timedOut ? {} : { stopped: "The shell used more memory than it may, and was ended. Its changes are lost." }),
-    changes: { written: [], deleted: [], rejected: [], keptAside: 0 },
+    changes: { written: [], deleted: [], rejected: [], ignoredFiles: 0 },
   };
 }

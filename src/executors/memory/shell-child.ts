@@ -5,7 +5,7 @@ import { gitCommand } from "./git-command.ts";
 import { loadedTree, root } from "./loaded-tree.ts";
 import { searchCommand } from "./search-command.ts";
 import type { ShellReply, ShellRequest } from "./shell-request.ts";
-import { elsewhereCommands } from "./unavailable-commands.ts";
+import { unavailableCommands } from "./unavailable-commands.ts";
 
 type Setting = Pick<ShellRequest, "cwd" | "env" | "timeoutMs" | "outputBytes">;
 
@@ -32,7 +32,7 @@ const customCommands = [
     },
     ask: async (question) => present?.ask(question),
   }),
-  ...elsewhereCommands(),
+  ...unavailableCommands(),
 ];
 
 function makeBash({ cwd, env, timeoutMs, outputBytes }: Setting, over = fs): Bash {

@@ -1,6 +1,6 @@
 import { type Command, defineCommand } from "just-bash";
 
-const elsewhere: Record<string, string> = {
+const hints: Record<string, string> = {
   npm: "Call run_tests, install_package or format_code.",
   npx: "Call run_tests or format_code.",
   pnpm: "Call run_tests or install_package.",
@@ -22,8 +22,8 @@ const elsewhere: Record<string, string> = {
 };
 
 /** Programs people expect of a shell and that this one cannot have: each says where its work is done. */
-export function elsewhereCommands(): Command[] {
-  return Object.entries(elsewhere).map(([name, hint]) =>
+export function unavailableCommands(): Command[] {
+  return Object.entries(hints).map(([name, hint]) =>
     defineCommand(name, async () => ({
       stdout: "",
       stderr: `${name}: not in the in-memory shell. ${hint}\n`,

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import type { Launched } from "./launch.ts";
 
-const CanaryReport = z.record(z.string(), z.boolean());
+const EscapeReport = z.record(z.string(), z.boolean());
 
 /** Every check by name, and what it means when it fails. */
 const meanings: Record<string, string> = {
@@ -60,7 +60,7 @@ socket.on("timeout", () => end(false));
 `;
 
 /** Tries to get out, from inside. Resolves to a sentence about what it found open, or undefined when everything held. */
-export async function flyCanaries(run: (command: string[]) => Promise<Launched>): Promise<string | undefined> {
+export async function runEscapeChecks(run: (command: string[]) => Promise<Launched>): Promise<string | undefined> {
   const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
   const marker = `canary-${randomUUID()}`;
@@ -87,7 +87,7 @@ export async function flyCanaries(run: (command: string[]) => Promise<Launched>)
 
 function parseReport(stdout: string): Record<string, boolean> | undefined {
   try {
-    return CanaryReport.parse(JSON.parse(stdout));
+    return EscapeReport.parse(JSON.parse(stdout));
   } catch {
     return undefined;
   }

@@ -28,14 +28,14 @@ import type { SandboxUser } from "./sandbox-user.ts";
  * is trusted: a folder may have become a link to somewhere else.
  */
 export interface GuestFolder {
-  bring(delta: TreeDelta): Promise<void>;
+  write(delta: TreeDelta): Promise<void>;
   /**
    * What differs from what was brought; names of ignored folders are not looked into. Undefined when there is too much
    * to look at: then nobody knows what is in it, and all of it has to go.
    */
-  collect(options: { isKeptAside(path: string): boolean; known: ReadonlySet<string> }): Promise<Collected>;
+  collect(options: { isIgnored(path: string): boolean; known: ReadonlySet<string> }): Promise<Collected>;
   /** There is an empty folder in its place. */
-  forget(): void;
+  reset(): void;
 }
 
 type Collected = ProposedChange[] | undefined;
@@ -52,20 +52,20 @@ const execute = promisify(execFile);
 /** A tree may have 200,000 files of its own. */
 const walkLimits: WalkLimits = { entries: 400_000, folders: 50_000, changes: 10_000 };
 /** How long others wait: a promise for each of thousands of files takes many times as long as what is done to them. */
-const politeMs = 8;
+const yieldEveryMs = 8;
 
 export function guestFolder(folder: string, user: SandboxUser, given: Partial<WalkLimits> = {}): GuestFolder {
   const limits = { ...walkLimits, ...given };
   const root = realpathSync(folder);
   /** Device, inode, size, mode and change time of what was brought: the last cannot be set back from user space. */
-  const brought = new Map<string, string>();
+  const writtenSignatures = new Map<string, string>();
 
   async function writeFile(path: string, content: Uint8Array, executable: boolean): Promise<void> {
     const file = await openNew(`${root}/${path}`, executable ? 0o755 : 0o644);
     try {
       writeFileSync(file, content);
       if (user) fchownSync(file, user.uid, user.gid);
-      brought.set(path, signature(fstatSync(file, { bigint: true })));
+      writtenSignatures.set(path, signature(fstatSync(file, { bigint: true })));
     } finally {
       closeSync(file);
     }
@@ -89,16 +89,16 @@ export function guestFolder(folder: string, user: SandboxUser, given: Partial<Wa
   }
 
   async function removeFile(path: string): Promise<void> {
-    brought.delete(path);
+    writtenSignatures.delete(path);
     // A parent that became a link must not lead the removal out of the tree.
     if (await hasRealParents(root, path)) await removeTree(`${root}/${path}`);
   }
 
   return {
-    async bring({ write, remove }) {
+    async write({ write, remove }) {
       for (const path of remove) await removeFile(path);
       const made = new Set<string>();
-      const pause = politePause();
+      const pause = createYielder();
       for (const { path, content, executable } of write) {
         makeParents(path, made);
         await writeFile(path, content, executable);
@@ -106,30 +106,30 @@ export function guestFolder(folder: string, user: SandboxUser, given: Partial<Wa
       }
     },
 
-    async collect({ isKeptAside, known }) {
+    async collect({ isIgnored, known }) {
       const proposed: ProposedChange[] = [];
       const seen = new Set<string>();
       const knownFolders = foldersOf(known);
-      const pause = politePause();
+      const pause = createYielder();
       const folders = [""];
       const count = { entries: 0, folders: 0, changes: 0 };
       const isTooMuch = () =>
         count.entries > limits.entries || count.folders > limits.folders || count.changes > limits.changes;
 
       async function lookInto(folder: string, open: number): Promise<void> {
-        for (const name of namesIn(open)) {
+        for (const name of namesInFolder(open)) {
           count.entries += 1;
           if (isTooMuch()) return;
           const path = folder === "" ? name : `${folder}/${name}`;
           if (pause.isDue()) await pause.take();
-          const found = look(`${throughDescriptor(open)}/${name}`);
+          const found = lstatIfPresent(`${throughDescriptor(open)}/${name}`);
           if (found?.isDirectory() && !pathProblem(path)) {
-            if (knownFolders.has(path) || !isKeptAside(`${path}/`)) folders.push(path);
+            if (knownFolders.has(path) || !isIgnored(`${path}/`)) folders.push(path);
             continue;
           }
           seen.add(path);
-          if (found && brought.get(path) === signature(found)) continue;
-          if (known.has(path) || !isKeptAside(path)) count.changes += 1;
+          if (found && writtenSignatures.get(path) === signature(found)) continue;
+          if (known.has(path) || !isIgnored(path)) count.changes += 1;
           proposed.push(describeEntry(root, path, found));
         }
       }
@@ -146,11 +146,11 @@ export function guestFolder(folder: string, user: SandboxUser, given: Partial<Wa
         }
       }
       if (isTooMuch()) return undefined;
-      for (const path of brought.keys()) if (!seen.has(path)) proposed.push({ kind: "gone", path });
+      for (const path of writtenSignatures.keys()) if (!seen.has(path)) proposed.push({ kind: "gone", path });
       return proposed;
     },
 
-    forget: () => brought.clear(),
+    reset: () => writtenSignatures.clear(),
   };
 }
 
@@ -179,7 +179,7 @@ function isAt(descriptor: number, path: string): boolean {
   return readlinkSync(throughDescriptor(descriptor)) === path;
 }
 
-function namesIn(folder: number): string[] {
+function namesInFolder(folder: number): string[] {
   try {
     return readdirSync(throughDescriptor(folder));
   } catch {
@@ -187,10 +187,10 @@ function namesIn(folder: number): string[] {
   }
 }
 
-function politePause(): { isDue(): boolean; take(): Promise<void> } {
+function createYielder(): { isDue(): boolean; take(): Promise<void> } {
   let since = performance.now();
   return {
-    isDue: () => performance.now() - since > politeMs,
+    isDue: () => performance.now() - since > yieldEveryMs,
     async take() {
       await nextTurn();
       since = performance.now();
@@ -198,7 +198,7 @@ function politePause(): { isDue(): boolean; take(): Promise<void> } {
   };
 }
 
-function look(path: string): BigIntStats | undefined {
+function lstatIfPresent(path: string): BigIntStats | undefined {
   try {
     return lstatSync(path, { bigint: true });
   } catch {

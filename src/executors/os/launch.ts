@@ -3,7 +3,7 @@ import { StringDecoder } from "node:string_decoder";
 import { setTimeout as pause } from "node:timers/promises";
 import { ToolError } from "#domain/errors.ts";
 import { outputBudget } from "#executors/output-budget.ts";
-import type { StandBy } from "./prepared-process.ts";
+import type { PreparedProcess } from "./prepared-process.ts";
 import { processTree, startedAt } from "./process-tree.ts";
 
 export interface Launch {
@@ -31,7 +31,7 @@ export interface Launched {
 }
 
 /** Runs bubblewrap to its end, in the process that stood by for it. When this returns or throws, no process of the guest is alive. */
-export async function launch(by: StandBy, options: Launch): Promise<Launched> {
+export async function launch(by: PreparedProcess, options: Launch): Promise<Launched> {
   if (options.signal?.aborted) throw interrupted();
   const { child, group } = by;
   const started = performance.now();
@@ -62,7 +62,7 @@ export async function launch(by: StandBy, options: Launch): Promise<Launched> {
     child[name]?.on("data", (chunk: Buffer) => {
       output[name].push(chunk);
       options.onOutput?.(name, decoder.write(chunk));
-      if (output.stdout.seen + output.stderr.seen > options.rawOutputBytes)
+      if (output.stdout.receivedBytes + output.stderr.receivedBytes > options.rawOutputBytes)
         stop("It wrote too much output and was ended.");
     });
   }
@@ -79,7 +79,7 @@ export async function launch(by: StandBy, options: Launch): Promise<Launched> {
   let watching: { stop(): void } | undefined;
   try {
     if (child.pid !== undefined) watching = options.watch?.(child.pid, stop);
-    await by.go(options.args, options.stdin);
+    await by.start(options.args, options.stdin);
     const exitCode = await by.ended;
     await allGone(inits);
     if (aborted) throw interrupted();

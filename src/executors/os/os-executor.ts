@@ -5,30 +5,30 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ToolError } from "#domain/errors.ts";
 import type {
+  Availability,
   ExecRequest,
   ExecResult,
   ExecSession,
   Executor,
-  Standing,
   TreeChanges,
   TreeSource,
 } from "#executors/executor.ts";
-import { treeMirror } from "#executors/tree-mirror.ts";
+import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { validateChanges } from "#executors/validate-changes.ts";
 import { bubblewrap, commandArguments } from "./bubblewrap.ts";
 import { controlGroup } from "./control-group.ts";
-import { flyCanaries } from "./escape-checks.ts";
+import { runEscapeChecks } from "./escape-checks.ts";
 import { guestFolder, removeTree } from "./guest-folder.ts";
 import { defaultGuestLimits, type GuestLimits } from "./guest-limits.ts";
 import { type GuestSystem, guestSystem } from "./guest-system.ts";
 import { type Launched, launch } from "./launch.ts";
-import { type StandBy, standBy } from "./prepared-process.ts";
-import { behindProxy } from "./proxied-command.ts";
-import { registryProxy } from "./registry-proxy.ts";
+import { type PreparedProcess, prepareProcess } from "./prepared-process.ts";
+import { proxiedCommand } from "./proxied-command.ts";
+import { startRegistryProxy } from "./registry-proxy.ts";
 import { removeAbandonedGroups } from "./remove-abandoned-groups.ts";
 import { type SandboxUser, sandboxUser } from "./sandbox-user.ts";
 import { seccompFilter } from "./seccomp-filter.ts";
-import { watchdog } from "./watchdog.ts";
+import { startWatchdog } from "./watchdog.ts";
 
 export interface OsExecutorOptions {
   /** Where copies of trees lie. Default: the system's folder for temporary files. */
@@ -43,13 +43,13 @@ export interface OsExecutorOptions {
 }
 
 const treeLimits = { files: 200_000, bytes: 1_000_000_000 };
-const needed = ["/usr/bin/prlimit", "/bin/bash"];
+const requiredPrograms = ["/usr/bin/prlimit", "/bin/bash"];
 const folderName = "golem-forge-";
 /** From one command until a process is made ready for the next. */
-const restMs = 20;
+const prepareDelayMs = 20;
 
 /** Everything sessions share, once the sandbox was found to hold. */
-interface Ground {
+interface SandboxResources {
   directory: string;
   etc: string;
   filter: string;
@@ -62,18 +62,18 @@ interface Ground {
 /** Runs real programs in bubblewrap, on this machine's kernel: own namespaces, no network, filtered system calls, hard limits. */
 export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
   const open = new Set<ExecSession>();
-  let ground: Ground | undefined;
+  let resources: SandboxResources | undefined;
 
-  async function look(): Promise<string | undefined> {
-    const missing = cannotStand();
+  async function setUp(): Promise<string | undefined> {
+    const missing = missingRequirement();
     if (missing) return missing;
     const who = sandboxUser(options.uid);
     if ("problem" in who) return who.problem;
 
-    ground = prepare(options, who.user);
-    const session = createSession(ground, () => undefined);
+    resources = prepare(options, who.user);
+    const session = createSession(resources, () => undefined);
     try {
-      return await flyCanaries((command) => session.probe(command));
+      return await runEscapeChecks((command) => session.probe(command));
     } finally {
       await session.close();
     }
@@ -81,42 +81,43 @@ export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
 
   return {
     tier: "os",
-    async probe(): Promise<Standing> {
+    async probe(): Promise<Availability> {
       let problem: string | undefined;
       try {
-        problem = await look();
+        problem = await setUp();
       } catch (error) {
         problem = `it cannot be set up: ${error instanceof Error ? error.message : error}`;
       }
-      if (!problem) return { tier: "os", stands: true, why: "bubblewrap stands, and every canary stayed inside." };
-      if (ground) await removeTree(ground.directory);
-      ground = undefined;
-      return { tier: "os", stands: false, why: `no OS sandbox (${problem})` };
+      if (!problem)
+        return { tier: "os", available: true, reason: "bubblewrap stands, and every canary stayed inside." };
+      if (resources) await removeTree(resources.directory);
+      resources = undefined;
+      return { tier: "os", available: false, reason: `no OS sandbox (${problem})` };
     },
     async open() {
-      if (!ground) throw new ToolError("unavailable: no OS sandbox", { code: "UNAVAILABLE" });
-      const session = createSession(ground, () => open.delete(session));
+      if (!resources) throw new ToolError("unavailable: no OS sandbox", { code: "UNAVAILABLE" });
+      const session = createSession(resources, () => open.delete(session));
       open.add(session);
       return session;
     },
     async close() {
       await Promise.all([...open].map((session) => session.close()));
-      if (ground) await removeTree(ground.directory);
-      ground = undefined;
+      if (resources) await removeTree(resources.directory);
+      resources = undefined;
     },
   };
 }
 
-function cannotStand(): string | undefined {
+function missingRequirement(): string | undefined {
   if (process.platform !== "linux") return `it needs Linux, and this is ${process.platform}`;
   if (process.arch !== "x64" && process.arch !== "arm64") return `its system call filter does not know ${process.arch}`;
   const isInstalled = ["/usr/local/bin/bwrap", "/usr/bin/bwrap", "/bin/bwrap"].some((path) => existsSync(path));
   if (!isInstalled) return "bubblewrap is not installed: `apt-get install bubblewrap`";
-  const absent = needed.find((path) => !existsSync(path));
+  const absent = requiredPrograms.find((path) => !existsSync(path));
   return absent ? `${absent} is missing` : undefined;
 }
 
-function prepare(options: OsExecutorOptions, user: SandboxUser): Ground {
+function prepare(options: OsExecutorOptions, user: SandboxUser): SandboxResources {
   const parent = options.directory ?? tmpdir();
   removeAbandoned(parent);
   removeAbandonedGroups();
@@ -173,7 +174,7 @@ interface OsSession extends ExecSession {
   probe(command: string[]): Promise<Launched>;
 }
 
-function createSession(ground: Ground, onClose: () => void): OsSession {
+function createSession(ground: SandboxResources, onClose: () => void): OsSession {
   const { user, limits } = ground;
   const name = randomBytes(8).toString("hex");
   const folder = join(ground.directory, name);
@@ -186,7 +187,7 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
   }
   for (const path of [tree, home]) makeOwn(path);
   const guest = guestFolder(tree, user, { changes: limits.changedFiles });
-  const mirror = treeMirror(treeLimits);
+  const mirror = createTreeMirror(treeLimits);
   const stop = new AbortController();
   let queue: Promise<unknown> = Promise.resolve();
   let commands = 0;
@@ -194,17 +195,17 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
   let ready = prepare();
   let preparing: NodeJS.Timeout | undefined;
 
-  function prepare(): StandBy {
+  function prepare(): PreparedProcess {
     commands += 1;
     const args = bubblewrap({ system: ground.system, tree, home, etc: ground.etc, limits });
     const group = user ? controlGroup(`${name}-${commands}`, limits) : undefined;
-    return standBy({ args, filter: ground.filter, user, group });
+    return prepareProcess({ args, filter: ground.filter, user, group });
   }
 
   /** The process for this command. Where the one that stood by was ended, another one. */
-  async function takeReady(): Promise<StandBy> {
+  async function takeReady(): Promise<PreparedProcess> {
     clearTimeout(preparing);
-    if (!ready.waits) {
+    if (!ready.isWaiting) {
       await ready.discard();
       ready = prepare();
     }
@@ -213,12 +214,12 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
 
   /** Starting a process holds up everyone else here, who may be ending a command in this very moment. */
   function prepareSoon(): void {
-    preparing = setTimeout(prepareNext, restMs).unref();
+    preparing = setTimeout(prepareNext, prepareDelayMs).unref();
   }
 
   function prepareNext(): void {
     try {
-      if (!ready.waits && !stop.signal.aborted) ready = prepare();
+      if (!ready.isWaiting && !stop.signal.aborted) ready = prepare();
     } catch {
       // The next command tries again, and says why.
     }
@@ -235,7 +236,7 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
           env: request.env ?? {},
           cwd: request.cwd ?? "",
           timeoutMs,
-          command: proxy ? behindProxy(request.command) : request.command,
+          command: proxy ? proxiedCommand(request.command) : request.command,
         }),
         stdin: request.stdin,
         timeoutMs,
@@ -243,7 +244,7 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
         rawOutputBytes: limits.outputBytes,
         signal: request.signal ? AbortSignal.any([request.signal, stop.signal]) : stop.signal,
         onOutput: request.onOutput,
-        watch: (pid, onExcess) => watchdog({ pid, folders: [tree, home], limits, group: by.group }, onExcess),
+        watch: (pid, onExcess) => startWatchdog({ pid, folders: [tree, home], limits, group: by.group }, onExcess),
       });
     } finally {
       await by.discard();
@@ -257,7 +258,7 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
     const socket = join(proxyFolder, "proxy.sock");
     rmSync(socket, { force: true });
     const { privateRegistries: privateHosts } = ground;
-    const proxy = await registryProxy({ socket, allowed: request.network, privateHosts });
+    const proxy = await startRegistryProxy({ socket, allowed: request.network, privateHosts });
     try {
       return await run(request, proxyFolder);
     } finally {
@@ -270,31 +271,31 @@ function createSession(ground: Ground, onClose: () => void): OsSession {
     const left = join(folder, `left-${commands}`);
     renameSync(tree, left);
     makeOwn(tree);
-    mirror.forget();
-    guest.forget();
+    mirror.reset();
+    guest.reset();
     clearing = Promise.all([clearing, removeTree(left)]).then(() => undefined);
     // Whoever closes the session hears of it.
     clearing.catch(() => undefined);
     const reason = "holds more changed files than are looked through, so nothing of this command was taken over";
-    return { written: [], deleted: [], rejected: [{ path: "the tree", reason }], keptAside: 0 };
+    return { written: [], deleted: [], rejected: [{ path: "the tree", reason }], ignoredFiles: 0 };
   }
 
   async function exec(source: TreeSource, request: ExecRequest): Promise<ExecResult> {
     if (stop.signal.aborted) throw new ToolError("The sandbox is closed.", { code: "UNAVAILABLE" });
-    await guest.bring(await mirror.next(source));
+    await guest.write(await mirror.nextDelta(source));
     const known = new Set(mirror.paths);
     try {
       const launched = await runWithNetwork(request);
-      const proposed = await guest.collect({ isKeptAside: mirror.isKeptAside, known });
+      const proposed = await guest.collect({ isIgnored: mirror.isIgnored, known });
       if (!proposed) return { tier: "os", ...launched, changes: startOver() };
-      mirror.doubt(proposed.map(({ path }) => path).filter((path) => known.has(path) || !mirror.isKeptAside(path)));
+      mirror.markStale(proposed.map(({ path }) => path).filter((path) => known.has(path) || !mirror.isIgnored(path)));
       const resolve = (path: string) => source.resolve(path);
-      const changes = await validateChanges(proposed, { resolve, known, isKeptAside: mirror.isKeptAside });
+      const changes = await validateChanges(proposed, { resolve, known, isIgnored: mirror.isIgnored });
       return { tier: "os", ...launched, changes };
     } catch (error) {
       // Half of a command's changes are none: the next one starts from the workspace again.
-      const left = await guest.collect({ isKeptAside: mirror.isKeptAside, known }).catch(() => undefined);
-      if (left) mirror.doubt(left.map(({ path }) => path));
+      const left = await guest.collect({ isIgnored: mirror.isIgnored, known }).catch(() => undefined);
+      if (left) mirror.markStale(left.map(({ path }) => path));
       else startOver();
       throw error;
     }

@@ -6,7 +6,7 @@ import type { ControlGroup } from "./control-group.ts";
 import { startedAt } from "./process-tree.ts";
 import type { SandboxUser } from "./sandbox-user.ts";
 
-export interface StandByOptions {
+export interface PreparedProcessOptions {
   /** What every command's bubblewrap begins with. */
   args: readonly string[];
   /** A file with the seccomp program. */
@@ -16,17 +16,17 @@ export interface StandByOptions {
 }
 
 /** A process that waits outside the sandbox to become bubblewrap: started, limited and stripped before it is needed. */
-export interface StandBy {
+export interface PreparedProcess {
   readonly child: ChildProcess;
   readonly group: ControlGroup | undefined;
   /** What bubblewrap says of the guest. */
   readonly info: Readable | undefined;
   /** False when somebody ended it while it waited. */
-  readonly waits: boolean;
+  readonly isWaiting: boolean;
   /** Resolves to the exit code when it and its output have ended. */
   readonly ended: Promise<number | null>;
   /** Becomes bubblewrap, with these further arguments, once it is in its control group. */
-  go(args: readonly string[], stdin: string | undefined): Promise<void>;
+  start(args: readonly string[], stdin: string | undefined): Promise<void>;
   /** Ends it, used or not, and whatever is left in its control group. May be called more than once. */
   discard(): Promise<void>;
 }
@@ -47,7 +47,7 @@ const launcher = [
 ].join("\n");
 
 /** Starting a process and moving it into a control group takes longer than the sandbox itself, so it is done ahead. */
-export function standBy({ args, filter, user, group }: StandByOptions): StandBy {
+export function prepareProcess({ args, filter, user, group }: PreparedProcessOptions): PreparedProcess {
   const program = openSync(filter, "r");
   const child = spawn("/bin/bash", ["--norc", "--noprofile", "-c", launcher, "bash", ...args], {
     env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
@@ -91,12 +91,12 @@ export function standBy({ args, filter, user, group }: StandByOptions): StandBy 
     child,
     group,
     info,
-    get waits() {
+    get isWaiting() {
       // Its end may not have been told yet.
       return waits && child.pid !== undefined && startedAt(child.pid) !== undefined;
     },
     ended: ended.promise,
-    async go(more, stdin) {
+    async start(more, stdin) {
       waits = false;
       const words = [stdin === undefined ? "no-input" : "input", ...more, "go"];
       if (words.some((word) => word.includes("\0"))) throw new Error("A command cannot have NUL in its words");

@@ -22,6 +22,6 @@ const server = net.createServer((client) => {
 `;
 
 /** The command, with the registry proxy as its only way out. */
-export function behindProxy(command: readonly string[]): string[] {
+export function proxiedCommand(command: readonly string[]): string[] {
   return ["node", "-e", script, "--", ...command];
 }

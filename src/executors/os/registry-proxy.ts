@@ -18,15 +18,19 @@ export interface RegistryProxy {
   close(): Promise<void>;
 }
 
-const mostConnections = 64;
+const maxConnections = 64;
 
 /** A proxy that tunnels to the allowed hosts and nowhere else. It never looks into a tunnel. */
-export async function registryProxy({ socket, allowed, privateHosts }: RegistryProxyOptions): Promise<RegistryProxy> {
+export async function startRegistryProxy({
+  socket,
+  allowed,
+  privateHosts,
+}: RegistryProxyOptions): Promise<RegistryProxy> {
   const refused = new Set<string>();
   const hosts = new Set(allowed.map((host) => (host.includes(":") ? host : `${host}:443`).toLowerCase()));
   const own = new Set(privateHosts.map((host) => (host.includes(":") ? host : `${host}:443`).toLowerCase()));
   const server = createServer((_, response) => response.writeHead(403).end("Only tunnels to the registry."));
-  server.maxConnections = mostConnections;
+  server.maxConnections = maxConnections;
 
   server.on("connect", async (request, client, head) => {
     const target = (request.url ?? "").toLowerCase();

@@ -4,9 +4,9 @@ import { folderUse } from "./folder-use.ts";
 import type { GuestLimits } from "./guest-limits.ts";
 import { treeMemoryMb } from "./process-tree.ts";
 
-const tickMs = 100;
+const intervalMs = 100;
 /** Free space that may vanish before the folders are counted: others use the disk, too. */
-const suspicious = { bytes: 64_000_000, files: 10_000 };
+const recountThreshold = { bytes: 64_000_000, files: 10_000 };
 
 export interface Watched {
   pid: number;
@@ -16,7 +16,10 @@ export interface Watched {
 }
 
 /** Looks after what the kernel does not limit for us, and calls `onExcess` once with a sentence. */
-export function watchdog({ pid, folders, limits, group }: Watched, onExcess: (why: string) => void): { stop(): void } {
+export function startWatchdog(
+  { pid, folders, limits, group }: Watched,
+  onExcess: (why: string) => void,
+): { stop(): void } {
   const limit = { bytes: limits.diskMb * 1_048_576, files: limits.diskFiles };
   let before = freeSpace(folders[0] ?? "/");
   let counting = false;
@@ -33,11 +36,11 @@ export function watchdog({ pid, folders, limits, group }: Watched, onExcess: (wh
     if (treeMemoryMb(pid) > limits.memoryMb || group?.ranOutOfMemory())
       onExcess(`It used more than ${limits.memoryMb} MB of memory and was ended.`);
     const now = freeSpace(folders[0] ?? "/");
-    const gone = before.bytes - now.bytes > suspicious.bytes || before.files - now.files > suspicious.files;
+    const gone = before.bytes - now.bytes > recountThreshold.bytes || before.files - now.files > recountThreshold.files;
     if (!gone || counting) return;
     before = now;
     void count();
-  }, tickMs);
+  }, intervalMs);
   return { stop: () => clearInterval(timer) };
 }
 

@@ -1,13 +1,13 @@
 import type { ProposedChange } from "#executors/validate-changes.ts";
 import type { RemoteSandbox } from "./remote-executor.ts";
 
-const largestKilobytes = 10_240;
+const maxKilobytes = 10_240;
 const skipped = [".git", "node_modules", "__pycache__", ".venv"];
 const find = `find . \\( ${skipped.map((name) => `-name ${name}`).join(" -o ")} \\) -prune -o`;
 const survey = {
-  files: `${find} -type f -size -${largestKilobytes + 1}k -exec sha1sum -z -- {} +`,
+  files: `${find} -type f -size -${maxKilobytes + 1}k -exec sha1sum -z -- {} +`,
   programs: `${find} -type f -perm -u+x -print0`,
-  large: `${find} -type f -size +${largestKilobytes}k -print0`,
+  large: `${find} -type f -size +${maxKilobytes}k -print0`,
   special: `${find} ! -type f ! -type d -print0`,
 };
 

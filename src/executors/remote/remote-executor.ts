@@ -1,8 +1,8 @@
 import type { Experimental_SandboxProcess, Experimental_SandboxSession } from "ai";
 import { ToolError } from "#domain/errors.ts";
-import type { ExecRequest, ExecResult, ExecSession, Executor, Standing, TreeSource } from "#executors/executor.ts";
+import type { Availability, ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
-import { treeMirror } from "#executors/tree-mirror.ts";
+import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { validateChanges } from "#executors/validate-changes.ts";
 import { remoteChanges } from "./remote-changes.ts";
 import { shellWords } from "./shell-words.ts";
@@ -38,15 +38,15 @@ export function createRemoteExecutor({
 
   return {
     tier: "remote",
-    async probe(): Promise<Standing> {
+    async probe(): Promise<Availability> {
       try {
         const found = (await load(module)) as Partial<RemoteModule>;
         if (typeof found.openSandbox !== "function") throw new Error("it exports no openSandbox");
         loaded = found as RemoteModule;
-        return { tier: "remote", stands: true, why: `Remote sandboxes come from ${module}.` };
+        return { tier: "remote", available: true, reason: `Remote sandboxes come from ${module}.` };
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error);
-        return { tier: "remote", stands: false, why: `no remote sandbox (${module} cannot be used: ${why})` };
+        return { tier: "remote", available: false, reason: `no remote sandbox (${module} cannot be used: ${why})` };
       }
     },
     async open() {
@@ -62,11 +62,11 @@ export function createRemoteExecutor({
 }
 
 function remoteSession(sandbox: RemoteSandbox, onClose: () => void): ExecSession {
-  const mirror = treeMirror(treeLimits, { digests: "all" });
+  const mirror = createTreeMirror(treeLimits, { digests: "all" });
   let queue: Promise<unknown> = Promise.resolve();
 
   async function bring(tree: TreeSource): Promise<void> {
-    const { write, remove } = await mirror.next(tree);
+    const { write, remove } = await mirror.nextDelta(tree);
     for (const path of remove) await sandbox.deleteFile({ path });
     for (const { path, content } of write) await sandbox.writeBinaryFile({ path, content });
     const executable = write.filter((file) => file.executable).map(({ path }) => path);
@@ -83,9 +83,9 @@ function remoteSession(sandbox: RemoteSandbox, onClose: () => void): ExecSession
     const known = new Set(mirror.paths);
     const ran = await runCommand(sandbox, request);
     const found = await remoteChanges(sandbox, { known, digest: mirror.digest });
-    mirror.doubt(found.map(({ path }) => path));
+    mirror.markStale(found.map(({ path }) => path));
     const resolve = (path: string) => tree.resolve(path);
-    const changes = await validateChanges(found, { resolve, known, isKeptAside: mirror.isKeptAside });
+    const changes = await validateChanges(found, { resolve, known, isIgnored: mirror.isIgnored });
     return { tier: "remote", ...ran, changes };
   }
 
@@ -123,7 +123,7 @@ async function runCommand(sandbox: RemoteSandbox, request: ExecRequest): Promise
   request.signal?.addEventListener("abort", abort, { once: true });
   try {
     const tooMuch = () => {
-      if (stdout.seen + stderr.seen <= rawOutputBytes || stopped) return;
+      if (stdout.receivedBytes + stderr.receivedBytes <= rawOutputBytes || stopped) return;
       stopped = "It wrote too much output and was ended.";
       void child.kill();
     };

@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import { createEventCLIAdapter, personLeft } from "#terminal/event-cli-adapter.ts";
+import { createEventCLIAdapter, userExited } from "#terminal/event-cli-adapter.ts";
 import { createPaint, isTerminal, type Paint } from "#terminal/paint.ts";
 import { openPrompter } from "#terminal/prompter.ts";
 import { createUIEventBus, type UIEventBus, type Unsubscribe } from "#ui/ui-event-bus.ts";
@@ -42,7 +42,7 @@ export async function openDesk({ input, output, errors }: Place, { json }: { jso
   let interruption = new AbortController();
   let hasLeft = false;
   bus.on("interrupt", ({ reason }) => {
-    if (reason === personLeft) hasLeft = true;
+    if (reason === userExited) hasLeft = true;
     if (interruption.signal.aborted) for (const hear of impatient) hear();
     interruption.abort();
   });

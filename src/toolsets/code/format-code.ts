@@ -52,7 +52,7 @@ async function execute(
       signal: context.abortSignal,
       onOutput: (_, chunk) => context.output(chunk),
     },
-    isAgreed: () => false,
+    isApproved: () => false,
   });
   const result = commandResult(ran, formatter.name);
   const missing = missingProgram(ran.result);

@@ -7,7 +7,7 @@ import { runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-toolset.ts";
 import { findManager, type InstallCommand, installCommand, managers } from "./install-command.ts";
-import { strangeRequirement } from "./unsupported-requirement.ts";
+import { findUnsupportedRequirement } from "./unsupported-requirement.ts";
 
 const inputSchema = z.object({
   packages: z
@@ -69,7 +69,7 @@ async function plan({ packages, manager, dev, path = "" }: Input, { workspace }:
 
 async function checkRequirements(path: string, present: ReadonlySet<string>, workspace: Workspace): Promise<void> {
   if (!present.has(path)) return;
-  const strange = strangeRequirement(Buffer.from(await workspace.read(path)).toString("utf8"));
+  const strange = findUnsupportedRequirement(Buffer.from(await workspace.read(path)).toString("utf8"));
   if (strange === undefined) return;
   throw new ToolError(
     `${path} asks for more than packages of the registry: ${JSON.stringify(strange.slice(0, 200))}.`,
@@ -94,7 +94,7 @@ async function execute(input: Input, context: ToolContext, settings: CodeConfig,
       signal: context.abortSignal,
       onOutput: (_, chunk) => context.output(chunk),
     },
-    isAgreed: (path) => manifests.has(path),
+    isApproved: (path) => manifests.has(path),
   });
   return commandResult(ran, install.command.join(" "));
 }

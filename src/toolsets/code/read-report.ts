@@ -9,13 +9,13 @@ interface TestOutput {
 }
 
 /** Characters that are read here. Longer outputs can be built to take minutes, or a gigabyte once they are objects. */
-const longestHere = 100_000;
+const maxInlineLength = 100_000;
 const killAfterMs = 10_000;
 
 /** What a test runner's output says; undefined when it says nothing we can read, or takes too long to be read. */
 export async function readReport(output: TestOutput, signal?: AbortSignal): Promise<TestSummary | undefined> {
   const { report, stdout, stderr } = output;
-  if (stdout.length + stderr.length <= longestHere) return summarizeTests(report, stdout, stderr);
+  if (stdout.length + stderr.length <= maxInlineLength) return summarizeTests(report, stdout, stderr);
 
   const entry = new URL("./summary-child.ts", import.meta.url);
   const child = startGuardedChild({ entry, memoryMb: 512, messageBytes: 1_000_000, cpuSeconds: 30 });

@@ -16,8 +16,8 @@ const inputSchema = z.object({
 type Input = z.infer<typeof inputSchema>;
 
 /** One argument of a program may have 128 KiB. */
-const longestCode = 120_000;
-const longestEnvironment = 60_000;
+const maxCodeBytes = 120_000;
+const maxEnvironmentLength = 60_000;
 
 export function createRunCodeTool(settings: CodeConfig, services: ToolServices): NamedTool<Input> {
   return {
@@ -48,20 +48,20 @@ async function execute(
       signal: context.abortSignal,
       onOutput: (_, chunk) => context.output(chunk),
     },
-    isAgreed: () => false,
+    isApproved: () => false,
   });
   return commandResult(ran, `${language} code`);
 }
 
 function check(code: string, env: Record<string, string>): void {
-  if (Buffer.byteLength(code) > longestCode) {
+  if (Buffer.byteLength(code) > maxCodeBytes) {
     throw new ToolError("The code is too long to hand over. Write it into a file and run that.", { code: "TOO_LARGE" });
   }
   const strange = Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   if (strange !== undefined) {
     throw new ToolError(`"${strange}" is no name for an environment variable.`, { code: "INVALID_ARGUMENTS" });
   }
-  if (JSON.stringify(env).length > longestEnvironment || Object.values(env).join("").includes("\0")) {
+  if (JSON.stringify(env).length > maxEnvironmentLength || Object.values(env).join("").includes("\0")) {
     throw new ToolError("The environment is too large, or has NUL characters.", { code: "INVALID_ARGUMENTS" });
   }
   if (code.includes("\0")) throw new ToolError("The code has NUL characters.", { code: "INVALID_ARGUMENTS" });

@@ -60,13 +60,17 @@ async function execute(
       signal: context.abortSignal,
       onOutput: (_, chunk) => context.output(chunk),
     },
-    isAgreed: () => false,
+    isApproved: () => false,
   });
   const { stdout, stderr } = ran.result;
   return report(runner, ran, await readReport({ report: runner.report, stdout, stderr }, context.abortSignal));
 }
 
-function report(runner: TestRunner, { result, taken }: FinishedCommand, summary: TestSummary | undefined): ToolResult {
+function report(
+  runner: TestRunner,
+  { result, applied: taken }: FinishedCommand,
+  summary: TestSummary | undefined,
+): ToolResult {
   const headline = summary ? countsOf(summary) : "No summary could be read from the output";
   const failures =
     summary?.failures
@@ -75,7 +79,7 @@ function report(runner: TestRunner, { result, taken }: FinishedCommand, summary:
   const more = (summary?.failures.length ?? 0) - shownFailures;
   const needsOutput = !summary || (result.exitCode !== 0 && failures.length === 0);
   const llmContent = [
-    `${runner.name}: ${headline}. ${describeEnd(result)} ${runner.because}`,
+    `${runner.name}: ${headline}. ${describeEnd(result)} ${runner.reason}`,
     ...failures,
     more > 0 ? `… and ${more} more failures.` : "",
     (!summary && missingProgram(result)) || "",

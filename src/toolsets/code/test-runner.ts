@@ -11,7 +11,7 @@ export interface TestRunner {
   commandForNamed?: string[];
   report: TestReport;
   /** Why this one, as a sentence. */
-  because: string;
+  reason: string;
 }
 
 /** The test runner a folder of the tree asks for by its files; undefined when it has none we know. */
@@ -22,11 +22,11 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
   const ofNode = manifest && nodeRunner(manifest);
   if (ofNode) return ofNode;
   if (await has("go.mod")) {
-    return { name: "go test", command: ["go", "test", "-json", "./..."], report: "go", because: "There is a go.mod." };
+    return { name: "go test", command: ["go", "test", "-json", "./..."], report: "go", reason: "There is a go.mod." };
   }
   if (await has("Cargo.toml")) {
     const command = ["cargo", "test", "--offline", "--no-fail-fast"];
-    return { name: "cargo test", command, report: "cargo", because: "There is a Cargo.toml." };
+    return { name: "cargo test", command, report: "cargo", reason: "There is a Cargo.toml." };
   }
   const ofPython = await pythonRunner(workspace, folder);
   if (ofPython) return ofPython;
@@ -36,7 +36,7 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
     name: "make test",
     command: ["make", "test"],
     report: "plain",
-    because: "The Makefile has a target `test`.",
+    reason: "The Makefile has a target `test`.",
   };
 }
 
@@ -63,30 +63,35 @@ function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | un
 
   if (uses("vitest")) {
     const command = through("vitest", { own: ["run"], options: ["--run", "--reporter=json"] });
-    return { name: "vitest", command, report: "vitest", because };
+    return { name: "vitest", command, report: "vitest", reason: because };
   }
   if (uses("jest")) {
-    return { name: "jest", command: through("jest", { options: ["--json", "--ci"] }), report: "jest", because };
+    return { name: "jest", command: through("jest", { options: ["--json", "--ci"] }), report: "jest", reason: because };
   }
   if (uses("mocha")) {
-    return { name: "mocha", command: through("mocha", { options: ["--reporter", "json"] }), report: "mocha", because };
+    return {
+      name: "mocha",
+      command: through("mocha", { options: ["--reporter", "json"] }),
+      report: "mocha",
+      reason: because,
+    };
   }
   const nodeTest = /(^|\s)node\s.*--test(\s|$)/;
   if (nodeTest.test(script)) {
     // A second reporter would need destinations for both, and behind another command it would be that one's option.
     const isOurs = nodeTest.test(last) && !script.includes("--test-reporter");
     const command = ["npm", "test", "--silent", "--", ...(isOurs ? ["--test-reporter=tap"] : [])];
-    return { name: "node --test", command, report: "tap", because };
+    return { name: "node --test", command, report: "tap", reason: because };
   }
   if (script && !isPlaceholder)
-    return { name: "npm test", command: ["npm", "test", "--silent", "--"], report: "plain", because };
+    return { name: "npm test", command: ["npm", "test", "--silent", "--"], report: "plain", reason: because };
   return undefined;
 }
 
 const pytestFiles = ["pytest.ini", "conftest.py", "tox.ini"];
 const pythonFiles = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "requirements-dev.txt"];
 /** Test files that are looked into. */
-const mostRead = 20;
+const maxTestFilesRead = 20;
 
 async function pythonRunner(workspace: Workspace, folder: string): Promise<TestRunner | undefined> {
   const prefix = folder === "" ? "" : `${folder}/`;
@@ -102,10 +107,10 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
     name: "pytest",
     command: ["python3", "-m", "pytest", "-rA", "-q", "--color=no", "-p", "no:cacheprovider"],
     report: "pytest",
-    because: `There is a ${sign}.`,
+    reason: `There is a ${sign}.`,
   };
   if (pytestFiles.some((name) => present.has(name))) return pytest;
-  const read = [...pythonFiles.filter((name) => present.has(name)), ...tests.slice(0, mostRead)];
+  const read = [...pythonFiles.filter((name) => present.has(name)), ...tests.slice(0, maxTestFilesRead)];
   const texts = await Promise.all(read.map((path) => textOf(workspace, prefix + path)));
   const needsPytest = texts.some((text) => /\bpytest\b|^(async )?def test_/m.test(text));
   const isPlain = texts.some((text) => /^\s*(import|from) unittest\b/m.test(text));
@@ -124,6 +129,6 @@ function unittestRunner(present: ReadonlySet<string>, tests: readonly string[]):
     command: ["python3", "-m", "unittest", "discover", ...start, ...pattern],
     commandForNamed: ["python3", "-m", "unittest"],
     report: "unittest",
-    because: `${first} uses unittest.`,
+    reason: `${first} uses unittest.`,
   };
 }

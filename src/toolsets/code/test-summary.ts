@@ -18,11 +18,11 @@ export const TestSummary = z.object({
 export type TestSummary = z.infer<typeof TestSummary>;
 
 const errorLines = 12;
-const mostFailures = 50;
-const longestName = 500;
-const longestError = 8_000;
+const maxFailures = 50;
+const maxNameLength = 500;
+const maxErrorLength = 8_000;
 /** Places an output may seem to have JSON at: each is read to its end. */
-const mostStarts = 8;
+const maxJsonStarts = 8;
 
 /** What a test runner's output says, or undefined when it says nothing we can read: then only the exit code speaks. */
 export function summarizeTests(report: TestReport, stdout: string, stderr: string): TestSummary | undefined {
@@ -70,8 +70,8 @@ function firstLines(text: string): string {
 
 function summary(counts: Omit<TestSummary, "failures">, failures: FailedTest[]): TestSummary {
   const short = failures
-    .slice(0, mostFailures)
-    .map(({ name, error }) => ({ name: name.slice(0, longestName), error: error.slice(0, longestError) }));
+    .slice(0, maxFailures)
+    .map(({ name, error }) => ({ name: name.slice(0, maxNameLength), error: error.slice(0, maxErrorLength) }));
   return { ...counts, failures: short };
 }
 
@@ -79,7 +79,7 @@ function summary(counts: Omit<TestSummary, "failures">, failures: FailedTest[]):
 function lastJson(text: string): Record<string, unknown> | undefined {
   for (
     let start = text.indexOf("{"), tries = 0;
-    start !== -1 && tries < mostStarts;
+    start !== -1 && tries < maxJsonStarts;
     start = text.indexOf("\n{", start + 1), tries += 1
   ) {
     try {
@@ -215,7 +215,7 @@ function fromPytest(text: string): TestSummary | undefined {
   if (last === undefined) return undefined;
 
   const count = (pattern: string) => Number(new RegExp(`(\\d+) ${pattern}`).exec(last)?.[1] ?? 0);
-  const named = [...text.matchAll(/^(?:FAILED|ERROR) (\S+?)(?: - (.*))?$/gm)].slice(0, mostFailures);
+  const named = [...text.matchAll(/^(?:FAILED|ERROR) (\S+?)(?: - (.*))?$/gm)].slice(0, maxFailures);
   const sectionOf = pytestSections(text);
   const failures = named.map(([, name = "", reason = ""]) => ({ name, error: firstLines(sectionOf(name) || reason) }));
   return summary(

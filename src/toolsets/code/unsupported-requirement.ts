@@ -10,7 +10,7 @@ const plainHash = /^sha(256|384|512):[0-9a-f]+$/i;
  * The first line of a requirements.txt that asks for more than a package of the registry: an option, an address, a path
  * or an archive. Those come from elsewhere, or run code while they are installed.
  */
-export function strangeRequirement(text: string): string | undefined {
+export function findUnsupportedRequirement(text: string): string | undefined {
   const lines = text.replace(/\\\r?\n/g, " ").split(/\r?\n/);
   return lines.map((line) => line.replace(/(^|\s)#.*$/, "").trim()).find((line) => line !== "" && !isPlain(line));
 }

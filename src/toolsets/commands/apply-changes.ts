@@ -4,7 +4,7 @@ import type { TreeChanges } from "#executors/executor.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 
 /** What reached the workspace, and what did not. */
-export interface TakenOver {
+export interface AppliedChanges {
   written: string[];
   deleted: string[];
   rejected: TreeChanges["rejected"];
@@ -14,12 +14,12 @@ export interface TakenOver {
  * Puts what a command changed into the workspace, by the zones of the worker. What is always asked (a zone that says
  * so, files that steer CI, dependencies or agents) is only taken over where a person agreed to it.
  */
-export async function takeOver(
+export async function applyChanges(
   { written, deleted, rejected }: TreeChanges,
   workspace: Workspace,
   { isAgreed }: { isAgreed(path: string): boolean },
-): Promise<TakenOver> {
-  const taken: TakenOver = { written: [], deleted: [], rejected: [...rejected] };
+): Promise<AppliedChanges> {
+  const taken: AppliedChanges = { written: [], deleted: [], rejected: [...rejected] };
 
   // Deletions first, so that a folder can become a file.
   for (const path of deleted) {

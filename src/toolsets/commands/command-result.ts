@@ -4,14 +4,14 @@ import { describeChanges, describeEnd } from "./describe-result.ts";
 import type { FinishedCommand } from "./run-command.ts";
 
 /** What a command came to: stdout and stderr apart for the model, as on a terminal for people. */
-export function commandResult({ result, taken }: FinishedCommand, summary: string): ToolResult {
+export function commandResult({ result, applied: taken }: FinishedCommand, summary: string): ToolResult {
   const end = describeEnd(result);
   const sections = [
     end,
     section("stdout", result.stdout),
     section("stderr", result.stderr),
     describeChanges(taken),
-    result.changes.keptAside > 0 ? `${result.changes.keptAside} ignored files stay in the sandbox.` : "",
+    result.changes.ignoredFiles > 0 ? `${result.changes.ignoredFiles} ignored files stay in the sandbox.` : "",
   ];
   const llmContent = sections.filter((text) => text !== "").join("\n");
   const content = [result.stdout, result.stderr, result.timedOut || result.stopped ? end : ""]

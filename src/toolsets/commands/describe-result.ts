@@ -1,5 +1,5 @@
 import type { ExecResult } from "#executors/executor.ts";
-import type { TakenOver } from "./apply-changes.ts";
+import type { AppliedChanges } from "./apply-changes.ts";
 
 const listed = 20;
 
@@ -12,7 +12,7 @@ export function describeEnd({ exitCode, timedOut, stopped, durationMs }: ExecRes
 }
 
 /** Which files of the tree a command changed, and which changes were not taken over and why. */
-export function describeChanges({ written, deleted, rejected }: TakenOver): string {
+export function describeChanges({ written, deleted, rejected }: AppliedChanges): string {
   const lines = [
     written.length > 0 ? `Changed: ${some(written)}` : "",
     deleted.length > 0 ? `Deleted: ${some(deleted)}` : "",

@@ -11,7 +11,7 @@ export interface CommandRule {
 export interface CommandVerdict {
   decision: ApprovalDecisionType;
   /** Why, as the end of "because …". */
-  why: string;
+  reason: string;
 }
 
 const severity: ApprovalDecisionType[] = ["preApproved", "ask", "blocked"];
@@ -30,10 +30,10 @@ export function judgeCommand(
   if (read.kind === "unclear") {
     // What cannot be read cannot be allowed, and must not slip past a rule that forbids.
     const named = rules.find(({ approval, pattern }) => approval === "blocked" && mentions(line, pattern));
-    if (named) return { decision: "blocked", why: `\`${named.pattern}\` is blocked` };
+    if (named) return { decision: "blocked", reason: `\`${named.pattern}\` is blocked` };
     return {
       decision: otherwise === "blocked" ? "blocked" : "ask",
-      why: `${read.why}, so its commands cannot be told apart`,
+      reason: `${read.why}, so its commands cannot be told apart`,
     };
   }
   return read.commands
@@ -59,31 +59,31 @@ function judgeSimple(
   const rule = rules[at];
   if (!rule) {
     if (runsUnseen(command)) return atLeastAsk(otherwise, `what \`${shown(command)}\` runs is not in the command`);
-    return { decision: otherwise, why: `no rule speaks of \`${shown(command)}\`` };
+    return { decision: otherwise, reason: `no rule speaks of \`${shown(command)}\`` };
   }
   const match = matchOf(command, rule);
   const because = `\`${rule.pattern}\` is ${rule.approval === "preApproved" ? "allowed" : rule.approval === "ask" ? "always asked" : "blocked"}`;
-  if (rule.approval === "blocked" && match !== "perhaps") return { decision: "blocked", why: because };
+  if (rule.approval === "blocked" && match !== "perhaps") return { decision: "blocked", reason: because };
   if (match !== "exact") {
     const why = match === "perhaps" ? `\`${shown(command)}\` may come to be \`${rule.pattern}\`` : because;
-    return stricter({ decision: "ask", why }, judgeSimple(command, rules.slice(at + 1), otherwise));
+    return stricter({ decision: "ask", reason: why }, judgeSimple(command, rules.slice(at + 1), otherwise));
   }
-  if (rule.approval === "ask") return { decision: "ask", why: because };
+  if (rule.approval === "ask") return { decision: "ask", reason: because };
 
-  if (command.writes) return { decision: "ask", why: `\`${shown(command)}\` writes into a file` };
+  if (command.writes) return { decision: "ask", reason: `\`${shown(command)}\` writes into a file` };
   const steered = command.assigned.find((name) => steering.test(name));
-  return steered ? { decision: "ask", why: `it sets ${steered}` } : { decision: "preApproved", why: because };
+  return steered ? { decision: "ask", reason: `it sets ${steered}` } : { decision: "preApproved", reason: because };
 }
 
 function verdictForNoProgram({ assigned, writes }: SimpleCommand, otherwise: ApprovalDecisionType): CommandVerdict {
   if (writes) return atLeastAsk(otherwise, "it writes into a file");
   return assigned.some((name) => steering.test(name))
     ? atLeastAsk(otherwise, `it sets ${assigned.join(", ")}`)
-    : { decision: "preApproved", why: "it only sets a variable" };
+    : { decision: "preApproved", reason: "it only sets a variable" };
 }
 
 function atLeastAsk(otherwise: ApprovalDecisionType, why: string): CommandVerdict {
-  return { decision: otherwise === "blocked" ? "blocked" : "ask", why };
+  return { decision: otherwise === "blocked" ? "blocked" : "ask", reason: why };
 }
 
 type Match = "exact" | "alike" | "perhaps" | "none";

@@ -34,8 +34,8 @@ const wrappers = new Map<string, Wrapper>([
 ]);
 const shells = new Set(["bash", "sh", "dash", "zsh", "ksh", "ash"]);
 
-const deepest = 20;
-const most = 500;
+const maxDepth = 20;
+const maxCommands = 500;
 
 /** The name of a program, without the folder it lies in. */
 export function programName({ words: [program] }: SimpleCommand): string {
@@ -50,7 +50,7 @@ export function withInner(command: SimpleCommand): SimpleCommand[] {
   const found: SimpleCommand[] = [];
   let level = [command];
   for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > deepest || found.length + level.length > most) return [...found, unknown(command)];
+    if (depth > maxDepth || found.length + level.length > maxCommands) return [...found, unknown(command)];
     found.push(...level);
     level = level.flatMap(inside);
   }

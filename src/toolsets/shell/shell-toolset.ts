@@ -66,7 +66,7 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
 
   /** True when a person has to agree. Throws for what nobody may run, or nobody could. */
   function review(command: string): boolean {
-    const { decision, why } = judge(command);
+    const { decision, reason: why } = judge(command);
     if (decision === "blocked") throw new BlockedError("shell", why);
     const problem = interactiveProblem(command);
     if (problem) throw new ToolError(problem, { code: "INVALID_ARGUMENTS" });
@@ -87,7 +87,7 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
         onOutput: (_, chunk) => context.output(chunk),
       },
       // Who approved the command saw its text, so a file that is always asked has to be named in it.
-      isAgreed: (path) => personAgreed && (!isProtectedPath(path) || command.includes(path)),
+      isApproved: (path) => personAgreed && (!isProtectedPath(path) || command.includes(path)),
     });
     return commandResult(ran, description ?? command.split("\n")[0]?.slice(0, 80) ?? "command");
   }
@@ -100,7 +100,7 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
     needsApproval: ({ command }) => review(command),
     approvalReason: ({ command, description }) => {
       const what = description ? ` (${description})` : "";
-      return `The worker wants to run a shell command${what}, and a person is asked because ${judge(command).why}.`;
+      return `The worker wants to run a shell command${what}, and a person is asked because ${judge(command).reason}.`;
     },
     preview: ({ command, working_dir }) => (working_dir ? `cd ${working_dir}\n${command}` : command),
     execute,

@@ -10,7 +10,7 @@ import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts"
 
 const executors = createExecutors();
 const closed = createExecutors({ os: false });
-const standing = await executors.standing("os");
+const availability = await executors.availability("os");
 afterAll(() => Promise.all([executors.close(), closed.close()]));
 let runs = 0;
 
@@ -32,9 +32,9 @@ const project = {
   ].join("\n"),
 };
 
-if (!standing.stands) test.skip(`running code is not tested here: ${standing.why}`, () => undefined);
+if (!availability.available) test.skip(`running code is not tested here: ${availability.reason}`, () => undefined);
 
-describe.skipIf(!standing.stands)("in the OS sandbox", () => {
+describe.skipIf(!availability.available)("in the OS sandbox", () => {
   test("python and bash run with arguments and environment, and their files are kept", async () => {
     const { call, sandbox } = await world({ files: { "data.txt": "7\n" } });
 

@@ -198,8 +198,8 @@ describe("the shell tool", () => {
 
   test("in the OS sandbox it runs real programs and streams what they say", async (context) => {
     const real = createExecutors();
-    const { stands, why } = await real.standing("os");
-    if (!stands) return context.skip(why);
+    const { available, reason } = await real.availability("os");
+    if (!available) return context.skip(reason);
     const chunks: string[] = [];
     const { call, sandbox } = await world({ config: { tier: "os" }, services: { executors: real } });
 
