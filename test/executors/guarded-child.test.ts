@@ -128,7 +128,7 @@ test("a child is killed at its deadline, when it says too much, and when it is i
   stop.abort();
 
   await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
-  for (const [request, how] of [
+  for (const [request, reason] of [
     ["loop", "deadline"],
     ["flood", "died"],
     ["die", "died"],
@@ -142,7 +142,7 @@ test("a child is killed at its deadline, when it says too much, and when it is i
       .call(request, { killAfterMs: request === "eat" ? 20_000 : 1_000, answer })
       .catch((error: Error) => error);
     expect(ended).toBeInstanceOf(ChildEndedError);
-    expect(ended).toMatchObject({ how });
+    expect(ended).toMatchObject({ reason });
     expect(child.alive).toBe(false);
     await expect(child.call("ask", { killAfterMs: 100 })).rejects.toBeInstanceOf(ChildEndedError);
   }
