@@ -26,7 +26,12 @@ interface PolicyLayer {
   restrict: string;
   readonly: boolean;
   zones: { name: string; path: string; space: Space; rule: Omit<ZoneRule, "zone"> }[];
-  defaultRule: ZoneRule;
+  defaultRule: LayerRule;
+}
+
+/** What one policy says of a path. One that does not cover the path leaves consent to the policies below it. */
+interface LayerRule extends ZoneRule {
+  isCovered: boolean;
 }
 
 /** Throws a UserError for a policy whose paths make no sense. */
@@ -47,7 +52,10 @@ function zonesOf(layers: readonly [PolicyLayer, ...PolicyLayer[]]): Zones {
     ),
   ];
   return {
-    ruleFor: (path) => layers.map((layer) => layerRule(layer, path)).reduce(stricter),
+    ruleFor: (path) => {
+      const { isCovered: _, ...rule } = layers.map((layer) => layerRule(layer, path)).reduce(stricter);
+      return rule;
+    },
     spaceOf,
     canSee: sees,
     leadsToVisible: (folder) =>
@@ -60,8 +68,9 @@ function zonesOf(layers: readonly [PolicyLayer, ...PolicyLayer[]]): Zones {
 
 function parsePolicy(policy: SandboxPolicy): PolicyLayer {
   const readonly = policy.readonly ?? false;
+  const restrict = policyPath(policy.restrict ?? "", "restrict");
   return {
-    restrict: policyPath(policy.restrict ?? "", "restrict"),
+    restrict,
     readonly,
     zones: (policy.zones ?? [])
       .map(({ name, path, keep, mode, approval }) => {
@@ -77,6 +86,7 @@ function parsePolicy(policy: SandboxPolicy): PolicyLayer {
       .sort((a, b) => b.path.length - a.path.length),
     defaultRule: {
       zone: "",
+      isCovered: readonly || restrict !== "" || policy.approval !== undefined,
       mode: readonly ? "ro" : "rw",
       write: policy.approval?.write,
       delete: policy.approval?.delete,
@@ -99,9 +109,9 @@ function zoneAt(layer: PolicyLayer, path: string) {
   return layer.zones.find((zone) => isWithin(path, zone.path));
 }
 
-function layerRule(layer: PolicyLayer, path: string): ZoneRule {
+function layerRule(layer: PolicyLayer, path: string): LayerRule {
   const zone = zoneAt(layer, path);
-  return zone ? { zone: zone.name, ...zone.rule } : layer.defaultRule;
+  return zone ? { zone: zone.name, isCovered: true, ...zone.rule } : layer.defaultRule;
 }
 
 function layerSees(layer: PolicyLayer, path: string): boolean {
@@ -112,18 +122,21 @@ function layerLeads(layer: PolicyLayer, folder: string): boolean {
   return isWithin(layer.restrict, folder);
 }
 
-// No word at all leaves it to the tool, which may still ask; so consent in advance is the weaker rule of the two.
+// Without a rule the tool decides, and may still ask, so `undefined` is stricter than consent in advance.
 const strictness: (ApprovalDecisionType | undefined)[] = ["blocked", "ask", undefined, "preApproved"];
 
-function stricter(outer: ZoneRule, inner: ZoneRule): ZoneRule {
+function stricter(outer: LayerRule, inner: LayerRule): LayerRule {
+  const strictest = (operation: "write" | "delete") => {
+    const rules = [outer, inner]
+      .filter(({ isCovered }) => isCovered)
+      .map((rule) => strictness.indexOf(rule[operation]));
+    return rules.length > 0 ? strictness[Math.min(...rules)] : undefined;
+  };
   return {
     zone: inner.zone || outer.zone,
+    isCovered: outer.isCovered || inner.isCovered,
     mode: outer.mode === "ro" ? "ro" : inner.mode,
-    write: strictest(outer.write, inner.write),
-    delete: strictest(outer.delete, inner.delete),
+    write: strictest("write"),
+    delete: strictest("delete"),
   };
-}
-
-function strictest(outer: ApprovalDecisionType | undefined, inner: ApprovalDecisionType | undefined) {
-  return strictness[Math.min(strictness.indexOf(outer), strictness.indexOf(inner))];
 }

@@ -129,6 +129,25 @@ describe("a call that needs approval", () => {
     expect(String(await sandbox.read("a.txt"))).toBe("two\n");
   });
 
+  test.each([
+    ["its policy", { approval: { write: "preApproved" as const } }],
+    ["a zone", { zones: [{ name: "docs", mode: "rw" as const, approval: { write: "preApproved" as const } }] }],
+  ])("is not asked for where %s of the worker file approves it in advance", async (_, policy) => {
+    const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
+    const sandbox = createMemoryWorkspace({ "docs/a.md": "old" });
+    const write = { name: "write_file", args: { path: "docs/a.md", content: "new" } };
+    const { runtime } = await embedded([{ calls: [write] }, "Ok."], {
+      worker: { ...aWorker, toolsets: { filesystem: {} }, sandbox: policy },
+      sandbox,
+      approvalCallback,
+    });
+
+    await runtime.run("Go");
+
+    expect(approvalCallback).not.toHaveBeenCalled();
+    expect(String(await sandbox.read("docs/a.md"))).toBe("new");
+  });
+
   test("two at once are both answered, in any order", async () => {
     const answers: ((decision: ApprovalDecision) => void)[] = [];
     const asked = Promise.withResolvers<void>();

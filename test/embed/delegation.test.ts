@@ -174,6 +174,35 @@ describe("a worker that calls another", () => {
     );
   });
 
+  test("has what its own file approves in advance, as far as no policy above it says otherwise", async () => {
+    const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
+    const writing = (sandbox?: { restrict: string }) =>
+      embedded(
+        byWorker({
+          a: [call("b"), "Ok."],
+          b: [{ calls: [{ name: "write_file", args: { path: "docs/x.md", content: "new" } }] }, "Written."],
+        }),
+        {
+          worker: { ...calling("a", "b"), ...(sandbox && { sandbox }) },
+          workers: {
+            b: {
+              name: "b",
+              instructions: "You are b.",
+              toolsets: { filesystem: {} },
+              sandbox: { approval: { write: "preApproved" } },
+            },
+          },
+          sandbox: createMemoryWorkspace({ "docs/x.md": "old" }),
+          approvalCallback,
+        },
+      );
+
+    await (await writing()).runtime.run("Go");
+    expect(approvalCallback).not.toHaveBeenCalled();
+    await (await writing({ restrict: "/docs" })).runtime.run("Go");
+    expect(approvalCallback).toHaveBeenCalledOnce();
+  });
+
   test("is interrupted with it", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime, models } = await embedded(

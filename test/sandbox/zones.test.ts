@@ -160,7 +160,14 @@ const policy: fc.Arbitrary<SandboxPolicy> = fc.record({
   ),
 });
 
-test("a child's policy can only narrow, whatever it says", () => {
+const covers = (outer: SandboxPolicy | undefined, path: string) =>
+  outer !== undefined &&
+  (outer.restrict !== undefined ||
+    outer.readonly === true ||
+    outer.approval !== undefined ||
+    (outer.zones ?? []).some((zone) => `${path}/`.startsWith(`${zone.path}/`)));
+
+test("a child's policy can only narrow what its parent's policy covers, whatever it says", () => {
   const rank = ["blocked", "ask", undefined, "preApproved"];
   const places = ["", "a", "a/x", "a/b", "a/b/c", "a/b/c/d", "d", "d/e", "z"];
 
@@ -172,10 +179,23 @@ test("a child's policy can only narrow, whatever it says", () => {
         const [was, is] = [parent.ruleFor(place), child.ruleFor(place)];
         if (child.canSee(place)) expect(parent.canSee(place)).toBe(true);
         if (is.mode === "rw") expect(was.mode).toBe("rw");
-        expect(rank.indexOf(is.write)).toBeLessThanOrEqual(rank.indexOf(was.write));
-        expect(rank.indexOf(is.delete)).toBeLessThanOrEqual(rank.indexOf(was.delete));
+        if (covers(outer, place)) {
+          expect(rank.indexOf(is.write)).toBeLessThanOrEqual(rank.indexOf(was.write));
+          expect(rank.indexOf(is.delete)).toBeLessThanOrEqual(rank.indexOf(was.delete));
+        }
         if (parent.spaceOf(place) === "run") expect(child.spaceOf(place)).toBe("run");
       }
     }),
   );
+});
+
+test("consent in advance counts under a policy that does not cover the path, and not under a restricted parent", () => {
+  const consent: SandboxPolicy = { approval: { write: "preApproved" } };
+  const write = (outer: SandboxPolicy) => createZones(outer).narrow(consent).ruleFor("docs/guide.md").write;
+
+  expect(write({})).toBe("preApproved");
+  expect(write({ zones: [{ name: "src", mode: "ro" }] })).toBe("preApproved");
+  expect(write({ restrict: "/docs" })).toBeUndefined();
+  expect(write({ zones: [{ name: "docs", mode: "rw" }] })).toBeUndefined();
+  expect(write({ approval: { write: "ask" } })).toBe("ask");
 });
