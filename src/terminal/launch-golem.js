@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// What npm links as `golem`. The node in somebody's PATH may not run TypeScript; the one beside this package does.
+// The command that npm links as `golem`. An older Node in the PATH hands over to the one that npm installs with a checkout.
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
@@ -15,10 +15,10 @@ function findNode() {
   }
 }
 
-if (process.features.typescript) await import(golem.href);
+if (Number.parseInt(process.versions.node, 10) >= 24) await import(golem.href);
 else {
   const child = spawn(findNode(), [fileURLToPath(golem), ...process.argv.slice(2)], { stdio: "inherit" });
-  // A terminal tells both; told twice, it would be an interruption of the interruption.
+  // The terminal sends SIGINT to both processes.
   process.on("SIGINT", () => {});
   for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
   child.on("exit", (code) => process.exit(code ?? 1));

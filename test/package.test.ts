@@ -1,0 +1,99 @@
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const run = promisify(execFile);
+const folder = mkdtempSync(join(tmpdir(), "golem-forge-package-"));
+const installed = join(folder, "node_modules/golem-forge");
+
+// Installs the tarball as npm would lay it out; its dependencies are the ones of this checkout.
+beforeAll(async () => {
+  await run(process.execPath, ["scripts/build.ts"]);
+  const { stdout } = await run("npm", ["pack", join(process.cwd(), "dist"), "--silent"], { cwd: folder });
+  mkdirSync(installed, { recursive: true });
+  await run("tar", ["-xzf", join(folder, stdout.trim()), "-C", installed, "--strip-components=1"]);
+  for (const name of readdirSync("node_modules")) {
+    if (!name.startsWith("."))
+      symlinkSync(join(process.cwd(), "node_modules", name), join(folder, "node_modules", name));
+  }
+  writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+}, 60_000);
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe("the npm package", () => {
+  test("runs its command", async () => {
+    const { stdout } = await run(process.execPath, [join(installed, "src/terminal/launch-golem.js"), "workers"], {
+      cwd: folder,
+    });
+
+    expect(stdout).toMatch(/^fixer /m);
+  });
+
+  test("runs a worker in a program, tools in guarded processes included", async () => {
+    writeFileSync(join(folder, "program.js"), program);
+
+    const { stdout } = await run(process.execPath, ["program.js"], { cwd: folder });
+
+    expect(JSON.parse(stdout)).toEqual({ success: true, response: "It printed 42." });
+  });
+
+  test("type-checks in a strict program that also checks libraries", async () => {
+    writeFileSync(join(folder, "program.ts"), typed);
+    writeFileSync(join(folder, "tsconfig.json"), tsconfig);
+
+    const { stdout } = await run("node_modules/.bin/tsc", ["-p", folder]).catch((error) => error);
+
+    expect(stdout).toBe("");
+  });
+});
+
+const program = `
+import { WorkerRuntime } from "golem-forge";
+
+const answer = (text, calls) => ({
+  text, calls, searches: [], cost: undefined, usage: { inputTokens: 1, outputTokens: 1 }, finishReason: "stop",
+  messages: [{ role: "assistant", content: [...(text ? [{ type: "text", text }] : []), ...calls.map(({ callId, tool, args }) =>
+    ({ type: "tool-call", toolCallId: callId, toolName: tool, input: args }))] }],
+});
+const models = {
+  defaultModel: "scripted:model",
+  problemWith: () => undefined,
+  problemWithTool: () => undefined,
+  call: async ({ messages }) => {
+    const told = JSON.stringify(messages.at(-1));
+    if (messages.length === 1) return answer("", [{ callId: "a", tool: "shell", args: { command: "echo $((6 * 7))" } }]);
+    return answer(told.includes("42") ? "It printed 42." : told, []);
+  },
+};
+const runtime = new WorkerRuntime({
+  worker: { name: "helper", instructions: "You help.", toolsets: { shell: { approval: { default: "preApproved" } } } },
+  models,
+});
+await runtime.initialize();
+const { success, response } = await runtime.run("What is 6 * 7?");
+await runtime.dispose();
+console.log(JSON.stringify({ success, response }));
+`;
+
+const typed = `
+import { type NamedTool, WorkerRuntime } from "golem-forge";
+
+const tool: NamedTool = { name: "greet", description: "Greets", inputSchema: {}, execute: async () => "hello" };
+export const runtime = new WorkerRuntime({ worker: { name: "helper", instructions: "You help." }, tools: [tool] });
+`;
+
+const tsconfig = JSON.stringify({
+  compilerOptions: {
+    strict: true,
+    module: "nodenext",
+    target: "esnext",
+    noEmit: true,
+    skipLibCheck: false,
+    types: ["node"],
+  },
+  files: ["program.ts"],
+});
