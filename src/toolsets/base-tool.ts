@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
-import { jsonSchema } from "ai";
+import { type JSONSchema7, jsonSchema } from "ai";
 import type { ToolErrorType } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
@@ -75,7 +75,7 @@ export abstract class BaseTool {
     return {
       name,
       description,
-      inputSchema: jsonSchema<Record<string, unknown>>(parameters),
+      inputSchema: jsonSchema<Record<string, unknown>>(parameters as JSONSchema7),
       needsApproval: this.requiresConfirmation,
       execute: (args, context) =>
         this.#invocations.run({ params: {}, context }, async () => this.#toResult(await this.#perform(args, context))),

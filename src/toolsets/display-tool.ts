@@ -1,6 +1,5 @@
-import { jsonSchema } from "ai";
+import { type JSONSchema7, jsonSchema } from "ai";
 import { ToolErrorCode } from "#domain/errors.ts";
-import type { JsonSchema } from "#domain/json-schema.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { openSchema } from "#domain/tool-schema.ts";
@@ -78,7 +77,7 @@ export abstract class DisplayTool<Params = any> {
   }
 
   #schema() {
-    return jsonSchema<Params>(this.getInputSchema() as JsonSchema);
+    return jsonSchema<Params>(this.getInputSchema() as JSONSchema7);
   }
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { jsonSchema } from "ai";
+import { type JSONSchema7, jsonSchema } from "ai";
 import { z } from "zod";
 import { ApprovalConfig } from "#domain/approval.ts";
 import type { NamedTool } from "#domain/tool.ts";
@@ -106,7 +106,7 @@ function offer(
       0,
       4_000,
     ),
-    inputSchema: jsonSchema({ properties: {}, ...definition.inputSchema, type: "object" }),
+    inputSchema: jsonSchema({ properties: {}, ...definition.inputSchema, type: "object" } as JSONSchema7),
     afterCrash: "report",
     async execute(args, { abortSignal }) {
       const options = { expected, timeoutMs: timeout * 1_000, signal: abortSignal };
