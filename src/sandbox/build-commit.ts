@@ -8,7 +8,7 @@ import { createObjectStore, type ObjectStore } from "./object-store.ts";
 export interface CommitRequest {
   base: Base;
   layer: Layer;
-  /** The changed paths that belong to it. */
+  /** The changed paths to commit. */
   paths: readonly string[];
   parent: string;
   message: string;
@@ -18,17 +18,17 @@ export interface CommitRequest {
 
 export interface BuiltCommit {
   commit: string;
-  /** Its new objects, ready to be pushed. */
+  /** The objects that the remote does not have yet. */
   pack: Buffer;
 }
 
-/** What a folder is to become: changes by name, each a file, nothing, or a folder with changes of its own. */
+/** The changes in one folder, by name. An undefined file is a deletion. */
 interface FolderChange {
   files: Map<string, TreeItem | undefined>;
   folders: Map<string, FolderChange>;
 }
 
-/** Writes the changes over the base tree. Only folders with changes are written; all else is named as it was. */
+/** Builds a commit of the changes over the base tree. Only folders that contain changes are rewritten. */
 export async function buildCommit(order: CommitRequest): Promise<BuiltCommit> {
   const { base, layer, paths, parent, message, author, at } = order;
   const fresh = new Set<string>();
@@ -86,11 +86,11 @@ function addFileChange(change: FolderChange, path: string, line: TreeItem | unde
   folder.files.set(file, line);
 }
 
-/** The new tree, or undefined when nothing is left in it: git keeps no empty folders. */
+/** Returns the new tree, or undefined when it would be empty: git does not store empty folders. */
 function rewriteTree(store: ObjectStore, tree: string | undefined, change: FolderChange): string | undefined {
   const old = tree ? store.read(tree) : undefined;
   const lines = new Map((old ? parseTree(old.data) : []).map((line) => [line.name.toString("latin1"), line]));
-  // Names are bytes in a tree, so they are keyed by their bytes.
+  // Names in a tree are bytes and need not be valid UTF-8.
   const key = (name: string) => Buffer.from(name).toString("latin1");
   for (const [name, below] of change.folders) {
     const line = lines.get(key(name));
@@ -106,7 +106,7 @@ function rewriteTree(store: ObjectStore, tree: string | undefined, change: Folde
   return lines.size > 0 ? store.add({ type: "tree", data: encodeTree([...lines.values()]) }) : undefined;
 }
 
-/** A name or address without what would end it early in a commit. */
+/** Removes the characters that would end a name or an address early in a commit header. */
 function sanitizeIdent(text: string): string {
   return text.replace(/[<>\p{Cc}]/gu, " ").trim();
 }

@@ -4,7 +4,6 @@ import { isLfsPointer } from "./is-lfs-pointer.ts";
 import { foldersAbove, invalidPath, isWithin } from "./paths.ts";
 import { displayPath, entriesBelow, nodeAt, requireNode, toolError, type View } from "./worker-view.ts";
 
-// The most one file may have, and all that a run has written together, in bytes.
 const maxFileBytes = 50 * 1024 ** 2;
 const maxRunBytes = 256 * 1024 ** 2;
 
@@ -18,20 +17,20 @@ export function write(view: View, path: string, content: Uint8Array | string, ex
   view.overlay.write(view.zones.spaceOf(path), path, bytes, executable);
 }
 
-/** Refuses to put a file where something else stands, or below something that is no folder. */
+/** Throws where a file cannot be written: over a folder, a link or a submodule, below a file, or outside the view. */
 function assertWritableLocation(view: View, path: string): void {
   for (const folder of foldersAbove(path)) {
     const above = nodeAt(view, folder);
     if (above?.type === "submodule") throw submoduleError(folder);
     if (above?.type === "symlink") throw linkError(view, folder);
     if (above && above.type !== "directory")
-      throw toolError("NOT_A_DIRECTORY", `${folder} is a file, so nothing can be below it.`);
+      throw toolError("NOT_A_DIRECTORY", `${folder} is a file, so it cannot contain other files.`);
   }
-  if (!view.zones.canSee(path)) throw invalidPath(path, "it lies outside the part of the tree this worker may see");
+  if (!view.zones.canSee(path)) throw invalidPath(path, "it is outside the part of the tree that this worker can see");
 
   const node = nodeAt(view, path);
   if (node?.type === "directory")
-    throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder, so it cannot be written as a file.`);
+    throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder and cannot be written as a file.`);
   if (node?.type === "submodule") throw submoduleError(path);
   if (node?.type === "symlink") throw linkError(view, path);
 }
@@ -40,8 +39,8 @@ function linkError(view: View, path: string): ToolError {
   const target = view.overlay.layers.repository.read(path)?.toString("utf8") ?? "";
   return toolError(
     "NOT_A_FILE",
-    `${path} is a link to ${JSON.stringify(target)}, and links are not written through.`,
-    "Write to what it points at by its own path.",
+    `${path} is a symbolic link to ${JSON.stringify(target)}. Writing through links is not supported.`,
+    "Use the path of the target instead.",
   );
 }
 
@@ -52,8 +51,8 @@ function assertAllowed(rule: ZoneRule, path: string, what: "write" | "delete"): 
   if (rule[what] === "blocked") {
     throw toolError(
       "BLOCKED",
-      `The policy of this worker forbids to ${what} ${path}${where}.`,
-      "Work without it, and say so in your answer.",
+      `This worker's policy does not allow it to ${what} ${path}${where}.`,
+      "Continue without this change and mention it in your answer.",
     );
   }
 }
@@ -61,11 +60,11 @@ function assertAllowed(rule: ZoneRule, path: string, what: "write" | "delete"): 
 function assertNoCollision(view: View, path: string, leaving?: string): void {
   const twin = view.overlay.layers[view.zones.spaceOf(path)].findCollision(path);
   if (twin === undefined || (leaving !== undefined && isWithin(twin, leaving))) return;
-  // What this worker may not see is not named to it.
-  const name = view.zones.canSee(twin) ? twin : "a file it may not see";
+  // Do not reveal the name of a file that this worker cannot see.
+  const name = view.zones.canSee(twin) ? twin : "a file that this worker cannot see";
   throw toolError(
     "FILE_EXISTS",
-    `${path} and ${name} would be the same file on some machines.`,
+    `${path} and ${name} would be the same file on some operating systems.`,
     view.zones.canSee(twin) ? `Use ${twin}.` : undefined,
   );
 }
@@ -77,7 +76,10 @@ function assertNotLfsPointer(view: View, path: string): void {
 
   const content = layer.read(path);
   if (content && isLfsPointer(content)) {
-    throw toolError("READ_ONLY", `${path} is kept in Git LFS: only a pointer to it is here, so it cannot be changed.`);
+    throw toolError(
+      "READ_ONLY",
+      `${path} is stored in Git LFS. Only its pointer is available, so it cannot be changed.`,
+    );
   }
 }
 
@@ -89,8 +91,8 @@ function assertWithinLimits(view: View, path: string, size: number): void {
   if (repository.bytes() + run.bytes() + size > maxRunBytes) {
     throw toolError(
       "TOO_LARGE",
-      `This run has written ${limit(maxRunBytes)} already, which is all it may.`,
-      "Delete what is not needed.",
+      `This run cannot write more than ${limit(maxRunBytes)} in total.`,
+      "Delete files that are not needed.",
     );
   }
 }
@@ -109,7 +111,7 @@ export function remove(view: View, path: string, recursive: boolean): string[] {
     throw toolError(
       "NOT_A_FILE",
       `${displayPath(path)} is a folder.`,
-      "Pass recursive to delete it with all it holds.",
+      "Pass recursive to delete it with its contents.",
     );
 
   const inside = removableFiles(view, path);
@@ -118,7 +120,7 @@ export function remove(view: View, path: string, recursive: boolean): string[] {
   return inside;
 }
 
-/** Everything a folder holds but folders. Refuses what cannot go. */
+/** Lists every file and link below a folder. Throws when it contains a submodule. */
 function removableFiles(view: View, folder: string): string[] {
   const entries = entriesBelow(view, folder).filter((entry) => entry.type !== "directory");
   const submodule = entries.find((entry) => entry.type === "submodule");
@@ -137,7 +139,7 @@ export function move(view: View, from: string, to: string, overwrite: boolean): 
   if (nodeAt(view, to) && (node.type === "directory" || !overwrite)) {
     throw toolError(
       "FILE_EXISTS",
-      `${displayPath(to)} is there already.`,
+      `${displayPath(to)} already exists.`,
       "Pass overwrite to replace a file, or choose another name.",
     );
   }
@@ -147,7 +149,7 @@ export function move(view: View, from: string, to: string, overwrite: boolean): 
     const layer = view.overlay.layers[view.zones.spaceOf(file)];
     return { file, target, content: layer.read(file) ?? new Uint8Array(), executable: layer.node(file)?.executable };
   });
-  // The old names go first, so that a name may change in its case alone, or become the folder of another.
+  // Remove the old names first, so that a rename can change only the case, or turn a file into a folder.
   for (const { file } of kept) view.overlay.remove(view.zones.spaceOf(file), file);
   for (const { target, content, executable } of kept) {
     view.overlay.write(view.zones.spaceOf(target), target, content, executable);
@@ -156,7 +158,7 @@ export function move(view: View, from: string, to: string, overwrite: boolean): 
 
 function assertMovable(view: View, file: string, target: string, from: string): void {
   if (nodeAt(view, file)?.type === "symlink")
-    throw toolError("NOT_A_FILE", `${file} is a link, and links are not moved.`);
+    throw toolError("NOT_A_FILE", `${file} is a symbolic link. Moving links is not supported.`);
   if (nodeAt(view, file)?.type === "submodule") throw submoduleError(file);
   for (const folder of foldersAbove(file)) if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
 
@@ -169,5 +171,5 @@ function assertMovable(view: View, file: string, target: string, from: string): 
 }
 
 function submoduleError(path: string): ToolError {
-  return toolError("READ_ONLY", `${path} is a submodule: another repository, which cannot be changed here.`);
+  return toolError("READ_ONLY", `${path} is a submodule (a separate repository) and cannot be changed.`);
 }

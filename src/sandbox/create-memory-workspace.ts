@@ -10,17 +10,17 @@ import { isStagingFile } from "./staging.ts";
 import { createWorkspaceView } from "./workspace-view.ts";
 import { createZones, type Zones } from "./zones.ts";
 
-/** A workspace of no repository, with the steps that `undo` needs. */
+/** A workspace without a repository, with the step history that `undo` needs. */
 export interface MemoryWorkspace
   extends Workspace,
     Pick<Sandbox, "base" | "pendingChanges" | "markStored" | "rollback" | "history"> {
-  /** The same files and changes, seen through a further policy. It can only narrow. */
+  /** A view of the same files and changes, narrowed by another policy. */
   restricted(policy: SandboxPolicy | undefined): MemoryWorkspace;
 }
 
 /**
- * A workspace of these files by path, with the rules of a run's sandbox: paths are checked, zones decide, changes are
- * kept apart from what was there. Throws a ToolError for a path that no sandbox takes, a UserError for a wrong policy.
+ * Creates a workspace of the given files, with the same path checks, zones and change tracking as a run's sandbox.
+ * Throws a ToolError for an invalid path and a UserError for an invalid policy.
  */
 export function createMemoryWorkspace(
   files: Readonly<Record<string, string | Uint8Array>> = {},
@@ -35,12 +35,12 @@ export function createMemoryWorkspace(
   const overlay = createOverlay(base, [], isStagingFile);
   const { pendingChanges, markStored, rollback, history } = overlay;
   const steps = { base: { commit: base.commit, branch: "memory" }, pendingChanges, markStored, rollback, history };
-  const seenThrough = (zones: Zones): MemoryWorkspace => ({
+  const viewFor = (zones: Zones): MemoryWorkspace => ({
     ...createWorkspaceView(base, overlay, zones),
     ...steps,
-    restricted: (narrower) => seenThrough(zones.narrow(narrower)),
+    restricted: (narrower) => viewFor(zones.narrow(narrower)),
   });
-  return seenThrough(createZones(policy));
+  return viewFor(createZones(policy));
 }
 
 function addTree(store: ObjectStore, contents: readonly [path: string[], content: Buffer][]): string {
@@ -60,6 +60,6 @@ function addTree(store: ObjectStore, contents: readonly [path: string[], content
 
 function addCommit(store: ObjectStore, tree: string): string {
   const person = "Golem Forge <golem-forge@localhost> 0 +0000";
-  const text = `tree ${tree}\nauthor ${person}\ncommitter ${person}\n\nThe files as they were given\n`;
+  const text = `tree ${tree}\nauthor ${person}\ncommitter ${person}\n\nInitial files\n`;
   return store.add({ type: "commit", data: Buffer.from(text) });
 }

@@ -4,7 +4,7 @@ import { structuredPatch } from "diff";
 export interface FileVersion {
   content: Uint8Array;
   executable: boolean;
-  /** A link: its content is where it points. */
+  /** A symbolic link, whose content is its target. */
   isLink?: boolean;
 }
 
@@ -12,7 +12,7 @@ const contextLines = 3;
 // Two long files with nothing in common would keep the process busy for minutes.
 const maxDiffMs = 2_000;
 
-/** The change of one file as `git diff` shows it. */
+/** Formats the change of one file as `git diff` does. */
 export function diffFile(path: string, before: FileVersion | undefined, after: FileVersion | undefined): string {
   const head = [`diff --git ${quote(`a/${path}`)} ${quote(`b/${path}`)}`, ...modeLines(before, after)];
   const from = before ? quote(`a/${path}`) : "/dev/null";
@@ -33,20 +33,20 @@ export function diffFile(path: string, before: FileVersion | undefined, after: F
   return lines([...head, `--- ${from}`, `+++ ${to}`, ...hunks]);
 }
 
-/** As git writes it in a tree. */
+/** Returns the file mode as git stores it in a tree. */
 export function modeOf({ executable, isLink }: FileVersion): string {
   if (isLink) return "120000";
   return executable ? "100755" : "100644";
 }
 
-/** How a change begins: the modes, where they are news. */
+/** The mode lines of a diff header; empty when the mode did not change. */
 export function modeLines(before: FileVersion | undefined, after: FileVersion | undefined): string[] {
   if (!before) return after ? [`new file mode ${modeOf(after)}`] : [];
   if (!after) return [`deleted file mode ${modeOf(before)}`];
   return modeOf(before) === modeOf(after) ? [] : [`old mode ${modeOf(before)}`, `new mode ${modeOf(after)}`];
 }
 
-/** True for what has a NUL byte early on or is no UTF-8. */
+/** True when the content has a NUL byte near the start or is not valid UTF-8. */
 export function isBinary(version: FileVersion | undefined): boolean {
   if (!version) return false;
   return version.content.subarray(0, 8_000).includes(0) || !isUtf8(version.content);
@@ -57,12 +57,12 @@ function text(version: FileVersion | undefined): string {
 }
 
 function range(start: number, count: number): string {
-  // Where nothing stands, git names the line before.
+  // For an empty range, git gives the line before it.
   if (count === 0) return `${start - 1},0`;
   return count === 1 ? String(start) : `${start},${count}`;
 }
 
-/** A path as git writes it in a diff. */
+/** Quotes a path as git does in a diff header. */
 export function quote(name: string): string {
   return /["\\]/.test(name) ? JSON.stringify(name) : name;
 }

@@ -3,15 +3,15 @@ import { foldersAbove, invalidPath, parsePath } from "./paths.ts";
 const maxHops = 16;
 
 export interface Links {
-  /** Where the link at this path points, or undefined when there is none. */
+  /** The target of the link at this path; undefined when it is not a link. */
   targetOf(path: string): string | undefined;
-  /** Throws for a path that must not be seen. */
+  /** Throws when the path must not be visible. */
   check(path: string): void;
 }
 
 /**
- * Follows the links within a path. Throws a ToolError `INVALID_PATH` when one leads out of the tree. The last name is
- * followed only when `last` says so.
+ * Resolves the symbolic links in a path; in its last name only when `last` is true. Throws a ToolError `INVALID_PATH`
+ * when a link leaves the tree.
  */
 export function followLinks(path: string, { last }: { last: boolean }, links: Links): string {
   let current = path;
@@ -22,7 +22,7 @@ export function followLinks(path: string, { last }: { last: boolean }, links: Li
     links.check(next);
     current = next;
   }
-  throw invalidPath(path, "its links lead in a circle");
+  throw invalidPath(path, "its symbolic links form a loop");
 }
 
 function followOne(path: string, last: boolean, links: Links): string | undefined {
@@ -37,13 +37,15 @@ function followOne(path: string, last: boolean, links: Links): string | undefine
 }
 
 function resolveTarget(path: string, folder: readonly string[], target: string): string {
-  if (target.startsWith("/") || target === "") throw invalidPath(path, "a link on it leads out of the tree");
+  if (target.startsWith("/") || target === "")
+    throw invalidPath(path, "it contains a symbolic link that leaves the repository");
 
   const resolved = [...folder];
   for (const name of target.split("/")) {
     if (name === "" || name === ".") continue;
     if (name === "..") {
-      if (resolved.pop() === undefined) throw invalidPath(path, "a link on it leads out of the tree");
+      if (resolved.pop() === undefined)
+        throw invalidPath(path, "it contains a symbolic link that leaves the repository");
       continue;
     }
     resolved.push(name);

@@ -3,12 +3,12 @@ import type { PromiseFsClient } from "isomorphic-git";
 import type { GitObject } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
 
-/** The git directory that isomorphic-git is told to work in. */
+/** The virtual git directory that isomorphic-git works in. */
 export const gitdir = "/git";
 
 /**
- * An object store as isomorphic-git sees it: a git directory of loose objects that is not on any disk. `shallow` names
- * the commits whose parents are not there.
+ * Presents an object store to isomorphic-git as a git directory of loose objects. `shallow` lists the commits whose
+ * parents are missing.
  */
 export function createGitFs(store: ObjectStore, shallow: readonly string[] = []): PromiseFsClient {
   const readObject = (path: string): Buffer | undefined => {
@@ -35,7 +35,7 @@ export function createGitFs(store: ObjectStore, shallow: readonly string[] = [])
       },
       writeFile: async (path: string, data: Uint8Array) => {
         store.add(unwrap(inflateSync(data)));
-        if (!store.has(oidOf(path))) throw new Error(`isomorphic-git wrote something else than an object: ${path}`);
+        if (!store.has(oidOf(path))) throw new Error(`isomorphic-git wrote a file that is not an object: ${path}`);
       },
       readdir: async () => [],
       mkdir: async () => {},

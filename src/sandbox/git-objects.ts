@@ -5,7 +5,7 @@ export interface GitObject {
   data: Buffer;
 }
 
-/** One line of a tree, its name and mode as they are stored, so that what is not changed is written back to the byte. */
+/** One item of a tree. Name and mode are kept as stored, so that unchanged items are written back byte for byte. */
 export interface TreeItem {
   mode: string;
   name: Buffer;
@@ -17,7 +17,6 @@ export interface Commit {
   parents: string[];
   author: string;
   email: string;
-  /** When it was authored, and when it got its place in the history. */
   authored: Date;
   committed: Date;
   message: string;
@@ -44,7 +43,7 @@ export function parseTree(data: Buffer): TreeItem[] {
   return lines;
 }
 
-/** A tree in git's order. */
+/** Encodes a tree with its items in git's order. */
 export function encodeTree(lines: readonly TreeItem[]): Buffer {
   const sorted = lines
     .map((line) => ({ line, key: isFolder(line) ? Buffer.concat([line.name, Buffer.from("/")]) : line.name }))

@@ -5,24 +5,23 @@ interface Branch {
   commit: string;
 }
 
-/** A path that both sides changed in ways that do not fit together. */
+/** A path that both sides changed in conflicting ways. */
 export interface MergeConflict {
   path: string;
-  /** `content`: both changed the same lines. `deleted`: one side deleted it. `other`: a binary file, a link or a submodule. */
+  /** `content`: both changed the same lines. `deleted`: one side deleted it. `other`: a binary file, link or submodule. */
   kind: "content" | "deleted" | "other";
-  /** For `content`: the file with markers naming both sides. */
+  /** For `content`: the file with conflict markers. */
   content?: string;
 }
 
 export interface MergeResult {
   /** The commit that was merged in. */
   commit: string;
-  /** The last commit both sides share. */
   mergeBase: string;
-  /** The paths that were, or would be, changed without conflict. */
+  /** The paths that merge without conflict. */
   merged: string[];
   conflicts: MergeConflict[];
-  /** False when nothing was changed, because of conflicts. */
+  /** False when conflicts kept the merge from changing anything. */
   applied: boolean;
 }
 
@@ -31,30 +30,30 @@ interface StagedChanges {
   unstaged: string[];
 }
 
-/** The sandbox as the git tools use it. Its paths follow the zones of the worker, like every other. */
+/** The sandbox as the git tools use it. The worker's zones apply to its paths, too. */
 export interface GitSandbox extends Sandbox {
   /** The branches of the remote, sorted by name. */
   branches(signal?: AbortSignal): Promise<Branch[]>;
-  /** Fetches the tip of a branch, so that `readAt` can look into it. Throws a UserError when there is no such branch. */
+  /** Fetches the tip of a branch for `readAt`. Throws a UserError when the branch does not exist. */
   fetchBranch(name: string, signal?: AbortSignal): Promise<string>;
-  /** The content of a file at a commit that was fetched; undefined where it has none. */
+  /** The content of a file at a fetched commit; undefined when it does not exist there. */
   readAt(commit: string, path: string): Promise<Uint8Array | undefined>;
   /**
-   * Merges another branch into the working changes, file by file. Where there are conflicts nothing is changed, unless
-   * `withConflicts` asks for the files with their markers; conflicts without markers are left as they are on our side.
+   * Merges another branch into the working changes, file by file. Conflicts leave everything unchanged, unless
+   * `withConflicts` asks for files with conflict markers; a conflict that cannot have markers keeps our side.
    */
   mergeBranch(name: string, options?: { withConflicts?: boolean; signal?: AbortSignal }): Promise<MergeResult>;
-  /** Unified diffs of what changed against the base, of everything or below one path. Empty when nothing did. */
+  /** Unified diffs against the base, of all changes or of those below a path. Empty when nothing changed. */
   diffAgainstBase(path?: string): Promise<string>;
   /**
-   * Marks changed paths for the next push, which then takes no others; folders mean all changes below. What is staged
-   * is a set of names, so later edits of a staged file are pushed too, and it stays staged after a push. Resolves to
-   * the paths that were newly staged.
+   * Marks changed paths for the next push, which then takes no others. A folder stands for all changes below it. Staging
+   * records names, so later edits of a staged file are pushed too, and it stays staged after a push. Resolves to the
+   * newly staged paths.
    */
   stage(paths: readonly string[]): Promise<string[]>;
-  /** Resolves to the paths that are no longer staged. */
+  /** Resolves to the paths that were unstaged. */
   unstage(paths: readonly string[]): Promise<string[]>;
   staged(): Promise<StagedChanges>;
-  /** Puts changed paths back to what the base has. Resolves to what was put back. */
+  /** Reverts changed paths to the base. Resolves to the reverted paths. */
   discard(paths: readonly string[]): Promise<string[]>;
 }

@@ -1,8 +1,8 @@
 const start = "version https://git-lfs.github.com/spec/";
-// A pointer is a few short lines; what is larger is a real file that happens to start like one.
+// A pointer has a few short lines. A larger file only starts like one.
 const maxBytes = 1_024;
 
-/** True when the content only stands for a file that Git LFS keeps elsewhere. */
+/** True when the content is a pointer to a file in Git LFS. */
 export function isLfsPointer(content: Uint8Array): boolean {
   if (content.length > maxBytes) return false;
 

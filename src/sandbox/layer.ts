@@ -3,7 +3,7 @@ import type { Base, BaseEntry } from "./base.ts";
 import { hashObject } from "./git-objects.ts";
 import { folderOf, foldersAbove, foldPath } from "./paths.ts";
 
-/** What stands at a path. */
+/** A file, folder, link or submodule of the tree. */
 export interface TreeNode {
   type: "file" | "directory" | "symlink" | "submodule";
   /** Bytes; 0 for directories. */
@@ -12,31 +12,31 @@ export interface TreeNode {
   executable: boolean;
 }
 
-/** What a path has over the base: `base` shows through, `gone` hides it. */
+/** The state of a path in a layer: `base` shows the base, `gone` hides it. */
 export type LayerState = { kind: "base" } | { kind: "gone" } | { kind: "file"; content: Buffer; executable: boolean };
 
 /**
- * Files written over a base, or over nothing. Knows no policy and trusts its paths. Every question costs what it
- * answers, or the number of changes; never the size of the tree.
+ * Files written over a base, or over an empty tree. Applies no policy and trusts its paths. The cost of an operation
+ * depends on its result or on the number of changes, not on the size of the tree.
  */
 export interface Layer {
   node(path: string): TreeNode | undefined;
-  /** The bytes of a file, or where a link points. Undefined where neither is. */
+  /** The bytes of a file or the target of a link; undefined for anything else. */
   read(path: string): Buffer | undefined;
-  /** The names directly in a folder. */
+  /** The names of a folder's direct entries. */
   namesIn(folder: string): string[];
   /** The paths of the files, sorted. */
   files(): string[];
   state(path: string): LayerState;
   setState(path: string, state: LayerState): void;
-  /** `executable` undefined: as it was, else not. */
+  /** Keeps the executable bit of an existing file unless `executable` is given. */
   write(path: string, content: Uint8Array, executable?: boolean): void;
   remove(path: string): void;
   /** The paths that differ from the base, sorted. */
   changed(): string[];
-  /** Another spelling of the path that some file systems take for the same, when there is one. */
+  /** An existing path that some file systems treat as the same name, such as one in another case. */
   findCollision(path: string): string | undefined;
-  /** Bytes written and held. */
+  /** The total size of the files written. */
   bytes(): number;
 }
 
@@ -50,7 +50,7 @@ export function createLayer(base: Base | undefined): Layer {
   const volume = new Volume();
   const written = new Map<string, Written>();
   const deleted = new Set<string>();
-  /** How many entries more or less than the base lie below each folder. */
+  /** The number of entries below each folder, minus their number in the base. */
   const countDeltas = new Map<string, number>();
   const writtenByFoldedPath = new Map<string, Set<string>>();
   let heldBytes = 0;
@@ -69,7 +69,7 @@ export function createLayer(base: Base | undefined): Layer {
     }
   }
 
-  /** Runs a change of one path and keeps the counts of the folders above it right. */
+  /** Changes one path and updates the entry counts of its parent folders. */
   function change(path: string, alter: () => void): void {
     const before = exists(path);
     alter();
@@ -124,12 +124,12 @@ export function createLayer(base: Base | undefined): Layer {
     return undefined;
   }
 
-  function put(path: string, bytes: Uint8Array, executable?: boolean): void {
+  function writeFile(path: string, bytes: Uint8Array, executable?: boolean): void {
     const was = node(path);
     const mode = executable ?? was?.executable ?? false;
     const entry = base?.entries.get(path);
     const same = entry && entry.oid === hashObject({ type: "blob", data: Buffer.from(bytes) });
-    // The same bytes where a link stood put the link back: a stored change has no other word for it.
+    // Writing a link's own bytes restores the link: stored changes have no other way to express it.
     const back = same && (entry.type === "symlink" || entry.executable === mode);
     change(path, () => (back ? clear(path) : write(path, bytes, mode)));
   }
@@ -170,7 +170,7 @@ export function createLayer(base: Base | undefined): Layer {
       if (state.kind === "gone") return remove(path);
       change(path, () => clear(path));
     },
-    write: put,
+    write: writeFile,
     remove,
     changed: () => [...new Set([...written.keys(), ...deleted])].sort(),
     findCollision: (path) => {

@@ -9,7 +9,7 @@ import { mergeFile } from "./merge-file.ts";
 import type { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
 
-/** What a merge would do to a path: write it, or with `content` undefined delete it. */
+/** The effect of a merge on one path: the new content, or undefined to delete it. */
 interface MergeEdit {
   path: string;
   content: Buffer | undefined;
@@ -35,16 +35,16 @@ interface Difference {
 
 const depths = [100, 1_000, 10_000];
 
-/** Brings the files of a commit into the base's store. */
+/** Fetches a commit with its files into the base's store. */
 export async function fetchCommit(base: Base, remote: Remote, commit: string): Promise<void> {
   if (hasFiles(base.store, commit)) return;
   const answer = await remote.fetch({ wants: [commit], haves: [base.commit], depth: 1 });
   if (answer.kind === "refused")
-    throw new UserError(`${remote.name} did not hand out the commit ${commit.slice(0, 10)}: ${answer.reason}.`);
+    throw new UserError(`${remote.name} did not send the commit ${commit.slice(0, 10)}: ${answer.reason}.`);
   await base.store.addPack(answer.pack);
 }
 
-/** Compares another branch with the base and the working files, and says what merging it would do. Changes nothing. */
+/** Computes the result of merging another branch into the working files, without applying it. */
 export async function planMerge(
   base: Base,
   layer: Layer,
@@ -92,7 +92,7 @@ async function findCommonCommit(
     if (answer.shallow.length === 0) break;
   }
   throw new UserError(
-    `The branch ${name} shares no history with the commit this run stands on, so it cannot be merged.`,
+    `The branch ${name} has no common history with the base commit of this run, so it cannot be merged.`,
   );
 }
 
@@ -102,7 +102,7 @@ function treeOf(store: ObjectStore, commit: string): string {
   return parseCommit(object.data).tree;
 }
 
-/** The paths in which two trees differ. Folders that are the same are not opened. */
+/** Lists the paths that differ between two trees. Does not read equal folders. */
 function compareTrees(
   store: ObjectStore,
   before: string | undefined,
@@ -169,7 +169,7 @@ function mergeOne(
   else plan.conflicts.push({ path, kind: "other", executable });
 }
 
-/** The executable bit of whichever side changed it. */
+/** Returns the executable bit of the side that changed it. */
 function mergeMode(before: TreeFile | undefined, after: TreeFile | undefined, ours: boolean | undefined): boolean {
   const [was, is] = [before?.mode === "100755", after?.mode === "100755"];
   return was === is || !after ? (ours ?? is) : is;

@@ -3,11 +3,11 @@ import { diff3Merge } from "node-diff3";
 
 export interface MergedText {
   content: string;
-  /** False when both sides changed the same lines; the content then has markers. */
+  /** False when both sides changed the same lines; the content then has conflict markers. */
   clean: boolean;
 }
 
-/** Merges three versions of a text line by line. Undefined when one of them is no text. */
+/** Merges three versions of a text line by line. Returns undefined when one of them is binary. */
 export function mergeFile(
   { ours, base, theirs }: Record<"ours" | "base" | "theirs", Uint8Array>,
   names: { ours: string; theirs: string },
@@ -29,7 +29,7 @@ export function mergeFile(
   return { content: content.join(""), clean: regions.every((region) => region.ok) };
 }
 
-/** Lines with their ends, so that a missing last newline is a change like any other. */
+/** Splits into lines that keep their line ends, so that a missing final newline counts as a change. */
 function splitLines(content: Uint8Array): string[] {
   return (
     Buffer.from(content)

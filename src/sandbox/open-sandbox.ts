@@ -17,8 +17,8 @@ import { createWorkspaceView } from "./workspace-view.ts";
 import { createZones } from "./zones.ts";
 
 /**
- * Opens a repository at the tip of a branch, or again at the commit a run stands on, with the run's changes over it.
- * Throws a UserError when the repository is empty, gone, too large or closed to the run's credentials.
+ * Opens a repository at the tip of a branch or at the base of an existing run, with the run's changes over it. Throws a
+ * UserError when the repository is empty, missing, too large or not accessible with the run's credentials.
  */
 export async function openSandbox({ source, at, policy, changes, signal }: OpenSandbox): Promise<GitSandbox> {
   const zones = createZones(policy);
@@ -45,14 +45,14 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
       assertPushableBranch(request.branch, { base: opened.at.branch, default: opened.defaultBranch });
       const paths = pushedPaths(overlay, staging);
       if (paths.length === 0 && !request.expectedTip)
-        throw new UserError("There is nothing to push: this run has changed no file.");
+        throw new UserError("There is nothing to push: this run has not changed any files.");
 
-      const { message, author, at: time, expectedTip: expected } = request;
+      const { message, author, at: time, expectedTip } = request;
       const built = await buildCommit({
         base,
         layer,
         paths,
-        parent: expected ?? base.commit,
+        parent: expectedTip ?? base.commit,
         message,
         author,
         at: time,
@@ -109,7 +109,7 @@ async function listBranches(remote: Remote) {
 async function tipOf(remote: Remote, name: string): Promise<string> {
   const ref = `refs/heads/${name}`;
   const tip = (await remote.refs([ref])).find((found) => found.name === ref)?.oid;
-  if (!tip) throw new UserError(`There is no branch ${JSON.stringify(name)} in ${remote.name}.`);
+  if (!tip) throw new UserError(`${remote.name} has no branch ${JSON.stringify(name)}.`);
   return tip;
 }
 
@@ -128,7 +128,7 @@ function readAt({ store }: Base, commit: string, path: string): Uint8Array | und
   return current?.type === "blob" ? current.data : undefined;
 }
 
-/** A merge is all or nothing, so every path is checked before the first is written. */
+/** Applies a merge. Checks every path before it writes the first one. */
 function applyMerge(
   view: Pick<GitSandbox, "resolve" | "ruleFor">,
   overlay: Overlay,

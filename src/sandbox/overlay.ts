@@ -3,12 +3,12 @@ import { createLayer, type Layer, type LayerState } from "./layer.ts";
 import type { Sandbox, StepChanges, StoredChange } from "./sandbox.ts";
 import type { Space } from "./zones.ts";
 
-/** Everything a run has written: over the repository, and beside it. Keeps what stood before each step. */
+/** Everything a run has written to the repository and to its zones, with the state before each step. */
 export interface Overlay extends Pick<Sandbox, "pendingChanges" | "markStored" | "rollback" | "history"> {
   layers: Readonly<Record<Space, Layer>>;
   write(space: Space, path: string, content: Uint8Array, executable?: boolean): void;
   remove(space: Space, path: string): void;
-  /** Lets the base show through again. */
+  /** Reverts a path to the base. */
   reset(path: string): void;
 }
 
@@ -18,7 +18,7 @@ interface Touched {
   before: LayerState;
 }
 
-/** Gives the tree that these stored changes made. */
+/** Creates an overlay with the stored changes applied. */
 export function createOverlay(
   base: Base,
   stored: readonly StepChanges[],
@@ -34,7 +34,7 @@ export function createOverlay(
     if (!open.has(key)) open.set(key, { space, path, before: layers[space].state(path) });
   }
 
-  function put(space: Space, path: string, content: Uint8Array, executable?: boolean): void {
+  function write(space: Space, path: string, content: Uint8Array, executable?: boolean): void {
     touch(space, path);
     layers[space].write(path, content, space === "run" ? false : executable);
   }
@@ -58,11 +58,11 @@ export function createOverlay(
   }
 
   for (const { step, changes } of stored) {
-    // What is gone goes first: a folder may stand where a file was.
+    // Deletions first, so that a folder can replace a file.
     const gone = changes.filter(({ content }) => content === undefined);
     for (const { path, mode } of gone) remove(spaceOf(mode), path);
     for (const { path, content, mode } of changes) {
-      if (content) put(spaceOf(mode), path, content, mode === "100755");
+      if (content) write(spaceOf(mode), path, content, mode === "100755");
     }
     openStep = step;
     markStored();
@@ -70,7 +70,7 @@ export function createOverlay(
 
   return {
     layers,
-    write: put,
+    write,
     remove,
     reset: (path) => {
       touch("repository", path);
@@ -109,7 +109,7 @@ function nowAt(layers: Overlay["layers"], { space, path }: Touched): StoredChang
   return stored(space, path, layer.read(path), layer.node(path)?.executable ?? false);
 }
 
-/** What a path had before, built only when it is asked for: the base already holds most of it. */
+/** The content before a step. Built on demand, since the base already holds most of it. */
 function storedAt(base: Base, { space, path, before }: Touched): StoredChange {
   if (before.kind === "file") return stored(space, path, before.content, before.executable);
 

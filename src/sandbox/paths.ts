@@ -3,13 +3,13 @@ import { ToolError } from "#domain/errors.ts";
 const maxPathBytes = 4_096;
 const maxNameBytes = 255;
 
-// The code points HFS+ leaves out when it compares names, as git's own protection lists them.
+// Code points that HFS+ ignores when it compares names, as listed in git's `core.protectHFS`.
 const ignorable = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
 
 /**
- * The path as the tree knows it: relative to the root, `/` between names, `""` for the root itself. A leading `/` means
- * the root. Throws a ToolError `INVALID_PATH` for whatever could mean a place outside the tree, or git's own data, on
- * any machine that will later check the tree out.
+ * Normalizes a path: relative to the root, `/` between names, `""` for the root itself. A leading `/` means the root.
+ * Throws a ToolError `INVALID_PATH` when the path could point outside the tree or into git's own data on any machine
+ * that checks the tree out.
  */
 export function parsePath(path: string): string {
   const problem = findProblem(path);
@@ -24,29 +24,29 @@ export function parsePath(path: string): string {
   return names.join("/");
 }
 
-/** Nearly every name is one of these, and has no other spelling. */
+/** A fast test for printable ASCII without `git`, which covers nearly every name. */
 const cannotBeGit = /^(?!.*git)[ -~]*$/i;
 
-/** True for every spelling that some file system takes for `.git`. */
+/** True for every spelling that some file system treats as `.git`. */
 export function isGitName(name: string): boolean {
   if (cannotBeGit.test(name)) return false;
   const plain = name.normalize("NFKC").replace(ignorable, "").replace(/:.*$/s, "");
   return /^(\.git|git~\d+)$/i.test(plain.replace(/[. ]+$/, ""));
 }
 
-/** Equal for two paths that a file system without case, or with its own Unicode form, takes for one. */
+/** Folds case and Unicode form, so that paths which some file system treats as the same become equal. */
 export function foldPath(path: string): string {
   return path.normalize("NFC").toLowerCase().toUpperCase().normalize("NFC");
 }
 
-/** The folders above a path, nearest last, without the root: `a/b/c` has `a` and `a/b`. */
+/** The parent folders of a path, outermost first and without the root: `a/b/c` has `a` and `a/b`. */
 export function foldersAbove(path: string): string[] {
   const folders: string[] = [];
   for (let end = path.indexOf("/"); end !== -1; end = path.indexOf("/", end + 1)) folders.push(path.slice(0, end));
   return folders;
 }
 
-/** The folder a path lies in, `""` for the root. */
+/** The parent folder of a path; `""` for the root. */
 export function folderOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf("/")));
 }
@@ -66,8 +66,8 @@ export function invalidPath(path: string, problem: string): ToolError {
 
 function findProblem(path: string): string | undefined {
   if (path.includes("\0")) return "it has a NUL byte";
-  if (path.includes("\\")) return "it has a backslash, names are separated by /";
-  if (path.startsWith("//")) return "it starts with //, which names another machine";
+  if (path.includes("\\")) return "it has a backslash; use / between names";
+  if (path.startsWith("//")) return "it starts with //, which can mean another machine";
   if (!path.isWellFormed()) return "it is not well-formed Unicode";
   if (/\p{Cc}/u.test(path)) return "it has a control character";
   if (Buffer.byteLength(path) > maxPathBytes) return `it is longer than ${maxPathBytes} bytes`;
@@ -75,8 +75,8 @@ function findProblem(path: string): string | undefined {
 }
 
 function findNameProblem(name: string): string | undefined {
-  if (/^\.\.[. ]*$/.test(name)) return "it leads upwards with ..";
-  if (isGitName(name)) return "git's own data is not part of the tree";
+  if (/^\.\.[. ]*$/.test(name)) return "it contains ..";
+  if (isGitName(name)) return "it points into git's own data";
   if (Buffer.byteLength(name) > maxNameBytes) return `one of its names is longer than ${maxNameBytes} bytes`;
   return undefined;
 }

@@ -1,34 +1,34 @@
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 
-/** The repository and commit a sandbox stands on. */
+/** The commit that a sandbox is based on. */
 export interface BaseCommit {
   /** 40 hex digits. */
   commit: string;
   branch: string;
 }
 
-/** Where a repository is fetched from. Credentials never reach a tool. */
+/** The repository to fetch, with access to its credentials. Tools never see these. */
 export interface SandboxSource {
-  /** Keeps one tenant's objects from another: installation id and repository. */
+  /** Separates the cached objects of tenants: installation id and repository. */
   tenant: string;
   /** The smart HTTP address, without credentials. */
   url: string;
-  /** Asked again for each connection, since tokens live an hour. Undefined for a public repository. */
+  /** Called for each connection, since tokens expire after an hour. Resolves to undefined for a public repository. */
   token(access: "read" | "write"): Promise<string | undefined>;
 }
 
-/** The content of one path after a step; `content` undefined means it is gone. This is what the store keeps. */
+/** The content of one path after a step, as the store keeps it; undefined when it was deleted. */
 export interface StoredChange {
   path: string;
   content: Uint8Array | undefined;
-  /** `100644`, `100755`, or `scratch` for what a zone keeps with the run and never commits. */
+  /** `100644`, `100755`, or `scratch` for a file in a zone that stays with the run and is never committed. */
   mode: "100644" | "100755" | "scratch";
 }
 
-/** The changes one tool call made. */
+/** The changes made by one tool call. */
 export interface StepChanges {
-  /** The tool call, as `<step of the model>/<call id>`; `child/<run id>` for what a child handed over. */
+  /** The tool call as `<model step>/<call id>`, or `child/<run id>` for changes taken over from a child run. */
   step: string;
   changes: StoredChange[];
 }
@@ -43,50 +43,50 @@ export interface LogEntry {
 }
 
 export interface PushRequest {
-  /** The run's own branch; a push to the base branch or with force does not exist here. */
+  /** The run's own branch. The base branch and force pushes are not supported. */
   branch: string;
   message: string;
   author: { name: string; email: string };
-  /** The commit's time. Fixed by the caller, so that the same work pushed twice is the same commit. */
+  /** The commit time, fixed by the caller so that pushing the same changes again gives the same commit. */
   at: Date;
-  /** Commit the remote branch must stand on; undefined when it must not exist yet. */
+  /** The commit that the remote branch must point to; undefined when the branch must not exist. */
   expectedTip?: string;
   signal?: AbortSignal;
 }
 
 export interface PushResult {
   commit: string;
-  /** False when the branch was found on exactly this commit. */
+  /** False when the branch already pointed to this commit. */
   moved: boolean;
 }
 
-/** One repository at one base commit, with a run's changes over it. */
+/** A repository at one base commit, with a run's changes over it. */
 export interface Sandbox extends Workspace {
   readonly base: BaseCommit;
-  /** The worker's own narrower view on the same changes, for a child. */
+  /** A view of the same files and changes, narrowed by another policy, for a child run. */
   restricted(policy: SandboxPolicy | undefined): Workspace;
-  /** What changed since the last `settle`, or undefined when nothing did. */
+  /** The changes since the last `markStored`; undefined when there are none. */
   pendingChanges(step: string): StepChanges | undefined;
-  /** Marks everything up to now as stored. */
+  /** Marks all changes so far as stored. */
   markStored(): void;
-  /** Drops what changed since the last `settle`: a call was interrupted half way. */
+  /** Reverts the changes since the last `markStored`, after an interrupted call. */
   rollback(): void;
-  /** Every settled step, oldest first, with what stood before it: what undo works from. */
+  /** Every stored step, oldest first, with the previous contents, for undo. */
   history(): { step: string; before: StoredChange[]; after: StoredChange[] }[];
-  /** Commits of the base's history, newest first; fetches more of it when the shallow part is too short. */
+  /** The history of the base commit, newest first. Fetches more of it when needed. */
   log(options: { limit: number; path?: string }): Promise<LogEntry[]>;
   /**
-   * Commits the run's changes on top of the base (or of `expected`) and pushes them to the run's own branch.
-   * Waits out a short outage. Throws a UserError when the remote refuses, saying what it said.
+   * Commits the run's changes over the base (or over `expectedTip`) and pushes them to the run's own branch. Retries
+   * during a short outage. Throws a UserError with the remote's reason when the push is rejected.
    */
   push(request: PushRequest): Promise<PushResult>;
 }
 
 export interface OpenSandbox {
   source: SandboxSource;
-  /** A branch to take the tip of, or a base to open again after a restart. */
+  /** A branch, for its tip; or the base of an existing run. */
   at: { branch: string } | BaseCommit;
-  /** For a child, the policies from the root worker down to its own: each can only narrow the one before. */
+  /** For a child, the policies from the root worker down to its own. Each can only narrow the previous ones. */
   policy?: SandboxPolicy | readonly (SandboxPolicy | undefined)[];
   /** The run's stored changes, oldest first. */
   changes: StepChanges[];

@@ -1,14 +1,15 @@
 import type { Overlay } from "./overlay.ts";
 
-/** The names of the changes that the next push takes. */
+/** The paths selected for the next push. */
 export interface Staging {
   paths(): string[];
-  /** Both resolve to the paths for which something changed. */
+  /** Returns the paths that were not staged before. */
   add(paths: readonly string[]): string[];
+  /** Returns the paths that were staged before. */
   remove(paths: readonly string[]): string[];
 }
 
-// Kept beside the repository, so that it is stored with the run's changes, under a name that no tool can say.
+// Stored with the run's changes, under a path that no tool accepts.
 const stagingFile = ".git/golem-staged";
 
 export function isStagingFile(path: string): boolean {

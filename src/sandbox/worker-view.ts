@@ -8,20 +8,20 @@ import type { Overlay } from "./overlay.ts";
 import { folderOf, invalidPath, isWithin, parsePath } from "./paths.ts";
 import type { Zones } from "./zones.ts";
 
-/** What one worker looks through: the base, the run's changes over it, and its own zones. */
+/** One worker's view of the tree: the base, the run's changes, and the worker's zones. */
 export interface View {
   base: Base;
   overlay: Overlay;
   zones: Zones;
 }
 
-/** The path as the tree knows it, or a ToolError `INVALID_PATH`. */
+/** Normalizes a path. Throws a ToolError `INVALID_PATH` when it is invalid or not visible to the worker. */
 export function resolvePath(view: View, path: string): string {
   const parsed = parsePath(path);
   checkSeen(view, parsed);
   if (nodeAt(view, parsed)) return parsed;
 
-  // The same name in another Unicode form is the same name to whoever wrote it.
+  // The name may be stored in the other Unicode form.
   for (const form of ["NFC", "NFD"]) {
     const other = parsed.normalize(form);
     if (other !== parsed && nodeAt(view, other)) return other;
@@ -31,15 +31,15 @@ export function resolvePath(view: View, path: string): string {
 
 function checkSeen({ zones }: View, path: string): void {
   if (zones.canSee(path) || zones.leadsToVisible(path)) return;
-  throw invalidPath(path, "it lies outside the part of the tree this worker may see");
+  throw invalidPath(path, "it is outside the part of the tree that this worker can see");
 }
 
-/** The path with the links above its last name followed. */
+/** Resolves the symbolic links in the parent folders of a path. */
 export function resolveParentLinks(view: View, path: string): string {
   return followLinksIn(view, resolvePath(view, path), false);
 }
 
-/** The path with its links followed, the last name too when `last` says so. None leads out of what the worker sees. */
+/** Resolves symbolic links; in the last name only when `last` is true. Throws when a target is not visible. */
 export function followLinksIn(view: View, path: string, last: boolean): string {
   return followLinks(
     path,
@@ -56,17 +56,17 @@ export function followLinksIn(view: View, path: string, last: boolean): string {
   );
 }
 
-/** What stands at a path, as far as the worker sees it. */
+/** The node at a path; undefined when there is none or the worker cannot see it. */
 export function nodeAt({ overlay, zones, base }: View, path: string): TreeNode | undefined {
   const node = overlay.layers[zones.spaceOf(path)].node(path);
   if (node && (zones.canSee(path) || (node.type === "directory" && zones.leadsToVisible(path)))) return node;
 
-  // The folder of a zone is there before anything is in it.
+  // A zone's folder exists even while it is empty.
   const leads = path === "" || zones.runFolders().some((folder) => isWithin(folder, path));
   return leads ? { type: "directory", size: 0, modified: base.date, executable: false } : undefined;
 }
 
-/** The same, or a ToolError `FILE_NOT_FOUND` with the name that was probably meant. */
+/** Like `nodeAt`, but throws a ToolError `FILE_NOT_FOUND` that suggests the nearest name. */
 export function requireNode(view: View, path: string): TreeNode {
   const node = nodeAt(view, path);
   if (node) return node;
@@ -77,7 +77,7 @@ export function requireNode(view: View, path: string): TreeNode {
   );
   throw toolError(
     "FILE_NOT_FOUND",
-    `There is no ${path}.`,
+    `${path} does not exist.`,
     near ? `Did you mean ${near}?` : "List the folder to see what is there.",
   );
 }

@@ -10,7 +10,7 @@ import type { Staging } from "./staging.ts";
 
 export type WorkingChanges = Pick<GitSandbox, "diffAgainstBase" | "stage" | "unstage" | "staged" | "discard">;
 
-/** What git's tools do with the changes of one worker, as far as its view of them goes. */
+/** Diffs, stages and discards the changes that a worker can see. */
 export function workingChanges({
   base,
   overlay,
@@ -25,9 +25,9 @@ export function workingChanges({
   async function resolveChanged(paths: readonly string[]): Promise<string[]> {
     const wanted = paths.map((path) => view.resolve(path));
     const changed = (await view.changes()).map(({ path }) => path);
-    const stranger = wanted.find((path) => !changed.some((change) => isWithin(change, path)));
-    if (stranger !== undefined) {
-      throw new ToolError(`Nothing is changed at ${stranger || "the root"}.`, { code: "FILE_NOT_FOUND" });
+    const unchanged = wanted.find((path) => !changed.some((change) => isWithin(change, path)));
+    if (unchanged !== undefined) {
+      throw new ToolError(`There are no changes at ${unchanged || "the root"}.`, { code: "FILE_NOT_FOUND" });
     }
     return changed.filter((path) => wanted.some((folder) => isWithin(path, folder)));
   }
@@ -63,14 +63,14 @@ export function workingChanges({
   };
 }
 
-/** A path as the base has it; undefined where it has nothing, or a submodule. */
+/** A file or link in the base; undefined for anything else. */
 export function versionBefore(base: Base, path: string): FileVersion | undefined {
   const entry = base.entries.get(path);
   const content = entry && base.store.read(entry.oid)?.data;
   return content && { content, executable: entry.executable, ...(entry.type === "symlink" && { isLink: true }) };
 }
 
-/** A path as the run has it; undefined where nothing is. */
+/** A file or link with the run's changes; undefined for anything else. */
 export function versionNow({ layers: { repository } }: Overlay, path: string): FileVersion | undefined {
   const node = repository.node(path);
   const content = node && node.type !== "directory" ? repository.read(path) : undefined;

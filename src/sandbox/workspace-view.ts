@@ -17,7 +17,7 @@ import {
 } from "./worker-view.ts";
 import type { Zones } from "./zones.ts";
 
-/** The workspace of one worker: the overlay of its run, as far as its zones let it. */
+/** Creates the workspace of one worker: the overlay of its run, limited by the worker's zones. */
 export function createWorkspaceView(base: Base, overlay: Overlay, zones: Zones): Workspace {
   const view: View = { base, overlay, zones };
   return {
@@ -44,9 +44,9 @@ function read(view: View, path: string): Uint8Array {
   const found = followLinksIn(view, resolvePath(view, path), true);
   const { type } = requireNode(view, found);
   if (type === "directory")
-    throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder.`, "List it, or read a file in it.");
+    throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder.`, "List it, or read one of its files.");
   if (type === "submodule") {
-    throw toolError("NOT_A_FILE", `${path} is a submodule: another repository, whose files are not here.`);
+    throw toolError("NOT_A_FILE", `${path} is a submodule (a separate repository), so its files are not available.`);
   }
   return copyOf(view.overlay.layers[view.zones.spaceOf(found)].read(found)) ?? new Uint8Array();
 }
@@ -85,7 +85,7 @@ function readBase({ base, zones }: View, path: string): Uint8Array | undefined {
   return entry && entry.type !== "submodule" ? copyOf(base.store.read(entry.oid)?.data) : undefined;
 }
 
-/** The base is shared, so nobody gets its own bytes to write on. */
+/** Copies bytes of the base, which is shared and must not be written to. */
 function copyOf(content: Buffer | undefined): Buffer | undefined {
   return content && Buffer.from(content);
 }

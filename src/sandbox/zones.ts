@@ -5,20 +5,20 @@ import type { ZoneRule } from "#domain/workspace.ts";
 import { isWithin, parsePath } from "./paths.ts";
 import type { OpenSandbox } from "./sandbox.ts";
 
-/** Whether a path lies in the repository or beside it, kept with the run and never committed. */
+/** Where a path is stored: in the repository, or with the run, where it is never committed. */
 export type Space = "repository" | "run";
 
-/** What one worker may see and do, narrowed by each policy between it and the root worker. */
+/** The paths that a worker can see and change, under all policies from the root worker down to it. */
 export interface Zones {
   ruleFor(path: string): ZoneRule;
   spaceOf(path: string): Space;
-  /** False for what the worker must not even know of. */
+  /** False for paths whose existence is hidden from the worker. */
   canSee(path: string): boolean;
-  /** True for a folder above something the worker sees: it may be listed, as far as it leads there. */
+  /** True for a folder that contains visible paths. Listing it shows only these. */
   leadsToVisible(folder: string): boolean;
-  /** The folders that lie beside the repository, as far as they are seen. */
+  /** The visible folders that are stored with the run. */
   runFolders(): string[];
-  /** The same with a further policy on top. It can only narrow. */
+  /** Adds another policy, which can only narrow. */
   narrow(policy: SandboxPolicy | undefined): Zones;
 }
 
@@ -29,12 +29,12 @@ interface PolicyLayer {
   defaultRule: LayerRule;
 }
 
-/** What one policy says of a path. One that does not cover the path leaves consent to the policies below it. */
+/** The rule of one policy for a path. A policy that does not cover the path leaves approval to the policies below it. */
 interface LayerRule extends ZoneRule {
   isCovered: boolean;
 }
 
-/** Throws a UserError for a policy whose paths make no sense. */
+/** Throws a UserError for a policy with an invalid path. */
 export function createZones(policy: OpenSandbox["policy"]): Zones {
   const [root, ...below] = [policy ?? {}].flat();
   return below.reduce<Zones>((zones, next) => zones.narrow(next), zonesOf([parsePolicy(root ?? {})]));
@@ -76,7 +76,7 @@ function parsePolicy(policy: SandboxPolicy): PolicyLayer {
       .map(({ name, path, keep, mode, approval }) => {
         const space: Space = keep === "run" ? "run" : "repository";
         const rule = {
-          // What is kept beside the repository changes nothing of it.
+          // Read-only policies protect the repository; files stored with the run do not change it.
           mode: readonly && space === "repository" ? ("ro" as const) : mode,
           write: approval?.write,
           delete: approval?.delete,
@@ -98,13 +98,13 @@ function policyPath(path: string, what: string): string {
   try {
     return parsePath(path);
   } catch (error) {
-    throw new UserError(`The sandbox of this worker cannot be set up, ${what}: ${(error as Error).message}`, {
+    throw new UserError(`The sandbox policy of this worker is invalid at ${what}: ${(error as Error).message}`, {
       cause: error,
     });
   }
 }
 
-/** The most specific zone: they are sorted by length, longest first. */
+/** The most specific zone of a path: zones are sorted by the length of their paths, longest first. */
 function zoneAt(layer: PolicyLayer, path: string) {
   return layer.zones.find((zone) => isWithin(path, zone.path));
 }
@@ -122,7 +122,7 @@ function layerLeads(layer: PolicyLayer, folder: string): boolean {
   return isWithin(layer.restrict, folder);
 }
 
-// Without a rule the tool decides, and may still ask, so `undefined` is stricter than consent in advance.
+// Strictest first. Without a rule the tool decides and may still ask, so `preApproved` is weaker than no rule.
 const strictness: (ApprovalDecisionType | undefined)[] = ["blocked", "ask", undefined, "preApproved"];
 
 function stricter(outer: LayerRule, inner: LayerRule): LayerRule {

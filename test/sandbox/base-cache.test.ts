@@ -4,7 +4,7 @@ import { createBaseCache } from "#sandbox/base-cache.ts";
 
 const base = (bytes: number) => ({ bytes: () => bytes }) as Base;
 
-test("bases are kept up to a number of bytes, and the one used longest ago goes first", async () => {
+test("the cache evicts the least recently used bases when it exceeds its size", async () => {
   const cache = createBaseCache(250);
   await cache.get("a", async () => base(100), undefined);
   await cache.get("b", async () => base(100), undefined);
@@ -17,7 +17,7 @@ test("bases are kept up to a number of bytes, and the one used longest ago goes 
   await cache.get("c", () => Promise.reject(new Error("c was let go")), undefined);
 });
 
-test("a base that is still in use is shared even after it was let go", async () => {
+test("a base that is still in use is shared after it was evicted", async () => {
   const cache = createBaseCache(10);
   const inUse = await cache.get("a", async () => base(100), undefined);
   expect(cache.bytes()).toBe(0);
@@ -27,7 +27,7 @@ test("a base that is still in use is shared even after it was let go", async () 
   expect(again).toBe(inUse);
 });
 
-test("one load serves all who wait, and ends when the last of them gives up", async () => {
+test("concurrent requests share one load, which is aborted when the last of them is", async () => {
   const cache = createBaseCache(1_000);
   const { promise: stopped, resolve } = Promise.withResolvers<unknown>();
   const load = (signal: AbortSignal) =>
@@ -50,7 +50,7 @@ test("one load serves all who wait, and ends when the last of them gives up", as
   expect(await cache.get("a", async () => base(1), undefined)).toBeDefined();
 });
 
-test("a load that failed is tried again by the next", async () => {
+test("a failed load is retried by the next request", async () => {
   const cache = createBaseCache(1_000);
   await expect(cache.get("a", () => Promise.reject(new Error("outage")), undefined)).rejects.toThrow("outage");
 

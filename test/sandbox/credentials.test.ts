@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-test("the right token opens and pushes", async () => {
+test("a valid token can read and push", async () => {
   const repository = await world.repositoryWith({ a: "1" });
 
   const sandbox = await world.open(repository, { token: good });
@@ -21,7 +21,7 @@ test("the right token opens and pushes", async () => {
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(commit);
 });
 
-test("a wrong token is refused in words that do not hold it", async () => {
+test("the error for a rejected token does not contain it", async () => {
   const repository = await world.repositoryWith({ a: "1" });
 
   const error = await world.open(repository, { token: bad }).catch((thrown) => thrown);
@@ -31,7 +31,7 @@ test("a wrong token is refused in words that do not hold it", async () => {
   expect(printed(error)).not.toContain(bad);
 });
 
-test("a server that echoes the token does not get it into the error", async () => {
+test("an error message does not contain a token that the server echoed", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   world.server.options.intercept = (request, response) => {
     response.writeHead(403, { "content-type": "text/plain" });
@@ -47,7 +47,7 @@ test("a server that echoes the token does not get it into the error", async () =
   world.server.options.intercept = undefined;
 });
 
-test("a warm cache opens nothing to someone the server refuses", async () => {
+test("a cached base is not available to a token that the server rejects", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const { base } = await world.open(repository, { token: good });
 
@@ -55,7 +55,7 @@ test("a warm cache opens nothing to someone the server refuses", async () => {
   await expect(world.open(repository, { token: bad, at: base })).rejects.toThrow(/does not let this app read/);
 });
 
-test("an address with credentials in it is refused without repeating them", async () => {
+test("the error for an address with credentials does not contain them", async () => {
   const source = { tenant: "1", url: `http://x:${bad}@127.0.0.1/o/r.git`, token: async () => undefined };
   const repository = await world.repositoryWith({ a: "1" });
 

@@ -14,7 +14,7 @@ afterAll(() => world.close());
 
 const minutes = (count: number) => new Date(1_700_000_000_000 + count * 60_000);
 
-test("the log goes back beyond the one commit that was fetched, newest first", async () => {
+test("the log lists commits older than the fetched one, newest first", async () => {
   const repository = await world.repositoryWith({});
   for (let index = 0; index < 8; index++) {
     await repository.commit({ files: { a: `${index}` }, message: `Change ${index}\n\nWhy.`, at: minutes(index) });
@@ -36,7 +36,7 @@ test("the log goes back beyond the one commit that was fetched, newest first", a
   expect(await sandbox.log({ limit: 100 })).toHaveLength(8);
 });
 
-test("the log of a path has only the commits that changed it, as git has it", async () => {
+test("the log of a path lists the same commits as git log", async () => {
   const repository = await world.repositoryWith({});
   const commit = (index: number, files: Record<string, string | null>) =>
     repository.commit({ files, message: `${index}`, at: minutes(index) });
@@ -55,7 +55,7 @@ test("the log of a path has only the commits that changed it, as git has it", as
   expect(await messages("nowhere")).toEqual([]);
 });
 
-test("the diff is one that git applies to the base", async () => {
+test("git can apply the diff to the base", async () => {
   const repository = await world.repositoryWith({
     "edit.txt": Array.from({ length: 30 }, (_, index) => `line ${index}\n`).join(""),
     "no-newline.txt": "end",
@@ -90,7 +90,7 @@ test("the diff is one that git applies to the base", async () => {
   expect(await sandbox.diffAgainstBase("new")).toContain("+++ b/new/file.txt\n@@ -0,0 +1 @@\n+new\n");
 });
 
-test("what is staged is pushed and the rest is not, also after a restart", async () => {
+test("a push contains only staged files, also after a restart", async () => {
   const repository = await world.repositoryWith({ a: "1", b: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("a", "2");
@@ -115,10 +115,10 @@ test("what is staged is pushed and the rest is not, also after a restart", async
     "dir/d",
   ]);
   expect(await restarted.paths()).toEqual(["a", "b", "dir/c", "dir/d"]);
-  await expect(sandbox.stage(["unchanged"])).rejects.toThrow("Nothing is changed at unchanged.");
+  await expect(sandbox.stage(["unchanged"])).rejects.toThrow("There are no changes at unchanged.");
 });
 
-test("discarding puts back what the base has", async () => {
+test("discarding changes restores the base", async () => {
   const repository = await world.repositoryWith({ a: "1", b: "1", "dir/c": "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("a", "2");
@@ -132,7 +132,7 @@ test("discarding puts back what the base has", async () => {
   expect(textOf(await sandbox.read("dir/c"))).toBe("1");
 });
 
-test("branches are listed, and one can be looked into without leaving the base", async () => {
+test("branches are listed, and files of another branch can be read", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const topic = await repository.commit({ branch: "topic/x", files: { a: "2", "deep/new": "n" } });
   const sandbox = await world.open(repository);
@@ -151,7 +151,7 @@ test("branches are listed, and one can be looked into without leaving the base",
 const numbered = (change: Record<number, string> = {}) =>
   Array.from({ length: 20 }, (_, index) => change[index] ?? `line ${index}\n`).join("");
 
-test("a branch that changed other lines and files merges into the working changes", async () => {
+test("a branch with changes to other lines and files merges cleanly", async () => {
   const repository = await world.repositoryWith({ text: numbered(), only: "1", gone: "1", "run.sh": "x" });
   const start = (await repository.git("rev-parse", "main")).trim();
   await repository.commit({ files: { unrelated: "main went on" }, at: minutes(1) });
@@ -187,7 +187,7 @@ test("a branch that changed other lines and files merges into the working change
   ]);
 });
 
-test("conflicts change nothing until they are asked for, and name both sides", async () => {
+test("conflicts leave the files unchanged unless markers are requested", async () => {
   const repository = await world.repositoryWith({
     text: numbered(),
     both: "1",
@@ -223,7 +223,7 @@ test("conflicts change nothing until they are asked for, and name both sides", a
   expect(textOf(await sandbox.read("fine"))).toBe("2");
 });
 
-test("a merge that would change what is read-only changes nothing", async () => {
+test("a merge that would change a read-only file changes nothing", async () => {
   const repository = await world.repositoryWith({ a: "1", "docs/b": "1" });
   const parent = (await repository.git("rev-parse", "main")).trim();
   await repository.commit({ branch: "topic", files: { a: "2", "docs/b": "2" }, parent });
@@ -239,5 +239,5 @@ test("a branch without common history is not merged", async () => {
   await repository.commit({ branch: "other", files: { b: "1" }, orphan: true });
   const sandbox = await world.open(repository);
 
-  await expect(sandbox.mergeBranch("other")).rejects.toThrow(/shares no history/);
+  await expect(sandbox.mergeBranch("other")).rejects.toThrow(/no common history/);
 });

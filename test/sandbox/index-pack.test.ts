@@ -37,7 +37,7 @@ async function realPack() {
   return { pack: answer.pack, listed: listed.trim().split("\n"), repository };
 }
 
-test("every object of a pack, deltas too, is found with its type, size and content", async () => {
+test("every object of a pack, including deltas, has the right type, size and content", async () => {
   const { pack, listed, repository } = await realPack();
   const store = createObjectStore();
 
@@ -53,7 +53,7 @@ test("every object of a pack, deltas too, is found with its type, size and conte
   }
 });
 
-test("a pack with any byte changed, or cut off anywhere, is refused", async () => {
+test("a corrupt or truncated pack is rejected", async () => {
   const { pack } = await realPack();
 
   await fc.assert(
@@ -80,7 +80,7 @@ test("a pack whose checksum is right but whose objects are nonsense is refused",
   );
 });
 
-test("an object that claims to be huge is refused before it is unpacked", async () => {
+test("an object that declares an excessive size is rejected before it is decompressed", async () => {
   const limits = { ...packLimits, object: 1_000, total: 5_000 };
   const load = (pack: Buffer) => createObjectStore(undefined, limits).addPack(pack);
 

@@ -13,7 +13,7 @@ afterAll(() => world.close());
 
 const posts = () => world.server.requests.filter((line) => line.startsWith("POST")).length;
 
-test("a branch opens at its tip, with every file to be read", async () => {
+test("a branch opens at its tip", async () => {
   const repository = await world.repositoryWith({ "README.md": "hello\n", "src/a/b.ts": "export {}\n" });
 
   const sandbox = await world.open(repository);
@@ -23,7 +23,7 @@ test("a branch opens at its tip, with every file to be read", async () => {
   expect(textOf(await sandbox.read("/src/a/b.ts"))).toBe("export {}\n");
 });
 
-test("three hundred files open with the content, modes and sizes that git itself reports", async () => {
+test("three hundred files have the content, modes and sizes that git reports", async () => {
   const files = Object.fromEntries(
     Array.from({ length: 300 }, (_, index) => [
       `src/part-${index % 17}/file-${index}.ts`,
@@ -46,7 +46,7 @@ test("three hundred files open with the content, modes and sizes that git itself
   }
 });
 
-test("a binary file is read to the byte", async () => {
+test("a binary file is read byte for byte", async () => {
   const bytes = Uint8Array.from({ length: 5_000 }, (_, index) => (index * 7919) % 256);
   const repository = await world.repositoryWith({ "logo.png": bytes });
 
@@ -55,13 +55,13 @@ test("a binary file is read to the byte", async () => {
   expect(Buffer.from(await sandbox.read("logo.png")).equals(bytes)).toBe(true);
 });
 
-test("an empty repository says that it is empty", async () => {
+test("opening an empty repository says that it is empty", async () => {
   const repository = await world.repositoryWith({});
 
   await expect(world.open(repository)).rejects.toThrow(/^The repository octo\/demo-\d+ is empty: push a first commit/);
 });
 
-test("a branch that is not there is named, with the one that was probably meant", async () => {
+test("the error for a missing branch suggests a similar name", async () => {
   const repository = await world.repositoryWith({ a: "1" });
 
   await expect(world.open(repository, { at: { branch: "mian" } })).rejects.toThrow(
@@ -69,7 +69,7 @@ test("a branch that is not there is named, with the one that was probably meant"
   );
 });
 
-test("a base opens again at its own commit after the branch has moved on", async () => {
+test("a base reopens at its commit after the branch has moved", async () => {
   const repository = await world.repositoryWith({ "a.txt": "old" });
   const { base } = await world.open(repository);
   await repository.commit({ files: { "a.txt": "new" } });
@@ -80,7 +80,7 @@ test("a base opens again at its own commit after the branch has moved on", async
   expect(textOf(await again.read("a.txt"))).toBe("old");
 });
 
-test("a base opens again at its own commit after the branch was force-pushed", async () => {
+test("a base reopens at its commit after a force push", async () => {
   const repository = await world.repositoryWith({ "a.txt": "old" });
   const { base } = await world.open(repository);
   await repository.commit({ files: { "b.txt": "rewritten" }, orphan: true });
@@ -90,7 +90,7 @@ test("a base opens again at its own commit after the branch was force-pushed", a
   expect(await again.paths()).toEqual(["a.txt"]);
 });
 
-test("a base that git has thrown away is reported as gone", async () => {
+test("a base that was garbage-collected on the server is reported", async () => {
   const repository = await world.repositoryWith({ "a.txt": "old" });
   const { base } = await world.open(repository);
   await repository.commit({ files: { "b.txt": "rewritten" }, orphan: true });
@@ -102,7 +102,7 @@ test("a base that git has thrown away is reported as gone", async () => {
   await expect(again).rejects.toThrow(/is gone from octo\/demo-\d+: the branch main was rewritten\. Start a new run\./);
 });
 
-test("a server that hands out only tips is asked for more history until the base is in it", async () => {
+test("a server that serves only branch tips is asked for more history until the base is included", async () => {
   const repository = await world.repositoryWith({ "a.txt": "old" });
   const { base } = await world.open(repository);
   for (let index = 0; index < 3; index++) await repository.commit({ files: { "a.txt": `new ${index}` } });
@@ -113,7 +113,7 @@ test("a server that hands out only tips is asked for more history until the base
   expect(textOf(await again.read("a.txt"))).toBe("old");
 });
 
-test("a second sandbox on the same base fetches nothing but the branch's tip", async () => {
+test("a second sandbox on the same base fetches no objects", async () => {
   const repository = await world.repositoryWith({ "a.txt": "1" });
   await world.open(repository);
   const before = posts();
@@ -123,7 +123,7 @@ test("a second sandbox on the same base fetches nothing but the branch's tip", a
   expect(posts() - before).toBe(1);
 });
 
-test("two sandboxes opened at once on one base fetch it once, and one giving up does not stop the other", async () => {
+test("two sandboxes opened at the same time share one fetch, and aborting one does not stop the other", async () => {
   const repository = await world.repositoryWith({ "a.txt": "1" });
   const before = posts();
   const stop = new AbortController();
@@ -139,7 +139,7 @@ test("two sandboxes opened at once on one base fetch it once, and one giving up 
   expect(posts() - before).toBeLessThanOrEqual(4);
 });
 
-test("stopping in the middle of a fetch ends the request", async () => {
+test("aborting during a fetch ends the request", async () => {
   const repository = await world.repositoryWith({ "a.txt": "1" });
   const stop = new AbortController();
   const { promise: hungUp, resolve } = Promise.withResolvers<void>();
@@ -158,7 +158,7 @@ test("stopping in the middle of a fetch ends the request", async () => {
   await hungUp;
 });
 
-test("a server that sends us elsewhere is not followed", async () => {
+test("redirects are not followed", async () => {
   const repository = await world.repositoryWith({ "a.txt": "1" });
   world.server.options.intercept = (_request, response) => {
     response.writeHead(301, { location: "http://127.0.0.1:1/" }).end();
@@ -168,7 +168,7 @@ test("a server that sends us elsewhere is not followed", async () => {
   await expect(world.open(repository)).rejects.toThrow(/has moved/);
 });
 
-test("an outage of the server is no one's mistake: it is not a UserError", async () => {
+test("a server outage is not reported as a UserError", async () => {
   const repository = await world.repositoryWith({ "a.txt": "1" });
   world.server.options.intercept = (_request, response) => {
     response.writeHead(503, { "content-type": "text/plain" }).end("be right back");

@@ -57,7 +57,7 @@ test.each([
   expect(() => parsePath(path)).toThrow(expect.objectContaining({ code: "INVALID_PATH" }));
 });
 
-test("a path or a name that no disk takes is refused", () => {
+test("a path or name that is too long for file systems is refused", () => {
   expect(() => parsePath("x".repeat(256))).toThrow(/longer than 255 bytes/);
   expect(() => parsePath("\u00fc".repeat(128))).toThrow(/longer than 255 bytes/);
   expect(() => parsePath("x/".repeat(3_000))).toThrow(/longer than 4096 bytes/);
@@ -85,7 +85,7 @@ const piece = fc.oneof(
   fc.string({ unit: "grapheme", maxLength: 6 }),
 );
 
-test("whatever is accepted lies within the root, names no git data, and is accepted as itself", () => {
+test("an accepted path is inside the root, is not git's own data, and is already normalized", () => {
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 6 }), fc.constantFrom("/", "", "//"), (pieces, start) => {
       const path = parseOrRefuse(start + pieces.join("/"));
@@ -104,7 +104,7 @@ test("whatever is accepted lies within the root, names no git data, and is accep
   );
 });
 
-test("every decoration of .git that some file system ignores is refused", () => {
+test("every spelling of .git that some file system accepts is refused", () => {
   const ignored = fc.array(fc.constantFrom("\u200c", "\u200d", "\u200e", "\u202a", "\u206f", "\ufeff"), {
     maxLength: 3,
   });
@@ -133,7 +133,7 @@ test("every decoration of .git that some file system ignores is refused", () => 
   );
 });
 
-test("folding takes case twins and both Unicode forms for one", () => {
+test("folding makes paths equal that differ in case or Unicode form", () => {
   expect(foldPath("README.md")).toBe(foldPath("readme.MD"));
   expect(foldPath("caf\u00e9")).toBe(foldPath("CAFE\u0301"));
   expect(foldPath("stra\u00dfe")).toBe(foldPath("STRASSE"));

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-test("a push makes exactly the commit that was asked for, as native git sees it", async () => {
+test("native git sees exactly the commit that was requested", async () => {
   const repository = await world.repositoryWith({
     "README.md": "hello\n",
     "run.sh": { content: "#!/bin/sh\n", executable: true },
@@ -53,7 +53,7 @@ test("a push makes exactly the commit that was asked for, as native git sees it"
   expect(await repository.git("cat-file", "-s", blob)).toBe("3000\n");
 });
 
-test("the same work pushed again is the same commit, and moves nothing", async () => {
+test("pushing the same changes again gives the same commit and moves nothing", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
@@ -66,7 +66,7 @@ test("the same work pushed again is the same commit, and moves nothing", async (
   expect(second).toEqual({ commit: first.commit, moved: false });
 });
 
-test("a later push continues on the first one with all changes", async () => {
+test("a later push continues from the first with all changes", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
@@ -95,32 +95,30 @@ test.each(["main", "MAIN", "HEAD", "", "a..b", "x.lock", "-f", "a b", "refs/head
   },
 );
 
-test("the default branch is refused even when the run stands on another", async () => {
+test("a push to the default branch is refused even when the run is based on another", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   await repository.commit({ branch: "topic", files: { b: "2" } });
   const sandbox = await world.open(repository, { at: { branch: "topic" } });
   await sandbox.write("c", "3");
 
   await expect(sandbox.push(pushRequest("main"))).rejects.toThrow(
-    "A run pushes to a branch of its own, never to main.",
+    "A run can only push to its own branch, not to main.",
   );
 });
 
-test("a branch that is there already, or that someone else moved, is left alone", async () => {
+test("an existing branch, or one that someone else moved, is not changed", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const taken = await repository.commit({ branch: "golem/1", files: { other: "work" } });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
 
-  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow(/There is already a branch golem\/1/);
-  await expect(sandbox.push(pushRequest("golem/1", { expectedTip: sandbox.base.commit }))).rejects.toThrow(
-    /has moved on to/,
-  );
-  await expect(sandbox.push(pushRequest("golem/2", { expectedTip: taken }))).rejects.toThrow(/is gone from/);
+  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow(/The branch golem\/1 already exists/);
+  await expect(sandbox.push(pushRequest("golem/1", { expectedTip: sandbox.base.commit }))).rejects.toThrow(/moved to/);
+  await expect(sandbox.push(pushRequest("golem/2", { expectedTip: taken }))).rejects.toThrow(/was deleted from/);
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(taken);
 });
 
-test("a refusal of the remote is passed on in its own words", async () => {
+test("a rejected push reports the remote's message", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const hook = join(repository.path, "hooks", "pre-receive");
   await writeFile(hook, "#!/bin/sh\necho 'GH006: Protected branch update failed'\nexit 1\n");
@@ -135,7 +133,7 @@ test("a refusal of the remote is passed on in its own words", async () => {
   expect(error.message).toContain("GH006: Protected branch update failed");
 });
 
-test("a push whose answer was lost is found on the branch", async () => {
+test("a push whose response was lost is recognized on the branch", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
@@ -155,7 +153,7 @@ test("a push whose answer was lost is found on the branch", async () => {
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(pushed.commit);
 });
 
-test("a server that fails at the push, and is down when it is asked about it, is waited for", async () => {
+test("a push is retried while the server is down", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
@@ -177,7 +175,7 @@ test("a server that fails at the push, and is down when it is asked about it, is
   expect(asked).toEqual(["GET", "POST", "GET", "GET", "POST"]);
 });
 
-test("a branch that somebody moves while the server fails is left alone", async () => {
+test("a branch that someone moves during an outage is not changed", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
@@ -189,13 +187,13 @@ test("a branch that somebody moves while the server fails is left alone", async 
     return true;
   };
 
-  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow(/There is already a branch golem\/1/);
+  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow(/The branch golem\/1 already exists/);
 
   world.server.options.intercept = undefined;
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(await theirs);
 });
 
-test("whoever stops the run does not wait for a server that fails", async () => {
+test("stopping the run does not wait for a failing server", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
@@ -210,13 +208,13 @@ test("whoever stops the run does not wait for a server that fails", async () => 
   world.server.options.intercept = undefined;
 });
 
-test("nothing changed is nothing to push", async () => {
+test("a push without changes is refused", async () => {
   const sandbox = await world.open(await world.repositoryWith({ a: "1" }));
 
   await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow("There is nothing to push");
 });
 
-test("a file may become a folder and a folder a file", async () => {
+test("a file can become a folder and a folder a file", async () => {
   const repository = await world.repositoryWith({ thing: "file", "dir/a": "1", "dir/b": "2", other: "x" });
   const blob = (await repository.git("rev-parse", "main:other")).trim();
   const sandbox = await world.open(repository);
@@ -231,7 +229,7 @@ test("a file may become a folder and a folder a file", async () => {
   expect((await repository.git("rev-parse", `${commit}:other`)).trim()).toBe(blob);
 });
 
-test("names that are no text, odd modes and names like git's own stay in the tree as they are", async () => {
+test("names that are not UTF-8, unusual modes and names like .git are kept unchanged in the tree", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const blob = (await repository.git("rev-parse", "main:a")).trim();
   const odd = Buffer.from(

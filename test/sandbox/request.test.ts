@@ -29,7 +29,7 @@ const ask = (url: URL, more: Partial<GitRequest> = {}) =>
     ...more,
   });
 
-test("a kept connection that the server has given up is replaced once", async () => {
+test("a stale keep-alive connection is replaced once", async () => {
   const seen = new WeakSet();
   let dropped = 0;
   const url = await serve((incoming, response) => {
@@ -49,7 +49,7 @@ test("a kept connection that the server has given up is replaced once", async ()
   expect(dropped).toBe(1);
 });
 
-test("what may have taken effect is not sent a second time", async () => {
+test("a request that may have taken effect is not repeated", async () => {
   const seen = new WeakSet();
   let asked = 0;
   const url = await serve((incoming, response) => {
@@ -67,7 +67,7 @@ test("what may have taken effect is not sent a second time", async () => {
   expect(asked).toBe(2);
 });
 
-test("an answer that never ends is cut off with a sentence", async () => {
+test("a response that is too large is rejected", async () => {
   const url = await serve((_, response) => {
     const endless = new Readable({ read: () => endless.push(Buffer.alloc(600)) });
     endless.pipe(response).on("close", () => endless.destroy());
@@ -79,7 +79,7 @@ test("an answer that never ends is cut off with a sentence", async () => {
   expect(error.message).toMatch(/^The repository is too large to work on/);
 });
 
-test("a server that is not there is an outage", async () => {
+test("an unreachable server is an outage", async () => {
   const url = await serve((_, response) => response.end());
   servers.splice(0)[0]?.close();
 

@@ -40,7 +40,7 @@ const code = (work: Promise<unknown>) =>
     (error) => (error instanceof ToolError ? error.code : error),
   );
 
-test("a folder lists its direct entries, or all below it, sorted by path", async () => {
+test("a folder lists its direct entries, or everything below it, sorted by path", async () => {
   const sandbox = await open();
 
   expect((await sandbox.list("src")).map(({ path, type, size }) => ({ path, type, size }))).toEqual([
@@ -58,7 +58,7 @@ test("a folder lists its direct entries, or all below it, sorted by path", async
   expect((await sandbox.stat("README.md")).modified).toEqual(new Date(1_700_000_000_000));
 });
 
-test("status is what differs from the base, and writing the old content back ends it", async () => {
+test("a file counts as changed until its old content is written back", async () => {
   const sandbox = await open();
 
   await sandbox.write("new.txt", "new");
@@ -80,7 +80,7 @@ test("status is what differs from the base, and writing the old content back end
   expect(await sandbox.changes()).toEqual([]);
 });
 
-test("the executable bit stays unless it is asked for otherwise", async () => {
+test("the executable bit is kept unless it is set explicitly", async () => {
   const sandbox = await open();
 
   await sandbox.write("bin/run.sh", "#!/bin/sh\necho\n");
@@ -91,7 +91,7 @@ test("the executable bit stays unless it is asked for otherwise", async () => {
   expect(await sandbox.changes()).toContainEqual({ path: "src/a.ts", status: "modified" });
 });
 
-test("a link is read within the tree and never out of it", async () => {
+test("symbolic links are followed inside the tree and never out of it", async () => {
   const sandbox = await open();
 
   expect(textOf(await sandbox.read("CLAUDE.md"))).toBe("hello\n");
@@ -104,7 +104,7 @@ test("a link is read within the tree and never out of it", async () => {
   expect(await code(sandbox.read("links/dangling"))).toBe("FILE_NOT_FOUND");
 });
 
-test("links, submodules and what Git LFS keeps are not written", async () => {
+test("links, submodules and Git LFS files cannot be written", async () => {
   const sandbox = await open();
 
   expect(await code(sandbox.write("CLAUDE.md", "x"))).toBe("NOT_A_FILE");
@@ -118,7 +118,7 @@ test("links, submodules and what Git LFS keeps are not written", async () => {
   expect(await sandbox.changes()).toEqual([]);
 });
 
-test("a deleted link comes back when its step is undone", async () => {
+test("undoing a step restores a deleted link", async () => {
   const sandbox = await open();
   await sandbox.remove("CLAUDE.md");
   sandbox.pendingChanges("call-1");
@@ -131,7 +131,7 @@ test("a deleted link comes back when its step is undone", async () => {
   expect((await sandbox.stat("CLAUDE.md")).type).toBe("symlink");
 });
 
-test("files and folders do not take each other's place", async () => {
+test("a file cannot replace a folder, nor a folder a file", async () => {
   const sandbox = await open();
 
   expect(await code(sandbox.write("src", "x"))).toBe("NOT_A_FILE");
@@ -146,7 +146,7 @@ test("files and folders do not take each other's place", async () => {
   expect(await code(sandbox.move("README.md", "src", { overwrite: true }))).toBe("NOT_A_FILE");
 });
 
-test("a missing file is answered with the name that was probably meant", async () => {
+test("the error for a missing file suggests a similar name", async () => {
   const sandbox = await open();
 
   const error = await sandbox.read("src/a.tsx").catch((thrown) => thrown);
@@ -154,7 +154,7 @@ test("a missing file is answered with the name that was probably meant", async (
   expect(error.suggestion).toBe("Did you mean src/a.ts?");
 });
 
-test("a second spelling of a path is refused, and another Unicode form is the same file", async () => {
+test("a path that differs from another only in case is refused, and another Unicode form is the same file", async () => {
   const sandbox = await open();
 
   expect(await code(sandbox.write("readme.md", "x"))).toBe("FILE_EXISTS");
@@ -168,7 +168,7 @@ test("a second spelling of a path is refused, and another Unicode form is the sa
   await sandbox.write("Readme.md", "now it is free");
 });
 
-test("moving a folder moves all it holds", async () => {
+test("moving a folder moves its contents", async () => {
   const sandbox = await open();
 
   await sandbox.move("src", "lib/source");
@@ -202,7 +202,7 @@ test.each(["../x", ".git/config", "a/.GIT/x", "C:/x", "a\\b", "a\0b"])("no opera
   expect(() => sandbox.ruleFor(path)).toThrow(ToolError);
 });
 
-test("a rolled back step leaves what was settled before it", async () => {
+test("a rollback keeps the steps that were stored before", async () => {
   const sandbox = await open();
   await sandbox.write("README.md", "settled");
   await sandbox.remove("src/a.ts");
@@ -220,7 +220,7 @@ test("a rolled back step leaves what was settled before it", async () => {
   expect(sandbox.pendingChanges("call-2")).toBeUndefined();
 });
 
-test("every settled step is remembered with what stood before it", async () => {
+test("the history has every stored step with the previous contents", async () => {
   const sandbox = await open();
   await sandbox.write("README.md", "one");
   sandbox.pendingChanges("call-1");
@@ -273,7 +273,7 @@ const action = fc.oneof(
   fc.record({ kind: fc.constant("rollback" as const) }),
 );
 
-test("any sequence of steps gives the tree that a plain map gives, now and after a restart", async () => {
+test("any sequence of operations gives the same tree as a plain map, also after a restart", async () => {
   const start = await plainTree(await open());
 
   await fc.assert(

@@ -28,7 +28,7 @@ const code = (work: Promise<unknown>) =>
     (error) => (error instanceof ToolError ? error.code : error),
   );
 
-test("a restricted worker sees one folder, under the names the repository has", async () => {
+test("a restricted worker sees one folder, with the repository's paths", async () => {
   const sandbox = await open({ restrict: "/src" });
 
   expect(await sandbox.paths()).toEqual(["src/a.ts"]);
@@ -44,7 +44,7 @@ test("a restricted worker sees one folder, under the names the repository has", 
   expect(await sandbox.changes()).toEqual([{ path: "src/new/c.ts", status: "added" }]);
 });
 
-test("what is read-only is not written, deleted or moved", async () => {
+test("read-only files cannot be written, deleted or moved", async () => {
   const sandbox = await open({ zones: [{ name: "docs", mode: "ro" }] });
 
   expect(await code(sandbox.write("docs/guide.md", "x"))).toBe("READ_ONLY");
@@ -54,7 +54,7 @@ test("what is read-only is not written, deleted or moved", async () => {
   expect(await code(sandbox.write("README.md", "x"))).toBe("it worked");
 });
 
-test("the most specific zone decides, and the rest of the policy where there is none", async () => {
+test("the most specific zone applies, and the policy's own rule elsewhere", async () => {
   const sandbox = await open({
     approval: { write: "ask" },
     zones: [
@@ -75,7 +75,7 @@ test("the most specific zone decides, and the rest of the policy where there is 
   expect(await code(sandbox.remove("docs/guide.md"))).toBe("BLOCKED");
 });
 
-test("scratch is kept with the run and never pushed, even when all else is read-only", async () => {
+test("scratch files stay with the run and are never pushed, even when everything else is read-only", async () => {
   const policy: SandboxPolicy = { readonly: true, zones: [{ name: "scratch", keep: "run", mode: "rw" }] };
   const sandbox = await open(policy);
 
@@ -97,7 +97,7 @@ test("scratch is kept with the run and never pushed, even when all else is read-
   ]);
 });
 
-test("moving from scratch into the repository makes it a change", async () => {
+test("moving a scratch file into the repository makes it a change", async () => {
   const sandbox = await open({ zones: [{ name: "scratch", keep: "run", mode: "rw" }] });
   await sandbox.write("scratch/draft.md", "draft");
 
@@ -107,7 +107,7 @@ test("moving from scratch into the repository makes it a change", async () => {
   expect(await sandbox.exists("scratch/draft.md")).toBe(false);
 });
 
-test("a child works on the same changes and sees no more than its parent", async () => {
+test("a child works on the same changes and cannot see more than its parent", async () => {
   const sandbox = await open({ restrict: "/docs", zones: [{ name: "api", path: "docs/api", mode: "ro" }] });
   await sandbox.write("docs/guide.md", "by the parent");
 
@@ -123,7 +123,7 @@ test("a child works on the same changes and sees no more than its parent", async
   expect((await sandbox.changes()).map(({ path }) => path)).toEqual(["docs/guide.md", "docs/new.md"]);
 });
 
-test("a child's own sandbox opens under every policy above it", async () => {
+test("a child's sandbox applies every policy above it", async () => {
   const sandbox = await world.open(repository, { policy: [{ restrict: "/docs" }, undefined, { readonly: true }] });
 
   expect(await sandbox.paths()).toEqual(["docs/api/a.md", "docs/guide.md"]);
@@ -167,7 +167,7 @@ const covers = (outer: SandboxPolicy | undefined, path: string) =>
     outer.approval !== undefined ||
     (outer.zones ?? []).some((zone) => `${path}/`.startsWith(`${zone.path}/`)));
 
-test("a child's policy can only narrow what its parent's policy covers, whatever it says", () => {
+test("a child's policy can only narrow what its parent's policy covers", () => {
   const rank = ["blocked", "ask", undefined, "preApproved"];
   const places = ["", "a", "a/x", "a/b", "a/b/c", "a/b/c/d", "d", "d/e", "z"];
 

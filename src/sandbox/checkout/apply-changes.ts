@@ -19,19 +19,19 @@ import { folderOf, foldersAbove, parsePath } from "#sandbox/paths.ts";
 import type { CheckoutChange } from "./open-checkout.ts";
 import { type DiskEntry, readDiskEntry } from "./read-disk-entry.ts";
 
-/** What became of one path on disk. */
+/** The result of applying one change to disk. */
 export interface AppliedFile {
   path: string;
-  outcome: "written" | "deleted" | "merged" | "there already";
+  outcome: "written" | "deleted" | "merged" | "unchanged";
 }
 
-/** A path that was left alone, with a reason that completes "a.txt …". */
+/** A path that was not written, with a reason that completes "a.txt …". */
 export interface FailedFile {
   path: string;
   reason: string;
 }
 
-/** `refused`: nothing was written at all. `failed`: the disk would not take these, after the others were written. */
+/** With `refused` paths, nothing was written. `failed` paths could not be written, but the others were. */
 export interface AppliedChanges {
   applied: AppliedFile[];
   refused: FailedFile[];
@@ -41,7 +41,7 @@ export interface AppliedChanges {
 interface ApplyStep {
   path: string;
   outcome: AppliedFile["outcome"];
-  /** Undefined: the path goes. */
+  /** Undefined to delete the path. */
   content: Uint8Array | undefined;
   /** Permission bits; undefined for those of a new file. */
   mode: number | undefined;
@@ -49,23 +49,23 @@ interface ApplyStep {
 }
 
 /**
- * Writes changes to the working tree, each file in one piece. What was changed on disk meanwhile is merged; where that
- * cannot be done, nothing at all is written. No link is followed, and git's own data is never touched.
+ * Applies changes to the working tree and replaces each file atomically. Merges files that were also changed on disk;
+ * when one of them cannot be merged, writes nothing. Does not follow links and never touches git's own data.
  */
 export function applyChanges(root: string, changes: readonly CheckoutChange[]): AppliedChanges {
-  const going = new Set(changes.filter(({ after }) => !after).map(({ path }) => path));
+  const deletedPaths = new Set(changes.filter(({ after }) => !after).map(({ path }) => path));
   const planned = changes.map((change) => {
     try {
-      return planChange(root, change, going);
+      return planChange(root, change, deletedPaths);
     } catch (error) {
-      return { path: change.path, reason: `cannot be looked at: ${reasonOf(error)}` };
+      return { path: change.path, reason: `cannot be read: ${reasonOf(error)}` };
     }
   });
   const refused = planned.filter((plan) => "reason" in plan);
   if (refused.length > 0) return { applied: [], refused, failed: [] };
 
   const steps = planned.filter((plan) => "outcome" in plan);
-  // What goes makes room: a folder may come where a file was.
+  // Deletions first, so that a folder can replace a file.
   const ordered = [...steps.filter(({ content }) => !content).reverse(), ...steps.filter(({ content }) => content)];
   const applied: AppliedFile[] = [];
   const failed: FailedFile[] = [];
@@ -80,31 +80,32 @@ export function applyChanges(root: string, changes: readonly CheckoutChange[]): 
   return { applied: applied.sort((a, b) => (a.path < b.path ? -1 : 1)), refused: [], failed };
 }
 
-function planChange(root: string, change: CheckoutChange, going: ReadonlySet<string>): ApplyStep | FailedFile {
+function planChange(root: string, change: CheckoutChange, deletedPaths: ReadonlySet<string>): ApplyStep | FailedFile {
   const { path, before, after, isStale } = change;
-  if (!isNameable(path)) return { path, reason: "is no path of a working tree" };
-  if (isStale) return { path, reason: "was changed on disk before the worker looked into it" };
+  if (!isValidPath(path)) return { path, reason: "is not a valid path in a working tree" };
+  if (isStale) return { path, reason: "was changed on disk before the worker read it" };
 
-  const blocking = after && foldersAbove(path).find((folder) => isFile(root, folder) && !going.has(folder));
-  if (blocking) return { path, reason: `has no folder: ${blocking} is a file on disk` };
+  const blocking = after && foldersAbove(path).find((folder) => isFile(root, folder) && !deletedPaths.has(folder));
+  if (blocking) return { path, reason: `cannot be created: ${blocking} is a file on disk` };
 
-  const now = readTarget(root, path, before, going);
+  const now = readTarget(root, path, before, deletedPaths);
   if (now.kind === "refused") return { path, reason: `${now.reason} on disk` };
-  if (isVersion(now, after)) return step(path, "there already", after, now);
+  if (isVersion(now, after)) return step(path, "unchanged", after, now);
   if (isVersion(now, before)) return step(path, after ? "written" : "deleted", after, now);
   return merge(path, { before, after, now });
 }
 
-/** A folder whose files all go may be in the way of a file that comes. */
+/** Reads the current content of a path. A folder whose files will all be deleted counts as nothing. */
 function readTarget(
   root: string,
   path: string,
   before: FileVersion | undefined,
-  going: ReadonlySet<string>,
+  deletedPaths: ReadonlySet<string>,
 ): DiskEntry {
-  const place = readDiskEntry(root, path);
-  const isEmptied = place.kind === "refused" && !before && [...going].some((gone) => gone.startsWith(`${path}/`));
-  return isEmptied && isDirectory(root, path) ? { kind: "nothing" } : place;
+  const entry = readDiskEntry(root, path);
+  const isEmptied =
+    entry.kind === "refused" && !before && [...deletedPaths].some((deleted) => deleted.startsWith(`${path}/`));
+  return isEmptied && isDirectory(root, path) ? { kind: "nothing" } : entry;
 }
 
 function merge(
@@ -113,52 +114,57 @@ function merge(
 ): ApplyStep | FailedFile {
   const isThere = now.kind !== "nothing";
   if (!before)
-    return { path, reason: isThere ? "is there on disk, and the worker did not see it" : "is gone from disk" };
-  if (!isThere) return { path, reason: "was deleted on disk meanwhile" };
-  if (!after || now.kind !== "file" || before.isLink) return { path, reason: "was changed on disk meanwhile" };
+    return { path, reason: isThere ? "exists on disk, but the worker did not see it" : "was deleted from disk" };
+  if (!isThere) return { path, reason: "was deleted on disk in the meantime" };
+  if (!after || now.kind !== "file" || before.isLink) return { path, reason: "was changed on disk in the meantime" };
 
   const sides = { ours: now.content, base: before.content, theirs: after.content };
   const merged = mergeFile(sides, { ours: "on disk", theirs: "the worker" });
-  if (!merged?.clean) return { path, reason: "was changed on disk meanwhile, in the same lines" };
+  if (!merged?.clean) return { path, reason: "was changed on disk in the meantime, in the same lines" };
   return step(path, "merged", { ...after, content: Buffer.from(merged.content) }, now);
 }
 
-function step(path: string, done: AppliedFile["outcome"], after: FileVersion | undefined, now: DiskEntry): ApplyStep {
+function step(
+  path: string,
+  outcome: AppliedFile["outcome"],
+  after: FileVersion | undefined,
+  now: DiskEntry,
+): ApplyStep {
   const mode = now.kind === "file" ? now.mode : undefined;
-  return { path, outcome: done, content: after?.content, mode, executable: after?.executable ?? false };
+  return { path, outcome, content: after?.content, mode, executable: after?.executable ?? false };
 }
 
-function isVersion(place: DiskEntry, version: FileVersion | undefined): boolean {
-  if (place.kind === "nothing" || !version) return place.kind === "nothing" && !version;
-  if (place.kind === "refused" || (place.kind === "link") !== (version.isLink ?? false)) return false;
-  const isSameMode = place.kind === "link" || ((place.mode & 0o100) !== 0) === version.executable;
-  return isSameMode && place.content.equals(version.content);
+function isVersion(entry: DiskEntry, version: FileVersion | undefined): boolean {
+  if (entry.kind === "nothing" || !version) return entry.kind === "nothing" && !version;
+  if (entry.kind === "refused" || (entry.kind === "link") !== (version.isLink ?? false)) return false;
+  const isSameMode = entry.kind === "link" || ((entry.mode & 0o100) !== 0) === version.executable;
+  return isSameMode && entry.content.equals(version.content);
 }
 
-function applyStep(root: string, { path, outcome: done, content, mode, executable }: ApplyStep): void {
-  if (done === "there already") return;
+function applyStep(root: string, { path, outcome, content, mode, executable }: ApplyStep): void {
+  if (outcome === "unchanged") return;
   if (content) write(root, path, content, modeFor(mode, executable));
   else remove(root, path);
 }
 
-/** The bits that were there, with those for executing as the worker left them. */
+/** The existing permission bits, with the executable bits as the worker set them. */
 function modeFor(mode: number | undefined, executable: boolean): number {
   const usual = mode ?? 0o666 & ~process.umask();
   if (mode !== undefined && ((mode & 0o100) !== 0) === executable) return mode;
   return executable ? usual | ((usual & 0o444) >> 2) : usual & ~0o111;
 }
 
-/** Beside its place first, so that nobody ever sees half a file. */
+/** Writes a temporary file and renames it, so that a partly written file is never visible. */
 function write(root: string, path: string, content: Uint8Array, mode: number): void {
   for (const folder of foldersAbove(path)) {
     const stat = lstatSync(join(root, folder), { throwIfNoEntry: false });
     if (!stat) mkdirSync(join(root, folder));
-    // What was a folder when it was planned may be a link by now.
-    else if (!stat.isDirectory()) throw Object.assign(new Error(`${folder} is no folder`), { code: "ENOTDIR" });
+    // It may have been replaced by a link since the change was planned.
+    else if (!stat.isDirectory()) throw Object.assign(new Error(`${folder} is not a folder`), { code: "ENOTDIR" });
   }
-  const place = join(root, path);
-  const besides = join(root, folderOf(path), `.golem-${randomUUID().slice(0, 8)}`);
-  const file = openSync(besides, "wx", 0o600);
+  const target = join(root, path);
+  const temporary = join(root, folderOf(path), `.golem-${randomUUID().slice(0, 8)}`);
+  const file = openSync(temporary, "wx", 0o600);
   try {
     writeFileSync(file, content);
     fchmodSync(file, mode);
@@ -167,14 +173,14 @@ function write(root: string, path: string, content: Uint8Array, mode: number): v
     closeSync(file);
   }
   try {
-    renameSync(besides, place);
+    renameSync(temporary, target);
   } catch (error) {
-    rmSync(besides, { force: true });
+    rmSync(temporary, { force: true });
     throw error;
   }
 }
 
-/** With the folders that are empty then, as git does. */
+/** Deletes a file, and the parent folders that become empty, as git does. */
 function remove(root: string, path: string): void {
   unlinkSync(join(root, path));
   for (const folder of foldersAbove(path).reverse()) {
@@ -186,14 +192,14 @@ function remove(root: string, path: string): void {
   }
 }
 
-/** What the disk has against it; anything else is a bug. */
+/** The message of a file system error. Rethrows anything else, which is a bug. */
 function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === undefined) throw error;
   return message;
 }
 
-function isNameable(path: string): boolean {
+function isValidPath(path: string): boolean {
   try {
     return path !== "" && parsePath(path) === path;
   } catch {

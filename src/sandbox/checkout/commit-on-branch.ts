@@ -7,20 +7,20 @@ import { runGit } from "./run-git.ts";
 
 export interface BranchCommit {
   commit: string;
-  /** The files that also hold what the person had not committed. */
+  /** The committed files that also contain uncommitted changes of the user. */
   withUncommitted: string[];
 }
 
 /**
- * Commits changes over HEAD on a branch of its own. Neither the working tree nor the index nor the branch that is
- * checked out is touched. Rejects with a UserError when the branch is there already, or git knows nobody to name.
+ * Commits changes over HEAD on a new branch, without touching the working tree, the index or the current branch. Rejects
+ * with a UserError when the branch already exists or git has no user name configured.
  */
 export async function commitOnBranch(
   { root, head }: Pick<Checkout, "root" | "head">,
   { branch, changes, message }: { branch: string; changes: readonly CheckoutChange[]; message: string },
 ): Promise<BranchCommit> {
   const folder = await mkdtemp(join(tmpdir(), "golem-forge-index-"));
-  // Repositories whose names are longer exist.
+  // SHA-256 repositories have longer object names.
   const none = "0".repeat(head?.length ?? 40);
   const env = { GIT_INDEX_FILE: join(folder, "index") };
   const git = async (args: string[], stdin?: string | Uint8Array) =>
@@ -29,12 +29,12 @@ export async function commitOnBranch(
     if (head) await git(["read-tree", head]);
     const lines: string[] = [];
     for (const { path, after } of changes) {
-      // With the filters of the repository, as git add has them.
+      // Applies the repository's filters, as git add does.
       const filter = after?.isLink ? "--no-filters" : `--path=${path}`;
       const oid = after && (await git(["hash-object", "-w", filter, "--stdin"], after.content));
       lines.push(after ? `${modeOf(after)} ${oid}\t${path}\0` : `0 ${none}\t${path}\0`);
     }
-    // What goes makes room for what comes.
+    // Deletions first, so that a folder can replace a file.
     const ordered = [
       ...lines.filter((line) => line.startsWith("0 ")),
       ...lines.filter((line) => !line.startsWith("0 ")),
@@ -50,9 +50,9 @@ export async function commitOnBranch(
   }
 }
 
-/** Which of these the person had changed since the last commit. */
+/** The changed paths that also have uncommitted changes of the user. */
 async function uncommitted(root: string, head: string, changes: readonly CheckoutChange[]): Promise<string[]> {
-  const said = await runGit(["diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", head], { cwd: root });
-  const dirty = new Set(said.toString("utf8").split("\0"));
+  const output = await runGit(["diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", head], { cwd: root });
+  const dirty = new Set(output.toString("utf8").split("\0"));
   return changes.map(({ path }) => path).filter((path) => dirty.has(path));
 }

@@ -2,14 +2,16 @@ import { realpath } from "node:fs/promises";
 import { UserError } from "#domain/errors.ts";
 import { GitError, runGit } from "./run-git.ts";
 
-/** The top folder of the checkout a folder lies in, with links resolved. Rejects with a UserError where it lies in none. */
+/** Finds the root of the git checkout that contains a folder, with links resolved. Rejects with a UserError outside one. */
 export async function findRoot(folder: string): Promise<string> {
   try {
-    const said = await runGit(["rev-parse", "--show-toplevel"], { cwd: folder });
-    return await realpath(said.toString("utf8").replace(/\n$/, ""));
+    const output = await runGit(["rev-parse", "--show-toplevel"], { cwd: folder });
+    return await realpath(output.toString("utf8").replace(/\n$/, ""));
   } catch (error) {
     if (!(error instanceof GitError) || !/not a git repository|must be run in a work tree/.test(error.message))
       throw error;
-    throw new UserError(`${folder} lies in no git checkout: go to one, or make one with git init.`, { cause: error });
+    throw new UserError(`${folder} is not in a git repository. Change to one, or create one with git init.`, {
+      cause: error,
+    });
   }
 }

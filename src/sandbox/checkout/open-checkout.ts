@@ -12,43 +12,42 @@ import { findRoot } from "./find-root.ts";
 import { readWorkingTree } from "./read-working-tree.ts";
 import { runGit } from "./run-git.ts";
 
-/** What a worker sees of a checkout: its files, and as much of git as works without a remote. */
+/** A worker's view of a checkout: its files, and the git operations that need no remote. */
 export interface CheckoutTree
   extends Omit<GitSandbox, "restricted" | "push" | "mergeBranch" | "fetchBranch" | "readAt"> {
-  /** The same files and changes, seen through a further policy. It can only narrow. */
+  /** A view of the same files and changes, narrowed by another policy. */
   restricted(policy: SandboxPolicy | undefined): CheckoutTree;
 }
 
-/** One path a worker changed. */
+/** One path that a worker changed. */
 export interface CheckoutChange {
   path: string;
-  /** What the change stands on; undefined for a new file. */
+  /** The content that the worker changed; undefined for a new file. */
   before: FileVersion | undefined;
-  /** Undefined for a file that is gone. */
+  /** Undefined for a deleted file. */
   after: FileVersion | undefined;
-  /** The file was written on disk before the worker looked into it, so that what it stood on is not known. */
+  /** The file changed on disk before the worker read it, so the previous content is unknown. */
   isStale: boolean;
 }
 
 /** A git checkout on this machine, with a worker's changes over it in memory. */
 export interface Checkout {
-  /** Its top folder, with links resolved. */
+  /** Its root folder, with links resolved. */
   readonly root: string;
   readonly tree: CheckoutTree;
   readonly branch: string;
-  /** The commit it stands on; undefined before the first one. */
+  /** The current commit; undefined before the first one. */
   readonly head: string | undefined;
-  /** How many files it has. */
   readonly fileCount: number;
-  /** What differs from the files as they were, sorted by path. */
+  /** The worker's changes, sorted by path. */
   changes(): CheckoutChange[];
-  /** The changed paths that the worker staged. */
+  /** The changed paths that are staged. */
   staged(): string[];
 }
 
 /**
- * Opens the checkout that a folder lies in, as far as this policy lets its first worker. Rejects with a UserError where it
- * lies in none. Writes nothing, ever.
+ * Opens the git checkout that contains a folder, under the policy of the root worker. Never writes to it. Rejects with a
+ * UserError when the folder is not in a checkout.
  */
 export async function openCheckout(folder: string, policy?: SandboxPolicy): Promise<Checkout> {
   const root = await findRoot(folder);
@@ -57,7 +56,7 @@ export async function openCheckout(folder: string, policy?: SandboxPolicy): Prom
   const staging = createStaging(overlay);
   const { pendingChanges, markStored, rollback, history } = overlay;
 
-  const seenThrough = (zones: Zones): CheckoutTree => {
+  const viewFor = (zones: Zones): CheckoutTree => {
     const view = createWorkspaceView(base, overlay, zones);
     return {
       ...view,
@@ -69,14 +68,14 @@ export async function openCheckout(folder: string, policy?: SandboxPolicy): Prom
       history,
       log: async ({ limit, path }) => readLog(root, limit, path === undefined ? undefined : view.resolve(path)),
       branches: (signal) => readBranches(root, signal),
-      restricted: (narrower) => seenThrough(zones.narrow(narrower)),
+      restricted: (narrower) => viewFor(zones.narrow(narrower)),
     };
   };
 
   const changedPaths = () => overlay.layers.repository.changed();
   return {
     root,
-    tree: seenThrough(createZones(policy)),
+    tree: viewFor(createZones(policy)),
     branch,
     head,
     fileCount: base.files.length,
@@ -97,7 +96,7 @@ export async function openCheckout(folder: string, policy?: SandboxPolicy): Prom
   };
 }
 
-/** A file that was deleted on disk before anybody looked has no content any more. */
+/** The previous content; undefined when the file was deleted from disk before it was read. */
 function knownBefore(read: () => FileVersion | undefined): FileVersion | undefined {
   try {
     return read();
@@ -110,8 +109,8 @@ function knownBefore(read: () => FileVersion | undefined): FileVersion | undefin
 async function readLog(root: string, limit: number, path: string | undefined): Promise<LogEntry[]> {
   const format = "--format=%H%x00%an%x00%ae%x00%at%x00%P%x00%B%x00";
   const only = path === undefined || path === "" ? [] : ["--", path];
-  const said = await runGit(["log", `-${limit}`, "--no-show-signature", format, "HEAD", ...only], { cwd: root });
-  const fields = said.toString("utf8").split("\0");
+  const output = await runGit(["log", `-${limit}`, "--no-show-signature", format, "HEAD", ...only], { cwd: root });
+  const fields = output.toString("utf8").split("\0");
   const entries: LogEntry[] = [];
   for (let at = 0; at + 6 < fields.length; at += 6) {
     const [commit = "", author = "", email = "", seconds = "", parents = "", message = ""] = fields.slice(at, at + 6);
@@ -128,11 +127,11 @@ async function readLog(root: string, limit: number, path: string | undefined): P
 }
 
 async function readBranches(root: string, signal: AbortSignal | undefined) {
-  const said = await runGit(["for-each-ref", "--sort=refname", "--format=%(objectname) %(refname)", "refs/heads"], {
+  const output = await runGit(["for-each-ref", "--sort=refname", "--format=%(objectname) %(refname)", "refs/heads"], {
     cwd: root,
     signal,
   });
-  return said
+  return output
     .toString("utf8")
     .split("\n")
     .filter(Boolean)

@@ -2,21 +2,21 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, rea
 import { join } from "node:path";
 import { foldersAbove } from "#sandbox/paths.ts";
 
-/** What stands at a path of a checkout. */
+/** The content of a path in a checkout. */
 export type DiskEntry =
   | { kind: "nothing" }
   | { kind: "file"; content: Buffer /** Permission bits. */; mode: number }
-  /** A link; its content is where it points. */
+  /** A symbolic link, whose content is its target. */
   | { kind: "link"; content: Buffer }
-  /** Something that is left alone, with a reason that completes "a.txt …". */
+  /** Anything that is not read, with a reason that completes "a.txt …". */
   | { kind: "refused"; reason: string };
 
-/** Looks at a path without following any link on the way or at its end, so that nothing outside the root is reached. */
+/** Reads a path without following symbolic links, so that it never leaves the root. */
 export function readDiskEntry(root: string, path: string, { largest = Number.POSITIVE_INFINITY } = {}): DiskEntry {
   for (const folder of foldersAbove(path)) {
     const stat = lstatSync(join(root, folder), { throwIfNoEntry: false });
     if (!stat) return { kind: "nothing" };
-    if (stat.isSymbolicLink()) return { kind: "refused", reason: `lies behind the link ${folder}` };
+    if (stat.isSymbolicLink()) return { kind: "refused", reason: `is behind the symbolic link ${folder}` };
     if (!stat.isDirectory()) return { kind: "nothing" };
   }
   const whole = join(root, path);
@@ -29,11 +29,11 @@ export function readDiskEntry(root: string, path: string, { largest = Number.POS
 }
 
 function readFile(path: string, largest: number): DiskEntry {
-  // It may have become a link, or a pipe that never ends, between two looks.
+  // The file may have been replaced by a link or a pipe since it was listed.
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const stat: Stats = fstatSync(file);
-    if (!stat.isFile()) return { kind: "refused", reason: "is no file" };
+    if (!stat.isFile()) return { kind: "refused", reason: "is not a file" };
     if (stat.size > largest) return { kind: "refused", reason: `is larger than ${largest} bytes` };
     return { kind: "file", content: readFileSync(file), mode: stat.mode & 0o7777 };
   } finally {

@@ -10,11 +10,11 @@ import { runGit } from "./run-git.ts";
 
 export interface WorkingTree {
   base: Base;
-  /** The branch that is checked out; the short commit where none is. */
+  /** The current branch; the abbreviated commit when HEAD is detached. */
   branch: string;
-  /** The commit it stands on; undefined before the first one. */
+  /** The current commit; undefined before the first one. */
   head: string | undefined;
-  /** True for a file that was written on disk since it was listed, and before anybody looked into it. */
+  /** True for a file that changed on disk after it was listed and before it was read. */
   isStale(path: string): boolean;
 }
 
@@ -24,8 +24,8 @@ const maxFileBytes = 100 * 1024 ** 2;
 const maxTreeBytes = 1024 ** 3;
 
 /**
- * The files of a checkout as they are on disk, ignored ones and `.git` left out. Only their names are read now; each
- * file is as it was when somebody first looked into it. Links are not followed.
+ * Lists the files of a checkout as they are on disk, without ignored files and `.git`. Contents are read on first use.
+ * Does not follow links.
  */
 export async function readWorkingTree(root: string): Promise<WorkingTree> {
   const [head, branch, listed] = await Promise.all([
@@ -35,36 +35,36 @@ export async function readWorkingTree(root: string): Promise<WorkingTree> {
   ]);
   const store = createObjectStore();
   const entries = new Map<string, BaseEntry>();
-  const listedAs = new Map<string, BigIntStats>();
-  const looked = new Set<string>();
+  const listedStats = new Map<string, BigIntStats>();
+  const readPaths = new Set<string>();
   const isFolder = plainFolders(root);
 
-  for (const path of namesIn(listed)) {
+  for (const path of namedPaths(listed)) {
     if (!foldersAbove(path).every(isFolder)) continue;
     const stat = lstatSync(join(root, path), { bigint: true, throwIfNoEntry: false });
-    const entry = stat && createEntry(stat, () => look(path));
+    const entry = stat && createEntry(stat, () => readBlob(path));
     if (!entry) continue;
     if (entries.size >= maxEntries) {
       throw new UserError(`The checkout has too many files to work on: more than ${maxEntries}.`);
     }
     entries.set(path, entry);
-    listedAs.set(path, stat);
+    listedStats.set(path, stat);
   }
 
-  function look(path: string): string {
-    const place = readDiskEntry(root, path, { largest: maxFileBytes });
-    if (place.kind !== "file" && place.kind !== "link") {
-      const why = place.kind === "refused" ? place.reason : "is no file any more";
-      throw new ToolError(`${path} ${why}: it was changed on disk since the worker began.`, {
+  function readBlob(path: string): string {
+    const entry = readDiskEntry(root, path, { largest: maxFileBytes });
+    if (entry.kind !== "file" && entry.kind !== "link") {
+      const reason = entry.kind === "refused" ? entry.reason : "is no longer a file";
+      throw new ToolError(`${path} ${reason}: it was changed on disk after the worker started.`, {
         code: "FILE_NOT_FOUND",
-        suggestion: "Leave it as it is, and say so in your answer.",
+        suggestion: "Leave it unchanged and mention it in your answer.",
       });
     }
-    if (store.bytes() + place.content.length > maxTreeBytes) {
-      throw new ToolError("More was read of this checkout than fits into memory.", { code: "TOO_LARGE" });
+    if (store.bytes() + entry.content.length > maxTreeBytes) {
+      throw new ToolError("The files read from this checkout exceed the memory limit.", { code: "TOO_LARGE" });
     }
-    looked.add(path);
-    return store.add({ type: "blob", data: place.content });
+    readPaths.add(path);
+    return store.add({ type: "blob", data: entry.content });
   }
 
   const commit = head?.commit ?? noCommit;
@@ -81,13 +81,13 @@ export async function readWorkingTree(root: string): Promise<WorkingTree> {
     base,
     branch: branch ?? commit.slice(0, 7),
     head: head?.commit,
-    isStale: (path) => !looked.has(path) && !isSame(listedAs.get(path), statOf(root, path)),
+    isStale: (path) => !readPaths.has(path) && !isSame(listedStats.get(path), statOf(root, path)),
   };
 }
 
-/** The content is looked up by its hash, and the hash is of what is read the first time it is asked for. */
-function createEntry(stat: BigIntStats, look: () => string): BaseEntry | undefined {
-  // A folder where git lists a file is another repository.
+/** Creates an entry whose object id is computed on first use, when the file is read. */
+function createEntry(stat: BigIntStats, readBlob: () => string): BaseEntry | undefined {
+  // A folder that git lists as a file is a nested repository.
   if (stat.isDirectory()) return { type: "submodule", oid: noCommit, executable: false, size: 0 };
   const type = stat.isFile() ? "file" : stat.isSymbolicLink() ? "symlink" : undefined;
   if (!type) return undefined;
@@ -98,14 +98,14 @@ function createEntry(stat: BigIntStats, look: () => string): BaseEntry | undefin
     executable: type === "file" && (stat.mode & 0o100n) !== 0n,
     size: Number(stat.size),
     get oid() {
-      oid ??= look();
+      oid ??= readBlob();
       return oid;
     },
   };
 }
 
-/** What git listed, without what nobody can name here, and without the repositories inside this one. */
-function* namesIn(listed: Buffer): Iterable<string> {
+/** The paths in git's listing, without nested repositories and names that are not valid here. */
+function* namedPaths(listed: Buffer): Iterable<string> {
   const seen = new Set<string>();
   for (const path of listed.toString("utf8").split("\0")) {
     const isNamed = path !== "" && !path.endsWith("/") && !path.includes("\ufffd");
@@ -115,7 +115,7 @@ function* namesIn(listed: Buffer): Iterable<string> {
   }
 }
 
-/** Git still lists what lay in a folder that is a link now. */
+/** Checks that a folder was not replaced by a link: git still lists its former files. */
 function plainFolders(root: string): (folder: string) => boolean {
   const known = new Map<string, boolean>();
   return (folder) => {
@@ -132,7 +132,7 @@ function listFolders(paths: Iterable<string>): Map<string, string[]> {
   const folders = new Map<string, string[]>([["", []]]);
   for (const path of paths) {
     let name = path;
-    // Upwards until a folder that is known already.
+    // Stop at the first parent folder that is already known.
     for (;;) {
       const folder = folderOf(name);
       const names = folders.get(folder);
@@ -155,20 +155,20 @@ function statOf(root: string, path: string): BigIntStats | undefined {
   try {
     return lstatSync(join(root, path), { bigint: true, throwIfNoEntry: false });
   } catch {
-    // A file stands where a folder was.
+    // A parent folder was replaced by a file.
     return undefined;
   }
 }
 
 async function readHead(root: string): Promise<{ commit: string; tree: string; date: Date } | undefined> {
-  const said = await runGit(["log", "-1", "--no-show-signature", "--format=%H %T %ct", "HEAD"], { cwd: root }).catch(
+  const output = await runGit(["log", "-1", "--no-show-signature", "--format=%H %T %ct", "HEAD"], { cwd: root }).catch(
     () => undefined,
   );
-  const [commit, tree, seconds] = said?.toString("utf8").trim().split(" ") ?? [];
+  const [commit, tree, seconds] = output?.toString("utf8").trim().split(" ") ?? [];
   return commit && tree ? { commit, tree, date: new Date(Number(seconds) * 1_000) } : undefined;
 }
 
 async function readBranch(root: string): Promise<string | undefined> {
-  const said = await runGit(["symbolic-ref", "-q", "--short", "HEAD"], { cwd: root }).catch(() => undefined);
-  return said?.toString("utf8").trim() || undefined;
+  const output = await runGit(["symbolic-ref", "-q", "--short", "HEAD"], { cwd: root }).catch(() => undefined);
+  return output?.toString("utf8").trim() || undefined;
 }

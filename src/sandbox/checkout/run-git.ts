@@ -2,19 +2,18 @@ import { spawn } from "node:child_process";
 import { UserError } from "#domain/errors.ts";
 
 export interface GitRequest {
-  /** The folder git works in. */
   cwd: string;
   stdin?: string | Uint8Array;
   env?: Record<string, string>;
   signal?: AbortSignal | undefined;
 }
 
-/** A git that wrote its complaint down. */
+/** An error message of git. */
 export class GitError extends UserError {
   override readonly name = "GitError";
 }
 
-// Where golem is started from a hook or an alias, these name another repository than the folder does.
+// Git sets these in hooks and aliases, where they would redirect our commands to another repository.
 const redirectingVariables =
   /^GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|PREFIX|NAMESPACE|INTERNAL_SUPER_PREFIX|.*PATHSPECS)$/;
 const globalArgs = [
@@ -26,7 +25,7 @@ const globalArgs = [
   "core.quotePath=false",
 ];
 
-/** Runs the git of this machine, and resolves to what it wrote. Rejects with a GitError that says what it complained of. */
+/** Runs the installed git and resolves to its standard output. Rejects with a GitError with its first line of errors. */
 export function runGit(args: readonly string[], { cwd, stdin, env, signal }: GitRequest): Promise<Buffer> {
   const inherited = Object.entries(process.env).filter(([name]) => !redirectingVariables.test(name));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
@@ -36,18 +35,18 @@ export function runGit(args: readonly string[], { cwd, stdin, env, signal }: Git
     ...(signal && { signal }),
   });
   const output: Buffer[] = [];
-  const complaint: Buffer[] = [];
+  const errors: Buffer[] = [];
   child.stdout.on("data", (chunk: Buffer) => output.push(chunk));
-  child.stderr.on("data", (chunk: Buffer) => complaint.push(chunk));
+  child.stderr.on("data", (chunk: Buffer) => errors.push(chunk));
   child.stdin.on("error", () => {});
   child.stdin.end(stdin);
   child.on("error", (error: NodeJS.ErrnoException) => {
-    reject(error.code === "ENOENT" ? new UserError("git was not found on this machine: install it first.") : error);
+    reject(error.code === "ENOENT" ? new UserError("git is not installed. Install it and try again.") : error);
   });
   child.on("close", (code) => {
     if (code === 0) return resolve(Buffer.concat(output));
-    const said = Buffer.concat(complaint).toString("utf8").trim().split("\n")[0] ?? "";
-    reject(new GitError(`git ${args[0]}: ${said.replace(/^(fatal|error): /, "") || `it ended with ${code}`}`));
+    const message = Buffer.concat(errors).toString("utf8").trim().split("\n")[0] ?? "";
+    reject(new GitError(`git ${args[0]}: ${message.replace(/^(fatal|error): /, "") || `exit code ${code}`}`));
   });
   return promise;
 }

@@ -5,12 +5,12 @@ import type { CheckoutChange } from "./open-checkout.ts";
 
 type Versions = Pick<CheckoutChange, "path" | "before" | "after">;
 
-/** Changes as a patch that `git apply` takes, binary files and modes included. */
+/** Formats changes, including modes and binary files, as a patch for `git apply`. */
 export function writePatch(changes: readonly Versions[]): string {
   return changes.flatMap(asOneKind).map(patchOf).join("");
 }
 
-/** A file that takes a link's place is written as git does: the one goes, the other comes. */
+/** Splits a change between file and link into a deletion and an addition, as git does. */
 function asOneKind({ path, before, after }: Versions): Versions[] {
   if (!before || !after || before.isLink === after.isLink) return [{ path, before, after }];
   return [
@@ -22,7 +22,7 @@ function asOneKind({ path, before, after }: Versions): Versions[] {
 function patchOf({ path, before, after }: Versions): string {
   if (!isBinary(before) && !isBinary(after)) {
     const diff = diffFile(path, before, after);
-    // Files that differ too much to show how are carried whole.
+    // Files too different for a line diff are included whole, as binary.
     if (!diff.includes(" differ too much to show how\n")) return diff;
   }
   return binaryPatch(path, before, after);
@@ -57,7 +57,7 @@ function literal(version: FileVersion | undefined): string[] {
 
 const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
 
-/** Git's base 85: how many bytes, as a letter, then five letters for each four of them. */
+/** Git's base 85: the number of bytes as a letter, then five letters for each four bytes. */
 function encodeLine(bytes: Buffer): string {
   const length = String.fromCharCode(bytes.length <= 26 ? 64 + bytes.length : 96 + bytes.length - 26);
   const padded = Buffer.alloc(Math.ceil(bytes.length / 4) * 4);

@@ -141,15 +141,15 @@ function apply(changes: readonly CheckoutChange[], { checkout, desk, kept }: Han
     desk.say(...listRefusals(refused));
     return undefined;
   }
-  const marks = { written: "✓", deleted: "✓", merged: "⇄", "there already": "=" } as const;
+  const marks = { written: "✓", deleted: "✓", merged: "⇄", unchanged: "=" } as const;
   const notes = {
     written: "",
     deleted: " (deleted)",
     merged: " (merged with what was changed on disk meanwhile)",
-    "there already": " (there already)",
+    unchanged: " (already up to date)",
   };
   desk.say(
-    ...applied.map(({ path, outcome: done }) => `${desk.paint("green", marks[done])} ${oneLine(path)}${notes[done]}`),
+    ...applied.map(({ path, outcome }) => `${desk.paint("green", marks[outcome])} ${oneLine(path)}${notes[outcome]}`),
   );
   if (failed.length > 0) {
     complain(desk, "These could not be written:");
@@ -186,10 +186,10 @@ async function commit(
   const stale = taken.find(({ isStale }) => isStale);
   if (stale) throw new UserError(`${stale.path} was changed on disk before the worker looked into it.`);
 
-  const { commit, withUncommitted: mixed } = await commitOnBranch(checkout, { branch, changes: taken, message });
+  const { commit, withUncommitted } = await commitOnBranch(checkout, { branch, changes: taken, message });
   desk.say(`Committed ${commit.slice(0, 7)} on ${branch}: git switch ${branch}`);
-  if (mixed.length > 0) {
-    desk.say(`With what you had not committed yourself in ${mixed.map(oneLine).join(", ")}.`);
+  if (withUncommitted.length > 0) {
+    desk.say(`With what you had not committed yourself in ${withUncommitted.map(oneLine).join(", ")}.`);
   }
   if (taken.length === changes.length) kept.drop();
   else {

@@ -10,7 +10,7 @@ const keyword =
   "function|class|interface|type|enum|struct|trait|impl|union|record|protocol|namespace|module|mod|object|def|fn|fun|func|sub|proc|const|let|var|val|static|macro_rules!";
 const modifier =
   "export|default|declare|public|private|protected|internal|abstract|final|sealed|static|async|override|readonly|pub|unsafe|extern|partial|virtual|inline|open|data|suspend|get|set";
-// Each alternative of the loops ends in white space, so that no line has two readings to try.
+// Each alternative in a loop ends in white space, so that there is only one way to match a line (no backtracking).
 const declaration = new RegExp(
   `^\\s*(?:(?:${modifier})\\s+)*(?:${keyword})\\s*\\*?\\s+(?:\\([^()]*\\)\\s*)?${name}`,
   "u",
@@ -19,7 +19,7 @@ const method = new RegExp(`^\\s+(?:(?:${modifier})\\s+)*[*#]?${name}\\s*\\([^;{}
 const heading = /^#{1,6}\s+(.{1,120})$/;
 const control = new Set(["if", "for", "while", "switch", "catch", "function", "return", "with", "else", "do", "match"]);
 
-/** Where names are defined, as far as one line shows it in the common languages; headings of Markdown too. */
+/** Finds definitions in common languages by single lines, and headings in Markdown. */
 export function codeSymbols(lines: readonly string[], path: string): CodeSymbol[] {
   const isProse = /\.(md|mdx|markdown|rst|txt)$/i.test(path);
   return lines.flatMap((text, index) => {

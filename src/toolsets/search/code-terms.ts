@@ -1,7 +1,7 @@
 const identifier = /[\p{L}_$][\p{L}\p{N}_$]*/gu;
 const maxTermLength = 64;
 
-/** The words of a text in lower case: each identifier as a whole, and the parts that camelCase and snake_case join. */
+/** Splits a text into lower-case terms: each identifier, and the parts of camelCase and snake_case identifiers. */
 export function codeTerms(text: string): string[] {
   const terms: string[] = [];
   for (const [word] of text.matchAll(identifier)) {
@@ -14,7 +14,7 @@ export function codeTerms(text: string): string[] {
   return terms;
 }
 
-/** `parseHTTPRequest_v2` is parse, http, request and v2. */
+/** Splits `parseHTTPRequest_v2` into parse, http, request and v2. */
 export function splitIdentifier(word: string): string[] {
   return word
     .replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, "$1 $2")

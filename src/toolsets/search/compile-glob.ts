@@ -4,9 +4,9 @@ import { ToolError } from "#domain/errors.ts";
 const maxPatternLength = 500;
 
 /**
- * A test for paths by a glob: `*` and `?` stay within one name, `**` goes over folders, `[a-z]`, `[!a]` and `{a,b}`
- * choose, a backslash takes the next character as it is; names with a leading dot match like any other. Takes linear
- * time whatever the pattern, which is why it is not a V8 regular expression. Throws a ToolError for a pattern too long.
+ * Compiles a glob to a test for paths. `*` and `?` match within one name, `**` across folders; `[a-z]`, `[!a]` and
+ * `{a,b}` are supported, a backslash escapes, and names with a leading dot are matched like any other. Uses RE2 rather
+ * than RegExp so that every pattern takes linear time. Throws a ToolError for a pattern that is too long.
  */
 export function compileGlob(pattern: string): (path: string) => boolean {
   if (pattern.length > maxPatternLength) {
@@ -29,7 +29,7 @@ function translate(pattern: string): string {
     const token = tokens.map((known) => ({ known, match: known.pattern.exec(rest) })).find(({ match }) => match);
     const inBraces = (depths[at] ?? 0) > 0;
     if (token?.match) {
-      // `**` counts only as a whole name.
+      // `**` crosses folders only as a whole name.
       const end = at + token.match[0].length;
       const startsName = at === 0 || "/{,".includes(pattern.charAt(at - 1));
       const endsName = end === pattern.length || "},".includes(pattern.charAt(end)) || pattern.charAt(end - 1) === "/";
@@ -71,7 +71,7 @@ function choice(character: string, inBraces: boolean): string | undefined {
   return character === "," ? "|" : undefined;
 }
 
-/** For each character, in how many closed braces with a comma it stands; the braces themselves count as inside. */
+/** The brace depth of each character. The braces themselves count as inside; unclosed braces do not count. */
 function braceDepths(pattern: string): number[] {
   const depths = Array<number>(pattern.length).fill(0);
   const open: number[] = [];

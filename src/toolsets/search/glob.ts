@@ -6,10 +6,10 @@ import { compileGlob } from "./compile-glob.ts";
 import { globFilter, listPathsBelow } from "./select-paths.ts";
 
 const input = z.object({
-  pattern: z.string().min(1).describe("A glob such as src/**/*.ts, from path on; ** goes over folders"),
-  path: z.string().optional().describe("The folder to look in; default the root of the repository"),
-  exclude: z.array(z.string()).max(20).optional().describe("Globs of files to leave out"),
-  limit: z.number().int().min(1).max(2_000).optional().describe("How many paths to show; default 200"),
+  pattern: z.string().min(1).describe("A glob such as src/**/*.ts, relative to path; ** matches any number of folders"),
+  path: z.string().optional().describe("The folder to search; default: the whole repository"),
+  exclude: z.array(z.string()).max(20).optional().describe("Globs of files to exclude"),
+  limit: z.number().int().min(1).max(2_000).optional().describe("Maximum number of paths to show; default 200"),
 });
 type Input = z.infer<typeof input>;
 
@@ -33,7 +33,7 @@ export function createGlobTool(workspace: Workspace): NamedTool<Input, ToolResul
       const shown = found.slice(0, limit);
       const summary = `${found.length} ${found.length === 1 ? "file matches" : "files match"} ${pattern}`;
       const more = found.length > limit ? [`… and ${found.length - limit} more; narrow the pattern.`] : [];
-      const hint = found.length === 0 && !pattern.includes("/") ? [`Use **/${pattern} to look in every folder.`] : [];
+      const hint = found.length === 0 && !pattern.includes("/") ? [`Use **/${pattern} to search all folders.`] : [];
       return {
         llmContent: [`${summary}${shown.length > 0 ? ":" : "."}`, ...shown, ...more, ...hint].join("\n"),
         value: { kind: "file_list", path: root === "" ? "/" : root, files: shown, count: found.length, summary },

@@ -5,31 +5,31 @@ import { codeTerms, splitIdentifier } from "./code-terms.ts";
 export interface RankedFile {
   path: string;
   score: number;
-  /** Definitions whose name fits the query, best first. */
+  /** Definitions whose names match the query, best first. */
   symbols: CodeSymbol[];
 }
 
-// BM25 with its usual constants; a definition or a file of that name says more than any number of uses.
+// BM25 with its usual constants. A matching definition or file name outweighs any number of uses.
 const saturation = 1.2;
 const lengthWeight = 0.75;
 const wholeSymbolWeight = 8;
 const partSymbolWeight = 3;
 const pathWeight = 2;
 
-const fillers = new Set(
+const stopWords = new Set(
   "a an and are as at be by do does for from how in is it of on or that the there this to used uses what when where which who why with".split(
     " ",
   ),
 );
 
-/** The terms of a query, without filler words unless there is nothing else. */
+/** The terms of a query without stop words, unless it has only stop words. */
 export function queryTerms(query: string): string[] {
   const terms = [...new Set(codeTerms(query))];
-  const telling = terms.filter((term) => !fillers.has(term));
-  return telling.length > 0 ? telling : terms;
+  const specific = terms.filter((term) => !stopWords.has(term));
+  return specific.length > 0 ? specific : terms;
 }
 
-/** Files by how well they fit the terms, best first; files that fit none are left out. */
+/** Ranks files by relevance, best first. Files that match no term are left out. */
 export function rankFiles(
   files: ReadonlyMap<string, IndexedFile>,
   terms: readonly string[],
@@ -66,7 +66,7 @@ function symbolScores(symbols: readonly CodeSymbol[], weighted: readonly { term:
     const parts = splitIdentifier(symbol.name);
     const score = weighted.reduce((sum, { term, weight }) => {
       if (term === whole) return sum + wholeSymbolWeight * weight;
-      // A name of many parts is less about each of them.
+      // The more parts a name has, the less each one counts.
       return parts.includes(term) ? sum + (partSymbolWeight * weight) / Math.sqrt(parts.length) : sum;
     }, 0);
     return { symbol, score };

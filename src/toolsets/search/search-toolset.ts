@@ -6,7 +6,7 @@ import { createSearchCodeTool } from "./search-code.ts";
 
 const config = z.strictObject({});
 
-/** Finding files and text in the repository. */
+/** Tools that find files and text in the repository. */
 export const searchToolset: Toolset<z.infer<typeof config>> = {
   name: "search",
   config,

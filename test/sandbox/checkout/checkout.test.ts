@@ -16,7 +16,7 @@ function change(path: string, before: string | undefined, after: string | undefi
   return { path, before: version(before), after: version(after), isStale: false };
 }
 
-test("the tree is what is on disk: commits, changes and new files, without what is ignored and without .git", async () => {
+test("the tree contains tracked, changed and new files, but no ignored files and no .git", async () => {
   const world = checkoutWorld({
     ".gitignore": "node_modules\n*.log\n",
     "a.txt": "one\n",
@@ -41,7 +41,7 @@ test("the tree is what is on disk: commits, changes and new files, without what 
   expect(await tree.changes()).toEqual([]);
 });
 
-test("nothing on disk changes while a worker writes, moves and deletes", async () => {
+test("a worker's changes do not touch the disk", async () => {
   const world = checkoutWorld({ "a.txt": "a\n", "b.txt": "b\n" });
   const { tree, changes: changed } = await openCheckout(world.root);
 
@@ -62,7 +62,7 @@ test("nothing on disk changes while a worker writes, moves and deletes", async (
   ]);
 });
 
-test("a link out of the checkout is shown and never followed, nor is a folder that became one", async () => {
+test("links out of the checkout are listed but never followed, even when they replace a folder", async () => {
   const world = checkoutWorld({ "folder/secret.txt": "mine\n", "a.txt": "a\n" });
   writeFileSync(join(world.parent, "secret.txt"), "outside\n");
   symlinkSync("../secret.txt", world.at("link.txt"));
@@ -76,7 +76,7 @@ test("a link out of the checkout is shown and never followed, nor is a folder th
   expect(await tree.paths()).toEqual(["a.txt"]);
 });
 
-test("a file is as it was when it was first looked into; one that was changed unseen is not overwritten", async () => {
+test("a file keeps the content of its first read, and one that changed before is not overwritten", async () => {
   const world = checkoutWorld({ "seen.txt": "one\n", "unseen.txt": "one\n" });
   const { tree, changes: changed } = await openCheckout(world.root);
   await tree.read("seen.txt");
@@ -92,7 +92,7 @@ test("a file is as it was when it was first looked into; one that was changed un
   });
 });
 
-test("a file that is gone before it was looked into is a sentence, not an empty file", async () => {
+test("reading a file that was deleted from disk fails with an explanation", async () => {
   const world = checkoutWorld({ "a.txt": "a\n" });
   const { tree } = await openCheckout(world.root);
   rmSync(world.at("a.txt"));
@@ -100,7 +100,7 @@ test("a file that is gone before it was looked into is a sentence, not an empty 
   await expect(tree.read("a.txt")).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
 });
 
-test("git's tools see history and branches, and a worker in a subfolder its own part", async () => {
+test("the git tools see history and branches, and a worker in a subfolder only its part", async () => {
   const world = checkoutWorld({ "web/a.txt": "a\n", "b.txt": "b\n" });
   world.git("branch", "other");
   const { tree } = await openCheckout(world.at("web"));
@@ -118,7 +118,7 @@ test("git's tools see history and branches, and a worker in a subfolder its own 
   expect((await tree.log({ limit: 5, path: "web" })).length).toBe(1);
 });
 
-test("a repository without a commit opens, and a folder in none is a sentence", async () => {
+test("a repository without commits opens, and a folder outside a repository is an error", async () => {
   const world = checkoutWorld({ "a.txt": "a\n" });
   world.git("update-ref", "-d", "HEAD");
 
@@ -126,7 +126,7 @@ test("a repository without a commit opens, and a folder in none is a sentence", 
   await expect(openCheckout(world.parent)).rejects.toThrow(`${world.parent} lies in no git checkout`);
 });
 
-test("a repository in the repository, and what git cannot list, is left alone", async () => {
+test("nested repositories and names that git cannot list are left alone", async () => {
   const world = checkoutWorld({ "a.txt": "a\n" });
   mkdirSync(world.at("inner"));
   world.git("init", "-q", "inner");
@@ -135,7 +135,7 @@ test("a repository in the repository, and what git cannot list, is left alone", 
   expect(await (await openCheckout(world.root)).tree.paths()).toEqual(["a.txt"]);
 });
 
-test("git apply makes of a patch what the worker made: text, bytes, modes, links and odd names", async () => {
+test("git apply reproduces a worker's changes from the patch: text, bytes, modes, links and unusual names", async () => {
   const image = Buffer.from([0, 1, 2, 250, 251, 0, 9]);
   const world = checkoutWorld({
     "a b.txt": "one\ntwo",
@@ -169,7 +169,7 @@ test("git apply makes of a patch what the worker made: text, bytes, modes, links
   expect(world.exists("link")).toBe(false);
 });
 
-test("any bytes survive a patch", () => {
+test("a patch reproduces any bytes", () => {
   const world = checkoutWorld({ "a.bin": Buffer.from([0]) });
   const content = fc.uint8Array({ maxLength: 300 }).map((array) => Buffer.from([0, ...array]));
 
@@ -185,7 +185,7 @@ test("any bytes survive a patch", () => {
   );
 });
 
-test("what is applied is on disk, with its modes, and the folders that are empty then are gone", async () => {
+test("applied changes are written with their modes, and empty folders are removed", async () => {
   const world = checkoutWorld({
     "run.sh": "old\n",
     "deep/er/gone.txt": "x\n",
@@ -219,10 +219,10 @@ test("what is applied is on disk, with its modes, and the folders that are empty
   expect(world.read("file/inside.txt")).toBe("now a folder\n");
   expect(world.read("was")).toBe("now a file\n");
   expect(world.exists("deep")).toBe(false);
-  expect(applyChanges(world.root, changed()).applied.every(({ outcome: done }) => done === "there already")).toBe(true);
+  expect(applyChanges(world.root, changed()).applied.every(({ outcome }) => outcome === "unchanged")).toBe(true);
 });
 
-test("what was changed on disk meanwhile is merged", async () => {
+test("changes made on disk in the meantime are merged", async () => {
   const world = checkoutWorld({ "a.txt": "1\n2\n3\n4\n5\n" });
   const { tree, changes: changed } = await openCheckout(world.root);
   await tree.read("a.txt");
@@ -237,7 +237,7 @@ test("what was changed on disk meanwhile is merged", async () => {
 
 test.each<[string, CheckoutChange, (world: ReturnType<typeof checkoutWorld>) => void, string]>([
   [
-    "the same lines",
+    "changed in the same lines",
     change("a.txt", "a\n", "worker\n"),
     (world) => world.write("a.txt", "person\n"),
     "in the same lines",
@@ -246,47 +246,57 @@ test.each<[string, CheckoutChange, (world: ReturnType<typeof checkoutWorld>) => 
     "deleted on disk",
     change("a.txt", "a\n", "worker\n"),
     (world) => rmSync(world.at("a.txt")),
-    "was deleted on disk meanwhile",
+    "was deleted on disk in the meantime",
   ],
   [
     "deleted by the worker",
     change("a.txt", "a\n", undefined),
     (world) => world.write("a.txt", "b\n"),
-    "was changed on disk meanwhile",
+    "was changed on disk in the meantime",
   ],
   [
-    "there, and ignored",
+    "an ignored file on disk",
     change("env", undefined, "worker\n"),
     (world) => world.write("env", "KEY\n"),
     "the worker did not see it",
   ],
   [
-    "a link now",
+    "replaced by a link",
     change("a.txt", "a\n", "worker\n"),
     (world) => {
       rmSync(world.at("a.txt"));
       symlinkSync("../outside.txt", world.at("a.txt"));
     },
-    "was changed on disk meanwhile",
+    "was changed on disk in the meantime",
   ],
   [
     "behind a link",
     change("in/a.txt", undefined, "x\n"),
     (world) => symlinkSync("..", world.at("in")),
-    "lies behind the link in on disk",
+    "is behind the symbolic link in on disk",
   ],
-  ["a folder now", change("in", undefined, "x\n"), (world) => world.write("in/a.txt", ""), "is a folder on disk"],
-  ["below a file", change("a.txt/b.txt", undefined, "x\n"), () => {}, "a.txt is a file on disk"],
-  ["git's own", change(".git/hooks/pre-commit", undefined, "x\n"), () => {}, "is no path of a working tree"],
   [
-    "git's own, spelled otherwise",
+    "replaced by a folder",
+    change("in", undefined, "x\n"),
+    (world) => world.write("in/a.txt", ""),
+    "is a folder on disk",
+  ],
+  ["below a file", change("a.txt/b.txt", undefined, "x\n"), () => {}, "a.txt is a file on disk"],
+  [
+    "git's own data",
+    change(".git/hooks/pre-commit", undefined, "x\n"),
+    () => {},
+    "is not a valid path in a working tree",
+  ],
+  [
+    "git's own data in another spelling",
     change("sub/.GIT/config", undefined, "x\n"),
     () => {},
-    "is no path of a working tree",
+    "is not a valid path in a working tree",
   ],
-  ["upwards", change("../outside.txt", undefined, "x\n"), () => {}, "is no path of a working tree"],
-  ["absolute", change("/etc/motd", undefined, "x\n"), () => {}, "is no path of a working tree"],
-])("nothing at all is applied where one path is %s", (_, bad, prepare, reason) => {
+  ["above the root", change("../outside.txt", undefined, "x\n"), () => {}, "is not a valid path in a working tree"],
+  ["absolute", change("/etc/motd", undefined, "x\n"), () => {}, "is not a valid path in a working tree"],
+])("nothing is applied when one path is %s", (_, bad, prepare, reason) => {
   const world = checkoutWorld({ "a.txt": "a\n" });
   prepare(world);
   writeFileSync(join(world.parent, "outside.txt"), "outside\n");
@@ -299,7 +309,7 @@ test.each<[string, CheckoutChange, (world: ReturnType<typeof checkoutWorld>) => 
   expect(world.status()).toBe(before);
 });
 
-test("a path that the disk does not take is told, and the others are written", () => {
+test("a path that cannot be written is reported, and the others are written", () => {
   const world = checkoutWorld({ "a.txt": "a\n" });
   const long = Array.from({ length: 20 }, () => "y".repeat(203)).join("/");
 
@@ -309,7 +319,7 @@ test("a path that the disk does not take is told, and the others are written", (
   expect(result.failed[0]?.reason).toContain("ENAMETOOLONG");
 });
 
-test("a commit on a branch touches neither the working tree, nor the index, nor the branch that is checked out", async () => {
+test("committing to a branch leaves the working tree, the index and the current branch unchanged", async () => {
   const world = checkoutWorld({
     "a.txt": "a\n",
     "mine.txt": "m\n",

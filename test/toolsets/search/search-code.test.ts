@@ -21,7 +21,7 @@ async function best(query: string, options: WorldOptions = {}): Promise<string[]
   return (value as unknown as { data: { results: { path: string }[] } }).data.results.map(({ path }) => path);
 }
 
-test("a definition ranks above its uses, however many there are", async () => {
+test("a definition ranks above any number of uses", async () => {
   expect(await best("parseCommand")).toEqual(["src/words.ts", "src/uses.ts"]);
 });
 
@@ -36,7 +36,7 @@ test.each([
   expect((await best(query))[0]).toBe(path);
 });
 
-test("the lines that fit are shown, the definition among them", async () => {
+test("matching lines are shown, including the definition", async () => {
   const { call } = await toolsetWorld(searchToolset, { files });
 
   const { llmContent, value } = await call("search_code", {
@@ -52,7 +52,7 @@ test("the lines that fit are shown, the definition among them", async () => {
   expect(value).toMatchObject({ kind: "search.code", data: { total: 2 } });
 });
 
-test("changes of the run are found at once, and never by another run on the same commit", async () => {
+test("a run finds its own changes, and no other run on the same commit does", async () => {
   const spec = { ...runSpec, origin: { ...runSpec.origin, repo: "changes" } };
   const mine = await toolsetWorld(searchToolset, { files, services: { spec } });
   const other = await toolsetWorld(searchToolset, { files, services: { spec } });
@@ -66,7 +66,7 @@ test("changes of the run are found at once, and never by another run on the same
   expect((await other.call("search_code", { query: "parseCommand" })).llmContent).toContain("src/words.ts");
 });
 
-test("the same commit of another tenant is another index", async () => {
+test("tenants do not share an index, even of the same commit", async () => {
   const spec = (installationId: number) => ({ ...runSpec, origin: { ...runSpec.origin, installationId } });
   await best("parseCommand", { services: { spec: spec(11) } });
 
@@ -97,11 +97,14 @@ test.each([
   expect(codeSymbols([line], "a.code")).toEqual([{ name, line: 1 }]);
 });
 
-test.each(["  if (x) {", "  for (const a of b) {", "  call(x);", "  return (a) => {"])("%s defines nothing", (line) => {
-  expect(codeSymbols([line], "a.code")).toEqual([]);
-});
+test.each(["  if (x) {", "  for (const a of b) {", "  call(x);", "  return (a) => {"])(
+  "%s is not a definition",
+  (line) => {
+    expect(codeSymbols([line], "a.code")).toEqual([]);
+  },
+);
 
-test("any text has terms and symbols, quickly", () => {
+test("terms and symbols of any text are found quickly", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary", maxLength: 300 }), (text) => {
       expect(codeTerms(text).every((term) => term === term.toLowerCase())).toBe(true);

@@ -18,7 +18,7 @@ const files = {
 };
 
 describe("grep", () => {
-  test("shows path, line and text of each match and leaves binaries out", async () => {
+  test("shows path, line and text of each match and skips binary files", async () => {
     const { call } = await world(files);
 
     const { llmContent, value } = await call("grep", { pattern: "add" });
@@ -46,7 +46,7 @@ describe("grep", () => {
     expect(llmContent.split("\n").slice(1).join("\n")).toBe(expected);
   });
 
-  test("shows the lines around a match, and where it skips some", async () => {
+  test("shows lines around a match, with separators between groups", async () => {
     const { call } = await world({ "a.txt": "1\n2\nx\n4\n5\n6\n7\nx\n" });
 
     const { llmContent } = await call("grep", { pattern: "x", context: 1 });
@@ -54,7 +54,7 @@ describe("grep", () => {
     expect(llmContent).toBe("2 matches in 1 file:\na.txt-2-2\na.txt:3:x\na.txt-4-4\n--\na.txt-7-7\na.txt:8:x");
   });
 
-  test("says how many matches it does not show", async () => {
+  test("says how many matches are not shown", async () => {
     const { call } = await world({ "a.txt": "x\n".repeat(30), "b.txt": "x\n".repeat(30) });
 
     const { llmContent } = await call("grep", { pattern: "x", limit: 40 });
@@ -64,13 +64,13 @@ describe("grep", () => {
     expect(llmContent).toContain("… and 20 more");
   });
 
-  test.each(["(?=a)b", "(a)\\1", "(?<!x)a", "(?>a)"])("says that %s needs what it does not have", async (pattern) => {
+  test.each(["(?=a)b", "(a)\\1", "(?<!x)a", "(?>a)"])("explains that %s is not supported", async (pattern) => {
     const { call } = await world(files);
 
     await expect(call("grep", { pattern })).rejects.toThrow("lookaround, atomic groups or backreferences");
   });
 
-  test("explains a pattern that is none, and a path that is not there", async () => {
+  test("explains an invalid pattern and a missing path", async () => {
     const { call } = await world(files);
 
     await expect(call("grep", { pattern: "add(" })).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
@@ -78,7 +78,7 @@ describe("grep", () => {
     expect((await call("grep", { pattern: "zebra" })).llmContent).toBe("Nothing matches zebra.");
   });
 
-  test("a pattern that explodes elsewhere takes no time here", async () => {
+  test("a pattern with catastrophic backtracking in RegExp takes no time", async () => {
     const { call } = await world({ "a.txt": "a".repeat(100_000) });
 
     expect((await call("grep", { pattern: "^(a+)+$b" })).llmContent).toContain("Nothing");
@@ -92,7 +92,7 @@ describe("grep", () => {
     ).rejects.toThrow("stopped");
   });
 
-  test("the text required of every match is really in every match", () => {
+  test("the required text is contained in every match", () => {
     const piece = fc.constantFrom(
       "a",
       "b",
@@ -140,7 +140,7 @@ describe("glob", () => {
     expect((await call("glob", args)).value).toMatchObject({ kind: "file_list", files: expected });
   });
 
-  test("says how many paths it does not show, and hints at ** when nothing matches", async () => {
+  test("says how many paths are not shown, and suggests ** when nothing matches", async () => {
     const { call } = await world(files);
 
     expect((await call("glob", { pattern: "**", limit: 2 })).llmContent).toContain("… and 3 more");
@@ -178,7 +178,7 @@ describe("glob", () => {
     expect(compileGlob(pattern)(path)).toBe(expected);
   });
 
-  test("any pattern compiles, and quickly decides on a hostile path", () => {
+  test("any pattern compiles and matches a hostile path quickly", () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 60 }), fc.string({ maxLength: 60 }), (pattern, path) => {
         expect(compileGlob(pattern)(path)).toBeTypeOf("boolean");
