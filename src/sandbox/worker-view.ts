@@ -77,7 +77,7 @@ export function requireNode(view: View, path: string): TreeNode {
   );
   throw toolError(
     "FILE_NOT_FOUND",
-    `${path} does not exist.`,
+    `There is no ${path}.`,
     near ? `Did you mean ${near}?` : "List the folder to see what is there.",
   );
 }

@@ -134,7 +134,7 @@ test.each([{ restrict: "/../x" }, { zones: [{ name: "x", path: ".git", mode: "rw
   "a policy with the path of %j is refused when the sandbox opens",
   async (policy) => {
     await expect(open(policy)).rejects.toThrow(UserError);
-    await expect(open(policy)).rejects.toThrow(/^The sandbox of this worker cannot be set up/);
+    await expect(open(policy)).rejects.toThrow(/^The sandbox policy of this worker is invalid/);
   },
 );
 

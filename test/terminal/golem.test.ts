@@ -118,7 +118,7 @@ test("what was changed on disk meanwhile stops an apply, and the person chooses 
   await run.sees("[a]pply");
   world.write("a.txt", "person\n");
   run.type("apply");
-  await run.sees(/a\.txt was changed on disk meanwhile, in the same lines.*\[a\]pply/s);
+  await run.sees(/a\.txt was changed on disk in the meantime, in the same lines.*\[a\]pply/s);
   run.type("p no-such-folder/it.patch");
   await run.sees(/✗ ENOENT.*\[a\]pply/s);
   run.type("p ../it.patch");
@@ -354,7 +354,7 @@ test.each<[string[], string]>([
   [["run", "fixer", "x", "--apply", "--branch"], "Say one of --apply and --branch."],
   [["run"], "Name a worker"],
   [["workers", "all"], "golem workers takes no words"],
-  [["run", "fixer", "x", "--no-color"], "lies in no git checkout"],
+  [["run", "fixer", "x", "--no-color"], "is not in a git repository"],
 ])("golem %j is one sentence, and starts nothing", async (words, sentence) => {
   const run = giveGolem(words, { cwd: tmpdir(), env: {} });
 
@@ -388,5 +388,5 @@ test("without a model, and outside a checkout, it says what to do", async () => 
   expect([await modelless.code, await outside.code]).toEqual([2, 2]);
   expect(modelless.errors()).toContain("set GOLEM_FORGE_MODEL and its key");
   expect(modelless.errors()).toContain("npm run demo");
-  expect(outside.errors()).toContain("lies in no git checkout");
+  expect(outside.errors()).toContain("is not in a git repository");
 });

@@ -184,7 +184,7 @@ async function commit(
   const staged = new Set(checkout.staged());
   const taken = staged.size > 0 ? changes.filter(({ path }) => staged.has(path)) : changes;
   const stale = taken.find(({ isStale }) => isStale);
-  if (stale) throw new UserError(`${stale.path} was changed on disk before the worker looked into it.`);
+  if (stale) throw new UserError(`${stale.path} was changed on disk before the worker read it.`);
 
   const { commit, withUncommitted } = await commitOnBranch(checkout, { branch, changes: taken, message });
   desk.say(`Committed ${commit.slice(0, 7)} on ${branch}: git switch ${branch}`);

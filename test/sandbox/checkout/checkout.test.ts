@@ -88,7 +88,7 @@ test("a file keeps the content of its first read, and one that changed before is
   expect(String(await tree.read("seen.txt"))).toBe("one\n");
   expect(applyChanges(world.root, changed())).toMatchObject({
     applied: [],
-    refused: [{ path: "unseen.txt", reason: "was changed on disk before the worker looked into it" }],
+    refused: [{ path: "unseen.txt", reason: "was changed on disk before the worker read it" }],
   });
 });
 
@@ -122,8 +122,8 @@ test("a repository without commits opens, and a folder outside a repository is a
   const world = checkoutWorld({ "a.txt": "a\n" });
   world.git("update-ref", "-d", "HEAD");
 
-  expect(await openCheckout(world.root)).toMatchObject({ head: undefined, size: 1, branch: "main" });
-  await expect(openCheckout(world.parent)).rejects.toThrow(`${world.parent} lies in no git checkout`);
+  expect(await openCheckout(world.root)).toMatchObject({ head: undefined, fileCount: 1, branch: "main" });
+  await expect(openCheckout(world.parent)).rejects.toThrow(`${world.parent} is not in a git repository`);
 });
 
 test("nested repositories and names that git cannot list are left alone", async () => {
@@ -231,7 +231,7 @@ test("changes made on disk in the meantime are merged", async () => {
 
   const { applied } = applyChanges(world.root, changed());
 
-  expect(applied).toEqual([{ path: "a.txt", done: "merged" }]);
+  expect(applied).toEqual([{ path: "a.txt", outcome: "merged" }]);
   expect(world.read("a.txt")).toBe("one\n2\n3\n4\nfive\n");
 });
 
