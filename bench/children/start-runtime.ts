@@ -1,8 +1,8 @@
 import { createModels } from "../../src/models/create-models.ts";
 import { createRuntime } from "../../src/runtime/create-runtime.ts";
 import type { FrontEnd } from "../../src/runtime/front-end.ts";
+import { openWorkerCatalog } from "../../src/runtime/start/worker-catalog.ts";
 import { openSqliteStore } from "../../src/runtime/store/sqlite/open-sqlite-store.ts";
-import { openWorkerCatalog } from "../../src/runtime/worker-catalog.ts";
 import { collectGarbage } from "../collect-garbage.ts";
 
 // A process of its own, so that its memory is its own: starts the runtime over a database and says what that took.

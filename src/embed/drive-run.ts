@@ -1,7 +1,7 @@
 import type { RunEvent } from "#domain/events.ts";
 import { applyEvents, initialRun, type Snapshot, stateName } from "#runtime/apply-events.ts";
-import { emptySummary, outcomeOf, summarize } from "#runtime/run-summary.ts";
 import type { NewEffect, RunRow } from "#runtime/store/store.ts";
+import { emptySummary, outcomeOf, summarize } from "#runtime/views/run-summary.ts";
 import { carryOut } from "./carry-out.ts";
 import { type Drive, type OngoingRun, person } from "./drive.ts";
 import type { Session } from "./session.ts";

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { UserError } from "#domain/errors.ts";
 import type { ModelCall, RunEvent } from "#domain/events.ts";
-import { modelFor } from "#runtime/admit-worker.ts";
-import { checkDelegation, childSpec, taskOf } from "#runtime/delegate.ts";
+import { modelFor } from "#runtime/start/admit-worker.ts";
+import { checkDelegation, childSpec, taskOf } from "#runtime/start/delegate.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 import type { Drive } from "./drive.ts";
 import { withDepth } from "./new-spec.ts";

@@ -6,7 +6,7 @@ import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { modelMatches } from "#models/model-matches.ts";
 import type { Models } from "#models/models.ts";
-import { modelFor } from "#runtime/admit-worker.ts";
+import { modelFor } from "#runtime/start/admit-worker.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { ApprovalController } from "#ui/approval-controller.ts";
 import { InterruptError } from "#ui/interrupt-signal.ts";

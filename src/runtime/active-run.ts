@@ -2,6 +2,7 @@ import type { LoggedEvent } from "#domain/events.ts";
 import type { GitHub, OpenGitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { SandboxPolicy, WorkerDefinition } from "#domain/worker.ts";
+import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import type { Store } from "#runtime/store/store.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { BaseCommit, OpenSandbox, SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
@@ -10,7 +11,6 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 import { branchOf } from "./branch-of.ts";
 import type { LiveOutput } from "./live-output.ts";
 import { finishedCalls, readBase } from "./read-log.ts";
-import type { WorkerCatalog } from "./worker-catalog.ts";
 
 /** Everything a run at work has in its hands. Opened when first needed, gone when the run waits. */
 export interface ActiveRun {

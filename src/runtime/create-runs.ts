@@ -2,19 +2,19 @@ import { randomUUID } from "node:crypto";
 import { UserError } from "#domain/errors.ts";
 import type { HeardPlace } from "#domain/repository-place.ts";
 import type { OpenCall, RunSpec, RunView } from "#domain/run.ts";
+import type { ToolReply } from "#runtime/calls/tool-reply.ts";
+import type { Invocation } from "#runtime/effects/run-tool-command.ts";
+import { createStartRun } from "#runtime/start/start-run.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
+import { readView } from "#runtime/views/read-view.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { parseCommand } from "#ui/command.ts";
 import { redisplayEffects, type Snapshot, stateName } from "./apply-events.ts";
 import { createDecideApprovals } from "./decide-approvals.ts";
-import type { Invocation } from "./effects/invoke-tool.ts";
-import { readView } from "./read-view.ts";
 import type { InstallationScope, Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import { shortId } from "./short-id.ts";
-import { createStartRun } from "./start-run.ts";
 import type { NewEffect, NewEvent, RunRow } from "./store/store.ts";
-import type { ToolReply } from "./tool-reply.ts";
 
 /** How many runs `/status` tells of. */
 const shownRuns = 5;

@@ -1,5 +1,6 @@
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
+import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { openToolbox } from "#toolsets/open-toolbox.ts";
 import { openActiveRun, type SharedServices } from "./active-run.ts";
@@ -13,7 +14,6 @@ import { createRunScheduler } from "./run-scheduler.ts";
 import type { Runs } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import type { Store } from "./store/store.ts";
-import type { WorkerCatalog } from "./worker-catalog.ts";
 
 export interface RuntimeOptions {
   store: Store;

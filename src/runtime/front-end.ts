@@ -1,6 +1,6 @@
 import type { Approval } from "#domain/approval.ts";
 import type { RunView } from "#domain/run.ts";
-import type { ToolReply } from "./tool-reply.ts";
+import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 
 /** How a post finds itself again: `repeated` says an attempt may have gone through, so look for the name before posting. */
 export interface PostOptions {

@@ -1,8 +1,8 @@
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
+import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import type { RunScheduler } from "./run-scheduler.ts";
 import type { Store } from "./store/store.ts";
-import type { WorkerCatalog } from "./worker-catalog.ts";
 
 /** What the door to the runtime stands on. */
 export interface RunsOptions {

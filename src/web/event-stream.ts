@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { RunTree, RunViewReader } from "#runtime/run-view-reader.ts";
+import type { RunTree, RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { markupOf } from "./html.ts";
 import { entriesAtOnce, renderEntries } from "./render-page.ts";
 import { type PageContext, partsOf, titleOf } from "./render-parts.ts";

@@ -3,7 +3,7 @@ import type { Config } from "#config/config.ts";
 import { isListedRepository } from "#config/is-listed-repository.ts";
 import { canWrite } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { RunTree, RunViewReader } from "#runtime/run-view-reader.ts";
+import type { RunTree, RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { notThere, Refusal } from "./refusal.ts";
 import type { PageContext } from "./render-parts.ts";
 import type { RunLinks } from "./run-links.ts";

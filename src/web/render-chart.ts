@@ -1,4 +1,4 @@
-import { type ChartState, type StateChart, stateChart } from "#runtime/state-chart.ts";
+import { type ChartState, type StateChart, stateChart } from "#runtime/views/state-chart.ts";
 import { type Html, html } from "./html.ts";
 
 const chart = stateChart();

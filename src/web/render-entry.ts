@@ -2,7 +2,7 @@ import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent, ModelCall, RunEvent, Verdict } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { whereSaid } from "#domain/via.ts";
-import type { CallLine, RunNode } from "#runtime/run-view-reader.ts";
+import type { CallLine, RunNode } from "#runtime/views/run-view-reader.ts";
 import { cutText } from "#text/cut-markdown.ts";
 import { type Html, html } from "./html.ts";
 import { describeOutcome, renderNumbers } from "./render-numbers.ts";

@@ -1,5 +1,5 @@
 import type { RunOutcome, TokenUsage } from "#domain/run.ts";
-import type { RunNode } from "#runtime/run-view-reader.ts";
+import type { RunNode } from "#runtime/views/run-view-reader.ts";
 import { type Html, html } from "./html.ts";
 
 /** Tokens and money on one line. */

@@ -1,5 +1,5 @@
 import type { LoggedEvent } from "#domain/events.ts";
-import type { EventsPage, RunNode, RunTree } from "#runtime/run-view-reader.ts";
+import type { EventsPage, RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf, trusted } from "./html.ts";
 import { renderEntry } from "./render-entry.ts";
 import { type PageContext, partsOf, renderLane, titleOf } from "./render-parts.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Approval } from "#domain/approval.ts";
-import type { RunNode, RunTree } from "#runtime/run-view-reader.ts";
+import type { RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf } from "./html.ts";
 import { renderApproval } from "./render-approval.ts";
 import { renderChart } from "./render-chart.ts";

@@ -4,12 +4,12 @@ import type { GitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import { createModels } from "#models/create-models.ts";
 import { type ModelReply, startModelServer } from "#playground/model/model-server.ts";
+import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { createRuntime } from "#runtime/create-runtime.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
+import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
-import type { ToolReply } from "#runtime/tool-reply.ts";
-import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
 import { type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
 import { startGitServer } from "./git-server.ts";
 

@@ -1,6 +1,6 @@
 import { UserError } from "#domain/errors.ts";
-import { askModel } from "#runtime/ask-model.ts";
-import { instructionsFor } from "#runtime/instructions.ts";
+import { askModel } from "#runtime/model/ask-model.ts";
+import { instructionsFor } from "#runtime/model/instructions.ts";
 import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import type { EffectServices } from "./effect-services.ts";
 

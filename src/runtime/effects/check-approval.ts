@@ -2,7 +2,7 @@ import { refuseApprover } from "#config/repository-settings.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { canWrite } from "#domain/github.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import { confirmApproval, type Grant, notRun } from "#runtime/confirm-approval.ts";
+import { confirmApproval, type Grant, notRun } from "#runtime/calls/confirm-approval.ts";
 import { readBase } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/read-settings.ts";
 import type { Store } from "#runtime/store/store.ts";

@@ -1,5 +1,5 @@
-import { readView } from "#runtime/read-view.ts";
 import type { EffectHandler } from "#runtime/run-scheduler.ts";
+import { readView } from "#runtime/views/read-view.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** Shows what became of the requests that nobody answered before the run was stopped or ended. */

@@ -1,7 +1,7 @@
 import type { Models } from "#models/models.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
+import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import type { Store } from "#runtime/store/store.ts";
-import type { WorkerCatalog } from "#runtime/worker-catalog.ts";
 
 /** What the handlers of effects work with, besides the run's own desk. */
 export interface EffectServices {

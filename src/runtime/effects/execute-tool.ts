@@ -1,7 +1,7 @@
 import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
-import type { Grant } from "#runtime/confirm-approval.ts";
+import type { Grant } from "#runtime/calls/confirm-approval.ts";
 import { openCallOf } from "#runtime/read-log.ts";
 import type { EffectHandler, EffectResult } from "#runtime/run-scheduler.ts";
 import type { Effect } from "#runtime/store/store.ts";

@@ -1,7 +1,7 @@
 import type { LoggedEvent } from "#domain/events.ts";
-import { readView } from "#runtime/read-view.ts";
+import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import type { EffectHandler } from "#runtime/run-scheduler.ts";
-import type { ToolReply } from "#runtime/tool-reply.ts";
+import { readView } from "#runtime/views/read-view.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** Answers a person's command for a tool in the thread: one comment, from the first word about it to its result. */

@@ -1,5 +1,5 @@
-import { readView } from "#runtime/read-view.ts";
 import { type EffectHandler, Postponed } from "#runtime/run-scheduler.ts";
+import { readView } from "#runtime/views/read-view.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** Draws the one living status comment of a root run, at its pace, as things stand at that moment. */

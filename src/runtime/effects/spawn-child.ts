@@ -1,11 +1,11 @@
 import { UserError } from "#domain/errors.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import { admitWorker } from "#runtime/admit-worker.ts";
 import { initialRun } from "#runtime/apply-events.ts";
-import { checkDelegation, childSpec, taskOf } from "#runtime/delegate.ts";
 import { openCallOf } from "#runtime/read-log.ts";
 import type { EffectHandler, EffectResult } from "#runtime/run-scheduler.ts";
 import { shortId } from "#runtime/short-id.ts";
+import { admitWorker } from "#runtime/start/admit-worker.ts";
+import { checkDelegation, childSpec, taskOf } from "#runtime/start/delegate.ts";
 import { checkApproval } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
 

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { WorkerFiles } from "#runtime/worker-catalog.ts";
+import type { WorkerFiles } from "#runtime/start/worker-catalog.ts";
 import { readDiskEntry } from "#sandbox/checkout/read-disk-entry.ts";
 
 const largestFile = 1_000_000;

@@ -2,7 +2,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { WorkerDefinition } from "#domain/worker.ts";
-import { openWorkerCatalog } from "#runtime/worker-catalog.ts";
+import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { checkoutFiles } from "./checkout-files.ts";
 
 export interface LocalWorker {

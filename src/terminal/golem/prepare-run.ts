@@ -4,7 +4,7 @@ import { narrowLimits, parseRepositorySettings, settingsPath } from "#config/rep
 import { UserError } from "#domain/errors.ts";
 import { createModels } from "#models/create-models.ts";
 import type { Models } from "#models/models.ts";
-import { modelFor } from "#runtime/admit-worker.ts";
+import { modelFor } from "#runtime/start/admit-worker.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { isTerminal } from "#terminal/paint.ts";

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { renderToolReply } from "#bot/render/render-tool-reply.ts";
 import type { ResultValue, ToolResult } from "#domain/result.ts";
-import type { ToolReply } from "#runtime/tool-reply.ts";
+import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { expectInert, hostile, proseOf } from "../../support/hostile-text.ts";
 

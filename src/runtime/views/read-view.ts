@@ -2,9 +2,9 @@ import type { LoggedEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
 import { whereSaid } from "#domain/via.ts";
-import { type Snapshot, stateName } from "./apply-events.ts";
+import { type Snapshot, stateName } from "#runtime/apply-events.ts";
+import type { RunRow, Store } from "#runtime/store/store.ts";
 import { activityOf, emptySummary, outcomeOf, summarize } from "./run-summary.ts";
-import type { RunRow, Store } from "./store/store.ts";
 
 /** A run and its children as people may see them, derived from the store alone. */
 export async function readView(store: Store, runId: string): Promise<RunView | undefined> {

@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import { expect, test } from "vitest";
-import { fitTranscript } from "#runtime/fit-transcript.ts";
+import { fitTranscript } from "#runtime/model/fit-transcript.ts";
 
 const said = (text: string): ModelMessage => ({ role: "user", content: text });
 const result = (value: string): ModelMessage => ({

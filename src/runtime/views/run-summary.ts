@@ -1,7 +1,7 @@
 import type { LoggedEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
 import type { RunOutcome, TokenUsage } from "#domain/run.ts";
-import type { Snapshot } from "./apply-events.ts";
+import type { Snapshot } from "#runtime/apply-events.ts";
 
 /** What a view says of a whole log, gathered event by event, so that a long one need not be read again. */
 export interface RunSummary {

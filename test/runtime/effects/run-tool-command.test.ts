@@ -1,11 +1,11 @@
 import { describe, expect, test, vi } from "vitest";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import { type Invocation, invokeTool } from "#runtime/effects/invoke-tool.ts";
+import { type Invocation, invokeTool } from "#runtime/effects/run-tool-command.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Effect, Store } from "#runtime/store/store.ts";
-import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
-import { aTool, toolboxWorld } from "../support/toolbox-world.ts";
+import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../../support/runtime-world.ts";
+import { aTool, toolboxWorld } from "../../support/toolbox-world.ts";
 
 const world = runtimeWorlds();
 

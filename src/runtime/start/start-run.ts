@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { UserError } from "#domain/errors.ts";
 import type { RunOrigin, RunSpec } from "#domain/run.ts";
+import { initialRun } from "#runtime/apply-events.ts";
+import type { Runs } from "#runtime/runs.ts";
+import type { RunsOptions } from "#runtime/runs-options.ts";
+import { shortId } from "#runtime/short-id.ts";
+import type { NewEvent } from "#runtime/store/store.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
-import { initialRun } from "./apply-events.ts";
 import { briefing } from "./briefing.ts";
-import type { Runs } from "./runs.ts";
-import type { RunsOptions } from "./runs-options.ts";
-import { shortId } from "./short-id.ts";
-import type { NewEvent } from "./store/store.ts";
 
 /** Puts a worker to work on an issue or pull request, within the limits of people and repositories; see `Runs.start`. */
 export function createStartRun({

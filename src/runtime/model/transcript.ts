@@ -1,9 +1,9 @@
 import type { ModelMessage, ToolModelMessage, UserContent } from "ai";
 import { canonicalJson } from "#domain/approval.ts";
 import { type Attachment, isText, type LoggedEvent, type ModelCall, type RunEvent } from "#domain/events.ts";
+import { describeOutcome } from "#runtime/describe-outcome.ts";
 import { cutText } from "#text/cut-markdown.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
-import { describeOutcome } from "./describe-outcome.ts";
 
 /** Characters of a person's command and of its result: what people say is never shortened later. */
 const longestInvocation = 8_000;

@@ -2,10 +2,10 @@ import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
 import type { OpenCall, RunOutcome, RunSpec, TokenUsage } from "#domain/run.ts";
+import { type Snapshot, stateName } from "#runtime/apply-events.ts";
+import type { LiveOutput } from "#runtime/live-output.ts";
 import type { RunRow, Store } from "#runtime/store/store.ts";
 import { redactAll } from "#text/redact-all.ts";
-import { type Snapshot, stateName } from "./apply-events.ts";
-import type { LiveOutput } from "./live-output.ts";
 import { activityOf, emptySummary, outcomeOf, type RunSummary, summarize } from "./run-summary.ts";
 
 /** A call as one line can tell of it, for results that stand far below it. */

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { writeCommand } from "#runtime/write-command.ts";
+import { writeCommand } from "#runtime/calls/write-tool-command.ts";
 import { parseCommand } from "#ui/command.ts";
 
 test.each([

@@ -5,7 +5,7 @@ import { initialTransition, transition } from "xstate";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import { Limits } from "#domain/worker.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
-import { transcript } from "#runtime/transcript.ts";
+import { transcript } from "#runtime/model/transcript.ts";
 
 const usage = { inputTokens: 1, outputTokens: 1 };
 

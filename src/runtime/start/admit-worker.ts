@@ -5,8 +5,8 @@ import type { RunSpec } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { modelMatches } from "#models/model-matches.ts";
 import type { Models } from "#models/models.ts";
+import { readSettings } from "#runtime/read-settings.ts";
 import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
-import { readSettings } from "./read-settings.ts";
 import type { WorkerCatalog } from "./worker-catalog.ts";
 
 export interface Admission {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { Limits, parseWorker } from "#domain/worker.ts";
 import { initialRun, type Snapshot } from "#runtime/apply-events.ts";
-import { childSpec } from "#runtime/delegate.ts";
+import { childSpec } from "#runtime/start/delegate.ts";
 import type { RunRow } from "#runtime/store/store.ts";
-import { sampleRun } from "../support/store-samples.ts";
+import { sampleRun } from "../../support/store-samples.ts";
 
 const worker = parseWorker("---\nname: helper\n---\nHelp.", "helper.worker");
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { origin, runtimeWorlds, turns } from "../support/runtime-world.ts";
+import { origin, runtimeWorlds, turns } from "../../support/runtime-world.ts";
 
 const world = runtimeWorlds();
 

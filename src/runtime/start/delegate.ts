@@ -1,8 +1,8 @@
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Limits, WorkerDefinition } from "#domain/worker.ts";
-import type { Snapshot } from "./apply-events.ts";
-import type { RunRow } from "./store/store.ts";
+import type { Snapshot } from "#runtime/apply-events.ts";
+import type { RunRow } from "#runtime/store/store.ts";
 
 /** Throws a UserError when a run may not call this worker: it is above it, too deep, or one too many. */
 export function checkDelegation({ worker, workerPath, depth }: RunSpec, name: string, siblings: number): void {
