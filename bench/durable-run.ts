@@ -35,10 +35,13 @@ function answerTo({ kind, input }: Effect, step: number): RunEvent {
         messages: [{ role: "assistant", content: text }],
         usage: { inputTokens: 1_000, outputTokens: 100 },
         finishReason: "tool-calls",
-        seen: 0,
+        lastSeenId: 0,
       };
     case "calls.review":
-      return { type: "calls.reviewed", verdicts: [{ kind: "allow", callId: `call-${step - 1}`, tool, as: "tool" }] };
+      return {
+        type: "calls.reviewed",
+        verdicts: [{ kind: "allow", callId: `call-${step - 1}`, tool, answeredBy: "tool" }],
+      };
     case "tool.execute": {
       const { callId } = input as { callId: string };
       return {

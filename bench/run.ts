@@ -1,7 +1,7 @@
 import { arch, availableParallelism, platform, release, totalmem } from "node:os";
 import { parseArgs } from "node:util";
 import { UserError } from "../src/domain/errors.ts";
-import { nearest } from "../src/text/nearest.ts";
+import { closestMatch } from "../src/text/closest-match.ts";
 import { benches } from "./benches.ts";
 import type { Bench, Figure, Missing } from "./figure.ts";
 import { type Measured, ratioOf, render } from "./render.ts";
@@ -20,7 +20,7 @@ function chosen(only: string | undefined): readonly Bench[] {
   return only.split(",").map((asked) => {
     const bench = benches.find(({ name }) => name === asked.trim());
     if (bench) return bench;
-    const near = nearest(asked, names);
+    const near = closestMatch(asked, names);
     throw new UserError(
       `There is no bench "${asked}".${near ? ` Did you mean ${near}?` : ""} There are ${names.join(", ")}.`,
     );

@@ -21,7 +21,7 @@ async function main(): Promise<void> {
   const log = pino({ level: config.app.logLevel, redact: { paths: ["body", "title"], remove: true } });
   const redact = createRedactor(config.secrets);
   const models = createModels(config.models);
-  const modelProblem = models.defaultModel && models.problemWith(models.defaultModel);
+  const modelProblem = models.defaultModel && models.findModelProblem(models.defaultModel);
   if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
 
   const onError = (error: unknown, about: object = {}) =>
@@ -78,7 +78,7 @@ async function main(): Promise<void> {
       web: config.web,
       customToolsFrom: (owner, repo) => isListedRepository(config.customToolsFrom, owner, repo),
     },
-    approvalMs: config.approvalMs,
+    approvalMs: config.approvalTimeoutMs,
     statusIntervalMs: config.statusIntervalMs,
     runsPerHour: config.runsPerHour,
     onError,
@@ -89,7 +89,7 @@ async function main(): Promise<void> {
     stopping = true;
     pages?.close();
     await bot.stop();
-    await runtime?.shutDown(config.stopMs);
+    await runtime?.shutDown(config.shutdownGraceMs);
     await executors.close();
     await store.close();
     // Requests to GitHub that are tried again later would keep the process alive.

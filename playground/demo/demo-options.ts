@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { UserError } from "#domain/errors.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 
 export interface DemoOptions {
   help: boolean;
@@ -54,7 +54,7 @@ export function parseDemoOptions(args: readonly string[]): DemoOptions {
 }
 
 function unknownOption(written: string, name: string): UserError {
-  const near = nearest(name, Object.keys(known));
+  const near = closestMatch(name, Object.keys(known));
   return new UserError(`There is no option ${written}.${near ? ` Did you mean --${near}?` : " Try --help."}`);
 }
 

@@ -9,7 +9,7 @@ import type { OpenGitHub } from "#domain/github.ts";
 import type { RunSpec, RunView } from "#domain/run.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { redactAll } from "#text/redact-all.ts";
+import { redactDeep } from "#text/redact-all.ts";
 
 export interface ThreadFrontEndOptions {
   openGitHub: OpenGitHub;
@@ -41,7 +41,7 @@ export function createThreadFrontEnd({
     }
   };
 
-  const clean = <T>(value: T): T => redactAll(value, redact);
+  const clean = <T>(value: T): T => redactDeep(value, redact);
 
   return {
     showStatus: async (view, options) => {

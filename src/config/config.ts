@@ -43,11 +43,11 @@ export interface Config {
   workersDirectory: string | undefined;
   /** In lower case: `owner/repo` or `owner/*`. */
   customToolsFrom: string[];
-  approvalMs: number;
+  approvalTimeoutMs: number;
   /** How many runs may start in an hour. */
   runsPerHour: { person: number; repository: number };
   statusIntervalMs: number;
-  stopMs: number;
+  shutdownGraceMs: number;
   /** Where commands of workers run. */
   executors: {
     os:
@@ -118,10 +118,10 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     database: readDatabase(env),
     workersDirectory: env.GOLEM_FORGE_WORKERS,
     customToolsFrom: (env.GOLEM_FORGE_CUSTOM_TOOLS_FROM ?? "").split(",").map((name) => name.trim().toLowerCase()),
-    approvalMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
+    approvalTimeoutMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
     runsPerHour: { person: env.GOLEM_FORGE_RUNS_PER_HOUR, repository: env.GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR },
     statusIntervalMs: env.GOLEM_FORGE_STATUS_INTERVAL_MS,
-    stopMs: env.GOLEM_FORGE_STOP_SECONDS * 1_000,
+    shutdownGraceMs: env.GOLEM_FORGE_STOP_SECONDS * 1_000,
     executors: readExecutors(env),
     web: { privateHosts: listOf(env.GOLEM_FORGE_WEB_PRIVATE_HOSTS), search: readSearch(env) },
     secrets: secrets.filter((secret) => secret !== undefined),

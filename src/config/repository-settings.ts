@@ -54,7 +54,7 @@ export function narrowLimits(limits: Limits, settings: RepositorySettings): Limi
 }
 
 /** Why this person may not decide an approval here, as a sentence; undefined when they may. */
-export function refuseApprover(
+export function findApproverProblem(
   settings: RepositorySettings,
   { by, requestedBy }: { by: string; requestedBy: string },
 ): string | undefined {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { Via } from "./via.ts";
+import { Channel } from "./channel.ts";
 
 /** What policy says of an operation: do it, ask a person first, or never do it. */
 export const ApprovalDecisionType = z.enum(["preApproved", "ask", "blocked"]);
@@ -56,7 +56,7 @@ export const Approval = z.object({
   expiresAt: z.number(),
   decidedBy: z.string().optional(),
   decidedAt: z.number().optional(),
-  via: Via.optional(),
+  via: Channel.optional(),
   note: z.string().optional(),
   /** `session`: equal calls of this run's tree need not be asked again. */
   remember: z.enum(["none", "session"]).optional(),

@@ -1,18 +1,18 @@
 import { z } from "zod";
+import { Channel } from "./channel.ts";
 import { ToolResult } from "./result.ts";
 import { OpenCall, RunOutcome, TokenUsage } from "./run.ts";
-import { Via } from "./via.ts";
 
 /** What the review of a tool call came to, before anything runs. */
 export const Verdict = z.discriminatedUnion("kind", [
   /** Policy lets it run, or the run itself answers it. */
-  z.object({ kind: z.literal("allow"), callId: z.string(), tool: z.string(), as: OpenCall.shape.as }),
+  z.object({ kind: z.literal("allow"), callId: z.string(), tool: z.string(), answeredBy: OpenCall.shape.answeredBy }),
   /** A person must agree first. */
   z.object({
     kind: z.literal("ask"),
     callId: z.string(),
     tool: z.string(),
-    as: OpenCall.shape.as,
+    answeredBy: OpenCall.shape.answeredBy,
     approvalId: z.string(),
   }),
   /** It will not run; the result says why, to the model. */
@@ -31,7 +31,7 @@ export const Attachment = z.object({
 export type Attachment = z.infer<typeof Attachment>;
 
 /** True for what a model reads as words. */
-export function isText(mediaType: string): boolean {
+export function isTextMediaType(mediaType: string): boolean {
   return /^text\/|[/+](json|xml|yaml)\b/i.test(mediaType);
 }
 
@@ -41,7 +41,7 @@ export const ModelCall = z.object({
   tool: z.string(),
   args: z.unknown(),
   /** Why the arguments could not even be read: they were no JSON. */
-  unreadable: z.string().optional(),
+  parseError: z.string().optional(),
 });
 export type ModelCall = z.infer<typeof ModelCall>;
 
@@ -52,12 +52,12 @@ export type ModelCall = z.infer<typeof ModelCall>;
 export const RunEvent = z.discriminatedUnion("type", [
   /** Words for the worker, already cleaned. `trusted`: from someone with write access. */
   z.object({
-    type: z.literal("user.said"),
+    type: z.literal("message.received"),
     text: z.string(),
     by: z.string(),
     trusted: z.boolean(),
     attachments: z.array(Attachment).optional(),
-    via: Via.optional(),
+    via: Channel.optional(),
   }),
   z.object({ type: z.literal("sandbox.opened"), commit: z.string(), branch: z.string() }),
   z.object({ type: z.literal("sandbox.failed"), reason: z.string() }),
@@ -75,7 +75,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     cost: z.number().optional(),
     finishReason: z.string(),
     /** The last event the model was shown; what people said after it is still news. */
-    seen: z.number(),
+    lastSeenId: z.number(),
   }),
   z.object({
     type: z.literal("model.failed"),
@@ -86,13 +86,13 @@ export const RunEvent = z.discriminatedUnion("type", [
   }),
   z.object({ type: z.literal("calls.reviewed"), verdicts: z.array(Verdict) }),
   z.object({
-    type: z.literal("approval.given"),
+    type: z.literal("approval.granted"),
     approvalId: z.string(),
     callId: z.string(),
     by: z.string(),
     /** Present when the person changed the arguments; already validated. */
     args: z.unknown().optional(),
-    via: Via.optional(),
+    via: Channel.optional(),
   }),
   z.object({
     type: z.literal("approval.denied"),
@@ -100,15 +100,15 @@ export const RunEvent = z.discriminatedUnion("type", [
     callId: z.string(),
     by: z.string(),
     reason: z.string().optional(),
-    via: Via.optional(),
+    via: Channel.optional(),
   }),
   z.object({ type: z.literal("approval.expired"), approvalId: z.string(), callId: z.string() }),
   z.object({
-    type: z.literal("person.answered"),
+    type: z.literal("question.answered"),
     callId: z.string(),
     text: z.string(),
     by: z.string(),
-    via: Via.optional(),
+    via: Channel.optional(),
   }),
   z.object({ type: z.literal("tool.finished"), callId: z.string(), tool: z.string(), result: ToolResult }),
   /** A person ran a manual tool. It answers no call of the model, and is news to it. */
@@ -131,12 +131,12 @@ export const RunEvent = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("run.stop"),
     by: z.string(),
-    via: Via.optional(),
+    via: Channel.optional(),
     /** Why, where no person asked for it; a sentence. */
     reason: z.string().optional(),
   }),
-  z.object({ type: z.literal("run.resume"), by: z.string(), via: Via.optional() }),
-  z.object({ type: z.literal("run.cancel"), by: z.string(), via: Via.optional() }),
+  z.object({ type: z.literal("run.resume"), by: z.string(), via: Channel.optional() }),
+  z.object({ type: z.literal("run.cancel"), by: z.string(), via: Channel.optional() }),
   z.object({ type: z.literal("timer.due"), timer: z.enum(["retry", "deadline"]) }),
 ]);
 export type RunEvent = z.infer<typeof RunEvent>;

@@ -95,23 +95,23 @@ export interface GitHub {
   /** The login this app comments as, `golem-forge[bot]`. */
   ownLogin(): Promise<string>;
   /** Fails closed: an error or an unknown person is `none`. */
-  permissionOf(login: string): Promise<Permission>;
+  getPermission(login: string): Promise<Permission>;
   /** The same for whoever can wait: an outage is no answer. It is waited out, and thrown when it does not pass. */
   confirmPermission(login: string, signal: AbortSignal): Promise<Permission>;
-  describe(): Promise<Repository>;
+  getRepository(): Promise<Repository>;
 
-  issue(number: number): Promise<Issue | undefined>;
-  issues(query: { state?: "open" | "closed" | "all"; labels?: string[]; limit?: number }): Promise<Issue[]>;
-  comments(number: number): Promise<Comment[]>;
+  getIssue(number: number): Promise<Issue | undefined>;
+  listIssues(query: { state?: "open" | "closed" | "all"; labels?: string[]; limit?: number }): Promise<Issue[]>;
+  listComments(number: number): Promise<Comment[]>;
   createComment(number: number, body: string): Promise<Comment>;
   updateComment(commentId: number, body: string): Promise<void>;
   /** `eyes`, `+1`, `confused` …; repeating it changes nothing. */
-  react(commentId: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
+  addReaction(commentId: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
   /** The same, on the issue or pull request itself. */
-  reactToIssue(number: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
+  addIssueReaction(number: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
   addLabels(number: number, labels: string[]): Promise<string[]>;
 
-  pullRequest(number: number): Promise<PullRequest | undefined>;
+  getPullRequest(number: number): Promise<PullRequest | undefined>;
   /** The one open or closed pull request from this branch of this repository. */
   findPullRequest(headBranch: string): Promise<PullRequest | undefined>;
   createPullRequest(pull: {
@@ -122,16 +122,16 @@ export interface GitHub {
     draft: boolean;
   }): Promise<PullRequest>;
   updatePullRequest(number: number, change: { title?: string; body?: string }): Promise<PullRequest>;
-  reviewComments(number: number): Promise<ReviewComment[]>;
-  replyToReview(number: number, reviewCommentId: number, body: string): Promise<{ id: number }>;
-  checks(ref: string): Promise<Check[]>;
+  listReviewComments(number: number): Promise<ReviewComment[]>;
+  replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }>;
+  listChecks(ref: string): Promise<Check[]>;
 
   /** The text of a file on the default branch. */
   readFile(path: string): Promise<string | undefined>;
   /** The names of the files in a folder of the default branch; empty where there is none. */
   listFiles(path: string): Promise<string[]>;
   /** A token that git may use on this repository alone: `read` to fetch, `write` to push. Never reaches a tool. */
-  gitToken(access: "read" | "write"): Promise<string>;
+  createGitToken(access: "read" | "write"): Promise<string>;
 }
 
 /** Opens the GitHub of an installation's repository. */

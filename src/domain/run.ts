@@ -67,8 +67,8 @@ export type RunSpec = z.infer<typeof RunSpec>;
 export const OpenCall = z.object({
   callId: z.string(),
   tool: z.string(),
-  as: z.enum(["tool", "person", "worker"]),
-  status: z.enum(["asked", "running"]),
+  answeredBy: z.enum(["tool", "person", "worker"]),
+  status: z.enum(["awaitingApproval", "running"]),
 });
 export type OpenCall = z.infer<typeof OpenCall>;
 

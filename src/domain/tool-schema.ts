@@ -29,7 +29,7 @@ export interface ToolSchema {
 const opened = new WeakMap<object, Promise<ToolSchema>>();
 
 /** Opens a schema once: the same schema resolves to the same answer. Rejects when it cannot be put as JSON Schema. */
-export function openSchema(schema: FlexibleSchema<unknown>): Promise<ToolSchema> {
+export function compileSchema(schema: FlexibleSchema<unknown>): Promise<ToolSchema> {
   const known = opened.get(schema);
   if (known !== undefined) return known;
 
@@ -60,7 +60,7 @@ export function isZodSchema(schema: unknown): schema is z.ZodType {
  * Checks arguments: `value` is what the tool gets, `args` what is shown, stored and checked again later to the same
  * value. They differ only where a schema changes what it reads, such as text into a date.
  */
-export async function checkArguments(
+export async function parseArguments(
   schema: ToolSchema,
   given: unknown,
 ): Promise<{ valid: true; value: unknown; args: unknown } | { valid: false; issues: SchemaIssue[] }> {

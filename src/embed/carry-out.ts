@@ -34,7 +34,7 @@ export async function carryOut({ kind, input }: NewEffect, drive: Drive): Promis
       return askPerson(drive, callId);
     case "tool.execute":
       return executeTool(drive, callId, approvalId);
-    case "child.start":
+    case "child.spawn":
       return callWorker(drive, callId, approvalId);
     default:
       return undefined;
@@ -134,7 +134,7 @@ async function askApproval(drive: Drive, approvalId: string): Promise<void> {
   if (decision.approved === true) {
     drive.approvals.set(approvalId, approved(approval, decision));
     const { modifiedArgs: args } = decision;
-    drive.tell({ type: "approval.given", approvalId, callId, by: person, ...(args !== undefined && { args }) });
+    drive.tell({ type: "approval.granted", approvalId, callId, by: person, ...(args !== undefined && { args }) });
     return;
   }
   drive.approvals.set(approvalId, { ...approval, status: "denied" });
@@ -198,7 +198,7 @@ async function askPerson(drive: Drive, callId: string): Promise<void> {
   try {
     const text = await ui.getUserInput(prompt, { signal, timeoutMs: 2 ** 31 - 1 });
     session.report.toolEnded(call, drive.iteration(), { llmContent: text, value: { kind: "text", content: text } });
-    drive.tell({ type: "person.answered", callId, text, by: person });
+    drive.tell({ type: "question.answered", callId, text, by: person });
   } catch (error) {
     if (!signal.aborted) finish(drive, call, resultOfError(error));
   }

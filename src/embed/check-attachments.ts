@@ -1,5 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import { type Attachment, isText } from "#domain/events.ts";
+import { type Attachment, isTextMediaType } from "#domain/events.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { RunAttachment } from "./options.ts";
 
@@ -24,7 +24,7 @@ export function checkAttachments(worker: WorkerDefinition, given: readonly RunAt
   return read.map(({ name, mimeType, bytes }) => ({
     name,
     mediaType: mimeType,
-    data: bytes.toString(isText(mimeType) ? "utf8" : "base64"),
+    data: bytes.toString(isTextMediaType(mimeType) ? "utf8" : "base64"),
   }));
 }
 
@@ -57,6 +57,6 @@ function plainSuffix(suffix: string): string {
 }
 
 function bytesOf(data: RunAttachment["data"], mimeType: string): Buffer {
-  if (typeof data === "string") return Buffer.from(data, isText(mimeType) ? "utf8" : "base64");
+  if (typeof data === "string") return Buffer.from(data, isTextMediaType(mimeType) ? "utf8" : "base64");
   return data instanceof ArrayBuffer ? Buffer.from(data) : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
 }

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import { parseWorker, WorkerDefinition } from "#domain/worker.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { describeProblems } from "#text/describe-problems.ts";
-import { nearest } from "#text/nearest.ts";
 import type { WorkerCatalogue, WorkerSource } from "./options.ts";
 
 export interface ReadWorker {
@@ -26,7 +26,7 @@ export async function findWorker(catalogue: WorkerCatalogue | undefined, name: s
   if (source !== undefined) return readWorker(source);
 
   const names = namesOf(catalogue);
-  const near = nearest(name, names);
+  const near = closestMatch(name, names);
   const hint = near ? ` Did you mean ${near}?` : "";
   const list = names.length > 0 ? ` There are: ${names.join(", ")}.` : "";
   throw new UserError(`There is no worker ${JSON.stringify(name)} here.${hint}${list}`);

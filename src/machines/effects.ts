@@ -20,17 +20,17 @@ export type EffectRequest =
   /** Show what became of that question: it is answered, or not asked any more. */
   | { kind: "question.close"; callId: string }
   /** Make the child run that answers this call. Answered by `child.finished`. */
-  | { kind: "child.start"; callId: string; approvalId?: string }
+  | { kind: "child.spawn"; callId: string; approvalId?: string }
   /** End every child that is still alive. */
-  | { kind: "children.cancel" }
+  | { kind: "children.stop" }
   /** Say how it ended: in the thread, or to the parent. */
   | { kind: "outcome.report" };
 
 /** Effects that `/stop` makes pointless; the rest still has to be said. */
-export const interruptible: readonly EffectRequest["kind"][] = [
+export const interruptibleEffects: readonly EffectRequest["kind"][] = [
   "sandbox.open",
   "model.call",
   "calls.review",
   "tool.execute",
-  "child.start",
+  "child.spawn",
 ];

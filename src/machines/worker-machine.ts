@@ -16,21 +16,21 @@ export interface WorkerContext {
   /** US dollars, of the calls whose price is known. */
   cost: number;
   /** Failures of the model in a row. */
-  failures: number;
+  consecutiveFailures: number;
   /** Sentences of people that the model has not seen yet. */
-  heard: number;
+  unreadMessages: number;
   /** How many tool calls the last answer made. */
-  asked: number;
-  open: OpenCall[];
+  requestedCalls: number;
+  openCalls: OpenCall[];
   end: RunEnd | undefined;
 }
 
 type WorkerInput = Pick<WorkerContext, "mode" | "limits">;
 
-const maxFailures = 5;
+const maxConsecutiveFailures = 5;
 const firstRetryMs = 2_000;
 /** A provider may ask for patience; past this the run fails and says so. */
-const longestRetryMs = 10 * 60_000;
+const maxRetryDelayMs = 10 * 60_000;
 
 type Answered = Extract<RunEvent, { type: "model.answered" }>;
 type Failed = Extract<RunEvent, { type: "model.failed" }>;
@@ -43,30 +43,33 @@ const machineSetup = setup({
   },
   actions: {
     // The runtime carries these five out; under createActor they do nothing.
-    request: (_, _params: { effects: EffectRequest[] }) => {},
-    abandon: () => {},
-    withdraw: () => {},
-    arm: (_, _params: { timer: "retry"; afterMs: number }) => {},
-    disarm: (_, _params: { timer: "retry" }) => {},
+    requestEffects: (_, _params: { effects: EffectRequest[] }) => {},
+    cancelEffects: () => {},
+    withdrawApprovals: () => {},
+    setTimer: (_, _params: { timer: "retry"; afterMs: number }) => {},
+    clearTimer: (_, _params: { timer: "retry" }) => {},
 
-    record: assign((_, patch: Partial<WorkerContext>) => patch),
+    update: assign((_, patch: Partial<WorkerContext>) => patch),
   },
   guards: {
-    hasCalls: ({ context }) => context.asked > 0,
-    isHeard: ({ context }) => context.heard > 0,
+    hasCalls: ({ context }) => context.requestedCalls > 0,
+    hasUnreadMessages: ({ context }) => context.unreadMessages > 0,
     isChat: ({ context }) => context.mode === "chat",
-    isSpent: ({ context }) => spentLimit(context) !== undefined,
+    isLimitReached: ({ context }) => spentLimit(context) !== undefined,
     canRetry: ({ context }, failure: Failed) =>
-      failure.retryable && context.failures + 1 < maxFailures && (failure.retryAfterMs ?? 0) <= longestRetryMs,
+      failure.retryable &&
+      context.consecutiveFailures + 1 < maxConsecutiveFailures &&
+      (failure.retryAfterMs ?? 0) <= maxRetryDelayMs,
     // A machine that is over still hears its outermost transitions when driven by transition().
-    isAlive: ({ context }) => context.end === undefined,
-    isTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.end,
-    isAsked: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "asked"),
+    isNotEnded: ({ context }) => context.end === undefined,
+    isDueTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.end,
+    isAwaitingApproval: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "awaitingApproval"),
     isRunning: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "running"),
-    runsTools: ({ context }) => context.open.some((call) => call.status === "running" && call.as === "tool"),
-    awaitsApproval: ({ context }) => context.open.some((call) => call.status === "asked"),
-    awaitsPerson: ({ context }) => context.open.some((call) => call.as === "person"),
-    awaitsWorker: ({ context }) => context.open.some((call) => call.as === "worker"),
+    isRunningTools: ({ context }) =>
+      context.openCalls.some((call) => call.status === "running" && call.answeredBy === "tool"),
+    isAwaitingAnyApproval: ({ context }) => context.openCalls.some((call) => call.status === "awaitingApproval"),
+    isAwaitingPerson: ({ context }) => context.openCalls.some((call) => call.answeredBy === "person"),
+    isAwaitingChild: ({ context }) => context.openCalls.some((call) => call.answeredBy === "worker"),
   },
 });
 
@@ -81,28 +84,28 @@ export const workerMachine = machineSetup.createMachine({
     steps: 0,
     tokens: 0,
     cost: 0,
-    failures: 0,
-    heard: 0,
-    asked: 0,
-    open: [],
+    consecutiveFailures: 0,
+    unreadMessages: 0,
+    requestedCalls: 0,
+    openCalls: [],
     end: undefined,
   }),
   initial: "preparing",
   on: {
-    "user.said": { guard: "isAlive", actions: { type: "record", params: hear } },
+    "message.received": { guard: "isNotEnded", actions: { type: "update", params: countMessage } },
     // Known from here on, and nothing to act on: the model reads of it when it is called next.
-    "tool.invoked": { guard: "isAlive", actions: { type: "record", params: {} } },
-    "run.stop": { guard: "isAlive", target: ".interrupted" },
+    "tool.invoked": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "run.stop": { guard: "isNotEnded", target: ".interrupted" },
     "run.cancel": {
-      guard: "isAlive",
+      guard: "isNotEnded",
       target: ".ended",
-      actions: { type: "record", params: ({ event }) => ({ end: { kind: "cancelled", by: event.by } }) },
+      actions: { type: "update", params: ({ event }) => ({ end: { kind: "cancelled", by: event.by } }) },
     },
     "timer.due": {
-      guard: { type: "isTimer", params: ({ event }) => ({ due: event.timer, timer: "deadline" }) },
+      guard: { type: "isDueTimer", params: ({ event }) => ({ due: event.timer, timer: "deadline" }) },
       target: ".ended",
       actions: {
-        type: "record",
+        type: "update",
         params: ({ context }) => ({ end: limitReached(`minutes: ${context.limits.minutes}`) }),
       },
     },
@@ -110,12 +113,12 @@ export const workerMachine = machineSetup.createMachine({
   states: {
     preparing: {
       tags: "busy",
-      entry: { type: "request", params: { effects: [{ kind: "sandbox.open" }] } },
+      entry: { type: "requestEffects", params: { effects: [{ kind: "sandbox.open" }] } },
       on: {
         "sandbox.opened": "callingModel",
         "sandbox.failed": {
           target: "ended",
-          actions: { type: "record", params: ({ event }) => ({ end: { kind: "failed", reason: event.reason } }) },
+          actions: { type: "update", params: ({ event }) => ({ end: { kind: "failed", reason: event.reason } }) },
         },
       },
     },
@@ -123,13 +126,13 @@ export const workerMachine = machineSetup.createMachine({
     callingModel: {
       tags: "busy",
       entry: [
-        { type: "record", params: { heard: 0 } },
-        { type: "request", params: { effects: [{ kind: "model.call" }] } },
+        { type: "update", params: { unreadMessages: 0 } },
+        { type: "requestEffects", params: { effects: [{ kind: "model.call" }] } },
       ],
       on: {
         "model.answered": {
-          target: "deciding",
-          actions: { type: "record", params: ({ context, event }) => answered(context, event) },
+          target: "evaluatingAnswer",
+          actions: { type: "update", params: ({ context, event }) => answered(context, event) },
         },
         "model.failed": [
           {
@@ -137,15 +140,15 @@ export const workerMachine = machineSetup.createMachine({
             target: "retrying",
             actions: [
               {
-                type: "arm",
+                type: "setTimer",
                 params: ({ context, event }) => ({ timer: "retry", afterMs: retryDelay(context, event) }),
               },
-              { type: "record", params: ({ context }) => ({ failures: context.failures + 1 }) },
+              { type: "update", params: ({ context }) => ({ consecutiveFailures: context.consecutiveFailures + 1 }) },
             ],
           },
           {
             target: "ended",
-            actions: { type: "record", params: ({ event }) => ({ end: { kind: "failed", reason: event.reason } }) },
+            actions: { type: "update", params: ({ event }) => ({ end: { kind: "failed", reason: event.reason } }) },
           },
         ],
       },
@@ -155,87 +158,87 @@ export const workerMachine = machineSetup.createMachine({
       tags: "busy",
       on: {
         "timer.due": {
-          guard: { type: "isTimer", params: ({ event }) => ({ due: event.timer, timer: "retry" }) },
+          guard: { type: "isDueTimer", params: ({ event }) => ({ due: event.timer, timer: "retry" }) },
           target: "callingModel",
         },
       },
-      exit: { type: "disarm", params: { timer: "retry" } },
+      exit: { type: "clearTimer", params: { timer: "retry" } },
     },
 
-    deciding: {
+    evaluatingAnswer: {
       tags: "busy",
       always: [
         { guard: "hasCalls", target: "reviewing" },
-        { guard: "isHeard", target: "pacing" },
+        { guard: "hasUnreadMessages", target: "checkingLimits" },
         { guard: "isChat", target: "idle" },
-        { target: "ended", actions: { type: "record", params: { end: { kind: "answered" } } } },
+        { target: "ended", actions: { type: "update", params: { end: { kind: "answered" } } } },
       ],
     },
 
     reviewing: {
       tags: "busy",
-      entry: { type: "request", params: { effects: [{ kind: "calls.review" }] } },
+      entry: { type: "requestEffects", params: { effects: [{ kind: "calls.review" }] } },
       on: {
         "calls.reviewed": {
-          target: "working",
+          target: "handlingCalls",
           actions: [
-            { type: "record", params: ({ event }) => ({ open: event.verdicts.flatMap(openCall) }) },
-            { type: "request", params: ({ event }) => ({ effects: event.verdicts.flatMap(firstEffect) }) },
+            { type: "update", params: ({ event }) => ({ openCalls: event.verdicts.flatMap(openCall) }) },
+            { type: "requestEffects", params: ({ event }) => ({ effects: event.verdicts.flatMap(firstEffect) }) },
           ],
         },
       },
     },
 
-    working: {
-      initial: "sorting",
+    handlingCalls: {
+      initial: "evaluatingCalls",
       on: {
-        "approval.given": {
-          guard: { type: "isAsked", params: ({ event }) => event },
-          target: ".sorting",
+        "approval.granted": {
+          guard: { type: "isAwaitingApproval", params: ({ event }) => event },
+          target: ".evaluatingCalls",
           actions: [
-            { type: "request", params: ({ context, event }) => ({ effects: approved(context, event) }) },
-            { type: "record", params: ({ context, event }) => start(context, event.callId) },
+            { type: "requestEffects", params: ({ context, event }) => ({ effects: approved(context, event) }) },
+            { type: "update", params: ({ context, event }) => start(context, event.callId) },
           ],
         },
         "approval.denied": {
-          guard: { type: "isAsked", params: ({ event }) => event },
-          target: ".sorting",
+          guard: { type: "isAwaitingApproval", params: ({ event }) => event },
+          target: ".evaluatingCalls",
           actions: [
-            { type: "record", params: ({ context, event }) => close(context, event.callId) },
-            { type: "request", params: ({ event }) => ({ effects: [showDecision(event)] }) },
+            { type: "update", params: ({ context, event }) => close(context, event.callId) },
+            { type: "requestEffects", params: ({ event }) => ({ effects: [showDecision(event)] }) },
           ],
         },
         "approval.expired": {
-          guard: { type: "isAsked", params: ({ event }) => event },
-          target: ".sorting",
+          guard: { type: "isAwaitingApproval", params: ({ event }) => event },
+          target: ".evaluatingCalls",
           actions: [
-            { type: "record", params: ({ context, event }) => close(context, event.callId) },
-            { type: "request", params: ({ event }) => ({ effects: [showDecision(event)] }) },
+            { type: "update", params: ({ context, event }) => close(context, event.callId) },
+            { type: "requestEffects", params: ({ event }) => ({ effects: [showDecision(event)] }) },
           ],
         },
         "tool.finished": {
           guard: { type: "isRunning", params: ({ event }) => event },
-          target: ".sorting",
-          actions: { type: "record", params: ({ context, event }) => close(context, event.callId) },
+          target: ".evaluatingCalls",
+          actions: { type: "update", params: ({ context, event }) => close(context, event.callId) },
         },
-        "person.answered": {
+        "question.answered": {
           guard: { type: "isRunning", params: ({ event }) => event },
-          target: ".sorting",
+          target: ".evaluatingCalls",
           actions: [
-            { type: "record", params: ({ context, event }) => close(context, event.callId) },
+            { type: "update", params: ({ context, event }) => close(context, event.callId) },
             {
-              type: "request",
+              type: "requestEffects",
               params: ({ event }) => ({ effects: [{ kind: "question.close", callId: event.callId }] }),
             },
           ],
         },
         "child.finished": {
           guard: { type: "isRunning", params: ({ event }) => event },
-          target: ".sorting",
+          target: ".evaluatingCalls",
           actions: [
-            { type: "record", params: ({ context, event }) => close(context, event.callId) },
+            { type: "update", params: ({ context, event }) => close(context, event.callId) },
             {
-              type: "record",
+              type: "update",
               params: ({ context, event }) => ({
                 tokens: context.tokens + event.usage.inputTokens + event.usage.outputTokens,
                 cost: context.cost + (event.cost ?? 0),
@@ -245,72 +248,72 @@ export const workerMachine = machineSetup.createMachine({
         },
       },
       states: {
-        sorting: {
+        evaluatingCalls: {
           always: [
-            { guard: "runsTools", target: "executing" },
-            { guard: "awaitsApproval", target: "awaitingApproval" },
-            { guard: "awaitsPerson", target: "awaitingAnswer" },
-            { guard: "awaitsWorker", target: "awaitingWorker" },
-            { target: "#worker.pacing" },
+            { guard: "isRunningTools", target: "executing" },
+            { guard: "isAwaitingAnyApproval", target: "awaitingApproval" },
+            { guard: "isAwaitingPerson", target: "awaitingAnswer" },
+            { guard: "isAwaitingChild", target: "awaitingChild" },
+            { target: "#worker.checkingLimits" },
           ],
         },
         executing: { tags: "busy" },
         awaitingApproval: {},
         awaitingAnswer: {},
-        awaitingWorker: {},
+        awaitingChild: {},
       },
     },
 
     /** Between two calls of the model: the place where limits stop a run. */
-    pacing: {
+    checkingLimits: {
       tags: "busy",
       always: [
         {
-          guard: "isSpent",
+          guard: "isLimitReached",
           target: "ended",
-          actions: { type: "record", params: ({ context }) => ({ end: limitReached(spentLimit(context)) }) },
+          actions: { type: "update", params: ({ context }) => ({ end: limitReached(spentLimit(context)) }) },
         },
         { target: "callingModel" },
       ],
     },
 
     idle: {
-      on: { "user.said": { target: "pacing", actions: { type: "record", params: hear } } },
+      on: { "message.received": { target: "checkingLimits", actions: { type: "update", params: countMessage } } },
     },
 
     interrupted: {
       entry: [
-        "abandon",
-        "withdraw",
-        { type: "request", params: ({ context }) => ({ effects: closeQuestions(context) }) },
-        { type: "record", params: { open: [], asked: 0 } },
-        { type: "request", params: { effects: [{ kind: "children.cancel" }, { kind: "approvals.close" }] } },
+        "cancelEffects",
+        "withdrawApprovals",
+        { type: "requestEffects", params: ({ context }) => ({ effects: closeQuestions(context) }) },
+        { type: "update", params: { openCalls: [], requestedCalls: 0 } },
+        { type: "requestEffects", params: { effects: [{ kind: "children.stop" }, { kind: "approvals.close" }] } },
       ],
       on: {
         // Taken in, and nothing more: left in the mailbox, it would stop the run again when it goes on.
-        "run.stop": { actions: { type: "record", params: {} } },
-        "run.resume": "pacing",
+        "run.stop": { actions: { type: "update", params: {} } },
+        "run.resume": "checkingLimits",
       },
     },
 
     ended: {
       type: "final",
       entry: [
-        "abandon",
-        "withdraw",
-        { type: "request", params: ({ context }) => ({ effects: closeQuestions(context) }) },
-        { type: "record", params: { open: [], asked: 0 } },
+        "cancelEffects",
+        "withdrawApprovals",
+        { type: "requestEffects", params: ({ context }) => ({ effects: closeQuestions(context) }) },
+        { type: "update", params: { openCalls: [], requestedCalls: 0 } },
         {
-          type: "request",
-          params: { effects: [{ kind: "children.cancel" }, { kind: "approvals.close" }, { kind: "outcome.report" }] },
+          type: "requestEffects",
+          params: { effects: [{ kind: "children.stop" }, { kind: "approvals.close" }, { kind: "outcome.report" }] },
         },
       ],
     },
   },
 });
 
-function hear({ context }: { context: WorkerContext }): Partial<WorkerContext> {
-  return { heard: context.heard + 1 };
+function countMessage({ context }: { context: WorkerContext }): Partial<WorkerContext> {
+  return { unreadMessages: context.unreadMessages + 1 };
 }
 
 function answered(context: WorkerContext, { usage, cost, calls }: Answered): Partial<WorkerContext> {
@@ -318,27 +321,27 @@ function answered(context: WorkerContext, { usage, cost, calls }: Answered): Par
     steps: context.steps + 1,
     tokens: context.tokens + usage.inputTokens + usage.outputTokens,
     cost: context.cost + (cost ?? 0),
-    failures: 0,
-    asked: calls.length,
+    consecutiveFailures: 0,
+    requestedCalls: calls.length,
   };
 }
 
 function isOpen(context: WorkerContext, callId: string, status: OpenCall["status"]): boolean {
-  return context.open.some((call) => call.callId === callId && call.status === status);
+  return context.openCalls.some((call) => call.callId === callId && call.status === status);
 }
 
-function start({ open }: WorkerContext, callId: string): Partial<WorkerContext> {
-  return { open: open.map((call) => (call.callId === callId ? { ...call, status: "running" as const } : call)) };
+function start({ openCalls: open }: WorkerContext, callId: string): Partial<WorkerContext> {
+  return { openCalls: open.map((call) => (call.callId === callId ? { ...call, status: "running" as const } : call)) };
 }
 
-function close({ open }: WorkerContext, callId: string): Partial<WorkerContext> {
-  return { open: open.filter((call) => call.callId !== callId) };
+function close({ openCalls: open }: WorkerContext, callId: string): Partial<WorkerContext> {
+  return { openCalls: open.filter((call) => call.callId !== callId) };
 }
 
 function openCall(verdict: Verdict): OpenCall[] {
   if (verdict.kind === "refuse") return [];
-  const { callId, tool, as } = verdict;
-  return [{ callId, tool, as, status: verdict.kind === "ask" ? "asked" : "running" }];
+  const { callId, tool, answeredBy } = verdict;
+  return [{ callId, tool, answeredBy, status: verdict.kind === "ask" ? "awaitingApproval" : "running" }];
 }
 
 function firstEffect(verdict: Verdict): EffectRequest[] {
@@ -352,24 +355,27 @@ function firstEffect(verdict: Verdict): EffectRequest[] {
   }
 }
 
-function beginCall({ callId, as }: Pick<OpenCall, "callId" | "as">, approvalId?: string): EffectRequest {
-  switch (as) {
+function beginCall(
+  { callId, answeredBy }: Pick<OpenCall, "callId" | "answeredBy">,
+  approvalId?: string,
+): EffectRequest {
+  switch (answeredBy) {
     case "tool":
       return { kind: "tool.execute", callId, approvalId };
     case "person":
       return { kind: "question.post", callId };
     case "worker":
-      return { kind: "child.start", callId, approvalId };
+      return { kind: "child.spawn", callId, approvalId };
   }
 }
 
-function approved({ open }: WorkerContext, event: { callId: string; approvalId: string }): EffectRequest[] {
+function approved({ openCalls: open }: WorkerContext, event: { callId: string; approvalId: string }): EffectRequest[] {
   const calls = open.filter((call) => call.callId === event.callId);
   return [...calls.map((call) => beginCall(call, event.approvalId)), showDecision(event)];
 }
 
-function closeQuestions({ open }: WorkerContext): EffectRequest[] {
-  const asked = open.filter(({ as, status }) => as === "person" && status === "running");
+function closeQuestions({ openCalls: open }: WorkerContext): EffectRequest[] {
+  const asked = open.filter(({ answeredBy, status }) => answeredBy === "person" && status === "running");
   return asked.map(({ callId }) => ({ kind: "question.close", callId }));
 }
 
@@ -377,7 +383,7 @@ function showDecision({ approvalId }: { approvalId: string }): EffectRequest {
   return { kind: "approval.post", approvalId };
 }
 
-function retryDelay({ failures }: WorkerContext, failure: Failed): number {
+function retryDelay({ consecutiveFailures: failures }: WorkerContext, failure: Failed): number {
   return failure.retryAfterMs ?? firstRetryMs * 2 ** failures;
 }
 

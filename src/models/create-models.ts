@@ -10,18 +10,18 @@ import {
 import type { Config } from "#config/config.ts";
 import type { TokenUsage } from "#domain/run.ts";
 import type { ServerSideTool } from "#domain/server-side-tool.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { nearest } from "#text/nearest.ts";
+import { type CallTimeouts, type CallWatch, watchCall } from "./call-timeouts.ts";
 import { explainFailure } from "./explain-failure.ts";
 import { guardedFetch } from "./guarded-fetch.ts";
 import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "./models.ts";
 import { offerTools } from "./offer-tools.ts";
-import { parseModel } from "./parse-model.ts";
+import { parseModelName } from "./parse-model-name.ts";
 import { costOf } from "./prices.ts";
 import type { OwnSearch } from "./provider-search.ts";
 import { type Provider, providers } from "./providers.ts";
 import { callIdsIn, readAnswer } from "./read-answer.ts";
-import { type CallTimeouts, type CallWatch, watchCall } from "./watch-call.ts";
 
 const defaultTimeouts: CallTimeouts = { firstMs: 5 * 60_000, idleMs: 2 * 60_000, totalMs: 30 * 60_000 };
 
@@ -47,15 +47,15 @@ export function createModels(config: Config["models"], timeouts: Partial<CallTim
 
   return {
     defaultModel: config.default,
-    problemWith,
-    problemWithTool: (name, tool) => {
-      const { provider, model } = parseModel(name);
+    findModelProblem: problemWith,
+    findToolProblem: (name, tool) => {
+      const { provider, model } = parseModelName(name);
       const search = findSearch(known.get(provider), model, tool);
       return typeof search === "string" ? search : undefined;
     },
     async call(request) {
       request.signal.throwIfAborted();
-      const provider = known.get(parseModel(request.model).provider);
+      const provider = known.get(parseModelName(request.model).provider);
       const problem = problemWith(request.model);
       if (!provider || problem) throw new ModelFailure(problem ?? "", { retryable: false });
 
@@ -72,7 +72,7 @@ export function createModels(config: Config["models"], timeouts: Partial<CallTim
 }
 
 function findProblem(known: Map<string, Provider>, name: string): string | undefined {
-  const { provider, model } = parseModel(name);
+  const { provider, model } = parseModelName(name);
   const names = [...known.keys()];
   if (!provider || !model)
     return `"${name}" names no model: write provider:model, such as ${names[0]}:claude-haiku-4-5.`;
@@ -80,7 +80,7 @@ function findProblem(known: Map<string, Provider>, name: string): string | undef
   const problem = known.get(provider);
   if (problem) return problem.problem && `The model ${name} cannot be used: ${problem.problem}`;
 
-  const near = nearest(provider, names);
+  const near = closestMatch(provider, names);
   const advice = near ? `Did you mean ${near}:${model}?` : `There are ${names.join(", ")}.`;
   return `There is no provider ${provider} for the model ${name}. ${advice}`;
 }
@@ -133,7 +133,7 @@ async function listen(request: ModelRequest, provider: Provider, watch: CallWatc
   const search = ownSearch(request, provider);
   let parts: ContentPart<ToolSet>[] = [];
   const { stream } = await streamLanguageModelCall({
-    model: provider.connect(parseModel(request.model).model, fetch),
+    model: provider.connect(parseModelName(request.model).model, fetch),
     ...promptOf(request, provider, search),
     tools: { ...(await offerTools(request.tools)), ...(search && { web_search: search.tool }) },
     abortSignal: watch.signal,
@@ -175,7 +175,7 @@ function endless({ label }: Provider): ModelFailure {
 /** The provider's own search, for a worker that wants it from a provider that has it. */
 function ownSearch({ model, serverSideTools = [] }: ModelRequest, provider: Provider): OwnSearch | undefined {
   const wanted = serverSideTools.find(({ name }) => name === "web_search");
-  const found = wanted && findSearch(provider, parseModel(model).model, wanted);
+  const found = wanted && findSearch(provider, parseModelName(model).model, wanted);
   return typeof found === "string" ? undefined : found;
 }
 

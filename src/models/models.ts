@@ -55,9 +55,9 @@ export interface Models {
   /** The model to use when a worker names none; undefined when none is configured. */
   readonly defaultModel: string | undefined;
   /** Why this model cannot be used here, as a sentence that says what to set; undefined when it can. */
-  problemWith(model: string): string | undefined;
+  findModelProblem(model: string): string | undefined;
   /** Why its provider does not run this tool, or not as it is set up; undefined when it does. */
-  problemWithTool(model: string, tool: ServerSideTool): string | undefined;
+  findToolProblem(model: string, tool: ServerSideTool): string | undefined;
   /** One call, no retries, nothing executed. Throws ModelFailure, or the signal's reason when aborted. */
   call(request: ModelRequest): Promise<ModelAnswer>;
 }

@@ -1,4 +1,4 @@
-import { parseModel } from "./parse-model.ts";
+import { parseModelName } from "./parse-model-name.ts";
 
 /** US dollars per million tokens. */
 interface Price {
@@ -109,11 +109,11 @@ export function costOf(
   const fresh = Math.max(0, input - cacheRead - cacheWrite);
   const inputCost = fresh * price.input + cacheRead * price.cached + cacheWrite * (price.write ?? price.input);
   const tokens = (inputCost * times.input + output * price.output * times.output) / million;
-  return tokens + searches * (searchPrices[parseModel(model).provider] ?? 0);
+  return tokens + searches * (searchPrices[parseModelName(model).provider] ?? 0);
 }
 
 function priceOf(model: string): Price | undefined {
-  const { provider, model: name } = parseModel(model);
+  const { provider, model: name } = parseModelName(model);
   // A dated snapshot costs what its model costs: claude-haiku-4-5-20251001, gpt-5-2025-08-07.
   const undated = name.replace(/-(\d{8}|\d{4}-\d{2}-\d{2})$/, "");
   const key = `${provider}:${undated}`;

@@ -58,7 +58,7 @@ function readCall(part: CallPart, taken: Set<string>): ModelCall {
   if (part.input === "" || part.input === undefined) return { callId, tool, args: {} };
 
   const unreadable = typeof part.input === "string" && part.invalid ? describeBrokenJson(part.input) : undefined;
-  return { callId, tool, args: part.input, ...(unreadable && { unreadable }) };
+  return { callId, tool, args: part.input, ...(unreadable && { parseError: unreadable }) };
 }
 
 function uniqueId(given: string, taken: Set<string>): string {

@@ -157,10 +157,10 @@ async function inheritedChanges(store: Store, spec: RunSpec): Promise<StepChange
 
 async function sourceOf(github: GitHub): Promise<SandboxSource> {
   const { installationId, repositoryId, owner, repo } = github.repository;
-  const { cloneUrl } = await github.describe();
+  const { cloneUrl } = await github.getRepository();
   return {
     tenant: `${installationId}/${repositoryId ?? `${owner}/${repo}`}`.toLowerCase(),
     url: cloneUrl,
-    token: (access) => github.gitToken(access),
+    token: (access) => github.createGitToken(access),
   };
 }

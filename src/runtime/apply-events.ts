@@ -1,7 +1,7 @@
 import { initialTransition, transition } from "xstate";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
-import { type EffectRequest, interruptible } from "#machines/effects.ts";
+import { type EffectRequest, interruptibleEffects } from "#machines/effects.ts";
 import { type WorkerContext, workerMachine } from "#machines/worker-machine.ts";
 import type { Advance, EffectQueue, NewEffect, NewRun, RunRow, RunStatus } from "#runtime/store/store.ts";
 
@@ -51,12 +51,12 @@ export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: num
   for (let next = takeable(state, parked); next; next = takeable(state, parked)) {
     const [after, actions] = transition(workerMachine, state, next.event);
     const requests = requestsOf(actions);
-    if (actions.some((action) => action.type === "abandon")) {
+    if (actions.some((action) => action.type === "cancelEffects")) {
       abandoned = true;
       removeInterruptible(effects);
     }
     effects.push(...requests.map((request, index) => effectOf(row.spec, request, `${next.id}/${index}`)));
-    if (actions.some((action) => action.type === "withdraw")) outcome.withdrawApprovals = true;
+    if (actions.some((action) => action.type === "withdrawApprovals")) outcome.withdrawApprovals = true;
     setRetryTimer(outcome, actions, now);
     consumed.push(next.id);
     parked = parked.filter((event) => event !== next);
@@ -77,7 +77,7 @@ export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: num
       snapshot: snapshotOf(state, clock),
       status: statusOf(state),
       effects: consumed.length > 0 ? [...effects, statusEffect(row.spec)] : [],
-      ...(abandoned ? { cancelEffects: { kinds: [...interruptible] } } : {}),
+      ...(abandoned ? { cancelEffects: { kinds: [...interruptibleEffects] } } : {}),
       ...outcome,
     },
   };
@@ -86,7 +86,7 @@ export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: num
 /** The machine's state as people may read it: `callingModel`, `awaitingApproval`. */
 export function stateName({ value }: Snapshot): string {
   if (typeof value === "string") return value;
-  return Object.values(value).map(String).at(0) ?? "working";
+  return Object.values(value).map(String).at(0) ?? "handlingCalls";
 }
 
 function takeable(state: State, events: LoggedEvent[]): LoggedEvent | undefined {
@@ -97,12 +97,12 @@ function takeable(state: State, events: LoggedEvent[]): LoggedEvent | undefined 
 
 function requestsOf(actions: Actions): EffectRequest[] {
   return actions.flatMap((action) =>
-    action.type === "request" ? (action.params as { effects: EffectRequest[] }).effects : [],
+    action.type === "requestEffects" ? (action.params as { effects: EffectRequest[] }).effects : [],
   );
 }
 
 function removeInterruptible(effects: NewEffect[]): void {
-  const kept = effects.filter(({ kind }) => !interruptible.includes(kind as EffectRequest["kind"]));
+  const kept = effects.filter(({ kind }) => !interruptibleEffects.includes(kind as EffectRequest["kind"]));
   effects.splice(0, effects.length, ...kept);
 }
 
@@ -151,8 +151,8 @@ function keepTime(before: Snapshot, state: State, now: number): Pick<Snapshot, "
 
 function setRetryTimer(outcome: Pick<Advance, "timers">, actions: Actions, now: number): void {
   for (const action of actions) {
-    if (action.type === "disarm") outcome.timers = { clear: ["retry"] };
-    if (action.type === "arm") {
+    if (action.type === "clearTimer") outcome.timers = { clear: ["retry"] };
+    if (action.type === "setTimer") {
       const { afterMs } = action.params as { afterMs: number };
       outcome.timers = { set: [{ timer: "retry", dueAt: now + afterMs }] };
     }

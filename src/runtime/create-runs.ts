@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { UserError } from "#domain/errors.ts";
-import type { HeardPlace } from "#domain/repository-place.ts";
+import type { ReportedLocation } from "#domain/repository-location.ts";
 import type { OpenCall, RunSpec, RunView } from "#domain/run.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import type { Invocation } from "#runtime/effects/run-tool-command.ts";
@@ -34,8 +34,11 @@ export function createRuns(options: RunsOptions): Runs {
     const question = await oldestQuestion(live);
     const words = cleanText(text).text;
     const heard: NewEvent = question
-      ? { runId: question.runId, event: { type: "person.answered", callId: question.callId, text: words, by, via } }
-      : { runId: newest.spec.id, event: { type: "user.said", text: `@${by} says: ${words}`, by, trusted: true, via } };
+      ? { runId: question.runId, event: { type: "question.answered", callId: question.callId, text: words, by, via } }
+      : {
+          runId: newest.spec.id,
+          event: { type: "message.received", text: `@${by} says: ${words}`, by, trusted: true, via },
+        };
     await tell([heard], deliveryId);
     return true;
   }
@@ -44,7 +47,7 @@ export function createRuns(options: RunsOptions): Runs {
     const family = (await Promise.all(rows.map(descendants))).flat();
     const questions = family.flatMap((row) =>
       openCalls(row)
-        .filter(({ as, status }) => as === "person" && status === "running")
+        .filter(({ answeredBy, status }) => answeredBy === "person" && status === "running")
         .map(({ callId }) => ({ runId: row.spec.id, callId, updatedAt: row.updatedAt })),
     );
     return questions.sort((a, b) => a.updatedAt - b.updatedAt)[0];
@@ -87,7 +90,7 @@ export function createRuns(options: RunsOptions): Runs {
           ? [
               {
                 runId: spec.id,
-                event: { type: "user.said" as const, text: `@${by} says: ${words}`, by, trusted: true, via },
+                event: { type: "message.received" as const, text: `@${by} says: ${words}`, by, trusted: true, via },
               },
             ]
           : []),
@@ -112,7 +115,7 @@ export function createRuns(options: RunsOptions): Runs {
     return live.map(({ spec }) => spec);
   }
 
-  async function place(heard: HeardPlace): Promise<void> {
+  async function place(heard: ReportedLocation): Promise<void> {
     const before = await store.findLocation(heard.repositoryId);
     // First, so that one that dies in between does it when the delivery comes again.
     if (before && resolveLocation(before, heard)?.ownerChanged) {
@@ -138,7 +141,7 @@ export function createRuns(options: RunsOptions): Runs {
     );
   }
 
-  async function comeBack(where: InstallationScope, places: readonly HeardPlace[]): Promise<void> {
+  async function comeBack(where: InstallationScope, places: readonly ReportedLocation[]): Promise<void> {
     for (const heard of places) if (await store.findLocation(heard.repositoryId)) await place(heard);
     const live = await store.liveRuns(where);
     await store.ingest({ events: [], effects: live.flatMap(({ spec }) => redisplayEffects(spec)) });
@@ -216,7 +219,7 @@ export function createRuns(options: RunsOptions): Runs {
 }
 
 function openCalls({ snapshot }: RunRow): OpenCall[] {
-  return (snapshot as Snapshot).context.open;
+  return (snapshot as Snapshot).context.openCalls;
 }
 
 function stateOf({ snapshot }: RunRow): string {

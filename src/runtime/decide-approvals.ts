@@ -1,4 +1,4 @@
-import { refuseApprover } from "#config/repository-settings.ts";
+import { findApproverProblem } from "#config/repository-settings.ts";
 import { type Approval, approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { cleanText } from "#text/untrusted.ts";
@@ -56,7 +56,7 @@ export function createDecideApprovals({
     const settings = await readSettings(openGitHub(thread));
     const roots = await Promise.all(chosen.map(({ rootId }) => store.findRun(rootId)));
     const refusals = roots.map((root) =>
-      refuseApprover(settings, { by, requestedBy: root?.spec.origin.requestedBy ?? by }),
+      findApproverProblem(settings, { by, requestedBy: root?.spec.origin.requestedBy ?? by }),
     );
     return refusals.find((refusal) => refusal !== undefined);
   }

@@ -39,8 +39,8 @@ export function questionOf(
 ): { call: ModelCall; step: number; answer: { by: string; text: string; at: number } | undefined } {
   const asked = log.findLastIndex(({ event }) => event.type === "model.answered" && hasCall(event, callId));
   const { call, step } = openCallOf(log.slice(0, asked + 1), callId);
-  const answered = log.slice(asked).find(({ event }) => event.type === "person.answered" && event.callId === callId);
-  if (answered?.event.type !== "person.answered") return { call, step, answer: undefined };
+  const answered = log.slice(asked).find(({ event }) => event.type === "question.answered" && event.callId === callId);
+  if (answered?.event.type !== "question.answered") return { call, step, answer: undefined };
   return { call, step, answer: { by: answered.event.by, text: answered.event.text, at: answered.at } };
 }
 

@@ -1,5 +1,6 @@
 import { UserError } from "#domain/errors.ts";
-import { interruptible } from "#machines/effects.ts";
+
+import { interruptibleEffects } from "#machines/effects.ts";
 import type { Effect, EffectCompletion, EffectQueue, Store } from "#runtime/store/store.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { applyEvents } from "./apply-events.ts";
@@ -167,7 +168,8 @@ export function createRunScheduler({
 
   function abandon({ underWay }: Session): void {
     for (const { kind, controller } of underWay.values()) {
-      if ((interruptible as readonly string[]).includes(kind)) controller.abort(new Error("The run was interrupted."));
+      if ((interruptibleEffects as readonly string[]).includes(kind))
+        controller.abort(new Error("The run was interrupted."));
     }
   }
 

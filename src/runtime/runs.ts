@@ -1,7 +1,7 @@
 import type { Approval } from "#domain/approval.ts";
-import type { HeardPlace } from "#domain/repository-place.ts";
+import type { Channel } from "#domain/channel.ts";
+import type { ReportedLocation } from "#domain/repository-location.ts";
 import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
-import type { Via } from "#domain/via.ts";
 
 /** An issue or pull request: where root runs live. */
 export interface ThreadRef {
@@ -20,7 +20,7 @@ export type InstallationScope = { installationId: number; repositoryIds?: readon
 interface PersonRequest {
   by: string;
   /** Default: in the thread. */
-  via?: Via;
+  via?: Channel;
   /** Whoever delivers twice gives the same; made of what cannot be forged. */
   deliveryId?: string;
 }
@@ -71,14 +71,14 @@ export interface Runs {
    * Notes where a repository is, as a delivery says. What is older than the last word on it changes nothing. When it came
    * to another owner its live runs are stopped, with all they asked: other people decide there now.
    */
-  reportLocation(heard: HeardPlace): Promise<void>;
+  reportLocation(heard: ReportedLocation): Promise<void>;
   /** Stops the live runs of an installation or of repositories that the app may not reach any more, and says why. */
   stopUnreachable(where: InstallationScope, why: { reason: string; deliveryId?: string }): Promise<void>;
   /**
    * Shows once more what is live where the app may reach it again: it may not have been shown. What is known of the given
    * places is brought up to date first.
    */
-  refreshReachable(where: InstallationScope, places: readonly HeardPlace[]): Promise<void>;
+  refreshReachable(where: InstallationScope, places: readonly ReportedLocation[]): Promise<void>;
   /** True for the first time this key is given within a month, across restarts. */
   recordOnce(key: string): Promise<boolean>;
   /** Whether a worker was ever started in the thread, and whether one is still alive. Cheap: it is asked of every comment. */

@@ -1,5 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { type Base, createBase } from "./base.ts";
 import { createBaseCache } from "./base-cache.ts";
 import { createObjectStore } from "./object-store.ts";
@@ -66,6 +66,6 @@ async function explainMissing(remote: Remote, branch: string): Promise<UserError
   if (branches.length === 0) {
     return new UserError(`The repository ${remote.name} is empty: push a first commit to it, then try again.`);
   }
-  const near = nearest(branch, branches);
+  const near = closestMatch(branch, branches);
   return new UserError(`There is no branch ${branch} in ${remote.name}${near ? `, did you mean ${near}` : ""}.`);
 }

@@ -1,5 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import { tryAgain } from "#domain/try-again.ts";
+import { withRetries } from "#domain/with-retries.ts";
 import type { BuiltCommit } from "./build-commit.ts";
 import type { Remote } from "./remote.ts";
 import type { PushRequest, PushResult } from "./sandbox.ts";
@@ -25,7 +25,7 @@ export function assertPushableBranch(branch: string, { base, default: main }: Pr
  * branch before each attempt so that a push is never repeated.
  */
 export function pushCommit(remote: Remote, request: PushRequest, built: BuiltCommit): Promise<PushResult> {
-  return tryAgain(() => pushOnce(remote, request, built), { signal: request.signal });
+  return withRetries(() => pushOnce(remote, request, built), { signal: request.signal });
 }
 
 async function pushOnce(

@@ -1,6 +1,6 @@
 import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
 import type { Entry } from "#domain/workspace.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import type { Base } from "./base.ts";
 import { followLinks } from "./follow-links.ts";
 import type { TreeNode } from "./layer.ts";
@@ -71,7 +71,7 @@ export function requireNode(view: View, path: string): TreeNode {
   const node = nodeAt(view, path);
   if (node) return node;
 
-  const near = nearest(
+  const near = closestMatch(
     path,
     entriesIn(view, folderOf(path)).map((entry) => entry.path),
   );

@@ -1,5 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import {
   classifyCommand,
   isBuiltinCommand,
@@ -169,6 +169,14 @@ function modelOf({ workers }: Screen): string | undefined {
 
 function unknown({ name }: Pick<ParsedCommand, "name">, { tools }: Screen): string {
   if (isBuiltinCommand(name.toLowerCase())) return "Name a tool, as in /tool name. /tools lists them.";
-  const near = nearest(name, ["help", "model", "clear", "status", "tools", "exit", ...tools.map((tool) => tool.name)]);
+  const near = closestMatch(name, [
+    "help",
+    "model",
+    "clear",
+    "status",
+    "tools",
+    "exit",
+    ...tools.map((tool) => tool.name),
+  ]);
   return `There is no /${name}.${near ? ` Did you mean /${near}?` : ""} /help shows what there is.`;
 }

@@ -1,4 +1,4 @@
-import { plainLines } from "#text/hidden-characters.ts";
+import { normalizeText } from "#text/hidden-characters.ts";
 
 export type Colour = "red" | "green" | "yellow" | "blue" | "cyan" | "gray" | "bold";
 
@@ -29,7 +29,7 @@ export function isTerminal(stream: object): boolean {
 /** Text that cannot move the cursor, clear the screen or speak to the terminal. */
 export function plain(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
-  return plainLines(text).replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "");
+  return normalizeText(text).replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "");
 }
 
 /** The same, with the colours a command wrote left in. */

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { nearest } from "./nearest.ts";
+import { closestMatch } from "./closest-match.ts";
 
 /**
  * Everything a schema found wrong with what a person wrote, as sentences: `limits.steps: Too small. unknown field tolsets,
@@ -17,7 +17,7 @@ function describe(issue: z.core.$ZodIssue, known: readonly string[]): string[] {
   if (issue.code !== "unrecognized_keys") return [`${place ? `${place}: ` : ""}${issue.message}.`];
 
   return issue.keys.map((key) => {
-    const near = nearest(key, known);
+    const near = closestMatch(key, known);
     return `unknown field ${place ? `${place}.` : ""}${key}${near ? `, did you mean ${near}` : ""}.`;
   });
 }

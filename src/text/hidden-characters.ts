@@ -14,7 +14,7 @@ const invisible =
 const emojiOrInvisible = new RegExp(`(${emojiParts.source})|${invisible.source}`, "gu");
 
 /** Line ends as `\n`, ANSI escapes gone, broken surrogates replaced: what every other pass starts from. */
-export function plainLines(text: string): string {
+export function normalizeText(text: string): string {
   return text.toWellFormed().replace(ansi, "").replace(/\r\n?/g, "\n");
 }
 
@@ -25,7 +25,7 @@ export function replaceHidden(text: string, replace: (hidden: string) => string)
 
 /** The text without ANSI escapes, and with hidden characters made visible: `⟨U+202E⟩`, `⟨12 hidden characters⟩`. */
 export function showHidden(text: string): string {
-  return replaceHidden(plainLines(text), describeHidden);
+  return replaceHidden(normalizeText(text), describeHidden);
 }
 
 /** How a run of hidden characters is shown to people. */

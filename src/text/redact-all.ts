@@ -1,5 +1,5 @@
 /** The value with every text in it redacted, before any of them is cut: half a secret is not found any more. */
-export function redactAll<T>(value: T, redact: (text: string) => string): T {
+export function redactDeep<T>(value: T, redact: (text: string) => string): T {
   return change(value) as T;
 
   function change(part: unknown): unknown {

@@ -1,4 +1,4 @@
-import { plainLines, replaceHidden } from "./hidden-characters.ts";
+import { normalizeText, replaceHidden } from "./hidden-characters.ts";
 
 const removed = "[secret removed]";
 
@@ -53,7 +53,7 @@ export function createRedactor(secrets: readonly string[]): (text: string) => st
 }
 
 function bare(text: string): string {
-  return replaceHidden(plainLines(text), () => "");
+  return replaceHidden(normalizeText(text), () => "");
 }
 
 function formsOf(secret: string): string[] {

@@ -1,7 +1,7 @@
-import { cutMarkdown, cutText } from "./cut-markdown.ts";
-import { describeHidden, plainLines, replaceHidden } from "./hidden-characters.ts";
+import { describeHidden, normalizeText, replaceHidden } from "./hidden-characters.ts";
 import { splitCode } from "./markdown-code.ts";
 import { createRedactor } from "./redact.ts";
+import { truncateMarkdown, truncateText } from "./truncate.ts";
 
 /** Characters; GitHub takes 65,536, and a marker or a closing line may still be added. */
 const longest = 60_000;
@@ -37,16 +37,16 @@ const keptAddress = /^<https?:\/\/[^\s<>"'`]{1,2000}>/i;
 export function createSanitizer(secrets: readonly string[]): (text: string, kind?: "markdown" | "plain") => string {
   const redact = createRedactor(secrets);
   return (text, kind = "markdown") => {
-    const visible = showHidden(redact(plainLines(text)));
+    const visible = showHidden(redact(normalizeText(text)));
     if (kind === "plain") {
       const named = visible.replaceAll(breaker, "").replace(closingAddress, "$1$2`$3`");
-      return cutText(breakReferences(named), longest);
+      return truncateText(breakReferences(named), longest);
     }
 
     const escaped = splitCode(visible).map((part) => (part.code ? part.text : disarm(part.text)));
     // Split again: without its tags, more of the text is surely code.
     const inert = splitCode(escaped.join("")).map((part) => (part.code ? inertCode(part.text) : inertProse(part.text)));
-    return cutMarkdown(inert.join(""), longest);
+    return truncateMarkdown(inert.join(""), longest);
   };
 }
 

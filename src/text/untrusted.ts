@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { plainLines, replaceHidden } from "./hidden-characters.ts";
+import { normalizeText, replaceHidden } from "./hidden-characters.ts";
 import { splitFences } from "./markdown-code.ts";
 
 export interface CleanText {
@@ -19,7 +19,7 @@ export function cleanText(text: string): CleanText {
     return "";
   };
 
-  const seen = dropInvisible(plainLines(text), note);
+  const seen = dropInvisible(normalizeText(text), note);
   const parts = splitFences(seen).map((part) => (part.code ? part.text : cleanProse(part.text, note)));
   return { text: parts.join(""), removed: [...found].map(([what, times]) => countOf(what, times)) };
 }
@@ -29,7 +29,7 @@ export function cleanText(text: string): CleanText {
  * what stands between them. The same text and source give the same result.
  */
 export function wrapUntrusted(text: string, source: string): string {
-  const from = plainLines(source)
+  const from = normalizeText(source)
     .replace(/["<>\s]+/g, " ")
     .trim()
     .slice(0, 200);

@@ -1,7 +1,7 @@
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { wrapWithDefaultApproval } from "./wrap-with-default-approval.ts";
 
 /**
@@ -17,7 +17,7 @@ export function approveAsConfigured(tool: NamedTool, approval: ApprovalConfig | 
 export function checkApprovalNames(approval: ApprovalConfig | undefined, names: readonly string[], of: string): void {
   for (const name of Object.keys(approval?.tools ?? {})) {
     if (names.includes(name)) continue;
-    const near = nearest(name, names);
+    const near = closestMatch(name, names);
     const list = [...new Set(names)].join(", ") || "none";
     const hint = near ? ` Did you mean ${near}?` : "";
     throw new UserError(

@@ -1,7 +1,7 @@
 import { jsonSchema } from "ai";
 import { UserError } from "#domain/errors.ts";
 import { getLLMTools, type NamedTool } from "#domain/tool.ts";
-import { openSchema } from "#domain/tool-schema.ts";
+import { compileSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { executeCall } from "./execute-call.ts";
 import { watchRepeatedCalls } from "./repeated-calls.ts";
@@ -80,8 +80,8 @@ function indexTools(tools: readonly NamedTool[]): (name: string) => NamedTool | 
 async function openSchemas(tool: NamedTool) {
   try {
     return {
-      input: await openSchema(tool.inputSchema),
-      output: tool.outputSchema && (await openSchema(tool.outputSchema)),
+      input: await compileSchema(tool.inputSchema),
+      output: tool.outputSchema && (await compileSchema(tool.outputSchema)),
     };
   } catch (error) {
     const why = error instanceof Error ? error.message : error;

@@ -2,7 +2,7 @@ import { type JSONSchema7, jsonSchema } from "ai";
 import { ToolErrorCode } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { openSchema } from "#domain/tool-schema.ts";
+import { compileSchema } from "#domain/tool-schema.ts";
 import { resultOfError } from "./failed-result.ts";
 import { type ToolResultDisplay, toReturnDisplay } from "./return-display.ts";
 import { toJsonValue } from "./to-json-value.ts";
@@ -40,7 +40,7 @@ export abstract class DisplayTool<Params = any> {
   /** Checks the parameters and runs. Never rejects: what is thrown becomes a result with an error. */
   async execute(params: unknown, context?: ToolContext): Promise<DisplayResult> {
     try {
-      const checked = await validateArguments(this.name, await openSchema(this.#schema()), { args: params });
+      const checked = await validateArguments(this.name, await compileSchema(this.#schema()), { args: params });
       return checked.valid ? await this.run(checked.value as Params, context) : toDisplayResult(checked.result);
     } catch (error) {
       return toDisplayResult(resultOfError(error));

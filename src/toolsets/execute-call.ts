@@ -1,4 +1,4 @@
-import { describeIssue } from "#domain/describe-issue.ts";
+import { describeSchemaIssue } from "#domain/describe-schema-issue.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
@@ -114,7 +114,7 @@ async function checkOutput(tool: NamedTool, schema: ToolSchema | undefined, retu
   const place = isShaped ? 2 : 0;
   const check = checks[place];
   const issues = check && !check.valid ? check.issues.slice(0, 5) : [];
-  const problems = issues.map((issue) => describeIssue(`the output of ${tool.name}`, issue, places[place]));
+  const problems = issues.map((issue) => describeSchemaIssue(`the output of ${tool.name}`, issue, places[place]));
   return failedResult(`${tool.name} returned something else than it promises. ${problems.join(". ")}.`, {
     code: "INVALID_OUTPUT",
     suggestion: "The tool may have done its work all the same: look before you call it again.",

@@ -1,7 +1,7 @@
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { getManualTools, isLLMTool, isManualTool, type NamedTool } from "#domain/tool.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { failedResult } from "./failed-result.ts";
 import { schemasOf, type ToolExecutionContext } from "./tool-execution-context.ts";
 import type { CallContext } from "./toolbox.ts";
@@ -34,7 +34,7 @@ export async function findCall(
 
 function unknownTool(name: string, reachable: readonly NamedTool[]): ToolResult {
   const words = reachable.flatMap((tool) => [tool.name, ...(tool.aliases ?? [])]);
-  const near = nearest(name, words);
+  const near = closestMatch(name, words);
   const names = reachable.map((tool) => tool.name);
   const list = names.length > 0 ? `Available tools: ${names.join(", ")}.` : "There are no tools.";
   return failedResult(`Unknown tool: ${name}.`, {

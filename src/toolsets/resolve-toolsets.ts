@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { describeProblems } from "#text/describe-problems.ts";
-import { nearest } from "#text/nearest.ts";
 import { toolsets as allToolsets } from "./registry.ts";
 import type { Toolset } from "./toolset.ts";
 
@@ -31,7 +31,7 @@ export function resolveToolsets(worker: WorkerDefinition, known: readonly Toolse
 }
 
 function unknownToolset(worker: string, name: string, known: readonly Toolset[]): string {
-  const near = nearest(
+  const near = closestMatch(
     name,
     known.flatMap((toolset) => [toolset.name, ...(toolset.aliases ?? [])]),
   );

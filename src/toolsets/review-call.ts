@@ -73,14 +73,21 @@ async function judge(
   const consent = await needsConsent(tool, value, forTool);
 
   if (consent.kind === "refuse") return refuse(consent.result);
-  if (consent.kind === "free" || isRemembered(desk, tool, args, remembered)) return { kind: "allow", as, args };
+  if (consent.kind === "free" || isRemembered(desk, tool, args, remembered))
+    return { kind: "allow", answeredBy: as, args };
 
   const preview = await previewOf(tool, value, forTool);
   if (preview.kind === "refuse") return refuse(preview.result);
-  return { kind: "ask", as, args, reason: reasonFor(tool, value, context, consent.doubt), preview: preview.text };
+  return {
+    kind: "ask",
+    answeredBy: as,
+    args,
+    reason: reasonFor(tool, value, context, consent.doubt),
+    preview: preview.text,
+  };
 }
 
-function answererOf({ answeredBy }: NamedTool): OpenCall["as"] {
+function answererOf({ answeredBy }: NamedTool): OpenCall["answeredBy"] {
   return answeredBy?.kind ?? "tool";
 }
 

@@ -1,6 +1,6 @@
 import { type JSONSchema7, jsonSchema } from "ai";
 import type { ToolErrorType } from "#domain/errors.ts";
-import { openSchema } from "#domain/tool-schema.ts";
+import { compileSchema } from "#domain/tool-schema.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 import { validateArguments } from "./validate-arguments.ts";
 
@@ -20,7 +20,7 @@ export class ToolValidator {
     functionDefinition: FunctionDefinition,
     args: Record<string, unknown>,
   ): Promise<ValidationResult> {
-    const schema = await openSchema(jsonSchema(functionDefinition.function.parameters as JSONSchema7));
+    const schema = await compileSchema(jsonSchema(functionDefinition.function.parameters as JSONSchema7));
     const checked = await validateArguments(tool.name, schema, { args });
     if (checked.valid) return { valid: true };
 

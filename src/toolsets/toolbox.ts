@@ -5,8 +5,8 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 
 /** What policy says of one call, before it runs. */
 export type Review =
-  | { kind: "allow"; as: OpenCall["as"]; args: unknown }
-  | { kind: "ask"; as: OpenCall["as"]; args: unknown; reason: string; preview: string | undefined }
+  | { kind: "allow"; answeredBy: OpenCall["answeredBy"]; args: unknown }
+  | { kind: "ask"; answeredBy: OpenCall["answeredBy"]; args: unknown; reason: string; preview: string | undefined }
   | { kind: "refuse"; result: ToolResult };
 
 /** A call with the context the runtime runs it in. */

@@ -1,5 +1,5 @@
 import type { ResultValue } from "#domain/result.ts";
-import { cutText } from "#text/cut-markdown.ts";
+import { truncateText } from "#text/truncate.ts";
 
 /** Characters of JSON that are kept of one result for people: it is stored for ever, and drawn again with every status. */
 const longest = 400_000;
@@ -27,7 +27,7 @@ function sizeOf(value: unknown): number {
 }
 
 function shorten(value: unknown, step: (typeof steps)[number]): unknown {
-  if (typeof value === "string") return cutText(value, step.characters);
+  if (typeof value === "string") return truncateText(value, step.characters);
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.slice(0, step.items).map((item) => shorten(item, step));
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, shorten(member, step)]));

@@ -1,10 +1,10 @@
-import { describeIssue } from "#domain/describe-issue.ts";
+import { describeSchemaIssue } from "#domain/describe-schema-issue.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { JsonSchema } from "#domain/json-schema.ts";
 import { parametersOf } from "#domain/json-schema.ts";
 import type { ToolResult } from "#domain/result.ts";
-import { checkArguments, type SchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
-import { nearest } from "#text/nearest.ts";
+import { parseArguments, type SchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { exampleCall } from "./example-call.ts";
 import { failedResult } from "./failed-result.ts";
 import { repairArguments, unknownParameters } from "./repair-arguments.ts";
@@ -19,12 +19,12 @@ export type CheckedArguments = { valid: true; value: unknown; args: unknown } | 
 export async function validateArguments(
   tool: string,
   schema: ToolSchema,
-  { args = {}, unreadable }: Pick<ModelCall, "args" | "unreadable">,
+  { args = {}, parseError: unreadable }: Pick<ModelCall, "args" | "parseError">,
 ): Promise<CheckedArguments> {
-  const asGiven = unreadable === undefined ? await checkArguments(schema, args) : undefined;
+  const asGiven = unreadable === undefined ? await parseArguments(schema, args) : undefined;
   if (asGiven?.valid && unknownParameters(args, schema.json).length === 0) return asGiven;
 
-  const repaired = await checkArguments(schema, repairArguments(args, schema.json));
+  const repaired = await parseArguments(schema, repairArguments(args, schema.json));
   if (repaired.valid && isRead(args, repaired.args)) return repaired;
   if (asGiven?.valid) return asGiven;
 
@@ -51,10 +51,10 @@ function invalidArguments(
   const known = parametersOf(json).map(({ name }) => name);
   const unknown = unknownParameters(args, json);
   const slips = unknown.flatMap((name) => {
-    const near = nearest(name, known);
+    const near = closestMatch(name, known);
     return near ? [`Did you mean '${near}' instead of '${name}'?`] : [];
   });
-  const problems = issues.slice(0, 5).map((issue) => `${describeIssue(tool, issue, args)}.`);
+  const problems = issues.slice(0, 5).map((issue) => `${describeSchemaIssue(tool, issue, args)}.`);
   if (issues.length > 5) problems.push(`And ${issues.length - 5} more.`);
 
   return failedResult(problems.join("\n"), {

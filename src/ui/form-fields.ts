@@ -1,11 +1,11 @@
 import type { FlexibleSchema } from "ai";
 import type { z } from "zod";
-import { describeIssue } from "#domain/describe-issue.ts";
+import { describeSchemaIssue } from "#domain/describe-schema-issue.ts";
 import { UserError } from "#domain/errors.ts";
 import { choicesOf, type JsonSchema, type Parameter, parametersOf, typesOf } from "#domain/json-schema.ts";
 import { getManualTools, type NamedTool } from "#domain/tool.ts";
-import { checkArguments, isZodSchema, jsonSchemaOf, openSchema } from "#domain/tool-schema.ts";
-import { nearest } from "#text/nearest.ts";
+import { compileSchema, isZodSchema, jsonSchemaOf, parseArguments } from "#domain/tool-schema.ts";
+import { closestMatch } from "#text/closest-match.ts";
 
 export type FieldType = "text" | "number" | "select" | "boolean";
 
@@ -90,13 +90,13 @@ export async function argumentsFromOptions(
       problems.push(error.message);
     }
   }
-  const checked = await checkArguments(await openSchema(schema), {
+  const checked = await parseArguments(await compileSchema(schema), {
     ...nulls(parameters),
     ...Object.fromEntries(given),
   });
   if (problems.length === 0 && !checked.valid) {
     problems.push(
-      ...checked.issues.map((issue) => `${describeIssue("this command", issue, Object.fromEntries(given))}.`),
+      ...checked.issues.map((issue) => `${describeSchemaIssue("this command", issue, Object.fromEntries(given))}.`),
     );
   }
   if (problems.length > 0) throw new UserError(problems.join("\n"));
@@ -220,7 +220,7 @@ function findParameter(option: string, parameters: Parameter[]): Parameter | und
 
 function unknownOption(option: string, parameters: Parameter[]): string {
   const names = parameters.map(({ name }) => name);
-  const near = nearest(option, names);
+  const near = closestMatch(option, names);
   if (near) return `There is no option ${option}, did you mean --${near}?`;
   return names.length === 0
     ? `There is no option ${option}: it takes none.`

@@ -26,7 +26,7 @@ const longestText = 20_000;
 export async function obey(order: Order, { runs, github }: { runs: Runs; github: GitHub }): Promise<string> {
   const { action, by, spec, fields } = order;
   const { owner, repo } = spec.origin;
-  if (!canWrite(await github.permissionOf(by))) {
+  if (!canWrite(await github.getPermission(by))) {
     throw new UserError(
       `Commanding a worker takes write access to ${owner}/${repo}, and GitHub does not say that ${by} has it. Nothing was changed.`,
     );
@@ -85,7 +85,7 @@ function readObject(json: string): object {
 }
 
 async function refuseWhereOver({ origin }: RunSpec, github: GitHub): Promise<void> {
-  const issue = await github.issue(origin.thread);
+  const issue = await github.getIssue(origin.thread);
   if (issue?.state === "open" && !issue.locked) return;
   throw new UserError("The thread of this run is closed or locked, so no worker goes on here. Open it first.");
 }

@@ -1,9 +1,9 @@
 import type { Approval } from "#domain/approval.ts";
+import { describeChannel } from "#domain/channel.ts";
 import type { LoggedEvent, ModelCall, RunEvent, Verdict } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
-import { whereSaid } from "#domain/via.ts";
 import type { CallLine, RunNode } from "#runtime/views/run-view-reader.ts";
-import { cutText } from "#text/cut-markdown.ts";
+import { truncateText } from "#text/truncate.ts";
 import { type Html, html } from "./html.ts";
 import { describeOutcome, renderNumbers } from "./render-numbers.ts";
 import { block, describeLines, renderJson, renderValue, renderWords } from "./render-value.ts";
@@ -35,7 +35,7 @@ interface Entry {
 
 function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
   switch (event.type) {
-    case "user.said":
+    case "message.received":
       return renderSaid(event);
     case "sandbox.opened":
       return note(html`Opened <code>${event.branch}</code> at <code>${event.commit.slice(0, 7)}</code>`);
@@ -47,20 +47,20 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
       return { kind: "failed", who: "The model failed", body: html`<p>${event.reason}</p>` };
     case "calls.reviewed":
       return renderReview(event.verdicts, context);
-    case "approval.given":
+    case "approval.granted":
       return renderGiven(event);
     case "approval.denied":
       return {
         kind: "person",
-        who: html`⛔ <b>${event.by}</b> denied <code>${event.approvalId}</code>${whereSaid(event.via)}`,
+        who: html`⛔ <b>${event.by}</b> denied <code>${event.approvalId}</code>${describeChannel(event.via)}`,
         body: event.reason === undefined ? undefined : html`<p class="said">${event.reason}</p>`,
       };
     case "approval.expired":
       return note(html`⌛ <code>${event.approvalId}</code> expired without an answer`);
-    case "person.answered":
+    case "question.answered":
       return {
         kind: "person",
-        who: html`<b>${event.by}</b> answered${whereSaid(event.via)}`,
+        who: html`<b>${event.by}</b> answered${describeChannel(event.via)}`,
         body: html`<p class="said">${event.text}</p>`,
       };
     case "tool.finished":
@@ -70,11 +70,11 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
     case "child.finished":
       return renderChild(event, context);
     case "run.stop":
-      return { kind: "person", who: html`⏸️ <b>${event.by}</b> stopped it${whereSaid(event.via)}` };
+      return { kind: "person", who: html`⏸️ <b>${event.by}</b> stopped it${describeChannel(event.via)}` };
     case "run.resume":
-      return { kind: "person", who: html`▶️ <b>${event.by}</b> resumed it${whereSaid(event.via)}` };
+      return { kind: "person", who: html`▶️ <b>${event.by}</b> resumed it${describeChannel(event.via)}` };
     case "run.cancel":
-      return { kind: "person", who: html`⏹️ <b>${event.by}</b> cancelled it${whereSaid(event.via)}` };
+      return { kind: "person", who: html`⏹️ <b>${event.by}</b> cancelled it${describeChannel(event.via)}` };
     case "timer.due":
       return event.timer === "deadline" ? note("Its time is up") : note("Tries the model again");
   }
@@ -87,15 +87,15 @@ function note(who: string | Html): Entry {
 /** Characters of what a person or a thread said. */
 const longestSaid = 60_000;
 
-function renderSaid({ text, by, trusted, via }: Extract<RunEvent, { type: "user.said" }>): Entry {
+function renderSaid({ text, by, trusted, via }: Extract<RunEvent, { type: "message.received" }>): Entry {
   if (!trusted) {
-    const body = html`<details><summary>${describeLines(text)}, as the worker reads it</summary>${block(cutText(text, longestSaid))}</details>`;
+    const body = html`<details><summary>${describeLines(text)}, as the worker reads it</summary>${block(truncateText(text, longestSaid))}</details>`;
     return { kind: "note", who: "What it was told", body };
   }
   return {
     kind: "person",
-    who: html`<b>${by}</b>${whereSaid(via)}`,
-    body: html`<p class="said">${cutText(wordsOf(text, by), longestSaid)}</p>`,
+    who: html`<b>${by}</b>${describeChannel(via)}`,
+    body: html`<p class="said">${truncateText(wordsOf(text, by), longestSaid)}</p>`,
   };
 }
 
@@ -120,8 +120,8 @@ function renderAnswer(event: Extract<RunEvent, { type: "model.answered" }>, { la
 const shownCalls = 40;
 const longestArguments = 12_000;
 
-function renderCall({ tool, args, unreadable }: ModelCall): Html {
-  const shown = block(cutText(unreadable ?? JSON.stringify(args, null, 2) ?? "", longestArguments));
+function renderCall({ tool, args, parseError: unreadable }: ModelCall): Html {
+  const shown = block(truncateText(unreadable ?? JSON.stringify(args, null, 2) ?? "", longestArguments));
   return html`<details class="call"><summary>calls <code>${tool}</code></summary>${shown}</details>`;
 }
 
@@ -139,10 +139,10 @@ function renderReview(verdicts: readonly Verdict[], { approvals }: EntryContext)
   return lines.length > 0 ? { kind: "note", who: "Before anything runs", body: html`${lines}` } : undefined;
 }
 
-function renderGiven({ by, approvalId, via, args }: Extract<RunEvent, { type: "approval.given" }>): Entry {
+function renderGiven({ by, approvalId, via, args }: Extract<RunEvent, { type: "approval.granted" }>): Entry {
   return {
     kind: "person",
-    who: html`✅ <b>${by}</b> approved <code>${approvalId}</code>${whereSaid(via)}`,
+    who: html`✅ <b>${by}</b> approved <code>${approvalId}</code>${describeChannel(via)}`,
     body:
       args === undefined
         ? undefined

@@ -128,7 +128,7 @@ ${!isStopped && html`<form method="post" action="${path}/stop">${hidden}<button 
 
 /** What it asked people and nobody answered yet. */
 function renderQuestions({ openCalls, calls }: RunNode): Html[] {
-  const open = openCalls.filter(({ as, status }) => as === "person" && status === "running");
+  const open = openCalls.filter(({ answeredBy, status }) => answeredBy === "person" && status === "running");
   return open.map(({ callId }) => html`<p class="question">${calls.get(callId)?.args ?? ""}</p>`);
 }
 

@@ -6,9 +6,9 @@ import {
   type Task,
   type WellKnownResultValue,
 } from "#domain/result.ts";
-import { cutText } from "#text/cut-markdown.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { renderMarkdown } from "#text/render-markdown.ts";
+import { truncateText } from "#text/truncate.ts";
 import { type Html, html, trusted } from "./html.ts";
 import { renderTerminal } from "./render-terminal.ts";
 
@@ -91,7 +91,7 @@ export function describeLines(text: string): string {
 
 /** Data as indented JSON. */
 export function renderJson(data: unknown): Html {
-  return block(cutText(JSON.stringify(data, null, 2) ?? "nothing", longestValue));
+  return block(truncateText(JSON.stringify(data, null, 2) ?? "nothing", longestValue));
 }
 
 function renderCustom({ data, preview, display }: CustomResultValue, address: string): Html | undefined {
@@ -105,7 +105,7 @@ function renderText(content: string, display: DisplayHints | undefined, address:
 
 /** Words in Markdown. */
 export function renderWords(text: string, address: string): Html {
-  return html`<div class="words">${trusted(renderMarkdown(showHidden(cutText(text, longestValue)), address))}</div>`;
+  return html`<div class="words">${trusted(renderMarkdown(showHidden(truncateText(text, longestValue)), address))}</div>`;
 }
 
 function renderData(data: unknown, display: DisplayHints | undefined, address: string): Html | undefined {
@@ -120,7 +120,7 @@ function fold(text: string, hints: DisplayHints = {}, render: (text: string) => 
   const lines = text.split("\n");
   const height = hints.maxHeight !== undefined && hints.maxHeight >= 1 ? Math.floor(hints.maxHeight) : lines.length;
   const rest = lines.length > height ? [`… ${lines.length - height} more lines`] : [];
-  const shown = render(cutText([...lines.slice(0, height), ...rest].join("\n"), longestValue));
+  const shown = render(truncateText([...lines.slice(0, height), ...rest].join("\n"), longestValue));
   const isLong = height > openLines || text.length > longestValue / 4;
   const isFolded = hints.collapsed === true || (hints.collapsed === undefined && isLong);
   return isFolded ? html`<details><summary>${describeLines(text)}</summary>${shown}</details>` : shown;
@@ -157,5 +157,5 @@ function renderTable(rows: readonly Row[]): Html {
 
 function cellOf(value: unknown): string {
   if (value === undefined || value === null) return "";
-  return cutText(typeof value === "string" ? value : (JSON.stringify(value) ?? ""), 500);
+  return truncateText(typeof value === "string" ? value : (JSON.stringify(value) ?? ""), 500);
 }

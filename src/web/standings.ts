@@ -31,13 +31,13 @@ export function createStandings({ openGitHub, now }: { openGitHub: OpenGitHub; n
     permissionOf: (repository, login) =>
       remember(`permission ${named(repository)} ${login}`, () =>
         openGitHub(repository)
-          .permissionOf(login)
+          .getPermission(login)
           .catch(() => "none" as const),
       ),
     isPrivate: (repository) =>
       remember(`private ${named(repository)}`, () =>
         openGitHub(repository)
-          .describe()
+          .getRepository()
           .then(
             (described) => described.private,
             () => true,
@@ -46,7 +46,7 @@ export function createStandings({ openGitHub, now }: { openGitHub: OpenGitHub; n
     titleOf: (repository, thread) =>
       remember(`title ${named(repository)}#${thread}`, () =>
         openGitHub(repository)
-          .issue(thread)
+          .getIssue(thread)
           .then(
             (issue) => issue?.title,
             () => undefined,

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import {
   describeApprovers,
+  findApproverProblem,
   narrowLimits,
   parseRepositorySettings,
-  refuseApprover,
 } from "#config/repository-settings.ts";
 import { Limits } from "#domain/worker.ts";
 
@@ -11,7 +11,7 @@ test("a repository without settings narrows nothing", () => {
   const settings = parseRepositorySettings(undefined);
 
   expect(narrowLimits(Limits.parse({ steps: 7 }), settings)).toEqual(Limits.parse({ steps: 7 }));
-  expect(refuseApprover(settings, { by: "ada", requestedBy: "ada" })).toBeUndefined();
+  expect(findApproverProblem(settings, { by: "ada", requestedBy: "ada" })).toBeUndefined();
 });
 
 test("limits of the repository cap those of the worker and never raise them", () => {
@@ -23,8 +23,8 @@ test("limits of the repository cap those of the worker and never raise them", ()
 test("only the listed people approve, in whatever case their names are written", () => {
   const settings = parseRepositorySettings("approvers: [Ada]");
 
-  expect(refuseApprover(settings, { by: "ada", requestedBy: "bob" })).toBeUndefined();
-  expect(refuseApprover(settings, { by: "bob", requestedBy: "ada" })).toContain(
+  expect(findApproverProblem(settings, { by: "ada", requestedBy: "bob" })).toBeUndefined();
+  expect(findApproverProblem(settings, { by: "bob", requestedBy: "ada" })).toContain(
     "@bob is not among those who approve here: @Ada",
   );
 });
@@ -32,8 +32,8 @@ test("only the listed people approve, in whatever case their names are written",
 test("where a second person is asked for, nobody approves what they started", () => {
   const settings = parseRepositorySettings("second_person: true");
 
-  expect(refuseApprover(settings, { by: "ada", requestedBy: "Ada" })).toContain("a second person has to approve");
-  expect(refuseApprover(settings, { by: "bob", requestedBy: "ada" })).toBeUndefined();
+  expect(findApproverProblem(settings, { by: "ada", requestedBy: "Ada" })).toContain("a second person has to approve");
+  expect(findApproverProblem(settings, { by: "bob", requestedBy: "ada" })).toBeUndefined();
 });
 
 test("who may approve is said in words", () => {

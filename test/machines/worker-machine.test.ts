@@ -12,13 +12,15 @@ const result = { llmContent: "ok", value: { kind: "text" as const, content: "ok"
 const usage = { inputTokens: 10, outputTokens: 5 };
 const limits = Limits.parse({ steps: 3 });
 
-const said: RunEvent = { type: "user.said", text: "hello", by: "ada", trusted: true };
+const said: RunEvent = { type: "message.received", text: "hello", by: "ada", trusted: true };
 const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branch: "main" };
 const invoked: RunEvent = { type: "tool.invoked", callId: "i1", tool: "t", by: "ada", args: {}, result };
 const reviewed = (as: "tool" | "person" | "worker", kind: "allow" | "ask"): RunEvent => ({
   type: "calls.reviewed",
   verdicts: [
-    kind === "allow" ? { kind, callId: "a", tool: "t", as } : { kind, callId: "a", tool: "t", as, approvalId: "k7" },
+    kind === "allow"
+      ? { kind, callId: "a", tool: "t", answeredBy: as }
+      : { kind, callId: "a", tool: "t", answeredBy: as, approvalId: "k7" },
     { kind: "refuse", callId: "b", tool: "u", result },
   ],
 });
@@ -36,10 +38,10 @@ const events: RunEvent[] = [
   reviewed("person", "allow"),
   reviewed("worker", "allow"),
   reviewed("worker", "ask"),
-  { type: "approval.given", approvalId: "k7", callId: "a", by: "ada" },
+  { type: "approval.granted", approvalId: "k7", callId: "a", by: "ada" },
   { type: "approval.denied", approvalId: "k7", callId: "a", by: "ada", reason: "no" },
   { type: "approval.expired", approvalId: "k7", callId: "a" },
-  { type: "person.answered", callId: "a", text: "yes", by: "ada" },
+  { type: "question.answered", callId: "a", text: "yes", by: "ada" },
   { type: "tool.finished", callId: "a", tool: "t", result },
   { type: "child.finished", callId: "a", childId: "c1", outcome: { kind: "answered", text: "done" }, usage },
   invoked,
@@ -52,20 +54,20 @@ const events: RunEvent[] = [
 
 function answer(calls: number): RunEvent {
   const made = ["a", "b"].slice(0, calls).map((callId) => ({ callId, tool: "t", args: {} }));
-  return { type: "model.answered", text: "hm", calls: made, messages: [], usage, finishReason: "stop", seen: 0 };
+  return { type: "model.answered", text: "hm", calls: made, messages: [], usage, finishReason: "stop", lastSeenId: 0 };
 }
 
 /** Counters that only grow are folded together, so that the walk ends. */
 function shape(state: State): string {
-  const { open, asked, heard, end, steps, failures } = state.context;
+  const { openCalls, requestedCalls, unreadMessages, end, steps, consecutiveFailures } = state.context;
   return JSON.stringify([
     state.value,
-    open,
-    asked > 0,
-    heard > 0,
+    openCalls,
+    requestedCalls > 0,
+    unreadMessages > 0,
     end?.kind,
     Math.min(steps, 3),
-    Math.min(failures, 5),
+    Math.min(consecutiveFailures, 5),
   ]);
 }
 
@@ -90,7 +92,7 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
       "executing",
       "awaitingApproval",
       "awaitingAnswer",
-      "awaitingWorker",
+      "awaitingChild",
       "interrupted",
       "ended",
     ]) {
@@ -110,7 +112,7 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
   test("has an end that says how, if it is the end", () => {
     for (const state of states.filter((state) => state.status === "done")) {
       expect(state.context.end).toBeDefined();
-      expect(state.context.open).toEqual([]);
+      expect(state.context.openCalls).toEqual([]);
     }
   });
 
@@ -135,7 +137,9 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
       const [after, actions] = transition(workerMachine, state, said);
 
       const calls = requests(actions).some(({ kind }) => kind === "model.call");
-      expect(calls || after.context.heard > state.context.heard || after.status === "done").toBe(true);
+      expect(calls || after.context.unreadMessages > state.context.unreadMessages || after.status === "done").toBe(
+        true,
+      );
     }
   });
 
@@ -193,12 +197,14 @@ test("a provider that asks for patience is given it, and one that asks for too m
   const before = play([opened]);
 
   const [, actions] = transition(workerMachine, before, patience(30_000));
-  expect(actions.find(({ type }) => type === "arm")).toMatchObject({ params: { timer: "retry", afterMs: 30_000 } });
+  expect(actions.find(({ type }) => type === "setTimer")).toMatchObject({
+    params: { timer: "retry", afterMs: 30_000 },
+  });
   expect(nameOf(transition(workerMachine, before, patience(3_600_000))[0])).toBe("ended");
 });
 
 test("a decision for a call that is not asked is not accepted, so it waits instead of getting lost", () => {
-  const early: RunEvent = { type: "approval.given", approvalId: "k7", callId: "a", by: "ada" };
+  const early: RunEvent = { type: "approval.granted", approvalId: "k7", callId: "a", by: "ada" };
 
   expect(play([opened]).can(early)).toBe(false);
   expect(play([opened, answer(1), reviewed("tool", "ask")]).can(early)).toBe(true);
@@ -208,13 +214,13 @@ test("one approval among several runs its call while the others stay open", () =
   const asked: RunEvent = {
     type: "calls.reviewed",
     verdicts: [
-      { kind: "ask", callId: "a", tool: "t", as: "tool", approvalId: "k1" },
-      { kind: "ask", callId: "b", tool: "t", as: "tool", approvalId: "k2" },
+      { kind: "ask", callId: "a", tool: "t", answeredBy: "tool", approvalId: "k1" },
+      { kind: "ask", callId: "b", tool: "t", answeredBy: "tool", approvalId: "k2" },
     ],
   };
   const before = play([opened, answer(2), asked]);
   const [state, actions] = transition(workerMachine, before, {
-    type: "approval.given",
+    type: "approval.granted",
     approvalId: "k2",
     callId: "b",
     by: "ada",
@@ -237,6 +243,6 @@ function nameOf({ value }: State): string {
 
 function requests(actions: readonly { type: string; params?: unknown }[]): EffectRequest[] {
   return actions.flatMap(({ type, params }) =>
-    type === "request" ? (params as { effects: EffectRequest[] }).effects : [],
+    type === "requestEffects" ? (params as { effects: EffectRequest[] }).effects : [],
   );
 }

@@ -5,9 +5,9 @@ import type { ModelMessage } from "ai";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import type { NamedTool } from "#domain/tool.ts";
+import type { CallTimeouts } from "#models/call-timeouts.ts";
 import { createModels } from "#models/create-models.ts";
 import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
-import type { CallTimeouts } from "#models/watch-call.ts";
 import { type ModelReply, type ModelServer, startModelServer, turnOf } from "#playground/model/model-server.ts";
 
 const open: ModelServer[] = [];
@@ -178,7 +178,7 @@ describe("an answer", () => {
     await ask({ messages: [...asked, ...answer.messages, resultOf("call_1_1", "Not readable.")] });
 
     expect(answer.calls).toEqual([
-      { callId: "call_1_1", tool: name, args: text, unreadable: expect.stringContaining("JSON") },
+      { callId: "call_1_1", tool: name, args: text, parseError: expect.stringContaining("JSON") },
     ]);
     expect(server.requests[1]?.messages[2]?.tool_calls?.[0]?.function.arguments).toBe("{}");
   });
@@ -193,9 +193,9 @@ describe("an answer", () => {
 
     const answer = await ask();
 
-    expect(answer.calls.map(({ args, unreadable }) => ({ args, unreadable }))).toEqual([
-      { args: {}, unreadable: undefined },
-      { args: {}, unreadable: undefined },
+    expect(answer.calls.map(({ args, parseError: unreadable }) => ({ args, unreadable }))).toEqual([
+      { args: {}, parseError: undefined },
+      { args: {}, parseError: undefined },
     ]);
   });
 

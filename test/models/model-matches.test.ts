@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { modelMatches } from "#models/model-matches.ts";
-import { parseModel } from "#models/parse-model.ts";
+import { parseModelName } from "#models/parse-model-name.ts";
 
 test.each([
   [["anthropic:*"], "anthropic:claude-haiku-4-5", true],
@@ -28,7 +28,7 @@ test.each([
   ["gpt-5", "", "gpt-5"],
   ["openai:", "openai", ""],
 ])("%s is split at its first colon", (text, provider, model) => {
-  expect(parseModel(text)).toEqual({ provider, model });
+  expect(parseModelName(text)).toEqual({ provider, model });
 });
 
 const word = fc.stringMatching(/^[a-c:*]{0,8}$/);

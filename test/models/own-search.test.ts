@@ -313,5 +313,5 @@ test.each([
   ["anthropic:claude-haiku-4-5", { max_uses: 2 }, undefined],
   ["openai:gpt-5", { allowed_domains: ["nodejs.org"] }, undefined],
 ])("%s with %j: %s", (model, settings, problem) => {
-  expect(createModels(config).problemWithTool(model, { name: "web_search", config: settings })).toBe(problem);
+  expect(createModels(config).findToolProblem(model, { name: "web_search", config: settings })).toBe(problem);
 });

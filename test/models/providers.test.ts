@@ -441,7 +441,7 @@ describe("a problem", () => {
       compatible: { apiKey: undefined, baseUrl: undefined },
     };
 
-    expect(createModels(nothing).problemWith(model)).toBe(sentence);
+    expect(createModels(nothing).findModelProblem(model)).toBe(sentence);
     expect(await failureOf(ask(model, { config: nothing }))).toMatchObject({ message: sentence, retryable: false });
   });
 
@@ -451,7 +451,7 @@ describe("a problem", () => {
       compatible: { apiKey: undefined, baseUrl: "http://ada:hunter2@model.test/v1" },
     });
 
-    const problem = models.problemWith("compatible:x");
+    const problem = models.findModelProblem("compatible:x");
 
     expect(problem).toContain("OPENAI_COMPATIBLE_BASE_URL holds a user name or a password");
     expect(problem).not.toContain("hunter2");
@@ -460,7 +460,7 @@ describe("a problem", () => {
   test("is none for a model that can be asked, and no model is guessed", () => {
     const models = createModels(config);
 
-    expect(models.problemWith("anthropic:claude-haiku-4-5")).toBeUndefined();
+    expect(models.findModelProblem("anthropic:claude-haiku-4-5")).toBeUndefined();
     expect(models.defaultModel).toBeUndefined();
     expect(createModels({ ...config, default: "openai:gpt-5" }).defaultModel).toBe("openai:gpt-5");
   });

@@ -6,7 +6,7 @@ import { outputBudget } from "#executors/output-budget.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { splitCode } from "#text/markdown-code.ts";
 import { createRedactor } from "#text/redact.ts";
-import { redactAll } from "#text/redact-all.ts";
+import { redactDeep } from "#text/redact-all.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { shellToolset } from "#toolsets/shell/shell-toolset.ts";
 import { toolsetWorld } from "../support/toolset-world.ts";
@@ -31,7 +31,7 @@ async function shown(script: string, files: Record<string, string>) {
 /** As the front end of threads draws it: redacted whole, rendered, and cleaned once more on its way out. */
 function commentOf(result: ToolResult): string {
   const reply: ToolReply = { kind: "result", by: "ada", tool: "shell", args: {}, result };
-  return sanitize(renderToolReply(redactAll(reply, redact)));
+  return sanitize(renderToolReply(redactDeep(reply, redact)));
 }
 
 function proseOf(comment: string): string {

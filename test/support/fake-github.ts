@@ -31,16 +31,16 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
   const github: GitHub = {
     repository: { installationId: 1, owner: "octo", repo: "sums" },
     ownLogin: async () => "golem-forge[bot]",
-    permissionOf: async (login) => permissions[login] ?? "none",
+    getPermission: async (login) => permissions[login] ?? "none",
     confirmPermission: async (login) => permissions[login] ?? "none",
-    describe: async () => ({
+    getRepository: async () => ({
       defaultBranch: options.defaultBranch ?? "main",
       private: options.private ?? false,
       cloneUrl: options.cloneUrl ?? "http://127.0.0.1:9/octo/sums.git",
     }),
-    issue: async (number) => (number === issue.number ? issue : undefined),
-    issues: async () => [issue],
-    comments: async () => comments,
+    getIssue: async (number) => (number === issue.number ? issue : undefined),
+    listIssues: async () => [issue],
+    listComments: async () => comments,
     createComment: async (_number, body) => {
       const at = new Date();
       const comment = {
@@ -58,10 +58,10 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
       const comment = comments.find((one) => one.id === id);
       if (comment) comment.body = body;
     },
-    react: async () => {},
-    reactToIssue: async () => {},
+    addReaction: async () => {},
+    addIssueReaction: async () => {},
     addLabels: async (_number, labels) => labels,
-    pullRequest: async (number) => pulls.find((pull) => pull.number === number),
+    getPullRequest: async (number) => pulls.find((pull) => pull.number === number),
     findPullRequest: async (branch) => pulls.find((pull) => pull.head.branch === branch),
     createPullRequest: async ({ head, base, title, body, draft }) => {
       const number = 8 + pulls.length;
@@ -84,13 +84,13 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
       if (!pull) throw new Error(`no pull request ${number}`);
       return Object.assign(pull, change);
     },
-    reviewComments: async () => [],
-    replyToReview: async () => ({ id: 1 }),
-    checks: async () => [],
+    listReviewComments: async () => [],
+    replyToReviewComment: async () => ({ id: 1 }),
+    listChecks: async () => [],
     readFile: async (path) => files[path],
     listFiles: async (folder) =>
       Object.keys(files).flatMap((path) => (path.startsWith(`${folder}/`) ? [path.slice(folder.length + 1)] : [])),
-    gitToken: async () => "token",
+    createGitToken: async () => "token",
   };
   return { github, issue, comments, pulls, permissions };
 }

@@ -36,14 +36,14 @@ export function memoryGitHub(options: MemoryGitHubOptions = {}) {
   const github: Partial<GitHub> = {
     repository: { installationId: 1, owner: "octo", repo: "sums" },
     ownLogin: async () => "golem-forge[bot]",
-    permissionOf: async (login) => ((options.writers ?? ["ada"]).includes(login) ? "write" : "read"),
-    issue: async (number) => issues.find((issue) => issue.number === number),
-    issues: async ({ state = "open", labels = [], limit = 30 }) =>
+    getPermission: async (login) => ((options.writers ?? ["ada"]).includes(login) ? "write" : "read"),
+    getIssue: async (number) => issues.find((issue) => issue.number === number),
+    listIssues: async ({ state = "open", labels = [], limit = 30 }) =>
       issues
         .filter((issue) => state === "all" || issue.state === state)
         .filter((issue) => labels.every((label) => issue.labels.includes(label)))
         .slice(0, limit),
-    comments: async (number) => comments.get(number) ?? [],
+    listComments: async (number) => comments.get(number) ?? [],
     createComment: async (number, body) => {
       writes.push({ method: "createComment", args: { number, body } });
       const comment = newComment({ id: 1_000 + writes.length, body, own: true, author: "golem-forge[bot]" });
@@ -54,7 +54,7 @@ export function memoryGitHub(options: MemoryGitHubOptions = {}) {
       writes.push({ method: "addLabels", args: { number, labels } });
       return labels;
     },
-    pullRequest: async (number) => pulls.find((pull) => pull.number === number),
+    getPullRequest: async (number) => pulls.find((pull) => pull.number === number),
     findPullRequest: async (branch) => pulls.find((pull) => pull.head.branch === branch),
     createPullRequest: async ({ head, base, ...texts }) => {
       writes.push({ method: "createPullRequest", args: { head, base, ...texts } });
@@ -72,13 +72,13 @@ export function memoryGitHub(options: MemoryGitHubOptions = {}) {
       if (!pull) throw new Error(`there is no pull request ${number}`);
       return Object.assign(pull, change);
     },
-    reviewComments: async () => reviewComments,
-    replyToReview: async (number, reviewCommentId, body) => {
+    listReviewComments: async () => reviewComments,
+    replyToReviewComment: async (number, reviewCommentId, body) => {
       writes.push({ method: "replyToReview", args: { number, reviewCommentId, body } });
       reviewComments.push({ id: 2_000 + writes.length, path: "a", line: 1, body, author: "golem-forge[bot]" });
       return { id: 2_000 + writes.length };
     },
-    checks: async (ref) => options.checks?.[ref] ?? [],
+    listChecks: async (ref) => options.checks?.[ref] ?? [],
   };
 
   return {

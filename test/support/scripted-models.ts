@@ -11,8 +11,8 @@ export function scriptedModels(
   return {
     requests,
     defaultModel: "scripted:model",
-    problemWith: () => undefined,
-    problemWithTool: () => undefined,
+    findModelProblem: () => undefined,
+    findToolProblem: () => undefined,
     async call(request) {
       const turn = requests.push(request) - 1;
       const line = typeof script === "function" ? await script(request, turn) : script[turn];

@@ -234,8 +234,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
           await store.ingest({ run: sampleRun("r1"), events: [] });
           await store.ingest({ run: sampleRun("r2", [], { origin: { ...origin, repo: "loom" } }), events: [] });
 
-          const formerly = { owner: "ada", repo: "engine" };
-          await store.saveLocation({ ...there, repo: "loom", formerly, createdAt: 500 });
+          const previousName = { owner: "ada", repo: "engine" };
+          await store.saveLocation({ ...there, repo: "loom", previousName, createdAt: 500 });
 
           expect(idsOf(await store.runsOfThread(thread))).toEqual(["r1"]);
           // What stood under the new name until then is somebody else's.
@@ -667,7 +667,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(result).toEqual({ kind: "decided", approval });
         expect(await store.findApproval("a1")).toEqual(approval);
         expect((await store.inbox("r1")).map(({ event }) => event)).toEqual([
-          { type: "approval.given", approvalId: "a1", callId: "call-a1", by: "ada" },
+          { type: "approval.granted", approvalId: "a1", callId: "call-a1", by: "ada" },
         ]);
       });
 

@@ -44,7 +44,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     ...github,
     permissionOf: (login: string) => {
       asked.push(login);
-      return github.permissionOf(login);
+      return github.getPermission(login);
     },
   });
   const clock = { offset: 0 };

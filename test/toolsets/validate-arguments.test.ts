@@ -2,7 +2,7 @@ import { jsonSchema } from "ai";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { openSchema } from "#domain/tool-schema.ts";
+import { compileSchema } from "#domain/tool-schema.ts";
 import { exampleCall } from "#toolsets/example-call.ts";
 import { repairArguments } from "#toolsets/repair-arguments.ts";
 import { validateArguments } from "#toolsets/validate-arguments.ts";
@@ -17,17 +17,17 @@ const readSchema = z.object({
 });
 
 async function check(args: unknown, schema: z.ZodType = readSchema, unreadable?: string) {
-  const checked = await validateArguments("read_file", await openSchema(schema), {
+  const checked = await validateArguments("read_file", await compileSchema(schema), {
     args,
-    ...(unreadable !== undefined && { unreadable }),
+    ...(unreadable !== undefined && { parseError: unreadable }),
   });
   return checked.valid ? checked.args : checked.result.error?.message;
 }
 
 async function refused(args: unknown, schema: z.ZodType = readSchema, unreadable?: string) {
-  const checked = await validateArguments("read_file", await openSchema(schema), {
+  const checked = await validateArguments("read_file", await compileSchema(schema), {
     args,
-    ...(unreadable !== undefined && { unreadable }),
+    ...(unreadable !== undefined && { parseError: unreadable }),
   });
   if (checked.valid) throw new Error(`It was valid: ${JSON.stringify(checked.args)}`);
   return checked.result;
@@ -97,7 +97,7 @@ describe("a call that is given up says what would do", () => {
   });
 
   test("a schema of JSON Schema alone is held to as well, and its patterns cannot hang anyone", async () => {
-    const schema = await openSchema(
+    const schema = await compileSchema(
       jsonSchema({ type: "object", properties: { a: { type: "string", pattern: "^(a+)+$" } }, required: ["a"] }),
     );
     const bad = await validateArguments("mcp_tool", schema, { args: { a: 5 } });
@@ -192,7 +192,7 @@ describe("repair", () => {
   test("never crashes, and whatever passes validates again to the same", async () => {
     await fc.assert(
       fc.asyncProperty(anySchema, anyArgs, async (schema, args) => {
-        const opened = await openSchema(schema);
+        const opened = await compileSchema(schema);
         const checked = await validateArguments("tool", opened, { args });
         if (!checked.valid) {
           expect(checked.result.error?.code).toBe("INVALID_ARGUMENTS");
@@ -218,7 +218,7 @@ describe("repair", () => {
     );
     await fc.assert(
       fc.asyncProperty(right, async (args) => {
-        expect(repairArguments(args, (await openSchema(readSchema)).json)).toEqual(args);
+        expect(repairArguments(args, (await compileSchema(readSchema)).json)).toEqual(args);
       }),
     );
   });
@@ -235,9 +235,9 @@ test.each<[string, z.ZodType, string]>([
   ["nested objects", z.object({ tasks: z.array(z.object({ content: z.string() })) }), 't(tasks=[{"content":"value"}])'],
   ["an example of its own", z.object({ q: z.string().meta({ examples: ["cats"] }) }), 't(q="cats")'],
 ])("an example call with %s", async (_, schema, example) => {
-  expect(exampleCall("t", (await openSchema(schema)).json)).toBe(example);
+  expect(exampleCall("t", (await compileSchema(schema)).json)).toBe(example);
 });
 
 test("a schema is opened once", async () => {
-  expect(openSchema(readSchema)).toBe(openSchema(readSchema));
+  expect(compileSchema(readSchema)).toBe(compileSchema(readSchema));
 });

@@ -11,7 +11,9 @@ async function waiting(options: Parameters<typeof world>[0] = {}) {
   const made = await world(options);
   const spec = await made.startRun("abc1", {
     value: { working: "awaitingApproval" },
-    context: { open: [{ callId: "call-k0mq", tool: "write_file", as: "tool", status: "asked" }] },
+    context: {
+      openCalls: [{ callId: "call-k0mq", tool: "write_file", answeredBy: "tool", status: "awaitingApproval" }],
+    },
     approvals: [{}],
   });
   return { ...made, spec, path: made.pathOf("abc1") };
@@ -34,7 +36,7 @@ test("who signed in and may write approves, by the same door as in the thread", 
     via: "page",
     remember: "session",
   });
-  expect(await eventsOf("abc1")).toMatchObject([{ type: "approval.given", by: "mia", via: "page" }]);
+  expect(await eventsOf("abc1")).toMatchObject([{ type: "approval.granted", by: "mia", via: "page" }]);
 });
 
 test("denies with a reason, and approves with other arguments", async () => {
@@ -56,7 +58,7 @@ test("stops, resumes and says a sentence, and the thread shows who said it where
   await post(`${path}/stop`, { as: "mia" });
 
   expect(await eventsOf("abc1")).toMatchObject([
-    { type: "user.said", text: "@mia says: use the other file", trusted: true, via: "page" },
+    { type: "message.received", text: "@mia says: use the other file", trusted: true, via: "page" },
     { type: "run.stop", by: "mia", via: "page" },
   ]);
   expect((await runs.status(spec.origin))[0]?.log).toEqual([

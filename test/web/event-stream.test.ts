@@ -72,7 +72,7 @@ test("what a tool prints and the model writes at the moment is shown, whole word
   const { startRun, live, url, pathOf } = await world();
   await startRun("abc1", {
     value: { working: "executing" },
-    context: { open: [{ callId: "c1", tool: "shell", as: "tool", status: "running" }] },
+    context: { openCalls: [{ callId: "c1", tool: "shell", answeredBy: "tool", status: "running" }] },
   });
   live.add("abc1", { source: "model/1", text: "earlier words of the model " });
   live.add("abc1", { source: "c1", text: `${"a line\n".repeat(5_000)}the last line\nhalf a wo` });

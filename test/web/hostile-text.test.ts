@@ -47,27 +47,27 @@ function runOf(text: string): { events: RunEvent[]; values: ResultValue[] } {
   return {
     values,
     events: [
-      { type: "user.said", text, by: "ada", trusted: true },
-      { type: "user.said", text, by: text, trusted: false },
+      { type: "message.received", text, by: "ada", trusted: true },
+      { type: "message.received", text, by: text, trusted: false },
       { type: "sandbox.opened", commit: "a".repeat(40), branch: text },
       {
         type: "model.answered",
         text,
         calls: [
           { callId: "c1", tool: text, args: { [text]: text } },
-          { callId: "c2", tool: "x", args: {}, unreadable: text },
+          { callId: "c2", tool: "x", args: {}, parseError: text },
         ],
         messages: [],
         searches: [text],
         usage,
         finishReason: "stop",
-        seen: 0,
+        lastSeenId: 0,
       },
       {
         type: "calls.reviewed",
         verdicts: [
           { kind: "refuse", callId: "c2", tool: text, result: failed },
-          { kind: "ask", callId: "c1", tool: text, as: "tool", approvalId: "k0mq" },
+          { kind: "ask", callId: "c1", tool: text, answeredBy: "tool", approvalId: "k0mq" },
         ],
       },
       ...values.map(
@@ -75,9 +75,9 @@ function runOf(text: string): { events: RunEvent[]; values: ResultValue[] } {
       ),
       { type: "tool.finished", callId: "c2", tool: text, result: failed },
       { type: "tool.invoked", callId: "c3", tool: text, by: text, args: text, result: failed },
-      { type: "approval.given", approvalId: text, callId: "c1", by: text, args: { [text]: text } },
+      { type: "approval.granted", approvalId: text, callId: "c1", by: text, args: { [text]: text } },
       { type: "approval.denied", approvalId: text, callId: "c1", by: text, reason: text },
-      { type: "person.answered", callId: "c1", text, by: text },
+      { type: "question.answered", callId: "c1", text, by: text },
       { type: "child.finished", callId: "c1", childId: text, outcome: { kind: "answered", text }, usage },
       { type: "child.finished", callId: "c1", childId: text, outcome: { kind: "failed", reason: text }, usage },
       { type: "model.failed", reason: text, retryable: true },

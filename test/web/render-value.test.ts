@@ -54,7 +54,7 @@ test("the chart is the machine's own: every state, the one that is on, and the w
   expect([...chart.matchAll(/class="state [^"]*lit">.*?<text[^>]*>([^<]*)</g)].map(([, name]) => name)).toEqual([
     "awaiting approval",
   ]);
-  expect(chart).toContain('aria-label="The run is in the state awaiting approval. From here: sorting."');
+  expect(chart).toContain('aria-label="The run is in the state awaiting approval. From here: evaluating calls."');
   for (const state of ["preparing", "calling model", "reviewing", "executing", "interrupted", "ended"]) {
     expect(chart).toContain(`>${state}</text>`);
   }

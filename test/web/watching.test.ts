@@ -12,7 +12,7 @@ test("whoever has the link sees what the run is about, what it did and what it w
     value: { working: "awaitingApproval" },
     context: { steps: 3, tokens: 1_230 },
     events: [
-      { type: "user.said", text: "@ada asks you: fix the sum", by: "ada", trusted: true },
+      { type: "message.received", text: "@ada asks you: fix the sum", by: "ada", trusted: true },
       {
         type: "model.answered",
         text: "I **look** first.",
@@ -20,7 +20,7 @@ test("whoever has the link sees what the run is about, what it did and what it w
         messages: [],
         usage: { inputTokens: 1_200, outputTokens: 30 },
         finishReason: "tool-calls",
-        seen: 1,
+        lastSeenId: 1,
       },
       {
         type: "tool.finished",
@@ -78,7 +78,7 @@ describe("a link", () => {
     await startRun("abc1");
     await startRun("child1", {
       spec: { rootId: "abc1", parentId: "abc1", parentCallId: "c1", depth: 1, workerPath: "fixer -> tester" },
-      events: [{ type: "user.said", text: "test it", by: "ada", trusted: true }],
+      events: [{ type: "message.received", text: "test it", by: "ada", trusted: true }],
     });
 
     expect((await get(pathOf("child1"))).status).toBe(404);
@@ -157,7 +157,7 @@ test("a secret the app holds is on no page, in no stream and in no earlier entry
   const result = { llmContent: heldSecret, value: { kind: "text" as const, content: heldSecret, summary: heldSecret } };
   await startRun("abc1", {
     value: { working: "executing" },
-    context: { open: [{ callId: "c1", tool: "shell", as: "tool", status: "running" }] },
+    context: { openCalls: [{ callId: "c1", tool: "shell", answeredBy: "tool", status: "running" }] },
     events: [
       {
         type: "model.answered",
@@ -166,7 +166,7 @@ test("a secret the app holds is on no page, in no stream and in no earlier entry
         messages: [],
         usage: { inputTokens: 1, outputTokens: 1 },
         finishReason: "stop",
-        seen: 0,
+        lastSeenId: 0,
       },
       { type: "tool.finished", callId: "c1", tool: "shell", result },
       { type: "model.failed", reason: heldSecret, retryable: true },

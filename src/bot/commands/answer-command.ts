@@ -8,8 +8,8 @@ import type { Approval } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { nearest } from "#text/nearest.ts";
-import { redactAll } from "#text/redact-all.ts";
+import { closestMatch } from "#text/closest-match.ts";
+import { redactDeep } from "#text/redact-all.ts";
 import type { ThreadCommand } from "./thread-command.ts";
 
 type CommandOf<Kind extends ThreadCommand["kind"]> = Extract<ThreadCommand, { kind: Kind }>;
@@ -84,7 +84,7 @@ async function unknownWorker(error: UserError, name: string, workers: Awaited<Re
   const names = workers.map((worker) => worker.name);
   if (names.some((known) => known.toLowerCase() === name.toLowerCase())) return error;
 
-  const meant = nearest(name, names);
+  const meant = closestMatch(name, names);
   const unknown = `There is no worker ${code(name)}.${meant ? ` Did you mean ${code(`/run ${meant}`)}?` : ""}`;
   return new UserError(paragraphs(unknown, renderWorkers(workers)), { cause: error });
 }
@@ -100,7 +100,7 @@ function assertThreadOpen({ closed, locked, isPullRequest }: IncomingComment): v
 }
 
 async function assertNotFork(github: GitHub, number: number): Promise<void> {
-  const pull = await github.pullRequest(number);
+  const pull = await github.getPullRequest(number);
   if (!pull?.head.fromFork) return;
   throw new UserError(
     "This pull request comes from a fork, and workers do not work on forks: whoever owns it could put words into their files. Push the branch to this repository, or comment on an issue.",
@@ -132,12 +132,12 @@ async function assertFullyShown(
   const isMeant = ({ id }: Approval) => target === undefined || target === "all" || target.toLowerCase() === id;
   const asked = (await runs.pendingApprovals(thread)).filter(isMeant);
   const long = asked.flatMap((approval) => {
-    const parts = renderBeforeApproval(redactAll(approval, redact)).length;
+    const parts = renderBeforeApproval(redactDeep(approval, redact)).length;
     return parts === 0 ? [] : [{ approval, parts }];
   });
   if (long.length === 0) return;
 
-  const own = (await github.comments(thread.thread)).filter((comment) => comment.own);
+  const own = (await github.listComments(thread.thread)).filter((comment) => comment.own);
   for (const { approval, parts } of long) {
     const names = [...Array(parts).keys()].map((index) => `approval/${approval.id}/${index + 1}`);
     const isMissing = (name: string) => !own.some(({ body }) => hasMarker(body, name));

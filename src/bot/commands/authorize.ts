@@ -14,7 +14,7 @@ const refusalIntervalMs = 60 * 60_000;
  */
 export function createAuthorize(isFirst: (key: string) => Promise<boolean>, now: () => number = Date.now): Authorize {
   return async (github, { login, thread }) => {
-    if (canWrite(await github.permissionOf(login))) return "allowed";
+    if (canWrite(await github.getPermission(login))) return "allowed";
 
     const { installationId, owner, repo } = github.repository;
     const hour = Math.floor(now() / refusalIntervalMs);

@@ -135,7 +135,7 @@ async function steer(
   const runs = options.runs();
   // GitHub is asked about the author only where somebody listens: most comments are none of our business.
   const isHeard = text !== "" && (await runs.threadActivity(thread)) === "live";
-  if (!isHeard || !canWrite(await github.permissionOf(by))) return;
+  if (!isHeard || !canWrite(await github.getPermission(by))) return;
 
   try {
     if (await runs.deliverMessage(thread, { by, text, deliveryId })) void react(options, github, utterance, "eyes");
@@ -154,7 +154,7 @@ async function callTool(
 ): Promise<void> {
   const { thread, by, key: deliveryId } = utterance;
   const runs = options.runs();
-  if ((await runs.threadActivity(thread)) === "none" || !canWrite(await github.permissionOf(by))) return;
+  if ((await runs.threadActivity(thread)) === "none" || !canWrite(await github.getPermission(by))) return;
 
   try {
     await runs.runToolCommand(thread, { by, deliveryId, line, mayBeForeign });
@@ -220,6 +220,6 @@ async function sendReaction(
   { commentId, thread }: IncomingComment,
   reaction: "eyes" | "confused",
 ): Promise<void> {
-  if (commentId === undefined) await github.reactToIssue(thread.thread, reaction);
-  else await github.react(commentId, reaction);
+  if (commentId === undefined) await github.addIssueReaction(thread.thread, reaction);
+  else await github.addReaction(commentId, reaction);
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { HeardPlace } from "#domain/repository-place.ts";
+import type { ReportedLocation } from "#domain/repository-location.ts";
 import type { InstallationScope } from "#runtime/runs.ts";
 import type { Delivery } from "./read-comment.ts";
 import { readLocation, WebhookRepository } from "./webhook-repository.ts";
@@ -7,11 +7,11 @@ import { readLocation, WebhookRepository } from "./webhook-repository.ts";
 /** What became of a repository, or of what the app reaches. */
 export type AccessEvent =
   /** The repository has another name or owner. */
-  | { kind: "placed"; place: HeardPlace }
+  | { kind: "placed"; place: ReportedLocation }
   /** The app reaches it no more. */
   | { kind: "left"; where: InstallationScope; reason: string }
   /** The app reaches it again, by this installation. */
-  | { kind: "returned"; where: InstallationScope; places: HeardPlace[] };
+  | { kind: "returned"; where: InstallationScope; places: ReportedLocation[] };
 
 const Account = z.object({ id: z.number(), login: z.string() });
 const ListedRepositories = z.array(z.object({ id: z.number(), name: z.string() })).default([]);
@@ -68,8 +68,8 @@ function readRepositoryEvent(
   const { user, organization } = changes?.owner?.from ?? {};
   const from = { owner: (user ?? organization)?.login, repo: changes?.repository?.name.from };
   const isTold = from.owner !== undefined || from.repo !== undefined;
-  const formerly = isTold ? { owner: from.owner ?? owner.login, repo: from.repo ?? repo } : undefined;
-  return { kind: "placed", place: { ...place, formerly } };
+  const previousName = isTold ? { owner: from.owner ?? owner.login, repo: from.repo ?? repo } : undefined;
+  return { kind: "placed", place: { ...place, previousName } };
 }
 
 function readInstallationEvent(

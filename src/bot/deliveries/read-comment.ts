@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { HeardPlace } from "#domain/repository-place.ts";
+import type { ReportedLocation } from "#domain/repository-location.ts";
 import type { ThreadRef } from "#runtime/runs.ts";
 import { readLocation, WebhookRepository } from "./webhook-repository.ts";
 
@@ -60,7 +60,7 @@ export interface IncomingComment {
 interface Source {
   thread: ThreadRef;
   /** Where it says the repository is. */
-  place: HeardPlace | undefined;
+  place: ReportedLocation | undefined;
 }
 
 export type ThreadEvent =

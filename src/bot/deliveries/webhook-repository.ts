@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { HeardPlace } from "#domain/repository-place.ts";
+import type { ReportedLocation } from "#domain/repository-location.ts";
 
 const At = z.coerce.date().optional().catch(undefined);
 
@@ -18,7 +18,7 @@ export function readLocation(
   { id, name, owner, created_at }: WebhookRepository,
   installationId: number,
   at: Date | undefined,
-): HeardPlace | undefined {
+): ReportedLocation | undefined {
   if (id === undefined || owner.id === undefined) return undefined;
   const there = { repositoryId: id, installationId, ownerId: owner.id, owner: owner.login, repo: name };
   return { ...there, at: at?.getTime() ?? Date.now(), createdAt: created_at?.getTime() };

@@ -15,7 +15,7 @@ import {
   type RepositoryRef,
   type ReviewComment,
 } from "#domain/github.ts";
-import { tryAgain } from "#domain/try-again.ts";
+import { withRetries } from "#domain/with-retries.ts";
 import { createRedactor } from "#text/redact.ts";
 import { fetchByNumber } from "./fetch-by-number.ts";
 
@@ -112,27 +112,27 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
     repository,
     ownLogin,
 
-    permissionOf: (login) => askPermission(login).catch(() => "none"),
+    getPermission: (login) => askPermission(login).catch(() => "none"),
 
     confirmPermission: (login, signal) =>
-      tryAgain(() => withRefusals(here, () => askPermission(login)), { signal }).catch((error) => {
+      withRetries(() => withRefusals(here, () => askPermission(login)), { signal }).catch((error) => {
         if (error instanceof GitHubRefusal) return "none";
         throw error;
       }),
 
-    describe: async () => {
+    getRepository: async () => {
       const data = await call("GET /repos/{owner}/{repo}", here);
       return { defaultBranch: data.default_branch, private: data.private, cloneUrl: data.clone_url };
     },
 
-    issue: async (number) => {
+    getIssue: async (number) => {
       const data = await undefinedIfMissing(
         call("GET /repos/{owner}/{repo}/issues/{issue_number}", { ...here, issue_number: number }),
       );
       return data && readIssue(data);
     },
 
-    issues: async ({ state = "open", labels, limit = 30 }) => {
+    listIssues: async ({ state = "open", labels, limit = 30 }) => {
       const found: Issue[] = [];
       const query = { ...here, state, ...(labels?.length ? { labels: labels.join(",") } : {}) };
       for (let page = 1; found.length < limit; page++) {
@@ -143,7 +143,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
       return found.slice(0, limit);
     },
 
-    comments: async (number) => {
+    listComments: async (number) => {
       const endpoint = "GET /repos/{owner}/{repo}/issues/{issue_number}/comments";
       return Promise.all((await all(endpoint, { ...here, issue_number: number })).map(readComment));
     },
@@ -161,12 +161,12 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
       await call(endpoint, { ...here, comment_id: commentId, body: redact(body) });
     },
 
-    react: async (commentId, content) => {
+    addReaction: async (commentId, content) => {
       const endpoint = "POST /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions";
       await call(endpoint, { ...here, comment_id: commentId, content });
     },
 
-    reactToIssue: async (number, content) => {
+    addIssueReaction: async (number, content) => {
       const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/reactions";
       await call(endpoint, { ...here, issue_number: number, content });
     },
@@ -177,7 +177,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
       return data.map((label) => label.name);
     },
 
-    pullRequest: async (number) => {
+    getPullRequest: async (number) => {
       const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}";
       const data = await undefinedIfMissing(call(endpoint, { ...here, pull_number: number }));
       return data && readPull(data);
@@ -215,7 +215,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
       return readPull(await call(endpoint, { ...here, pull_number: number, ...words }));
     },
 
-    reviewComments: async (number) => {
+    listReviewComments: async (number) => {
       const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments";
       const data = await all(endpoint, { ...here, pull_number: number });
       return data.map(
@@ -229,14 +229,14 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
       );
     },
 
-    replyToReview: async (number, reviewCommentId, body) => {
+    replyToReviewComment: async (number, reviewCommentId, body) => {
       const endpoint = "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies";
       const place = { ...here, pull_number: number, comment_id: reviewCommentId };
       const { id } = await call(endpoint, { ...place, body: redact(body) });
       return { id: Number(id) };
     },
 
-    checks: async (ref) => {
+    listChecks: async (ref) => {
       const endpoint = "GET /repos/{owner}/{repo}/commits/{ref}/check-runs";
       const runs = (await all(endpoint, { ...here, ref })) as unknown as Answer<typeof endpoint>["check_runs"];
       return runs.map(
@@ -266,7 +266,7 @@ function openRepository({ probot, repository, redact, tokens, ownLogin, appId }:
       return Array.isArray(data) ? data.filter(({ type }) => type === "file").map(({ name }) => name) : [];
     },
 
-    gitToken: async (access) => {
+    createGitToken: async (access) => {
       const name = repositoryId ?? `${here.owner}/${here.repo}`;
       const key = `${repository.installationId} ${name} ${access}`.toLowerCase();
       const held = tokens.get(key);

@@ -15,7 +15,7 @@ export async function postComment(github: GitHub, { thread, name, body, commentI
   const marked = `${body.trimEnd()}\n\n${markerOf(name)}`;
   if (commentId !== undefined && (await edit(github, commentId, marked))) return commentId;
 
-  const standing = (await github.comments(thread)).find(
+  const standing = (await github.listComments(thread)).find(
     (comment) => comment.own && comment.id !== commentId && hasMarker(comment.body, name),
   );
   if (standing && (await edit(github, standing.id, marked))) return standing.id;

@@ -1,5 +1,5 @@
-import { cutText } from "#text/cut-markdown.ts";
 import { showHidden } from "#text/hidden-characters.ts";
+import { truncateText } from "#text/truncate.ts";
 
 /** Text on one line that shows as it is written: nothing in it is Markdown or HTML. */
 export function inline(text: string, limit = 500): string {
@@ -23,14 +23,14 @@ export function code(text: string, limit = 200): string {
 
 /** A fenced block that the text cannot close: its fence is longer than any run of backticks inside. */
 export function codeBlock(text: string, language = "", limit = 30_000): string {
-  const content = cutText(showHidden(cutText(text, 4 * limit)), limit).replace(/\n$/, "");
+  const content = truncateText(showHidden(truncateText(text, 4 * limit)), limit).replace(/\n$/, "");
   const fence = "`".repeat(Math.max(3, longestRunOf(content, "`") + 1));
   return `${fence}${language}\n${content}\n${fence}`;
 }
 
 /** The text as a quotation: no line of it stands outside. */
 export function quote(text: string, limit = 10_000): string {
-  return cutText(showHidden(cutText(text, 4 * limit)), limit)
+  return truncateText(showHidden(truncateText(text, 4 * limit)), limit)
     .split("\n")
     .map((line) => `> ${line}`.trimEnd())
     .join("\n");

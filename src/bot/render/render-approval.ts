@@ -1,5 +1,5 @@
 import type { Approval } from "#domain/approval.ts";
-import { whereSaid } from "#domain/via.ts";
+import { describeChannel } from "#domain/channel.ts";
 import { code, codeBlock, details, formatUtc, inline, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
 
@@ -50,7 +50,7 @@ function renderDecision(approval: Approval): string {
 }
 
 function decisionOf({ status, decidedBy = "somebody", decidedAt, via, remember, expiresAt }: Approval): string {
-  const by = `${inline(decidedBy)}${whereSaid(via)}`;
+  const by = `${inline(decidedBy)}${describeChannel(via)}`;
   const at = decidedAt === undefined ? "" : `, ${formatUtc(decidedAt)}`;
   switch (status) {
     case "approved":

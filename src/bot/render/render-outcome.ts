@@ -1,6 +1,6 @@
 import type { RunView } from "#domain/run.ts";
-import { closeMarkdown, cutMarkdown, cutText } from "#text/cut-markdown.ts";
 import { showHidden } from "#text/hidden-characters.ts";
+import { closeMarkdown, truncateMarkdown, truncateText } from "#text/truncate.ts";
 import { code, inline, paragraphs, quote } from "./markdown.ts";
 
 /** How a run ended, in a comment of its own. */
@@ -33,12 +33,12 @@ export function renderOutcome(view: RunView): string {
 
 /** The command as it was given; what stood below its first line is left out. */
 function commandOf({ spec: { worker, task = "" } }: RunView): string {
-  return cutText(`/run ${worker.name} ${task.split("\n", 1)[0]}`.trim(), 300);
+  return truncateText(`/run ${worker.name} ${task.split("\n", 1)[0]}`.trim(), 300);
 }
 
 function answerOf(text: string): string {
   return (
-    closeMarkdown(cutMarkdown(showHidden(cutText(text, 200_000)).trim(), 50_000)) ||
+    closeMarkdown(truncateMarkdown(showHidden(truncateText(text, 200_000)).trim(), 50_000)) ||
     "It is done, and has nothing to say."
   );
 }

@@ -1,5 +1,5 @@
 import { RE2JS } from "re2js";
-import { requiredText } from "#text/required-text.ts";
+import { requiredLiteral } from "#text/required-literal.ts";
 import { basicToExtended, bracketEnd } from "./basic-to-extended.ts";
 
 export interface LinePattern {
@@ -57,7 +57,7 @@ function requiredOf(
 ): string {
   const [pattern = "", ...others] = patterns;
   if (others.length > 0 || pattern.includes("\n")) return "";
-  const text = syntax === "fixed" ? pattern : requiredText(toRe2(pattern, syntax));
+  const text = syntax === "fixed" ? pattern : requiredLiteral(toRe2(pattern, syntax));
   if (!ignoreCase) return text;
   return /^[ -~]*$/.test(text) ? text.toLowerCase() : "";
 }

@@ -1,6 +1,6 @@
 import { UserError } from "#domain/errors.ts";
 import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand, parseCommand } from "#ui/command.ts";
 import { extractManualToolInfo, getManualToolInfos } from "#ui/form-fields.ts";
@@ -47,7 +47,7 @@ export function readInvocation(line: string, { tools, find }: Pick<Toolbox, "too
 
 function describeUnknown(name: string, manual: readonly NamedTool[]): string {
   const words = manual.flatMap((tool) => [tool.name, ...(tool.aliases ?? [])]);
-  const near = nearest(name, words);
+  const near = closestMatch(name, words);
   return `There is no tool ${JSON.stringify(name)} here.${near ? ` Did you mean ${near}?` : ""} ${listOf(manual)}`;
 }
 

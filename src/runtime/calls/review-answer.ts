@@ -61,6 +61,6 @@ const suggestion =
 
 function verdictOf({ callId, tool }: ModelCall, review: Review, approval: Approval | undefined): Verdict {
   if (review.kind === "refuse") return { kind: "refuse", callId, tool, result: review.result };
-  if (approval) return { kind: "ask", callId, tool, as: review.as, approvalId: approval.id };
-  return { kind: "allow", callId, tool, as: review.as };
+  if (approval) return { kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id };
+  return { kind: "allow", callId, tool, answeredBy: review.answeredBy };
 }

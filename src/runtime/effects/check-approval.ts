@@ -1,4 +1,4 @@
-import { refuseApprover } from "#config/repository-settings.ts";
+import { findApproverProblem } from "#config/repository-settings.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { canWrite } from "#domain/github.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
@@ -33,7 +33,7 @@ export async function checkApproval(
     throw notRun(`@${decidedBy} approved it, but GitHub does not confirm write access any more`);
   }
   const settings = await readSettings(desk.github);
-  const refusal = refuseApprover(settings, { by: decidedBy, requestedBy: desk.spec.origin.requestedBy });
+  const refusal = findApproverProblem(settings, { by: decidedBy, requestedBy: desk.spec.origin.requestedBy });
   if (refusal) throw notRun(refusal.replace(/\.$/, ""));
 
   return grant;

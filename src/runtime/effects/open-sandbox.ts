@@ -48,9 +48,9 @@ async function baseOf(
 }
 
 async function startBranch({ origin }: RunSpec, github: GitHub): Promise<string> {
-  if (!origin.isPullRequest) return (await github.describe()).defaultBranch;
+  if (!origin.isPullRequest) return (await github.getRepository()).defaultBranch;
 
-  const pull = await github.pullRequest(origin.thread);
+  const pull = await github.getPullRequest(origin.thread);
   if (!pull) throw new UserError(`Pull request #${origin.thread} cannot be found any more.`);
   // The head of a fork lives in another repository; GitHub keeps a copy of it here under this name.
   return pull.head.fromFork ? `refs/pull/${origin.thread}/head` : pull.head.branch;

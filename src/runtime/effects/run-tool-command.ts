@@ -1,4 +1,4 @@
-import { refuseApprover } from "#config/repository-settings.ts";
+import { findApproverProblem } from "#config/repository-settings.ts";
 import { approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite } from "#domain/github.ts";
@@ -66,14 +66,14 @@ export function invokeTool({ frontEnd }: Pick<EffectServices, "frontEnd">): Effe
 }
 
 async function checkAccess({ github, spec: { origin } }: ActiveRun, by: string): Promise<void> {
-  if (canWrite(await github.permissionOf(by))) return;
+  if (canWrite(await github.getPermission(by))) return;
   throw new UserError(`GitHub does not confirm that you have write access to ${origin.owner}/${origin.repo}.`);
 }
 
 /** What has to be approved is not agreed to by who may not approve, or where it takes two. */
 async function checkMayAgree({ github }: ActiveRun, by: string, { name }: NamedTool): Promise<void> {
   const settings = await readSettings(github);
-  const refusal = refuseApprover({ ...settings, second_person: false }, { by, requestedBy: by });
+  const refusal = findApproverProblem({ ...settings, second_person: false }, { by, requestedBy: by });
   if (refusal) throw new UserError(refusal);
   if (!settings.second_person) return;
   throw new UserError(

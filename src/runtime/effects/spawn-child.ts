@@ -53,7 +53,7 @@ async function start(
 
   const child = childSpec(row, { id, callId, worker, source, model, now: now(), siblings, root: root.spec });
   const event = {
-    type: "user.said" as const,
+    type: "message.received" as const,
     text: taskOf(granted ? granted.args : call.args),
     by: spec.worker.name,
     trusted: true,

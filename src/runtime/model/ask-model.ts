@@ -32,7 +32,7 @@ export async function askModel(
   }
   try {
     const answer = await models.call({ ...request, messages });
-    return { type: "model.answered", ...answer, seen };
+    return { type: "model.answered", ...answer, lastSeenId: seen };
   } catch (error) {
     if (!(error instanceof ModelFailure) || request.signal.aborted) throw error;
     const { message: reason, retryable, retryAfterMs } = error;

@@ -18,7 +18,8 @@ export function findStuck(
   let calls: ModelCall[] = [];
   for (const { event } of log) {
     if (event.type === "model.answered") calls = event.calls;
-    if (event.type === "user.said" || event.type === "run.resume" || event.type === "tool.invoked") failures.clear();
+    if (event.type === "message.received" || event.type === "run.resume" || event.type === "tool.invoked")
+      failures.clear();
     if (event.type === "tool.finished" && !event.result.error && !find(event.tool)?.readOnly) failures.clear();
 
     for (const { callId, text } of failuresIn(event)) {

@@ -1,8 +1,8 @@
 import type { ModelMessage, ToolModelMessage, UserContent } from "ai";
 import { canonicalJson } from "#domain/approval.ts";
-import { type Attachment, isText, type LoggedEvent, type ModelCall, type RunEvent } from "#domain/events.ts";
+import { type Attachment, isTextMediaType, type LoggedEvent, type ModelCall, type RunEvent } from "#domain/events.ts";
 import { describeOutcome } from "#runtime/describe-outcome.ts";
-import { cutText } from "#text/cut-markdown.ts";
+import { truncateText } from "#text/truncate.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 
 /** Characters of a person's command and of its result: what people say is never shortened later. */
@@ -27,7 +27,7 @@ export function transcript(log: readonly LoggedEvent[]): ModelMessage[] {
 
   for (const { id, event } of log) {
     if (event.type === "model.answered") {
-      tell(event.seen);
+      tell(event.lastSeenId);
       messages.push(...(event.messages as ModelMessage[]));
       calls = event.calls;
     }
@@ -84,7 +84,7 @@ function answers(event: RunEvent): Answer[] {
           failed: true,
         },
       ];
-    case "person.answered":
+    case "question.answered":
       return [{ callId: event.callId, text: `@${event.by} answered: ${event.text}`, failed: false }];
     case "child.finished":
       return [
@@ -101,29 +101,29 @@ function denial({ by, reason }: Extract<RunEvent, { type: "approval.denied" }>):
 }
 
 function said(event: RunEvent): ModelMessage[] {
-  if (event.type === "user.said") return [{ role: "user", content: words(event) }];
+  if (event.type === "message.received") return [{ role: "user", content: words(event) }];
   if (event.type === "run.resume")
     return [{ role: "user", content: `@${event.by} stopped you and now wants you to go on.` }];
   if (event.type === "tool.invoked") return [{ role: "user", content: invocation(event) }];
   return [];
 }
 
-function words({ text, attachments = [] }: Extract<RunEvent, { type: "user.said" }>): UserContent {
+function words({ text, attachments = [] }: Extract<RunEvent, { type: "message.received" }>): UserContent {
   if (attachments.length === 0) return text;
   return [...(text.trim() === "" ? [] : [{ type: "text" as const, text }]), ...attachments.map(attached)];
 }
 
 /** Few providers take text as a file. */
 function attached({ name, mediaType, data }: Attachment): Exclude<UserContent, string>[number] {
-  if (isText(mediaType)) return { type: "text", text: `The attached file ${name}:\n${data}` };
+  if (isTextMediaType(mediaType)) return { type: "text", text: `The attached file ${name}:\n${data}` };
   return { type: "file", data, mediaType, filename: name };
 }
 
 /** The person's deed, and what the tool said of it: data, like every result. */
 function invocation({ by, tool, args, result }: Extract<RunEvent, { type: "tool.invoked" }>): string {
   const end = result.error ? "It failed" : "It is done, in your sandbox";
-  const said = wrapUntrusted(cutText(result.llmContent, longestInvocation), `the result of ${tool}`);
-  return `@${by} ran ${tool} with ${cutText(canonicalJson(args), longestInvocation)}. ${end}:\n${said}`;
+  const said = wrapUntrusted(truncateText(result.llmContent, longestInvocation), `the result of ${tool}`);
+  return `@${by} ran ${tool} with ${truncateText(canonicalJson(args), longestInvocation)}. ${end}:\n${said}`;
 }
 
 function part({ callId, tool }: ModelCall, text: string, failed: boolean): ToolResultPart {

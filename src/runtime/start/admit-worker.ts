@@ -54,7 +54,7 @@ export function modelFor(worker: WorkerDefinition, model: string | undefined, mo
   if (!model) {
     throw new UserError("No model is configured here: set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5.");
   }
-  const problem = models.problemWith(model);
+  const problem = models.findModelProblem(model);
   if (problem) throw new UserError(problem);
   if (worker.compatible_models && !modelMatches(worker.compatible_models, model)) {
     throw new UserError(`${worker.name} works with ${worker.compatible_models.join(", ")}, and not with ${model}.`);
@@ -67,7 +67,7 @@ export function modelFor(worker: WorkerDefinition, model: string | undefined, mo
 function checkServerSideTools(worker: WorkerDefinition, model: string, models: Models): void {
   if ("web" in worker.toolsets) return;
   for (const tool of worker.server_side_tools) {
-    const problem = models.problemWithTool(model, tool);
+    const problem = models.findToolProblem(model, tool);
     if (problem) throw new UserError(`${worker.name} cannot have the server-side tool ${tool.name} here: ${problem}`);
   }
 }

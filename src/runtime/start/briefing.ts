@@ -25,7 +25,7 @@ export async function briefing(github: GitHub, issue: Issue, before: Date): Prom
 
 /** Comments written or edited after the command was given are left out: they were not what the person saw. */
 async function earlierComments(github: GitHub, { number }: Issue, before: Date): Promise<string[]> {
-  const comments = (await github.comments(number)).filter((comment) => !comment.own && comment.updatedAt < before);
+  const comments = (await github.listComments(number)).filter((comment) => !comment.own && comment.updatedAt < before);
   const texts: string[] = [];
   const standings = new Map<string, Promise<string>>();
   let room = longestThread;
@@ -42,7 +42,7 @@ async function earlierComments(github: GitHub, { number }: Issue, before: Date):
 }
 
 async function standingOf(github: GitHub, { author }: Comment): Promise<string> {
-  return canWrite(await github.permissionOf(author)) ? "who has write access" : "who has no write access";
+  return canWrite(await github.getPermission(author)) ? "who has write access" : "who has no write access";
 }
 
 function cut(text: string, longest: number): string {

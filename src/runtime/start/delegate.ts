@@ -65,8 +65,8 @@ type Share = Pick<Limits, "tokens" | "cost">;
 /** Every worker call that is open has a part of what is left: what was lent out already, or an equal part of the rest. */
 function shareOf({ spec, snapshot }: RunRow, siblings: readonly RunRow[]): Share {
   const { limits } = spec.worker;
-  const { open, tokens, cost } = (snapshot as Snapshot).context;
-  const calls = open.filter(({ as }) => as === "worker").map(({ callId }) => callId);
+  const { openCalls: open, tokens, cost } = (snapshot as Snapshot).context;
+  const calls = open.filter(({ answeredBy }) => answeredBy === "worker").map(({ callId }) => callId);
   const lent = siblings.filter(({ spec: { parentCallId = "" } }) => calls.includes(parentCallId));
   const parts = Math.max(1, calls.length - lent.length);
   const sumOf = (kind: keyof Share) => lent.reduce((sum, sibling) => sum + sibling.spec.worker.limits[kind], 0);

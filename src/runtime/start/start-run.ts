@@ -37,7 +37,7 @@ export function createStartRun({
     const github = openGitHub(origin);
     const { worker, source, model } = await admitWorker(name, { catalog, models, github, model: models.defaultModel });
     const task = cleanText(text).text.trim();
-    const found = await github.issue(origin.thread);
+    const found = await github.getIssue(origin.thread);
     if (!found) throw new UserError(`#${origin.thread} cannot be read.`);
     // What was changed between the command and now is not what the person saw.
     const issue = seen ? { ...found, title: seen.title, body: seen.body } : found;
@@ -62,10 +62,15 @@ export function createStartRun({
       createdAt,
     };
     const events: NewEvent[] = [
-      { runId: id, event: { type: "user.said", text: about, by: issue.author, trusted: false } },
+      { runId: id, event: { type: "message.received", text: about, by: issue.author, trusted: false } },
       {
         runId: id,
-        event: { type: "user.said", text: commandOf(origin.requestedBy, task), by: origin.requestedBy, trusted: true },
+        event: {
+          type: "message.received",
+          text: commandOf(origin.requestedBy, task),
+          by: origin.requestedBy,
+          trusted: true,
+        },
       },
     ];
     await enter(spec, () => store.ingest({ deliveryId, run: initialRun(spec), events }));

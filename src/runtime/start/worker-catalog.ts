@@ -4,7 +4,7 @@ import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 
 const repositoryFolder = ".github/workers";
 const ending = ".worker";
@@ -97,7 +97,7 @@ function nameOf(file: string): string {
 }
 
 function unknownWorker(name: string, known: string[]): UserError {
-  const near = nearest(name, known);
+  const near = closestMatch(name, known);
   const list = [...new Set(known)].sort().join(", ");
   return new UserError(
     `There is no worker ${JSON.stringify(name)}.${near ? ` Did you mean ${near}?` : ""} You can run: ${list || "none yet"}.`,

@@ -37,6 +37,6 @@ function withDecision(approval: Approval, { decision, by, via, note, remember, c
 function eventOf({ id, callId }: Approval, { decision, by, via, note, changed }: Decision): RunEvent {
   const about = { approvalId: id, callId, by, ...(via !== undefined && { via }) };
   return decision === "approved"
-    ? { type: "approval.given", ...about, ...(changed && { args: changed.args }) }
+    ? { type: "approval.granted", ...about, ...(changed && { args: changed.args }) }
     : { type: "approval.denied", ...about, ...(note !== undefined && { reason: note }) };
 }

@@ -1,4 +1,4 @@
-import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
+import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 
 /** A name, and since when it belonged to one repository alone; milliseconds since 1970. */
 interface HeldName {
@@ -8,7 +8,7 @@ interface HeldName {
 }
 
 export interface ResolvedLocation {
-  location: RepositoryPlace;
+  location: RepositoryLocation;
   /** Runs made under this name since then, and stored without a number, are of this repository. */
   name: HeldName;
   /** It belongs to another account than before. */
@@ -19,12 +19,15 @@ export interface ResolvedLocation {
  * What is known of a repository's place after a delivery; undefined when the delivery is older than that. Whoever takes a
  * name that became free holds it from then on, and none of what was made under it before.
  */
-export function resolveLocation(before: RepositoryPlace | undefined, heard: HeardPlace): ResolvedLocation | undefined {
-  const { at, createdAt = at, formerly, ...there } = heard;
+export function resolveLocation(
+  before: RepositoryLocation | undefined,
+  heard: ReportedLocation,
+): ResolvedLocation | undefined {
+  const { at, createdAt = at, previousName, ...there } = heard;
   if (!before) {
-    const { owner, repo } = formerly ?? there;
+    const { owner, repo } = previousName ?? there;
     return {
-      location: { ...there, since: formerly ? at : createdAt },
+      location: { ...there, since: previousName ? at : createdAt },
       name: { owner, repo, since: createdAt },
       ownerChanged: false,
     };
@@ -34,6 +37,6 @@ export function resolveLocation(before: RepositoryPlace | undefined, heard: Hear
   return { location: { ...there, since: at }, name: before, ownerChanged: before.ownerId !== there.ownerId };
 }
 
-function isSame(before: RepositoryPlace, there: Omit<RepositoryPlace, "since">): boolean {
+function isSame(before: RepositoryLocation, there: Omit<RepositoryLocation, "since">): boolean {
   return (["installationId", "ownerId", "owner", "repo"] as const).every((part) => before[part] === there[part]);
 }

@@ -1,8 +1,8 @@
 import type { Approval } from "#domain/approval.ts";
+import type { Channel } from "#domain/channel.ts";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
-import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
+import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { Via } from "#domain/via.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 
 /**
@@ -105,7 +105,7 @@ export interface Decision {
   approvalId: string;
   decision: "approved" | "denied";
   by: string;
-  via?: Via | undefined;
+  via?: Channel | undefined;
   note?: string;
   remember?: "none" | "session";
   /** Arguments that replace the asked ones, and the digest that covers them. */
@@ -162,12 +162,12 @@ export interface Store {
   liveRuns(where: { installationId: number; repositoryIds?: readonly number[] }): Promise<RunRow[]>;
 
   /** Where the repository of this number was last. */
-  findLocation(repositoryId: number): Promise<RepositoryPlace | undefined>;
+  findLocation(repositoryId: number): Promise<RepositoryLocation | undefined>;
   /**
    * Notes where a repository is, as `settlePlace` has it; the origins of its runs say so from here on. Runs without a number
    * that were made there become its own.
    */
-  saveLocation(heard: HeardPlace): Promise<void>;
+  saveLocation(heard: ReportedLocation): Promise<void>;
 
   /** Events not taken in yet, in order: new ones and parked ones. */
   inbox(runId: string): Promise<LoggedEvent[]>;

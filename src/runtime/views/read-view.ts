@@ -1,7 +1,7 @@
+import { describeChannel } from "#domain/channel.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
-import { whereSaid } from "#domain/via.ts";
 import { type Snapshot, stateName } from "#runtime/apply-events.ts";
 import type { RunRow, Store } from "#runtime/store/store.ts";
 import { activityOf, emptySummary, outcomeOf, summarize } from "./run-summary.ts";
@@ -15,7 +15,7 @@ export async function readView(store: Store, runId: string): Promise<RunView | u
 async function viewOf(store: Store, row: RunRow): Promise<RunView> {
   const [log, children] = await Promise.all([store.log(row.spec.id), store.childrenOf(row.spec.id)]);
   const snapshot = row.snapshot as Snapshot;
-  const { cost, steps, open } = snapshot.context;
+  const { cost, steps, openCalls: open } = snapshot.context;
   const state = stateName(snapshot);
   const summary = log.reduce(summarize, emptySummary);
   return {
@@ -37,9 +37,9 @@ async function viewOf(store: Store, row: RunRow): Promise<RunView> {
 
 function lineOf({ event }: LoggedEvent): string[] {
   switch (event.type) {
-    case "user.said":
+    case "message.received":
       // What was said in the thread stands there already.
-      return event.via ? [firstLine(event.text.replace(/ says: /, ` says${whereSaid(event.via)}: `))] : [];
+      return event.via ? [firstLine(event.text.replace(/ says: /, ` says${describeChannel(event.via)}: `))] : [];
     case "sandbox.opened":
       return [`Opened ${event.branch} at ${event.commit.slice(0, 7)}`];
     case "model.answered":
@@ -56,22 +56,22 @@ function lineOf({ event }: LoggedEvent): string[] {
           ? [`${verdict.tool}: refused, ${firstLine(verdict.result.error?.message ?? "")}`]
           : [],
       );
-    case "approval.given":
-      return [`@${event.by} approved ${event.approvalId}${whereSaid(event.via)}`];
+    case "approval.granted":
+      return [`@${event.by} approved ${event.approvalId}${describeChannel(event.via)}`];
     case "approval.denied":
       return [
-        `@${event.by} denied ${event.approvalId}${whereSaid(event.via)}${event.reason ? `: ${firstLine(event.reason)}` : ""}`,
+        `@${event.by} denied ${event.approvalId}${describeChannel(event.via)}${event.reason ? `: ${firstLine(event.reason)}` : ""}`,
       ];
     case "approval.expired":
       return [`${event.approvalId} expired`];
-    case "person.answered":
-      return [`@${event.by} answered${whereSaid(event.via)}`];
+    case "question.answered":
+      return [`@${event.by} answered${describeChannel(event.via)}`];
     case "child.finished":
       return [`A worker finished: ${event.outcome.kind}`];
     case "run.stop":
-      return [event.reason ? `Stopped: ${event.reason}` : `Stopped by @${event.by}${whereSaid(event.via)}`];
+      return [event.reason ? `Stopped: ${event.reason}` : `Stopped by @${event.by}${describeChannel(event.via)}`];
     case "run.resume":
-      return [`Resumed by @${event.by}${whereSaid(event.via)}`];
+      return [`Resumed by @${event.by}${describeChannel(event.via)}`];
     default:
       return [];
   }

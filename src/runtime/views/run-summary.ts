@@ -79,7 +79,7 @@ export function activityOf(
       return "Waiting for a person to approve or deny.";
     case "awaitingAnswer":
       return "Waiting for a person's answer.";
-    case "awaitingWorker":
+    case "awaitingChild":
       return "Waiting for another worker.";
     case "idle":
       return "Waiting for the next sentence.";
@@ -94,6 +94,6 @@ export function activityOf(
   }
 }
 
-function runningTool({ open }: Snapshot["context"]): string | undefined {
-  return open.find(({ as, status }) => as === "tool" && status === "running")?.tool;
+function runningTool({ openCalls: open }: Snapshot["context"]): string | undefined {
+  return open.find(({ answeredBy, status }) => answeredBy === "tool" && status === "running")?.tool;
 }

@@ -5,7 +5,7 @@ import type { OpenCall, RunOutcome, RunSpec, TokenUsage } from "#domain/run.ts";
 import { type Snapshot, stateName } from "#runtime/apply-events.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
 import type { RunRow, Store } from "#runtime/store/store.ts";
-import { redactAll } from "#text/redact-all.ts";
+import { redactDeep } from "#text/redact-all.ts";
 import { activityOf, emptySummary, outcomeOf, type RunSummary, summarize } from "./run-summary.ts";
 
 /** A call as one line can tell of it, for results that stand far below it. */
@@ -146,7 +146,7 @@ export function createRunViewReader({ store, live, redact, now }: RunViewReaderO
     const root = await store.findRun(rootId);
     if (!root || root.spec.parentId) return false;
 
-    if (await readOn(book, root)) book.approvals = redactAll(await store.approvalsOf(rootId), redact);
+    if (await readOn(book, root)) book.approvals = redactDeep(await store.approvalsOf(rootId), redact);
     book.readAt = now();
     return true;
   }
@@ -182,19 +182,19 @@ export function createRunViewReader({ store, live, redact, now }: RunViewReaderO
     const ids = books.get(rootId)?.chapters.get(runId)?.ids ?? [];
     if (after !== undefined) {
       const from = placeOf(ids, after + 1);
-      return { events: redactAll(await store.log(runId, after, limit), redact), earlier: from };
+      return { events: redactDeep(await store.log(runId, after, limit), redact), earlier: from };
     }
     const end = before === undefined ? ids.length : placeOf(ids, before);
     const start = Math.max(0, end - limit);
     if (end === start) return { events: [], earlier: 0 };
     const events = await store.log(runId, ids[start - 1] ?? 0, end - start);
-    return { events: redactAll(events, redact), earlier: start };
+    return { events: redactDeep(events, redact), earlier: start };
   }
 
   function laneOf({ row, ids, calls, summary }: Chapter): RunNode {
     const { spec } = row;
     const snapshot = row.snapshot as Snapshot;
-    const { steps, tokens, cost, open } = snapshot.context;
+    const { steps, tokens, cost, openCalls: open } = snapshot.context;
     const state = stateName(snapshot);
     return {
       spec,
@@ -206,9 +206,9 @@ export function createRunViewReader({ store, live, redact, now }: RunViewReaderO
       workedMs: snapshot.workedMs,
       busySince: snapshot.busySince,
       usage: summary.usage,
-      tasks: redactAll(summary.tasks, redact),
+      tasks: redactDeep(summary.tasks, redact),
       openCalls: open,
-      outcome: redactAll(outcomeOf(snapshot, summary), redact),
+      outcome: redactDeep(outcomeOf(snapshot, summary), redact),
       calls,
       newest: ids.at(-1) ?? 0,
       live: liveOf(spec.id, state, open),
@@ -246,7 +246,7 @@ function note(chapter: Chapter, logged: LoggedEvent, redact: (text: string) => s
   chapter.summary = summarize(chapter.summary, logged);
   if (event.type === "model.answered") {
     for (const { callId, tool, args } of event.calls)
-      chapter.calls.set(callId, { tool: redact(tool), args: lineOf(redactAll(args, redact)) });
+      chapter.calls.set(callId, { tool: redact(tool), args: lineOf(redactDeep(args, redact)) });
   }
 }
 

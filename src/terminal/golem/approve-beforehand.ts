@@ -1,6 +1,6 @@
 import { UserError } from "#domain/errors.ts";
 import { oneLine } from "#terminal/render-value.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { type ApprovalCallback, ApprovalController } from "#ui/approval-controller.ts";
 import type { Desk } from "./desk.ts";
 
@@ -28,7 +28,7 @@ export function approveBeforehand(yes: readonly string[], ask: ApprovalCallback,
 export function checkApproved(yes: readonly string[], tools: readonly string[], worker: string): void {
   const stranger = yes.find((name) => name !== "all" && !tools.includes(name));
   if (stranger === undefined) return;
-  const near = nearest(stranger, [...tools, "all"]);
+  const near = closestMatch(stranger, [...tools, "all"]);
   throw new UserError(
     `--yes ${stranger}: ${worker} has no such tool.${near ? ` Did you mean ${near}?` : ""} It has: ${tools.join(", ") || "none"}.`,
   );

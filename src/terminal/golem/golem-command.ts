@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { UserError } from "#domain/errors.ts";
 import { plain } from "#terminal/paint.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { help } from "./help.ts";
 import { exitCodes, type Place } from "./place.ts";
 import { readWords } from "./read-words.ts";
@@ -58,7 +58,7 @@ function say(text: string, { output }: Place): number {
 
 function unknownCommand(given: string): string {
   if (given.startsWith("-")) return `There is no option ${given} before a command. golem help shows what there is.`;
-  const near = nearest(given, commands);
+  const near = closestMatch(given, commands);
   return `There is no command ${JSON.stringify(given)}.${near ? ` Did you mean golem ${near}?` : ""} golem help shows what there is.`;
 }
 

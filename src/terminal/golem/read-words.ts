@@ -1,6 +1,6 @@
 import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
 import { UserError } from "#domain/errors.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 
 export interface Words {
   positionals: string[];
@@ -33,6 +33,6 @@ export function readWords(args: readonly string[], known: KnownOptions): Words {
 }
 
 function unknownOption(given: string, known: readonly string[]): string {
-  const near = nearest(given.replace(/^-+/, ""), known);
+  const near = closestMatch(given.replace(/^-+/, ""), known);
   return `There is no option ${given}.${near ? ` Did you mean --${near}?` : ""} golem help shows what there is.`;
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { plainLines } from "#text/hidden-characters.ts";
+import { normalizeText } from "#text/hidden-characters.ts";
 import type { TestReport } from "./test-runner.ts";
 
 const FailedTest = z.object({
@@ -26,8 +26,8 @@ const maxJsonStarts = 8;
 
 /** What a test runner's output says, or undefined when it says nothing we can read: then only the exit code speaks. */
 export function summarizeTests(report: TestReport, stdout: string, stderr: string): TestSummary | undefined {
-  const text = plainLines(stdout);
-  const both = `${text}\n${plainLines(stderr)}`;
+  const text = normalizeText(stdout);
+  const both = `${text}\n${normalizeText(stderr)}`;
   switch (report) {
     case "vitest":
     case "jest":
@@ -58,7 +58,7 @@ export function summarizeTests(report: TestReport, stdout: string, stderr: strin
 }
 
 function firstLines(text: string): string {
-  const lines = plainLines(text)
+  const lines = normalizeText(text)
     .split("\n")
     .map((line) => line.trimEnd());
   const start = lines.findIndex((line) => line.trim() !== "");

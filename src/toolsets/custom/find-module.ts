@@ -2,7 +2,7 @@ import { mkdtemp, readdir, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, extname, isAbsolute, join, posix, relative, resolve } from "node:path";
 import { UserError } from "#domain/errors.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { codeFiles, isModuleName } from "./code-files.ts";
 import type { ToolModule } from "./tool-process.ts";
@@ -52,7 +52,7 @@ function isWithin(path: string, root: string): boolean {
 
 async function notThere(module: string, root: string): Promise<string> {
   const there = (await readdir(root)).filter(isModuleName).sort();
-  const near = nearest(basename(module), there);
+  const near = closestMatch(basename(module), there);
   const list = there.length > 0 ? `There are: ${there.join(", ")}.` : "There are no modules.";
   return `module: there is no ${module} in the folder of the worker.${near ? ` Did you mean ./${near}?` : ""} ${list}`;
 }

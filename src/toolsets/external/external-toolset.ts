@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ApprovalConfig } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { approveAsConfigured, checkApprovalNames } from "#toolsets/approve-as-configured.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { importPackage } from "./import-package.ts";
@@ -48,7 +48,7 @@ function missingExport(exports: Record<string, unknown>, name: string, exportNam
   const there = Object.keys(exports)
     .filter((key) => key !== "module.exports")
     .sort();
-  const near = nearest(exportName, there);
+  const near = closestMatch(exportName, there);
   return (
     `import: ${name} has no export ${exportName}.${near ? ` Did you mean ${near}?` : ""} ` +
     `It exports: ${there.slice(0, 50).join(", ") || "nothing"}.`

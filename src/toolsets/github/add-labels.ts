@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { tryAgain } from "#domain/try-again.ts";
+import { withRetries } from "#domain/with-retries.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
@@ -26,7 +26,7 @@ export function createAddLabelsTool(
     preview: ({ labels }) => `Labels for #${thread}: ${labels.join(", ")}`,
     execute: async ({ labels }, { abortSignal: signal }) => {
       const clean = labels.map((label) => sanitize(label, "plain"));
-      const now = await tryAgain(() => github.addLabels(thread, clean), { signal });
+      const now = await withRetries(() => github.addLabels(thread, clean), { signal });
       const summary = `#${thread} has the labels ${now.join(", ")}`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { labels: now }, summary } };
     },

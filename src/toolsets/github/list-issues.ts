@@ -21,7 +21,7 @@ export function createListIssuesTool({ github }: ToolServices): NamedTool<Input,
     readOnly: true,
     needsApproval: false,
     execute: async ({ state = "open", labels, limit = 30 }) => {
-      const issues = await github.issues({ state, limit, ...(labels ? { labels } : {}) });
+      const issues = await github.listIssues({ state, limit, ...(labels ? { labels } : {}) });
       const lines = issues.map(({ number, title, labels: names }) => `#${number} [${names.join(", ")}] ${title}`);
       const summary = `${issues.length} ${issues.length === 1 ? "issue" : "issues"}`;
       return {

@@ -16,7 +16,7 @@ export function createReadChecksTool({ github, sandbox, history }: ToolServices)
     needsApproval: false,
     execute: async () => {
       const commit = lastPushed(history())?.commit ?? sandbox.base.commit;
-      const checks = await github.checks(commit);
+      const checks = await github.listChecks(commit);
       const open = checks.filter(({ status }) => status !== "completed").length;
       const failed = checks.filter(({ conclusion }) => conclusion === "failure" || conclusion === "timed_out").length;
       const summary = `${checks.length} checks at ${commit.slice(0, 7)}: ${failed} failed, ${open} not finished`;

@@ -15,7 +15,7 @@ export function createReadIssueTool({ github, spec }: ToolServices): NamedTool<o
     readOnly: true,
     needsApproval: false,
     execute: async () => {
-      const issue = await github.issue(spec.origin.thread);
+      const issue = await github.getIssue(spec.origin.thread);
       if (!issue) throw missing(spec.origin.thread);
 
       const { number, state, labels, author, title } = issue;

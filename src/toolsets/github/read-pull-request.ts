@@ -9,7 +9,8 @@ import { outsideText } from "./outside-text.ts";
 /** The pull request of the thread, or else the one this run opened. Throws a ToolError when there is neither. */
 export async function ownPullRequest({ github, spec, branch }: ToolServices): Promise<PullRequest> {
   const { isPullRequest, thread } = spec.origin;
-  const pull = (await github.findPullRequest(branch)) ?? (isPullRequest ? await github.pullRequest(thread) : undefined);
+  const pull =
+    (await github.findPullRequest(branch)) ?? (isPullRequest ? await github.getPullRequest(thread) : undefined);
   if (pull) return pull;
   throw new ToolError("This run has no pull request yet.", {
     code: "FILE_NOT_FOUND",
@@ -27,7 +28,7 @@ export function createReadPullRequestTool(services: ToolServices): NamedTool<obj
     needsApproval: false,
     execute: async () => {
       const pull = await ownPullRequest(services);
-      const comments = await services.github.reviewComments(pull.number);
+      const comments = await services.github.listReviewComments(pull.number);
       const state = pull.merged ? "merged" : `${pull.state}${pull.draft ? ", draft" : ""}`;
       const facts = `#${pull.number}, ${state}, ${pull.head.branch} at ${pull.head.commit.slice(0, 7)} into ${pull.base.branch}`;
       const reviews = comments.map(

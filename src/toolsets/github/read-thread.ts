@@ -22,7 +22,7 @@ export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<
     readOnly: true,
     needsApproval: false,
     execute: async ({ limit = 30 }) => {
-      const all = await github.comments(spec.origin.thread);
+      const all = await github.listComments(spec.origin.thread);
       const comments = all.slice(-limit);
       const earlier = all.length - comments.length;
       const shown = comments.map((comment) => describe(comment, spec.createdAt));

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { tryAgain } from "#domain/try-again.ts";
+import { withRetries } from "#domain/with-retries.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { postMarker } from "./post-marker.ts";
@@ -27,10 +27,10 @@ export function createReplyTool(
     execute: async ({ text }, { idempotencyKey, abortSignal: signal }) => {
       const marker = postMarker(idempotencyKey);
       const post = async () => {
-        const earlier = (await github.comments(thread)).find(({ own, body }) => own && body.includes(marker));
+        const earlier = (await github.listComments(thread)).find(({ own, body }) => own && body.includes(marker));
         return earlier ?? github.createComment(thread, `${sanitize(text)}\n\n${marker}`);
       };
-      const { id } = await tryAgain(post, { signal });
+      const { id } = await withRetries(post, { signal });
       const summary = `Commented on #${thread}`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { commentId: id }, summary } };
     },

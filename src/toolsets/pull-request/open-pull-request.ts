@@ -4,7 +4,7 @@ import { ToolError } from "#domain/errors.ts";
 import { type GitHub, GitHubRefusal, type PullRequest } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { tryAgain } from "#domain/try-again.ts";
+import { withRetries } from "#domain/with-retries.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
@@ -54,7 +54,7 @@ export function createOpenPullRequestTool(
       try {
         const pull = existing
           ? await withTexts(existing, { title, body }, services)
-          : await tryAgain(
+          : await withRetries(
               () => create(github, { head: branch, base: sandbox.base.branch, title, body, draft: true }),
               { signal: context.abortSignal },
             );
@@ -82,7 +82,7 @@ async function create(github: GitHub, pull: Parameters<GitHub["createPullRequest
   } catch (error) {
     if (error instanceof GitHubRefusal && error.status === 422) {
       // The default branch was given another name while the run waited.
-      const { defaultBranch } = await github.describe();
+      const { defaultBranch } = await github.getRepository();
       if (defaultBranch !== pull.base) return create(github, { ...pull, base: defaultBranch });
     }
     // The answer is lost, not always the pull request: a branch has only one.

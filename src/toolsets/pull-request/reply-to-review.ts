@@ -3,7 +3,7 @@ import type { ApprovalConfig } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { tryAgain } from "#domain/try-again.ts";
+import { withRetries } from "#domain/with-retries.ts";
 import { configuredApproval } from "#toolsets/configured-approval.ts";
 import { postMarker } from "#toolsets/github/post-marker.ts";
 import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
@@ -32,13 +32,13 @@ export function createReplyToReviewTool(
       const { number } = await ownPullRequest(services);
       const [marker, login] = [postMarker(idempotencyKey), await github.ownLogin()];
       const post = async () => {
-        const comments = await github.reviewComments(number);
+        const comments = await github.listReviewComments(number);
         // The id is the model's; only a comment of this pull request is answered.
         if (!comments.some(({ id }) => id === review_comment_id)) throw noSuchComment(number, review_comment_id);
         const earlier = comments.find(({ author, body }) => author === login && body.includes(marker));
-        return earlier ?? github.replyToReview(number, review_comment_id, `${sanitize(text)}\n\n${marker}`);
+        return earlier ?? github.replyToReviewComment(number, review_comment_id, `${sanitize(text)}\n\n${marker}`);
       };
-      const { id } = await tryAgain(post, { signal });
+      const { id } = await withRetries(post, { signal });
       const summary = `Answered the review comment ${review_comment_id} on #${number}`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { commentId: id }, summary } };
     },

@@ -5,7 +5,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { requiredText } from "#text/required-text.ts";
+import { requiredLiteral } from "#text/required-literal.ts";
 import { globFilter, listPathsBelow } from "./select-paths.ts";
 
 const contextLines = z.number().int().min(0).max(20).optional();
@@ -71,7 +71,7 @@ export function createGrepTool(workspace: Workspace): NamedTool<Input, ToolResul
 async function searchFiles(args: Input, workspace: Workspace, context: ToolContext | undefined): Promise<Search> {
   const pattern = args.literal ? RE2JS.quote(args.pattern) : args.pattern;
   const expression = compile(pattern, args.case_insensitive ?? false);
-  const required = args.case_insensitive ? "" : args.literal ? args.pattern : requiredText(args.pattern);
+  const required = args.case_insensitive ? "" : args.literal ? args.pattern : requiredLiteral(args.pattern);
   const { paths } = await listPathsBelow(workspace, args.path ?? "");
   const filter = args.glob === undefined ? () => true : globFilter(args.glob);
   const search: Search = { found: [], notes: [] };

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { nearest } from "#text/nearest.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 
 const config = z.strictObject({
@@ -29,7 +29,7 @@ function workerTool(name: string, known: Awaited<ReturnType<ToolServices["worker
   const worker = known.find((candidate) => candidate.name === name);
   if (!worker) {
     const names = known.map((candidate) => candidate.name);
-    const near = nearest(name, names);
+    const near = closestMatch(name, names);
     const hint = near ? ` Did you mean ${near}?` : names.length > 0 ? ` There are: ${names.join(", ")}.` : "";
     throw new UserError(`toolsets.workers.allowed names ${name}, and there is no such worker.${hint}`);
   }

@@ -10,7 +10,7 @@ function firstTimes() {
 
 const repository = { installationId: 7, owner: "octo", repo: "shop" };
 const githubWhere = (permission: Permission): GitHub =>
-  ({ repository, permissionOf: async () => permission }) as Partial<GitHub> as GitHub;
+  ({ repository, getPermission: async () => permission }) as Partial<GitHub> as GitHub;
 
 test.each<[Permission, string]>([
   ["admin", "allowed"],

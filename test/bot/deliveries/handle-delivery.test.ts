@@ -319,10 +319,10 @@ describe("a repository that changes", () => {
   test.each([
     ["renamed", { repository: { name: { from: "store" } } }, { owner: "octo", repo: "store" }],
     ["transferred", { owner: { from: { user: { id: 6, login: "ada" } } } }, { owner: "ada", repo: "shop" }],
-  ])("%s: runs are looked for where it was until then", async (action, changes, formerly) => {
+  ])("%s: runs are looked for where it was until then", async (action, changes, previousName) => {
     await tell("repository", { action, changes, repository: shop, installation });
 
-    const heard = { ...there, at: Date.parse(now), createdAt: Date.parse(made), formerly };
+    const heard = { ...there, at: Date.parse(now), createdAt: Date.parse(made), previousName };
     expect(runs.reportLocation).toHaveBeenCalledExactlyOnceWith(heard);
     expect(runs.stopUnreachable).not.toHaveBeenCalled();
   });

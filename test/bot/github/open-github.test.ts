@@ -67,7 +67,7 @@ describe("a refusal of GitHub is a sentence, and is not asked for again", () => 
     const patience = { status: 403, headers: { "retry-after": "3600" } };
     server.use(http.get(`${repo}/issues/3`, () => json({ message: "Slow down." }, patience)));
 
-    await expect(github.issue(3)).rejects.not.toBeInstanceOf(UserError);
+    await expect(github.getIssue(3)).rejects.not.toBeInstanceOf(UserError);
   });
 
   test("also where the app is not installed any more, so that it gets no token", async () => {
@@ -76,8 +76,8 @@ describe("a refusal of GitHub is a sentence, and is not asked for again", () => 
       http.post(`${api}/app/installations/7/access_tokens`, () => json({ message: "Not Found" }, { status: 404 })),
     );
 
-    await expect(fresh.comments(1)).rejects.toThrow(/not installed there any more/);
-    await expect(fresh.gitToken("write")).rejects.toThrow(/not installed there any more/);
+    await expect(fresh.listComments(1)).rejects.toThrow(/not installed there any more/);
+    await expect(fresh.createGitToken("write")).rejects.toThrow(/not installed there any more/);
   });
 });
 
@@ -99,7 +99,7 @@ describe("identity", () => {
       { ...comment(6, "tom", "gone"), user: null },
     ];
 
-    const comments = await github.comments(1);
+    const comments = await github.listComments(1);
 
     expect(comments.filter(({ own }) => own).map(({ id }) => id)).toEqual([1, 3]);
     expect(comments.at(-1)?.author).toBe("ghost");
@@ -108,7 +108,9 @@ describe("identity", () => {
   test("every page of the comments is read", async () => {
     state.comments = Array.from({ length: 250 }, (_, index) => comment(index, "tom", `${index}`));
 
-    expect((await github.comments(1)).map(({ id }) => id)).toEqual(Array.from({ length: 250 }, (_, index) => index));
+    expect((await github.listComments(1)).map(({ id }) => id)).toEqual(
+      Array.from({ length: 250 }, (_, index) => index),
+    );
   });
 });
 
@@ -126,13 +128,13 @@ describe("permissions fail closed", () => {
   ])("%s", async (_, answer, permission) => {
     server.use(getting("/collaborators/:login/permission", answer));
 
-    expect(await github.permissionOf("ada")).toBe(permission);
+    expect(await github.getPermission("ada")).toBe(permission);
   });
 
   test("a connection that breaks is no permission", async () => {
     server.use(http.get(`${repo}/collaborators/:login/permission`, () => HttpResponse.error()));
 
-    expect(await github.permissionOf("ada")).toBe("none");
+    expect(await github.getPermission("ada")).toBe("none");
   });
 
   test("whoever can wait is not told so by an outage, but by an answer", async () => {
@@ -150,7 +152,7 @@ describe("permissions fail closed", () => {
   });
 
   test("a login cannot climb out of its place in the address", async () => {
-    expect(await github.permissionOf("../../../app?x=")).toBe("none");
+    expect(await github.getPermission("../../../app?x=")).toBe("none");
     expect(state.requests.some((request) => request.includes("/collaborators/..%2F..%2F"))).toBe(true);
   });
 });
@@ -170,7 +172,11 @@ describe("tokens for git", () => {
       }),
     );
 
-    const tokens = [await github.gitToken("read"), await github.gitToken("read"), await github.gitToken("write")];
+    const tokens = [
+      await github.createGitToken("read"),
+      await github.createGitToken("read"),
+      await github.createGitToken("write"),
+    ];
 
     expect(tokens).toEqual(["ghs_1", "ghs_1", "ghs_2"]);
     expect(asked).toEqual([
@@ -188,7 +194,7 @@ describe("tokens for git", () => {
       ),
     );
 
-    expect([await fresh.gitToken("read"), await fresh.gitToken("read")]).toEqual(["t1", "t2"]);
+    expect([await fresh.createGitToken("read"), await fresh.createGitToken("read")]).toEqual(["t1", "t2"]);
   });
 });
 
@@ -210,7 +216,7 @@ describe("reading", () => {
       getting("/issues/8", { message: "Gone" }, 410),
     );
 
-    expect(await github.issues({})).toEqual([
+    expect(await github.listIssues({})).toEqual([
       {
         number: 3,
         title: "A",
@@ -222,8 +228,8 @@ describe("reading", () => {
         isPullRequest: false,
       },
     ]);
-    expect(await github.issue(3)).toMatchObject({ number: 3 });
-    expect([await github.issue(9), await github.issue(8)]).toEqual([undefined, undefined]);
+    expect(await github.getIssue(3)).toMatchObject({ number: 3 });
+    expect([await github.getIssue(9), await github.getIssue(8)]).toEqual([undefined, undefined]);
   });
 
   test("files and folders of the default branch", async () => {
@@ -264,11 +270,11 @@ describe("reading", () => {
       getting("", { default_branch: "main", private: true, clone_url: "https://github.example/octo/shop.git" }),
     );
 
-    expect(await github.checks("abc")).toEqual([
+    expect(await github.listChecks("abc")).toEqual([
       { name: "test", status: "completed", conclusion: "failure", summary: "1 failed", url: null },
     ]);
-    expect(await github.reviewComments(2)).toEqual([{ id: 5, path: "a.js", line: 3, body: "why?", author: "mia" }]);
-    expect(await github.describe()).toEqual({
+    expect(await github.listReviewComments(2)).toEqual([{ id: 5, path: "a.js", line: 3, body: "why?", author: "mia" }]);
+    expect(await github.getRepository()).toEqual({
       defaultBranch: "main",
       private: true,
       cloneUrl: "https://github.example/octo/shop.git",
@@ -291,7 +297,7 @@ describe("reading", () => {
 
     expect(await github.findPullRequest("golem/1-a")).toMatchObject({ number: 7, merged: true, state: "closed" });
     expect(await github.findPullRequest("golem/1-b")).toBeUndefined();
-    expect((await github.pullRequest(2))?.head.fromFork).toBe(false);
+    expect((await github.getPullRequest(2))?.head.fromFork).toBe(false);
   });
 });
 
@@ -328,7 +334,7 @@ describe("writing", () => {
     await github.addLabels(1, [leak]);
     await github.createPullRequest({ head: "b", base: "main", title: leak, body: leak, draft: true });
     await github.updatePullRequest(7, { title: leak, body: leak });
-    await github.replyToReview(7, 5, leak);
+    await github.replyToReviewComment(7, 5, leak);
 
     expect(sent).toHaveLength(6);
     for (const body of sent) expect(body).not.toMatch(/a webhook secret|ghp_|[A-Za-z0-9+/]{40}/);
@@ -377,9 +383,9 @@ describe("writing", () => {
         return times.length === 1 ? json({}, { status: 500 }) : json([]);
       }),
     );
-    expect(await github.issue(404)).toBeUndefined();
+    expect(await github.getIssue(404)).toBeUndefined();
 
-    await github.comments(1);
+    await github.listComments(1);
 
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBeLessThan(3_000);
   });
@@ -396,7 +402,7 @@ describe("writing", () => {
     const paced = await open({ GOLEM_FORGE_WRITE_INTERVAL_MS: "150" });
     const started = performance.now();
 
-    await Promise.all([1, 2, 3].map((id) => paced.react(id, "eyes")));
+    await Promise.all([1, 2, 3].map((id) => paced.addReaction(id, "eyes")));
 
     expect(performance.now() - started).toBeGreaterThan(290);
     // What it is where nothing is configured.
@@ -419,10 +425,10 @@ describe("a repository with a number", () => {
     );
     const github = open();
 
-    expect((await github.comments(1)).map(({ id }) => id)).toEqual([5]);
+    expect((await github.listComments(1)).map(({ id }) => id)).toEqual([5]);
     expect((await github.createComment(1, "Yo")).id).toBe(6);
     expect(await github.listFiles("repos/octo/shop")).toEqual([]);
-    expect(await github.permissionOf("ada")).toBe("write");
+    expect(await github.getPermission("ada")).toBe("write");
     expect(state.requests.filter((request) => request.includes("/repos/octo/shop/"))).toEqual([]);
   });
 
@@ -435,7 +441,7 @@ describe("a repository with a number", () => {
       }),
     );
 
-    expect(await open().gitToken("read")).toBe("ghs_narrow");
+    expect(await open().createGitToken("read")).toBe("ghs_narrow");
     expect(asked).toEqual([{ repository_ids: [11], permissions: { contents: "read" } }]);
   });
 
@@ -446,7 +452,7 @@ describe("a repository with a number", () => {
       http.post(`${numbered}/issues/1/comments`, () => new HttpResponse(null, { status, headers })),
     );
 
-    expect(await open().issue(1)).toBeUndefined();
+    expect(await open().getIssue(1)).toBeUndefined();
     await expect(open().createComment(1, "hello")).rejects.toThrow("That is gone from octo/shop (410).");
     expect(state.requests.some((request) => request.includes("/repositories/12"))).toBe(false);
   });

@@ -10,7 +10,7 @@ import { transcript } from "#runtime/model/transcript.ts";
 const usage = { inputTokens: 1, outputTokens: 1 };
 
 function said(text: string): RunEvent {
-  return { type: "user.said", text, by: "ada", trusted: true };
+  return { type: "message.received", text, by: "ada", trusted: true };
 }
 
 function answered(text: string, callIds: string[] = [], seen = 0): RunEvent {
@@ -26,7 +26,7 @@ function answered(text: string, callIds: string[] = [], seen = 0): RunEvent {
     messages: [{ role: "assistant", content }],
     usage,
     finishReason: "stop",
-    seen,
+    lastSeenId: seen,
   };
 }
 
@@ -192,8 +192,8 @@ function toEvent(name: string, seen: number): RunEvent {
       return {
         type: "calls.reviewed",
         verdicts: [
-          { kind: "ask", callId: "a", tool: "t", as: "tool", approvalId: "k1" },
-          { kind: "allow", callId: "b", tool: "t", as: "tool" },
+          { kind: "ask", callId: "a", tool: "t", answeredBy: "tool", approvalId: "k1" },
+          { kind: "allow", callId: "b", tool: "t", answeredBy: "tool" },
         ],
       };
     case "finishA":

@@ -106,7 +106,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(decided.map((kinds) => kinds.map(({ kind }) => kind).sort())).toEqual(
         runIds.map(() => ["decided", "settled"]),
       );
-      for (const id of runIds) expect(await textsOf(other, id)).toEqual(["hi", "timer.due", "approval.given"]);
+      for (const id of runIds) expect(await textsOf(other, id)).toEqual(["hi", "timer.due", "approval.granted"]);
     });
 
     test("number the events of a run in the order of their commits, so that a reader passes over none", async () => {

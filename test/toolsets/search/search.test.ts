@@ -2,7 +2,7 @@ import fc from "fast-check";
 import picomatch from "picomatch";
 import { RE2JS } from "re2js";
 import { describe, expect, test } from "vitest";
-import { requiredText } from "#text/required-text.ts";
+import { requiredLiteral } from "#text/required-literal.ts";
 import { compileGlob } from "#toolsets/search/compile-glob.ts";
 import { searchToolset } from "#toolsets/search/search-toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
@@ -119,10 +119,10 @@ describe("grep", () => {
         } catch {
           return;
         }
-        if (expression.test(text)) expect(text).toContain(requiredText(pattern));
+        if (expression.test(text)) expect(text).toContain(requiredLiteral(pattern));
       }),
     );
-    expect(requiredText("function\\s+add")).toBe("function");
+    expect(requiredLiteral("function\\s+add")).toBe("function");
   });
 });
 

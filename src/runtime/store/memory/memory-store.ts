@@ -1,6 +1,6 @@
 import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
-import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
+import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { applyDecision } from "#runtime/store/apply-decision.ts";
 import { expire } from "#runtime/store/expire.ts";
@@ -49,7 +49,7 @@ export class MemoryStore implements Store {
   readonly #effects = new Map<string, MemoryEffect>();
   readonly #approvals = new Map<string, Approval>();
   readonly #posts = new Map<string, Post>();
-  readonly #repositories = new Map<number, RepositoryPlace>();
+  readonly #repositories = new Map<number, RepositoryLocation>();
   readonly #deliveries = new Set<string>();
   readonly #decisions = new Map<string, DecisionResult>();
   readonly #dedupeKeys = new Set<string>();
@@ -111,13 +111,13 @@ export class MemoryStore implements Store {
     });
   }
 
-  async findLocation(repositoryId: number): Promise<RepositoryPlace | undefined> {
+  async findLocation(repositoryId: number): Promise<RepositoryLocation | undefined> {
     this.#checkOpen();
     const location = this.#repositories.get(repositoryId);
     return location && { ...location };
   }
 
-  async saveLocation(heard: HeardPlace): Promise<void> {
+  async saveLocation(heard: ReportedLocation): Promise<void> {
     this.#checkOpen();
     const resolved = resolveLocation(this.#repositories.get(heard.repositoryId), heard);
     if (!resolved) return;

@@ -1,12 +1,13 @@
-import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
+import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
+
 import type { Outcome, Sql } from "./postgres-connection.ts";
 
 export async function findLocation(
   sql: Pick<Sql, "query">,
   repositoryId: number,
-): Promise<RepositoryPlace | undefined> {
-  const [place] = await sql.query<RepositoryPlace>(
+): Promise<RepositoryLocation | undefined> {
+  const [place] = await sql.query<RepositoryLocation>(
     `select id as "repositoryId", installation_id as "installationId", owner_id as "ownerId", owner, repo, since
       from repositories where id = $1`,
     [repositoryId],
@@ -15,7 +16,7 @@ export async function findLocation(
 }
 
 /** True when noting it would change nothing: then no transaction is needed, and nobody has to wait for one. */
-export async function isLocationCurrent(sql: Pick<Sql, "query">, heard: HeardPlace): Promise<boolean> {
+export async function isLocationCurrent(sql: Pick<Sql, "query">, heard: ReportedLocation): Promise<boolean> {
   const before = await findLocation(sql, heard.repositoryId);
   const settled = resolveLocation(before, heard);
   if (!settled) return true;
@@ -30,7 +31,7 @@ export async function isLocationCurrent(sql: Pick<Sql, "query">, heard: HeardPla
 }
 
 /** Notes where a repository is, and gives it the runs without a number that were made there. */
-export async function saveLocation(sql: Sql, heard: HeardPlace): Promise<Outcome<void>> {
+export async function saveLocation(sql: Sql, heard: ReportedLocation): Promise<Outcome<void>> {
   // Of several that hear of a repository for the first time, one after the other decides.
   await sql.query("select pg_advisory_xact_lock(hashtext('golem_forge repository ' || $1::text))", [
     String(heard.repositoryId),

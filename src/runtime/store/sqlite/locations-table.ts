@@ -1,17 +1,17 @@
-import type { HeardPlace, RepositoryPlace } from "#domain/repository-place.ts";
+import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 /** Where each repository is today, by its number. */
 export interface LocationsTable {
-  find(repositoryId: number): RepositoryPlace | undefined;
+  find(repositoryId: number): RepositoryLocation | undefined;
   /** Notes where it is, and gives it the runs without a number that were made there. */
-  save(heard: HeardPlace): void;
+  save(heard: ReportedLocation): void;
 }
 
 export function locationsTable(sql: SqliteConnection): LocationsTable {
   const find = (repositoryId: number) =>
-    sql.get<RepositoryPlace>(
+    sql.get<RepositoryLocation>(
       `select id as repositoryId, installation_id as installationId, owner_id as ownerId, owner, repo, since
         from repositories where id = :repositoryId`,
       { repositoryId },

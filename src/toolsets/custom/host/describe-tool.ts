@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { NamedTool } from "#domain/tool.ts";
-import { openSchema, type ToolSchema } from "#domain/tool-schema.ts";
-import { nearest } from "#text/nearest.ts";
+import { compileSchema, type ToolSchema } from "#domain/tool-schema.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import type { ToolDescription } from "#toolsets/custom/messages.ts";
 import { docComment } from "./doc-comment.ts";
 
@@ -90,7 +90,7 @@ async function readSchema(schema: unknown, place: string): Promise<ToolSchema> {
   const isSchema = (typeof schema === "object" || typeof schema === "function") && schema !== null;
   if (!isSchema) throw new Error(`${place} must be a schema such as z.object({ … }), it is ${whatItIs(schema)}.`);
   try {
-    return await openSchema(schema as NamedTool["inputSchema"]);
+    return await compileSchema(schema as NamedTool["inputSchema"]);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new Error(`${place} must be a schema such as z.object({ … }), and cannot be understood: ${why}`);
@@ -98,7 +98,7 @@ async function readSchema(schema: unknown, place: string): Promise<ToolSchema> {
 }
 
 function missingExport(exports: Record<string, unknown>, shown: string, exportName: string): string {
-  const near = nearest(exportName, Object.keys(exports));
+  const near = closestMatch(exportName, Object.keys(exports));
   const hint = near ? ` Did you mean '${near}'?` : "";
   return `Tool '${exportName}' not found in ${shown}.${hint} ${whatIsThere(exports)}`;
 }

@@ -2,7 +2,7 @@ import { typeOfValue } from "./json-schema.ts";
 import type { SchemaIssue } from "./tool-schema.ts";
 
 /** One thing that is wrong with a call, naming tool, parameter and what came: `Invalid type for parameter 'path' in read_file: Expected string, got number`. */
-export function describeIssue(tool: string, issue: SchemaIssue, args: unknown): string {
+export function describeSchemaIssue(tool: string, issue: SchemaIssue, args: unknown): string {
   if (issue.code === "unrecognized_keys") {
     const keys = (issue.keys ?? []).map((key) => `'${pathText([...issue.path, key])}'`);
     return `Unknown parameter ${keys.join(", ")} for ${tool}`;

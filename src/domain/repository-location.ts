@@ -1,5 +1,5 @@
 /** Where a repository is today. Its number stays; its name, its owner and the installation that reaches it may change. */
-export interface RepositoryPlace {
+export interface RepositoryLocation {
   /** GitHub's number of the repository. */
   repositoryId: number;
   installationId: number;
@@ -12,11 +12,11 @@ export interface RepositoryPlace {
 }
 
 /** What a delivery says of where a repository is. */
-export interface HeardPlace extends Omit<RepositoryPlace, "since"> {
+export interface ReportedLocation extends Omit<RepositoryLocation, "since"> {
   /** When that was true; milliseconds since 1970. Deliveries may come late. */
   at: number;
   /** When the repository was made, if the delivery says so; milliseconds since 1970. */
   createdAt?: number | undefined;
   /** What it was called until then, where that is what the delivery tells. */
-  formerly?: { owner: string; repo: string } | undefined;
+  previousName?: { owner: string; repo: string } | undefined;
 }

@@ -6,7 +6,7 @@ const note = (characters: number) => `\n\n_… ${characters.toLocaleString("en-U
 const longestWord = 4_096;
 
 /** Text of at most `limit` characters: what is too much goes from the middle, in whole words, with a line that says so. */
-export function cutText(text: string, limit: number): string {
+export function truncateText(text: string, limit: number): string {
   if (text.length <= limit) return text;
 
   const said = (gone: number) => `\n… ${gone.toLocaleString("en-US")} characters are not shown …\n`;
@@ -28,7 +28,7 @@ function fromStartOfWord(tail: string): string {
 }
 
 /** The same for Markdown: fences and `<details>` that the cut leaves open are closed before it, and opened again after. */
-export function cutMarkdown(markdown: string, limit: number): string {
+export function truncateMarkdown(markdown: string, limit: number): string {
   if (markdown.length <= limit) return markdown;
 
   // Room for the note and for what closes and opens again.

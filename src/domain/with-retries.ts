@@ -14,7 +14,7 @@ interface Trying {
  * Does work that is safe to repeat, and does it again while the outside world fails in a way that may pass. Throws the
  * last failure, or the signal's reason.
  */
-export async function tryAgain<T>(
+export async function withRetries<T>(
   work: () => Promise<T>,
   { signal, pausesMs = standardPauses }: Trying = {},
 ): Promise<T> {

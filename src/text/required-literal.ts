@@ -1,5 +1,5 @@
 /** A text that every match of the regular expression contains; empty where none is plain to see. */
-export function requiredText(pattern: string): string {
+export function requiredLiteral(pattern: string): string {
   const runs: string[] = [];
   let run = "";
   const endRun = () => {

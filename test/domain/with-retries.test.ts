@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { OutageError, UserError } from "#domain/errors.ts";
-import { tryAgain } from "#domain/try-again.ts";
+import { withRetries } from "#domain/with-retries.ts";
 
 /** Counts how often work is done that always fails like this. */
 async function triesOf(error: unknown): Promise<number> {
@@ -9,7 +9,7 @@ async function triesOf(error: unknown): Promise<number> {
     tries += 1;
     throw error;
   };
-  await expect(tryAgain(work, { pausesMs: [0, 1, 0] })).rejects.toBe(error);
+  await expect(withRetries(work, { pausesMs: [0, 1, 0] })).rejects.toBe(error);
   return tries;
 }
 
@@ -26,7 +26,7 @@ test.each<[string, unknown, number]>([
 test("the first success is the answer", async () => {
   const answers = [() => Promise.reject(new OutageError("down")), async () => "up"];
 
-  expect(await tryAgain(async () => answers.shift()?.(), { pausesMs: [0] })).toBe("up");
+  expect(await withRetries(async () => answers.shift()?.(), { pausesMs: [0] })).toBe("up");
 });
 
 test("a pause ends with the signal", async () => {
@@ -36,5 +36,5 @@ test("a pause ends with the signal", async () => {
     throw new OutageError("down");
   };
 
-  await expect(tryAgain(work, { signal: controller.signal, pausesMs: [600_000] })).rejects.toThrow("stopped");
+  await expect(withRetries(work, { signal: controller.signal, pausesMs: [600_000] })).rejects.toThrow("stopped");
 });
