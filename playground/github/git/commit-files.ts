@@ -1,60 +1,78 @@
-import { spawn } from "node:child_process";
-import { branches, gitEnvironment } from "./git-repository.ts";
+import fs from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import git, { type TreeEntry } from "isomorphic-git";
+import { branches, readCommit } from "./git-repository.ts";
 
 export interface CommitFiles {
   branch: string;
-  /** The branch a new one grows from; without it, it has a history of its own. */
+  /** The branch a new one starts from; without it, the commit has no parent. */
   from?: string;
   message: string;
   author: string;
   at: Date;
-  /** Path to content; undefined deletes. */
+  /** Contents by path; undefined deletes the file. */
   files: Record<string, string | Uint8Array | undefined>;
 }
 
 /** Adds commits to a bare repository, each on top of its branch. The same input gives the same hashes. */
 export async function commitFiles(directory: string, commits: readonly CommitFiles[]): Promise<void> {
-  const known = new Set((await branches(directory)).keys());
-  const git = spawn("git", ["--git-dir", directory, "fast-import", "--quiet", "--force"], {
-    env: gitEnvironment(),
-    stdio: ["pipe", "ignore", "pipe"],
-  });
-  let complaint = "";
-  git.stderr.on("data", (chunk) => {
-    complaint += chunk;
-  });
-  const done = new Promise<void>((resolve, reject) => {
-    git.on("error", reject);
-    git.on("close", (code) => (code === 0 ? resolve() : reject(new Error(`git fast-import failed: ${complaint}`))));
-  });
-  const started = new Set<string>();
-  for (const commit of commits) {
-    const ref = `refs/heads/${commit.branch}`;
-    const origin = `refs/heads/${commit.from}`;
-    const parent = known.has(ref) ? ref : known.has(origin) ? origin : undefined;
-    for (const part of describe(commit, ref, started.has(ref) ? undefined : parent)) git.stdin.write(part);
-    started.add(ref);
+  const heads = await branches(directory);
+  for (const { branch, from, message, author, at, files } of commits) {
+    const ref = `refs/heads/${branch}`;
+    const parent = heads.get(ref) ?? heads.get(`refs/heads/${from}`);
+    const base = parent && (await readCommit(directory, parent)).tree;
+    const tree =
+      (await writeTree(directory, base, new Map(Object.entries(files)))) ??
+      (await git.writeTree({ fs, gitdir: directory, tree: [] }));
+    const person = {
+      name: author,
+      email: `${author}@users.noreply.github.invalid`,
+      timestamp: Math.floor(at.getTime() / 1000),
+      timezoneOffset: 0,
+    };
+    const oid = await git.writeCommit({
+      fs,
+      gitdir: directory,
+      commit: { tree, parent: parent ? [parent] : [], message, author: person, committer: person },
+    });
+    const file = join(directory, ref);
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, `${oid}\n`);
+    heads.set(ref, oid);
   }
-  git.stdin.end();
-  await done;
 }
 
-function describe(commit: CommitFiles, ref: string, parent: string | undefined): (string | Uint8Array)[] {
-  const seconds = Math.floor(commit.at.getTime() / 1000);
-  const person = `${commit.author} <${commit.author}@users.noreply.github.invalid> ${seconds} +0000`;
-  const parts: (string | Uint8Array)[] = [`commit ${ref}\nauthor ${person}\ncommitter ${person}\n`];
-  parts.push(...data(commit.message));
-  // Within one import fast-import knows the branch itself; `^0` reaches for what it was before.
-  if (parent) parts.push(`from ${parent}^0\n`);
-  for (const [path, content] of Object.entries(commit.files)) {
-    const quoted = JSON.stringify(path);
-    if (content === undefined) parts.push(`D ${quoted}\n`);
-    else parts.push(`M 100644 inline ${quoted}\n`, ...data(content));
+/** Writes the tree `base` with these changes. Undefined when nothing is left in it. */
+async function writeTree(
+  directory: string,
+  base: string | undefined,
+  changes: ReadonlyMap<string, string | Uint8Array | undefined>,
+): Promise<string | undefined> {
+  const before = base ? (await git.readTree({ fs, gitdir: directory, oid: base })).tree : [];
+  const entries = new Map(before.map((entry) => [entry.path, entry]));
+  const byName = Map.groupBy(changes, ([path]) => path.split("/", 1)[0] ?? "");
+  for (const [name, below] of byName) {
+    const entry = await writeEntry(directory, entries.get(name), name, below);
+    if (entry) entries.set(name, entry);
+    else entries.delete(name);
   }
-  return parts;
+  return entries.size === 0 ? undefined : git.writeTree({ fs, gitdir: directory, tree: [...entries.values()] });
 }
 
-function data(content: string | Uint8Array): (string | Uint8Array)[] {
-  const bytes = typeof content === "string" ? Buffer.from(content) : content;
-  return [`data ${bytes.length}\n`, bytes, "\n"];
+async function writeEntry(
+  directory: string,
+  before: TreeEntry | undefined,
+  name: string,
+  changes: [string, string | Uint8Array | undefined][],
+): Promise<TreeEntry | undefined> {
+  const [first] = changes;
+  if (first?.[0] === name) {
+    if (first[1] === undefined) return undefined;
+    const blob = Buffer.from(first[1]);
+    return { mode: "100644", path: name, type: "blob", oid: await git.writeBlob({ fs, gitdir: directory, blob }) };
+  }
+  const inner = new Map(changes.map(([path, content]) => [path.slice(name.length + 1), content]));
+  const tree = await writeTree(directory, before?.type === "tree" ? before.oid : undefined, inner);
+  return tree ? { mode: "040000", path: name, type: "tree", oid: tree } : undefined;
 }

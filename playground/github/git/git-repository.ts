@@ -1,50 +1,50 @@
 import { execFile } from "node:child_process";
-import { appendFile, readdir, readFile } from "node:fs/promises";
+import fs from "node:fs";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import git, { type TreeEntry as GitTreeEntry } from "isomorphic-git";
 
-const run = promisify(execFile);
-const noUserConfiguration = { GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1", LC_ALL: "C" };
-// Branches are read as files here; a later git may keep them otherwise unless it is told.
-const refsInFiles = { GIT_DEFAULT_REF_FORMAT: "files" };
+// Starting a process costs milliseconds, and far more in a test process that has grown large. Objects are therefore read
+// and written by isomorphic-git; git itself serves clones and pushes, compares commits and moves refs.
+
+const execute = promisify(execFile);
 const maxOutputBytes = 64 * 1024 * 1024;
 
-/** The environment git runs in here: the host's path, nobody's configuration. */
+/** The environment git runs in: the host's PATH and no configuration of the user or the system. */
 export function gitEnvironment(): Record<string, string> {
   return {
     PATH: process.env.PATH ?? "",
     HOME: "/nonexistent",
     GIT_TERMINAL_PROMPT: "0",
-    ...noUserConfiguration,
-    ...refsInFiles,
+    GIT_CONFIG_GLOBAL: "/dev/null",
+    GIT_CONFIG_NOSYSTEM: "1",
+    GIT_DEFAULT_REF_FORMAT: "files",
+    LC_ALL: "C",
   };
 }
 
-async function git(directory: string, ...args: string[]): Promise<string> {
+async function runGit(directory: string, ...args: string[]): Promise<string> {
   const options = { env: gitEnvironment(), maxBuffer: maxOutputBytes };
-  return (await run("git", ["--git-dir", directory, ...args], options)).stdout;
+  return (await execute("git", ["--git-dir", directory, ...args], options)).stdout;
 }
 
+/** Runs git and returns undefined when it exits with an error. */
 async function tryGit(directory: string, ...args: string[]): Promise<string | undefined> {
   try {
-    return await git(directory, ...args);
+    return await runGit(directory, ...args);
   } catch (error) {
-    // A number is git's own exit code, its way of saying no; anything else means git did not run.
+    // A numeric code is git's exit code; anything else means that git did not run.
     if (error instanceof Error && "code" in error && typeof error.code === "number") return undefined;
     throw error;
   }
 }
 
-/** Makes a bare repository that serves fetches of any reachable commit and takes pushes. */
-export async function initialize(directory: string, defaultBranch: string): Promise<void> {
-  await run("git", ["init", "--quiet", "--bare", `--initial-branch=${defaultBranch}`, directory], {
-    env: gitEnvironment(),
-  });
-  await appendFile(join(directory, "config"), settings);
-}
-
-// Housekeeping in the background would hold the directory after a test is over.
-const settings = `[http]
+// Background maintenance would keep the directory busy after a test has ended.
+const config = `[core]
+\trepositoryformatversion = 0
+\tbare = true
+[http]
 \treceivepack = true
 [uploadpack]
 \tallowReachableSHA1InWant = true
@@ -55,9 +55,15 @@ const settings = `[http]
 \tautogc = false
 `;
 
-/** Every branch by its full name, `refs/heads/main`, with its commit. */
+/** Creates a bare repository that serves fetches of any reachable commit and accepts pushes. */
+export async function initialize(directory: string, defaultBranch: string): Promise<void> {
+  await Promise.all(["objects/pack", "refs/heads"].map((path) => mkdir(join(directory, path), { recursive: true })));
+  await writeFile(join(directory, "HEAD"), `ref: refs/heads/${defaultBranch}\n`);
+  await writeFile(join(directory, "config"), config);
+}
+
+/** The branches by full name (`refs/heads/main`), each with its commit. */
 export async function branches(directory: string): Promise<Map<string, string>> {
-  // Asked after every change on GitHub: a process of git for each was most of what a story cost.
   const packed = (await undefinedIfMissing(readFile(join(directory, "packed-refs"), "utf8"))) ?? "";
   const found = new Map(
     [...packed.matchAll(/^(\w+) (refs\/heads\/.+)$/gm)].map(([, commit = "", ref = ""]) => [ref, commit]),
@@ -80,7 +86,7 @@ async function looseRefs(directory: string, folder: string): Promise<string[]> {
   return (await Promise.all(refs)).flat();
 }
 
-/** Git deletes a branch, and the folders it leaves empty, while others look. */
+/** Git may delete a ref, and the folders it leaves empty, between a listing and a read. */
 async function undefinedIfMissing<T>(read: Promise<T>): Promise<T | undefined> {
   try {
     return await read;
@@ -90,12 +96,25 @@ async function undefinedIfMissing<T>(read: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** The commit a branch, tag or hash stands for. */
+/** The commit that a branch, tag or hash names. */
 export async function resolveCommit(directory: string, name: string): Promise<string | undefined> {
-  const head = (await branches(directory)).get(`refs/heads/${name}`);
+  const heads = await branches(directory);
+  const head = heads.get(`refs/heads/${name}`) ?? heads.get(`refs/${name}`);
   if (head) return head;
+  const isHash = /^[0-9a-f]{40}$/.test(name);
+  if (isHash && (await exists(directory, name))) return name;
+  if (isHash) return undefined;
   const commit = `${name}^{commit}`;
   return (await tryGit(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", commit))?.trim();
+}
+
+async function exists(directory: string, commit: string): Promise<boolean> {
+  return (await readCommit(directory, commit).catch(() => undefined)) !== undefined;
+}
+
+/** A commit as git stores it. */
+export async function readCommit(directory: string, commit: string) {
+  return (await git.readCommit({ fs, gitdir: directory, oid: commit })).commit;
 }
 
 export interface TreeEntry {
@@ -108,51 +127,56 @@ export interface TreeEntry {
 
 /** The entry at a path of a commit; `""` is the root. */
 export async function findEntry(directory: string, commit: string, path: string): Promise<TreeEntry | undefined> {
-  if (path === "") return { mode: "040000", type: "tree", sha: `${commit}^{tree}`, size: 0, path: "" };
-  return (await listTree(directory, commit, path))[0];
+  const { tree } = await readCommit(directory, commit);
+  let entry: TreeEntry = { mode: "040000", type: "tree", sha: tree, size: 0, path: "" };
+  for (const name of path.split("/").filter((part) => part !== "")) {
+    if (entry.type !== "tree") return undefined;
+    const child = (await readTree(directory, entry.sha)).find((one) => one.path === name);
+    if (!child) return undefined;
+    entry = toEntry(child, entry.path);
+  }
+  return withSize(directory, entry);
 }
 
 /** The direct entries of a folder of a commit. */
-export function listFolder(directory: string, commit: string, path: string): Promise<TreeEntry[]> {
-  return listTree(directory, commit, path === "" ? "" : `${path}/`);
+export async function listFolder(directory: string, commit: string, path: string): Promise<TreeEntry[]> {
+  const folder = await findEntry(directory, commit, path);
+  if (folder?.type !== "tree") return [];
+  const entries = await readTree(directory, folder.sha);
+  return Promise.all(entries.map((entry) => withSize(directory, toEntry(entry, path))));
 }
 
-async function listTree(directory: string, commit: string, path: string): Promise<TreeEntry[]> {
-  const paths = path === "" ? [] : ["--", path];
-  const listing = await cached(`${directory} ${commit} ${path}`, () =>
-    tryGit(directory, "ls-tree", "-z", "--long", "--full-tree", commit, ...paths),
-  );
-  return (listing ?? "")
-    .split("\0")
-    .filter((line) => line !== "")
-    .map(parseEntry);
+function readTree(directory: string, sha: string): Promise<GitTreeEntry[]> {
+  return cached(`${directory} tree ${sha}`, async () => (await git.readTree({ fs, gitdir: directory, oid: sha })).tree);
 }
 
-function parseEntry(line: string): TreeEntry {
-  const tab = line.indexOf("\t");
-  const [mode = "", type = "", sha = "", size = "-"] = line.slice(0, tab).split(/ +/);
-  return { mode, type: type as TreeEntry["type"], sha, size: Number(size) || 0, path: line.slice(tab + 1) };
+function toEntry({ mode, type, oid, path }: GitTreeEntry, folder: string): TreeEntry {
+  return { mode: mode.padStart(6, "0"), type, sha: oid, size: 0, path: folder === "" ? path : `${folder}/${path}` };
 }
 
-export async function readBlob(directory: string, sha: string): Promise<Buffer> {
-  const options = { env: gitEnvironment(), maxBuffer: maxOutputBytes, encoding: "buffer" as const };
-  const read = async () => (await run("git", ["--git-dir", directory, "cat-file", "blob", sha], options)).stdout;
-  return cached(`${directory} ${sha}`, read);
+async function withSize(directory: string, entry: TreeEntry): Promise<TreeEntry> {
+  return entry.type === "blob" ? { ...entry, size: (await readBlob(directory, entry.sha)).length } : entry;
 }
 
-const cache = new Map<string, string | Buffer>();
+export function readBlob(directory: string, sha: string): Promise<Buffer> {
+  return cached(`${directory} blob ${sha}`, async () => {
+    return Buffer.from((await git.readBlob({ fs, gitdir: directory, oid: sha })).blob);
+  });
+}
+
+const cache = new Map<string, Promise<unknown>>();
 const maxCachedAnswers = 500;
 
-/** What a commit or a blob holds never changes, and the app asks for the same files at every run. */
-async function cached<T extends string | Buffer | undefined>(question: string, ask: () => Promise<T>): Promise<T> {
+/** Remembers what never changes: the content of an object, and how two commits differ. */
+function cached<T>(question: string, ask: () => Promise<T>): Promise<T> {
   const known = cache.get(question);
-  if (known !== undefined) return known as T;
+  if (known !== undefined) return known as Promise<T>;
 
-  const answer = await ask();
-  if (answer === undefined || answer.length > 100_000) return answer;
+  const answer = ask();
   const [oldest] = cache.size < maxCachedAnswers ? [] : cache.keys();
   if (oldest !== undefined) cache.delete(oldest);
   cache.set(question, answer);
+  answer.catch(() => cache.delete(question));
   return answer;
 }
 
@@ -163,7 +187,7 @@ export interface ChangedFile {
   sha: string;
   additions: number;
   deletions: number;
-  /** Hunks only, as GitHub shows them; undefined for a binary file. */
+  /** The hunks without the file's header, as GitHub shows them; undefined for a binary file. */
   patch: string | undefined;
 }
 
@@ -176,24 +200,33 @@ const statusOf: Record<string, ChangedFile["status"]> = {
   T: "changed",
 };
 
-/** What `head` changed since it left `base`, as git prints it. */
+/** The changes of `head` since its merge base with `base`, as git prints them. */
 export function diffText(directory: string, base: string, head: string): Promise<string> {
-  return git(directory, "diff", "--no-color", "--no-ext-diff", "-M", `${base}...${head}`);
+  return runGit(directory, "diff", "--no-color", "--no-ext-diff", "-M", `${base}...${head}`);
 }
 
-/** What `head` changed since it left `base`, file by file. */
-export async function diffFiles(directory: string, base: string, head: string): Promise<ChangedFile[]> {
-  const range = `${base}...${head}`;
-  const raw = await git(directory, "diff", "--raw", "--no-abbrev", "-z", "-M", range);
-  const text = await diffText(directory, base, head);
-  // Lines of a diff's content start with a space, +, -, \ or @, so this only ever matches a header.
-  const patches = text.split(/^diff --git /m).slice(1);
-  return parseRaw(raw).map((file, index) => {
-    const hunks = patches[index]?.match(/^@@[\s\S]*/m)?.[0].replace(/\n$/, "");
-    const lines = hunks?.split("\n") ?? [];
-    const additions = lines.filter((line) => line.startsWith("+")).length;
-    const deletions = lines.filter((line) => line.startsWith("-")).length;
-    return { ...file, patch: hunks, additions, deletions };
+/** The changes of `head` since its merge base with `base`, file by file. Both are hashes of commits. */
+export function diffFiles(directory: string, base: string, head: string): Promise<ChangedFile[]> {
+  return cached(`${directory} diff ${base}...${head}`, async () => {
+    const options = ["--raw", "--patch", "--no-abbrev", "-z", "-M", "--no-color", "--no-ext-diff"];
+    const output = await runGit(directory, "diff", ...options, `${base}...${head}`);
+    const start = output.startsWith(":") ? output.indexOf("\0\0") : -1;
+    const raw = start < 0 ? output : output.slice(0, start);
+    // Lines of a diff's content start with a space, +, -, \ or @, so this only matches a header.
+    const patches =
+      start < 0
+        ? []
+        : output
+            .slice(start + 2)
+            .split(/^diff --git /m)
+            .slice(1);
+    return parseRaw(raw).map((file, index) => {
+      const hunks = patches[index]?.match(/^@@[\s\S]*/m)?.[0].replace(/\n$/, "");
+      const lines = hunks?.split("\n") ?? [];
+      const additions = lines.filter((line) => line.startsWith("+")).length;
+      const deletions = lines.filter((line) => line.startsWith("-")).length;
+      return { ...file, patch: hunks, additions, deletions };
+    });
   });
 }
 
@@ -216,13 +249,16 @@ function parseRaw(raw: string): Pick<ChangedFile, "path" | "previousPath" | "sta
   return files;
 }
 
-/** How many commits `head` has that `base` has not; 0 also when they share no history. */
-export async function commitsBetween(directory: string, base: string, head: string): Promise<number> {
-  if ((await tryGit(directory, "merge-base", base, head)) === undefined) return 0;
-  return Number(await git(directory, "rev-list", "--count", `${base}..${head}`));
+/** The commits `head` has and `base` lacks, oldest first; none when they share no history. */
+export function commitsBetween(directory: string, base: string, head: string): Promise<string[]> {
+  return cached(`${directory} commits ${base}..${head}`, async () => {
+    if ((await tryGit(directory, "merge-base", base, head)) === undefined) return [];
+    const list = await runGit(directory, "rev-list", "--reverse", `${base}..${head}`);
+    return list.split("\n").filter((commit) => commit !== "");
+  });
 }
 
-/** Moves, creates (`from` undefined) or deletes (`to` undefined) a branch. False when it does not stand on `from`. */
+/** Moves, creates (`from` undefined) or deletes (`to` undefined) a branch. False when it does not point at `from`. */
 export async function moveBranch(
   directory: string,
   branch: string,
@@ -238,7 +274,7 @@ export async function isAncestor(directory: string, ancestor: string, commit: st
   return (await tryGit(directory, "merge-base", "--is-ancestor", ancestor, commit)) !== undefined;
 }
 
-/** Gives a branch another name, and lets HEAD follow it. */
+/** Renames a branch; HEAD follows. */
 export async function renameBranch(directory: string, from: string, to: string): Promise<void> {
-  await git(directory, "branch", "--move", from, to);
+  await runGit(directory, "branch", "--move", from, to);
 }

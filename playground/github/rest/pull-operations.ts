@@ -136,7 +136,7 @@ async function findEnds(
     ({ state, pull }) => state === "open" && pull?.head.branch === branch && pull.base.branch === names.base,
   );
   if (same) throw custom(`A pull request already exists for ${repository.owner.login}:${branch}.`);
-  if ((await commitsBetween(repository.gitDirectory, base, head)) === 0) {
+  if ((await commitsBetween(repository.gitDirectory, base, head)).length === 0) {
     throw custom(`No commits between ${names.base} and ${branch}`);
   }
   return { head: { branch, commit: head }, base: { branch: names.base, commit: base } };

@@ -101,7 +101,7 @@ export async function showPull(
     comments: [...repository.comments.values()].filter(belongs).length,
     review_comments: [...repository.reviewComments.values()].filter(belongs).length,
     maintainer_can_modify: false,
-    commits: await commitsBetween(repository.gitDirectory, pull.base.commit, pull.head.commit),
+    commits: (await commitsBetween(repository.gitDirectory, pull.base.commit, pull.head.commit)).length,
     additions: files.reduce((sum, file) => sum + file.additions, 0),
     deletions: files.reduce((sum, file) => sum + file.deletions, 0),
     changed_files: files.length,
