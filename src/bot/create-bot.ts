@@ -45,7 +45,7 @@ export interface RunPages {
 
 export interface Bot {
   openGitHub: OpenGitHub;
-  frontEnd: FrontEnd;
+  frontEnd: Required<FrontEnd>;
   /** Begins to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
   start(): Promise<string>;
   /** Takes nothing more, and resolves when everything in hand is answered. */

@@ -29,7 +29,7 @@ export function createThreadFrontEnd({
   redact,
   sanitize,
   linkTo = async () => undefined,
-}: ThreadFrontEndOptions): FrontEnd {
+}: ThreadFrontEndOptions): Required<FrontEnd> {
   const post = ({ spec: { origin } }: RunView, markdown: string, { name, commentId }: PostOptions) =>
     // Without a known comment it is looked for in any case: the first attempt may have been lost on its way back.
     postComment(openGitHub(origin), { thread: origin.thread, name, body: sanitize(markdown), commentId });

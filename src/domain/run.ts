@@ -57,6 +57,8 @@ export const RunSpec = z.object({
   origin: RunOrigin,
   /** What the person wrote behind the command, as they wrote it; for the command that tries again. */
   task: z.string().optional(),
+  /** An earlier root run whose conversation this one continues. */
+  continues: z.string().optional(),
   /** For a child: how many of its parent's stored changes it starts from. */
   parentChanges: z.number().optional(),
   createdAt: z.number(),

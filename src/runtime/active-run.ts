@@ -1,166 +1,114 @@
 import type { LoggedEvent } from "#domain/events.ts";
-import type { GitHub, OpenGitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { SandboxPolicy, WorkerDefinition } from "#domain/worker.ts";
-import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import type { Store } from "#runtime/store/store.ts";
-import type { GitSandbox } from "#sandbox/git-sandbox.ts";
-import type { BaseCommit, OpenSandbox, SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
+import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
-import type { ToolServices } from "#toolsets/toolset.ts";
-import { branchOf } from "./branch-of.ts";
 import type { LiveOutput } from "./live-output.ts";
 import { finishedCalls, readBase } from "./read-log.ts";
-
-/** Everything a run at work has in its hands. Opened when first needed, gone when the run waits. */
-export interface ActiveRun {
-  readonly spec: RunSpec;
-  readonly github: GitHub;
-  /** Where what is printed and said goes while it is, for those who watch. */
-  readonly live: LiveOutput;
-  /** The whole log, read on from where the last call ended. */
-  log(): Promise<readonly LoggedEvent[]>;
-  /** Opens the tip of a branch: the first time, before the base is fixed. */
-  openTip(branch: string, signal: AbortSignal): Promise<BaseCommit>;
-  /** The sandbox at the run's base with its stored changes. */
-  sandbox(signal: AbortSignal): Promise<GitSandbox>;
-  tools(signal: AbortSignal): Promise<Toolbox>;
-  /** Forgets the sandbox, so that changes written from elsewhere are read again. */
-  discardSandbox(): Promise<void>;
-  close(): Promise<void>;
-}
+import type { RepositoryAccess, RunEnvironment, RunWorkspace } from "./run-environment.ts";
 
 export interface ActiveRunOptions {
   store: Store;
-  openGitHub: OpenGitHub;
-  openSandbox: (options: OpenSandbox) => Promise<GitSandbox>;
-  openToolbox: (worker: WorkerDefinition, services: ToolServices) => Promise<Toolbox>;
-  catalog: WorkerCatalog;
-  services: SharedServices;
+  environment: RunEnvironment;
   live: LiveOutput;
 }
 
-/** What a deployment lends to every tool, whatever the run. */
-export type SharedServices = Pick<ToolServices, "sanitize" | "executors" | "web" | "customToolsFrom">;
-
+/** Opens a run. Throws when there is no run of this id. */
 export async function openActiveRun(runId: string, options: ActiveRunOptions): Promise<ActiveRun> {
-  const { store, catalog, live } = options;
-  const row = await store.findRun(runId);
+  const row = await options.store.findRun(runId);
   if (!row) throw new Error(`There is no run ${runId}`);
+  return new ActiveRun(row.spec, options);
+}
 
-  const { spec } = row;
-  const github = options.openGitHub(spec.origin);
-  let events: LoggedEvent[] = [];
-  let reading: Promise<void> = Promise.resolve();
-  let opened: Promise<GitSandbox> | undefined;
-  let toolbox: Promise<Toolbox> | undefined;
+/** The resources an active run holds. Each is opened when first needed; all are closed when the run waits or ends. */
+export class ActiveRun {
+  readonly spec: RunSpec;
+  readonly repository: RepositoryAccess;
+  /** Receives what tools print and the model writes while they do. */
+  readonly live: LiveOutput;
+  readonly #store: Store;
+  readonly #environment: RunEnvironment;
+  #events: readonly LoggedEvent[] = [];
+  #reading: Promise<void> = Promise.resolve();
+  #workspace: Promise<RunWorkspace> | undefined;
+  #toolbox: Promise<Toolbox> | undefined;
 
-  /** One reading after the other, so that no event is taken twice. */
-  function log(): Promise<readonly LoggedEvent[]> {
-    reading = reading.catch(() => undefined).then(readOn);
-    return reading.then(() => events);
+  constructor(spec: RunSpec, { store, environment, live }: ActiveRunOptions) {
+    this.spec = spec;
+    this.repository = environment.repository(spec);
+    this.live = live;
+    this.#store = store;
+    this.#environment = environment;
   }
 
-  async function readOn(): Promise<void> {
-    const news = await store.log(runId, events.at(-1)?.id ?? 0);
-    if (news.length > 0) events = [...events, ...news];
+  /** Returns the whole log, with the conversation this run continues. Only events that are new are read. */
+  log(): Promise<readonly LoggedEvent[]> {
+    // One read at a time, so that no event is added twice.
+    this.#reading = this.#reading.catch(() => undefined).then(() => this.#readLog());
+    return this.#reading.then(() => this.#events);
   }
 
-  async function open(at: OpenSandbox["at"], signal: AbortSignal): Promise<GitSandbox> {
-    const [source, changes, policy] = await Promise.all([
-      sourceOf(github),
-      storedChanges(store, spec),
-      policiesOf(store, spec),
-    ]);
-    return options.openSandbox({ source, at, changes, policy, signal });
+  /** Opens the workspace for the first time and returns the base it stands on. */
+  async openBase(signal: AbortSignal): Promise<BaseCommit> {
+    return (await this.#keep(this.#environment.openWorkspace(this.spec, undefined, signal))).base;
   }
 
-  async function openTip(branch: string, signal: AbortSignal): Promise<BaseCommit> {
-    opened = open({ branch }, signal);
-    return (await remember(opened)).base;
+  /** Returns the workspace at the run's base with its stored changes. */
+  async workspace(signal: AbortSignal): Promise<RunWorkspace> {
+    if (this.#workspace) return this.#workspace;
+    const base = readBase(await this.log());
+    if (!base) throw new Error(`Run ${this.spec.id} has no base commit yet`);
+    return this.#workspace ?? this.#keep(this.#environment.openWorkspace(this.spec, base, signal));
   }
 
-  /** A failed opening is not kept: the next one tries again. */
-  function remember(opening: Promise<GitSandbox>): Promise<GitSandbox> {
+  async tools(signal: AbortSignal): Promise<Toolbox> {
+    const workspace = await this.workspace(signal);
+    await this.log();
+    const toolbox = this.#toolbox ?? workspace.openToolbox(() => finishedCalls(this.#events));
+    this.#toolbox = toolbox;
+    toolbox.catch(() => {
+      if (this.#toolbox === toolbox) this.#toolbox = undefined;
+    });
+    return toolbox;
+  }
+
+  instructions(): string {
+    return this.#environment.instructions(this.spec);
+  }
+
+  /** Closes the workspace and its tools, so that changes stored by others are seen when it is opened again. */
+  async discardWorkspace(): Promise<void> {
+    const toolbox = this.#toolbox;
+    this.#workspace = undefined;
+    this.#toolbox = undefined;
+    await (await toolbox)?.close();
+  }
+
+  async close(): Promise<void> {
+    this.live.forget(this.spec.id);
+    await this.discardWorkspace();
+  }
+
+  /** Keeps a workspace while it opens. A failed one is dropped, so that the next use tries again. */
+  #keep(opening: Promise<RunWorkspace>): Promise<RunWorkspace> {
+    this.#workspace = opening;
     opening.catch(() => {
-      if (opened === opening) opened = undefined;
+      if (this.#workspace === opening) this.#workspace = undefined;
     });
     return opening;
   }
 
-  async function sandbox(signal: AbortSignal): Promise<GitSandbox> {
-    if (!opened) {
-      const base = readBase(await log());
-      if (!base) throw new Error(`Run ${runId} has no base commit yet`);
-      opened ??= open(base, signal);
-    }
-    return remember(opened);
+  async #readLog(): Promise<void> {
+    const last = this.#events.at(-1)?.id;
+    const earlier = last === undefined ? await continuedLog(this.#store, this.spec) : [];
+    const added = await this.#store.log(this.spec.id, last);
+    if (earlier.length + added.length > 0) this.#events = [...this.#events, ...earlier, ...added];
   }
-
-  async function tools(signal: AbortSignal): Promise<Toolbox> {
-    const tree = await sandbox(signal);
-    await log();
-    toolbox ??= options.openToolbox(spec.worker, {
-      spec,
-      workspace: tree,
-      sandbox: tree,
-      github,
-      branch: branchOf(spec),
-      history: () => finishedCalls(events),
-      workers: () => catalog.list(github),
-      ...options.services,
-      workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
-    });
-    const opening = toolbox;
-    opening.catch(() => {
-      // One that was opened anew meanwhile stays.
-      if (toolbox === opening) toolbox = undefined;
-    });
-    return opening;
-  }
-
-  async function reload(): Promise<void> {
-    const closing = toolbox;
-    opened = undefined;
-    toolbox = undefined;
-    await closing?.then((open) => open.close());
-  }
-
-  async function close(): Promise<void> {
-    live.forget(runId);
-    await reload();
-  }
-
-  return { spec, github, live, log, openTip, sandbox, tools, discardSandbox: reload, close };
 }
 
-async function storedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
-  const [inherited, own] = await Promise.all([inheritedChanges(store, spec), store.changesOf(spec.id)]);
-  return [...inherited, ...own];
-}
-
-/** From the root's policy down to the run's own: a child sees and may do no more than each worker above it. */
-async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<SandboxPolicy[]> {
-  const parent = parentId ? await store.findRun(parentId) : undefined;
-  const above = parent ? await policiesOf(store, parent.spec) : [];
-  return worker.sandbox ? [...above, worker.sandbox] : above;
-}
-
-/** A child starts from its parent's tree as it was then, and the parent from its own parent's. */
-async function inheritedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
-  if (!spec.parentId) return [];
-  const parent = await store.findRun(spec.parentId);
-  if (!parent) return [];
-  const above = await inheritedChanges(store, parent.spec);
-  return [...above, ...(await store.changesOf(spec.parentId, spec.parentChanges))];
-}
-
-async function sourceOf(github: GitHub): Promise<SandboxSource> {
-  const { installationId, repositoryId, owner, repo } = github.repository;
-  const { cloneUrl } = await github.getRepository();
-  return {
-    tenant: `${installationId}/${repositoryId ?? `${owner}/${repo}`}`.toLowerCase(),
-    url: cloneUrl,
-    token: (access) => github.createGitToken(access),
-  };
+/** The log of the conversation that a run continues. */
+async function continuedLog(store: Store, { continues }: RunSpec): Promise<LoggedEvent[]> {
+  const run = continues === undefined ? undefined : await store.findRun(continues);
+  if (!run) return [];
+  return [...(await continuedLog(store, run.spec)), ...(await store.log(run.spec.id))];
 }

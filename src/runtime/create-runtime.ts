@@ -1,39 +1,39 @@
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
-import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
-import { openSandbox } from "#sandbox/open-sandbox.ts";
-import { openToolbox } from "#toolsets/open-toolbox.ts";
-import { openActiveRun, type SharedServices } from "./active-run.ts";
+import { openActiveRun } from "./active-run.ts";
 import { createRuns } from "./create-runs.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
+import { createGitHubEnvironment, type GitHubEnvironmentOptions } from "./github-environment.ts";
 import { createLiveOutput, type LiveOutput } from "./live-output.ts";
 import { localDispatch } from "./local-dispatch.ts";
-import { createRunScheduler } from "./run-scheduler.ts";
+import type { RunEnvironment } from "./run-environment.ts";
+import type { RunObserver } from "./run-observer.ts";
+import { createRunScheduler, type RunScheduler } from "./run-scheduler.ts";
 import type { Runs } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import type { Store } from "./store/store.ts";
 
-export interface RuntimeOptions {
+export interface RunHostOptions {
   store: Store;
   /** Who drives which run. Default: this process drives all of them. */
   dispatch?: Dispatch | undefined;
   models: Models;
-  catalog: WorkerCatalog;
-  openGitHub: OpenGitHub;
+  environment: RunEnvironment;
   frontEnd: FrontEnd;
-  /** What the deployment lends to tools. */
-  services: SharedServices;
+  observer?: RunObserver;
+  /** Default: kept for those who ask for it. */
+  live?: LiveOutput;
   approvalMs: number;
   statusIntervalMs: number;
-  runsPerHour: RunsOptions["runsPerHour"];
   /** Failures that no run can report, and those that are tried again. */
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }
 
-export interface Runtime {
-  readonly runs: Runs;
+/** Keeps runs going over a store, a set of models, an environment and a front end. */
+export interface RunHost {
+  readonly scheduler: RunScheduler;
   /** What is printed and said in this process, for those who watch. */
   readonly live: LiveOutput;
   /** Goes on with every run that has something to do. */
@@ -48,22 +48,21 @@ export interface Runtime {
 /** How often runs that lost their wake-up are looked for. */
 const sweepMs = 30_000;
 
-/** The host that keeps runs alive over a store, a set of models and a front end. */
-export function createRuntime(options: RuntimeOptions): Runtime {
-  const { store, models, catalog, openGitHub, frontEnd, approvalMs, statusIntervalMs, onError } = options;
+export function createRunHost(options: RunHostOptions): RunHost {
+  const { store, models, environment, frontEnd, observer, approvalMs, statusIntervalMs, onError } = options;
   const dispatch = options.dispatch ?? localDispatch();
   const now = Date.now;
-  const live = createLiveOutput();
+  const live = options.live ?? createLiveOutput();
+  const { catalog } = environment;
   const scheduler = createRunScheduler({
     store,
-    handlers: effectHandlers({ store, models, frontEnd, catalog, now, approvalMs, statusIntervalMs }),
-    openActiveRun: (runId) =>
-      openActiveRun(runId, { store, openGitHub, openSandbox, openToolbox, catalog, services: options.services, live }),
+    handlers: effectHandlers({ store, models, frontEnd, catalog, observer, now, approvalMs, statusIntervalMs }),
+    openActiveRun: (runId) => openActiveRun(runId, { store, environment, live }),
     dispatch,
+    observer,
     now,
     onError,
   });
-  const runs = createRuns({ store, scheduler, catalog, models, openGitHub, now, runsPerHour: options.runsPerHour });
   let sweep: NodeJS.Timeout | undefined;
 
   async function wakeAll(): Promise<void> {
@@ -78,12 +77,34 @@ export function createRuntime(options: RuntimeOptions): Runtime {
     await dispatch.attach({ process, notify, revokeLease, sweep: wakeAll });
     await wakeAll();
     sweep = setInterval(() => void wakeAll().catch((error) => onError(error, { runId: "" })), sweepMs);
+    // An embedding program may end without disposing of the host.
+    sweep.unref();
   }
 
-  async function stop(graceMs: number): Promise<void> {
+  async function shutDown(graceMs: number): Promise<void> {
     clearInterval(sweep);
     await dispatch.detach(() => scheduler.drain(graceMs));
   }
 
-  return { runs, live, start, shutDown: stop, activeRuns: scheduler.activeRuns, idle: scheduler.idle };
+  return { scheduler, live, start, shutDown, activeRuns: scheduler.activeRuns, idle: scheduler.idle };
+}
+
+export interface RuntimeOptions
+  extends Omit<RunHostOptions, "environment">,
+    Pick<GitHubEnvironmentOptions, "catalog" | "services"> {
+  openGitHub: OpenGitHub;
+  runsPerHour: RunsOptions["runsPerHour"];
+}
+
+export interface Runtime extends RunHost {
+  readonly runs: Runs;
+}
+
+/** The host of runs on GitHub, with what front ends ask of runs. */
+export function createRuntime(options: RuntimeOptions): Runtime {
+  const { store, models, catalog, openGitHub, runsPerHour } = options;
+  const host = createRunHost({ ...options, environment: createGitHubEnvironment(options) });
+  const { scheduler } = host;
+  const runs = createRuns({ store, scheduler, catalog, models, openGitHub, now: Date.now, runsPerHour });
+  return { ...host, runs };
 }

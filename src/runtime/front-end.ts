@@ -12,6 +12,8 @@ export interface PostOptions {
 }
 
 export interface Question {
+  /** The run that asks: the root, or a child. */
+  runId: string;
   callId: string;
   text: string;
   /** The worker that asks, as a path from the root. */
@@ -27,7 +29,8 @@ export interface Question {
 export interface FrontEnd {
   /** False for what is too long to be shown to a person whole. It is refused, not asked. */
   canShow(asked: Pick<Approval, "args" | "preview">): boolean;
-  showStatus(view: RunView, options: PostOptions): Promise<number>;
+  /** Left out by front ends that follow a run by its events. */
+  showStatus?(view: RunView, options: PostOptions): Promise<number>;
   /** Shows the request, or, when it is no longer pending, what became of it. */
   showApproval(view: RunView, approval: Approval, options: PostOptions): Promise<number>;
   /** Asks, or, when the question is over, shows what became of it. */

@@ -5,6 +5,7 @@ import type { Effect, EffectCompletion, EffectQueue, Store } from "#runtime/stor
 import type { ActiveRun } from "./active-run.ts";
 import { applyEvents } from "./apply-events.ts";
 import type { Dispatch, DispatchTarget } from "./dispatch.ts";
+import type { RunObserver } from "./run-observer.ts";
 
 /** What one kind of effect does. It may be called again for the same key after a crash: `effect.attempts` is above 1 then. */
 export interface EffectHandler {
@@ -39,6 +40,7 @@ export interface RunSchedulerOptions {
   openActiveRun: (runId: string) => Promise<ActiveRun>;
   /** Hears of runs that are not open here. */
   dispatch: Pick<Dispatch, "wake">;
+  observer?: RunObserver | undefined;
   now: () => number;
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }
@@ -84,6 +86,7 @@ export function createRunScheduler({
   handlers,
   openActiveRun: openDesk,
   dispatch,
+  observer,
   now,
   onError,
 }: RunSchedulerOptions): RunScheduler {
@@ -160,7 +163,7 @@ export function createRunScheduler({
       if (!(await store.advance(folded.advance))) continue;
       session.seen = newest;
       if (folded.interrupted) abandon(session);
-      if (folded.sandboxChanged) await (await session.desk).discardSandbox();
+      if (folded.sandboxChanged) await (await session.desk).discardWorkspace();
       if (folded.advance.timers?.set) await schedule();
       if (row.spec.rootId !== session.runId) wake(row.spec.rootId);
     }
@@ -219,12 +222,13 @@ export function createRunScheduler({
     const handler = handlers[effect.kind];
     if (!handler) throw new Error(`Nobody handles the effect ${effect.kind}`);
     const desk = await session.desk;
+    observer?.effectStarted(effect, desk.spec);
     try {
       return await handler.perform(effect, desk, signal);
     } catch (error) {
       if (signal.aborted) {
         // Work that does not listen to its signal may still be writing: into a tree that nobody looks at any more.
-        await desk.discardSandbox();
+        await desk.discardWorkspace();
         return undefined;
       }
       if (error instanceof Postponed) {
@@ -248,6 +252,7 @@ export function createRunScheduler({
       return;
     }
     afterCommit?.();
+    observer?.effectCompleted(effect, result);
     const woken = new Set([effect.runId, ...(result.events ?? []).map(({ runId }) => runId)]);
     if (result.run) woken.add(result.run.spec.id);
     for (const other of result.effects ?? []) woken.add(other.runId);

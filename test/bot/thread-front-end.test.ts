@@ -5,7 +5,7 @@ import { appId, botConfig, comment, recordingRuns, startGitHub } from "../suppor
 import { sampleApproval, sampleView } from "../support/run-view.ts";
 
 const { state, server } = startGitHub();
-let frontEnd: FrontEnd;
+let frontEnd: Required<FrontEnd>;
 
 beforeEach(async () => {
   state.comments = [];
@@ -35,13 +35,13 @@ test("a status is posted once and edited from then on", async () => {
 test("a post whose id was lost finds itself by its marker", async () => {
   const id = await frontEnd.askQuestion(
     sampleView(),
-    { callId: "c", workerPath: "fixer", text: "Which?" },
+    { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
     { name: "question/1", repeated: false },
   );
 
   const again = await frontEnd.askQuestion(
     sampleView(),
-    { callId: "c", workerPath: "fixer", text: "Which?" },
+    { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
     { name: "question/1", repeated: true },
   );
 

@@ -7,7 +7,16 @@ export type ToolReply =
   | { kind: "queued"; by: string; behind: "model" | "tool" | "step" }
   | { kind: "result"; by: string; tool: string; args: unknown; result: ToolResult }
   /** Nothing ran yet: `command` does it, as long as it would still do what is shown here. */
-  | { kind: "confirm"; tool: string; args: unknown; preview?: string; command: string }
+  | {
+      kind: "confirm";
+      callId: string;
+      tool: string;
+      args: unknown;
+      preview?: string;
+      command: string;
+      /** Stands for exactly this call. */
+      word: string;
+    }
   | { kind: "form"; tool: ManualToolInfo }
   | { kind: "list"; tools: ManualToolInfo[] }
   /** Nothing ran; the sentences say why, and what to do. */

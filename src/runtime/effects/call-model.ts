@@ -1,28 +1,34 @@
 import { UserError } from "#domain/errors.ts";
+import type { ModelRequest } from "#models/models.ts";
 import { askModel } from "#runtime/model/ask-model.ts";
-import { instructionsFor } from "#runtime/model/instructions.ts";
 import type { EffectHandler } from "#runtime/run-scheduler.ts";
+import { abandonOnAbort } from "#toolsets/abandon-on-abort.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** One call of the model over everything the log holds. A crash costs at most one more call. */
-export function callModel({ models }: EffectServices): EffectHandler {
+export function callModel({ models, observer }: EffectServices): EffectHandler {
   return {
     maxAttempts: 3,
     async perform(effect, desk, signal) {
       const { spec } = desk;
       const [tools, log] = await Promise.all([desk.tools(signal), desk.log()]);
-      const event = await askModel(models, {
+      const asking = {
         model: spec.model,
-        instructions: instructionsFor(spec),
+        instructions: desk.instructions(),
         log,
         maxTokens: spec.worker.max_context_tokens,
         tools: tools.offered,
         serverSideTools: spec.worker.server_side_tools,
         find: tools.find,
         signal,
-        onText: (text) => desk.live.add(effect.runId, { source: `model/${effect.key}/${effect.attempts}`, text }),
-      });
-      return { events: [{ runId: effect.runId, event }] };
+        onText: (text: string) =>
+          desk.live.add(effect.runId, { source: `model/${effect.key}/${effect.attempts}`, text }),
+        onCall: (request: ModelRequest) => observer?.modelCalled(spec, request),
+      };
+      // A provider that ignores the signal must not keep an interrupted run active.
+      const answer = await abandonOnAbort(() => askModel(models, asking), signal);
+      if (answer.abandoned) throw signal.reason;
+      return { events: [{ runId: effect.runId, event: answer.value }] };
     },
     async onFailure(effect, _desk, error) {
       const reason = error instanceof UserError ? error.message : `The model could not be called: ${error}`;

@@ -29,10 +29,10 @@ export async function checkApproval(
   });
 
   const { decidedBy } = approval;
-  if (!decidedBy || !canWrite(await desk.github.confirmPermission(decidedBy, signal))) {
+  if (!decidedBy || !canWrite(await desk.repository.confirmPermission(decidedBy, signal))) {
     throw notRun(`@${decidedBy} approved it, but GitHub does not confirm write access any more`);
   }
-  const settings = await readSettings(desk.github);
+  const settings = await readSettings(desk.repository);
   const refusal = findApproverProblem(settings, { by: decidedBy, requestedBy: desk.spec.origin.requestedBy });
   if (refusal) throw notRun(refusal.replace(/\.$/, ""));
 

@@ -1,6 +1,7 @@
 import type { Models } from "#models/models.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
-import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
+import type { RunEnvironment } from "#runtime/run-environment.ts";
+import type { RunObserver } from "#runtime/run-observer.ts";
 import type { Store } from "#runtime/store/store.ts";
 
 /** What the handlers of effects work with, besides the run's own desk. */
@@ -8,7 +9,8 @@ export interface EffectServices {
   store: Store;
   models: Models;
   frontEnd: FrontEnd;
-  catalog: WorkerCatalog;
+  catalog: RunEnvironment["catalog"];
+  observer?: RunObserver | undefined;
   now: () => number;
   /** How long an approval stays open. */
   approvalMs: number;

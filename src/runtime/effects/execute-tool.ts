@@ -8,7 +8,6 @@ import type { Effect } from "#runtime/store/store.ts";
 import { callContext } from "./call-context.ts";
 import { checkApproval } from "./check-approval.ts";
 import type { EffectServices } from "./effect-services.ts";
-import { runInSandbox } from "./run-in-sandbox.ts";
 import { interruptedCall } from "./unknown-effect.ts";
 
 /**
@@ -21,23 +20,20 @@ export function executeTool({ store }: EffectServices): EffectHandler {
     async perform(effect, desk, signal) {
       const { callId, approvalId } = effect.input as { callId: string; approvalId?: string };
       const { call, step } = openCallOf(await desk.log(), callId);
-      const [toolbox, sandbox] = [await desk.tools(signal), await desk.sandbox(signal)];
+      const [toolbox, workspace] = [await desk.tools(signal), await desk.workspace(signal)];
 
-      // What an earlier attempt left half done was never stored.
-      sandbox.rollback();
-      const granted: Grant = approvalId
-        ? await checkApproval(store, desk, { call, step, approvalId, signal })
-        : { args: call.args, notes: [] };
-      if (effect.attempts > 1 && toolbox.find(call.tool)?.afterCrash === "report") throw interruptedCall();
+      const execute = async (): Promise<ToolResult> => {
+        const granted: Grant = approvalId
+          ? await checkApproval(store, desk, { call, step, approvalId, signal })
+          : { args: call.args, notes: [] };
+        if (effect.attempts > 1 && toolbox.find(call.tool)?.afterCrash === "report") throw interruptedCall();
 
-      const { result, stored } = await runInSandbox(sandbox, { step: `${step}/${callId}`, signal }, () =>
-        toolbox.execute({ ...call, args: granted.args }, callContext(desk, call, step, signal)),
-      );
-      return {
-        ...finished(effect, call, { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") }),
-        usedApproval: approvalId,
-        ...stored,
+        const context = callContext(desk, call, step, signal);
+        const result = await toolbox.execute({ ...call, args: granted.args }, context);
+        return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
       };
+      const { result, stored } = await workspace.change(execute, { step: `${step}/${callId}`, signal });
+      return { ...finished(effect, call, result), usedApproval: approvalId, ...stored };
     },
     async onFailure(effect, desk, error) {
       const { callId } = effect.input as { callId: string };

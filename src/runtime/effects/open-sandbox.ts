@@ -1,6 +1,4 @@
 import { UserError } from "#domain/errors.ts";
-import type { GitHub } from "#domain/github.ts";
-import type { RunSpec } from "#domain/run.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { readBase } from "#runtime/read-log.ts";
 import type { EffectHandler } from "#runtime/run-scheduler.ts";
@@ -39,19 +37,7 @@ async function baseOf(
   signal: AbortSignal,
   baseOfRun: (runId: string) => Promise<BaseCommit | undefined>,
 ): Promise<BaseCommit> {
-  const { spec, github } = desk;
-  if (spec.parentId) {
-    const inherited = await baseOfRun(spec.parentId);
-    if (inherited) return inherited;
-  }
-  return desk.openTip(await startBranch(spec, github), signal);
-}
-
-async function startBranch({ origin }: RunSpec, github: GitHub): Promise<string> {
-  if (!origin.isPullRequest) return (await github.getRepository()).defaultBranch;
-
-  const pull = await github.getPullRequest(origin.thread);
-  if (!pull) throw new UserError(`Pull request #${origin.thread} cannot be found any more.`);
-  // The head of a fork lives in another repository; GitHub keeps a copy of it here under this name.
-  return pull.head.fromFork ? `refs/pull/${origin.thread}/head` : pull.head.branch;
+  const { parentId } = desk.spec;
+  const inherited = parentId === undefined ? undefined : await baseOfRun(parentId);
+  return inherited ?? desk.openBase(signal);
 }

@@ -31,7 +31,7 @@ export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices
         baseCommit: readBase(log)?.commit ?? "",
         canShow: frontEnd.canShow,
         open: async ({ callId }) => {
-          settings ??= readSettings(desk.github);
+          settings ??= readSettings(desk.repository);
           return {
             id: await freeId(store, `${effect.runId}/${last.step}/${callId}`),
             approvers: describeApprovers(await settings, desk.spec.origin.requestedBy),

@@ -2,7 +2,6 @@ import { findApproverProblem } from "#config/repository-settings.ts";
 import { approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite } from "#domain/github.ts";
-import type { NamedTool } from "#domain/tool.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { type AskedOfTools, readInvocation } from "#runtime/calls/read-tool-command.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
@@ -15,27 +14,35 @@ import { shortId } from "#runtime/short-id.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import type { CallContext } from "#toolsets/toolbox.ts";
+import type { ParsedCommand } from "#ui/command.ts";
 import { argumentsFromOptions } from "#ui/form-fields.ts";
 import { callContext } from "./call-context.ts";
 import type { EffectServices } from "./effect-services.ts";
-import { runInSandbox } from "./run-in-sandbox.ts";
 import { interruptedCall } from "./unknown-effect.ts";
 
-/** A person's command for a run's tools, as it is stored when it is heard. */
-export interface Invocation {
-  callId: string;
-  by: string;
-  /** The first line of the comment. */
-  line: string;
-  /** Its word may be another bot's: unless it is the name of a tool, nothing is said. */
-  mayBeForeign: boolean;
+/** A person's command for a run's tools, as it is stored when it is received. */
+export type Invocation = { callId: string; by: string } & (
+  | {
+      /** The first line of the comment. */
+      line: string;
+      /** The command may be meant for another bot: without a tool of that name there is no answer. */
+      mayBeForeign: boolean;
+    }
+  /** A call from a user interface. `agreed` confirms exactly what was shown. */
+  | { call: { tool: string; args: unknown }; agreed?: string }
+);
+
+interface PersonCall {
+  tool: string;
+  args: unknown;
+  agreed: string | undefined;
+  /** The options of the command that made the call, to write it again with the word that confirms it. */
+  options: ParsedCommand["options"];
 }
 
-type AskedToRun = Extract<AskedOfTools, { kind: "run" }>;
-
 /**
- * Does what a person's command asks of the run's tools. What a tool changed is stored with its result; what must be
- * agreed to is shown first, and runs when the command comes again with the word that stands for exactly this.
+ * Runs a person's command for the run's tools. Changes of the tool are stored with its result. A call that has to be
+ * confirmed is shown first, and runs when the command is repeated with the word that stands for exactly this call.
  */
 export function invokeTool({ frontEnd }: Pick<EffectServices, "frontEnd">): EffectHandler {
   return {
@@ -45,83 +52,100 @@ export function invokeTool({ frontEnd }: Pick<EffectServices, "frontEnd">): Effe
       await checkAccess(desk, invocation.by);
       if (!readBase(await desk.log())) throw new UserError("This run never opened the repository, so it has no tools.");
 
-      const toolbox = await desk.tools(signal);
-      const asked = readInvocation(invocation.line, toolbox);
+      const runCall = (call: PersonCall) =>
+        run(effect, desk, call, { signal, frontEnd }).catch((error) => {
+          if (!(error instanceof UserError)) throw error;
+          return refused(effect, error);
+        });
+      if ("call" in invocation) return runCall({ agreed: undefined, ...invocation, ...invocation.call, options: {} });
+
+      const asked = readInvocation(invocation.line, await desk.tools(signal));
       switch (asked.kind) {
         case "list":
         case "form":
           return reply(effect, asked);
         case "unknown":
           return invocation.mayBeForeign ? {} : refused(effect, new UserError(asked.message));
-        case "run":
-          return run(effect, desk, asked, { signal, frontEnd }).catch((error) => {
-            if (!(error instanceof UserError)) throw error;
-            return refused(effect, error);
+        case "run": {
+          const { tool, options, agreed } = asked;
+          const args = await readArguments(asked).catch((error) => {
+            if (error instanceof UserError) return error;
+            throw error;
           });
+          return args instanceof UserError
+            ? refused(effect, args)
+            : runCall({ tool: tool.name, args, agreed, options });
+        }
       }
     },
-    onFailure: async (effect, _desk, error) =>
-      (effect.input as Invocation).mayBeForeign ? {} : refused(effect, error),
+    onFailure: async (effect, _desk, error) => (isForeign(effect) ? {} : refused(effect, error)),
   };
 }
 
-async function checkAccess({ github, spec: { origin } }: ActiveRun, by: string): Promise<void> {
-  if (canWrite(await github.getPermission(by))) return;
+function isForeign({ input }: Effect): boolean {
+  const invocation = input as Invocation;
+  return "line" in invocation && invocation.mayBeForeign;
+}
+
+async function checkAccess({ repository, spec: { origin } }: ActiveRun, by: string): Promise<void> {
+  if (canWrite(await repository.getPermission(by))) return;
   throw new UserError(`GitHub does not confirm that you have write access to ${origin.owner}/${origin.repo}.`);
 }
 
 /** What has to be approved is not agreed to by who may not approve, or where it takes two. */
-async function checkMayAgree({ github }: ActiveRun, by: string, { name }: NamedTool): Promise<void> {
-  const settings = await readSettings(github);
+async function checkMayAgree({ repository }: ActiveRun, by: string, tool: string): Promise<void> {
+  const settings = await readSettings(repository);
   const refusal = findApproverProblem({ ...settings, second_person: false }, { by, requestedBy: by });
   if (refusal) throw new UserError(refusal);
   if (!settings.second_person) return;
   throw new UserError(
-    `Here a second person has to agree, and a command has only one: ${name} cannot be called like this.`,
+    `Here a second person has to agree, and a command has only one: ${tool} cannot be called like this.`,
   );
 }
 
 async function run(
   effect: Effect,
   desk: ActiveRun,
-  asked: AskedToRun,
+  { tool: name, args: given, agreed, options }: PersonCall,
   { signal, frontEnd }: { signal: AbortSignal; frontEnd: FrontEnd },
 ): Promise<EffectResult> {
   const { callId, by } = effect.input as Invocation;
-  const { tool } = asked;
   const step = stepsOf(await desk.log());
   const context: CallContext = { ...callContext(desk, { callId }, step, signal), invokedBy: "person" };
-  const [toolbox, sandbox] = [await desk.tools(signal), await desk.sandbox(signal)];
-  // What an earlier attempt left half done was never stored.
-  sandbox.rollback();
+  const [toolbox, workspace] = [await desk.tools(signal), await desk.workspace(signal)];
 
-  const call = { callId, tool: tool.name, args: await readArguments(asked) };
-  const review = await toolbox.review(call, context, []);
-  signal.throwIfAborted();
-  if (review.kind === "refuse") throw refusal(review.result.error, tool);
-  const { args } = review;
-  if (review.kind === "ask") {
-    if (!frontEnd.canShow(review)) throw tooLong(tool);
-    const word = await wordFor(desk, { tool: tool.name, args, preview: review.preview });
-    if (asked.agreed !== word) {
-      const command = writeCommand(tool.name, { ...asked.options, yes: word });
-      return reply(effect, { kind: "confirm", tool: tool.name, args, preview: review.preview, command });
+  const { result: done, stored } = await workspace.change(reviewAndExecute, { step: `${step}/${callId}`, signal });
+  return { ...done, ...stored };
+
+  async function reviewAndExecute(): Promise<EffectResult> {
+    const call = { callId, tool: name, args: given };
+    const review = await toolbox.review(call, context, []);
+    signal.throwIfAborted();
+    if (review.kind === "refuse") throw refusal(review.result.error, name);
+    const { args } = review;
+    const tool = toolbox.find(name)?.name ?? name;
+    if (review.kind === "ask") {
+      if (!frontEnd.canShow(review)) throw tooLong(tool);
+      const { preview } = review;
+      const word = await wordFor(desk, { tool, args, preview });
+      if (agreed !== word) {
+        const command = writeCommand(tool, { ...options, yes: word });
+        return reply(effect, { kind: "confirm", callId, tool, args, preview, command, word });
+      }
+      await checkMayAgree(desk, by, tool);
     }
-    await checkMayAgree(desk, by, tool);
-  }
 
-  const mayHaveRun = effect.attempts > 1 && tool.afterCrash === "report";
-  const { result, stored } = await runInSandbox(sandbox, { step: `${step}/${callId}`, signal }, async () =>
-    mayHaveRun ? resultOfError(interruptedCall()) : toolbox.execute({ ...call, args }, context),
-  );
-  return {
-    ...reply(effect),
-    events: [{ runId: effect.runId, event: { type: "tool.invoked", callId, tool: tool.name, by, args, result } }],
-    ...stored,
-  };
+    const mayHaveRun = effect.attempts > 1 && toolbox.find(name)?.afterCrash === "report";
+    const result = mayHaveRun ? resultOfError(interruptedCall()) : await toolbox.execute({ ...call, args }, context);
+    const event = { type: "tool.invoked" as const, callId, tool, by, args, result };
+    return { ...reply(effect), events: [{ runId: effect.runId, event }] };
+  }
 }
 
-async function readArguments({ tool, options }: AskedToRun): Promise<Record<string, unknown>> {
+async function readArguments({
+  tool,
+  options,
+}: Extract<AskedOfTools, { kind: "run" }>): Promise<Record<string, unknown>> {
   try {
     return await argumentsFromOptions(tool.inputSchema, options);
   } catch (error) {
@@ -130,13 +154,13 @@ async function readArguments({ tool, options }: AskedToRun): Promise<Record<stri
   }
 }
 
-function refusal(error: { message: string; suggestion?: string } | undefined, { name }: NamedTool): UserError {
-  return new UserError([error?.message ?? `${name} is not allowed here.`, error?.suggestion].filter(Boolean).join(" "));
+function refusal(error: { message: string; suggestion?: string } | undefined, tool: string): UserError {
+  return new UserError([error?.message ?? `${tool} is not allowed here.`, error?.suggestion].filter(Boolean).join(" "));
 }
 
-function tooLong({ name }: NamedTool): UserError {
+function tooLong(tool: string): UserError {
   return new UserError(
-    `What ${name} would do has to be agreed to, and is too long to be shown in comments. Do it in smaller parts.`,
+    `What ${tool} would do has to be agreed to, and is too long to be shown in comments. Do it in smaller parts.`,
   );
 }
 

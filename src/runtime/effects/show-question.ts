@@ -12,13 +12,19 @@ import { stopUnpostable } from "./stop-unseen.ts";
 export function showQuestion({ store, frontEnd }: EffectServices): EffectHandler {
   return {
     maxAttempts: 12,
-    async perform({ kind, input, attempts }, { spec, log }) {
+    async perform({ kind, input, attempts }, run) {
       const { callId } = input as { callId: string };
-      const { call, step, answer } = questionOf(await log(), callId);
+      const { call, step, answer } = questionOf(await run.log(), callId);
+      const { spec } = run;
       const view = await readView(store, spec.rootId);
       if (!view) return {};
 
-      const question: Question = { callId, text: questionText(call.args), workerPath: spec.workerPath };
+      const question: Question = {
+        runId: spec.id,
+        callId,
+        text: questionText(call.args),
+        workerPath: spec.workerPath,
+      };
       if (answer) question.end = { kind: "answered", ...answer };
       else if (kind === "question.close") question.end = { kind: "withdrawn" };
       const name = `question/${spec.id}/${step}/${callId}`;

@@ -7,6 +7,7 @@ export function showStatus({ store, frontEnd, now, statusIntervalMs }: EffectSer
   return {
     maxAttempts: 12,
     async perform(effect) {
+      if (!frontEnd.showStatus) return {};
       const name = `status/${effect.runId}`;
       const post = await store.findPost(name);
       const earliest = post ? post.updatedAt + statusIntervalMs : 0;

@@ -32,7 +32,7 @@ async function start(
   desk: ActiveRun,
   { callId, approvalId, signal }: { callId: string; approvalId: string | undefined; signal: AbortSignal },
 ): Promise<EffectResult> {
-  const { spec, github } = desk;
+  const { spec, repository } = desk;
   const { call, step } = openCallOf(await desk.log(), callId);
   const granted = approvalId && (await checkApproval(store, desk, { call, step, approvalId, signal }));
   const answeredBy = (await desk.tools(signal)).find(call.tool)?.answeredBy;
@@ -48,7 +48,7 @@ async function start(
   const siblings = all.filter((sibling) => sibling.spec.id !== id);
   checkDelegation(spec, answeredBy.worker, siblings.length);
 
-  const options = { catalog, models, github, model: spec.model };
+  const options = { catalog, models, repository, model: spec.model };
   const { worker, source, model } = await admitWorker(answeredBy.worker, options);
 
   const child = childSpec(row, { id, callId, worker, source, model, now: now(), siblings, root: root.spec });

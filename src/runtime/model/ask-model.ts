@@ -11,6 +11,8 @@ interface Asked
   /** What the conversation may take of the model's context, in estimated tokens. */
   maxTokens: number;
   find: Toolbox["find"];
+  /** Called with the request right before it is sent. */
+  onCall?: (request: ModelRequest) => void;
 }
 
 /**
@@ -19,7 +21,7 @@ interface Asked
  */
 export async function askModel(
   models: Models,
-  { log, maxTokens, find, ...request }: Asked,
+  { log, maxTokens, find, onCall, ...request }: Asked,
 ): Promise<Extract<RunEvent, { type: "model.answered" | "model.failed" }>> {
   const seen = log.at(-1)?.id ?? 0;
   const stuck = findStuck(log, find);
@@ -31,6 +33,7 @@ export async function askModel(
     return { type: "model.failed", reason, retryable: false };
   }
   try {
+    onCall?.({ ...request, messages });
     const answer = await models.call({ ...request, messages });
     return { type: "model.answered", ...answer, lastSeenId: seen };
   } catch (error) {

@@ -1,13 +1,12 @@
 import { narrowLimits, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
-import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { modelMatches } from "#models/model-matches.ts";
 import type { Models } from "#models/models.ts";
 import { readSettings } from "#runtime/read-settings.ts";
+import type { RepositoryAccess, RunEnvironment } from "#runtime/run-environment.ts";
 import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
-import type { WorkerCatalog } from "./worker-catalog.ts";
 
 export interface Admission {
   /** The worker as it may work here: within the repository's limits, and told what the repository tells every worker. */
@@ -25,12 +24,17 @@ export async function admitWorker(
   {
     catalog,
     models,
-    github,
+    repository,
     model,
-  }: { catalog: WorkerCatalog; models: Models; github: GitHub; model: string | undefined },
+  }: {
+    catalog: RunEnvironment["catalog"];
+    models: Models;
+    repository: RepositoryAccess;
+    model: string | undefined;
+  },
 ): Promise<Admission> {
-  const settings = await readSettings(github);
-  const { worker, source } = await catalog.find(name, github);
+  const settings = await readSettings(repository);
+  const { worker, source } = await catalog.find(name, repository);
   checkAllowed(worker, settings);
   resolveToolsets(worker);
   return {

@@ -35,7 +35,12 @@ export function createStartRun({
 
     await checkRate(origin);
     const github = openGitHub(origin);
-    const { worker, source, model } = await admitWorker(name, { catalog, models, github, model: models.defaultModel });
+    const { worker, source, model } = await admitWorker(name, {
+      catalog,
+      models,
+      repository: github,
+      model: models.defaultModel,
+    });
     const task = cleanText(text).text.trim();
     const found = await github.getIssue(origin.thread);
     if (!found) throw new UserError(`#${origin.thread} cannot be read.`);

@@ -86,6 +86,8 @@ describe("a result is shown by its kind", () => {
 test("what must be agreed to shows the change and the command to copy", () => {
   const shown = renderToolReply({
     kind: "confirm",
+    callId: "by-1",
+    word: "abcd",
     tool: "undo",
     args: { path: "a.js" },
     preview: "--- a/a.js\n+++ b/a.js\n",
@@ -152,7 +154,15 @@ const reply: fc.Arbitrary<ToolReply> = fc.oneof(
     ) as Extract<ToolReply, { kind: "result" }>),
     args: { text },
   })),
-  hostile.map((text) => ({ kind: "confirm" as const, tool: "undo", args: { text }, preview: text, command: text })),
+  hostile.map((text) => ({
+    kind: "confirm" as const,
+    callId: text,
+    tool: "undo",
+    args: { text },
+    preview: text,
+    command: text,
+    word: text,
+  })),
   hostile.map((text) => ({ kind: "refused" as const, by: "ada", message: text })),
   hostile.map((text) => {
     const fields = [{ name: text, description: text, type: "select" as const, required: true, options: [text] }];

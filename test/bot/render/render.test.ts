@@ -177,13 +177,13 @@ describe("outcomes", () => {
 });
 
 test("a question is quoted, and its last line says how to answer", () => {
-  expect(renderQuestion({ callId: "c", workerPath: "fixer", text: "Which one?\n- a\n- b" })).toBe(
+  expect(renderQuestion({ runId: "run-1", callId: "c", workerPath: "fixer", text: "Which one?\n- a\n- b" })).toBe(
     "### 💬 **fixer** asks\n\n> Which one?\n> - a\n> - b\n\nAnswer with a plain comment. `/stop` stops the worker instead.",
   );
 });
 
 test("a question that was answered says by whom, with what and when, and one that is not asked any more says so", () => {
-  const question = { callId: "c", workerPath: "fixer", text: "Which one?\n- a" };
+  const question = { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which one?\n- a" };
   const answered = { kind: "answered" as const, by: "mia", text: "The second\n# one", at: Date.UTC(2026, 4, 1, 11) };
 
   expect(renderQuestion({ ...question, end: answered })).toBe(
@@ -232,7 +232,7 @@ describe("whatever a model writes", () => {
   test("a question stays in its quotation", () => {
     fc.assert(
       fc.property(hostile, (text) => {
-        const sent = sanitize(renderQuestion({ callId: "c", workerPath: "fixer", text }));
+        const sent = sanitize(renderQuestion({ runId: "run-1", callId: "c", workerPath: "fixer", text }));
         const [, ...lines] = sent.split("\n\n").join("\n").split("\n");
         expect(lines.slice(0, -1).every((line) => line.startsWith(">") || line === "")).toBe(true);
         expect(sent.endsWith("stops the worker instead.")).toBe(true);
@@ -270,7 +270,7 @@ test("nothing is longer than GitHub takes", () => {
     renderApproval(approval),
     renderOutcome(view),
     renderOutcome({ ...view, outcome: { kind: "failed", reason: long } }),
-    renderQuestion({ callId: "c", workerPath: "fixer", text: long }),
+    renderQuestion({ runId: "run-1", callId: "c", workerPath: "fixer", text: long }),
     renderStatusReply(Array(5).fill({ ...view, outcome: undefined }), Array(200).fill(approval)),
   ]) {
     expect(sanitize(markdown).length).toBeLessThanOrEqual(60_000);

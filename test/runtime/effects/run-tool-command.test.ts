@@ -317,10 +317,12 @@ describe("after a crash", () => {
     const base = { type: "sandbox.opened" as const, commit: "c".repeat(40), branch: "main" };
     const desk = {
       spec: { id: "r1", workerPath: "fixer", worker: { name: "fixer" }, origin },
-      github: { permissionOf: async () => "write" },
+      repository: { getPermission: async () => "write" },
       log: async () => [{ id: 1, runId: "r1", at: 0, event: base }],
       tools: async () => toolbox,
-      sandbox: async () => ({ rollback: () => {}, pendingChanges: () => undefined }),
+      workspace: async () => ({
+        change: async (work: () => Promise<unknown>) => ({ result: await work(), stored: {} }),
+      }),
     } as unknown as ActiveRun;
     const input: Invocation = { callId: "by-1", by: "ada", line: "/deploy --path x", mayBeForeign: false };
     const effect: Effect = { key: "k", runId: "r1", queue: "work", kind: "tool.invoke", dueAt: 0, attempts: 2, input };

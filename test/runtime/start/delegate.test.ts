@@ -15,7 +15,7 @@ function parentOf(limits: object, { calls, tokens = 0 }: { calls: number; tokens
   const open = Array.from({ length: calls }, (_, n) => ({
     callId: `call-${n}`,
     tool: "helper",
-    as: "worker" as const,
+    answeredBy: "worker" as const,
     status: "running" as const,
   }));
   const context = { ...snapshot.context, tokens, open };

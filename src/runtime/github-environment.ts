@@ -1,0 +1,104 @@
+import { UserError } from "#domain/errors.ts";
+import type { GitHub, OpenGitHub } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { SandboxPolicy } from "#domain/worker.ts";
+import { instructionsFor } from "#runtime/model/instructions.ts";
+import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
+import type { Store } from "#runtime/store/store.ts";
+import { openSandbox } from "#sandbox/open-sandbox.ts";
+import type { SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
+import { openToolbox } from "#toolsets/open-toolbox.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { branchOf } from "./branch-of.ts";
+import { changeSandbox } from "./change-sandbox.ts";
+import type { RunEnvironment } from "./run-environment.ts";
+
+/** The services that a deployment provides to the tools of every run. */
+export type SharedServices = Pick<ToolServices, "sanitize" | "executors" | "web" | "customToolsFrom">;
+
+export interface GitHubEnvironmentOptions {
+  store: Store;
+  openGitHub: OpenGitHub;
+  catalog: WorkerCatalog;
+  services: SharedServices;
+}
+
+/** Runs work on repositories on GitHub: each run has its own sandbox over the base of its root. */
+export function createGitHubEnvironment({
+  store,
+  openGitHub,
+  catalog,
+  services,
+}: GitHubEnvironmentOptions): RunEnvironment {
+  return {
+    catalog,
+    repository: ({ origin }) => openGitHub(origin),
+    instructions: instructionsFor,
+    async openWorkspace(spec, base, signal) {
+      const github = openGitHub(spec.origin);
+      const [source, changes, policy, at] = await Promise.all([
+        sourceOf(github),
+        storedChanges(store, spec),
+        policiesOf(store, spec),
+        base ?? startBranch(spec, github).then((branch) => ({ branch })),
+      ]);
+      const sandbox = await openSandbox({ source, at, changes, policy, signal });
+      return {
+        base: sandbox.base,
+        change: (work, options) => changeSandbox(sandbox, work, options),
+        openToolbox: (history) =>
+          openToolbox(spec.worker, {
+            spec,
+            workspace: sandbox,
+            sandbox,
+            github,
+            branch: branchOf(spec),
+            history,
+            workers: () => catalog.list(github),
+            ...services,
+            workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
+          }),
+      };
+    },
+  };
+}
+
+async function startBranch({ origin }: RunSpec, github: GitHub): Promise<string> {
+  if (!origin.isPullRequest) return (await github.getRepository()).defaultBranch;
+
+  const pull = await github.getPullRequest(origin.thread);
+  if (!pull) throw new UserError(`Pull request #${origin.thread} cannot be found any more.`);
+  // The head of a fork is in another repository; GitHub keeps a copy of it here under this name.
+  return pull.head.fromFork ? `refs/pull/${origin.thread}/head` : pull.head.branch;
+}
+
+async function storedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
+  const [inherited, own] = await Promise.all([inheritedChanges(store, spec), store.changesOf(spec.id)]);
+  return [...inherited, ...own];
+}
+
+/** The policies from the root's down to the run's own: a child sees and may do no more than each worker above it. */
+async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<SandboxPolicy[]> {
+  const parent = parentId ? await store.findRun(parentId) : undefined;
+  const above = parent ? await policiesOf(store, parent.spec) : [];
+  return worker.sandbox ? [...above, worker.sandbox] : above;
+}
+
+/** A child starts from its parent's tree as it was when the child was spawned. */
+async function inheritedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
+  if (!spec.parentId) return [];
+  const parent = await store.findRun(spec.parentId);
+  if (!parent) return [];
+  const above = await inheritedChanges(store, parent.spec);
+  return [...above, ...(await store.changesOf(spec.parentId, spec.parentChanges))];
+}
+
+async function sourceOf(github: GitHub): Promise<SandboxSource> {
+  const { installationId, repositoryId, owner, repo } = github.repository;
+  const { cloneUrl } = await github.getRepository();
+  return {
+    tenant: `${installationId}/${repositoryId ?? `${owner}/${repo}`}`.toLowerCase(),
+    url: cloneUrl,
+    token: (access) => github.createGitToken(access),
+  };
+}

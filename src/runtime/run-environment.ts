@@ -1,0 +1,38 @@
+import type { GitHub } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
+import type { BaseCommit } from "#sandbox/sandbox.ts";
+import type { Toolbox } from "#toolsets/toolbox.ts";
+import type { FinishedCall } from "#toolsets/toolset.ts";
+import type { EffectResult } from "./run-scheduler.ts";
+
+/** The settings and worker files of the repository a run works on, and the permissions of its people. */
+export type RepositoryAccess = Pick<GitHub, "readFile" | "listFiles" | "getPermission" | "confirmPermission">;
+
+/** The part of an effect's result that stores what it changed in the workspace. */
+export type StoredWork = Pick<EffectResult, "changes" | "parentChanges" | "afterCommit" | "afterCancel">;
+
+/** The files of an active run, with the tools that work on them. */
+export interface RunWorkspace {
+  readonly base: BaseCommit;
+  /**
+   * Does work that may change files, and returns what has to be stored together with its result. Changes of an earlier
+   * attempt that were never stored are dropped first. Changes of interrupted work are dropped, and the signal's reason
+   * is thrown.
+   */
+  change<Result>(
+    work: () => Promise<Result>,
+    options: { step: string; signal: AbortSignal },
+  ): Promise<{ result: Result; stored: StoredWork }>;
+  openToolbox(history: () => readonly FinishedCall[]): Promise<Toolbox>;
+}
+
+/** The surroundings of runs: repositories on GitHub, or the files of a program or a checkout on this machine. */
+export interface RunEnvironment {
+  readonly catalog: Pick<WorkerCatalog, "find" | "list">;
+  repository(spec: RunSpec): RepositoryAccess;
+  /** Opens a run's files with its stored changes: at the base it was opened at before, or for the first time. */
+  openWorkspace(spec: RunSpec, base: BaseCommit | undefined, signal: AbortSignal): Promise<RunWorkspace>;
+  /** Returns the system prompt. */
+  instructions(spec: RunSpec): string;
+}
