@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { NamedTool } from "#domain/tool.ts";
+import type { ForeignTool } from "#compat/adapt-tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { Models } from "#models/models.ts";
@@ -27,8 +27,8 @@ export interface WorkerRuntimeOptions {
   models?: Models | ModelSettings;
   /** The files the worker sees. Default: an empty one in memory. With those of a checkout it may have the toolset `git`. */
   sandbox?: Workspace;
-  /** Tools beside those of the worker's toolsets. One that does not say whether it needs approval does not. */
-  tools?: readonly NamedTool[] | Readonly<Record<string, NamedTool>>;
+  /** Tools in addition to those of the worker's toolsets. A tool that does not say whether it needs approval needs it. */
+  tools?: readonly ForeignTool[] | Readonly<Record<string, ForeignTool>>;
   /** What shows the worker to people: `createEventCLIAdapter`, or anything with a bus. */
   uiAdapter?: { readonly bus: UIEventBus };
   /** The same without an adapter. */

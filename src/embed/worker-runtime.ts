@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { adaptTool } from "#compat/adapt-tool.ts";
 import { UserError } from "#domain/errors.ts";
 import type { Attachment, ModelCall } from "#domain/events.ts";
 import type { NamedTool } from "#domain/tool.ts";
@@ -97,7 +98,7 @@ export class WorkerRuntime {
         lent: { ...(executors && { executors }), ...(web && { web }) },
       },
       tree: this.#sandbox,
-      tools: Object.values(tools),
+      tools: Object.values(tools).map(adaptTool),
       workerDirectory: this.#directory,
     });
     this.#session = session;

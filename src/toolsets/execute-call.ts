@@ -6,9 +6,9 @@ import type { ToolSchema } from "#domain/tool-schema.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { type FoundCall, findCall } from "./find-call.ts";
+import { normalizeResult } from "./normalize-result.ts";
 import { revocableWorkspace } from "./revocable-workspace.ts";
 import { toJsonValue } from "./to-json-value.ts";
-import { toToolResult } from "./to-tool-result.ts";
 import { schemasOf, type ToolExecutionContext, toolContext } from "./tool-execution-context.ts";
 import type { CallContext } from "./toolbox.ts";
 import { truncateToTokens } from "./truncate-to-tokens.ts";
@@ -101,7 +101,7 @@ async function lastOf(returned: unknown): Promise<unknown> {
 }
 
 async function checkOutput(tool: NamedTool, schema: ToolSchema | undefined, returned: unknown): Promise<ToolResult> {
-  const result = toToolResult(returned);
+  const result = normalizeResult(returned);
   if (!schema || result.error) return result;
 
   // A result that serves both readers keeps what the schema speaks of in its value.

@@ -6,12 +6,11 @@ import { resolveToolsets } from "./resolve-toolsets.ts";
 import type { ToolEvents } from "./tool-events.ts";
 import type { Toolbox } from "./toolbox.ts";
 import type { ToolServices, Toolset } from "./toolset.ts";
-import { wrapWithDefaultApproval } from "./wrap-with-default-approval.ts";
 
 export interface OpenToolboxOptions {
   /** Default: every toolset of the registry. */
   toolsets?: readonly Toolset[];
-  /** Tools beside those of the toolsets, as they are: whoever gives them answers for what they ask. */
+  /** Tools in addition to those of the toolsets. */
   tools?: readonly NamedTool[];
   /** Hears each call start, print, end and fail. */
   events?: ToolEvents;
@@ -38,9 +37,7 @@ export async function openToolbox(
   try {
     const tools: NamedTool[] = [];
     for (const { toolset, config } of wanted) {
-      const created = await toolset.create(config, lend(services, release));
-      // A tool that forgot to say whether it asks, asks.
-      tools.push(...created.map((tool) => wrapWithDefaultApproval(tool)));
+      tools.push(...(await toolset.create(config, lend(services, release))));
     }
     const { workspace } = services;
     return await createToolbox({

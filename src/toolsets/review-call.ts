@@ -97,7 +97,8 @@ type Consent =
   | { kind: "refuse"; result: ReturnType<typeof failedResult> };
 
 async function needsConsent(tool: NamedTool, value: unknown, context: ToolContext): Promise<Consent> {
-  const { needsApproval = false } = tool;
+  // Secure by default: a tool that does not say whether it needs approval needs it.
+  const { needsApproval = true } = tool;
   try {
     const answer = typeof needsApproval === "function" ? await needsApproval(value, context) : needsApproval;
     // Only a clear no spares the question: a rule that answers nothing has not decided.

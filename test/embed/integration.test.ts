@@ -7,7 +7,7 @@ import {
   createTraceFormatter,
   createUIEventBus,
   WorkerRuntime,
-} from "#index.ts";
+} from "#compat/index.ts";
 import { type ModelServer, startModelServer, turnOf } from "#playground/model/model-server.ts";
 import { pseudoTerminal } from "../support/terminal-world.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createMemoryWorkspace, FilesystemToolset, ToolManager } from "#index.ts";
+import { createMemoryWorkspace, FilesystemToolset, ToolManager } from "#compat/index.ts";
 
 describe("a workspace without a repository", () => {
   test("reads the given files and tracks changes to them", async () => {

@@ -15,6 +15,7 @@ export function aTool(change: Partial<NamedTool> = {}): NamedTool {
     description: "Deploys",
     inputSchema: z.object({ to: z.string() }),
     execute: ({ to }) => `deployed to ${to}`,
+    needsApproval: false,
     ...change,
   };
 }

@@ -13,6 +13,7 @@ export function aTool(change: Partial<NamedTool> = {}): NamedTool {
     description: "Reads a file",
     inputSchema: z.object({ path: z.string(), limit: z.number().optional() }),
     execute: ({ path }) => `content of ${path}`,
+    needsApproval: false,
     ...change,
   };
 }

@@ -115,7 +115,9 @@ describe("opening", () => {
 });
 
 test("a tool that does not say whether it asks, asks", async () => {
-  const toolbox = await open({ a: {} }, [aToolset("a", [aTool(), aTool({ name: "free", needsApproval: false })])]);
+  const toolbox = await open({ a: {} }, [
+    aToolset("a", [aTool({ needsApproval: undefined }), aTool({ name: "free" })]),
+  ]);
 
   expect((await toolbox.review(aCall("read_file", { path: "a" }), aContext(), [])).kind).toBe("ask");
   expect((await toolbox.review(aCall("free", { path: "a" }), aContext(), [])).kind).toBe("allow");

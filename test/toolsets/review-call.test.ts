@@ -64,7 +64,7 @@ describe("which tools there are", () => {
 
 describe("consent", () => {
   test.each<[string, unknown, "allow" | "ask"]>([
-    ["nothing said", undefined, "allow"],
+    ["nothing said", undefined, "ask"],
     ["false", false, "allow"],
     ["true", true, "ask"],
     ["a function that says no", () => false, "allow"],

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { type ToolEvent, ToolEvents } from "#index.ts";
+import { type ToolEvent, ToolEvents } from "#compat/index.ts";
 
 const start: ToolEvent = { id: "1", type: "tool_call_start", timestamp: 0, data: { toolName: "a", arguments: {} } };
 const chunk: ToolEvent = { id: "1", type: "tool_output_chunk", timestamp: 0, data: { toolName: "a", chunk: "x" } };

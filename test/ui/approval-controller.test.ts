@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { ApprovalController, type ApprovalDecision, ApprovalMemory, type ApprovalRequest } from "#index.ts";
+import { ApprovalController, type ApprovalDecision, ApprovalMemory, type ApprovalRequest } from "#compat/index.ts";
 
 const request: ApprovalRequest = {
   toolName: "write_file",

@@ -9,7 +9,7 @@ import {
   optionsToArgs,
   type ParsedCommand,
   parseCommand,
-} from "#index.ts";
+} from "#compat/index.ts";
 
 function parsed(input: string): ParsedCommand {
   const command = parseCommand(input);

@@ -11,7 +11,7 @@ import {
   type NamedTool,
   parseFieldValue,
   UserError,
-} from "#index.ts";
+} from "#compat/index.ts";
 
 const pushSchema = z.object({
   branch: z.string().describe("Target branch"),

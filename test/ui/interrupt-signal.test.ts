@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createInterruptSignal, InterruptError, isInterruptError } from "#index.ts";
+import { createInterruptSignal, InterruptError, isInterruptError } from "#compat/index.ts";
 
 test("an interrupt signal starts, is interrupted, and can be reset", () => {
   const signal = createInterruptSignal();

@@ -1,5 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { createRuntimeUI, createUIEventBus, type DisplayEvents, type RuntimeUI, type UIEventBus } from "#index.ts";
+import {
+  createRuntimeUI,
+  createUIEventBus,
+  type DisplayEvents,
+  type RuntimeUI,
+  type UIEventBus,
+} from "#compat/index.ts";
 
 describe("the bus", () => {
   test("calls every handler of an event and no other", () => {

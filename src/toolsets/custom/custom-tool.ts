@@ -1,10 +1,11 @@
 import { jsonSchema } from "ai";
 import { z } from "zod";
+import { toToolResult } from "#compat/to-tool-result.ts";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { canonicalJson } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { approveAsConfigured } from "#toolsets/approve-as-configured.ts";
+import { applyApprovalSettings } from "#toolsets/approval-settings.ts";
 import type { ToolDescription } from "./messages.ts";
 import type { HostRequest, ToolProcess } from "./tool-process.ts";
 
@@ -76,7 +77,7 @@ export function customTool(
     description: described.description,
     inputSchema: schemaOf(inputSchema, "checkInput"),
     ...(outputSchema && { outputSchema: schemaOf(outputSchema, "checkOutput") }),
-    execute: (args, context) => ask("execute", args, context),
+    execute: async (args, context) => toToolResult(await ask("execute", args, context)),
     ...(hasPreview && {
       preview: async (args, context) => {
         const preview = await ask("preview", args, context);
@@ -94,7 +95,7 @@ export function customTool(
     ...(approval?.default && { default: approval.default }),
     ...(decision && { tools: { [described.name]: decision } }),
   };
-  const settled = approveAsConfigured(needsApproval === "rule" ? { ...tool, needsApproval: true } : tool, settings);
+  const settled = applyApprovalSettings(needsApproval === "rule" ? { ...tool, needsApproval: true } : tool, settings);
   const { needsApproval: known } = settled;
   const isAsked = known === true && (needsApproval === "rule" || hasReason);
   if (!isAsked) return settled;

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { ApprovalConfig, canonicalJson } from "#domain/approval.ts";
 import { ToolError, UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { checkApprovalNames } from "#toolsets/approve-as-configured.ts";
+import { checkApprovalNames } from "#toolsets/approval-settings.ts";
 import { digestOf } from "./code-files.ts";
 import { customTool } from "./custom-tool.ts";
 import { readableAround } from "./find-module.ts";

@@ -89,7 +89,8 @@ export const FromHost = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("loaded"), tools: z.array(ToolDescription).max(100) }),
   z.object({ kind: z.literal("refused"), problem: z.string().max(20_000) }),
   z.object({ kind: z.literal("crashed"), problem: z.string().max(20_000) }),
-  z.object({ kind: z.literal("done"), id: z.number(), value: z.unknown() }),
+  // JSON has no undefined: a tool that returns nothing answers without a value.
+  z.object({ kind: z.literal("done"), id: z.number(), value: z.unknown().optional() }),
   z.object({ kind: z.literal("failed"), id: z.number(), error: PlainError }),
   z.object({ kind: z.literal("ask"), id: z.number(), call: z.number(), request: SandboxCall }),
   z.object({ kind: z.literal("output"), call: z.number(), chunk: z.string() }),

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ApprovalConfig } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { approveAsConfigured, checkApprovalNames } from "#toolsets/approve-as-configured.ts";
+import { applyApprovalSettings, checkApprovalNames } from "#toolsets/approval-settings.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { importPackage } from "./import-package.ts";
 import { readTools } from "./read-tools.ts";
@@ -41,7 +41,7 @@ async function openExternal({ package: name, import: exportName, approval }: Ext
   const tools = await readTools(exports[exportName], exportName, `${exportName} of ${name}`);
   const names = tools.map((tool) => tool.name);
   checkApprovalNames(approval, names, name);
-  return tools.map((tool) => approveAsConfigured(tool, approval));
+  return tools.map((tool) => applyApprovalSettings(tool, approval));
 }
 
 function missingExport(exports: Record<string, unknown>, name: string, exportName: string): string {

@@ -1,3 +1,4 @@
+import { adaptTool } from "#compat/adapt-tool.ts";
 import { UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
 
@@ -65,17 +66,11 @@ function toNamedTool(value: unknown, key: string | undefined, place: string): Na
   if (typeof name !== "string" || !toolName.test(name)) {
     throw new UserError(`${place} has no name a tool can have: letters, digits, - and _, at most 64.`);
   }
-  const { description, execute, needsApproval } = value;
+  const { description } = value;
   return {
-    ...value,
+    ...adaptTool(value as NamedTool),
     name,
     description: typeof description === "string" && description !== "" ? description : `The tool ${name} of ${place}.`,
-    inputSchema: value.inputSchema,
-    execute: (args, context) => execute?.call(value, args, context),
-    // Spreading an object of a class would lose what its class defines.
-    ...(needsApproval !== undefined && {
-      needsApproval: typeof needsApproval === "function" ? needsApproval.bind(value) : needsApproval,
-    }),
     // What it does outside is not known to be harmless twice.
     afterCrash: value.afterCrash ?? "report",
   };

@@ -3,7 +3,7 @@ import type { ApprovalConfig } from "#domain/approval.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
-import { configuredApproval } from "#toolsets/configured-approval.ts";
+import { configuredApproval } from "#toolsets/approval-settings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({

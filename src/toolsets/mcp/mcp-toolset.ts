@@ -5,7 +5,7 @@ import { ApprovalConfig } from "#domain/approval.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { matchesPattern } from "#text/matches-pattern.ts";
-import { approveAsConfigured, checkApprovalNames } from "#toolsets/approve-as-configured.ts";
+import { applyApprovalSettings, checkApprovalNames } from "#toolsets/approval-settings.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import type { ToolDefinition } from "./connect-server.ts";
 import { changed, openServer, type Server } from "./open-server.ts";
@@ -113,7 +113,7 @@ function offer(
       return toResult(await server.call(definition.name, args, options), { server: name, tool: toolName });
     },
   };
-  return approveAsConfigured(tool, approval);
+  return applyApprovalSettings(tool, approval);
 }
 
 /** A tool that is not what it was: nothing of its new description reaches the model. */

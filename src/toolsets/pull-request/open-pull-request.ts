@@ -5,7 +5,7 @@ import { type GitHub, GitHubRefusal, type PullRequest } from "#domain/github.ts"
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
-import { configuredApproval } from "#toolsets/configured-approval.ts";
+import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";

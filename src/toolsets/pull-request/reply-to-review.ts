@@ -4,7 +4,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
-import { configuredApproval } from "#toolsets/configured-approval.ts";
+import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { postMarker } from "#toolsets/github/post-marker.ts";
 import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";

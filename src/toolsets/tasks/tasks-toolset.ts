@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { Task, type ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { taskStats } from "#toolsets/task-stats.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
+import { taskStats } from "./task-stats.ts";
 
 const input = z.object({
   tasks: z

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { adaptTool } from "#compat/adapt-tool.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { compileSchema, type ToolSchema } from "#domain/tool-schema.ts";
 import { closestMatch } from "#text/closest-match.ts";
@@ -22,7 +23,7 @@ interface Module {
 
 /** Makes a tool of an export. Throws an Error that names module, export and what is there. */
 export async function hostTool(module: Module, exportName: string): Promise<HostedTool> {
-  const tool = readExport(module, exportName);
+  const tool = adaptTool(readExport(module, exportName));
   const place = `'${exportName}' in ${module.shown}`;
   const input = await readSchema(tool.inputSchema, `The input schema of ${place}`);
   const output = tool.outputSchema && (await readSchema(tool.outputSchema, `The output schema of ${place}`));

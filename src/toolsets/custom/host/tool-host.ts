@@ -98,7 +98,7 @@ async function carryOut(call: Extract<ToHost, { kind: "call" }>, signal: AbortSi
       typeof tool.needsApproval === "function" ? (await tool.needsApproval(value, context)) !== false : undefined;
     return { needed, reason: tool.approvalReason?.(value) };
   }
-  return lastOf(await tool.execute?.(value, context));
+  return tool.execute?.(value, context);
 }
 
 async function check(schema: HostedTool["input"], value: unknown): Promise<unknown> {
@@ -116,14 +116,6 @@ async function validated({ description, input }: HostedTool, args: unknown): Pro
   throw new ToolError(`The arguments for ${description.name} do not fit: ${problems.join(". ")}.`, {
     code: "INVALID_ARGUMENTS",
   });
-}
-
-/** An execution that yields gives its last word as its result, as in the AI SDK. */
-async function lastOf(returned: unknown): Promise<unknown> {
-  if (typeof returned !== "object" || returned === null || !(Symbol.asyncIterator in returned)) return returned;
-  let last: unknown;
-  for await (const word of returned as AsyncIterable<unknown>) last = word;
-  return last;
 }
 
 function contextOf({ id, facts }: Extract<ToHost, { kind: "call" }>, signal: AbortSignal): ToolContext {

@@ -1,8 +1,8 @@
 import { ToolErrorCode } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
-import { describeForModel } from "./describe-for-model.ts";
-import { failedResult } from "./failed-result.ts";
-import { toJsonValue } from "./to-json-value.ts";
+import { describeForModel } from "#toolsets/describe-for-model.ts";
+import { failedResult } from "#toolsets/failed-result.ts";
+import { toJsonValue } from "#toolsets/to-json-value.ts";
 
 /** A result told apart by `ok`, with an error code a program may branch on. */
 export type OkResult<T> =

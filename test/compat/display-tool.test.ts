@@ -1,5 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { DisplayErrorType, type DisplayResult, Tool, type ToolContext, ToolManager, ToolRegistry } from "#index.ts";
+import {
+  ApprovalController,
+  DisplayErrorType,
+  type DisplayResult,
+  Tool,
+  type ToolContext,
+  ToolManager,
+  ToolRegistry,
+} from "#compat/index.ts";
 import { toolboxWorld } from "../support/toolbox-world.ts";
 
 interface YourToolParams {
@@ -106,7 +114,11 @@ describe("a tool that shows its result", () => {
     expect(new ToolRegistry([tool]).toOpenAIFunctions()).toEqual([
       { name: "your_tool", description: "What your tool does", parameters: tool.getInputSchema() },
     ]);
-    expect(await new ToolManager([tool]).call("your_tool", { param1: "a" })).toMatchObject({
+    expect(
+      await new ToolManager([tool], { approvals: new ApprovalController({ mode: "approve_all" }) }).call("your_tool", {
+        param1: "a",
+      }),
+    ).toMatchObject({
       llmContent: "Summary for Claude",
       value: { kind: "text", content: "Display for user", summary: "Completed successfully" },
     });

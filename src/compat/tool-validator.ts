@@ -1,8 +1,8 @@
 import { type JSONSchema7, jsonSchema } from "ai";
 import type { ToolErrorType } from "#domain/errors.ts";
 import { compileSchema } from "#domain/tool-schema.ts";
+import { validateArguments } from "#toolsets/validate-arguments.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
-import { validateArguments } from "./validate-arguments.ts";
 
 /** Whether arguments would do; if not, what is wrong with them and a call that would do. */
 export interface ValidationResult {

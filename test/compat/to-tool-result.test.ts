@@ -15,7 +15,7 @@ import {
   toReturnDisplay,
   toToolResponse,
   toToolResult,
-} from "#index.ts";
+} from "#compat/index.ts";
 
 const tasks = [
   { content: "Task 1", activeForm: "Doing task 1", status: "in_progress" as const },

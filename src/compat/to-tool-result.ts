@@ -1,10 +1,10 @@
 import { ToolErrorCode, ToolErrorType } from "#domain/errors.ts";
 import { isWellKnownKind, ResultValue, ToolResult } from "#domain/result.ts";
-import { describeForModel } from "./describe-for-model.ts";
-import { failedResult } from "./failed-result.ts";
+import { describeForModel } from "#toolsets/describe-for-model.ts";
+import { failedResult } from "#toolsets/failed-result.ts";
+import { toJsonValue } from "#toolsets/to-json-value.ts";
 import { fromOkResult, type OkResult } from "./ok-result.ts";
 import { fromReturnDisplay, type ToolResultDisplay } from "./return-display.ts";
-import { toJsonValue } from "./to-json-value.ts";
 
 type Fields = Record<string, unknown>;
 

@@ -10,7 +10,7 @@ import {
   ToolRegistry,
   type ToolResponse,
   ToolValidator,
-} from "#index.ts";
+} from "#compat/index.ts";
 import { embedded } from "../support/embed-world.ts";
 import { resultsIn } from "../support/scripted-models.ts";
 import { toolboxWorld } from "../support/toolbox-world.ts";

@@ -3,11 +3,12 @@ import { ToolErrorCode } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { compileSchema } from "#domain/tool-schema.ts";
-import { resultOfError } from "./failed-result.ts";
+import { resultOfError } from "#toolsets/failed-result.ts";
+import { toJsonValue } from "#toolsets/to-json-value.ts";
+import { validateArguments } from "#toolsets/validate-arguments.ts";
+import type { RequiresApproval } from "./adapt-tool.ts";
 import { type ToolResultDisplay, toReturnDisplay } from "./return-display.ts";
-import { toJsonValue } from "./to-json-value.ts";
 import { toToolResult } from "./to-tool-result.ts";
-import { validateArguments } from "./validate-arguments.ts";
 
 /** The `error.type` of a DisplayResult, by name: the `ToolErrorType` of that specification, whose name is taken here. */
 export const DisplayErrorType = { ...ToolErrorCode.enum, EXECUTION_FAILED: "EXECUTION_ERROR" } as const;
@@ -30,6 +31,10 @@ export abstract class DisplayTool<Params = any> {
   /** For people, such as "Your Tool". */
   abstract readonly displayName: string;
   abstract readonly description: string;
+  /** Whether a person must approve a model's call first. A subclass that says nothing is asked about. */
+  declare readonly needsApproval?: NamedTool<Params>["needsApproval"];
+  /** The same by another name. */
+  declare readonly requiresApproval?: RequiresApproval<Params>["requiresApproval"];
 
   /** JSON Schema of the parameters. */
   abstract getInputSchema(): object;
@@ -62,12 +67,14 @@ export abstract class DisplayTool<Params = any> {
 
   /** The same tool for a worker's run. */
   toNamedTool(): NamedTool {
+    const { needsApproval = this.requiresApproval } = this;
     return {
       name: this.name,
       description: this.description,
       inputSchema: this.#schema(),
       manualExecution: { mode: "llm", label: this.displayName },
       approvalReason: (params) => `The worker wants to use ${this.displayName}(${this.formatParams(params)}).`,
+      ...(needsApproval !== undefined && { needsApproval }),
       execute: async (params, context) => {
         const returned = await this.run(params, context);
         const result = toToolResult(returned);

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { ApprovalController, createInterruptSignal, type ToolEvent, ToolEvents, ToolManager } from "#index.ts";
+import { ApprovalController, createInterruptSignal, type ToolEvent, ToolEvents, ToolManager } from "#compat/index.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 import { aTool } from "../support/toolbox-world.ts";
 

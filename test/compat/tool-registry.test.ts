@@ -10,7 +10,7 @@ import {
   type NamedTool,
   ToolRegistry,
   wrapWithDefaultApproval,
-} from "#index.ts";
+} from "#compat/index.ts";
 import { aTool } from "../support/toolbox-world.ts";
 
 const tools = [
@@ -108,6 +108,9 @@ test.each<[string, unknown, boolean]>([
   expect(isNamedTool(value)).toBe(expected);
 });
 
+/** A tool that does not say whether it needs approval. */
+const silent = (change: Partial<NamedTool> = {}) => aTool({ needsApproval: undefined, ...change });
+
 describe("wrapWithDefaultApproval", () => {
   test.each([true, false, () => true])("a tool's own answer wins: %s", (needsApproval) => {
     const tool = aTool({ needsApproval });
@@ -122,15 +125,15 @@ describe("wrapWithDefaultApproval", () => {
     ["the tool's own line", { default: "blocked", tools: { read_file: "preApproved" } }, false],
     ["another tool's line", { tools: { write_file: "preApproved" } }, true],
   ])("then the configuration: %s", (_, config, expected) => {
-    expect(wrapWithDefaultApproval(aTool(), config).needsApproval).toBe(expected);
+    expect(wrapWithDefaultApproval(silent(), config).needsApproval).toBe(expected);
   });
 
   test("a tool called like a part of every object is asked for", () => {
-    expect(wrapWithDefaultApproval(aTool({ name: "constructor" }), { tools: {} }).needsApproval).toBe(true);
+    expect(wrapWithDefaultApproval(silent({ name: "constructor" }), { tools: {} }).needsApproval).toBe(true);
   });
 
   test("blocked really blocks, asked or executed", () => {
-    const wrapped = wrapWithDefaultApproval(aTool(), { tools: { read_file: "blocked" } });
+    const wrapped = wrapWithDefaultApproval(silent(), { tools: { read_file: "blocked" } });
     const ask = wrapped.needsApproval as () => boolean;
 
     expect(ask).toThrow(BlockedError);

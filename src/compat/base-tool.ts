@@ -4,9 +4,9 @@ import { type JSONSchema7, jsonSchema } from "ai";
 import type { ToolErrorType } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { resultOfError } from "./failed-result.ts";
+import { resultOfError } from "#toolsets/failed-result.ts";
+import type { ToolEvents } from "#toolsets/tool-events.ts";
 import { toToolResult } from "./to-tool-result.ts";
-import type { ToolEvents } from "./tool-events.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 import { formatErrorResponse, formatSuccessResponse, getResultPreview, type ToolResponse } from "./tool-response.ts";
 

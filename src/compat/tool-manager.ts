@@ -2,71 +2,76 @@ import { randomUUID } from "node:crypto";
 import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
-import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { createToolbox } from "#toolsets/create-toolbox.ts";
+import { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
+import { ToolEvents } from "#toolsets/tool-events.ts";
+import type { CallContext, Review, Toolbox } from "#toolsets/toolbox.ts";
+import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
-import { createToolbox } from "./create-toolbox.ts";
-import { failedResult } from "./failed-result.ts";
-import { ToolEvents } from "./tool-events.ts";
-import { type ClassTool, type FunctionDefinition, ToolRegistry } from "./tool-registry.ts";
+import type { ForeignTool } from "./adapt-tool.ts";
+import { type FunctionDefinition, ToolRegistry } from "./tool-registry.ts";
 import { type ToolResponse, toToolResponse } from "./tool-response.ts";
-import type { CallContext, Review, Toolbox } from "./toolbox.ts";
-import type { FinishedCall } from "./toolset.ts";
 
 export interface ToolManagerOptions {
-  /** Hears each call start, print, end and fail. */
+  /** Receives the events of each call: start, output, end and failure. */
   events?: ToolEvents;
-  /** Decides what needs approval. Default: all of it is denied. */
+  /** Decides calls that need approval. Default: they are denied. */
   approvals?: ApprovalController;
-  /** The files the tools see. Default: none, and a tool that reaches for them is told so. */
+  /** The files that tools see. Default: none; a tool that uses them fails with `UNAVAILABLE`. */
   workspace?: Workspace;
-  /** What a model reads of one result, in estimated tokens. */
+  /** The maximum length of one result for the model, in estimated tokens. */
   maxResultTokens?: number;
 }
 
 export interface CallOptions {
-  /** Default: a new one. */
+  /** Default: a new id. */
   callId?: string;
   abortSignal?: AbortSignal;
-  /** Default: the model, which reaches no manual tool. */
+  /** Default: the model, which cannot call manual tools. */
   invokedBy?: "model" | "person";
 }
 
-/** Tools with the rules of a run around them, for a program that has no run: it keeps its own history and turns. */
-export class ToolManager {
-  readonly #registry: ToolRegistry;
+/** Runs tools by the rules of a worker's run, for a program without one: it keeps its own history and counts turns. */
+export class ToolManager<T extends ForeignTool = ForeignTool> {
+  readonly #registry: ToolRegistry<T>;
   readonly #options: ToolManagerOptions;
   readonly #toolbox: Promise<Toolbox>;
   #history: FinishedCall[] = [];
   #turn = 1;
 
-  constructor(tools: Iterable<NamedTool | ClassTool>, given: ToolManagerOptions | ToolEvents = {}) {
+  constructor(tools: Iterable<T>, given: ToolManagerOptions | ToolEvents = {}) {
     const options = given instanceof ToolEvents ? { events: given } : given;
     this.#registry = new ToolRegistry(tools);
     this.#options = options;
     const { workspace = noWorkspace, events, maxResultTokens } = options;
     this.#toolbox = createToolbox({
-      tools: this.#registry.list(),
+      tools: this.#registry.namedTools(),
       workspace,
       history: () => this.#history,
       ...(events && { events }),
       ...(maxResultTokens !== undefined && { maxResultTokens }),
     });
-    // Whoever calls a tool hears of it.
+    // Reported by the first call.
     this.#toolbox.catch(() => {});
   }
 
-  /** The tool of this name or alias. */
-  getTool(name: string): NamedTool | undefined {
+  /** Every finished call since the last `clearState`, oldest first. */
+  get history(): readonly FinishedCall[] {
+    return this.#history;
+  }
+
+  /** The tool that was given under this name or alias. */
+  getTool(name: string): T | undefined {
     return this.#registry.get(name);
   }
 
-  /** What a model of the OpenAI kind is told. */
+  /** Function definitions for OpenAI-compatible models. */
   getFunctionDefinitions(): FunctionDefinition[] {
     return this.#registry.toOpenAIFunctions().map((definition) => ({ type: "function", function: definition }));
   }
 
-  /** Checks, asks and runs one call. Rejects only when a tool's schema cannot be understood. */
+  /** Validates one call, requests approval if it needs one, and runs it. Rejects only if a tool's schema is invalid. */
   async call(tool: string, args: unknown, options: CallOptions = {}): Promise<ToolResult> {
     const toolbox = await this.#toolbox;
     const call: ModelCall = { callId: options.callId ?? randomUUID(), tool, args };
@@ -78,17 +83,17 @@ export class ToolManager {
     return result;
   }
 
-  /** The same, as one flat response told apart by `success`. */
+  /** Does the same as `call`, and resolves to a flat response with a `success` field. */
   async executeTool(tool: string, args: Record<string, unknown>, options?: CallOptions): Promise<ToolResponse> {
     return toToolResponse(await this.call(tool, args, options), { tool, args });
   }
 
-  /** Begins another turn: what was called in the last one may be called again. */
+  /** Starts the next turn: calls of the last turn may be repeated. */
   clearCurrentTurn(): void {
     this.#turn++;
   }
 
-  /** Forgets every call. */
+  /** Deletes the history. */
   clearState(): void {
     this.#history = [];
     this.#turn++;
@@ -100,14 +105,20 @@ export class ToolManager {
   ): Promise<ToolResult> {
     if (review.kind === "allow") return toolbox.execute(call, context);
 
+    const { abortSignal } = context;
     const args = review.args as Record<string, unknown>;
     const request = { toolName: call.tool, toolArgs: args, description: review.reason };
-    const decision = await this.#options.approvals?.requestApproval(request, { signal: context.abortSignal });
+    const decision = await this.#options.approvals?.requestApproval(request, { signal: abortSignal });
+    if (abortSignal.aborted) return interruptedResult(call.tool, { started: false });
     if (decision?.approved !== true) return denied(call.tool, decision?.note);
+    if (!decision.modifiedArgs) return toolbox.execute({ ...call, args }, context);
 
-    const { modifiedArgs } = decision;
-    const result = await toolbox.execute({ ...call, args: modifiedArgs ?? args }, context);
-    return modifiedArgs ? { ...result, llmContent: `${changed(modifiedArgs)}\n\n${result.llmContent}` } : result;
+    const changed: ModelCall = { ...call, args: decision.modifiedArgs };
+    const changedReview = await toolbox.review(changed, context, []);
+    if (changedReview.kind === "refuse") return changedReview.result;
+    const result = await toolbox.execute({ ...changed, args: changedReview.args }, context);
+    const note = `A person changed the arguments before approving. What ran: ${JSON.stringify(changedReview.args)}`;
+    return { ...result, llmContent: `${note}\n\n${result.llmContent}` };
   }
 
   #context(call: ModelCall, { abortSignal, invokedBy }: CallOptions): CallContext {
@@ -124,15 +135,17 @@ export class ToolManager {
 
 function denied(tool: string, note: string | undefined): ToolResult {
   const message = `[DENIED] ${tool} was denied${note ? `: ${note}` : "."}`;
-  return failedResult(message, { code: "DENIED", suggestion: "Do not call it again the same way." });
-}
-
-function changed(args: unknown): string {
-  return `A person changed the arguments before approving. What ran: ${JSON.stringify(args)}`;
+  return failedResult(message, {
+    code: "DENIED",
+    suggestion: "Do not repeat the same call; continue without it or ask what to do instead.",
+  });
 }
 
 const noWorkspace = new Proxy({} as Workspace, {
   get() {
-    throw new ToolError("There is no sandbox here.", { code: "UNAVAILABLE" });
+    throw new ToolError("There is no sandbox here.", {
+      code: "UNAVAILABLE",
+      suggestion: "Pass a workspace to the ToolManager, such as createMemoryWorkspace().",
+    });
   },
 });

@@ -1,0 +1,91 @@
+import { type FlexibleSchema, jsonSchema } from "ai";
+import type { JsonSchema } from "#domain/json-schema.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { toToolResult } from "./to-tool-result.ts";
+
+/** The name other tool systems give to `needsApproval`. */
+// biome-ignore lint/suspicious/noExplicitAny: each tool names the arguments it takes
+export interface RequiresApproval<Input = any> {
+  requiresApproval?: boolean | ((args: Input) => boolean | Promise<boolean>);
+}
+
+/** A tool as an object whose schemas may be plain JSON Schema and whose result may have any of the supported shapes. */
+export interface PlainTool extends RequiresApproval, Omit<NamedTool, "inputSchema" | "outputSchema"> {
+  // biome-ignore lint/suspicious/noExplicitAny: as in NamedTool
+  inputSchema: FlexibleSchema<any> | JsonSchema;
+  // biome-ignore lint/suspicious/noExplicitAny: as in NamedTool
+  outputSchema?: FlexibleSchema<any> | JsonSchema;
+}
+
+/** A tool written as a class, such as a BaseTool. */
+export interface ClassTool {
+  readonly name: string;
+  readonly description: string;
+  toNamedTool(): NamedTool;
+}
+
+/** Every form in which a program may supply a tool. */
+export type ForeignTool = NamedTool | PlainTool | ClassTool;
+
+/**
+ * Turns a tool of any supported form into a NamedTool: `requiresApproval` becomes `needsApproval`, JSON Schema is
+ * accepted as a schema, and results of other tool systems are translated.
+ */
+export function adaptTool(given: ForeignTool): NamedTool {
+  if (isClassTool(given)) return given.toNamedTool();
+
+  const tool: PlainTool = given;
+  const { needsApproval = tool.requiresApproval, execute, preview, approvalReason } = tool;
+  const optional = {
+    outputSchema: tool.outputSchema && toSchema(tool.outputSchema),
+    execute:
+      execute &&
+      (async (...call: Parameters<typeof execute>) => toToolResult(await lastYielded(execute.apply(tool, call)))),
+    needsApproval: typeof needsApproval === "function" ? needsApproval.bind(tool) : needsApproval,
+    preview: preview?.bind(tool),
+    approvalReason: approvalReason?.bind(tool),
+    manualExecution: tool.manualExecution,
+    aliases: tool.aliases,
+    readOnly: tool.readOnly,
+    afterCrash: tool.afterCrash,
+    answeredBy: tool.answeredBy,
+  };
+  return {
+    name: tool.name,
+    description: tool.description,
+    inputSchema: toSchema(tool.inputSchema),
+    ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
+  };
+}
+
+/** True for a tool object: a name, an input schema and an `execute` function. */
+export function isNamedTool(value: unknown): value is NamedTool {
+  if (typeof value !== "object" || value === null) return false;
+
+  const { name, inputSchema, execute } = value as Partial<NamedTool>;
+  const isSchema = (typeof inputSchema === "object" || typeof inputSchema === "function") && inputSchema !== null;
+  return typeof name === "string" && name !== "" && isSchema && typeof execute === "function";
+}
+
+export function isClassTool(tool: unknown): tool is ClassTool {
+  return typeof (tool as Partial<ClassTool> | null | undefined)?.toNamedTool === "function";
+}
+
+const schemaKeywords = ["type", "properties", "$schema", "$ref", "allOf", "anyOf", "oneOf", "enum", "const"];
+
+/** Wraps a plain JSON Schema object for the AI SDK; every other schema stays as it is. */
+function toSchema(schema: PlainTool["inputSchema"]): NamedTool["inputSchema"] {
+  if (typeof schema !== "object" || schema === null) return schema;
+  const belongsToLibrary = ["_zod", "_def", "~standard", "jsonSchema"].some((key) => key in schema);
+  const isPlain = !belongsToLibrary && schemaKeywords.some((keyword) => Object.hasOwn(schema, keyword));
+  return isPlain ? jsonSchema<unknown>(schema as JsonSchema) : (schema as NamedTool["inputSchema"]);
+}
+
+/** The last value of an execution that yields, which is its result in the AI SDK; any other return value as it is. */
+async function lastYielded(returned: unknown): Promise<unknown> {
+  if (typeof returned !== "object" || returned === null || !(Symbol.asyncIterator in returned)) return returned;
+
+  let last: unknown;
+  for await (const value of returned as AsyncIterable<unknown>) last = value;
+  return last;
+}

@@ -1,0 +1,123 @@
+/**
+ * The names of other tool systems: tools as classes, their managers, registries and validators, their result shapes, the
+ * single file tools, and commands and forms. It includes the whole public API of `golem-forge`; where a name stands for
+ * two things, this module has the other system's.
+ */
+
+// Approval and errors.
+export { ApprovalDecisionType } from "#domain/approval.ts";
+export type { ToolErrorOptions } from "#domain/errors.ts";
+// Result values, told apart by `kind`.
+export {
+  DiffHunk,
+  isValidKind,
+  isWellKnownKind,
+  ResultValue as ToolResultValue,
+  Task,
+  TaskStatus,
+} from "#domain/result.ts";
+// Tools: who may call them.
+export {
+  type ExecutionMode,
+  getLLMTools,
+  getManualTools,
+  isLLMTool,
+  isManualTool,
+  type ManualExecution as ManualExecutionConfig,
+  type NeedsApproval,
+  type ToolRun,
+} from "#domain/tool.ts";
+export type { ZoneRule } from "#domain/workspace.ts";
+export type { RunResult as WorkerResult } from "#embed/options.ts";
+export * from "#index.ts";
+export type { CLIApprovalOptions } from "#terminal/cli-approval-callback.ts";
+export type { EventCLIAdapterOptions, TraceLevel } from "#terminal/event-cli-adapter.ts";
+export type { TraceFormatterOptions } from "#terminal/trace-formatter.ts";
+export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/load-custom-tools.ts";
+export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
+// The file tools over one workspace, one by one.
+export { createApplyPatchTool } from "#toolsets/filesystem/apply-patch.ts";
+export type { ZoneApprovalConfig } from "#toolsets/filesystem/consent.ts";
+export { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
+export { createEditFileTool } from "#toolsets/filesystem/edit-file.ts";
+export { createFileExistsTool } from "#toolsets/filesystem/file-exists.ts";
+export { createFileInfoTool } from "#toolsets/filesystem/file-info.ts";
+export { FilesystemToolset, type FilesystemToolsetOptions } from "#toolsets/filesystem/filesystem-tools.ts";
+export { createListFilesTool } from "#toolsets/filesystem/list-files.ts";
+export { createMoveFileTool } from "#toolsets/filesystem/move-file.ts";
+export { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
+export { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
+export { type TaskStats, taskStats, taskStats as calculateStats } from "#toolsets/tasks/task-stats.ts";
+export {
+  type ToolEvent,
+  type ToolEventData,
+  ToolEvents as ActivityStream,
+  ToolEventType,
+  ToolEventType as ActivityEventType,
+} from "#toolsets/tool-events.ts";
+export type { FinishedCall } from "#toolsets/toolset.ts";
+export type { ApprovalControllerOptions, ApprovalMode } from "#ui/approval-controller.ts";
+export { ApprovalMemory, type RememberOption } from "#ui/approval-memory.ts";
+// Commands and forms.
+export {
+  BUILTIN_COMMANDS,
+  type BuiltinCommand,
+  CommandParseError,
+  type CommandType,
+  classifyCommand,
+  isBuiltinCommand,
+  isCommand,
+  isInteractive,
+  optionsToArgs,
+  type ParsedCommand,
+  parseCommand,
+} from "#ui/command.ts";
+export {
+  argumentsFromOptions,
+  deriveFieldsFromSchema,
+  extractManualToolInfo,
+  type FieldType,
+  getManualToolInfos,
+  isZodObjectSchema,
+  type ManualToolField,
+  type ManualToolInfo,
+  parseFieldValue,
+} from "#ui/form-fields.ts";
+export { InterruptError, isInterruptError } from "#ui/interrupt-signal.ts";
+export type { RuntimeEventCallback } from "#ui/runtime-events.ts";
+export {
+  type ApprovalAsked,
+  type ApprovalResult,
+  createRuntimeUI,
+  type RuntimeUI,
+  type WaitOptions,
+} from "#ui/runtime-ui.ts";
+export type { EventHandler, Unsubscribe } from "#ui/ui-event-bus.ts";
+export type * from "#ui/ui-events.ts";
+export { type ClassTool, type ForeignTool, isNamedTool } from "./adapt-tool.ts";
+// Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
+export { BaseTool } from "./base-tool.ts";
+export { DisplayErrorType, type DisplayResult, DisplayTool as Tool } from "./display-tool.ts";
+export { fromOkResult, type OkResult, toOkResult } from "./ok-result.ts";
+// One result in the shapes other tool systems give it: `returnDisplay`, `ok`, `success`.
+export {
+  type AnsiOutput,
+  type FileDiff,
+  fromReturnDisplay,
+  type TaskListDisplay,
+  type ToolResultDisplay,
+  toReturnDisplay,
+} from "./return-display.ts";
+export { toToolResult } from "./to-tool-result.ts";
+export { type CallOptions, ToolManager, type ToolManagerOptions } from "./tool-manager.ts";
+export { type FunctionDefinition, type OpenAIFunction, ToolRegistry } from "./tool-registry.ts";
+export {
+  type CalledTool,
+  formatErrorResponse,
+  formatSuccessResponse,
+  getResultPreview,
+  type ToolResponse,
+  toToolResponse,
+} from "./tool-response.ts";
+export { ToolValidator, type ValidationResult } from "./tool-validator.ts";
+export { wrapWithDefaultApproval } from "./wrap-with-default-approval.ts";

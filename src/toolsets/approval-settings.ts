@@ -1,0 +1,55 @@
+import type { ApprovalConfig, ApprovalDecisionType } from "#domain/approval.ts";
+import { BlockedError, UserError } from "#domain/errors.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { closestMatch } from "#text/closest-match.ts";
+
+/** The `needsApproval` of a built-in tool that changes something outside the sandbox, as the worker file configures it. */
+export function configuredApproval(tool: string, settings: ApprovalConfig | undefined): () => boolean {
+  const decision = decide(tool, settings);
+  return () => {
+    if (decision === "blocked") throw new BlockedError(tool, "the worker's settings forbid it");
+    return decision === "ask";
+  };
+}
+
+/**
+ * Applies the worker's settings to a tool that is not built in. The tool's own `needsApproval` takes precedence, except
+ * that a tool the worker blocks by name stays blocked.
+ */
+export function applyApprovalSettings<T extends NamedTool>(tool: T, settings: ApprovalConfig | undefined): T {
+  if (tool.needsApproval !== undefined && ownEntry(tool.name, settings) !== "blocked") return tool;
+
+  const decision = decide(tool.name, settings);
+  if (decision !== "blocked") return { ...tool, needsApproval: decision === "ask" };
+
+  const refuse = () => {
+    throw new BlockedError(tool.name, "Blocked by policy");
+  };
+  return { ...tool, needsApproval: refuse, execute: refuse };
+}
+
+/** Throws a UserError if the settings name a tool that does not exist: a typo must not leave a tool unblocked. */
+export function checkApprovalNames(
+  settings: ApprovalConfig | undefined,
+  names: readonly string[],
+  source: string,
+): void {
+  for (const name of Object.keys(settings?.tools ?? {})) {
+    if (names.includes(name)) continue;
+    const near = closestMatch(name, names);
+    const list = [...new Set(names)].join(", ") || "none";
+    const hint = near ? ` Did you mean ${near}?` : "";
+    throw new UserError(
+      `approval.tools names ${name}, which is not among the tools of ${source}.${hint} Available tools: ${list}.`,
+    );
+  }
+}
+
+function decide(name: string, settings: ApprovalConfig | undefined): ApprovalDecisionType {
+  return ownEntry(name, settings) ?? settings?.default ?? "ask";
+}
+
+function ownEntry(name: string, settings: ApprovalConfig | undefined): ApprovalDecisionType | undefined {
+  const tools = settings?.tools ?? {};
+  return Object.hasOwn(tools, name) ? tools[name] : undefined;
+}
