@@ -22,14 +22,22 @@ export const RunOrigin = z.object({
 });
 export type RunOrigin = z.infer<typeof RunOrigin>;
 
-/** How a run ended. Nothing else may be the end of a run. */
-export const RunOutcome = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("answered"), text: z.string() }),
+const unansweredOutcomes = [
   z.object({ kind: z.literal("failed"), reason: z.string() }),
   z.object({ kind: z.literal("limited"), limit: z.string(), reason: z.string() }),
   z.object({ kind: z.literal("cancelled"), by: z.string() }),
+] as const;
+
+/** How a run ended. Every run ends with exactly one of these. */
+export const RunOutcome = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("answered"), text: z.string() }),
+  ...unansweredOutcomes,
 ]);
 export type RunOutcome = z.infer<typeof RunOutcome>;
+
+/** The outcome as the worker machine remembers it: the text of an answer is in the log. */
+export const RunEnd = z.discriminatedUnion("kind", [z.object({ kind: z.literal("answered") }), ...unansweredOutcomes]);
+export type RunEnd = z.infer<typeof RunEnd>;
 
 export const TokenUsage = z.object({
   inputTokens: z.number(),

@@ -1,32 +1,40 @@
-/**
- * What a run wants done outside itself, as the machine names it. The runtime gives each a key, writes it down with the
- * transition that asked for it, and carries it out.
- */
-export type EffectRequest =
-  /** Fix the base commit and gather what the thread says. Answered by `sandbox.opened` or `sandbox.failed`. */
-  | { kind: "sandbox.open" }
-  /** One call of the model over the transcript so far. Answered by `model.answered` or `model.failed`. */
-  | { kind: "model.call" }
-  /** Ask policy about the calls of the last answer. Answered by `calls.reviewed`. */
-  | { kind: "calls.review" }
-  /** Run one call that was allowed. Answered by `tool.finished`. */
-  | { kind: "tool.execute"; callId: string; approvalId?: string }
-  /** Show a request for approval, or what became of it. */
-  | { kind: "approval.post"; approvalId: string }
-  /** Say of every request of this run that nobody answered that it is not wanted any more. */
-  | { kind: "approvals.close" }
-  /** Ask a person the question of this call. */
-  | { kind: "question.post"; callId: string }
-  /** Show what became of that question: it is answered, or not asked any more. */
-  | { kind: "question.close"; callId: string }
-  /** Make the child run that answers this call. Answered by `child.finished`. */
-  | { kind: "child.spawn"; callId: string; approvalId?: string }
-  /** End every child that is still alive. */
-  | { kind: "children.stop" }
-  /** Say how it ended: in the thread, or to the parent. */
-  | { kind: "outcome.report" };
+import { z } from "zod";
+import { parseVersioned } from "#domain/stored-data.ts";
 
-/** Effects that `/stop` makes pointless; the rest still has to be said. */
+/** The format of stored effects. Raise it when the meaning of a stored effect changes. */
+export const effectVersion = 1;
+
+/**
+ * The effects that the worker machine requests. The runtime stores each one under an idempotency key, in the same
+ * transaction as the transition that requested it, and then performs it.
+ */
+export const EffectRequest = z.discriminatedUnion("kind", [
+  /** Pins the base commit and collects the thread's messages. Answered by `sandbox.opened` or `sandbox.failed`. */
+  z.strictObject({ kind: z.literal("sandbox.open") }),
+  /** Calls the model once with the transcript so far. Answered by `model.answered` or `model.failed`. */
+  z.strictObject({ kind: z.literal("model.call") }),
+  /** Checks the tool calls of the last answer against policy. Answered by `calls.reviewed`. */
+  z.strictObject({ kind: z.literal("calls.review") }),
+  /** Executes one allowed tool call. Answered by `tool.finished`. */
+  z.strictObject({ kind: z.literal("tool.execute"), callId: z.string(), approvalId: z.string().optional() }),
+  /** Posts an approval request, or updates it with the decision. */
+  z.strictObject({ kind: z.literal("approval.post"), approvalId: z.string() }),
+  /** Marks every unanswered approval request of this run as withdrawn. */
+  z.strictObject({ kind: z.literal("approvals.close") }),
+  /** Posts the question of an ask_user call. */
+  z.strictObject({ kind: z.literal("question.post"), callId: z.string() }),
+  /** Marks that question as answered or withdrawn. */
+  z.strictObject({ kind: z.literal("question.close"), callId: z.string() }),
+  /** Spawns the child run that answers this call. Answered by `child.finished`. */
+  z.strictObject({ kind: z.literal("child.spawn"), callId: z.string(), approvalId: z.string().optional() }),
+  /** Stops every child that has not ended. */
+  z.strictObject({ kind: z.literal("children.stop") }),
+  /** Reports the outcome: to the thread, or to the parent run. */
+  z.strictObject({ kind: z.literal("outcome.report") }),
+]);
+export type EffectRequest = z.infer<typeof EffectRequest>;
+
+/** Effects that a stop cancels. The others still have to be performed, so that people see the current state. */
 export const interruptibleEffects: readonly EffectRequest["kind"][] = [
   "sandbox.open",
   "model.call",
@@ -34,3 +42,23 @@ export const interruptibleEffects: readonly EffectRequest["kind"][] = [
   "tool.execute",
   "child.spawn",
 ];
+
+/** An effect as the store keeps it: the kind in a column, everything else as JSON. */
+export interface StoredEffect {
+  kind: string;
+  input: unknown;
+}
+
+/** Splits an effect for the store and stamps it with the format version. */
+export function serializeEffect({ kind, ...input }: { kind: string }): StoredEffect {
+  return { kind, input: { version: effectVersion, ...input } };
+}
+
+/** Reads a stored effect back. Throws UnreadableDataError for unknown kinds, newer formats and invalid input. */
+export function parseEffect<Schema extends z.ZodType>(schema: Schema, { kind, input }: StoredEffect): z.output<Schema> {
+  const name = `The stored effect ${kind}`;
+  const { version, ...fields } = parseVersioned(StoredInput, input, { version: effectVersion, name });
+  return parseVersioned(schema, { kind, ...fields }, { version, name });
+}
+
+const StoredInput = z.looseObject({ version: z.number().int().positive() });

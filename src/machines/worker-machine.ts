@@ -1,39 +1,39 @@
 import { assign, setup } from "xstate";
+import { z } from "zod";
 import type { RunEvent, Verdict } from "#domain/events.ts";
-import type { OpenCall, RunOutcome } from "#domain/run.ts";
-import type { Limits } from "#domain/worker.ts";
+import { OpenCall, RunEnd } from "#domain/run.ts";
+import { Limits } from "#domain/worker.ts";
 import type { EffectRequest } from "./effects.ts";
 
-/** How a run ended; the text of an answer is in the log. */
-export type RunEnd = Exclude<RunOutcome, { kind: "answered" }> | { kind: "answered" };
-
-/** What the machine remembers between events: counters and names, never texts. Stays under 2 KB. */
-export interface WorkerContext {
-  mode: "single" | "chat";
-  limits: Limits;
-  steps: number;
-  tokens: number;
-  /** US dollars, of the calls whose price is known. */
-  cost: number;
-  /** Failures of the model in a row. */
-  consecutiveFailures: number;
-  /** Sentences of people that the model has not seen yet. */
-  unreadMessages: number;
-  /** How many tool calls the last answer made. */
-  requestedCalls: number;
-  openCalls: OpenCall[];
-  end: RunEnd | undefined;
-}
+/** Everything the machine remembers between events: counters and names, never texts. Stays under 2 KB. */
+export const WorkerContext = z.strictObject({
+  mode: z.enum(["single", "chat"]),
+  limits: Limits,
+  /** Answers of the model so far. */
+  steps: z.number(),
+  tokens: z.number(),
+  /** US dollars, for the calls whose price is known. */
+  cost: z.number(),
+  /** Failed model calls in a row. */
+  consecutiveFailures: z.number(),
+  /** Messages from people that the model has not been shown yet. */
+  unreadMessages: z.number(),
+  /** Tool calls in the last answer. */
+  requestedCalls: z.number(),
+  openCalls: z.array(OpenCall),
+  end: RunEnd.optional(),
+});
+export type WorkerContext = z.infer<typeof WorkerContext>;
 
 type WorkerInput = Pick<WorkerContext, "mode" | "limits">;
 
 const maxConsecutiveFailures = 5;
 const firstRetryMs = 2_000;
-/** A provider may ask for patience; past this the run fails and says so. */
+/** When a provider asks for a longer delay than this, the run fails and says so. */
 const maxRetryDelayMs = 10 * 60_000;
 
-type Answered = Extract<RunEvent, { type: "model.answered" }>;
-type Failed = Extract<RunEvent, { type: "model.failed" }>;
+type ModelAnswered = Extract<RunEvent, { type: "model.answered" }>;
+type ModelFailed = Extract<RunEvent, { type: "model.failed" }>;
 
 const machineSetup = setup({
   types: {
@@ -42,7 +42,7 @@ const machineSetup = setup({
     input: {} as WorkerInput,
   },
   actions: {
-    // The runtime carries these five out; under createActor they do nothing.
+    // Performed by the runtime, which reads them from the result of transition(). Under createActor they do nothing.
     requestEffects: (_, _params: { effects: EffectRequest[] }) => {},
     cancelEffects: () => {},
     withdrawApprovals: () => {},
@@ -55,12 +55,12 @@ const machineSetup = setup({
     hasCalls: ({ context }) => context.requestedCalls > 0,
     hasUnreadMessages: ({ context }) => context.unreadMessages > 0,
     isChat: ({ context }) => context.mode === "chat",
-    isLimitReached: ({ context }) => spentLimit(context) !== undefined,
-    canRetry: ({ context }, failure: Failed) =>
+    isLimitReached: ({ context }) => reachedLimit(context) !== undefined,
+    canRetry: ({ context }, failure: ModelFailed) =>
       failure.retryable &&
       context.consecutiveFailures + 1 < maxConsecutiveFailures &&
       (failure.retryAfterMs ?? 0) <= maxRetryDelayMs,
-    // A machine that is over still hears its outermost transitions when driven by transition().
+    // transition() still takes the root transitions of a machine that has ended.
     isNotEnded: ({ context }) => context.end === undefined,
     isDueTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.end,
     isAwaitingApproval: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "awaitingApproval"),
@@ -74,8 +74,8 @@ const machineSetup = setup({
 });
 
 /**
- * One worker at work. Pure: it names what it wants done and what it waits for; the runtime does it. Every run ends in
- * `ended` with an outcome. `busy` marks the states whose time counts against the worker's minutes.
+ * The life of one run. Pure: it requests effects and timers, and the runtime performs them. Every run reaches `ended`,
+ * with an outcome. The tag `busy` marks the states whose time counts towards the worker's limit of minutes.
  */
 export const workerMachine = machineSetup.createMachine({
   id: "worker",
@@ -92,8 +92,8 @@ export const workerMachine = machineSetup.createMachine({
   }),
   initial: "preparing",
   on: {
-    "message.received": { guard: "isNotEnded", actions: { type: "update", params: countMessage } },
-    // Known from here on, and nothing to act on: the model reads of it when it is called next.
+    "message.received": { guard: "isNotEnded", actions: { type: "update", params: countUnread } },
+    // Consumed without a transition: the model reads it in the transcript of its next call.
     "tool.invoked": { guard: "isNotEnded", actions: { type: "update", params: {} } },
     "run.stop": { guard: "isNotEnded", target: ".interrupted" },
     "run.cancel": {
@@ -106,7 +106,7 @@ export const workerMachine = machineSetup.createMachine({
       target: ".ended",
       actions: {
         type: "update",
-        params: ({ context }) => ({ end: limitReached(`minutes: ${context.limits.minutes}`) }),
+        params: ({ context }) => ({ end: limitedBy(`minutes: ${context.limits.minutes}`) }),
       },
     },
   },
@@ -132,7 +132,7 @@ export const workerMachine = machineSetup.createMachine({
       on: {
         "model.answered": {
           target: "evaluatingAnswer",
-          actions: { type: "update", params: ({ context, event }) => answered(context, event) },
+          actions: { type: "update", params: ({ context, event }) => recordAnswer(context, event) },
         },
         "model.failed": [
           {
@@ -182,7 +182,7 @@ export const workerMachine = machineSetup.createMachine({
         "calls.reviewed": {
           target: "handlingCalls",
           actions: [
-            { type: "update", params: ({ event }) => ({ openCalls: event.verdicts.flatMap(openCall) }) },
+            { type: "update", params: ({ event }) => ({ openCalls: event.verdicts.flatMap(toOpenCall) }) },
             { type: "requestEffects", params: ({ event }) => ({ effects: event.verdicts.flatMap(firstEffect) }) },
           ],
         },
@@ -196,36 +196,36 @@ export const workerMachine = machineSetup.createMachine({
           guard: { type: "isAwaitingApproval", params: ({ event }) => event },
           target: ".evaluatingCalls",
           actions: [
-            { type: "requestEffects", params: ({ context, event }) => ({ effects: approved(context, event) }) },
-            { type: "update", params: ({ context, event }) => start(context, event.callId) },
+            { type: "requestEffects", params: ({ context, event }) => ({ effects: beginApproved(context, event) }) },
+            { type: "update", params: ({ context, event }) => markRunning(context, event.callId) },
           ],
         },
         "approval.denied": {
           guard: { type: "isAwaitingApproval", params: ({ event }) => event },
           target: ".evaluatingCalls",
           actions: [
-            { type: "update", params: ({ context, event }) => close(context, event.callId) },
-            { type: "requestEffects", params: ({ event }) => ({ effects: [showDecision(event)] }) },
+            { type: "update", params: ({ context, event }) => closeCall(context, event.callId) },
+            { type: "requestEffects", params: ({ event }) => ({ effects: [updateRequest(event)] }) },
           ],
         },
         "approval.expired": {
           guard: { type: "isAwaitingApproval", params: ({ event }) => event },
           target: ".evaluatingCalls",
           actions: [
-            { type: "update", params: ({ context, event }) => close(context, event.callId) },
-            { type: "requestEffects", params: ({ event }) => ({ effects: [showDecision(event)] }) },
+            { type: "update", params: ({ context, event }) => closeCall(context, event.callId) },
+            { type: "requestEffects", params: ({ event }) => ({ effects: [updateRequest(event)] }) },
           ],
         },
         "tool.finished": {
           guard: { type: "isRunning", params: ({ event }) => event },
           target: ".evaluatingCalls",
-          actions: { type: "update", params: ({ context, event }) => close(context, event.callId) },
+          actions: { type: "update", params: ({ context, event }) => closeCall(context, event.callId) },
         },
         "question.answered": {
           guard: { type: "isRunning", params: ({ event }) => event },
           target: ".evaluatingCalls",
           actions: [
-            { type: "update", params: ({ context, event }) => close(context, event.callId) },
+            { type: "update", params: ({ context, event }) => closeCall(context, event.callId) },
             {
               type: "requestEffects",
               params: ({ event }) => ({ effects: [{ kind: "question.close", callId: event.callId }] }),
@@ -236,7 +236,7 @@ export const workerMachine = machineSetup.createMachine({
           guard: { type: "isRunning", params: ({ event }) => event },
           target: ".evaluatingCalls",
           actions: [
-            { type: "update", params: ({ context, event }) => close(context, event.callId) },
+            { type: "update", params: ({ context, event }) => closeCall(context, event.callId) },
             {
               type: "update",
               params: ({ context, event }) => ({
@@ -264,21 +264,21 @@ export const workerMachine = machineSetup.createMachine({
       },
     },
 
-    /** Between two calls of the model: the place where limits stop a run. */
+    /** Before each further model call: ends the run if it has reached one of its limits. */
     checkingLimits: {
       tags: "busy",
       always: [
         {
           guard: "isLimitReached",
           target: "ended",
-          actions: { type: "update", params: ({ context }) => ({ end: limitReached(spentLimit(context)) }) },
+          actions: { type: "update", params: ({ context }) => ({ end: limitedBy(reachedLimit(context)) }) },
         },
         { target: "callingModel" },
       ],
     },
 
     idle: {
-      on: { "message.received": { target: "checkingLimits", actions: { type: "update", params: countMessage } } },
+      on: { "message.received": { target: "checkingLimits", actions: { type: "update", params: countUnread } } },
     },
 
     interrupted: {
@@ -290,7 +290,7 @@ export const workerMachine = machineSetup.createMachine({
         { type: "requestEffects", params: { effects: [{ kind: "children.stop" }, { kind: "approvals.close" }] } },
       ],
       on: {
-        // Taken in, and nothing more: left in the mailbox, it would stop the run again when it goes on.
+        // Consumed without a transition: left in the inbox, it would stop the run again after a resume.
         "run.stop": { actions: { type: "update", params: {} } },
         "run.resume": "checkingLimits",
       },
@@ -312,11 +312,11 @@ export const workerMachine = machineSetup.createMachine({
   },
 });
 
-function countMessage({ context }: { context: WorkerContext }): Partial<WorkerContext> {
+function countUnread({ context }: { context: WorkerContext }): Partial<WorkerContext> {
   return { unreadMessages: context.unreadMessages + 1 };
 }
 
-function answered(context: WorkerContext, { usage, cost, calls }: Answered): Partial<WorkerContext> {
+function recordAnswer(context: WorkerContext, { usage, cost, calls }: ModelAnswered): Partial<WorkerContext> {
   return {
     steps: context.steps + 1,
     tokens: context.tokens + usage.inputTokens + usage.outputTokens,
@@ -330,15 +330,17 @@ function isOpen(context: WorkerContext, callId: string, status: OpenCall["status
   return context.openCalls.some((call) => call.callId === callId && call.status === status);
 }
 
-function start({ openCalls: open }: WorkerContext, callId: string): Partial<WorkerContext> {
-  return { openCalls: open.map((call) => (call.callId === callId ? { ...call, status: "running" as const } : call)) };
+function markRunning({ openCalls }: WorkerContext, callId: string): Partial<WorkerContext> {
+  return {
+    openCalls: openCalls.map((call) => (call.callId === callId ? { ...call, status: "running" as const } : call)),
+  };
 }
 
-function close({ openCalls: open }: WorkerContext, callId: string): Partial<WorkerContext> {
-  return { openCalls: open.filter((call) => call.callId !== callId) };
+function closeCall({ openCalls }: WorkerContext, callId: string): Partial<WorkerContext> {
+  return { openCalls: openCalls.filter((call) => call.callId !== callId) };
 }
 
-function openCall(verdict: Verdict): OpenCall[] {
+function toOpenCall(verdict: Verdict): OpenCall[] {
   if (verdict.kind === "refuse") return [];
   const { callId, tool, answeredBy } = verdict;
   return [{ callId, tool, answeredBy, status: verdict.kind === "ask" ? "awaitingApproval" : "running" }];
@@ -369,31 +371,31 @@ function beginCall(
   }
 }
 
-function approved({ openCalls: open }: WorkerContext, event: { callId: string; approvalId: string }): EffectRequest[] {
-  const calls = open.filter((call) => call.callId === event.callId);
-  return [...calls.map((call) => beginCall(call, event.approvalId)), showDecision(event)];
+function beginApproved({ openCalls }: WorkerContext, event: { callId: string; approvalId: string }): EffectRequest[] {
+  const calls = openCalls.filter((call) => call.callId === event.callId);
+  return [...calls.map((call) => beginCall(call, event.approvalId)), updateRequest(event)];
 }
 
-function closeQuestions({ openCalls: open }: WorkerContext): EffectRequest[] {
-  const asked = open.filter(({ answeredBy, status }) => answeredBy === "person" && status === "running");
-  return asked.map(({ callId }) => ({ kind: "question.close", callId }));
+function closeQuestions({ openCalls }: WorkerContext): EffectRequest[] {
+  const questions = openCalls.filter(({ answeredBy, status }) => answeredBy === "person" && status === "running");
+  return questions.map(({ callId }) => ({ kind: "question.close", callId }));
 }
 
-function showDecision({ approvalId }: { approvalId: string }): EffectRequest {
+function updateRequest({ approvalId }: { approvalId: string }): EffectRequest {
   return { kind: "approval.post", approvalId };
 }
 
-function retryDelay({ consecutiveFailures: failures }: WorkerContext, failure: Failed): number {
-  return failure.retryAfterMs ?? firstRetryMs * 2 ** failures;
+function retryDelay({ consecutiveFailures }: WorkerContext, failure: ModelFailed): number {
+  return failure.retryAfterMs ?? firstRetryMs * 2 ** consecutiveFailures;
 }
 
-function spentLimit({ steps, tokens, cost, limits }: WorkerContext): string | undefined {
+function reachedLimit({ steps, tokens, cost, limits }: WorkerContext): string | undefined {
   if (steps >= limits.steps) return `steps: ${limits.steps}`;
   if (tokens >= limits.tokens) return `tokens: ${limits.tokens}`;
   if (cost >= limits.cost) return `cost: $${limits.cost}`;
   return undefined;
 }
 
-function limitReached(limit = "unknown"): RunEnd {
-  return { kind: "limited", limit, reason: `It reached its limit (${limit}) before it was done.` };
+function limitedBy(limit = "unknown"): RunEnd {
+  return { kind: "limited", limit, reason: `The run reached its limit (${limit}) before it was done.` };
 }

@@ -9,8 +9,8 @@ test("three variables are enough, and the rest has defaults", () => {
     app: { appId: 7, port: 3000, host: "localhost", webhookPath: "/api/github/webhooks", logLevel: "info" },
     github: { apiUrl: "https://api.github.com", repositories: undefined },
     database: { kind: "sqlite", path: "./data/golem-forge.db" },
-    approvalMs: 72 * 60 * 60_000,
-    stopMs: 20_000,
+    approvalTimeoutMs: 72 * 60 * 60_000,
+    shutdownGraceMs: 20_000,
   });
 });
 

@@ -5,6 +5,7 @@ import type { RunEvent } from "#domain/events.ts";
 import { Limits } from "#domain/worker.ts";
 import type { EffectRequest } from "#machines/effects.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
+import { parseSnapshot, snapshotVersion } from "#machines/worker-snapshot.ts";
 
 type State = ReturnType<typeof workerMachine.resolveState>;
 
@@ -12,21 +13,21 @@ const result = { llmContent: "ok", value: { kind: "text" as const, content: "ok"
 const usage = { inputTokens: 10, outputTokens: 5 };
 const limits = Limits.parse({ steps: 3 });
 
-const said: RunEvent = { type: "message.received", text: "hello", by: "ada", trusted: true };
+const message: RunEvent = { type: "message.received", text: "hello", by: "ada", trusted: true };
 const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branch: "main" };
 const invoked: RunEvent = { type: "tool.invoked", callId: "i1", tool: "t", by: "ada", args: {}, result };
-const reviewed = (as: "tool" | "person" | "worker", kind: "allow" | "ask"): RunEvent => ({
+const reviewed = (answeredBy: "tool" | "person" | "worker", kind: "allow" | "ask"): RunEvent => ({
   type: "calls.reviewed",
   verdicts: [
     kind === "allow"
-      ? { kind, callId: "a", tool: "t", answeredBy: as }
-      : { kind, callId: "a", tool: "t", answeredBy: as, approvalId: "k7" },
+      ? { kind, callId: "a", tool: "t", answeredBy }
+      : { kind, callId: "a", tool: "t", answeredBy, approvalId: "k7" },
     { kind: "refuse", callId: "b", tool: "u", result },
   ],
 });
 
 const events: RunEvent[] = [
-  said,
+  message,
   opened,
   { type: "sandbox.failed", reason: "empty repository" },
   answer(0),
@@ -57,7 +58,7 @@ function answer(calls: number): RunEvent {
   return { type: "model.answered", text: "hm", calls: made, messages: [], usage, finishReason: "stop", lastSeenId: 0 };
 }
 
-/** Counters that only grow are folded together, so that the walk ends. */
+/** Caps the counters that only grow, so that the search for states ends. */
 function shape(state: State): string {
   const { openCalls, requestedCalls, unreadMessages, end, steps, consecutiveFailures } = state.context;
   return JSON.stringify([
@@ -71,7 +72,7 @@ function shape(state: State): string {
   ]);
 }
 
-function walk(mode: "single" | "chat") {
+function reachableStates(mode: "single" | "chat") {
   return getShortestPaths(workerMachine, {
     input: { mode, limits },
     events,
@@ -81,9 +82,9 @@ function walk(mode: "single" | "chat") {
 }
 
 describe.each(["single", "chat"] as const)("every state a %s worker can reach", (mode) => {
-  const states = walk(mode).map((path) => path.state as State);
+  const states = reachableStates(mode).map((path) => path.state as State);
 
-  test("is one of many, and the walk finds every kind of waiting", () => {
+  test("include every way of waiting", () => {
     const names = new Set(states.map((state) => nameOf(state)));
 
     for (const name of [
@@ -101,22 +102,25 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
     expect(names.has("idle")).toBe(mode === "chat");
   });
 
-  test("survives being written down and read back", () => {
+  test("can be stored and restored in less than 2 KB", () => {
     for (const state of states) {
-      const stored = JSON.parse(JSON.stringify({ value: state.value, context: state.context }));
-      expect(shape(workerMachine.resolveState(stored))).toBe(shape(state));
-      expect(JSON.stringify(stored).length).toBeLessThan(2_048);
+      const { value, context } = state;
+      const json = JSON.stringify({ version: snapshotVersion, value, context, workedMs: 0 });
+      const restored = workerMachine.resolveState(parseSnapshot(JSON.parse(json)));
+
+      expect(shape(restored)).toBe(shape(state));
+      expect(json.length).toBeLessThan(2_048);
     }
   });
 
-  test("has an end that says how, if it is the end", () => {
+  test("have an outcome and no open calls once they are final", () => {
     for (const state of states.filter((state) => state.status === "done")) {
       expect(state.context.end).toBeDefined();
       expect(state.context.openCalls).toEqual([]);
     }
   });
 
-  test("can be stopped and cancelled, unless it is over", () => {
+  test("can be stopped and cancelled until the run has ended", () => {
     for (const state of states.filter((state) => state.status !== "done")) {
       const [stopped] = transition(workerMachine, state, { type: "run.stop", by: "ada" });
       const [cancelled] = transition(workerMachine, state, { type: "run.cancel", by: "ada" });
@@ -126,15 +130,15 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
     }
   });
 
-  test("is stopped twice at once, and goes on with one /resume", () => {
+  test("consume a second stop, so that one /resume is enough", () => {
     const [first] = [...states].filter((state) => nameOf(state) === "interrupted");
 
     expect(first?.can({ type: "run.stop", by: "ada" })).toBe(true);
   });
 
-  test("hears people: a sentence is never lost", () => {
+  test("never lose a message from a person", () => {
     for (const state of states.filter((state) => state.status !== "done")) {
-      const [after, actions] = transition(workerMachine, state, said);
+      const [after, actions] = transition(workerMachine, state, message);
 
       const calls = requests(actions).some(({ kind }) => kind === "model.call");
       expect(calls || after.context.unreadMessages > state.context.unreadMessages || after.status === "done").toBe(
@@ -143,7 +147,7 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
     }
   });
 
-  test("takes in what a person ran, and nothing else changes", () => {
+  test("do not change when a person runs a tool", () => {
     for (const state of states.filter((state) => state.status !== "done")) {
       const [after, actions] = transition(workerMachine, state, invoked);
 
@@ -153,21 +157,21 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
     }
   });
 
-  test("asks nothing of the outside world once it is over", () => {
+  test("request no effects once the run has ended", () => {
     for (const state of states.filter((state) => state.status === "done")) {
       for (const event of events) expect(transition(workerMachine, state, event)[1]).toEqual([]);
     }
   });
 });
 
-test("an answer that arrives while a person spoke does not end the run: the model hears it first", () => {
-  const state = play([opened, said, answer(0)]);
+test("a message that arrives during a model call is shown to the model before the run can end", () => {
+  const state = play([opened, message, answer(0)]);
 
   expect(nameOf(state)).toBe("callingModel");
   expect(state.context.end).toBeUndefined();
 });
 
-test("the last step the limit allows is the last call of the model", () => {
+test("the model is not called again after the last step that the limit allows", () => {
   const turn: RunEvent[] = [
     answer(1),
     reviewed("tool", "allow"),
@@ -179,7 +183,7 @@ test("the last step the limit allows is the last call of the model", () => {
   expect(state.context.steps).toBe(3);
 });
 
-test("a model that keeps failing is tried five times and then the run says what it said", () => {
+test("a model that keeps failing is called five times; then the run fails with its reason", () => {
   const failure: RunEvent = { type: "model.failed", reason: "The model is overloaded.", retryable: true };
   const retry: RunEvent = { type: "timer.due", timer: "retry" };
   const state = play([opened, failure, retry, failure, retry, failure, retry, failure, retry, failure]);
@@ -187,8 +191,8 @@ test("a model that keeps failing is tried five times and then the run says what 
   expect(state.context.end).toEqual({ kind: "failed", reason: "The model is overloaded." });
 });
 
-test("a provider that asks for patience is given it, and one that asks for too much is not", () => {
-  const patience = (retryAfterMs: number): RunEvent => ({
+test("the delay that a provider asks for is respected, up to ten minutes", () => {
+  const failed = (retryAfterMs: number): RunEvent => ({
     type: "model.failed",
     reason: "busy",
     retryable: true,
@@ -196,21 +200,21 @@ test("a provider that asks for patience is given it, and one that asks for too m
   });
   const before = play([opened]);
 
-  const [, actions] = transition(workerMachine, before, patience(30_000));
+  const [, actions] = transition(workerMachine, before, failed(30_000));
   expect(actions.find(({ type }) => type === "setTimer")).toMatchObject({
     params: { timer: "retry", afterMs: 30_000 },
   });
-  expect(nameOf(transition(workerMachine, before, patience(3_600_000))[0])).toBe("ended");
+  expect(nameOf(transition(workerMachine, before, failed(3_600_000))[0])).toBe("ended");
 });
 
-test("a decision for a call that is not asked is not accepted, so it waits instead of getting lost", () => {
+test("a decision that arrives before its approval request stays in the inbox", () => {
   const early: RunEvent = { type: "approval.granted", approvalId: "k7", callId: "a", by: "ada" };
 
   expect(play([opened]).can(early)).toBe(false);
   expect(play([opened, answer(1), reviewed("tool", "ask")]).can(early)).toBe(true);
 });
 
-test("one approval among several runs its call while the others stay open", () => {
+test("approving one of several calls runs that call and leaves the others open", () => {
   const asked: RunEvent = {
     type: "calls.reviewed",
     verdicts: [
