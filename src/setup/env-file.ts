@@ -1,0 +1,45 @@
+import { randomBytes } from "node:crypto";
+import { access, readFile, rename, writeFile } from "node:fs/promises";
+import { UserError } from "#domain/errors.ts";
+
+/** Every variable that a file of the form `NAME=value` sets, comments and blank lines left out. */
+export async function variablesIn(file: string): Promise<string[]> {
+  const text = await readFile(file, "utf8").catch(() => "");
+  return [...text.matchAll(/^\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=/gm)].map(([, name = ""]) => name);
+}
+
+/**
+ * Adds variables to an env file, readable by its owner only. What the file already sets is never changed: a name that
+ * is there is a UserError, and nothing is written.
+ */
+export async function addToEnvFile(file: string, variables: Record<string, string>): Promise<void> {
+  const known = new Set(await variablesIn(file));
+  const taken = Object.keys(variables).filter((name) => known.has(name));
+  if (taken.length > 0) {
+    throw new UserError(`${file} already sets ${taken.join(", ")}. Remove these lines, or choose another file.`);
+  }
+  const before = await readFile(file, "utf8").catch(() => "");
+  const lines = Object.entries(variables).map(([name, value]) => `${name}=${quote(value)}\n`);
+  await replaceFile(file, `${before}${before === "" || before.endsWith("\n") ? "" : "\n"}${lines.join("")}`);
+}
+
+/** Writes a new file that only its owner may read. Throws a UserError where a file of that name exists. */
+export async function writeSecretFile(file: string, content: string): Promise<void> {
+  const exists = await access(file).then(
+    () => true,
+    () => false,
+  );
+  if (exists) throw new UserError(`${file} already exists. Move it away, then try again.`);
+  await writeFile(file, content, { mode: 0o600, flag: "wx" });
+}
+
+// A process that dies in the middle leaves the old file whole.
+async function replaceFile(file: string, content: string): Promise<void> {
+  const draft = `${file}.${randomBytes(4).toString("hex")}`;
+  await writeFile(draft, content, { mode: 0o600, flag: "wx" });
+  await rename(draft, file);
+}
+
+function quote(value: string): string {
+  return /^[\w.:/@%+=,-]*$/.test(value) ? value : JSON.stringify(value);
+}
