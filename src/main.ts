@@ -10,12 +10,15 @@ import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openStore } from "#runtime/store/open-store.ts";
 import { createRunViewReader, type RunViewReader } from "#runtime/views/run-view-reader.ts";
+import { checkAppAtStart } from "#setup/doctor.ts";
+import { isConfigured } from "#setup/env-file.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { createRunPages } from "#web/create-run-pages.ts";
 
 /** Reads the environment, wires the rooms, and serves until it is told to stop. */
 async function main(): Promise<void> {
+  if (!isConfigured(process.env)) return setUp();
   const config = readConfig(process.env);
   // What people and models wrote is on GitHub, and at no level in the log.
   const log = pino({ level: config.app.logLevel, redact: { paths: ["body", "title"], remove: true } });
@@ -97,9 +100,24 @@ async function main(): Promise<void> {
   }
 
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
+  if (!models.defaultModel) log.warn("GOLEM_FORGE_MODEL is not set: only workers that name a model can run.");
+  const unreachable = await checkAppAtStart(config);
+  if (unreachable) log.warn(unreachable);
   await executors.availabilities();
   await runtime.start();
   await bot.start();
+}
+
+/** Without any setting of an App there is nothing to serve yet but the page that registers one. */
+async function setUp(): Promise<void> {
+  const { startSetupServer, setupOptions } = await import("#setup/setup-server.ts");
+  const page = await startSetupServer(setupOptions(process.env));
+  process.stderr.write(`No GitHub App is configured yet. Open this address to register one:\n\n  ${page.url}\n\n`);
+  const { name, envFile } = await page.registered;
+  await page.close();
+  process.stderr.write(
+    `${name} is registered, and its settings are in ${envFile}. Add a model there and start again.\n`,
+  );
 }
 
 try {

@@ -50,14 +50,7 @@ export async function* runChecks(
   }
   yield ok("Settings", "All settings are valid.");
 
-  const probot = new Probot({
-    appId: config.app.appId,
-    privateKey: config.app.privateKey,
-    secret: config.app.webhookSecret,
-    baseUrl: config.github.apiUrl,
-    logLevel: "fatal",
-  });
-  const client = await probot.auth();
+  const client = await connect(config);
   const app = yield* checkApp(client, config);
   if (app) {
     yield await checkAccess(app);
@@ -68,6 +61,25 @@ export async function* runChecks(
   yield await guarded("Model", () => checkModel(config, callModel));
   yield* checkExecutors(config);
   yield await guarded("Database", () => checkDatabase(config));
+}
+
+/**
+ * Asks GitHub whether it knows the App, before a server starts. Throws a UserError when it refuses the id or key; an
+ * answer that does not come is no refusal, and is returned as a sentence.
+ */
+export async function checkAppAtStart(config: Config): Promise<string | undefined> {
+  const results = checkApp(await connect(config), config);
+  for await (const { detail, fix = "", status } of results) {
+    if (status !== "problem") continue;
+    if (detail.includes("cannot be reached")) return detail;
+    throw new UserError(`${detail} ${fix}`);
+  }
+  return undefined;
+}
+
+function connect({ app, github }: Config): Promise<AppClient> {
+  const { appId, privateKey, webhookSecret: secret } = app;
+  return new Probot({ appId, privateKey, secret, baseUrl: github.apiUrl, logLevel: "fatal" }).auth();
 }
 
 function ok(name: string, detail: string): CheckResult {
@@ -280,7 +292,7 @@ async function checkModel(config: Config, callModel: boolean): Promise<CheckResu
       fix: "Set it, such as GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5, with its key.",
     };
   }
-  const problem = models.problemWith(model);
+  const problem = models.findModelProblem(model);
   if (problem) return { name, status: "problem", detail: problem };
   const price = isPriced(model) ? "" : " Its price is not known, so the cost limit does not apply to it.";
   if (!callModel) return ok(name, `${model} is set up; it was not called.${price}`);

@@ -2,6 +2,12 @@ import { randomBytes } from "node:crypto";
 import { access, readFile, rename, writeFile } from "node:fs/promises";
 import { UserError } from "#domain/errors.ts";
 
+/** Whether any setting of a GitHub App is there: then a missing one is a mistake, and not a first start. */
+export function isConfigured(environment: Record<string, string | undefined>): boolean {
+  const { APP_ID, PRIVATE_KEY, PRIVATE_KEY_PATH, WEBHOOK_SECRET } = environment;
+  return [APP_ID, PRIVATE_KEY, PRIVATE_KEY_PATH, WEBHOOK_SECRET].some(Boolean);
+}
+
 /** Every variable that a file of the form `NAME=value` sets, comments and blank lines left out. */
 export async function variablesIn(file: string): Promise<string[]> {
   const text = await readFile(file, "utf8").catch(() => "");

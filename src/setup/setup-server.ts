@@ -22,6 +22,20 @@ export interface SetupOptions {
   apiUrl: string;
 }
 
+/** The options that an environment gives, with the product's defaults. */
+export function setupOptions(environment: Record<string, string | undefined>, envFile = ".env"): SetupOptions {
+  const { HOST = "localhost", PORT = "3000", WEBHOOK_PATH: webhookPath = "/api/github/webhooks" } = environment;
+  const { GHE_HOST: server, GHE_PROTOCOL: protocol = "https" } = environment;
+  return {
+    host: HOST,
+    port: Number(PORT),
+    envFile,
+    webhookPath,
+    webUrl: server ? `${protocol}://${server}` : "https://github.com",
+    apiUrl: server ? `${protocol}://${server}/api/v3` : "https://api.github.com",
+  };
+}
+
 export interface SetupServer {
   /** The page to open, with the token that opens it. */
   url: string;

@@ -8,7 +8,7 @@ import { exitCodes, type Place } from "./place.ts";
 import { readWords } from "./read-words.ts";
 import { readRunRequest } from "./run-request.ts";
 
-const commands = ["run", "workers", "help"];
+const commands = ["run", "workers", "setup", "doctor", "help"];
 
 /** Does what a command line asks for, and resolves to its exit code. What is wrong with it is said in one sentence. */
 export async function golem(args: readonly string[], place: Place): Promise<number> {
@@ -45,6 +45,11 @@ async function obey(args: readonly string[], own: readonly string[], place: Plac
         throw new UserError(`golem workers takes no words, and was given ${positionals[0]}.`);
       const { listWorkers } = await import("./list-workers.ts");
       return say(await listWorkers(place), place);
+    }
+    case "setup":
+    case "doctor": {
+      const { doctor, setup } = await import("./deployment-commands.ts");
+      return command === "setup" ? setup(rest, place) : doctor(rest, place);
     }
     default:
       throw new UserError(unknownCommand(command));

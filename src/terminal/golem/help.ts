@@ -4,6 +4,8 @@ changes until you have seen what it did and said so.
 
   golem run <worker> ["task"]   the task may come from the input, or is asked for
   golem workers                 the workers there are: .github/workers/ first, then those that ship
+  golem setup                   register the GitHub App for a server, and write its settings to .env
+  golem doctor                  check a server's settings, App, webhook, model, sandbox and database
   golem help, golem --version
 
 Options of golem run
