@@ -36,6 +36,8 @@ export interface WebhookDelivery {
 
 export interface Webhooks {
   readonly deliveries: readonly WebhookDelivery[];
+  /** Where deliveries go; undefined while they are turned off. */
+  readonly url: string | undefined;
   emit(event: WebhookEvent): void;
   emitInstallationEvent(news: InstallationEvent): void;
   /** Sends the same payload again under the same guid. Undefined for an unknown delivery. */
@@ -140,6 +142,9 @@ export function createWebhooks({ world, hook: first }: { world: World; hook: Web
 
   return {
     deliveries,
+    get url() {
+      return hook?.url;
+    },
     emit: tell,
     emitInstallationEvent: tellOfInstallation,
     redeliver,

@@ -1,4 +1,4 @@
-import { type FlexibleSchema, jsonSchema } from "ai";
+import { type FlexibleSchema, type JSONSchema7, jsonSchema } from "ai";
 import type { JsonSchema } from "#domain/json-schema.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { toToolResult } from "./to-tool-result.ts";
@@ -78,7 +78,7 @@ function toSchema(schema: PlainTool["inputSchema"]): NamedTool["inputSchema"] {
   if (typeof schema !== "object" || schema === null) return schema;
   const belongsToLibrary = ["_zod", "_def", "~standard", "jsonSchema"].some((key) => key in schema);
   const isPlain = !belongsToLibrary && schemaKeywords.some((keyword) => Object.hasOwn(schema, keyword));
-  return isPlain ? jsonSchema<unknown>(schema as JsonSchema) : (schema as NamedTool["inputSchema"]);
+  return isPlain ? jsonSchema<unknown>(schema as JSONSchema7) : (schema as NamedTool["inputSchema"]);
 }
 
 /** The last value of an execution that yields, which is its result in the AI SDK; any other return value as it is. */

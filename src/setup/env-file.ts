@@ -8,10 +8,13 @@ export function isConfigured(environment: Record<string, string | undefined>): b
   return [APP_ID, PRIVATE_KEY, PRIVATE_KEY_PATH, WEBHOOK_SECRET].some(Boolean);
 }
 
-/** Every variable that a file of the form `NAME=value` sets, comments and blank lines left out. */
-export async function variablesIn(file: string): Promise<string[]> {
+/** Throws a UserError when the file sets one of these variables already. */
+export async function assertNotSet(file: string, names: readonly string[]): Promise<void> {
   const text = await readFile(file, "utf8").catch(() => "");
-  return [...text.matchAll(/^\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=/gm)].map(([, name = ""]) => name);
+  const known = [...text.matchAll(/^\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=/gm)].map(([, name = ""]) => name);
+  const taken = names.filter((name) => known.includes(name));
+  if (taken.length === 0) return;
+  throw new UserError(`${file} already sets ${taken.join(", ")}. Remove these lines, or choose another file.`);
 }
 
 /**
@@ -19,11 +22,7 @@ export async function variablesIn(file: string): Promise<string[]> {
  * is there is a UserError, and nothing is written.
  */
 export async function addToEnvFile(file: string, variables: Record<string, string>): Promise<void> {
-  const known = new Set(await variablesIn(file));
-  const taken = Object.keys(variables).filter((name) => known.has(name));
-  if (taken.length > 0) {
-    throw new UserError(`${file} already sets ${taken.join(", ")}. Remove these lines, or choose another file.`);
-  }
+  await assertNotSet(file, Object.keys(variables));
   const before = await readFile(file, "utf8").catch(() => "");
   const lines = Object.entries(variables).map(([name, value]) => `${name}=${quote(value)}\n`);
   await replaceFile(file, `${before}${before === "" || before.endsWith("\n") ? "" : "\n"}${lines.join("")}`);

@@ -7,7 +7,7 @@ import { html } from "hono/html";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { manifestFor, readAppManifest } from "./app-manifest.ts";
-import { addToEnvFile, writeSecretFile } from "./env-file.ts";
+import { addToEnvFile, assertNotSet, writeSecretFile } from "./env-file.ts";
 
 export interface SetupOptions {
   host: string;
@@ -134,6 +134,14 @@ const Registration = z.object({
 });
 
 async function register(code: string, { apiUrl, envFile }: SetupOptions): Promise<RegisteredApp> {
+  // Before the code is used: GitHub shows the App's key only once.
+  await assertNotSet(envFile, [
+    "APP_ID",
+    "PRIVATE_KEY_PATH",
+    "WEBHOOK_SECRET",
+    "GITHUB_CLIENT_ID",
+    "GITHUB_CLIENT_SECRET",
+  ]);
   const octokit = new Octokit({ baseUrl: apiUrl });
   const { data } = await octokit.request("POST /app-manifests/{code}/conversions", { code }).catch((error) => {
     throw new UserError("GitHub did not accept the code. It is valid for an hour and can be used once: start again.", {

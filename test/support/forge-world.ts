@@ -143,6 +143,7 @@ export async function startForge(options: ForgeOptions) {
   return {
     github,
     model,
+    environment,
     databasePath: join(directory, "forge.db"),
     url: `http://127.0.0.1:${port}`,
     webhookSecret,

@@ -71,6 +71,11 @@ export const appOperations: RestOperation[] = [
     return { status: 200, body: showInstallation(world, installation) };
   }),
 
+  appOperation("get", "/app/hook/config", ({ webhooks }) => ({
+    status: 200,
+    body: { content_type: "json", insecure_ssl: "0", secret: "********", ...(webhooks.url && { url: webhooks.url }) },
+  })),
+
   appOperation("get", "/app/hook/deliveries", (call) => {
     const newestFirst = call.webhooks.deliveries.toReversed();
     const { body, headers } = paginate(call, newestFirst);
