@@ -54,7 +54,10 @@ test("a request that may have taken effect is not repeated", async () => {
   let asked = 0;
   const url = await serve((incoming, response) => {
     asked++;
-    if (seen.has(incoming.socket)) return incoming.socket.destroy();
+    if (seen.has(incoming.socket)) {
+      incoming.socket.destroy();
+      return;
+    }
     seen.add(incoming.socket);
     response.end("here");
   });

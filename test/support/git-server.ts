@@ -141,7 +141,8 @@ async function git(cwd: string, args: string[], input?: Buffer): Promise<string>
 async function serve(root: string, options: GitServerOptions, request: IncomingMessage, response: ServerResponse) {
   if (options.token !== undefined && !isAuthorized(options.token, request)) {
     response.writeHead(401, { "www-authenticate": 'Basic realm="GitHub"', "content-type": "text/plain" });
-    return response.end("Invalid username or token.\n");
+    response.end("Invalid username or token.\n");
+    return;
   }
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);
