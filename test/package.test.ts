@@ -56,8 +56,8 @@ const answer = (text, calls) => ({
 });
 const models = {
   defaultModel: "scripted:model",
-  problemWith: () => undefined,
-  problemWithTool: () => undefined,
+  findModelProblem: () => undefined,
+  findToolProblem: () => undefined,
   call: async ({ messages }) => {
     const told = JSON.stringify(messages.at(-1));
     if (messages.length === 1) return answer("", [{ callId: "a", tool: "shell", args: { command: "echo 42" } }]);
