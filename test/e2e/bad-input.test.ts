@@ -273,7 +273,7 @@ describe.concurrent("answers to a worker", () => {
 
     const thread = (await comments()).join("\n");
     expect(thread.indexOf("`open_pull_request`\n")).toBeGreaterThan(
-      thread.lastIndexOf("The request itself is a comment of its own."),
+      thread.lastIndexOf("The approval request follows below."),
     );
     expect(new Set(thread.match(/^-line \d+ of a long file$/gm)).size).toBe(2_000);
     comment(`/approve ${id}`);
