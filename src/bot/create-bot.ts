@@ -3,22 +3,22 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import { Probot } from "probot";
 import { createAuthorize } from "#bot/commands/authorize.ts";
-import { createHandleDelivery } from "#bot/deliveries/handle-delivery.ts";
-import type { Delivery } from "#bot/deliveries/read-comment.ts";
-import { createReceiveDelivery } from "#bot/deliveries/receive-delivery.ts";
+import { createReceiveDelivery, type Delivery } from "#bot/deliveries/receive-delivery.ts";
 import { redeliverMissed } from "#bot/deliveries/redeliver-missed.ts";
 import { connectToProxy } from "#bot/deliveries/webhook-proxy.ts";
 import { createWebhookServer } from "#bot/deliveries/webhook-server.ts";
 import { createOpenGitHub } from "#bot/github/open-github.ts";
 import { pacedOctokit } from "#bot/github/paced-octokit.ts";
 import type { Config } from "#config/config.ts";
+import { isListedRepository } from "#config/is-listed-repository.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
-import { defaultEvents, subscribedEvents } from "./manifest.ts";
+import type { DeliveryContext } from "./deliveries/handler.ts";
+import { findHandler } from "./deliveries/handlers.ts";
 import { createThreadFrontEnd } from "./thread-front-end.ts";
 
 const redeliveryIntervalMs = 10 * 60_000;
@@ -65,9 +65,10 @@ export async function createBot({ config, runs, pages, ready, log: logger }: Bot
     background.add(tracked);
   };
 
-  const hear = createHandleDelivery({
+  const context: Omit<DeliveryContext, "deliveryId"> = {
     appId: config.app.appId,
-    repositories: config.github.repositories,
+    serves: ({ owner, repo }) =>
+      !config.github.repositories || isListedRepository(config.github.repositories, owner, repo),
     openGitHub,
     runs,
     authorize: createAuthorize((key) => runs().recordOnce(key)),
@@ -75,18 +76,16 @@ export async function createBot({ config, runs, pages, ready, log: logger }: Bot
     sanitize,
     log,
     inBackground,
-  });
-  listen(probot, async (delivery) => {
+  };
+  const handle = async (delivery: Delivery) => {
     try {
-      await hear(delivery);
+      await handleDelivery(delivery, context);
     } catch (error) {
       log.error(`Delivery ${delivery.id} could not be stored.`, error);
-      // Probot logs what it catches: it gets none of the details, which may hold a secret.
-      throw new Error(`Delivery ${delivery.id} could not be stored.`);
+      throw error;
     }
-  });
-
-  const receive = createReceiveDelivery(probot);
+  };
+  const receive = createReceiveDelivery(probot, handle);
   const { host, port, webhookPath, webhookProxy } = config.app;
   const server = createWebhookServer({ host, port, webhookPath, receive, pages: pages?.answer, ready });
   const sweep = () =>
@@ -132,12 +131,15 @@ async function connect(config: Config, log: Logger): Promise<Probot> {
   return probot.ready();
 }
 
-function listen(probot: Probot, hear: (delivery: Delivery) => Promise<void>): void {
-  for (const [name, actions] of Object.entries({ ...subscribedEvents, ...defaultEvents })) {
-    for (const action of actions) {
-      probot.on(`${name}.${action}` as "issues.opened", ({ id, name, payload }) => hear({ id, name, payload }));
-    }
-  }
+async function handleDelivery(
+  { id, name, payload }: Delivery,
+  context: Omit<DeliveryContext, "deliveryId">,
+): Promise<void> {
+  const handler = findHandler(`${name}.${(payload as { action?: unknown }).action}`);
+  const read = handler?.read(payload, context);
+  if (!handler || !read) return;
+  if ("ignored" in read) return context.log.info(`Delivery ${id} is ignored: ${read.ignored}.`);
+  await handler.handle(read.payload, { ...context, deliveryId: id });
 }
 
 /** Probot's log, through which no secret passes. */

@@ -1,17 +1,3 @@
-/** The webhook events the app subscribes to, each with the actions it hears. */
-export const subscribedEvents = {
-  issue_comment: ["created"],
-  issues: ["opened", "closed", "deleted", "transferred"],
-  pull_request: ["closed"],
-  repository: ["renamed", "transferred", "deleted"],
-} as const;
-
-/** The events that come to every app without subscribing, each with the actions it hears. */
-export const defaultEvents = {
-  installation: ["deleted", "suspend", "unsuspend", "created"],
-  installation_repositories: ["removed", "added"],
-} as const;
-
 type Permissions = Partial<Record<"issues" | "pull_requests" | "contents" | "checks" | "metadata", "read" | "write">>;
 
 /**

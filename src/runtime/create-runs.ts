@@ -8,7 +8,6 @@ import { createStartRun } from "#runtime/start/start-run.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { cleanText } from "#text/untrusted.ts";
-import { parseCommand } from "#ui/command.ts";
 import { redisplayEffects, type Snapshot, stateName } from "./apply-events.ts";
 import { createDecideApprovals } from "./decide-approvals.ts";
 import type { InstallationScope, Runs, ThreadRef } from "./runs.ts";
@@ -150,23 +149,16 @@ export function createRuns(options: RunsOptions): Runs {
 
   async function invoke(
     thread: ThreadRef,
-    { by, line, mayBeForeign = false, deliveryId }: Parameters<Runs["runToolCommand"]>[1],
+    { by, command, mayBeForeign = false, deliveryId }: Parameters<Runs["runToolCommand"]>[1],
   ): Promise<void> {
     if (await isOld(deliveryId)) return;
-    const words = cleanText(line).text.trim();
-    try {
-      parseCommand(words);
-    } catch (error) {
-      if (mayBeForeign) return;
-      throw error;
-    }
     const [newest] = await store.runsOfThread(thread);
     if (!newest) {
       throw new UserError("No worker was started in this thread yet, so there are no tools. Start one with /run.");
     }
     const runId = newest.spec.id;
     const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
-    const input: Invocation = { callId, by, line: words, mayBeForeign };
+    const input: Invocation = { callId, by, command, mayBeForeign };
     const key = `${runId}/${callId}`;
     const effects: NewEffect[] = [{ key, runId, queue: "work", kind: "tool.invoke", input }];
     const behind = workOf(newest);

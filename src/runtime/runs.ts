@@ -2,6 +2,7 @@ import type { Approval } from "#domain/approval.ts";
 import type { Channel } from "#domain/channel.ts";
 import type { ReportedLocation } from "#domain/repository-location.ts";
 import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
+import type { ParsedCommand } from "#ui/command.ts";
 
 /** An issue or pull request: where root runs live. */
 export interface ThreadRef {
@@ -61,12 +62,15 @@ export interface Runs {
   /** Ends the thread's live runs for good. */
   requestCancel(thread: ThreadRef, heard: PersonRequest): Promise<RunSpec[]>;
   /**
-   * A command for the tools of the thread's newest run, live or over: `/tool name --option value`, `/name …`, `/tool name
-   * -i`, `/tools`. It is answered in the thread, when the run's work allows it; until
-   * then the thread says what it waits for. `mayBeForeign`: the word may be another
-   * bot's, so there is no answer unless a tool has that name. Refuses a line that cannot be read, and a thread without runs.
+   * Runs a command for the tools of the thread's newest run, live or ended: `/tool name --option value`, `/name …`, `/tool
+   * name -i`, `/tools`. The reply is posted to the thread once the run can do it; until then the thread says what it waits
+   * for. `mayBeForeign`: the command may be another bot's, so there is no reply unless a tool has its name. Refuses a
+   * thread without runs.
    */
-  runToolCommand(thread: ThreadRef, command: PersonRequest & { line: string; mayBeForeign?: boolean }): Promise<void>;
+  runToolCommand(
+    thread: ThreadRef,
+    request: PersonRequest & { command: ParsedCommand; mayBeForeign?: boolean },
+  ): Promise<void>;
   /**
    * Notes where a repository is, as a delivery says. What is older than the last word on it changes nothing. When it came
    * to another owner its live runs are stopped, with all they asked: other people decide there now.

@@ -3,9 +3,10 @@ import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
+import type { RunCommandOf } from "#ui/run-commands.ts";
 
-export const actions = ["approve", "deny", "stop", "resume", "say"] as const;
-export type Action = (typeof actions)[number];
+export type Action = RunCommandOf<"page"> | "say";
+export const actions: readonly Action[] = ["approve", "deny", "stop", "resume", "say"];
 
 export interface Order {
   action: Action;

@@ -113,7 +113,7 @@ describe("words that are no command of ours", () => {
     const story = forge.open({ title: "A stranger commands" });
 
     story.comment("/run fixer", "visitor");
-    await story.botComment(/takes write access/);
+    await story.botComment(/you need write access/);
     const again = story.comment("/run fixer", "visitor");
 
     await story.until(reactionTo(again.id, "confused"), "the reaction");

@@ -29,7 +29,7 @@ test("after a run, a maintainer looks at what it changed, pushes it by hand, and
   comment("/tool git_psh");
   await botComment(/nothing was run\.[\s\S]*Did you mean git\\_push/);
   comment("/tool git_push", "visitor");
-  await botComment(/takes write access/);
+  await botComment(/you need write access/);
   expect(await branches()).toEqual(["main"]);
 
   // The diff, the push.

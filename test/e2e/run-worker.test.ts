@@ -33,7 +33,7 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
 
   // People without write access decide nothing.
   github.as("visitor").comment(issue.number, `/approve ${approvalIdIn(request)}`);
-  await botComment(issue.number, /takes write access/);
+  await botComment(issue.number, /you need write access/);
 
   // The maintainer does.
   maintainer.comment(issue.number, `/approve ${approvalIdIn(request)}`);

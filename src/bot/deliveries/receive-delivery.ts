@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Probot } from "probot";
 import { createOnce } from "./once.ts";
 
-/** One delivery as it came, before anything of it is believed. */
+/** A delivery as it arrived; its signature is not verified yet. */
 export interface RawDelivery {
   id: string;
   name: string;
@@ -12,31 +12,42 @@ export interface RawDelivery {
 
 export type Receipt = { status: 200 | 400 | 401 | 500; message: string };
 
+/** A verified delivery: its id, the event's name (`issue_comment`) and the payload. */
+export interface Delivery {
+  id: string;
+  name: string;
+  payload: object;
+}
+
 /**
- * Gives the function that takes in a delivery: checks its signature in constant time, and answers 200 only after its
- * handler has stored what it says. The same signed body counts once, under whatever delivery id it comes: the
- * signature does not cover the id.
+ * Creates the function that takes in a delivery: verifies its signature in constant time, and answers 200 only after
+ * `handle` has stored what it asks for. The same signed body counts once under any delivery id, because the signature
+ * does not cover the id.
  */
-export function createReceiveDelivery(probot: Probot): (delivery: RawDelivery) => Promise<Receipt> {
+export function createReceiveDelivery(
+  probot: Probot,
+  handle: (delivery: Delivery) => Promise<void>,
+): (delivery: RawDelivery) => Promise<Receipt> {
   const once = createOnce();
 
   return async ({ id, name, signature, body }) => {
-    if (!(await isSigned(probot, body, signature))) return { status: 401, message: "The signature does not fit." };
+    if (!(await isSigned(probot, body, signature))) return { status: 401, message: "The signature does not match." };
 
     let payload: unknown;
     try {
       payload = JSON.parse(body);
     } catch {
-      return { status: 400, message: "The body is no JSON." };
+      return { status: 400, message: "The body is not valid JSON." };
     }
-    if (payload === null || typeof payload !== "object") return { status: 400, message: "The body is no JSON object." };
+    if (payload === null || typeof payload !== "object")
+      return { status: 400, message: "The body is not a JSON object." };
 
     try {
       const key = createHash("sha256").update(`${name}\n${body}`).digest("hex");
-      await once(key, () => probot.webhooks.receive({ id, name, payload } as Parameters<Probot["receive"]>[0]));
+      await once(key, () => handle({ id, name, payload: payload as object }));
       return { status: 200, message: "ok" };
     } catch {
-      // Whoever handled it has logged why. Redelivered, it is heard again.
+      // The handler has logged the error. A redelivery is handled again.
       return { status: 500, message: "It could not be stored. Deliver it again." };
     }
   };

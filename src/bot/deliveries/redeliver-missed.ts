@@ -1,5 +1,5 @@
 import type { Probot } from "probot";
-import { subscribedEvents } from "#bot/manifest.ts";
+import { subscribedEvents } from "./handlers.ts";
 
 /** GitHub keeps deliveries for three days; older commands are forgotten by those who gave them, too. */
 const maxAgeMs = 3 * 24 * 60 * 60_000;
@@ -58,7 +58,7 @@ function findMissed(deliveries: readonly HookDelivery[], now: number): HookDeliv
   for (const attempts of Map.groupBy(deliveries, ({ guid }) => guid).values()) {
     const ages = attempts.map(({ deliveredAt }) => now - deliveredAt);
     const first = attempts.toSorted((a, b) => a.deliveredAt - b.deliveredAt)[0];
-    if (!first || !(first.event in subscribedEvents) || attempts.some(({ succeeded }) => succeeded)) continue;
+    if (!first || !subscribedEvents.includes(first.event) || attempts.some(({ succeeded }) => succeeded)) continue;
     if (attempts.length >= maxAttempts || Math.min(...ages) < minAgeMs || Math.max(...ages) > maxAgeMs) continue;
     missed.push(first);
   }

@@ -2,7 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
-import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand, parseCommand } from "#ui/command.ts";
+import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand } from "#ui/command.ts";
 import { extractManualToolInfo, getManualToolInfos } from "#ui/form-fields.ts";
 import type { ToolReply } from "./tool-reply.ts";
 
@@ -14,12 +14,9 @@ export type AskedOfTools =
   /** The command itself would be the name of a tool, and there is none. */
   | { kind: "unknown"; message: string };
 
-/** Reads `/tool name --option value`, `/name --option value`, `/tool name -i` and `/tools`. Throws a UserError. */
-export function readInvocation(line: string, { tools, find }: Pick<Toolbox, "tools" | "find">): AskedOfTools {
+/** Looks up what a parsed command asks of a run's tools. Throws a UserError. */
+export function readInvocation(parsed: ParsedCommand, { tools, find }: Pick<Toolbox, "tools" | "find">): AskedOfTools {
   const manual = getManualTools(tools);
-  const parsed = parseCommand(line);
-  if (!parsed) throw new UserError("A command begins with a slash, such as /tools.");
-
   const asked = classifyCommand(parsed, manual);
   if (asked.type !== "tool" && isBuiltinCommand(parsed.name.toLowerCase()))
     return { kind: "list", tools: getManualToolInfos(manual) };

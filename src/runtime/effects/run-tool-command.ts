@@ -23,8 +23,7 @@ import { interruptedCall } from "./unknown-effect.ts";
 /** A person's command for a run's tools, as it is stored when it is received. */
 export type Invocation = { callId: string; by: string } & (
   | {
-      /** The first line of the comment. */
-      line: string;
+      command: ParsedCommand;
       /** The command may be meant for another bot: without a tool of that name there is no answer. */
       mayBeForeign: boolean;
     }
@@ -59,7 +58,7 @@ export function invokeTool({ frontEnd }: Pick<EffectServices, "frontEnd">): Effe
         });
       if ("call" in invocation) return runCall({ agreed: undefined, ...invocation, ...invocation.call, options: {} });
 
-      const asked = readInvocation(invocation.line, await desk.tools(signal));
+      const asked = readInvocation(invocation.command, await desk.tools(signal));
       switch (asked.kind) {
         case "list":
         case "form":
@@ -84,7 +83,7 @@ export function invokeTool({ frontEnd }: Pick<EffectServices, "frontEnd">): Effe
 
 function isForeign({ input }: Effect): boolean {
   const invocation = input as Invocation;
-  return "line" in invocation && invocation.mayBeForeign;
+  return "command" in invocation && invocation.mayBeForeign;
 }
 
 async function checkAccess({ repository, spec: { origin } }: ActiveRun, by: string): Promise<void> {

@@ -16,33 +16,33 @@ test.each<[Permission, string]>([
   ["admin", "allowed"],
   ["maintain", "allowed"],
   ["write", "allowed"],
-  ["triage", "told"],
-  ["read", "told"],
-  ["none", "told"],
+  ["triage", "denied"],
+  ["read", "denied"],
+  ["none", "denied"],
 ])("%s is %s", async (permission, standing) => {
   expect(await createAuthorize(firstTimes())(githubWhere(permission), { login: "tom", thread: 1 })).toBe(standing);
 });
 
-test("a refusal is put into words once an hour for a person and a thread, whatever the case of the name", async () => {
+test("a refusal is a reply at most once an hour per person and thread, whatever the case of the name", async () => {
   let now = 0;
   const authorize = createAuthorize(firstTimes(), () => now);
   const ask = (login: string, thread: number) => authorize(githubWhere("read"), { login, thread });
 
   expect([await ask("tom", 1), await ask("Tom", 1), await ask("tom", 2), await ask("eve", 1)]).toEqual([
-    "told",
-    "reminded",
-    "told",
-    "told",
+    "denied",
+    "deniedAgain",
+    "denied",
+    "denied",
   ]);
   now = 59 * 60_000;
-  expect(await ask("tom", 1)).toBe("reminded");
+  expect(await ask("tom", 1)).toBe("deniedAgain");
   now = 60 * 60_000;
-  expect(await ask("tom", 1)).toBe("told");
+  expect(await ask("tom", 1)).toBe("denied");
 });
 
-test("who was refused before a restart is only reminded after it", async () => {
+test("someone refused before a restart is not replied to again after it", async () => {
   const isFirst = firstTimes();
   const ask = () => createAuthorize(isFirst, () => 0)(githubWhere("none"), { login: "tom", thread: 1 });
 
-  expect([await ask(), await ask()]).toEqual(["told", "reminded"]);
+  expect([await ask(), await ask()]).toEqual(["denied", "deniedAgain"]);
 });

@@ -34,7 +34,7 @@ describe("commands", () => {
     ['/tool git_push --message "it\'s on" \nThanks!', { kind: "tool", line: '/tool git_push --message "it\'s on"' }],
     ["/T git_push", { kind: "tool", line: "/T git_push" }],
     ["/tool", { kind: "tool", line: "/tool" }],
-    ["/tools", { kind: "tool", line: "/tools" }],
+    ["/tools", { kind: "tools", line: "/tools" }],
     ["/git_push --branch main\r\nmore", { kind: "direct", line: "/git_push --branch main", mayBeForeign: false }],
   ])("%j is understood", (body, command) => {
     expect(parseThreadCommand(body)).toEqual(command);
@@ -66,8 +66,8 @@ describe("commands", () => {
     ["/canel", "cancel"],
     ["/tol git_push", "tool"],
     ["/deni k7mq", "deny"],
-  ])("%j is a near miss of /%s", (body, meant) => {
-    expect(parseThreadCommand(body)).toMatchObject({ kind: "unknown", meant });
+  ])("%j is taken for a typing error of /%s", (body, suggestion) => {
+    expect(parseThreadCommand(body)).toMatchObject({ kind: "unknown", suggestion });
   });
 
   test.each(["/assign @bob", "/lgtm", "/hold", "/close", "/cc @ada", "/test all", "/retest", "/ready"])(

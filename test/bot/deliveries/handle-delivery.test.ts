@@ -2,6 +2,7 @@ import definitions from "@octokit/webhooks-examples" with { type: "json" };
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { markerOf } from "#bot/github/post-comment.ts";
 import { UserError } from "#domain/errors.ts";
+import { parseToolCommand } from "#ui/run-commands.ts";
 import {
   appId,
   type BotWorld,
@@ -99,7 +100,7 @@ describe("who may command", () => {
 
     expect(response.status).toBe(200);
     nothingHappened();
-    expect(bodies()).toEqual([expect.stringContaining("takes write access to octo/shop")]);
+    expect(bodies()).toEqual([expect.stringContaining("you need write access to octo/shop")]);
   });
 
   test("a stranger is told once, then only a reaction answers", async () => {
@@ -424,7 +425,10 @@ describe("tools", () => {
       await say({ body: `${line}\nplease`, comment: { id: 77 } });
 
       expect(runs.runToolCommand).toHaveBeenCalledOnce();
-      expect(runs.runToolCommand.mock.calls[0]).toMatchObject([thread, { by: "ada", deliveryId: heardAs(77), line }]);
+      expect(runs.runToolCommand.mock.calls[0]).toMatchObject([
+        thread,
+        { by: "ada", deliveryId: heardAs(77), command: { raw: line } },
+      ]);
       await vi.waitFor(() => expect(state.reactions).toHaveLength(1));
     },
   );
@@ -435,17 +439,18 @@ describe("tools", () => {
     await say({ body: "/retest", login: "tom" });
 
     nothingHappened();
-    expect(bodies()).toEqual([expect.stringContaining("takes write access to octo/shop")]);
+    expect(bodies()).toEqual([expect.stringContaining("you need write access to octo/shop")]);
   });
 
   test("a word that may be another bot's is looked up without a sign, and only where a worker was started", async () => {
     await say({ body: "/retest", comment: { id: 77 } });
+    await say({ body: "/lgtm it's fine" });
     runs.threadActivity.mockResolvedValue("none");
     await say({ body: "/retest" });
     await say({ body: "/make_coffee" });
 
     expect(runs.runToolCommand.mock.calls).toEqual([
-      [thread, { by: "ada", deliveryId: heardAs(77), line: "/retest", mayBeForeign: true }],
+      [thread, { by: "ada", deliveryId: heardAs(77), command: parseToolCommand("/retest"), mayBeForeign: true }],
     ]);
     expect([...state.reactions, ...bodies()]).toEqual([]);
   });
@@ -456,6 +461,13 @@ describe("tools", () => {
     await say({ body });
 
     expect(bodies()).toEqual([expect.stringContaining("No worker was started here.")]);
+  });
+
+  test("a command line that cannot be parsed is answered with what is wrong", async () => {
+    await say({ body: '/tool git_push --message "x' });
+
+    expect(runs.runToolCommand).not.toHaveBeenCalled();
+    expect(bodies()).toEqual([expect.stringContaining("Unclosed double quote")]);
   });
 
   test("an issue's own text calls none", async () => {
@@ -497,7 +509,7 @@ describe("decisions", () => {
 
       await say({ body });
       expect(runs.decideApprovals).not.toHaveBeenCalled();
-      expect(bodies().at(-1)).toMatch(/k7mq is too long for one comment, and not all 3 of its comments stand here/);
+      expect(bodies().at(-1)).toMatch(/k7mq spans 3 comments, and not all of them are in this thread/);
 
       state.comments.push(own("approval/k7mq/2", 2));
       await say({ body });
@@ -568,7 +580,7 @@ describe("answers", () => {
     await say({ body: "/help" });
     await say({ body: "/status" });
 
-    expect(bodies()[0]).toMatch(/`\/deny <id> why`[\s\S]*`\/run fixer` — Fixes bugs/);
+    expect(bodies()[0]).toMatch(/`\/deny \[id or all\] \[reason\]`[\s\S]*`\/run fixer` — Fixes bugs/);
     expect(bodies()[1]).toMatch(/\*\*fixer\*\* is working[\s\S]*`\/approve k7mq`/);
   });
 
@@ -605,7 +617,7 @@ describe("answers", () => {
     await say({ body: "/help", comment: { id: 77 } });
 
     expect(state.comments).toHaveLength(151);
-    expect(bodies().at(-1)).toContain("`/run <worker> what to do`");
+    expect(bodies().at(-1)).toContain("`/run <worker> [task]`");
   });
 
   test("a reaction that fails changes nothing", async () => {

@@ -4,6 +4,7 @@ import { type Invocation, invokeTool } from "#runtime/effects/run-tool-command.t
 import type { FrontEnd } from "#runtime/front-end.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Effect, Store } from "#runtime/store/store.ts";
+import { parseToolCommand } from "#ui/run-commands.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../../support/runtime-world.ts";
 import { aTool, toolboxWorld } from "../../support/toolbox-world.ts";
 
@@ -17,7 +18,8 @@ async function afterRun(options: Partial<RuntimeWorldOptions> = {}, worker = "fi
   const made = await world({ script: turns(write, { text: "Written." }), ...options });
   const { id } = await made.runs.startRun({ origin, worker, text: "please" });
   await made.ended();
-  const invoke = (line: string, more: object = {}) => made.runs.runToolCommand(origin, { by: "ada", line, ...more });
+  const invoke = (line: string, more: object = {}) =>
+    made.runs.runToolCommand(origin, { by: "ada", command: parseToolCommand(line), ...more });
   return { ...made, id, invoke };
 }
 
@@ -47,7 +49,7 @@ describe("a tool that a person calls", () => {
     await runs.startRun({ origin, worker: "fixer", text: "please" });
     const approval = await approvalAsked();
 
-    await runs.runToolCommand(origin, { by: "ada", line: "/git_push" });
+    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_push") });
     expect(await toolReply()).toMatchObject({ kind: "result", tool: "git_push" });
     await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
 
@@ -92,8 +94,8 @@ describe("a tool that a person calls", () => {
     await runs.startRun({ origin, worker: "fixer", text: "please" });
     await heard(({ view }) => view.state === "callingModel");
 
-    await runs.runToolCommand(origin, { by: "ada", line: "/retest", mayBeForeign: true });
-    await runs.runToolCommand(origin, { by: "ada", line: "/git_status" });
+    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/retest"), mayBeForeign: true });
+    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_status") });
     expect(await toolReply(0)).toEqual({ kind: "queued", by: "ada", behind: "model" });
     answered.resolve();
 
@@ -106,7 +108,7 @@ describe("a tool that a person calls", () => {
     const { runs, heard, toolReply } = await world({ script: () => new Promise(() => {}) });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
     await heard(({ view }) => view.state === "callingModel");
-    await runs.runToolCommand(origin, { by: "ada", line: "/git_status" });
+    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_status") });
     expect(await toolReply(0)).toMatchObject({ kind: "queued" });
 
     await runs.requestStop(origin, { by: "ada" });
@@ -239,15 +241,12 @@ describe("what cannot run is said, and nothing runs", () => {
     expect(await repository.git("branch", "--list", "golem/*")).toBe("");
   });
 
-  test("a command in a thread without runs, or one that cannot be read", async () => {
+  test("a command in a thread without runs", async () => {
     const { runs } = await world({ script: turns() });
 
-    await expect(runs.runToolCommand(origin, { by: "ada", line: "/tool git_push" })).rejects.toThrow(
-      "No worker was started",
-    );
-    await expect(runs.runToolCommand(origin, { by: "ada", line: '/tool git_push --message "x' })).rejects.toThrow(
-      "Unclosed",
-    );
+    await expect(
+      runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/tool git_push") }),
+    ).rejects.toThrow("No worker was started");
   });
 
   test("a command for a run that never opened its repository", async () => {
@@ -255,7 +254,7 @@ describe("what cannot run is said, and nothing runs", () => {
     await runs.startRun({ origin, worker: "fixer", text: "x" });
     await ended();
 
-    await runs.runToolCommand(origin, { by: "ada", line: "/tools" });
+    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/tools") });
 
     expect(await toolReply()).toMatchObject({ message: expect.stringContaining("never opened the repository") });
   });
@@ -263,7 +262,8 @@ describe("what cannot run is said, and nothing runs", () => {
   test("a word that may be another bot's is met with silence, unless it is a tool", async () => {
     const { invoke, toolReply, runtime, told } = await afterRun();
 
-    for (const line of ["/retest", "/lgtm it's fine", "/hold --for a day"]) await invoke(line, { mayBeForeign: true });
+    for (const line of ["/retest", "/lgtm this is fine", "/hold --for a day"])
+      await invoke(line, { mayBeForeign: true });
     await runtime.idle();
     expect(told.filter(({ kind }) => kind === "tool")).toEqual([]);
 
@@ -324,7 +324,12 @@ describe("after a crash", () => {
         change: async (work: () => Promise<unknown>) => ({ result: await work(), stored: {} }),
       }),
     } as unknown as ActiveRun;
-    const input: Invocation = { callId: "by-1", by: "ada", line: "/deploy --path x", mayBeForeign: false };
+    const input: Invocation = {
+      callId: "by-1",
+      by: "ada",
+      command: parseToolCommand("/deploy --path x"),
+      mayBeForeign: false,
+    };
     const effect: Effect = { key: "k", runId: "r1", queue: "work", kind: "tool.invoke", dueAt: 0, attempts: 2, input };
 
     const done = await invokeTool({ frontEnd: { canShow: () => true } as Partial<FrontEnd> as FrontEnd }).perform(

@@ -1,0 +1,186 @@
+import type { IncomingComment } from "#bot/deliveries/incoming-comment.ts";
+import { hasMarker } from "#bot/github/post-comment.ts";
+import { code, paragraphs } from "#bot/render/markdown.ts";
+import { renderBeforeApproval } from "#bot/render/render-approval.ts";
+import { renderHelp, renderStatusReply, renderWorkers } from "#bot/render/render-reply.ts";
+import { renderPending } from "#bot/render/render-status.ts";
+import type { Approval } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
+import type { GitHub } from "#domain/github.ts";
+import type { Runs } from "#runtime/runs.ts";
+import { closestMatch } from "#text/closest-match.ts";
+import { redactDeep } from "#text/redact-all.ts";
+import { parseToolCommand, type RunCommandOf } from "#ui/run-commands.ts";
+import type { ThreadCommand } from "./thread-command.ts";
+
+type CommandOf<Kind extends ThreadCommand["kind"]> = Extract<ThreadCommand, { kind: Kind }>;
+
+/** A command that someone with write access gave. */
+export type AuthorizedCommand = CommandOf<RunCommandOf<"thread">>;
+
+export interface CommandContext {
+  github: GitHub;
+  runs: Runs;
+  comment: IncomingComment;
+  redact: (text: string) => string;
+}
+
+/** Carries out one kind of command. Resolves to the reply, or to undefined when what follows in the thread is the answer. */
+type Execute<Kind extends AuthorizedCommand["kind"]> = (
+  command: CommandOf<Kind>,
+  context: CommandContext,
+) => Promise<string | undefined>;
+
+const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
+  run,
+  approve,
+  deny,
+  stop: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
+    await runs.requestStop(thread, { by, deliveryId });
+    return undefined;
+  },
+  resume: async ({ text }, { runs, comment }) => {
+    assertThreadOpen(comment);
+    await runs.requestResume(comment.thread, { by: comment.by, deliveryId: comment.key, ...(text ? { text } : {}) });
+    return undefined;
+  },
+  cancel: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
+    await runs.requestCancel(thread, { by, deliveryId });
+    return undefined;
+  },
+  status: async (_, { runs, comment: { thread } }) =>
+    renderStatusReply(await runs.status(thread), await runs.pendingApprovals(thread)),
+  tool: invokeTool,
+  tools: invokeTool,
+  help: async (_, { runs, comment: { thread } }) => renderHelp(await runs.listWorkers(thread)),
+};
+
+/**
+ * Carries out an authorized command. Resolves to the reply, or to undefined when what follows in the thread is the
+ * answer; throws a UserError whose message is the reply.
+ */
+export function executeCommand(command: AuthorizedCommand, context: CommandContext): Promise<string | undefined> {
+  // The table pairs each kind with its own handler, which TypeScript cannot follow through an index.
+  const execute = handlers[command.kind] as Execute<AuthorizedCommand["kind"]>;
+  return execute(command, context);
+}
+
+async function invokeTool(
+  { line }: CommandOf<"tool" | "tools">,
+  { runs, comment }: CommandContext,
+): Promise<undefined> {
+  const { thread, by, key: deliveryId } = comment;
+  await runs.runToolCommand(thread, { by, deliveryId, command: parseToolCommand(line) });
+}
+
+async function run({ worker, text }: CommandOf<"run">, { github, runs, comment }: CommandContext): Promise<undefined> {
+  assertThreadOpen(comment);
+  if (comment.isPullRequest) await assertNotFork(github, comment.thread.thread);
+
+  const { thread, isPullRequest, by, commentId, seen, key: deliveryId } = comment;
+  const origin = { ...thread, isPullRequest, requestedBy: by, ...(commentId === undefined ? {} : { commentId }) };
+  try {
+    await runs.startRun({ origin, worker, text, seen, deliveryId });
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw await withKnownWorkers(error, worker, await runs.listWorkers(thread));
+  }
+}
+
+/** Answers an unknown worker name with the nearest one and the list of workers. */
+async function withKnownWorkers(error: UserError, name: string, workers: Awaited<ReturnType<Runs["listWorkers"]>>) {
+  const names = workers.map((worker) => worker.name);
+  if (names.some((known) => known.toLowerCase() === name.toLowerCase())) return error;
+
+  const suggestion = closestMatch(name, names);
+  const unknown = `There is no worker ${code(name)}.${suggestion ? ` Did you mean ${code(`/run ${suggestion}`)}?` : ""}`;
+  return new UserError(paragraphs(unknown, renderWorkers(workers)), { cause: error });
+}
+
+function assertThreadOpen({ closed, locked, isPullRequest }: IncomingComment): void {
+  if (!closed && !locked) return;
+  const what = isPullRequest ? "pull request" : "issue";
+  throw new UserError(
+    closed
+      ? `This ${what} is closed, so no worker starts here. Reopen it and comment again.`
+      : `This ${what} is locked, so no worker starts here. Unlock it and comment again.`,
+  );
+}
+
+async function assertNotFork(github: GitHub, number: number): Promise<void> {
+  const pull = await github.getPullRequest(number);
+  if (!pull?.head.fromFork) return;
+  throw new UserError(
+    "This pull request comes from a fork. Workers do not run on forks, because the fork's owner controls the files they would read. Push the branch to this repository, or comment on an issue.",
+  );
+}
+
+async function approve(command: CommandOf<"approve">, context: CommandContext): Promise<undefined> {
+  const { target, remember, changedArgs, note } = command;
+  const { runs, comment } = context;
+  await assertFullyShown(target, context);
+  const { by, key: deliveryId, thread } = comment;
+  await decide(runs, thread, {
+    by,
+    deliveryId,
+    target,
+    approve: true,
+    remember,
+    ...(note ? { note } : {}),
+    ...(changedArgs ? { changedArgs } : {}),
+  });
+}
+
+/** Refuses to approve a request that spans several comments while one of them is missing. */
+async function assertFullyShown(target: string | undefined, context: CommandContext): Promise<void> {
+  const { runs, github, redact } = context;
+  const { thread } = context.comment;
+  const isMeant = ({ id }: Approval) => target === undefined || target === "all" || target.toLowerCase() === id;
+  const pending = (await runs.pendingApprovals(thread)).filter(isMeant);
+  const long = pending.flatMap((approval) => {
+    const parts = renderBeforeApproval(redactDeep(approval, redact)).length;
+    return parts === 0 ? [] : [{ approval, parts }];
+  });
+  if (long.length === 0) return;
+
+  const own = (await github.listComments(thread.thread)).filter((comment) => comment.own);
+  for (const { approval, parts } of long) {
+    const names = [...Array(parts).keys()].map((index) => `approval/${approval.id}/${index + 1}`);
+    const isMissing = (name: string) => !own.some(({ body }) => hasMarker(body, name));
+    if (![...names, `approval/${approval.id}`].some(isMissing)) continue;
+    throw new UserError(
+      `${approval.id} spans ${parts + 1} comments, and not all of them are in this thread, so it cannot be approved. If they are still being posted, comment again once they are here. If one was deleted, deny the request: the worker can ask again.`,
+    );
+  }
+}
+
+async function deny({ target, reason }: CommandOf<"deny">, { runs, comment }: CommandContext): Promise<undefined> {
+  const { by, key: deliveryId, thread } = comment;
+  const [, first = "", rest = ""] = /^(\S+)\s*([\s\S]*)$/.exec(reason) ?? [];
+  const id = first.toLowerCase().replace(/^#/, "");
+  const isId = target === undefined && (await runs.pendingApprovals(thread)).some((approval) => approval.id === id);
+  // The request suggests "/deny <id> because …", and the worker's prompt says "because" itself.
+  const note = (isId ? rest : reason).replace(/^because[\s,:]+/i, "");
+  await decide(runs, thread, {
+    by,
+    deliveryId,
+    target: isId ? id : target,
+    approve: false,
+    ...(note ? { note } : {}),
+  });
+}
+
+/** Answers a decision that matches several requests with the list of those pending. */
+async function decide(
+  runs: Runs,
+  thread: IncomingComment["thread"],
+  decision: Parameters<Runs["decideApprovals"]>[1],
+): Promise<undefined> {
+  try {
+    await runs.decideApprovals(thread, decision);
+  } catch (error) {
+    if (!(error instanceof UserError) || decision.target === "all") throw error;
+    const pending = renderPending(await runs.pendingApprovals(thread));
+    throw new UserError(paragraphs(error.message, pending), { cause: error });
+  }
+}

@@ -1,0 +1,163 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { type AuthorizedCommand, executeCommand } from "#bot/commands/execute-command.ts";
+import { parseThreadCommand, type ThreadCommand } from "#bot/commands/thread-command.ts";
+import { postComment } from "#bot/github/post-comment.ts";
+import { UserError } from "#domain/errors.ts";
+import { canWrite, type GitHub } from "#domain/github.ts";
+import { parseToolCommand } from "#ui/run-commands.ts";
+import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { type IncomingComment, ignoreAuthor, readComment, readIssueText } from "./incoming-comment.ts";
+import { CommentPayload, IssuePayload, locationOf } from "./payloads.ts";
+import { ignoreThread } from "./thread.ts";
+
+/** GitHub waits ten seconds for an answer to a delivery. */
+const maxReactionMs = 4_000;
+
+export const commentCreated = defineHandler(CommentPayload, {
+  ignore: (payload, scope) =>
+    ignoreThread(payload, payload.comment.created_at, scope) ??
+    ignoreAuthor(payload.comment, payload.sender, scope.appId),
+  handle: async (payload, context) => {
+    const location = locationOf(payload.repository, payload.installation.id, payload.comment.created_at);
+    if (location) await context.runs().reportLocation(location);
+    await handleComment(readComment(payload, context.deliveryId), context);
+  },
+});
+
+export const issueOpened = defineHandler(IssuePayload, {
+  ignore: (payload, scope) =>
+    ignoreThread(payload, payload.issue.created_at, scope) ?? ignoreAuthor(payload.issue, payload.sender, scope.appId),
+  handle: async (payload, context) => {
+    const location = locationOf(payload.repository, payload.installation.id, payload.issue.created_at);
+    if (location) await context.runs().reportLocation(location);
+    await handleComment(readIssueText(payload, context.deliveryId), context);
+  },
+});
+
+/** Handles a comment: a command, a call of a tool, or a message to the workers of the thread. */
+async function handleComment(comment: IncomingComment, context: DeliveryContext): Promise<void> {
+  const command = parseThreadCommand(comment.text);
+  // The text of an issue can start a worker and nothing else.
+  if (comment.commentId === undefined && command.kind !== "run") return;
+
+  const action: Action = { comment, context, github: context.openGitHub(comment.thread) };
+  if (command.kind === "text") return sendMessage(command.text, action);
+  if (command.kind === "direct") return callTool(command, action);
+
+  const authorization = await context.authorize(action.github, { login: comment.by, thread: comment.thread.thread });
+  if (command.kind === "malformed" || command.kind === "unknown") {
+    if (authorization === "allowed") await reply(usageOf(command), action);
+    return;
+  }
+  if (authorization !== "allowed") return refuse(authorization, action);
+  return handleCommand(command, action);
+}
+
+interface Action {
+  comment: IncomingComment;
+  context: DeliveryContext;
+  github: GitHub;
+}
+
+async function handleCommand(command: AuthorizedCommand, action: Action): Promise<void> {
+  const { comment, context, github } = action;
+  const reaction = react("eyes", action);
+  try {
+    const { redact } = context;
+    const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact });
+    if (answer) await reply(answer, action);
+    // If the process dies before the reaction is made, the delivery is sent again and makes it then.
+    await Promise.race([reaction, wait(maxReactionMs, undefined, { ref: false })]);
+  } catch (error) {
+    if (error instanceof UserError) return reply(error.message, action);
+    apologize(action);
+    throw error;
+  }
+}
+
+function usageOf(command: Extract<ThreadCommand, { kind: "malformed" | "unknown" }>): string {
+  if (command.kind === "malformed") return command.message;
+  return `There is no \`/${command.word}\`. Did you mean \`/${command.suggestion}\`? \`/help\` lists the commands. Write it in a new comment: edits do not count.`;
+}
+
+/** Passes an ordinary comment to the workers of its thread, if there are any and its author has write access. */
+async function sendMessage(text: string, action: Action): Promise<void> {
+  const { comment, context, github } = action;
+  const { thread, by, key: deliveryId } = comment;
+  const runs = context.runs();
+  // Most comments are not for a worker, so GitHub is asked about their author only where one is running.
+  const hasRuns = text !== "" && (await runs.threadActivity(thread)) === "live";
+  if (!hasRuns || !canWrite(await github.getPermission(by))) return;
+
+  try {
+    if (await runs.deliverMessage(thread, { by, text, deliveryId })) void react("eyes", action);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    await reply(error.message, action);
+  }
+}
+
+/** Calls the tool that a slash command may name, where a worker was started and its author has write access. */
+async function callTool(
+  { line, mayBeForeign }: Extract<ThreadCommand, { kind: "direct" }>,
+  action: Action,
+): Promise<void> {
+  const { comment, context, github } = action;
+  const { thread, by, key: deliveryId } = comment;
+  const runs = context.runs();
+  if ((await runs.threadActivity(thread)) === "none" || !canWrite(await github.getPermission(by))) return;
+
+  try {
+    await runs.runToolCommand(thread, { by, deliveryId, command: parseToolCommand(line), mayBeForeign });
+    if (!mayBeForeign) void react("eyes", action);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    if (!mayBeForeign) await reply(error.message, action);
+  }
+}
+
+async function refuse(authorization: "denied" | "deniedAgain", action: Action): Promise<void> {
+  if (authorization === "deniedAgain") return void react("confused", action);
+  const { owner, repo } = action.comment.thread;
+  await reply(
+    `${action.comment.by}, you need write access to ${owner}/${repo} to run commands. Nothing was started or changed.`,
+    action,
+  );
+}
+
+/** Posts one reply per comment, however often the comment is delivered. */
+async function reply(markdown: string, { comment, context, github }: Action): Promise<void> {
+  const { thread, key } = comment;
+  try {
+    await postComment(github, { thread: thread.thread, name: `reply/${key}`, body: context.sanitize(markdown) });
+  } catch (error) {
+    // A locked thread may accept a reaction where it does not accept a comment.
+    if ((error as { status?: number }).status !== 403 || !comment.locked) throw error;
+    await sendReaction("confused", { comment, github });
+  }
+}
+
+/** The log has the details under the id of the delivery. */
+function apologize(action: Action): void {
+  const { context } = action;
+  const message = `Something failed on our side, and your command may not have been carried out. Check \`/status\`, then try again in a new comment. If it keeps failing, the operator finds the details in the log under \`${context.deliveryId}\`.`;
+  context.inBackground(reply(message, action).catch(() => {}));
+}
+
+/** Reacts to the comment, best effort: failures are logged and ignored. */
+function react(reaction: "eyes" | "confused", action: Action): Promise<void> {
+  const { context } = action;
+  const reacting = sendReaction(reaction, action).catch((error: Error) => {
+    context.log.info(`No reaction to delivery ${context.deliveryId}: ${error.message}`);
+  });
+  context.inBackground(reacting);
+  return reacting;
+}
+
+async function sendReaction(
+  reaction: "eyes" | "confused",
+  { comment: { commentId, thread }, github }: Pick<Action, "comment" | "github">,
+): Promise<void> {
+  if (commentId === undefined) await github.addIssueReaction(thread.thread, reaction);
+  else await github.addReaction(commentId, reaction);
+}

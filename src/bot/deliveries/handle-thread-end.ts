@@ -1,0 +1,38 @@
+import { UserError } from "#domain/errors.ts";
+import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
+import { ignoreThread, threadEventKey, threadOf } from "./thread.ts";
+
+/** The thread was closed: its runs stop, and can be resumed when it is reopened. */
+export const issueClosed = defineHandler(IssuePayload, {
+  ignore: (payload, scope) => ignoreThread(payload, payload.issue.updated_at, scope),
+  handle: (payload, context) => endThread("requestStop", payload, payload.issue, context),
+});
+
+export const pullRequestClosed = defineHandler(PullRequestPayload, {
+  ignore: (payload, scope) => ignoreThread(payload, payload.pull_request.updated_at, scope),
+  handle: (payload, context) => endThread("requestStop", payload, payload.pull_request, context),
+});
+
+/** The issue was deleted or transferred: nobody can resume its runs, so they end. */
+export const issueRemoved = defineHandler(IssuePayload, {
+  ignore: (payload, scope) => ignoreThread(payload, payload.issue.updated_at, scope),
+  handle: (payload, context) => endThread("requestCancel", payload, payload.issue, context),
+});
+
+async function endThread(
+  how: "requestStop" | "requestCancel",
+  payload: ThreadPayload,
+  { number, updated_at }: { number: number; updated_at?: Date | undefined },
+  { runs, deliveryId }: DeliveryContext,
+): Promise<void> {
+  const location = locationOf(payload.repository, payload.installation.id, updated_at);
+  if (location) await runs().reportLocation(location);
+  try {
+    const key = threadEventKey(payload, number, updated_at) ?? deliveryId;
+    await runs()[how](threadOf(payload, number), { by: payload.sender?.login ?? "ghost", deliveryId: key });
+  } catch (error) {
+    // A thread without runs is the usual case.
+    if (!(error instanceof UserError)) throw error;
+  }
+}

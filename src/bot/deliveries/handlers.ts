@@ -1,0 +1,40 @@
+import type { Probot } from "probot";
+import { installationRestored, installationRevoked, repositoriesAdded, repositoriesRemoved } from "./handle-access.ts";
+import { commentCreated, issueOpened } from "./handle-comment.ts";
+import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
+import { issueClosed, issueRemoved, pullRequestClosed } from "./handle-thread-end.ts";
+import type { Handler } from "./handler.ts";
+
+/** `issue_comment.created`: an event's name and its action. */
+type EventAction = Extract<Parameters<Probot["on"]>[0], `${string}.${string}`>;
+
+/** The webhook events the app handles. Every other event is ignored. */
+export const handlers = {
+  "issue_comment.created": commentCreated,
+  "issues.opened": issueOpened,
+  "issues.closed": issueClosed,
+  "issues.deleted": issueRemoved,
+  "issues.transferred": issueRemoved,
+  "pull_request.closed": pullRequestClosed,
+  "repository.renamed": repositoryMoved,
+  "repository.transferred": repositoryMoved,
+  "repository.deleted": repositoryDeleted,
+  "installation.created": installationRestored,
+  "installation.unsuspend": installationRestored,
+  "installation.suspend": installationRevoked,
+  "installation.deleted": installationRevoked,
+  "installation_repositories.added": repositoriesAdded,
+  "installation_repositories.removed": repositoriesRemoved,
+} satisfies Partial<Record<EventAction, Handler>>;
+
+export function findHandler(event: string): Handler | undefined {
+  return Object.hasOwn(handlers, event) ? handlers[event as keyof typeof handlers] : undefined;
+}
+
+/** The events that every app receives without subscribing to them. */
+const defaultEvents: readonly string[] = ["installation", "installation_repositories"];
+
+/** The events the app has to subscribe to. */
+export const subscribedEvents: readonly string[] = [
+  ...new Set(Object.keys(handlers).map((event) => event.replace(/\..*/, ""))),
+].filter((event) => !defaultEvents.includes(event));

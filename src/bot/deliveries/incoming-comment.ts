@@ -1,0 +1,74 @@
+import type { ThreadRef } from "#runtime/runs.ts";
+import type { CommentPayload, IssuePayload, User } from "./payloads.ts";
+import { threadEventKey, threadOf } from "./thread.ts";
+
+/** A person's comment in a thread. The text an issue was opened with counts as its first comment. */
+export interface IncomingComment {
+  /** Identifies the comment by signed fields alone, so that it counts once under any delivery id. */
+  key: string;
+  thread: ThreadRef;
+  isPullRequest: boolean;
+  closed: boolean;
+  locked: boolean;
+  by: string;
+  text: string;
+  /** Undefined for the text of the issue itself. */
+  commentId: number | undefined;
+  /** The issue as it was when the comment was written. */
+  seen: { at: Date; title: string; body: string } | undefined;
+}
+
+/** Reads a comment. `deliveryId` identifies it where the payload says no time. */
+export function readComment(payload: CommentPayload, deliveryId: string): IncomingComment {
+  const { comment } = payload;
+  const at = comment.created_at;
+  return {
+    ...readIssue(payload, at),
+    key: at ? `comment ${comment.id} ${at.toISOString()}` : deliveryId,
+    by: comment.user?.login ?? "ghost",
+    text: comment.body ?? "",
+    commentId: comment.id,
+  };
+}
+
+/** Reads the text an issue was opened with. */
+export function readIssueText(payload: IssuePayload, deliveryId: string): IncomingComment {
+  const { issue } = payload;
+  return {
+    ...readIssue(payload, issue.created_at),
+    key: threadEventKey(payload, issue.number, issue.created_at) ?? deliveryId,
+    by: issue.user?.login ?? "ghost",
+    text: issue.body ?? "",
+    commentId: undefined,
+  };
+}
+
+function readIssue(payload: IssuePayload, at: Date | undefined) {
+  const { issue } = payload;
+  return {
+    thread: threadOf(payload, issue.number),
+    isPullRequest: issue.pull_request !== undefined && issue.pull_request !== null,
+    closed: issue.state === "closed",
+    locked: issue.locked === true,
+    seen: at && { at, title: issue.title ?? "", body: issue.body ?? "" },
+  };
+}
+
+/** Returns why a text is ignored that was not certainly written and sent by the same human. */
+export function ignoreAuthor(
+  { user, performed_via_github_app: app }: Authored,
+  sender: User | null | undefined,
+  appId: number,
+): string | undefined {
+  if (!user || !sender) return "its author's account is gone";
+  if (app?.id === appId) return "this app wrote it";
+  if (!isHuman(user) || !isHuman(sender)) return "its author is not a human";
+  if (user.id !== sender.id || user.login !== sender.login) return "its sender is not its author";
+  return undefined;
+}
+
+type Authored = Pick<CommentPayload["comment"], "user" | "performed_via_github_app">;
+
+function isHuman({ login, type = "User" }: User): boolean {
+  return type === "User" && !login.endsWith("[bot]") && login.toLowerCase() !== "ghost";
+}

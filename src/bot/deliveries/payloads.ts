@@ -1,0 +1,93 @@
+import { z } from "zod";
+import type { ReportedLocation } from "#domain/repository-location.ts";
+
+const OptionalDate = z.coerce.date().optional().catch(undefined);
+const Installation = z.object({ id: z.number() });
+const Account = z.object({ id: z.number(), login: z.string() });
+
+const User = z.object({ login: z.string().min(1), id: z.number(), type: z.string().optional() });
+export type User = z.infer<typeof User>;
+
+/** A repository in a payload. GitHub's own payloads always have the ids. */
+const Repository = z.object({
+  id: z.number().optional(),
+  name: z.string(),
+  owner: z.object({ id: z.number().optional(), login: z.string() }),
+  created_at: OptionalDate,
+  updated_at: OptionalDate,
+});
+type Repository = z.infer<typeof Repository>;
+
+const Issue = z.object({
+  number: z.number(),
+  state: z.string().optional(),
+  locked: z.boolean().optional(),
+  pull_request: z.unknown().optional(),
+  title: z.string().optional(),
+  created_at: OptionalDate,
+  updated_at: OptionalDate,
+  body: z.string().nullish(),
+  user: User.nullish(),
+  performed_via_github_app: Installation.nullish(),
+});
+
+const Comment = z.object({
+  id: z.number(),
+  body: z.string().nullish(),
+  user: User.nullish(),
+  created_at: OptionalDate,
+  performed_via_github_app: Installation.nullish(),
+});
+
+const ThreadPayload = z.object({
+  action: z.string(),
+  installation: Installation,
+  repository: Repository,
+  sender: User.nullish(),
+});
+export type ThreadPayload = z.infer<typeof ThreadPayload>;
+export const IssuePayload = ThreadPayload.extend({ issue: Issue });
+export type IssuePayload = z.infer<typeof IssuePayload>;
+export const CommentPayload = IssuePayload.extend({ comment: Comment });
+export type CommentPayload = z.infer<typeof CommentPayload>;
+export const PullRequestPayload = ThreadPayload.extend({ pull_request: Issue });
+
+const PreviousValue = z.object({ from: z.string() });
+export const RepositoryPayload = z.object({
+  installation: Installation,
+  repository: Repository,
+  changes: z
+    .object({
+      repository: z.object({ name: PreviousValue }).optional(),
+      owner: z.object({ from: z.object({ user: Account.nullish(), organization: Account.nullish() }) }).optional(),
+    })
+    .optional(),
+});
+
+const ListedRepositories = z.array(z.object({ id: z.number(), name: z.string() })).default([]);
+export type ListedRepositories = z.infer<typeof ListedRepositories>;
+
+const InstallationWithAccount = Installation.extend({ account: Account });
+export const InstallationPayload = z.object({
+  action: z.string(),
+  installation: InstallationWithAccount,
+  repositories: ListedRepositories,
+});
+export type InstallationPayload = z.infer<typeof InstallationPayload>;
+
+export const InstallationRepositoriesPayload = z.object({
+  installation: InstallationWithAccount,
+  repositories_added: ListedRepositories,
+  repositories_removed: ListedRepositories,
+});
+
+/** Where a payload says that a repository is, and since when; undefined without the repository's id. */
+export function locationOf(
+  { id, name, owner, created_at }: Repository,
+  installationId: number,
+  at: Date | undefined,
+): ReportedLocation | undefined {
+  if (id === undefined || owner.id === undefined) return undefined;
+  const location = { repositoryId: id, installationId, ownerId: owner.id, owner: owner.login, repo: name };
+  return { ...location, at: at?.getTime() ?? Date.now(), createdAt: created_at?.getTime() };
+}

@@ -1,0 +1,66 @@
+import { UserError } from "#domain/errors.ts";
+import { cleanText } from "#text/untrusted.ts";
+import { type ParsedCommand, parseCommand } from "./command.ts";
+
+/** Where people give commands to runs: in the comments of a thread, or on the page of a run. */
+type CommandFrontEnd = "thread" | "page";
+
+interface RunCommand {
+  /** How the command is written, without the slash. */
+  usage: string;
+  /** Completes the sentence "This command …". Markdown. */
+  help: string;
+  frontEnds: readonly CommandFrontEnd[];
+}
+
+/** The commands people give to runs, in the order in which `/help` lists them. */
+export const runCommands = {
+  run: {
+    usage: "run <worker> [task]",
+    help: "starts a worker; the task may continue on the following lines",
+    frontEnds: ["thread"],
+  },
+  approve: {
+    usage: "approve [id or all] [session]",
+    help: "approves a request; add `session` to approve identical calls later in this run. A JSON object in a fenced block on the next lines replaces the arguments",
+    frontEnds: ["thread", "page"],
+  },
+  deny: {
+    usage: "deny [id or all] [reason]",
+    help: "denies a request; the reason is passed to the worker",
+    frontEnds: ["thread", "page"],
+  },
+  stop: {
+    usage: "stop",
+    help: "pauses all workers in this thread; you can resume them",
+    frontEnds: ["thread", "page"],
+  },
+  resume: {
+    usage: "resume [instructions]",
+    help: "resumes the paused workers, with your instructions if you add any",
+    frontEnds: ["thread", "page"],
+  },
+  cancel: { usage: "cancel", help: "ends all workers in this thread for good", frontEnds: ["thread"] },
+  status: { usage: "status", help: "shows what is running, what is waiting, and the cost", frontEnds: ["thread"] },
+  tool: {
+    usage: "tool <name> [--option value]",
+    help: "runs a tool of the newest worker yourself; `/t …` and `/<name> …` do the same, and `/tool <name> -i` shows its options",
+    frontEnds: ["thread"],
+  },
+  tools: { usage: "tools", help: "lists the tools you can run", frontEnds: ["thread"] },
+  help: { usage: "help", help: "lists these commands and the workers", frontEnds: ["thread"] },
+} as const satisfies Record<string, RunCommand>;
+
+export type RunCommandName = keyof typeof runCommands;
+
+/** The names of the commands that one front end offers. */
+export type RunCommandOf<FrontEnd extends CommandFrontEnd> = {
+  [Name in RunCommandName]: FrontEnd extends (typeof runCommands)[Name]["frontEnds"][number] ? Name : never;
+}[RunCommandName];
+
+/** Parses a command line for the tools of a run: `/tool git_push --branch main`. Throws a UserError. */
+export function parseToolCommand(line: string): ParsedCommand {
+  const parsed = parseCommand(cleanText(line).text.trim());
+  if (!parsed) throw new UserError("A command begins with a slash, such as `/tools`.");
+  return parsed;
+}
