@@ -83,7 +83,7 @@ async function sleep(store: Store, index: number): Promise<void> {
       key,
       approvals: [sampleApproval(id, `ask-${index}`, { requestedAt: Date.now(), expiresAt })],
     }),
-    store.advance(sampleStep(id, { snapshot: { value: { working: "awaitingApproval" } }, status: "waiting" })),
+    store.advance(sampleStep(id, { snapshot: { value: { handlingCalls: "awaitingApproval" } }, status: "waiting" })),
   ];
   if ((await Promise.all(written)).some((result) => result === false)) throw new Error(`${id} does not sleep`);
 }

@@ -50,12 +50,17 @@ export type ModelCall = z.infer<typeof ModelCall>;
  * for the model and what people see are all derived from it.
  */
 export const RunEvent = z.discriminatedUnion("type", [
-  /** Words for the worker, already cleaned. `trusted`: from someone with write access. */
+  /** A message for the worker, without hidden text. Everything but `context` comes from someone who may command the run. */
   z.object({
     type: z.literal("message.received"),
+    /**
+     * `request`: the task of the command that started the run, which may be empty. `comment`: a later message from a
+     * person. `prompt`: input from a program, a terminal or the parent run, passed to the model as it is. `context`:
+     * text from the thread, already marked as untrusted.
+     */
+    kind: z.enum(["request", "comment", "prompt", "context"]),
     text: z.string(),
     by: z.string(),
-    trusted: z.boolean(),
     attachments: z.array(Attachment).optional(),
     via: Channel.optional(),
   }),

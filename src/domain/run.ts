@@ -73,6 +73,25 @@ export const RunSpec = z.object({
 });
 export type RunSpec = z.infer<typeof RunSpec>;
 
+/** The states of the worker machine, by the name of the innermost one. */
+export const RunState = z.enum([
+  "preparing",
+  "callingModel",
+  "retrying",
+  "evaluatingAnswer",
+  "reviewing",
+  "evaluatingCalls",
+  "executing",
+  "awaitingApproval",
+  "awaitingAnswer",
+  "awaitingChild",
+  "checkingLimits",
+  "idle",
+  "interrupted",
+  "ended",
+]);
+export type RunState = z.infer<typeof RunState>;
+
 /** A call of the model that is not answered yet, as the machine remembers it: never its arguments. */
 export const OpenCall = z.object({
   callId: z.string(),
@@ -85,8 +104,7 @@ export type OpenCall = z.infer<typeof OpenCall>;
 /** What a person sees of a run: everything a front end needs to draw it, derived from the store alone. */
 export interface RunView {
   spec: RunSpec;
-  /** The machine's state, such as `callingModel`. */
-  state: string;
+  state: RunState;
   /** One sentence about what is going on. */
   activity: string;
   tasks: Task[];

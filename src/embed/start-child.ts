@@ -44,7 +44,7 @@ export async function startChild(drive: Drive, { callId, tool, args }: ModelCall
     report.worker("running", child.model, opened.toolbox.tools);
     report.trace({ type: "execution_start", workerName: worker.name, model: child.model });
     const startedAt = Date.now();
-    const words: RunEvent = { type: "message.received", text: taskOf(args), by: spec.worker.name, trusted: true };
+    const words: RunEvent = { type: "message.received", kind: "prompt", text: taskOf(args), by: spec.worker.name };
     const end = await drive.begin(opened, words, signal).ended;
     report.end(end, startedAt);
     if (end.outcome.kind === "interrupted") return undefined;

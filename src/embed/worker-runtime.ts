@@ -196,7 +196,7 @@ export class WorkerRuntime {
     session.steps.markStored();
     try {
       const text = input.content.trim() === "" && files.length === 0 ? "Begin." : input.content;
-      const words = { type: "message.received" as const, text, by: person, trusted: true };
+      const words = { type: "message.received" as const, kind: "prompt" as const, text, by: person };
       const run = driveRun(session, files.length > 0 ? { ...words, attachments: files } : words, stop.signal);
       this.#ongoing = { run, stop };
       const end = await run.ended;

@@ -1,33 +1,22 @@
 import { z } from "zod";
+import { RunState } from "#domain/run.ts";
 import { parseVersioned } from "#domain/stored-data.ts";
 import { WorkerContext, type workerMachine } from "./worker-machine.ts";
 
 /** The format of stored snapshots. Raise it when a state or a context field changes its meaning. */
 export const snapshotVersion = 1;
 
-type StateValue = ReturnType<typeof workerMachine.resolveState>["value"];
+const callStates = ["evaluatingCalls", "executing", "awaitingApproval", "awaitingAnswer", "awaitingChild"] as const;
 
-const WorkerState = z.union([
-  z.enum([
-    "preparing",
-    "callingModel",
-    "retrying",
-    "evaluatingAnswer",
-    "reviewing",
-    "checkingLimits",
-    "idle",
-    "interrupted",
-    "ended",
-  ]),
-  z.strictObject({
-    handlingCalls: z.enum(["evaluatingCalls", "executing", "awaitingApproval", "awaitingAnswer", "awaitingChild"]),
-  }),
-]) satisfies z.ZodType<StateValue>;
+const StateValue = z.union([
+  RunState.exclude(callStates),
+  z.strictObject({ handlingCalls: RunState.extract(callStates) }),
+]) satisfies z.ZodType<ReturnType<typeof workerMachine.resolveState>["value"]>;
 
 /** The state of a worker between events, as the store keeps it, with the clock that its minutes are counted by. */
 export const WorkerSnapshot = z.strictObject({
   version: z.literal(snapshotVersion),
-  value: WorkerState,
+  value: StateValue,
   context: WorkerContext,
   /** Milliseconds in busy states so far, without the current one. */
   workedMs: z.number(),

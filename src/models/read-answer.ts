@@ -126,7 +126,9 @@ function toSendBack(part: Part): AssistantPart[] {
       return [resultToSendBack(part, { type: "json", value: part.output })];
     case "tool-error":
       return [resultToSendBack(part, { type: "error-json", value: part.error as JSONValue })];
-    default:
+    case "source":
+    case "tool-approval-request":
+    case "tool-approval-response":
       return [];
   }
 }

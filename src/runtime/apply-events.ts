@@ -1,6 +1,6 @@
 import { initialTransition, transition } from "xstate";
 import type { LoggedEvent } from "#domain/events.ts";
-import type { RunSpec } from "#domain/run.ts";
+import type { RunSpec, RunState } from "#domain/run.ts";
 import { type EffectRequest, interruptibleEffects } from "#machines/effects.ts";
 import { type WorkerContext, workerMachine } from "#machines/worker-machine.ts";
 import type { Advance, EffectQueue, NewEffect, NewRun, RunRow, RunStatus } from "#runtime/store/store.ts";
@@ -84,9 +84,8 @@ export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: num
 }
 
 /** The machine's state as people may read it: `callingModel`, `awaitingApproval`. */
-export function stateName({ value }: Snapshot): string {
-  if (typeof value === "string") return value;
-  return Object.values(value).map(String).at(0) ?? "handlingCalls";
+export function stateName({ value }: Snapshot): RunState {
+  return typeof value === "string" ? value : value.handlingCalls;
 }
 
 function takeable(state: State, events: LoggedEvent[]): LoggedEvent | undefined {
@@ -120,7 +119,12 @@ function queueOf(kind: EffectRequest["kind"], spec: RunSpec): EffectQueue {
       return "thread";
     case "outcome.report":
       return spec.parentId ? "work" : "thread";
-    default:
+    case "sandbox.open":
+    case "model.call":
+    case "calls.review":
+    case "tool.execute":
+    case "child.spawn":
+    case "children.stop":
       return "work";
   }
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { UserError } from "#domain/errors.ts";
 import type { ReportedLocation } from "#domain/repository-location.ts";
-import type { OpenCall, RunSpec, RunView } from "#domain/run.ts";
+import type { OpenCall, RunSpec, RunState, RunView } from "#domain/run.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import type { Invocation } from "#runtime/effects/run-tool-command.ts";
 import { createStartRun } from "#runtime/start/start-run.ts";
@@ -36,7 +36,7 @@ export function createRuns(options: RunsOptions): Runs {
       ? { runId: question.runId, event: { type: "question.answered", callId: question.callId, text: words, by, via } }
       : {
           runId: newest.spec.id,
-          event: { type: "message.received", text: `@${by} says: ${words}`, by, trusted: true, via },
+          event: { type: "message.received", kind: "comment", text: words, by, via },
         };
     await tell([heard], deliveryId);
     return true;
@@ -89,7 +89,7 @@ export function createRuns(options: RunsOptions): Runs {
           ? [
               {
                 runId: spec.id,
-                event: { type: "message.received" as const, text: `@${by} says: ${words}`, by, trusted: true, via },
+                event: { type: "message.received" as const, kind: "comment" as const, text: words, by, via },
               },
             ]
           : []),
@@ -214,7 +214,7 @@ function openCalls({ snapshot }: RunRow): OpenCall[] {
   return (snapshot as Snapshot).context.openCalls;
 }
 
-function stateOf({ snapshot }: RunRow): string {
+function stateOf({ snapshot }: RunRow): RunState {
   return stateName(snapshot as Snapshot);
 }
 
@@ -228,7 +228,16 @@ function workOf(row: RunRow): Extract<ToolReply, { kind: "queued" }>["behind"] |
     case "preparing":
     case "reviewing":
       return "step";
-    default:
+    case "retrying":
+    case "evaluatingAnswer":
+    case "evaluatingCalls":
+    case "checkingLimits":
+    case "awaitingApproval":
+    case "awaitingAnswer":
+    case "awaitingChild":
+    case "idle":
+    case "interrupted":
+    case "ended":
       return undefined;
   }
 }

@@ -1,3 +1,4 @@
+import type { RunState } from "#domain/run.ts";
 import { type ChartState, type StateChart, stateChart } from "#runtime/views/state-chart.ts";
 import { type Html, html } from "./html.ts";
 
@@ -12,7 +13,7 @@ const width = 340;
 const arcStep = 7;
 
 /** The worker machine, drawn from its own definition, with the state a run is in lit. */
-export function renderChart(state: string): Html {
+export function renderChart(state: RunState): Html {
   const { states } = chart;
   const height = states.length * rowHeight + 6;
   const words = isKnown(state) ? `The run is in the state ${inWords(state)}` : "The states of a run";

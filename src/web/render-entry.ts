@@ -87,22 +87,16 @@ function note(who: string | Html): Entry {
 /** Characters of what a person or a thread said. */
 const longestSaid = 60_000;
 
-function renderSaid({ text, by, trusted, via }: Extract<RunEvent, { type: "message.received" }>): Entry {
-  if (!trusted) {
+function renderSaid({ kind, text, by, via }: Extract<RunEvent, { type: "message.received" }>): Entry {
+  if (kind === "context") {
     const body = html`<details><summary>${describeLines(text)}, as the worker reads it</summary>${block(truncateText(text, longestSaid))}</details>`;
     return { kind: "note", who: "What it was told", body };
   }
   return {
     kind: "person",
     who: html`<b>${by}</b>${describeChannel(via)}`,
-    body: html`<p class="said">${truncateText(wordsOf(text, by), longestSaid)}</p>`,
+    body: html`<p class="said">${truncateText(text || "Work on this.", longestSaid)}</p>`,
   };
-}
-
-/** Without the name that the worker is told in front of them. */
-function wordsOf(text: string, by: string): string {
-  const start = [`@${by} asks you: `, `@${by} says: `].find((said) => text.startsWith(said)) ?? "";
-  return text.slice(start.length);
 }
 
 function renderAnswer(event: Extract<RunEvent, { type: "model.answered" }>, { lane, address }: EntryContext): Entry {

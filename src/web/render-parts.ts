@@ -152,7 +152,16 @@ function signOf({ outcome, state }: RunNode): string {
       return "💬";
     case "awaitingApproval":
       return "🔐";
-    default:
+    case "preparing":
+    case "callingModel":
+    case "retrying":
+    case "evaluatingAnswer":
+    case "reviewing":
+    case "evaluatingCalls":
+    case "executing":
+    case "awaitingChild":
+    case "checkingLimits":
+    case "ended":
       return "⚙️";
   }
 }

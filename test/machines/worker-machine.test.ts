@@ -13,7 +13,7 @@ const result = { llmContent: "ok", value: { kind: "text" as const, content: "ok"
 const usage = { inputTokens: 10, outputTokens: 5 };
 const limits = Limits.parse({ steps: 3 });
 
-const message: RunEvent = { type: "message.received", text: "hello", by: "ada", trusted: true };
+const message: RunEvent = { type: "message.received", kind: "comment", text: "hello", by: "ada" };
 const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branch: "main" };
 const invoked: RunEvent = { type: "tool.invoked", callId: "i1", tool: "t", by: "ada", args: {}, result };
 const reviewed = (answeredBy: "tool" | "person" | "worker", kind: "allow" | "ask"): RunEvent => ({

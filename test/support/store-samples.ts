@@ -31,7 +31,7 @@ export function sampleEffect(runId: string, key: string, changes: Partial<NewEff
 }
 
 export function said(text: string): RunEvent {
-  return { type: "message.received", text, by: "ada", trusted: true };
+  return { type: "message.received", kind: "comment", text, by: "ada" };
 }
 
 export function sampleStep(runId: string, changes: Partial<Advance> = {}): Advance {

@@ -48,7 +48,7 @@ describe("which tools there are", () => {
 
   test.each(["read_file", "read", "READ_FILE", "read-file"])("finds read_file as %s", async (name) => {
     const { review } = await toolboxWorld([aTool({ aliases: ["read"] })]);
-    expect(await review(name, { path: "a" })).toEqual({ kind: "allow", as: "tool", args: { path: "a" } });
+    expect(await review(name, { path: "a" })).toEqual({ kind: "allow", answeredBy: "tool", args: { path: "a" } });
   });
 
   test("a call that a person or a worker answers says so", async () => {
@@ -57,8 +57,8 @@ describe("which tools there are", () => {
       aTool({ name: "tester", answeredBy: { kind: "worker", worker: "tester" } }),
     ]);
 
-    expect(await review("ask_user", { path: "a" })).toMatchObject({ kind: "allow", as: "person" });
-    expect(await review("tester", { path: "a" })).toMatchObject({ kind: "allow", as: "worker" });
+    expect(await review("ask_user", { path: "a" })).toMatchObject({ kind: "allow", answeredBy: "person" });
+    expect(await review("tester", { path: "a" })).toMatchObject({ kind: "allow", answeredBy: "worker" });
   });
 });
 

@@ -10,7 +10,7 @@ const decision = { approval: "k0mq", digest };
 async function waiting(options: Parameters<typeof world>[0] = {}) {
   const made = await world(options);
   const spec = await made.startRun("abc1", {
-    value: { working: "awaitingApproval" },
+    value: { handlingCalls: "awaitingApproval" },
     context: {
       openCalls: [{ callId: "call-k0mq", tool: "write_file", answeredBy: "tool", status: "awaitingApproval" }],
     },
@@ -58,7 +58,7 @@ test("stops, resumes and says a sentence, and the thread shows who said it where
   await post(`${path}/stop`, { as: "mia" });
 
   expect(await eventsOf("abc1")).toMatchObject([
-    { type: "message.received", text: "@mia says: use the other file", trusted: true, via: "page" },
+    { type: "message.received", kind: "comment", text: "use the other file", via: "page" },
     { type: "run.stop", by: "mia", via: "page" },
   ]);
   expect((await runs.status(spec.origin))[0]?.log).toEqual([
@@ -77,7 +77,10 @@ test("a stopped run goes on with a word, and not in a thread that is closed", as
   issue.state = "open";
   expect((await resume()).status).toBe(200);
 
-  expect(await eventsOf("abc1")).toMatchObject([{ text: "@mia says: carefully" }, { type: "run.resume", by: "mia" }]);
+  expect(await eventsOf("abc1")).toMatchObject([
+    { kind: "comment", text: "carefully" },
+    { type: "run.resume", by: "mia" },
+  ]);
 });
 
 describe("nothing happens for", () => {

@@ -38,7 +38,7 @@ test("an open page hears what happens, and one that comes back goes on from wher
 
 test("an approval comes, and goes when it is decided", async () => {
   const { startRun, store, url, pathOf, post, clock } = await world();
-  await startRun("abc1", { value: { working: "awaitingApproval" }, approvals: [{}] });
+  await startRun("abc1", { value: { handlingCalls: "awaitingApproval" }, approvals: [{}] });
   const page = await listenTo(`${url}${pathOf("abc1")}/events`);
 
   const opening = await page.next();
@@ -71,7 +71,7 @@ test("a child appears with a lane of its own", async () => {
 test("what a tool prints and the model writes at the moment is shown, whole words of its end, while it does", async () => {
   const { startRun, live, url, pathOf } = await world();
   await startRun("abc1", {
-    value: { working: "executing" },
+    value: { handlingCalls: "executing" },
     context: { openCalls: [{ callId: "c1", tool: "shell", answeredBy: "tool", status: "running" }] },
   });
   live.add("abc1", { source: "model/1", text: "earlier words of the model " });

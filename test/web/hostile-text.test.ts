@@ -47,8 +47,8 @@ function runOf(text: string): { events: RunEvent[]; values: ResultValue[] } {
   return {
     values,
     events: [
-      { type: "message.received", text, by: "ada", trusted: true },
-      { type: "message.received", text, by: text, trusted: false },
+      { type: "message.received", kind: "comment", text, by: "ada" },
+      { type: "message.received", kind: "context", text, by: text },
       { type: "sandbox.opened", commit: "a".repeat(40), branch: text },
       {
         type: "model.answered",

@@ -9,10 +9,10 @@ test("whoever has the link sees what the run is about, what it did and what it w
   const { startRun, get, pathOf } = await world();
   await startRun("abc1", {
     spec: { task: "fix the sum" },
-    value: { working: "awaitingApproval" },
+    value: { handlingCalls: "awaitingApproval" },
     context: { steps: 3, tokens: 1_230 },
     events: [
-      { type: "message.received", text: "@ada asks you: fix the sum", by: "ada", trusted: true },
+      { type: "message.received", kind: "request", text: "fix the sum", by: "ada" },
       {
         type: "model.answered",
         text: "I **look** first.",
@@ -78,7 +78,7 @@ describe("a link", () => {
     await startRun("abc1");
     await startRun("child1", {
       spec: { rootId: "abc1", parentId: "abc1", parentCallId: "c1", depth: 1, workerPath: "fixer -> tester" },
-      events: [{ type: "message.received", text: "test it", by: "ada", trusted: true }],
+      events: [{ type: "message.received", kind: "prompt", text: "test it", by: "ada" }],
     });
 
     expect((await get(pathOf("child1"))).status).toBe(404);
@@ -156,7 +156,7 @@ test("a secret the app holds is on no page, in no stream and in no earlier entry
   const long = `${"x".repeat(390)}${heldSecret}`;
   const result = { llmContent: heldSecret, value: { kind: "text" as const, content: heldSecret, summary: heldSecret } };
   await startRun("abc1", {
-    value: { working: "executing" },
+    value: { handlingCalls: "executing" },
     context: { openCalls: [{ callId: "c1", tool: "shell", answeredBy: "tool", status: "running" }] },
     events: [
       {

@@ -42,7 +42,16 @@ export function headline(view: RunView): string {
       return `💬 ${worker} waits for you`;
     case "awaitingApproval":
       return `🔐 ${worker} waits for an approval`;
-    default:
+    case "preparing":
+    case "callingModel":
+    case "retrying":
+    case "evaluatingAnswer":
+    case "reviewing":
+    case "evaluatingCalls":
+    case "executing":
+    case "awaitingChild":
+    case "checkingLimits":
+    case "ended":
       return `⚙️ ${worker} is working`;
   }
 }

@@ -54,9 +54,9 @@ async function start(
   const child = childSpec(row, { id, callId, worker, source, model, now: now(), siblings, root: root.spec });
   const event = {
     type: "message.received" as const,
+    kind: "prompt" as const,
     text: taskOf(granted ? granted.args : call.args),
     by: spec.worker.name,
-    trusted: true,
   };
   return { run: initialRun(child), events: [{ runId: id, event, dedupe: `${id}/task` }], usedApproval: approvalId };
 }

@@ -90,7 +90,17 @@ function answers(event: RunEvent): Answer[] {
       return [
         { callId: event.callId, text: describeOutcome(event.outcome), failed: event.outcome.kind !== "answered" },
       ];
-    default:
+    case "message.received":
+    case "sandbox.opened":
+    case "sandbox.failed":
+    case "model.answered":
+    case "model.failed":
+    case "approval.granted":
+    case "tool.invoked":
+    case "run.stop":
+    case "run.resume":
+    case "run.cancel":
+    case "timer.due":
       return [];
   }
 }
@@ -101,16 +111,32 @@ function denial({ by, reason }: Extract<RunEvent, { type: "approval.denied" }>):
 }
 
 function said(event: RunEvent): ModelMessage[] {
-  if (event.type === "message.received") return [{ role: "user", content: words(event) }];
+  if (event.type === "message.received") return [{ role: "user", content: contentOf(event) }];
   if (event.type === "run.resume")
     return [{ role: "user", content: `@${event.by} stopped you and now wants you to go on.` }];
   if (event.type === "tool.invoked") return [{ role: "user", content: invocation(event) }];
   return [];
 }
 
-function words({ text, attachments = [] }: Extract<RunEvent, { type: "message.received" }>): UserContent {
+type ReceivedMessage = Extract<RunEvent, { type: "message.received" }>;
+
+function contentOf(message: ReceivedMessage): UserContent {
+  const { attachments = [] } = message;
+  const text = textOf(message);
   if (attachments.length === 0) return text;
   return [...(text.trim() === "" ? [] : [{ type: "text" as const, text }]), ...attachments.map(attached)];
+}
+
+function textOf({ kind, text, by }: ReceivedMessage): string {
+  switch (kind) {
+    case "request":
+      return text === "" ? `@${by} asks you to work on this.` : `@${by} asks you: ${text}`;
+    case "comment":
+      return `@${by} says: ${text}`;
+    case "prompt":
+    case "context":
+      return text;
+  }
 }
 
 /** Few providers take text as a file. */

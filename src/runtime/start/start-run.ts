@@ -67,16 +67,8 @@ export function createStartRun({
       createdAt,
     };
     const events: NewEvent[] = [
-      { runId: id, event: { type: "message.received", text: about, by: issue.author, trusted: false } },
-      {
-        runId: id,
-        event: {
-          type: "message.received",
-          text: commandOf(origin.requestedBy, task),
-          by: origin.requestedBy,
-          trusted: true,
-        },
-      },
+      { runId: id, event: { type: "message.received", kind: "context", text: about, by: issue.author } },
+      { runId: id, event: { type: "message.received", kind: "request", text: task, by: origin.requestedBy } },
     ];
     await enter(spec, () => store.ingest({ deliveryId, run: initialRun(spec), events }));
     scheduler.wake(id);
@@ -107,8 +99,4 @@ export function createStartRun({
   }
 
   return start;
-}
-
-function commandOf(requestedBy: string, task: string): string {
-  return task ? `@${requestedBy} asks you: ${task}` : `@${requestedBy} asks you to work on this.`;
 }

@@ -38,8 +38,8 @@ async function viewOf(store: Store, row: RunRow): Promise<RunView> {
 function lineOf({ event }: LoggedEvent): string[] {
   switch (event.type) {
     case "message.received":
-      // What was said in the thread stands there already.
-      return event.via ? [firstLine(event.text.replace(/ says: /, ` says${describeChannel(event.via)}: `))] : [];
+      // Comments in the thread can be read there.
+      return event.via ? [firstLine(`@${event.by} says${describeChannel(event.via)}: ${event.text}`)] : [];
     case "sandbox.opened":
       return [`Opened ${event.branch} at ${event.commit.slice(0, 7)}`];
     case "model.answered":
@@ -72,7 +72,9 @@ function lineOf({ event }: LoggedEvent): string[] {
       return [event.reason ? `Stopped: ${event.reason}` : `Stopped by @${event.by}${describeChannel(event.via)}`];
     case "run.resume":
       return [`Resumed by @${event.by}${describeChannel(event.via)}`];
-    default:
+    case "sandbox.failed":
+    case "run.cancel":
+    case "timer.due":
       return [];
   }
 }

@@ -1,6 +1,6 @@
 import type { LoggedEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
-import type { RunOutcome, TokenUsage } from "#domain/run.ts";
+import type { RunOutcome, RunState, TokenUsage } from "#domain/run.ts";
 import type { Snapshot } from "#runtime/apply-events.ts";
 
 /** What a view says of a whole log, gathered event by event, so that a long one need not be read again. */
@@ -39,7 +39,18 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
       return event.result.value.kind === "task_list" && "tasks" in event.result.value
         ? { ...summary, tasks: event.result.value.tasks }
         : summary;
-    default:
+    case "message.received":
+    case "sandbox.opened":
+    case "sandbox.failed":
+    case "calls.reviewed":
+    case "approval.granted":
+    case "approval.denied":
+    case "approval.expired":
+    case "question.answered":
+    case "tool.invoked":
+    case "run.resume":
+    case "run.cancel":
+    case "timer.due":
       return summary;
   }
 }
@@ -62,7 +73,7 @@ export function outcomeOf(
 
 /** One sentence about what a run is doing. */
 export function activityOf(
-  state: string,
+  state: RunState,
   { context }: Pick<Snapshot, "context">,
   { failure = "it did not answer.", stopped }: Pick<RunSummary, "failure" | "stopped">,
 ): string {
@@ -89,7 +100,10 @@ export function activityOf(
         : "Stopped. It goes on with /resume.";
     case "ended":
       return "Done.";
-    default:
+    case "reviewing":
+    case "evaluatingAnswer":
+    case "evaluatingCalls":
+    case "checkingLimits":
       return "Deciding what to do next.";
   }
 }

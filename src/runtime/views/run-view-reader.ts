@@ -1,7 +1,7 @@
 import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
-import type { OpenCall, RunOutcome, RunSpec, TokenUsage } from "#domain/run.ts";
+import type { OpenCall, RunOutcome, RunSpec, RunState, TokenUsage } from "#domain/run.ts";
 import { type Snapshot, stateName } from "#runtime/apply-events.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
 import type { RunRow, Store } from "#runtime/store/store.ts";
@@ -18,7 +18,7 @@ export interface CallLine {
 export interface RunNode {
   spec: RunSpec;
   /** The machine's state, such as `callingModel`. */
-  state: string;
+  state: RunState;
   activity: string;
   steps: number;
   /** In and out, its children's included: what counts against its limit. */
@@ -216,7 +216,7 @@ export function createRunViewReader({ store, live, redact, now }: RunViewReaderO
   }
 
   /** What was said before the run moved on is in the log by now. */
-  function liveOf(runId: string, state: string, open: readonly OpenCall[]): RunNode["live"] {
+  function liveOf(runId: string, state: RunState, open: readonly OpenCall[]): RunNode["live"] {
     const moment = live.read(runId);
     if (!moment) return undefined;
     const isOn = moment.source.startsWith("model/")

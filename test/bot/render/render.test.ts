@@ -5,6 +5,7 @@ import { renderOutcome } from "#bot/render/render-outcome.ts";
 import { renderQuestion } from "#bot/render/render-question.ts";
 import { renderHelp, renderStatusReply } from "#bot/render/render-reply.ts";
 import { renderStatus } from "#bot/render/render-status.ts";
+import type { RunState } from "#domain/run.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { expectInert, hostile, proseOf } from "../../support/hostile-text.ts";
 import { sampleApproval, sampleView } from "../../support/run-view.ts";
@@ -67,7 +68,7 @@ describe("status", () => {
     expect(status).toMatch(/^- ❌ \*\*tester\*\* failed \(3 steps .*\)\n {2}- ⚙️ \*\*linter\*\* is working — Thinking/m);
   });
 
-  test.each([
+  test.each<[RunState, string, string]>([
     ["interrupted", "is stopped", "`/resume`"],
     ["awaitingApproval", "waits for an approval", "`/stop`"],
     ["awaitingAnswer", "waits for you", "`/stop`"],

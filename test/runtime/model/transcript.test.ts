@@ -10,7 +10,7 @@ import { transcript } from "#runtime/model/transcript.ts";
 const usage = { inputTokens: 1, outputTokens: 1 };
 
 function said(text: string): RunEvent {
-  return { type: "message.received", text, by: "ada", trusted: true };
+  return { type: "message.received", kind: "prompt", text, by: "ada" };
 }
 
 function answered(text: string, callIds: string[] = [], seen = 0): RunEvent {

@@ -18,7 +18,7 @@ function parentOf(limits: object, { calls, tokens = 0 }: { calls: number; tokens
     answeredBy: "worker" as const,
     status: "running" as const,
   }));
-  const context = { ...snapshot.context, tokens, open };
+  const context = { ...snapshot.context, tokens, openCalls: open };
   return { spec: own, status: "waiting", snapshot: { ...snapshot, context }, version: 1, changeSets: 0, updatedAt: 0 };
 }
 
