@@ -1,7 +1,7 @@
 import { ToolErrorCode } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
-import { describeForModel } from "#toolsets/describe-for-model.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
+import { describeForModel } from "#toolsets/normalize-result.ts";
 import { toJsonValue } from "#toolsets/to-json-value.ts";
 
 /** A result told apart by `ok`, with an error code a program may branch on. */

@@ -1,7 +1,7 @@
 import { type JSONSchema7, jsonSchema } from "ai";
 import type { ToolErrorType } from "#domain/errors.ts";
 import { compileSchema } from "#domain/tool-schema.ts";
-import { validateArguments } from "#toolsets/validate-arguments.ts";
+import { validateArguments } from "#toolsets/prepare-call.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 
 /** Whether arguments would do; if not, what is wrong with them and a call that would do. */

@@ -1,11 +1,11 @@
-/** How long work that was told to stop may take to say what it got done, in milliseconds. */
+/** Milliseconds that work gets after its signal was aborted to report what it has done. */
 const graceMs = 200;
 
 export type AbandonableOutcome<T> = { abandoned: false; value: T } | { abandoned: true };
 
 /**
- * Waits for work, but not for work that ignores its signal: soon after the signal it is abandoned, and what becomes of
- * it is nobody's concern. With a signal that is already aborted the work never starts.
+ * Waits for work until shortly after its signal is aborted. Work that ignores the signal is abandoned, and its later
+ * result or failure is ignored. If the signal is already aborted, the work does not start.
  */
 export async function abandonOnAbort<T>(
   work: () => T | Promise<T>,

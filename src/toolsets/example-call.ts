@@ -1,9 +1,22 @@
 import { choicesOf, type JsonSchema, parametersOf, typesOf } from "#domain/json-schema.ts";
+import type { ToolSchema } from "#domain/tool-schema.ts";
 
-/** A call that would do, made from the schema: `read_file(path="src/main.ts")`. Only what is required is given. */
-export function exampleCall(tool: string, json: JsonSchema): string {
-  const given = Object.entries(exampleObject(json, 0)).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
-  return `${tool}(${given.join(", ")})`;
+/**
+ * Builds a valid call from the schema, such as `read_file(path="src/main.ts")`, with the required parameters and as many
+ * optional ones as it takes. Resolves to undefined if the schema accepts none of these.
+ */
+export async function exampleCall(tool: string, { json, validate }: ToolSchema): Promise<string | undefined> {
+  const parameters = parametersOf(json);
+  const optional = parameters.filter(({ required }) => !required);
+  for (let count = 0; count <= optional.length; count += 1) {
+    const given = new Set([...parameters.filter(({ required }) => required), ...optional.slice(0, count)]);
+    const args = parameters
+      .filter((parameter) => given.has(parameter))
+      .map(({ name, schema }) => [name, exampleValue(name, schema, 0)] as const);
+    if (!(await validate(Object.fromEntries(args))).valid) continue;
+    return `${tool}(${args.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ")})`;
+  }
+  return undefined;
 }
 
 function exampleObject(json: JsonSchema, depth: number): Record<string, unknown> {

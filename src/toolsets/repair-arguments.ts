@@ -27,13 +27,6 @@ export function repairArguments(args: unknown, json: JsonSchema): unknown {
   return repairObject(object as Record<string, unknown>, parametersOf(json));
 }
 
-/** The names in the arguments that the schema does not know. */
-export function unknownParameters(args: unknown, json: JsonSchema): string[] {
-  if (typeOfValue(args) !== "object") return [];
-  const known = new Set(parametersOf(json).map(({ name }) => name));
-  return known.size === 0 ? [] : Object.keys(args as object).filter((name) => !known.has(name));
-}
-
 function repairObject(given: Record<string, unknown>, parameters: Parameter[]): Record<string, unknown> {
   const entries = Object.entries(given).flatMap(([key, value]): [string, unknown][] => {
     const parameter = parameters.find(({ name }) => name === key) ?? meantBy(key, given, parameters);

@@ -1,65 +1,67 @@
 import { canonicalJson } from "#domain/approval.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import type { PreparedCall } from "./toolbox.ts";
 import type { FinishedCall } from "./toolset.ts";
 
-/** A call about to be reviewed or run. */
-interface CheckedCall {
-  callId: string;
-  tool: NamedTool;
-  /** The arguments as the model gave them and as they were understood: either may be what the log has. */
-  args: readonly [given: unknown, checked: unknown];
-  /** Which call of the model asks for it: the turn. */
-  step: number;
-}
+/**
+ * Recognises calls of read-only tools that would return what the model has already read. A call that may have changed
+ * something in between makes a repetition worthwhile, and so does a failure of the first one.
+ */
+export class RepeatedCalls {
+  readonly #history: () => readonly FinishedCall[];
+  readonly #find: (name: string) => NamedTool | undefined;
+  /** The reads reviewed in the current turn: the id of the first call with each name and arguments. */
+  #turn = { step: 0, reads: new Map<string, string>() };
 
-/** Knows which reading calls say nothing new. Calls that changed something in between make a repetition worthwhile. */
-export interface RepeatedCalls {
-  /** True when this turn already has the same call; otherwise it has it from now on. */
-  isRedundant(call: CheckedCall): boolean;
-  /** A sentence for the model when an earlier turn has the same call. */
-  warning(call: CheckedCall): string | undefined;
-}
+  /** `history` returns every finished call, oldest first. */
+  constructor(history: () => readonly FinishedCall[], find: (name: string) => NamedTool | undefined) {
+    this.#history = history;
+    this.#find = find;
+  }
 
-/** Only tools that are `readOnly` repeat themselves. `history` holds finished calls, oldest first. */
-export function watchRepeatedCalls(
-  history: () => readonly FinishedCall[],
-  find: (name: string) => NamedTool | undefined,
-): RepeatedCalls {
-  let reviewed = { step: 0, reads: new Map<string, string>() };
+  /** True if this turn already has an equal call. Otherwise this call is the turn's first. */
+  isRedundant(prepared: PreparedCall, step: number): boolean {
+    const { call, tool, args } = prepared;
+    if (this.#turn.step !== step) this.#turn = { step, reads: new Map() };
+    const { reads } = this.#turn;
+    if (!tool.readOnly) {
+      reads.clear();
+      return false;
+    }
 
-  function lastEqual(call: CheckedCall): FinishedCall | undefined {
-    const wanted = new Set(call.args.map(canonicalJson));
-    for (const finished of history().toReversed()) {
+    if (this.#lastEqual(prepared)?.step === step) return true;
+
+    const key = `${tool.name} ${canonicalJson(args)}`;
+    const first = reads.get(key);
+    if (first !== undefined && first !== call.callId && !this.#hasFailed(first)) return true;
+    reads.set(key, call.callId);
+    return false;
+  }
+
+  /** A note for the model if an earlier turn has an equal call. */
+  warningFor(prepared: PreparedCall, step: number): string | undefined {
+    const before = prepared.tool.readOnly ? this.#lastEqual(prepared) : undefined;
+    if (!before || before.step >= step) return undefined;
+
+    const turns = step - before.step;
+    const ago = turns === 1 ? "1 turn ago" : `${turns} turns ago`;
+    return `Note: the same call of ${prepared.tool.name} was previously made in turn ${before.step} (${ago}), and nothing has changed since. Its result should still be in your context.`;
+  }
+
+  #hasFailed(callId: string): boolean {
+    return this.#history().findLast((finished) => finished.callId === callId)?.result.error !== undefined;
+  }
+
+  #lastEqual({ call, tool, args }: PreparedCall): FinishedCall | undefined {
+    // The log may hold the arguments as they were given or as they were validated.
+    const wanted = new Set([canonicalJson(call.args), canonicalJson(args)]);
+    for (const finished of this.#history().toReversed()) {
       if (finished.callId === call.callId || finished.result.error) continue;
 
-      const tool = find(finished.tool);
-      if (tool === call.tool && !finished.byPerson && wanted.has(canonicalJson(finished.args))) return finished;
-      if (!tool?.readOnly) return undefined;
+      const finishedTool = this.#find(finished.tool);
+      if (finishedTool === tool && !finished.byPerson && wanted.has(canonicalJson(finished.args))) return finished;
+      if (!finishedTool?.readOnly) return undefined;
     }
     return undefined;
   }
-
-  return {
-    isRedundant(call) {
-      if (reviewed.step !== call.step) reviewed = { step: call.step, reads: new Map() };
-      if (!call.tool.readOnly) {
-        reviewed.reads.clear();
-        return false;
-      }
-      if (lastEqual(call)?.step === call.step) return true;
-
-      const key = `${call.tool.name} ${canonicalJson(call.args[1])}`;
-      const first = reviewed.reads.get(key);
-      if (first === undefined) reviewed.reads.set(key, call.callId);
-      return first !== undefined && first !== call.callId;
-    },
-    warning(call) {
-      const before = call.tool.readOnly ? lastEqual(call) : undefined;
-      if (!before || before.step >= call.step) return undefined;
-
-      const turns = call.step - before.step;
-      const ago = turns === 1 ? "1 turn ago" : `${turns} turns ago`;
-      return `Note: this very call of ${call.tool.name} was previously made in turn ${before.step} (${ago}) and nothing was changed since. Its result should still be in your context.`;
-    },
-  };
 }

@@ -1,142 +1,128 @@
 import { canonicalJson } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
-import type { OpenCall } from "#domain/run.ts";
+import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
-import { type FoundCall, findCall } from "./find-call.ts";
-import { revocableWorkspace } from "./revocable-workspace.ts";
-import { type ToolExecutionContext, toolContext } from "./tool-execution-context.ts";
-import type { CallContext, Review } from "./toolbox.ts";
+import { prepareCall } from "./prepare-call.ts";
+import { openToolContext, type ToolExecutionContext } from "./tool-execution-context.ts";
+import type { CallContext, PreparedCall, Review } from "./toolbox.ts";
 
-/** What a person agreed to for the whole session. */
-export type Remembered = readonly { tool: string; args: unknown }[];
+/** The approvals that a person gave for the whole session. */
+export type RememberedApprovals = readonly { tool: string; args: unknown }[];
 
-/** Says whether a call may run, must be asked for, or will not run. Never throws. */
+/** Decides whether a call runs, needs approval, or is refused. Never throws. */
 export async function reviewCall(
-  desk: ToolExecutionContext,
+  execution: ToolExecutionContext,
   call: ModelCall,
   context: CallContext,
-  remembered: Remembered,
+  remembered: RememberedApprovals,
 ): Promise<Review> {
-  const reviewing = async () => {
-    const found = await findCall(desk, call, context);
-    if ("refused" in found) return refuse(found.refused);
-    return (await refuseRepetition(desk, call, context, found)) ?? judge(desk, call, context, remembered, found);
+  const review = async () => {
+    const prepared = await prepareCall(execution, call, context);
+    if ("refused" in prepared) return refuse(prepared.refused);
+    // People may repeat a call as often as they like.
+    const isRedundant = prepared.invokedBy === "model" && execution.repeated.isRedundant(prepared, context.run.step);
+    return isRedundant ? refuse(redundant(prepared)) : decide(execution, prepared, context, remembered);
   };
   try {
-    const review = await abandonOnAbort(reviewing, context.abortSignal);
-    return review.abandoned ? refuse(interruptedResult(call.tool, { started: false })) : review.value;
+    const outcome = await abandonOnAbort(review, context.abortSignal);
+    return outcome.abandoned ? refuse(interruptedResult(call.tool, { started: false })) : outcome.value;
   } catch (error) {
     return refuse(resultOfError(error));
   }
 }
 
-function refuse(result: Extract<Review, { kind: "refuse" }>["result"]): Review {
+function refuse(result: ToolResult): Review {
   return { kind: "refuse", result };
 }
 
-async function refuseRepetition(
-  desk: ToolExecutionContext,
-  call: ModelCall,
-  { run, invokedBy }: CallContext,
-  { tool, args }: FoundCall,
-): Promise<Review | undefined> {
-  // People may look as often as they like.
-  if (invokedBy === "person") return undefined;
-  const checked = { callId: call.callId, tool, args: [call.args, args] as const, step: run.step };
-  if (!desk.repeated.isRedundant(checked)) return undefined;
-
+function redundant({ tool }: PreparedCall): ToolResult {
   const message = `Redundant tool call: ${tool.name} was already called with the same arguments in this turn.`;
-  return refuse(
-    failedResult(message, {
-      code: "REDUNDANT_CALL",
-      type: "validation_error",
-      suggestion: "Use the result of the first call.",
-    }),
-  );
-}
-
-async function judge(
-  desk: ToolExecutionContext,
-  call: ModelCall,
-  context: CallContext,
-  remembered: Remembered,
-  { tool, value, args }: FoundCall,
-): Promise<Review> {
-  const lent = revocableWorkspace(desk.workspace);
-  // Whoever is asked about a call has nothing to change yet.
-  lent.revoke();
-  const forTool = toolContext(lent.workspace, call.callId, context);
-  const as = answererOf(tool);
-  const consent = await needsConsent(tool, value, forTool);
-
-  if (consent.kind === "refuse") return refuse(consent.result);
-  if (consent.kind === "free" || isRemembered(desk, tool, args, remembered))
-    return { kind: "allow", answeredBy: as, args };
-
-  const preview = await previewOf(tool, value, forTool);
-  if (preview.kind === "refuse") return refuse(preview.result);
-  return {
-    kind: "ask",
-    answeredBy: as,
-    args,
-    reason: reasonFor(tool, value, context, consent.doubt),
-    preview: preview.text,
-  };
-}
-
-function answererOf({ answeredBy }: NamedTool): OpenCall["answeredBy"] {
-  return answeredBy?.kind ?? "tool";
-}
-
-type Consent =
-  | { kind: "free" }
-  | { kind: "ask"; doubt?: string }
-  | { kind: "refuse"; result: ReturnType<typeof failedResult> };
-
-async function needsConsent(tool: NamedTool, value: unknown, context: ToolContext): Promise<Consent> {
-  // Secure by default: a tool that does not say whether it needs approval needs it.
-  const { needsApproval = true } = tool;
-  try {
-    const answer = typeof needsApproval === "function" ? await needsApproval(value, context) : needsApproval;
-    // Only a clear no spares the question: a rule that answers nothing has not decided.
-    return answer === false ? { kind: "free" } : { kind: "ask" };
-  } catch (error) {
-    if (error instanceof BlockedError) return { kind: "refuse", result: blocked(tool, error) };
-    if (error instanceof ToolError) return { kind: "refuse", result: resultOfError(error) };
-    return { kind: "ask", doubt: error instanceof Error ? error.message : String(error) };
-  }
-}
-
-function blocked({ name }: NamedTool, { reason }: BlockedError): ReturnType<typeof failedResult> {
-  return failedResult(`${name} is blocked by policy: ${reason}`, {
-    code: "BLOCKED",
-    suggestion: "Nobody can approve this. Find another way, or say that it cannot be done.",
+  return failedResult(message, {
+    code: "REDUNDANT_CALL",
+    type: "validation_error",
+    suggestion: "Use the result of the first call.",
   });
 }
 
-function isRemembered(desk: ToolExecutionContext, tool: NamedTool, args: unknown, remembered: Remembered): boolean {
-  const wanted = canonicalJson(args);
-  return remembered.some((known) => desk.find(known.tool) === tool && canonicalJson(known.args) === wanted);
+async function decide(
+  execution: ToolExecutionContext,
+  prepared: PreparedCall,
+  callContext: CallContext,
+  remembered: RememberedApprovals,
+): Promise<Review> {
+  const { tool, value, args } = prepared;
+  const { context, close } = openToolContext(execution.workspace, prepared.call, callContext);
+  // Nothing may be changed before the call is allowed.
+  close();
+
+  const answeredBy = tool.answeredBy?.kind ?? "tool";
+  const need = await approvalNeed(tool, value, context);
+  if (need.kind === "refused") return refuse(need.result);
+  if (need.kind === "none" || isRemembered(execution, prepared, remembered)) return { kind: "allow", answeredBy, args };
+
+  const shown = await previewOf(tool, value, context);
+  if (shown.kind === "refused") return refuse(shown.result);
+  const reason = approvalReason(prepared, callContext, need.ruleFailure);
+  return { kind: "ask", answeredBy, args, reason, preview: shown.preview };
 }
 
-type Preview = { kind: "shown"; text: string | undefined } | Extract<Consent, { kind: "refuse" }>;
+type Refused = { kind: "refused"; result: ToolResult };
 
-/** What cannot work is not asked for; what merely cannot be shown is. */
-async function previewOf(tool: NamedTool, value: unknown, context: ToolContext): Promise<Preview> {
+async function approvalNeed(
+  tool: NamedTool,
+  value: unknown,
+  context: ToolContext,
+): Promise<{ kind: "none" } | { kind: "asked"; ruleFailure?: string } | Refused> {
+  // Secure by default: a tool that does not say whether it needs approval needs it.
+  const { needsApproval = true } = tool;
   try {
-    return { kind: "shown", text: await tool.preview?.(value, context) };
+    const needed = typeof needsApproval === "function" ? await needsApproval(value, context) : needsApproval;
+    // Only an explicit false lets a call run unasked; a rule that returns nothing has not decided.
+    return needed === false ? { kind: "none" } : { kind: "asked" };
   } catch (error) {
-    if (error instanceof ToolError) return { kind: "refuse", result: resultOfError(error) };
-    return { kind: "shown", text: undefined };
+    if (error instanceof BlockedError) return { kind: "refused", result: blocked(tool, error) };
+    if (error instanceof ToolError) return { kind: "refused", result: resultOfError(error) };
+    return { kind: "asked", ruleFailure: error instanceof Error ? error.message : String(error) };
   }
 }
 
-function reasonFor(tool: NamedTool, value: unknown, { run }: CallContext, doubt: string | undefined): string {
+function blocked({ name }: NamedTool, { reason }: BlockedError): ToolResult {
+  return failedResult(`${name} is blocked by policy: ${reason}`, {
+    code: "BLOCKED",
+    suggestion: "Nobody can approve this. Find another way, or report that it cannot be done.",
+  });
+}
+
+function isRemembered(
+  execution: ToolExecutionContext,
+  { tool, args }: PreparedCall,
+  remembered: RememberedApprovals,
+): boolean {
+  if (remembered.length === 0) return false;
+  const wanted = canonicalJson(args);
+  return remembered.some((known) => execution.find(known.tool) === tool && canonicalJson(known.args) === wanted);
+}
+
+/** A call that cannot work is refused before anyone is asked; a preview that merely fails is left out. */
+async function previewOf(
+  tool: NamedTool,
+  value: unknown,
+  context: ToolContext,
+): Promise<{ kind: "shown"; preview: string | undefined } | Refused> {
+  try {
+    return { kind: "shown", preview: await tool.preview?.(value, context) };
+  } catch (error) {
+    if (error instanceof ToolError) return { kind: "refused", result: resultOfError(error) };
+    return { kind: "shown", preview: undefined };
+  }
+}
+
+function approvalReason({ tool, value }: PreparedCall, { run }: CallContext, ruleFailure: string | undefined): string {
   const reason = ownReason(tool, value) ?? `${run.worker} wants to call ${tool.name}.`;
-  return doubt === undefined ? reason : `${reason} Its own rule for approval failed: ${doubt}`;
+  return ruleFailure === undefined ? reason : `${reason} The tool's own approval rule failed: ${ruleFailure}`;
 }
 
 function ownReason(tool: NamedTool, value: unknown): string | undefined {

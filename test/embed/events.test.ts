@@ -82,7 +82,7 @@ describe("a user interface on the bus", () => {
 
     for (const [toolName, message] of [
       ["nothing", /Unknown tool/],
-      ["deploy", /not one that people call/],
+      ["deploy", /can be called only by the worker/],
     ] as const) {
       const said = next("status");
       bus.emit("manualToolInvoke", { toolName, args: { to: "x" } });

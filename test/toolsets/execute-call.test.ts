@@ -11,7 +11,7 @@ import { aCall, aContext, aTool, toolboxWorld } from "../support/toolbox-world.t
 const never = new Promise<never>(() => {});
 
 describe("interruption", () => {
-  test("with a signal that is already aborted nothing runs and nothing hangs", async () => {
+  test("a call with an aborted signal does not run", async () => {
     const run = vi.fn(() => never);
     const { execute } = await toolboxWorld([aTool({ execute: run })]);
 
@@ -35,7 +35,7 @@ describe("interruption", () => {
     expect(durationMs).toBeLessThan(2_000);
   });
 
-  test("the signal reaches the tool, and one that stops by throwing is interrupted", async () => {
+  test("a tool receives the signal, and a tool that throws on abort is interrupted", async () => {
     const stop = new AbortController();
     const run = (_: unknown, { abortSignal }: ToolContext) => sleep(60_000, "done", { signal: abortSignal });
     const { execute } = await toolboxWorld([aTool({ execute: run })]);
@@ -46,7 +46,7 @@ describe("interruption", () => {
     expect((await running).error?.type).toBe("interrupted");
   });
 
-  test("a tool that ends soon after the signal keeps what it got done", async () => {
+  test("a tool that returns shortly after the abort keeps its partial result", async () => {
     const stop = new AbortController();
     const run = (_: unknown, { abortSignal }: ToolContext) =>
       new Promise((resolve) => abortSignal.addEventListener("abort", () => resolve("half of it")));
@@ -64,7 +64,7 @@ describe("interruption", () => {
     expect(result.error).toMatchObject({ code: "TIMEOUT", type: "system_error" });
   });
 
-  test("a failure after it was abandoned bothers nobody", async () => {
+  test("a failure of an abandoned call is ignored", async () => {
     const stop = new AbortController();
     const { promise, reject } = Promise.withResolvers<never>();
     const { execute } = await toolboxWorld([aTool({ execute: () => promise })]);
@@ -90,15 +90,19 @@ describe("failures", () => {
       new Error("disk full"),
       { code: "EXECUTION_ERROR", type: "system_error", message: "disk full" },
     ],
-    ["a file system says which", Object.assign(new Error("gone"), { code: "ENOENT" }), { code: "FILE_NOT_FOUND" }],
     [
-      "permissions too",
+      "a file system error keeps its code",
+      Object.assign(new Error("gone"), { code: "ENOENT" }),
+      { code: "FILE_NOT_FOUND" },
+    ],
+    [
+      "so does a permission error",
       Object.assign(new Error("no"), { code: "EACCES" }),
       { code: "PERMISSION_DENIED", type: "permission_error" },
     ],
-    ["a timeout too", new DOMException("late", "TimeoutError"), { code: "TIMEOUT" }],
-    ["what is no error is told as it is", "oops", { code: "EXECUTION_ERROR", message: "oops" }],
-    ["nothing thrown is still a failure", undefined, { code: "EXECUTION_ERROR" }],
+    ["so does a timeout", new DOMException("late", "TimeoutError"), { code: "TIMEOUT" }],
+    ["a thrown value that is not an error is reported as it is", "oops", { code: "EXECUTION_ERROR", message: "oops" }],
+    ["a thrown undefined is still a failure", undefined, { code: "EXECUTION_ERROR" }],
   ])("%s", async (_, thrown, expected) => {
     const fail = () => {
       throw thrown;
@@ -111,7 +115,7 @@ describe("failures", () => {
     expect(result.llmContent).toContain(`Error: ${result.error?.message}`);
   });
 
-  test("an unknown tool, wrong arguments and a tool with nothing to execute are results", async () => {
+  test("an unknown tool, invalid arguments and a tool without execute give error results", async () => {
     const { execute } = await toolboxWorld([aTool(), { ...aTool({ name: "ask_user" }), execute: undefined } as never]);
 
     expect((await execute("nothing", {})).error?.code).toBe("UNKNOWN_TOOL");
@@ -120,10 +124,10 @@ describe("failures", () => {
   });
 });
 
-describe("output", () => {
+describe("the output schema", () => {
   const outputSchema = z.object({ sum: z.number() });
 
-  test("what keeps its promise passes, plain or as a result for both readers", async () => {
+  test("output that matches passes, as plain data or as the value of a result", async () => {
     const shaped = { llmContent: "3", value: { kind: "json", data: { sum: 3 } } };
     const { execute } = await toolboxWorld([
       aTool({ name: "plain", outputSchema, execute: () => ({ sum: 3 }) }),
@@ -134,7 +138,7 @@ describe("output", () => {
     expect(await execute("shaped", { path: "a" })).toMatchObject(shaped);
   });
 
-  test("what does not is INVALID_OUTPUT, naming member and types", async () => {
+  test("output that does not match is INVALID_OUTPUT, with the member and its types", async () => {
     const { execute } = await toolboxWorld([aTool({ outputSchema, execute: () => ({ sum: "three" }) as never })]);
 
     const { error } = await execute("read_file", { path: "a" });
@@ -147,29 +151,20 @@ describe("output", () => {
     expect(error?.message).toContain("parameter 'sum' in the output of read_file: Expected number, got string");
   });
 
-  test("a failure is not held to the promise", async () => {
+  test("a failure is not checked", async () => {
     const { execute } = await toolboxWorld([aTool({ outputSchema, execute: () => Promise.reject(new Error("no")) })]);
     expect((await execute("read_file", { path: "a" })).error?.code).toBe("EXECUTION_ERROR");
   });
 
-  test("what is too long for the model keeps head and tail and says so; people see all of it", async () => {
+  test("a result that is too long for the model keeps head and tail and says so; people see all of it", async () => {
     const lines = Array.from({ length: 5_000 }, (_, index) => `this is line number ${index}`);
     const { execute } = await toolboxWorld([aTool({ execute: () => lines.join("\n") })], { maxResultTokens: 500 });
 
     const { llmContent, value } = await execute("read_file", { path: "a" });
 
-    expect(llmContent).toMatch(/^this is line number 0\n.*left out here.*this is line number 4999$/s);
+    expect(llmContent).toMatch(/^this is line number 0\n.*left out.*this is line number 4999$/s);
     expect(llmContent.length).toBeLessThan(5_000);
     expect(value).toEqual({ kind: "text", content: lines.join("\n") });
-  });
-
-  test("a tool that yields gives its last word", async () => {
-    async function* run() {
-      yield "working";
-      yield "done";
-    }
-    const { execute } = await toolboxWorld([aTool({ execute: run as never })]);
-    expect((await execute("read_file", { path: "a" })).llmContent).toBe("done");
   });
 });
 
@@ -182,7 +177,7 @@ describe("events", () => {
     return { ...world, heard };
   }
 
-  test("a call is heard to start, print and end", async () => {
+  test("a call emits its start, its output and its end", async () => {
     const output = vi.fn();
     const { toolbox, heard } = await listenTo((_, context) => {
       context.output("half");
@@ -208,13 +203,13 @@ describe("events", () => {
     expect(output).toHaveBeenCalledWith("half");
   });
 
-  test("a failure is heard as an error", async () => {
+  test("a failure is emitted as an error", async () => {
     const { execute, heard } = await listenTo(() => Promise.reject(new Error("disk full")));
     await execute("read_file", { path: "a" });
     expect(heard.at(-1)).toMatchObject({ type: "error", toolName: "read_file", error: "disk full" });
   });
 
-  test("what is printed after the end reaches nobody", async () => {
+  test("output after the end of the call is dropped", async () => {
     let late = (_: string) => {};
     const output = vi.fn();
     const { execute, heard } = await listenTo((_, context) => {
@@ -230,7 +225,7 @@ describe("events", () => {
   });
 });
 
-test("arguments changed by a person are validated again and reach the tool as its schema reads them", async () => {
+test("arguments changed by a person are validated again and reach the tool as its schema parses them", async () => {
   const run = vi.fn(() => "done");
   const inputSchema = z.object({ path: z.string().trim(), depth: z.number().default(2) });
   const { toolbox } = await toolboxWorld([aTool({ inputSchema, execute: run })]);
@@ -245,8 +240,8 @@ test("arguments changed by a person are validated again and reach the tool as it
   expect(refused.error?.code).toBe("INVALID_ARGUMENTS");
 });
 
-describe("the sandbox a tool is lent", () => {
-  test("ends with its call: what it left running changes nothing, and can still look", async () => {
+describe("the sandbox of a call", () => {
+  test("becomes read-only when the call ends", async () => {
     const workspace = memoryWorkspace();
     let late: Workspace | undefined;
     const keep = (_: unknown, { sandbox }: ToolContext) => {
@@ -265,7 +260,7 @@ describe("the sandbox a tool is lent", () => {
     expect(await workspace.changes()).toEqual([{ path: "in-time.txt", status: "added" }]);
   });
 
-  test("ends when the call is abandoned", async () => {
+  test("becomes read-only when the call is abandoned", async () => {
     const workspace = memoryWorkspace();
     const stop = new AbortController();
     const goOn = Promise.withResolvers<void>();
@@ -285,7 +280,7 @@ describe("the sandbox a tool is lent", () => {
     expect(await workspace.changes()).toEqual([]);
   });
 
-  test("cannot be changed by a rule or a preview", async () => {
+  test("is read-only for approval rules and previews", async () => {
     const workspace = memoryWorkspace();
     const sly = async (_: unknown, { sandbox }: ToolContext) => {
       await sandbox.write("sly.txt", "x").catch(() => {});
@@ -308,7 +303,7 @@ test.each<[string, unknown]>([
   ],
   ["a list", { kind: "file_list", path: "/", count: 1e5, files: Array.from({ length: 1e5 }, (_, n) => `file-${n}`) }],
   ["data", { kind: "json", data: { rows: Array.from({ length: 1e5 }, (_, n) => ({ n, text: "some words" })) } }],
-])("%s that is too long to be kept for people keeps its kind and says less", async (_, value) => {
+])("%s that is too long to be stored is shortened and keeps its kind", async (_, value) => {
   const { execute } = await toolboxWorld([aTool({ execute: () => value as never })]);
 
   const result = await execute("read_file", { path: "a" });
@@ -317,12 +312,12 @@ test.each<[string, unknown]>([
   expect(JSON.stringify(result.value).length).toBeLessThanOrEqual(400_000);
 });
 
-test("what cannot be shortened is replaced by how large it was", async () => {
+test("a value that cannot be shortened is replaced by its size", async () => {
   const data = Object.fromEntries(Array.from({ length: 100_000 }, (_, n) => [`key-${n}`, n]));
   const { execute } = await toolboxWorld([aTool({ execute: () => ({ kind: "json", data }) as never })]);
 
   expect((await execute("read_file", { path: "a" })).value).toEqual({
     kind: "text",
-    content: expect.stringMatching(/^The result is too large to be kept: [\d,]+ characters\.$/),
+    content: expect.stringMatching(/^The result is too large to be stored: [\d,]+ characters\.$/),
   });
 });

@@ -29,8 +29,8 @@ const git = aToolset("git", [
   aTool({ name: "git_push", manualExecution: { mode: "manual" } }),
 ]);
 
-describe("opening", () => {
-  test("gives the tools of the toolsets a worker names, in its order, by name or alias", async () => {
+describe("opening a toolbox", () => {
+  test("opens the toolsets that a worker names, in the worker's order, by name or alias", async () => {
     const toolbox = await open({ git: null, files: {} }, [files, git]);
 
     expect(toolbox.tools.map(({ name }) => name)).toEqual(["git_status", "git_push", "read_file", "write_file"]);
@@ -39,7 +39,7 @@ describe("opening", () => {
     expect(toolbox.find("nothing")).toBeUndefined();
   });
 
-  test("no toolsets, no tools", async () => {
+  test("a worker without toolsets has no tools", async () => {
     expect((await open({}, [files])).tools).toEqual([]);
   });
 
@@ -65,14 +65,14 @@ describe("opening", () => {
     await expect(open(names, [files, git])).rejects.toThrow(message);
   });
 
-  test("a setting that is near a known one is pointed out, and a wrong one explained", async () => {
+  test("a misspelled setting names the closest known one, and an invalid value is explained", async () => {
     const config = z.strictObject({ remote: z.string().optional(), depth: z.number().optional() });
     const set = aToolset("git", [], { config });
     await expect(open({ git: { remte: "x" } }, [set])).rejects.toThrow("unknown field remte, did you mean remote.");
     await expect(open({ git: { depth: "x" } }, [set])).rejects.toThrow(/depth: .*expected number/);
   });
 
-  test("gives the toolset its settings and what the runtime lends", async () => {
+  test("passes a toolset its settings and the runtime's services", async () => {
     const create = vi.fn(() => []);
     const config = z.strictObject({ depth: z.number().default(3) });
     await open({ git: {} }, [aToolset("git", [], { config, create })]);
@@ -80,12 +80,12 @@ describe("opening", () => {
     expect((create.mock.calls as unknown as [unknown, ToolServices][])[0]?.[1].spec).toBe(runSpec);
   });
 
-  test("two tools of one name, or with one alias, are refused; a name wins over an alias", async () => {
+  test("two tools with the same name or alias are refused; a name takes precedence over an alias", async () => {
     await expect(open({ a: {}, b: {} }, [aToolset("a", [aTool()]), aToolset("b", [aTool()])])).rejects.toThrow(
-      "Two tools are called read_file",
+      "Two tools are named read_file",
     );
     const twice = [aTool({ name: "x", aliases: ["read"] }), aTool({ name: "y", aliases: ["read"] })];
-    await expect(open({ a: {} }, [aToolset("a", twice)])).rejects.toThrow("x and y are both also called read");
+    await expect(open({ a: {} }, [aToolset("a", twice)])).rejects.toThrow("x and y share the alias read");
 
     const toolbox = await open({ a: {} }, [
       aToolset("a", [aTool({ name: "x", aliases: ["y"] }), aTool({ name: "y" })]),
@@ -93,7 +93,7 @@ describe("opening", () => {
     expect(toolbox.find("y")?.name).toBe("y");
   });
 
-  test("what was opened is closed: once, and also when opening fails", async () => {
+  test("opened toolsets are closed once, also if another one fails to open", async () => {
     const release = vi.fn(async () => {});
     const holding = aToolset("holding", [], {
       create: (_, services) => {
@@ -114,7 +114,7 @@ describe("opening", () => {
   });
 });
 
-test("a tool that does not say whether it asks, asks", async () => {
+test("a tool that does not say whether it needs approval needs it", async () => {
   const toolbox = await open({ a: {} }, [
     aToolset("a", [aTool({ needsApproval: undefined }), aTool({ name: "free" })]),
   ]);
@@ -124,7 +124,7 @@ test("a tool that does not say whether it asks, asks", async () => {
 });
 
 describe("schemas", () => {
-  test("are converted once and offered as JSON Schema, the same at every step", async () => {
+  test("are converted to JSON Schema once and offered unchanged at every step", async () => {
     let conversions = 0;
     const inputSchema = () => {
       conversions++;
@@ -142,7 +142,7 @@ describe("schemas", () => {
     expect(before).toEqual({ type: "object", properties: { a: { type: "string" } }, required: ["a"] });
   });
 
-  test("are offered without dates or transforms failing the conversion", async () => {
+  test("dates and transforms do not prevent a tool from being offered", async () => {
     const inputSchema = z.object({ at: z.date().optional(), n: z.string().transform(Number) });
     const toolbox = await open({ a: {} }, [aToolset("a", [aTool({ inputSchema })])]);
     expect(asSchema(toolbox.offered[0]?.inputSchema).jsonSchema).toMatchObject({
@@ -150,12 +150,12 @@ describe("schemas", () => {
     });
   });
 
-  test("one that cannot be understood is refused, naming the tool", async () => {
+  test("an invalid schema is refused with the name of the tool", async () => {
     const inputSchema = () => {
       throw new Error("no such type");
     };
     await expect(open({ a: {} }, [aToolset("a", [aTool({ inputSchema })])])).rejects.toThrow(
-      "The schema of read_file cannot be understood: no such type",
+      "The schema of the tool read_file is invalid: no such type",
     );
   });
 });

@@ -3,8 +3,8 @@ import { z } from "zod";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import { aCall, aContext, aTool, refusalOf, toolboxWorld } from "../support/toolbox-world.ts";
 
-describe("which tools there are", () => {
-  test("an unknown tool is refused with what is there and the nearest name", async () => {
+describe("finding a tool", () => {
+  test("an unknown tool is refused with the available tools and the closest name", async () => {
     const { review } = await toolboxWorld([aTool(), aTool({ name: "grep" })]);
 
     const error = refusalOf(await review("reed_file", { path: "a" }));
@@ -18,7 +18,7 @@ describe("which tools there are", () => {
     expect(error.llmContent).toContain("Available tools: read_file, grep.");
   });
 
-  test("a manual tool is neither offered nor named to the model, and its call is refused", async () => {
+  test("a manual tool is neither offered nor suggested to the model, and the model's call is refused", async () => {
     const execute = vi.fn();
     const push = aTool({ name: "git_push", execute, manualExecution: { mode: "manual" } });
     const { toolbox, review, execute: run } = await toolboxWorld([aTool(), push]);
@@ -33,7 +33,7 @@ describe("which tools there are", () => {
     expect(execute).not.toHaveBeenCalled();
   });
 
-  test("a person calls manual tools and tools for both, and no others", async () => {
+  test("a person can call tools of the modes manual and both, and no others", async () => {
     const { review } = await toolboxWorld([
       aTool(),
       aTool({ name: "git_push", manualExecution: { mode: "manual" } }),
@@ -51,7 +51,7 @@ describe("which tools there are", () => {
     expect(await review(name, { path: "a" })).toEqual({ kind: "allow", answeredBy: "tool", args: { path: "a" } });
   });
 
-  test("a call that a person or a worker answers says so", async () => {
+  test("a review names who answers the call: the tool, a person or a worker", async () => {
     const { review } = await toolboxWorld([
       aTool({ name: "ask_user", answeredBy: { kind: "person" } }),
       aTool({ name: "tester", answeredBy: { kind: "worker", worker: "tester" } }),
@@ -62,24 +62,24 @@ describe("which tools there are", () => {
   });
 });
 
-describe("consent", () => {
+describe("approval", () => {
   test.each<[string, unknown, "allow" | "ask"]>([
-    ["nothing said", undefined, "ask"],
+    ["undefined", undefined, "ask"],
     ["false", false, "allow"],
     ["true", true, "ask"],
-    ["a function that says no", () => false, "allow"],
-    ["a function that says yes", () => true, "ask"],
-    ["a promise of no", async () => false, "allow"],
-    ["a promise of yes", async () => true, "ask"],
-    ["a function that says nothing", () => undefined, "ask"],
-    ["a function that fails", () => JSON.parse("{"), "ask"],
-    ["a promise that fails", () => Promise.reject(new Error("the database is down")), "ask"],
+    ["a function that returns false", () => false, "allow"],
+    ["a function that returns true", () => true, "ask"],
+    ["a function that resolves to false", async () => false, "allow"],
+    ["a function that resolves to true", async () => true, "ask"],
+    ["a function that returns nothing", () => undefined, "ask"],
+    ["a function that throws", () => JSON.parse("{"), "ask"],
+    ["a function that rejects", () => Promise.reject(new Error("the database is down")), "ask"],
   ])("%s: %o means %s", async (_, needsApproval, kind) => {
     const { review } = await toolboxWorld([aTool({ needsApproval: needsApproval as never })]);
     expect((await review("read_file", { path: "a" })).kind).toBe(kind);
   });
 
-  test("it depends on the arguments and on the call", async () => {
+  test("the decision may depend on the arguments and the context", async () => {
     const needsApproval = vi.fn(({ path }) => path.startsWith("/important/"));
     const { review } = await toolboxWorld([aTool({ needsApproval })]);
 
@@ -91,7 +91,7 @@ describe("consent", () => {
     );
   });
 
-  test("what policy blocks is refused, says why and is not asked", async () => {
+  test("a blocked call is refused with the reason, and nobody is asked", async () => {
     const blocked = () => {
       throw new BlockedError("read_file", "the zone output forbids it");
     };
@@ -105,7 +105,7 @@ describe("consent", () => {
     });
   });
 
-  test("what cannot work is refused before anyone is asked", async () => {
+  test("a call that cannot work is refused before anyone is asked", async () => {
     const outside = () => {
       throw new ToolError("../x is outside the repository.", { code: "INVALID_PATH" });
     };
@@ -116,7 +116,7 @@ describe("consent", () => {
     expect(refusalOf(await late.review("read_file", { path: "../x" })).code).toBe("INVALID_PATH");
   });
 
-  test("a question carries the tool's reason and preview, or says who wants what", async () => {
+  test("a request carries the tool's reason and preview, or else names the worker and the tool", async () => {
     const { review } = await toolboxWorld([
       aTool({
         name: "write",
@@ -139,7 +139,7 @@ describe("consent", () => {
     });
     expect(await review("odd", { path: "a" })).toMatchObject({
       kind: "ask",
-      reason: "fixer wants to call odd. Its own rule for approval failed: no answer",
+      reason: "fixer wants to call odd. The tool's own approval rule failed: no answer",
       preview: undefined,
     });
   });
@@ -161,7 +161,7 @@ describe("consent", () => {
     expect(another.kind).toBe("ask");
   });
 
-  test("what is blocked stays blocked whatever was remembered", async () => {
+  test("a blocked call stays blocked after an equal call was approved for the session", async () => {
     const blocked = () => {
       throw new BlockedError("read_file", "no");
     };
@@ -171,10 +171,10 @@ describe("consent", () => {
   });
 });
 
-describe("repetition", () => {
+describe("repeated calls", () => {
   const tools = [aTool({ readOnly: true }), aTool({ name: "write_file", execute: () => "written" })];
 
-  test("the same reading call twice in one turn is redundant", async () => {
+  test("a read-only call is redundant if the turn already has an equal call", async () => {
     const { review, finish } = await toolboxWorld(tools);
     await finish("read_file", { path: "a" }, 1);
 
@@ -186,7 +186,7 @@ describe("repetition", () => {
     );
   });
 
-  test("people look as often as they like, and what they looked at is new to the model", async () => {
+  test("people may repeat a read, and what they read is new to the model", async () => {
     const { toolbox, history, review, finish } = await toolboxWorld([
       aTool({ readOnly: true, manualExecution: { mode: "both" } }),
     ]);
@@ -203,7 +203,7 @@ describe("repetition", () => {
     expect((await review("read_file", { path: "a" })).kind).toBe("allow");
   });
 
-  test("two in one answer of the model are redundant before either has run", async () => {
+  test("equal reads in one answer are redundant before either has run", async () => {
     const { toolbox, review } = await toolboxWorld(tools);
     const first = aCall("read_file", { path: "a", limit: 5 });
     await toolbox.review(first, aContext(), []);
@@ -213,7 +213,7 @@ describe("repetition", () => {
     expect((await toolbox.review(first, aContext(), [])).kind).toBe("allow");
   });
 
-  test("what changed something in between makes reading again worthwhile", async () => {
+  test("a change in between makes a repeated read worthwhile", async () => {
     const { review, finish } = await toolboxWorld(tools);
     await finish("read_file", { path: "a" }, 1);
     await finish("write_file", { path: "a" }, 1);
@@ -222,7 +222,7 @@ describe("repetition", () => {
     expect(await finish("read_file", { path: "a" }, 2)).toMatchObject({ llmContent: "content of a" });
   });
 
-  test("in a later turn it runs, with a warning before the result", async () => {
+  test("a repeated read in a later turn runs, with a note before the result", async () => {
     const { review, finish } = await toolboxWorld(tools);
     await finish("read_file", { path: "a" }, 1);
 
@@ -233,7 +233,7 @@ describe("repetition", () => {
     expect(value).toEqual({ kind: "text", content: "content of a" });
   });
 
-  test("a call that failed and a tool that changes things may be repeated", async () => {
+  test("a call that failed and a call that changes something may be repeated", async () => {
     const fails = aTool({ name: "fails", readOnly: true, execute: () => Promise.reject(new Error("no")) });
     const { review, finish } = await toolboxWorld([...tools, fails]);
     await finish("fails", { path: "a" }, 1);
@@ -245,7 +245,41 @@ describe("repetition", () => {
   });
 });
 
-test("a review whose signal is aborted asks nothing and refuses as interrupted", async () => {
+test("a read that was reviewed in this turn and failed may be retried in it", async () => {
+  const { toolbox, history } = await toolboxWorld([
+    aTool({ readOnly: true, execute: () => Promise.reject(new Error("no")) }),
+  ]);
+  const first = aCall("read_file", { path: "a" });
+  await toolbox.review(first, aContext(), []);
+  history.push({ ...first, result: await toolbox.execute(first, aContext()), step: 1 });
+
+  expect((await toolbox.review(aCall("read_file", { path: "a" }), aContext(), [])).kind).toBe("allow");
+});
+
+test("a call is validated once for its review and its execution", async () => {
+  const validate = vi.fn((path: string) => path !== "");
+  const { toolbox } = await toolboxWorld([aTool({ inputSchema: z.object({ path: z.string().refine(validate) }) })]);
+  const call = aCall("read_file", { path: "a" });
+  const review = await toolbox.review(call, aContext(), []);
+  const validations = validate.mock.calls.length;
+
+  const args = review.kind === "allow" ? review.args : undefined;
+  const result = await toolbox.execute({ ...call, args }, aContext());
+
+  expect(result.llmContent).toBe("content of a");
+  expect(validate).toHaveBeenCalledTimes(validations);
+});
+
+test("a call with the id of another is validated by itself", async () => {
+  const { toolbox } = await toolboxWorld([aTool()]);
+  await toolbox.review(aCall("read_file", { path: "a" }, { callId: "same" }), aContext(), []);
+
+  const result = await toolbox.execute(aCall("read_file", { path: "b" }, { callId: "same" }), aContext());
+
+  expect(result.llmContent).toBe("content of b");
+});
+
+test("a review with an aborted signal is refused as interrupted and asks nobody", async () => {
   const needsApproval = vi.fn(() => true);
   const { review } = await toolboxWorld([aTool({ needsApproval })]);
 
@@ -255,7 +289,7 @@ test("a review whose signal is aborted asks nothing and refuses as interrupted",
   expect(needsApproval).not.toHaveBeenCalled();
 });
 
-test("a rule for approval that never answers does not hold up an interruption", async () => {
+test("an approval rule that never returns does not delay an interruption", async () => {
   const stop = new AbortController();
   const needsApproval = () => new Promise<boolean>(() => stop.abort());
   const { review } = await toolboxWorld([aTool({ needsApproval })]);

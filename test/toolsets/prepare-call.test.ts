@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { compileSchema } from "#domain/tool-schema.ts";
 import { exampleCall } from "#toolsets/example-call.ts";
+import { validateArguments } from "#toolsets/prepare-call.ts";
 import { repairArguments } from "#toolsets/repair-arguments.ts";
-import { validateArguments } from "#toolsets/validate-arguments.ts";
 
 const readSchema = z.object({
   path: z.string(),
@@ -33,7 +33,7 @@ async function refused(args: unknown, schema: z.ZodType = readSchema, unreadable
   return checked.result;
 }
 
-describe("a call that is given up says what would do", () => {
+describe("an invalid call is refused with the problem and an example", () => {
   test.each<[string, unknown, string]>([
     ["a missing parameter", {}, "Missing required parameter 'path' for read_file."],
     ["no arguments", undefined, "Missing required parameter 'path' for read_file."],
@@ -71,32 +71,32 @@ describe("a call that is given up says what would do", () => {
     expect(llmContent).toContain('Example: read_file(path="src/main.ts")');
   });
 
-  test("a union names all it takes", async () => {
+  test("a union names all accepted types", async () => {
     const schema = z.object({ target: z.union([z.string(), z.boolean()]) });
     expect((await refused({ target: 5 }, schema)).error?.message).toContain("Expected string or boolean, got number");
   });
 
-  test("a slip of the hand in a name is pointed out", async () => {
+  test("a misspelled parameter is pointed out", async () => {
     expect((await refused({ pth: "a" })).llmContent).toContain("Did you mean 'path' instead of 'pth'?");
     const strict = await refused({ path: "a", limmit: 3 }, readSchema.strict());
     expect(strict.error?.message).toContain("Unknown parameter 'limmit' for read_file.");
     expect(strict.llmContent).toContain("Did you mean 'limit' instead of 'limmit'?");
   });
 
-  test("everything that is wrong is said, but not without end", async () => {
+  test("at most five problems are listed", async () => {
     const many = z.object(Object.fromEntries("abcdefg".split("").map((name) => [name, z.string()])));
     const { message } = (await refused({}, many)).error ?? {};
     expect(message?.split("\n")).toHaveLength(6);
     expect(message).toContain("And 2 more.");
   });
 
-  test("arguments that are no JSON are told so, with the reason", async () => {
+  test("arguments that are not valid JSON are refused with the parse error", async () => {
     const result = await refused('{"path": "a', readSchema, "The arguments are no JSON: Unexpected end of JSON input");
     expect(result.error?.message).toContain("could not be read. The arguments are no JSON: Unexpected end");
     expect(result.llmContent).toContain('Example: read_file(path="src/main.ts")');
   });
 
-  test("a schema of JSON Schema alone is held to as well, and its patterns cannot hang anyone", async () => {
+  test("plain JSON Schema is validated, without evaluating its regular expressions", async () => {
     const schema = await compileSchema(
       jsonSchema({ type: "object", properties: { a: { type: "string", pattern: "^(a+)+$" } }, required: ["a"] }),
     );
@@ -107,13 +107,13 @@ describe("a call that is given up says what would do", () => {
     expect(long.valid).toBe(true);
   });
 
-  test("a schema whose own code fails is a refusal, not a crash", async () => {
+  test("a schema whose own code throws refuses the call", async () => {
     const schema = z.object({ path: z.string().transform((text) => JSON.parse(text)) });
     expect((await refused({ path: "{" }, schema)).error?.code).toBe("INVALID_ARGUMENTS");
   });
 });
 
-describe("repair", () => {
+describe("repairing arguments", () => {
   test.each<[string, unknown, unknown]>([
     ["JSON as text", '{"path": "a"}', { path: "a" }],
     ["JSON twice as text", '"{\\"path\\": \\"a\\"}"', { path: "a" }],
@@ -132,22 +132,21 @@ describe("repair", () => {
     ["another system's name", { file_path: "a" }, { path: "a" }],
     ["another system's list", { file_paths: ["a"] }, { path: "a" }],
     ["another way of writing a name", { Path: "a", "re-cursive": true }, { path: "a", recursive: true }],
-    ["a known name first", { path: "a", file: "b" }, { path: "a" }],
   ])("%s", async (_, args, repaired) => {
     expect(await check(args)).toEqual(repaired);
   });
 
-  test("a name of another system counts where it may be left out, too", async () => {
+  test("a name of another system is understood for an optional parameter, too", async () => {
     const grep = z.object({ pattern: z.string(), path: z.string().optional() });
     expect(await check({ pattern: "x", directory: "src" }, grep)).toEqual({ pattern: "x", path: "src" });
   });
 
-  test("one path for a tool that takes several", async () => {
+  test("one path is accepted by a tool that takes several", async () => {
     const many = z.object({ file_paths: z.array(z.string()) });
     expect(await check({ path: "a" }, many)).toEqual({ file_paths: ["a"] });
   });
 
-  test("fenced JSON that could not be read is read", async () => {
+  test("fenced JSON is parsed", async () => {
     expect(await check('```json\n{"path": "a"}\n```', readSchema, "no JSON")).toEqual({ path: "a" });
   });
 
@@ -155,14 +154,14 @@ describe("repair", () => {
     expect(await check(args, readSchema, "no JSON")).toContain("could not be read");
   });
 
-  test("text stays text where text is wanted", async () => {
+  test("text that looks like JSON stays text where the schema wants text", async () => {
     const content = z.object({ content: z.string() });
     expect(await check({ content: '{"a": 1}' }, content)).toEqual({ content: '{"a": 1}' });
     expect(await check({ content: "5" }, content)).toEqual({ content: "5" });
     expect(await check({ content: 5 }, content)).toContain("Expected string, got number");
   });
 
-  test("defaults are part of what is shown and stored", async () => {
+  test("defaults are part of the arguments that are shown and stored", async () => {
     const schema = z.object({ remote: z.string().default("origin") });
     expect(await check({}, schema)).toEqual({ remote: "origin" });
   });
@@ -189,14 +188,13 @@ describe("repair", () => {
     fc.json(),
   );
 
-  test("never crashes, and whatever passes validates again to the same", async () => {
+  test("arbitrary arguments never crash, and accepted ones validate again to the same value", async () => {
     await fc.assert(
       fc.asyncProperty(anySchema, anyArgs, async (schema, args) => {
         const opened = await compileSchema(schema);
         const checked = await validateArguments("tool", opened, { args });
         if (!checked.valid) {
           expect(checked.result.error?.code).toBe("INVALID_ARGUMENTS");
-          expect(checked.result.llmContent).toContain("Example: tool(");
           return;
         }
         expect(schema.safeParse(checked.args).data).toEqual(checked.value);
@@ -204,7 +202,7 @@ describe("repair", () => {
     );
   });
 
-  test("leaves alone what is right", async () => {
+  test("valid arguments are unchanged", async () => {
     const right = fc.record(
       {
         path: fc.string(),
@@ -234,10 +232,58 @@ test.each<[string, z.ZodType, string]>([
   ],
   ["nested objects", z.object({ tasks: z.array(z.object({ content: z.string() })) }), 't(tasks=[{"content":"value"}])'],
   ["an example of its own", z.object({ q: z.string().meta({ examples: ["cats"] }) }), 't(q="cats")'],
-])("an example call with %s", async (_, schema, example) => {
-  expect(exampleCall("t", (await compileSchema(schema)).json)).toBe(example);
+  [
+    "optional parameters of which one is needed",
+    z
+      .object({ path: z.string().optional(), paths: z.array(z.string()).optional() })
+      .refine(({ path, paths }) => path !== undefined || paths !== undefined),
+    't(path="src/main.ts")',
+  ],
+])("an example call with %s is valid", async (_, schema, example) => {
+  expect(await exampleCall("t", await compileSchema(schema))).toBe(example);
 });
 
-test("a schema is opened once", async () => {
+test("no example is given where none is known to be valid", async () => {
+  const even = z.object({ n: z.string().refine((text) => text.length === 2) });
+  expect(await exampleCall("t", await compileSchema(even))).toBeUndefined();
+});
+
+describe("a parameter that the tool does not know", () => {
+  const write = z.object({ path: z.string(), content: z.string() });
+
+  test.each<[string, unknown, string]>([
+    [
+      "an option of another system",
+      { path: "a", content: "b", append: true },
+      "Unknown parameter 'append' for read_file.",
+    ],
+    [
+      "an option that is off",
+      { path: "a", content: "b", overwrite: false },
+      "Unknown parameter 'overwrite' for read_file.",
+    ],
+    [
+      "a second name of one that is given",
+      { path: "a", content: "b", file: "c" },
+      "Unknown parameter 'file' for read_file.",
+    ],
+  ])("is named and not ignored: %s", async (_, args, message) => {
+    const { error, llmContent } = await refused(args, write);
+
+    expect(error?.message).toBe(message);
+    expect(llmContent).toContain("The parameters of read_file are: path, content.");
+    expect(llmContent).toContain('Example: read_file(path="src/main.ts", content="value")');
+  });
+
+  test("is accepted where the tool receives it, or where it says nothing", async () => {
+    const given = { path: "a", content: "b" };
+
+    expect(await check({ ...given, extra: 1 }, write.loose())).toEqual({ ...given, extra: 1 });
+    expect(await check({ ...given, extra: null }, write)).toEqual(given);
+    expect(await check({ anything: 1 }, z.record(z.string(), z.number()))).toEqual({ anything: 1 });
+  });
+});
+
+test("a schema is compiled once", async () => {
   expect(compileSchema(readSchema)).toBe(compileSchema(readSchema));
 });

@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { truncateToTokens } from "#toolsets/truncate-to-tokens.ts";
+import { truncateToTokens } from "#toolsets/truncate-result.ts";
 
-test("what fits stays as it is", () => {
+test("a text that fits is unchanged", () => {
   const text = "a line of words\n".repeat(100);
   expect(truncateToTokens(text, 30_000)).toBe(text);
 });
 
-test("what does not fit keeps whole lines at both ends and says what is gone", () => {
+test("a text that is too long keeps whole lines at both ends and says how much was left out", () => {
   const lines = Array.from({ length: 10_000 }, (_, index) => `line ${index} of the log`);
 
   const cut = truncateToTokens(lines.join("\n"), 1_000).split("\n");
@@ -16,10 +16,10 @@ test("what does not fit keeps whole lines at both ends and says what is gone", (
   expect(cut[0]).toBe("line 0 of the log");
   expect(cut.at(-1)).toBe("line 9999 of the log");
   expect(cut.every((line) => line.startsWith("[…") || lines.includes(line))).toBe(true);
-  expect(cut.find((line) => line.startsWith("[…"))).toMatch(/\d+ lines, \d+ characters left out here/);
+  expect(cut.find((line) => line.startsWith("[…"))).toMatch(/\d+ lines, \d+ characters left out/);
 });
 
-test("always fits, whatever it is cut from, and keeps its ends", () => {
+test("any text is shortened to the limit and keeps both ends", () => {
   const text = fc.oneof(
     fc.string({ unit: "binary", maxLength: 2_000 }),
     fc.array(fc.lorem(), { maxLength: 150 }).map((words) => words.join("\n")),
@@ -39,13 +39,13 @@ test("always fits, whatever it is cut from, and keeps its ends", () => {
   );
 });
 
-test("a huge text is cut at once", () => {
+test("a text of 20 MB is shortened within three seconds", () => {
   const huge = "word ".repeat(4_000_000);
   const started = performance.now();
   truncateToTokens(huge, 30_000);
   expect(performance.now() - started).toBeLessThan(3_000);
 });
 
-test("no character is cut in two", () => {
+test("a surrogate pair is never split", () => {
   expect(truncateToTokens("😀".repeat(5_000), 200).isWellFormed()).toBe(true);
 });
