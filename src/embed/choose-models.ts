@@ -1,6 +1,6 @@
 import type { Config } from "#config/config.ts";
 import { createModels } from "#models/create-models.ts";
-import type { Models } from "#models/models.ts";
+import { ModelFailure, type Models } from "#models/models.ts";
 
 type Settings = Config["models"];
 
@@ -12,7 +12,7 @@ export type ModelSettings = {
 
 /** The models a program may call: its own, those of its settings, or those of the environment. */
 export function chooseModels(given: Models | ModelSettings | undefined): Models {
-  if (given && "call" in given) return given;
+  if (given && "call" in given) return withFailures(given);
 
   const { default: model, anthropic, openai, google, compatible } = given ?? settingsOf(process.env);
   return createModels({
@@ -22,6 +22,21 @@ export function chooseModels(given: Models | ModelSettings | undefined): Models 
     google: { apiKey: undefined, ...google },
     compatible: { apiKey: undefined, baseUrl: undefined, ...compatible },
   });
+}
+
+/** A program's own models may throw any error: the run ends with its message. */
+function withFailures(models: Models): Models {
+  return {
+    defaultModel: models.defaultModel,
+    findModelProblem: (model) => models.findModelProblem(model),
+    findToolProblem: (model, tool) => models.findToolProblem(model, tool),
+    call: (request) =>
+      models.call(request).catch((error) => {
+        if (error instanceof ModelFailure || request.signal.aborted) throw error;
+        const message = error instanceof Error ? error.message : String(error);
+        throw new ModelFailure(message, { retryable: false, cause: error });
+      }),
+  };
 }
 
 function settingsOf(environment: NodeJS.ProcessEnv): ModelSettings {

@@ -1,36 +1,52 @@
 import { randomUUID } from "node:crypto";
 import { adaptTool } from "#compat/adapt-tool.ts";
 import { UserError } from "#domain/errors.ts";
-import type { Attachment, ModelCall } from "#domain/events.ts";
+import type { Attachment, RunEvent } from "#domain/events.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { modelMatches } from "#models/model-matches.ts";
 import type { Models } from "#models/models.ts";
+import { initialRun, type Snapshot, stateName } from "#runtime/apply-events.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
+import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import type { Store } from "#runtime/store/store.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { ApprovalController } from "#ui/approval-controller.ts";
+import { getManualToolInfos } from "#ui/form-fields.ts";
 import { InterruptError } from "#ui/interrupt-signal.ts";
 import { createRuntimeUI, type RuntimeUI } from "#ui/runtime-ui.ts";
 import type { Unsubscribe } from "#ui/ui-event-bus.ts";
 import { approveOnBus } from "./approve-on-bus.ts";
 import { checkAttachments } from "./check-attachments.ts";
 import { chooseModels } from "./choose-models.ts";
-import { type OngoingRun, person, type RunEnd } from "./drive.ts";
-import { driveRun } from "./drive-run.ts";
-import { invokeTool } from "./invoke-tool.ts";
-import { newSpec, withDepth } from "./new-spec.ts";
 import type { RunAttachment, RunInput, RunResult, WorkerRuntimeOptions } from "./options.ts";
+import { changeTracking, ProgramEnvironment, withDepth, withoutToolsets } from "./program-environment.ts";
+import { person } from "./program-front-end.ts";
+import { ProgramHost } from "./program-host.ts";
 import { readWorker } from "./read-worker.ts";
-import { openSession, type Session } from "./session.ts";
+import { type RunEnd, RunReporter } from "./run-reporter.ts";
 import { showDiff, summarizeChanges } from "./show-changes.ts";
 
-const nothing: Pick<RunResult, "toolCallCount" | "tokens"> = { toolCallCount: 0, tokens: { input: 0, output: 0 } };
+const nothingUsed: Pick<RunResult, "toolCallCount" | "tokens"> = { toolCallCount: 0, tokens: { input: 0, output: 0 } };
+
+/** There is no thread: nothing of this reaches a model or a person. */
+export const localOrigin = { installationId: 0, owner: "local", repo: "local", thread: 1, isPullRequest: false };
+
+/** What `initialize` opens. */
+interface Session {
+  /** Every root run is made from this one. */
+  spec: RunSpec;
+  host: ProgramHost;
+  environment: ProgramEnvironment;
+  workspace: Workspace;
+  tools: readonly NamedTool[];
+}
 
 /**
- * Runs one worker in this process, in memory: no GitHub, and nothing that outlives the process. It is the same machine,
- * the same tools and the same rules as a run on GitHub has. Make it, `initialize()` it, `run()` it as often as you like,
- * and `dispose()` of it.
+ * Runs one worker in this process on the runtime that also runs workers on GitHub: the same machine, tools, approvals and
+ * limits, over a store in memory. Create it, `initialize()` it, `run()` it as often as you like, and `dispose()` of it.
  */
 export class WorkerRuntime {
   readonly #options: WorkerRuntimeOptions;
@@ -41,17 +57,24 @@ export class WorkerRuntime {
   readonly #ui: RuntimeUI | undefined;
   readonly #approvals: ApprovalController;
   readonly #sandbox: Workspace;
+  readonly #store: Store;
+  readonly #reporter: RunReporter;
   #session: Session | undefined;
   #subscriptions: Unsubscribe[] = [];
-  #ongoing: { run: OngoingRun; stop: AbortController } | undefined;
-  #busy = false;
-  /** What was last shown of the changed files: it is shown again when it is another. */
-  #toldChanges = "[]";
-  /** What ends when the runtime is disposed of: a person's own tool call. */
-  readonly #life = new AbortController();
+  #current: { spec: RunSpec; stop: AbortController } | undefined;
+  #isBusy = false;
+  #ended: Promise<void> = Promise.resolve();
+  /** The run that the next one continues. */
+  #continues: string | undefined;
+  /** The changed files as they were shown last: they are shown again when they differ. */
+  #shownChanges = "[]";
+  readonly #lifetime = new AbortController();
 
-  /** Throws a UserError for a worker that is none, a model it does not work with, or `interactive` with nobody to ask. */
-  constructor(options: WorkerRuntimeOptions) {
+  /**
+   * `store` keeps the runs, and the changes they make, beyond this process. Throws a UserError for a definition that is
+   * not a worker, a model it does not work with, or `interactive` without anybody to ask.
+   */
+  constructor(options: WorkerRuntimeOptions, { store }: { store?: Store } = {}) {
     const { depth = 0, maxIterations, maxDelegationDepth } = options;
     checkWhole({ depth }, 0);
     checkWhole({ maxIterations }, 1);
@@ -67,65 +90,80 @@ export class WorkerRuntime {
     this.#ui = bus && createRuntimeUI(bus);
     this.#approvals = options.approvalController ?? this.#createApprovals();
     this.#sandbox = options.sandbox ?? createMemoryWorkspace();
+    this.#store = store ?? new MemoryStore();
+    this.#reporter = new RunReporter({ ui: this.#ui, onEvent: options.onEvent });
     checkCompatible(worker, this.#modelName());
   }
 
   /**
    * Opens the worker's tools and listens to the bus. Rejects with a UserError when there is no model to call, or a
-   * toolset cannot be opened. Doing it twice changes nothing.
+   * toolset cannot be opened. A second call changes nothing.
    */
   async initialize(): Promise<void> {
     if (this.#session) return;
-    const { tools = [], maxIterations, maxDelegationDepth, onEvent, toolEvents, workers } = this.#options;
+    const { tools = [], maxIterations, maxDelegationDepth, toolEvents, workers } = this.#options;
     const { omitToolsets = [], briefing, executors, web } = this.#options;
-    const worker = withDepth(this.#worker, maxDelegationDepth);
+    const worker = withDepth(withoutToolsets(this.#worker, omitToolsets), maxDelegationDepth);
     const limits = { ...worker.limits, ...(maxIterations !== undefined && { steps: maxIterations }) };
     const model = modelFor(worker, this.#modelName(), this.#models);
-    const spec = newSpec({ ...worker, limits }, { depth: this.#depth, model });
-    const session = await openSession({
-      spec,
-      around: {
-        root: spec,
-        models: this.#models,
-        approvals: this.#approvals,
-        ui: this.#ui,
-        onEvent,
-        toolEvents,
-        catalogue: workers,
-        maxDelegationDepth,
-        omitToolsets,
-        briefing,
-        lent: { ...(executors && { executors }), ...(web && { web }) },
-      },
-      tree: this.#sandbox,
+    const spec = rootSpec({ ...worker, limits, mode: "single" }, { depth: this.#depth, model });
+    const environment = new ProgramEnvironment({
+      store: this.#store,
+      root: spec,
+      workspace: this.#sandbox,
+      storesChanges: !(this.#store instanceof MemoryStore),
       tools: Object.values(tools).map(adaptTool),
+      toolEvents,
+      catalogue: workers,
+      maxDelegationDepth,
+      omitToolsets,
+      briefing,
       workerDirectory: this.#directory,
+      services: { ...(executors && { executors }), ...(web && { web }) },
     });
+    const toolbox = await environment.openRootToolbox();
+    const host = new ProgramHost({
+      store: this.#store,
+      models: this.#models,
+      environment,
+      approvals: this.#approvals,
+      ui: this.#ui,
+      reporter: this.#reporter,
+    });
+    const workspace = await environment.workspaceOf(spec);
+    const session = { spec, host, environment, workspace, tools: toolbox.tools };
     this.#session = session;
     this.#listen(session);
-    session.report.manualTools(session.toolbox.tools);
+    this.#ui?.showManualTools(getManualToolInfos(toolbox.tools));
   }
 
   /**
-   * Runs the worker with these words. Resolves to how it ended, also when it failed; rejects when it is not
-   * initialized, or is running already. In mode `chat` a root worker remembers the runs before.
+   * Runs the worker with this input. Resolves to the result, also when the run failed; rejects when the runtime is not
+   * initialized, or is already running. In mode `chat` a root worker remembers the runs before.
    */
   async run(input: RunInput = "", attachments: readonly RunAttachment[] = []): Promise<RunResult> {
-    const session = this.#session;
-    if (!session) throw new UserError("WorkerRuntime.run() called before initialize(): await initialize() first.");
-    if (this.#busy) throw new UserError("This worker is running already: wait for its end, or interrupt it.");
+    const given = typeof input === "string" ? { content: input, attachments } : input;
+    return this.#exclusively("run", (session) => this.#run(session, given));
+  }
 
-    this.#busy = true;
-    try {
-      return await this.#run(session, typeof input === "string" ? { content: input, attachments } : input);
-    } finally {
-      this.#busy = false;
-    }
+  /**
+   * Goes on with the newest run of the store that another process left unfinished; its open approvals and questions are
+   * asked again. Undefined when there is none, or it was interrupted: `run()` continues its conversation then.
+   */
+  async resume(): Promise<RunResult | undefined> {
+    return this.#exclusively("resume", async (session) => {
+      const [newest] = await this.#store.runsOfThread(localOrigin);
+      if (!newest) return undefined;
+      this.#continues = newest.spec.id;
+      if (newest.status === "done" || stateName(newest.snapshot as Snapshot) === "interrupted") return undefined;
+      await this.#restoreReporter(newest.spec);
+      return this.#follow(session, newest.spec, (signal) => session.host.resume(newest.spec, signal));
+    });
   }
 
   /** Every tool by name, those of people included. Empty before `initialize()`. */
   getTools(): Record<string, NamedTool> {
-    return Object.fromEntries((this.#session?.toolbox.tools ?? []).map((tool) => [tool.name, tool]));
+    return Object.fromEntries((this.#session?.tools ?? []).map((tool) => [tool.name, tool]));
   }
 
   /** 0 for a root worker. */
@@ -152,18 +190,25 @@ export class WorkerRuntime {
 
   /** Forgets the conversation of a chat. */
   clearHistory(): void {
-    this.#session?.forgetBefore(this.#session.log().length);
+    let runId = this.#continues;
+    this.#continues = undefined;
+    if (!(this.#store instanceof MemoryStore)) return;
+    while (runId !== undefined) {
+      const { continues } = this.#store.forget(runId) ?? {};
+      runId = continues;
+    }
   }
 
   /** Interrupts what is running, closes the tools and leaves the bus. */
   async dispose(): Promise<void> {
     for (const unsubscribe of this.#subscriptions.splice(0)) unsubscribe();
-    this.#life.abort(new InterruptError("The runtime was disposed of."));
-    this.#ongoing?.stop.abort(new InterruptError("The runtime was disposed of."));
-    await this.#ongoing?.run.ended.catch(() => {});
+    this.#lifetime.abort(new InterruptError("The runtime was disposed of."));
+    this.#current?.stop.abort(new InterruptError("The runtime was disposed of."));
     const session = this.#session;
     this.#session = undefined;
-    await session?.close();
+    await this.#ended;
+    await session?.host.close();
+    await session?.environment.close();
   }
 
   /** The same as `dispose`. */
@@ -171,53 +216,102 @@ export class WorkerRuntime {
     return this.dispose();
   }
 
-  async #run(session: Session, input: Exclude<RunInput, string>): Promise<RunResult> {
-    const { interruptSignal } = this.#options;
-    const { report, spec } = session;
-    if (interruptSignal?.interrupted) return { success: true, response: "[Interrupted]", ...nothing };
+  async #exclusively<Result>(method: string, work: (session: Session) => Promise<Result>): Promise<Result> {
+    const session = this.#session;
+    if (!session) {
+      throw new UserError(`WorkerRuntime.${method}() called before initialize(): await initialize() first.`);
+    }
+    if (this.#isBusy) throw new UserError("This worker is running already: wait for its end, or interrupt it.");
 
+    this.#isBusy = true;
+    const done = work(session);
+    this.#ended = done.then(
+      () => {},
+      () => {},
+    );
+    try {
+      return await done;
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  async #run(session: Session, input: Exclude<RunInput, string>): Promise<RunResult> {
+    if (this.#options.interruptSignal?.interrupted) {
+      return { success: true, response: "[Interrupted]", ...nothingUsed };
+    }
     let files: Attachment[];
     try {
       this.#checkInput(input);
       files = checkAttachments(this.#worker, input.attachments ?? []);
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
-      report.status("error", error.message);
-      return { success: false, error: error.message, ...nothing };
+      this.#reporter.status("error", error.message);
+      return { success: false, error: error.message, ...nothingUsed };
     }
 
-    const stop = new AbortController();
-    const interrupt = () => stop.abort(new InterruptError());
-    interruptSignal?.signal.addEventListener("abort", interrupt, { once: true });
-    const startedAt = Date.now();
-    report.worker("running", spec.model, session.toolbox.tools);
-    report.trace({ type: "execution_start", workerName: spec.worker.name, model: spec.model });
-    // Whatever the program itself wrote meanwhile is how things are now.
-    session.steps.markStored();
+    const spec = this.#newRun(session);
+    // Whatever the program itself wrote meanwhile is part of the files from now on.
+    changeTracking(session.workspace).markStored();
+    const text = input.content.trim() === "" && files.length === 0 ? "Begin." : input.content;
+    const message: RunEvent = { type: "message.received", kind: "prompt", text, by: person };
+    const events = [files.length > 0 ? { ...message, attachments: files } : message];
     try {
-      const text = input.content.trim() === "" && files.length === 0 ? "Begin." : input.content;
-      const words = { type: "message.received" as const, kind: "prompt" as const, text, by: person };
-      const run = driveRun(session, files.length > 0 ? { ...words, attachments: files } : words, stop.signal);
-      this.#ongoing = { run, stop };
-      const end = await run.ended;
-      await this.#showChanges(session);
-      report.end(end, startedAt);
-      return resultOf(end);
+      return await this.#follow(session, spec, (signal) => session.host.run(spec, events, signal));
     } finally {
-      this.#ongoing = undefined;
-      interruptSignal?.signal.removeEventListener("abort", interrupt);
       // Only a root that chats remembers.
-      if (this.#worker.mode !== "chat" || !this.isRoot()) session.forgetBefore(session.log().length);
+      if (this.#worker.mode !== "chat" || !this.isRoot()) this.clearHistory();
     }
   }
 
-  async #showChanges({ workspace, report }: Session): Promise<void> {
+  /** Follows a run to its end, which any interruption brings about. */
+  async #follow(
+    { tools, workspace }: Session,
+    spec: RunSpec,
+    run: (interrupt: AbortSignal) => Promise<RunEnd>,
+  ): Promise<RunResult> {
+    const { interruptSignal } = this.#options;
+    const stop = new AbortController();
+    const interrupt = () => stop.abort(new InterruptError());
+    interruptSignal?.signal.addEventListener("abort", interrupt, { once: true });
+    this.#current = { spec, stop };
+    this.#continues = spec.id;
+    try {
+      this.#reporter.started(spec, tools);
+      const end = await run(stop.signal);
+      await this.#showChanges(workspace);
+      const toolCallCount = this.#reporter.toolCalls(spec);
+      this.#reporter.ended(spec, end);
+      return resultOf(end, toolCallCount);
+    } finally {
+      this.#current = undefined;
+      interruptSignal?.signal.removeEventListener("abort", interrupt);
+    }
+  }
+
+  #newRun({ spec }: Session): RunSpec {
+    const continues = this.#continues;
+    const { worker, depth, model } = spec;
+    return { ...rootSpec(worker, { depth, model }), ...(continues !== undefined && { continues }) };
+  }
+
+  async #restoreReporter(spec: RunSpec): Promise<void> {
+    const [log, approvals, children] = await Promise.all([
+      this.#store.log(spec.id),
+      this.#store.approvalsOf(spec.rootId),
+      this.#store.childrenOf(spec.id),
+    ]);
+    this.#reporter.follow(spec, log, approvals);
+    for (const child of children) if (child.status !== "done") await this.#restoreReporter(child.spec);
+  }
+
+  async #showChanges(workspace: Workspace): Promise<void> {
     if (!this.#ui) return;
     const summaries = await summarizeChanges(workspace);
-    const told = JSON.stringify(summaries);
-    if (told === this.#toldChanges) return;
-    this.#toldChanges = told;
-    report.changed(summaries);
+    const shown = JSON.stringify(summaries);
+    if (shown === this.#shownChanges) return;
+    this.#shownChanges = shown;
+    if (summaries.length > 0) this.#ui.showDiffSummary(this.#continues ?? "", summaries);
   }
 
   #checkInput({ content, attachments = [] }: Exclude<RunInput, string>): void {
@@ -231,7 +325,8 @@ export class WorkerRuntime {
   #createApprovals(): ApprovalController {
     const { approvalMode, approvalCallback } = this.#options;
     const callback =
-      approvalCallback ?? (this.#ui && approveOnBus(this.#ui, () => this.#ongoing?.stop.signal ?? this.#life.signal));
+      approvalCallback ??
+      (this.#ui && approveOnBus(this.#ui, () => this.#current?.stop.signal ?? this.#lifetime.signal));
     return new ApprovalController({
       mode: approvalMode ?? (callback ? "interactive" : "auto_deny"),
       ...(callback && { approvalCallback: callback }),
@@ -242,16 +337,13 @@ export class WorkerRuntime {
     return this.#options.model ?? this.#worker.model ?? this.#models.defaultModel;
   }
 
-  #clear(): void {
-    this.clearHistory();
-    this.#ui?.showStatus("info", "The conversation begins anew.");
-  }
-
-  #useModel(session: Session, model: string): void {
+  #useModel({ spec, tools }: Session, model: string): void {
     try {
-      session.spec.model = modelFor(this.#worker, model, this.#models);
-      this.#ui?.showStatus("info", `From now on ${session.spec.model} is asked.`);
-      session.report.worker("pending", session.spec.model, session.toolbox.tools);
+      spec.model = modelFor(this.#worker, model, this.#models);
+      this.#ui?.showStatus("info", `The next run uses ${spec.model}.`);
+      const { id, worker, depth } = spec;
+      const names = tools.map(({ name }) => name);
+      this.#ui?.updateWorker(id, worker.name, "pending", undefined, depth, spec.model, names);
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       this.#ui?.showStatus("error", error.message);
@@ -263,25 +355,59 @@ export class WorkerRuntime {
     if (!ui) return;
     this.#subscriptions.push(
       ui.bus.on("command", ({ name, args }) => {
-        if (name === "clear") this.#clear();
-        else this.#useModel(session, args[0] ?? "");
+        if (name !== "clear") return this.#useModel(session, args[0] ?? "");
+        this.clearHistory();
+        ui.showStatus("info", "The conversation was cleared.");
       }),
-      ui.onInterrupt((reason) => this.#ongoing?.stop.abort(new InterruptError(reason))),
+      ui.onInterrupt((reason) => this.#current?.stop.abort(new InterruptError(reason))),
       ui.onGetDiff((requestId, path) => void showDiff(session.workspace, ui, { requestId, path })),
       ui.onManualToolInvoke((tool, args) => {
-        const call: ModelCall = { callId: `manual-${randomUUID().slice(0, 8)}`, tool, args };
-        void invokeTool(session, call, {
-          signal: this.#life.signal,
-          tell: (event) => (this.#ongoing ? this.#ongoing.run.tell(event) : session.record(event)),
-        });
+        this.#invokeTool(session, { tool, args }).catch((error) => ui.showStatus("error", String(error)));
       }),
     );
   }
+
+  /** Runs a tool for the person in the current conversation; one is begun for it when there is none. */
+  async #invokeTool(session: Session, call: { tool: string; args: unknown }): Promise<void> {
+    const runId = this.#current?.spec.id ?? this.#continues ?? (await this.#beginConversation(session));
+    await session.host.invokeTool(runId, call);
+  }
+
+  /** A run that has ended before it began holds what the person did before the first run of the worker. */
+  async #beginConversation(session: Session): Promise<string> {
+    const spec = this.#newRun(session);
+    const { commit, branch } = changeTracking(session.workspace).base;
+    const events: RunEvent[] = [
+      { type: "run.cancel", by: person },
+      { type: "sandbox.opened", commit, branch },
+    ];
+    this.#continues = spec.id;
+    await this.#store.ingest({
+      run: { ...initialRun(spec), effects: [] },
+      events: events.map((event) => ({ runId: spec.id, event })),
+    });
+    return spec.id;
+  }
 }
 
-function resultOf({ outcome, usage, cost, calls }: RunEnd): RunResult {
+function rootSpec(worker: WorkerDefinition, { depth, model }: { depth: number; model: string }): RunSpec {
+  const id = `run-${randomUUID().slice(0, 8)}`;
+  return {
+    id,
+    rootId: id,
+    depth,
+    workerPath: worker.name,
+    worker,
+    workerSource: "deployment",
+    model,
+    origin: { ...localOrigin, requestedBy: person },
+    createdAt: Date.now(),
+  };
+}
+
+function resultOf({ outcome, usage, cost }: RunEnd, toolCallCount: number): RunResult {
   const spent = {
-    toolCallCount: calls,
+    toolCallCount,
     tokens: { input: usage.inputTokens, output: usage.outputTokens },
     ...(cost > 0 && { cost }),
   };

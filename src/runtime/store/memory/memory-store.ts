@@ -285,6 +285,16 @@ export class MemoryStore implements Store {
     return post && { ...post };
   }
 
+  /** Drops a root run with every run below it, and returns what it was. */
+  forget(rootId: string): RunSpec | undefined {
+    const root = this.#runs.get(rootId)?.spec;
+    const belongs = (runId: string) => this.#runs.get(runId)?.spec.rootId === rootId;
+    for (const { key, runId } of [...this.#effects.values()]) if (belongs(runId)) this.#effects.delete(key);
+    for (const { id, runId } of [...this.#approvals.values()]) if (belongs(runId)) this.#approvals.delete(id);
+    for (const id of [...this.#runs.keys()].filter(belongs)) this.#runs.delete(id);
+    return root;
+  }
+
   async ping(): Promise<void> {
     this.#checkOpen();
   }

@@ -1,0 +1,258 @@
+import { UserError } from "#domain/errors.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import { changeSandbox } from "#runtime/change-sandbox.ts";
+import { embeddedInstructionsFor } from "#runtime/model/instructions.ts";
+import type { RepositoryAccess, RunEnvironment, RunWorkspace } from "#runtime/run-environment.ts";
+import type { Store } from "#runtime/store/store.ts";
+import type { MemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
+import { openToolbox } from "#toolsets/open-toolbox.ts";
+import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
+import type { ToolEvents } from "#toolsets/tool-events.ts";
+import type { Toolbox } from "#toolsets/toolbox.ts";
+import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
+import type { WorkerCatalogue } from "./options.ts";
+import { findWorker, listWorkers } from "./read-worker.ts";
+
+export interface ProgramEnvironmentOptions {
+  store: Store;
+  /** The root run before it is started: its worker decides about the tools. */
+  root: RunSpec;
+  workspace: Workspace;
+  /** Whether changes are kept in the store, so that the same files can be opened again by another process. */
+  storesChanges: boolean;
+  tools: readonly NamedTool[];
+  toolEvents: ToolEvents | undefined;
+  catalogue: WorkerCatalogue | undefined;
+  maxDelegationDepth: number | undefined;
+  omitToolsets: readonly string[];
+  briefing: string | undefined;
+  workerDirectory: string | undefined;
+  services: Pick<ToolServices, "executors" | "web">;
+}
+
+type ChangeTracking = Pick<MemoryWorkspace, "base" | "pendingChanges" | "markStored" | "rollback" | "history">;
+
+/** The person at the program decides everything, and there is no repository with settings of its own. */
+const ownRepository: RepositoryAccess = {
+  readFile: async () => undefined,
+  listFiles: async () => [],
+  getPermission: async () => "admin",
+  confirmPermission: async () => "admin",
+};
+
+/**
+ * The surroundings of runs in a program: one workspace that the root and every worker below it share, each as far as its
+ * sandbox policy and those above it allow. The root's tools stay open from one run to the next.
+ */
+export class ProgramEnvironment implements RunEnvironment {
+  readonly catalog: RunEnvironment["catalog"];
+  readonly #options: ProgramEnvironmentOptions;
+  readonly #changes = new ExclusiveChanges();
+  #rootToolbox: Promise<Toolbox> | undefined;
+  #rootHistory: () => readonly FinishedCall[] = () => [];
+
+  constructor(options: ProgramEnvironmentOptions) {
+    const { catalogue, maxDelegationDepth, omitToolsets } = options;
+    this.#options = options;
+    this.catalog = {
+      find: async (name) => {
+        const { worker } = await findWorker(catalogue, name);
+        return { worker: withDepth(withoutToolsets(worker, omitToolsets), maxDelegationDepth), source: "deployment" };
+      },
+      list: () => listWorkers(catalogue, []),
+    };
+  }
+
+  repository(): RepositoryAccess {
+    return ownRepository;
+  }
+
+  instructions(spec: RunSpec): string {
+    return embeddedInstructionsFor(spec, this.#options.briefing);
+  }
+
+  /** Opens the tools of the root. Rejects with a UserError for a toolset or a policy that cannot work here. */
+  openRootToolbox(): Promise<Toolbox> {
+    const { root, tools, toolEvents, workerDirectory } = this.#options;
+    this.#rootToolbox ??= this.workspaceOf(root).then((workspace) => {
+      const services = this.#services(root, workspace, () => this.#rootHistory());
+      return openToolbox(
+        root.worker,
+        { ...services, ...(workerDirectory !== undefined && { workerDirectory }) },
+        { tools, ...(toolEvents && { events: toolEvents }) },
+      );
+    });
+    return this.#rootToolbox;
+  }
+
+  /** The workspace as a run may see it: never more than its parent. */
+  async workspaceOf(spec: RunSpec): Promise<Workspace> {
+    const { store, workspace } = this.#options;
+    const parent = spec.parentId === undefined ? undefined : await store.findRun(spec.parentId);
+    const outer = parent ? await this.workspaceOf(parent.spec) : workspace;
+    checkToolsets(spec, outer);
+    return narrow(outer, spec);
+  }
+
+  async openWorkspace(spec: RunSpec): Promise<RunWorkspace> {
+    const workspace = await this.workspaceOf(spec);
+    const tracking = changeTracking(workspace);
+    return {
+      base: tracking.base,
+      change: async (work, options) => {
+        const release = await this.#changes.begin(spec.id);
+        try {
+          const { result, stored } = await changeSandbox(tracking, work, options);
+          const { afterCommit, afterCancel, changes } = stored;
+          return {
+            result,
+            stored: {
+              ...(this.#options.storesChanges && changes && storedWithRoot(spec, changes)),
+              afterCommit: () => {
+                afterCommit?.();
+                release();
+              },
+              afterCancel: () => {
+                afterCancel?.();
+                release();
+              },
+            },
+          };
+        } catch (error) {
+          release();
+          throw error;
+        }
+      },
+      openToolbox: (history) => this.#openToolbox(spec, workspace, history),
+    };
+  }
+
+  async close(): Promise<void> {
+    const toolbox = await this.#rootToolbox?.catch(() => undefined);
+    this.#rootToolbox = undefined;
+    await toolbox?.close();
+  }
+
+  async #openToolbox(spec: RunSpec, workspace: Workspace, history: () => readonly FinishedCall[]): Promise<Toolbox> {
+    if (spec.parentId === undefined) {
+      this.#rootHistory = history;
+      // Closed with the environment.
+      return { ...(await this.openRootToolbox()), close: async () => {} };
+    }
+    const { catalogue, toolEvents } = this.#options;
+    const { directory } = await findWorker(catalogue, spec.worker.name);
+    return openToolbox(
+      spec.worker,
+      { ...this.#services(spec, workspace, history), ...(directory !== undefined && { workerDirectory: directory }) },
+      toolEvents && { events: toolEvents },
+    );
+  }
+
+  #services(spec: RunSpec, workspace: Workspace, history: () => readonly FinishedCall[]): ToolServices {
+    const { catalogue, root, services } = this.#options;
+    const tracking = changeTracking(workspace);
+    return {
+      spec,
+      workspace,
+      // Only toolsets that `checkToolsets` refuses use more than this.
+      sandbox: onlyWith({ ...workspace, ...tracking }, "repository") as unknown as ToolServices["sandbox"],
+      github: onlyWith({}, "GitHub") as ToolServices["github"],
+      branch: tracking.base.branch,
+      history,
+      workers: async () => {
+        const listed = await listWorkers(catalogue, allowedWorkers(spec));
+        const { name } = root.worker;
+        // Workers below the root know its name, so that calling it is refused as circular and not as unknown.
+        return listed.some((worker) => worker.name === name) ? listed : [...listed, { name }];
+      },
+      sanitize: (text) => text,
+      ...services,
+    };
+  }
+}
+
+/** Runs of one tree share files, so one change is made and stored before the next begins. */
+class ExclusiveChanges {
+  #last: Promise<void> = Promise.resolve();
+  readonly #releases = new Map<string, () => void>();
+
+  /** Resolves when no other run is changing files. The caller releases what this resolves to. */
+  async begin(runId: string): Promise<() => void> {
+    // A run makes one change at a time: an earlier one of the same run could not be stored.
+    this.#releases.get(runId)?.();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const before = this.#last;
+    this.#last = before.then(() => promise);
+    this.#releases.set(runId, resolve);
+    await before;
+    return resolve;
+  }
+}
+
+/** Changes of the whole tree are stored with its root, in the order they were made. */
+function storedWithRoot({ id, rootId }: RunSpec, changes: NonNullable<ReturnType<ChangeTracking["pendingChanges"]>>) {
+  return id === rootId ? { changes } : { parentChanges: { runId: rootId, changes } };
+}
+
+/** The worker with another limit on how many levels of workers may be below the root. */
+export function withDepth(worker: WorkerDefinition, depth: number | undefined): WorkerDefinition {
+  return depth === undefined ? worker : { ...worker, limits: { ...worker.limits, depth } };
+}
+
+export function withoutToolsets(worker: WorkerDefinition, omitted: readonly string[]): WorkerDefinition {
+  const kept = Object.entries(worker.toolsets).filter(([name]) => !omitted.includes(name));
+  return { ...worker, toolsets: Object.fromEntries(kept) };
+}
+
+const requirements: Record<string, string> = {
+  github: "an issue or a pull request on GitHub",
+  pull_request: "an issue or a pull request on GitHub",
+  git: "a repository",
+};
+
+function checkToolsets({ worker }: RunSpec, workspace: Workspace): void {
+  for (const { toolset } of resolveToolsets(worker)) {
+    const requirement = requirements[toolset.name];
+    if (!requirement || (toolset.name === "git" && "branches" in workspace)) continue;
+    throw new UserError(
+      `The worker ${worker.name} uses the toolset ${toolset.name}, which needs ${requirement}: an embedding program has none.`,
+    );
+  }
+}
+
+function narrow(workspace: Workspace, { worker }: RunSpec): Workspace {
+  if (!worker.sandbox) return workspace;
+  if (isNarrowable(workspace)) return workspace.restricted(worker.sandbox);
+  throw new UserError(
+    `The worker ${worker.name} has a sandbox policy, and its sandbox cannot be narrowed: use one of createMemoryWorkspace.`,
+  );
+}
+
+function isNarrowable(workspace: Workspace): workspace is Workspace & Pick<MemoryWorkspace, "restricted"> {
+  return "restricted" in workspace && typeof workspace.restricted === "function";
+}
+
+/** A workspace of the program's own does not track changes: nothing can be undone in it. */
+export function changeTracking(workspace: Workspace): ChangeTracking {
+  if ("history" in workspace) return workspace as MemoryWorkspace;
+  const base = { commit: "0".repeat(40), branch: "memory" };
+  return { base, pendingChanges: () => undefined, markStored: () => {}, rollback: () => {}, history: () => [] };
+}
+
+/** The given members; every other one throws a UserError that says what is missing here. */
+function onlyWith<Given extends object>(given: Given, missing: string): Given {
+  return new Proxy(given, {
+    get(target, name, receiver) {
+      if (name in target || typeof name === "symbol" || name === "then") return Reflect.get(target, name, receiver);
+      throw new UserError(`There is no ${missing} here.`);
+    },
+  });
+}
+
+function allowedWorkers({ worker }: RunSpec): string[] {
+  const { allowed } = (worker.toolsets.workers ?? {}) as { allowed?: unknown };
+  return Array.isArray(allowed) ? allowed.filter((name) => typeof name === "string") : [];
+}

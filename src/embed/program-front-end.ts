@@ -1,0 +1,186 @@
+import { type Approval, approvalDigest } from "#domain/approval.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { RunView } from "#domain/run.ts";
+import type { ToolReply } from "#runtime/calls/tool-reply.ts";
+import type { FrontEnd, Question } from "#runtime/front-end.ts";
+import type { Decision } from "#runtime/store/store.ts";
+import { failedResult, resultOfError } from "#toolsets/failed-result.ts";
+import type { ApprovalController, ApprovalRequest } from "#ui/approval-controller.ts";
+import type { ApprovalDecision } from "#ui/approval-memory.ts";
+import type { RuntimeUI } from "#ui/runtime-ui.ts";
+import { asRecord, type RunReporter } from "./run-reporter.ts";
+
+/** The name of the person at the program, where a name is needed. */
+export const person = "user";
+
+/** The longest delay a timer takes: people may answer whenever they like. */
+const maxTimerMs = 2 ** 31 - 1;
+
+export interface ProgramFrontEndOptions {
+  approvals: ApprovalController;
+  ui: RuntimeUI | undefined;
+  reporter: RunReporter;
+  decide(decision: Decision): Promise<void>;
+  deliver(runId: string, event: RunEvent): Promise<void>;
+  /** Runs a person's call that has been confirmed with this word. */
+  invoke(runId: string, call: { callId: string; tool: string; args: unknown; agreed: string }): Promise<void>;
+  onOutcome(view: RunView): void;
+  onError(error: unknown): void;
+}
+
+/**
+ * Asks the person at a program: approvals of the ApprovalController, questions on the bus. Requests are not waited for, so
+ * any number may be open at once; the answers reach the runs as events.
+ */
+export class ProgramFrontEnd implements FrontEnd {
+  readonly #options: ProgramFrontEndOptions;
+  /** What ends each open request, by its name. */
+  readonly #open = new Map<string, AbortController>();
+
+  constructor(options: ProgramFrontEndOptions) {
+    this.#options = options;
+  }
+
+  canShow = (): boolean => true;
+
+  async showApproval(_view: RunView, approval: Approval): Promise<number> {
+    const name = `approval/${approval.id}`;
+    if (approval.status === "pending") this.#ask(name, (signal) => this.#askApproval(approval, signal));
+    else this.#withdraw(name);
+    return 0;
+  }
+
+  async askQuestion(_view: RunView, question: Question): Promise<number> {
+    const name = `question/${question.runId}/${question.callId}`;
+    if (question.end) this.#withdraw(name);
+    else this.#ask(name, (signal) => this.#askQuestion(question, signal));
+    return 0;
+  }
+
+  async showToolReply({ spec }: RunView, reply: ToolReply): Promise<number> {
+    const { reporter } = this.#options;
+    if (reply.kind === "refused") reporter.status("error", reply.message);
+    if (reply.kind === "confirm") {
+      this.#ask(`tool/${spec.id}/${reply.callId}`, (signal) => this.#confirm(spec, reply, signal));
+    }
+    return 0;
+  }
+
+  async showOutcome(view: RunView): Promise<number> {
+    this.#options.onOutcome(view);
+    return 0;
+  }
+
+  /** Ends every open request: the run was interrupted. */
+  withdrawAll(): void {
+    for (const name of [...this.#open.keys()]) this.#withdraw(name);
+  }
+
+  #ask(name: string, ask: (signal: AbortSignal) => Promise<void>): void {
+    if (this.#open.has(name)) return;
+    const request = new AbortController();
+    this.#open.set(name, request);
+    void ask(request.signal)
+      .catch((error) => this.#options.onError(error))
+      .finally(() => {
+        if (this.#open.get(name) === request) this.#open.delete(name);
+      });
+  }
+
+  #withdraw(name: string): void {
+    this.#open.get(name)?.abort();
+    this.#open.delete(name);
+  }
+
+  async #askApproval(approval: Approval, signal: AbortSignal): Promise<void> {
+    const { approvals, reporter, decide } = this.#options;
+    const { id: approvalId, workerPath, callId, tool, args, reason, preview } = approval;
+    const request: ApprovalRequest = {
+      toolName: tool,
+      toolArgs: asRecord(args),
+      description: reason,
+      delegationPath: workerPath.split(" -> "),
+      stepId: callId,
+      ...(preview !== undefined && { preview }),
+    };
+    const cached = approvals.mode === "interactive" && approvals.isSessionApproved(request);
+    if (!cached) reporter.approvalRequested(approval);
+    const decision = await this.#request(request, signal);
+    if (signal.aborted) return;
+
+    reporter.approvalDecided(approval, decision, { cached });
+    const { approved, note, remember, modifiedArgs: changedArgs } = decision;
+    await decide({
+      approvalId,
+      decision: approved === true ? "approved" : "denied",
+      by: person,
+      ...(note !== undefined && { note }),
+      ...(remember && { remember }),
+      ...(changedArgs !== undefined && {
+        changed: {
+          args: changedArgs,
+          digest: approvalDigest({ ...approval, args: changedArgs, preview: undefined }),
+        },
+      }),
+      now: Date.now(),
+    });
+  }
+
+  #request(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
+    return this.#options.approvals.requestApproval(request, { signal }).catch((error) => ({
+      approved: false,
+      note: `The approval could not be requested: ${error instanceof Error ? error.message : error}`,
+    }));
+  }
+
+  async #askQuestion({ runId, callId, text }: Question, signal: AbortSignal): Promise<void> {
+    const { ui, reporter, deliver } = this.#options;
+    reporter.questionAsked(runId, callId);
+    const event = await answerTo(callId, text, { ui, signal });
+    if (signal.aborted) return;
+    reporter.received(runId, event);
+    await deliver(runId, event);
+  }
+
+  async #confirm(
+    { id: runId, workerPath }: RunView["spec"],
+    { callId, tool, args, preview, word }: Extract<ToolReply, { kind: "confirm" }>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { reporter, invoke } = this.#options;
+    const { approved, note, modifiedArgs } = await this.#request(
+      {
+        toolName: tool,
+        toolArgs: asRecord(args),
+        description: `You want to call ${tool}.`,
+        delegationPath: workerPath.split(" -> "),
+        ...(preview !== undefined && { preview }),
+      },
+      signal,
+    );
+    if (approved === true) return invoke(runId, { callId, tool, args: modifiedArgs ?? args, agreed: word });
+    const result = failedResult(`${tool} was denied${note ? `: ${note}` : "."}`, { code: "DENIED" });
+    reporter.received(runId, { type: "tool.invoked", callId, tool, by: person, args, result });
+  }
+}
+
+async function answerTo(
+  callId: string,
+  text: string,
+  { ui, signal }: { ui: RuntimeUI | undefined; signal: AbortSignal },
+): Promise<RunEvent> {
+  const tool = "ask_user";
+  if (!ui) {
+    const result = failedResult("Nobody can be asked: this program has no user interface.", {
+      code: "UNAVAILABLE",
+      suggestion: "Decide yourself, and say in your answer what you assumed.",
+    });
+    return { type: "tool.finished", callId, tool, result };
+  }
+  try {
+    const answer = await ui.getUserInput(`${text}\n> `, { signal, timeoutMs: maxTimerMs });
+    return { type: "question.answered", callId, text: answer, by: person };
+  } catch (error) {
+    return { type: "tool.finished", callId, tool, result: resultOfError(error) };
+  }
+}

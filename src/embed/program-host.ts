@@ -1,0 +1,151 @@
+import { randomUUID } from "node:crypto";
+import type { RunEvent } from "#domain/events.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { Models } from "#models/models.ts";
+import { initialRun } from "#runtime/apply-events.ts";
+import { createRunHost, type RunHost } from "#runtime/create-runtime.ts";
+import type { Invocation } from "#runtime/effects/run-tool-command.ts";
+import { reopenRequests } from "#runtime/reopen-requests.ts";
+import type { RunEnvironment } from "#runtime/run-environment.ts";
+import type { Store } from "#runtime/store/store.ts";
+import { readView } from "#runtime/views/read-view.ts";
+import type { ApprovalController } from "#ui/approval-controller.ts";
+import type { RuntimeUI } from "#ui/runtime-ui.ts";
+import { ProgramFrontEnd, person } from "./program-front-end.ts";
+import type { RunEnd, RunReporter } from "./run-reporter.ts";
+
+export interface ProgramHostOptions {
+  store: Store;
+  models: Models;
+  environment: RunEnvironment;
+  approvals: ApprovalController;
+  ui: RuntimeUI | undefined;
+  reporter: RunReporter;
+}
+
+/** Approvals at a program do not expire, as far as anybody will notice. */
+const approvalMs = 10 * 365 * 24 * 60 * 60_000;
+/** How long to wait for running work when the host is closed. */
+const closeGraceMs = 2_000;
+
+/** Runs the workers of a program on the runtime that also runs them on GitHub, one root at a time. */
+export class ProgramHost {
+  readonly #store: Store;
+  readonly #reporter: RunReporter;
+  readonly #frontEnd: ProgramFrontEnd;
+  readonly #host: RunHost;
+  #starting: Promise<void> | undefined;
+  #current: { rootId: string; ended: PromiseWithResolvers<void> } | undefined;
+
+  constructor({ store, models, environment, approvals, ui, reporter }: ProgramHostOptions) {
+    this.#store = store;
+    this.#reporter = reporter;
+    this.#frontEnd = new ProgramFrontEnd({
+      approvals,
+      ui,
+      reporter,
+      decide: async (decision) => {
+        const result = await store.decideApproval(decision);
+        if (result.kind !== "unknown") this.#host.scheduler.wake(result.approval.runId);
+      },
+      deliver: (runId, event) => this.#deliver(runId, event),
+      invoke: (runId, { callId, agreed, ...call }) => this.#invoke(runId, { callId, by: person, call, agreed }),
+      onOutcome: ({ spec }) => {
+        if (this.#current?.rootId === spec.id) this.#current.ended.resolve();
+      },
+      onError: (error) => this.#fail(error),
+    });
+    this.#host = createRunHost({
+      store,
+      models,
+      environment,
+      frontEnd: this.#frontEnd,
+      observer: reporter,
+      live: reporter,
+      approvalMs,
+      statusIntervalMs: 0,
+      // A failed effect is tried again, and its failure reaches the run in the end.
+      onError: (error, { kind }) => kind ?? this.#fail(error),
+    });
+  }
+
+  /** Lets runs of the store that have something to do go on. */
+  start(): Promise<void> {
+    this.#starting ??= this.#host.start();
+    return this.#starting;
+  }
+
+  /** Runs a root to its end. The signal interrupts it. Rejects only for a bug. */
+  async run(spec: RunSpec, events: readonly RunEvent[], interrupt: AbortSignal): Promise<RunEnd> {
+    return this.#follow(spec, interrupt, async () => {
+      const runId = spec.id;
+      await this.#store.ingest({ run: initialRun(spec), events: events.map((event) => ({ runId, event })) });
+      this.#host.scheduler.wake(runId);
+    });
+  }
+
+  /** Goes on with a root that another process began: open approvals and questions are asked again. */
+  async resume(spec: RunSpec, interrupt: AbortSignal): Promise<RunEnd> {
+    return this.#follow(spec, interrupt, async () => {
+      const effects = await reopenRequests(this.#store, spec.id);
+      await this.#store.ingest({ events: [], effects });
+      for (const runId of new Set([spec.id, ...effects.map((effect) => effect.runId)]))
+        this.#host.scheduler.wake(runId);
+    });
+  }
+
+  /** Runs a tool for the person, with the tools and the conversation of this run. */
+  invokeTool(runId: string, call: { tool: string; args: unknown }): Promise<void> {
+    return this.#invoke(runId, { callId: `manual-${randomUUID().slice(0, 8)}`, by: person, call });
+  }
+
+  /** Closes the host. Runs that have not ended go on when another host starts with their store. */
+  async close(): Promise<void> {
+    this.#frontEnd.withdrawAll();
+    await this.#host.shutDown(closeGraceMs);
+  }
+
+  async #follow(spec: RunSpec, interrupt: AbortSignal, begin: () => Promise<void>): Promise<RunEnd> {
+    const ended = Promise.withResolvers<void>();
+    ended.promise.catch(() => {});
+    this.#current = { rootId: spec.id, ended };
+    const stop = () => {
+      this.#frontEnd.withdrawAll();
+      this.#deliver(spec.id, { type: "run.stop", by: person }).then(ended.resolve, ended.reject);
+    };
+    try {
+      await this.start();
+      await begin();
+      if (interrupt.aborted) stop();
+      else interrupt.addEventListener("abort", stop, { once: true });
+      await ended.promise;
+      await this.#host.idle();
+      const view = await readView(this.#store, spec.id);
+      if (!view) throw new Error(`There is no run ${spec.id}`);
+      return { outcome: view.outcome ?? { kind: "interrupted" }, usage: view.usage, cost: view.cost ?? 0 };
+    } finally {
+      interrupt.removeEventListener("abort", stop);
+      this.#current = undefined;
+    }
+  }
+
+  async #deliver(runId: string, event: RunEvent): Promise<void> {
+    await this.#store.ingest({ events: [{ runId, event }] });
+    this.#host.scheduler.wake(runId);
+  }
+
+  async #invoke(runId: string, input: Invocation): Promise<void> {
+    await this.start();
+    const key = `${runId}/${input.callId}${"agreed" in input ? "/agreed" : ""}`;
+    await this.#store.ingest({
+      events: [],
+      effects: [{ key, runId, queue: "work", kind: "tool.invoke", input }],
+    });
+    this.#host.scheduler.wake(runId);
+  }
+
+  #fail(error: unknown): void {
+    if (this.#current) this.#current.ended.reject(error);
+    else this.#reporter.status("error", error instanceof Error ? error.message : String(error));
+  }
+}
