@@ -1,16 +1,21 @@
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
+import type { EffectCompletion } from "#runtime/store/store.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import type { EffectResult } from "./run-scheduler.ts";
 
 /** The settings and worker files of the repository a run works on, and the permissions of its people. */
 export type RepositoryAccess = Pick<GitHub, "readFile" | "listFiles" | "getPermission" | "confirmPermission">;
 
 /** The part of an effect's result that stores what it changed in the workspace. */
-export type StoredWork = Pick<EffectResult, "changes" | "parentChanges" | "afterCommit" | "afterCancel">;
+export interface StoredWork extends Pick<EffectCompletion, "changes" | "parentChanges"> {
+  /** Called after the result was stored. */
+  afterCommit?: () => void;
+  /** Called instead when the effect had been cancelled before its result was stored. */
+  afterCancel?: () => void;
+}
 
 /** The files of an active run, with the tools that work on them. */
 export interface RunWorkspace {

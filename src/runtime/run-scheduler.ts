@@ -5,6 +5,7 @@ import type { Effect, EffectCompletion, EffectQueue, Store } from "#runtime/stor
 import type { ActiveRun } from "./active-run.ts";
 import { applyEvents } from "./apply-events.ts";
 import type { Dispatch, DispatchTarget } from "./dispatch.ts";
+import type { StoredWork } from "./run-environment.ts";
 import type { RunObserver } from "./run-observer.ts";
 
 /** What one kind of effect does. It may be called again for the same key after a crash: `effect.attempts` is above 1 then. */
@@ -17,12 +18,8 @@ export interface EffectHandler {
   maxAttempts: number;
 }
 
-export interface EffectResult extends Omit<EffectCompletion, "key"> {
-  /** Runs once the result is on disk. */
-  afterCommit?: () => void;
-  /** Runs instead when the effect had been cancelled meanwhile. */
-  afterCancel?: () => void;
-}
+/** Everything an effect asks to be stored, and the callbacks of its workspace changes. */
+export type EffectResult = Omit<EffectCompletion, "key"> & StoredWork;
 
 /** Thrown by a handler to be called again then, without counting as a failure. */
 export class Postponed extends Error {

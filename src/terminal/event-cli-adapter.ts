@@ -1,9 +1,8 @@
 import type { Readable, Writable } from "node:stream";
-import type { ManualToolInfo } from "#ui/form-fields.ts";
 import type { UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
 import type { DisplayEvents, WorkerInfo } from "#ui/ui-events.ts";
 import { askApproval } from "./ask-approval.ts";
-import { handleLine } from "./handle-line.ts";
+import { handleLine, type Screen } from "./handle-line.ts";
 import { createPaint, isTerminal } from "./paint.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
 import { renderCall, renderPill } from "./render-call.ts";
@@ -36,13 +35,6 @@ export interface EventCLIAdapter {
   shutdown(): Promise<void>;
   /** The next line that is no command; undefined after `/exit`, and when the input ends. For a conversation. */
   readLine(prompt?: string): Promise<string | undefined>;
-}
-
-/** What the screen knows of the worker, for `/status` and for commands. */
-export interface Screen {
-  tools: ManualToolInfo[];
-  workers: Map<string, DisplayEvents["workerUpdate"]>;
-  context: DisplayEvents["contextUsage"] | undefined;
 }
 
 /** A terminal for a bus: shows its display events, asks for approvals and input, and knows the slash commands. */

@@ -11,10 +11,17 @@ import {
 } from "#ui/command.ts";
 import { type ManualToolField, type ManualToolInfo, parseFieldValue } from "#ui/form-fields.ts";
 import type { UIEventBus } from "#ui/ui-event-bus.ts";
-import type { Screen } from "./event-cli-adapter.ts";
+import type { DisplayEvents } from "#ui/ui-events.ts";
 import type { Paint } from "./paint.ts";
 import type { Prompter } from "./prompter.ts";
 import { oneLine } from "./render-value.ts";
+
+/** What the screen knows of the worker, for `/status` and for commands. */
+export interface Screen {
+  tools: ManualToolInfo[];
+  workers: Map<string, DisplayEvents["workerUpdate"]>;
+  context: DisplayEvents["contextUsage"] | undefined;
+}
 
 interface LineContext {
   bus: UIEventBus;

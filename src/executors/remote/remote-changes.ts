@@ -1,5 +1,8 @@
+import type { Experimental_SandboxSession } from "ai";
 import type { ProposedChange } from "#executors/validate-changes.ts";
-import type { RemoteSandbox } from "./remote-executor.ts";
+
+/** A sandbox session of the AI SDK, with an optional way to stop it. */
+export type RemoteSandbox = Experimental_SandboxSession & { stop?(): PromiseLike<void> };
 
 const maxKilobytes = 10_240;
 const skipped = [".git", "node_modules", "__pycache__", ".venv"];

@@ -1,14 +1,11 @@
-import type { Experimental_SandboxProcess, Experimental_SandboxSession } from "ai";
+import type { Experimental_SandboxProcess } from "ai";
 import { ToolError } from "#domain/errors.ts";
 import type { Availability, ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { validateChanges } from "#executors/validate-changes.ts";
-import { remoteChanges } from "./remote-changes.ts";
+import { type RemoteSandbox, remoteChanges } from "./remote-changes.ts";
 import { shellWords } from "./shell-words.ts";
-
-/** A sandbox somewhere else, as the AI SDK describes one, with a way to be rid of it. */
-export type RemoteSandbox = Experimental_SandboxSession & { stop?(): PromiseLike<void> };
 
 /** What a module that gives remote sandboxes exports. */
 interface RemoteModule {

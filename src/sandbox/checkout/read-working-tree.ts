@@ -1,8 +1,8 @@
 import { type BigIntStats, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { ToolError, UserError } from "#domain/errors.ts";
-import { assembleBase } from "#sandbox/assemble-base.ts";
 import type { Base, BaseEntry } from "#sandbox/base.ts";
+import { assembleBase } from "#sandbox/base.ts";
 import { createObjectStore } from "#sandbox/object-store.ts";
 import { folderOf, foldersAbove, isGitName } from "#sandbox/paths.ts";
 import { readDiskEntry } from "./read-disk-entry.ts";

@@ -5,7 +5,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import { commandResult } from "#toolsets/commands/command-result.ts";
 import { runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import type { CodeConfig } from "./code-toolset.ts";
+import type { CodeConfig } from "./code-config.ts";
 import { findManager, type InstallCommand, installCommand, managers } from "./install-command.ts";
 import { findUnsupportedRequirement } from "./unsupported-requirement.ts";
 

@@ -4,7 +4,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { commandResult } from "#toolsets/commands/command-result.ts";
 import { runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import type { CodeConfig } from "./code-toolset.ts";
+import type { CodeConfig } from "./code-config.ts";
 
 const inputSchema = z.object({
   language: z.enum(["python", "bash"]),

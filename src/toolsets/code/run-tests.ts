@@ -6,7 +6,7 @@ import { showHidden } from "#text/hidden-characters.ts";
 import { describeChanges, describeEnd } from "#toolsets/commands/describe-result.ts";
 import { type FinishedCommand, runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import type { CodeConfig } from "./code-toolset.ts";
+import type { CodeConfig } from "./code-config.ts";
 import { missingProgram } from "./missing-program.ts";
 import { readReport } from "./read-report.ts";
 import { findTestRunner, type TestRunner } from "./test-runner.ts";

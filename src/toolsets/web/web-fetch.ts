@@ -8,7 +8,7 @@ import { hostList } from "./host-list.ts";
 import { htmlToMarkdown } from "./html-to-markdown.ts";
 import { checkUrl, createSafeFetch, type SafeResponse } from "./safe-fetch.ts";
 import { carriesSecret } from "./secret-in-request.ts";
-import type { WebConfig } from "./web-toolset.ts";
+import type { WebConfig } from "./web-config.ts";
 
 const inputSchema = z.object({
   url: z.string().describe("An https address"),

@@ -1,9 +1,14 @@
 import { UserError } from "#domain/errors.ts";
 import { migrations } from "./migrations.ts";
-import type { Sql } from "./postgres-connection.ts";
 
 /** Where everything lives, so that the database may be shared with other programs. */
 export const schema = "golem_forge";
+
+/** The statements a migration needs. */
+interface Sql {
+  query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  script(text: string): Promise<void>;
+}
 
 /**
  * Brings the schema up to date, in a transaction of its own: of many replicas that start together one does it and the others
