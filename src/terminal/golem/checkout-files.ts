@@ -14,8 +14,8 @@ export function checkoutFiles(root: string | undefined): WorkerFiles {
       return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
     },
     readFile: async (path) => {
-      const place = root === undefined ? undefined : readDiskEntry(root, path, { largest: largestFile });
-      return place?.kind === "file" ? place.content.toString("utf8") : undefined;
+      const context = root === undefined ? undefined : readDiskEntry(root, path, { largest: largestFile });
+      return context?.kind === "file" ? context.content.toString("utf8") : undefined;
     },
   };
 }

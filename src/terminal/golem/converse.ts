@@ -1,7 +1,7 @@
 import type { RunResult } from "#embed/options.ts";
 import type { WorkerRuntime } from "#embed/worker-runtime.ts";
-import type { Desk } from "./desk.ts";
-import { exitCodes } from "./place.ts";
+import { exitCodes } from "./command-context.ts";
+import type { Terminal } from "./terminal.ts";
 
 /** How a conversation with a worker ended, and what all of it took. */
 export interface ConversationEnd {
@@ -20,10 +20,10 @@ export interface ConversationEnd {
 export async function converse(
   first: string,
   runtime: WorkerRuntime,
-  { desk, chats }: { desk: Desk; chats: boolean },
+  { terminal, chats }: { terminal: Terminal; chats: boolean },
 ): Promise<ConversationEnd> {
   let wasInterrupted = false;
-  const stopHearing = desk.bus.on("sessionEnd", ({ reason }) => {
+  const stopHearing = terminal.bus.on("sessionEnd", ({ reason }) => {
     wasInterrupted = reason === "interrupted";
   });
   const spent = { toolCallCount: 0, tokens: { input: 0, output: 0 }, cost: 0 };
@@ -32,15 +32,15 @@ export async function converse(
       const result = await runtime.run(words);
       add(spent, result);
       const end = endOf(result, wasInterrupted, spent);
-      const isOver = desk.hasLeft() || (!wasInterrupted && (!chats || !result.success));
-      if (isOver) return { ...end, isLeaving: desk.hasLeft() };
+      const isOver = terminal.hasExited() || (!wasInterrupted && (!chats || !result.success));
+      if (isOver) return { ...end, isLeaving: terminal.hasExited() };
 
-      desk.listen();
-      const next = await desk.ask(wasInterrupted ? "Say something to go on, or press Enter to end: " : "> ", {
+      terminal.resetInterrupt();
+      const next = await terminal.ask(wasInterrupted ? "Say something to go on, or press Enter to end: " : "> ", {
         commands: true,
       });
       if (next === undefined || next.trim() === "") {
-        const isLeaving = next === undefined && (wasInterrupted || desk.interruption().aborted);
+        const isLeaving = next === undefined && (wasInterrupted || terminal.interruptSignal().aborted);
         return { ...end, ...(isLeaving && { code: exitCodes.interrupted }), isLeaving };
       }
       words = next;

@@ -5,35 +5,35 @@ import { parseEnv, styleText } from "node:util";
 import { UserError } from "#domain/errors.ts";
 import { type CheckResult, runChecks } from "#setup/doctor.ts";
 import { setupOptions, startSetupServer } from "#setup/setup-server.ts";
-import { exitCodes, type Place } from "./place.ts";
-import { readWords, type Words } from "./read-words.ts";
+import { type CommandContext, exitCodes } from "./command-context.ts";
+import { parseWords, type Words } from "./parse-words.ts";
 
 /** `golem setup`: serves the page that registers the App, until that is done. */
-export async function setup(args: readonly string[], place: Place): Promise<number> {
-  const { options } = readWords(args, { "env-file": { type: "string" }, "no-color": { type: "boolean" } });
-  const env = await environmentOf(place, envFileOf(options));
-  const page = await startSetupServer(setupOptions(env, envFileOf(options) ?? join(place.cwd, ".env")));
-  place.output.write(`Open this address in a browser to register the GitHub App:\n\n  ${page.url}\n\n`);
+export async function setup(args: readonly string[], context: CommandContext): Promise<number> {
+  const { options } = parseWords(args, { "env-file": { type: "string" }, "no-color": { type: "boolean" } });
+  const env = await environmentOf(context, envFileOf(options));
+  const page = await startSetupServer(setupOptions(env, envFileOf(options) ?? join(context.cwd, ".env")));
+  context.output.write(`Open this address in a browser to register the GitHub App:\n\n  ${page.url}\n\n`);
   const app = await page.registered;
   await page.close();
-  place.output.write(`${app.name} is registered, and its settings are in ${app.envFile}.\n`);
-  place.output.write(`Next: add a model there, start the server with npm start, then run golem doctor.\n`);
+  context.output.write(`${app.name} is registered, and its settings are in ${app.envFile}.\n`);
+  context.output.write(`Next: add a model there, start the server with npm start, then run golem doctor.\n`);
   return exitCodes.answered;
 }
 
 const marks = { ok: ["green", "✓"], warning: ["yellow", "!"], problem: ["red", "✗"] } as const;
 
 /** `golem doctor`: one line for each check, with what to do below it. Exits with 1 when something is wrong. */
-export async function doctor(args: readonly string[], place: Place): Promise<number> {
-  const { options } = readWords(args, {
+export async function doctor(args: readonly string[], context: CommandContext): Promise<number> {
+  const { options } = parseWords(args, {
     "env-file": { type: "string" },
     "no-model-call": { type: "boolean" },
     "no-color": { type: "boolean" },
   });
-  const environment = await environmentOf(place, envFileOf(options));
+  const environment = await environmentOf(context, envFileOf(options));
   let code: number = exitCodes.answered;
   for await (const result of runChecks(environment, { callModel: !options.has("no-model-call") })) {
-    place.output.write(lineOf(result, place));
+    context.output.write(lineOf(result, context));
     if (result.status === "problem") code = exitCodes.failed;
   }
   return code;
@@ -44,18 +44,21 @@ function envFileOf(options: Words["options"]): string | undefined {
   return typeof given === "string" ? given : undefined;
 }
 
-function lineOf({ name, status, detail, fix }: CheckResult, { output }: Place): string {
+function lineOf({ name, status, detail, fix }: CheckResult, { output }: CommandContext): string {
   const [color, mark] = marks[status];
   const shown = styleText(color, mark, { stream: output as NodeJS.WriteStream });
   return `${shown} ${name}: ${detail}\n${fix ? `    → ${fix}\n` : ""}`;
 }
 
 /** The environment, with what the env file adds to it: a variable that is set wins over the file. */
-async function environmentOf(place: Place, given: string | undefined): Promise<Record<string, string | undefined>> {
-  const file = given ?? join(place.cwd, ".env");
+async function environmentOf(
+  context: CommandContext,
+  given: string | undefined,
+): Promise<Record<string, string | undefined>> {
+  const file = given ?? join(context.cwd, ".env");
   if (!existsSync(file)) {
     if (given !== undefined) throw new UserError(`There is no file ${given}.`);
-    return place.env;
+    return context.env;
   }
-  return { ...parseEnv(await readFile(file, "utf8")), ...place.env };
+  return { ...parseEnv(await readFile(file, "utf8")), ...context.env };
 }

@@ -1,25 +1,25 @@
 import { constants } from "node:os";
-import type { Desk } from "./desk.ts";
-import type { KeptPatch } from "./keep-patch.ts";
-import { exitCodes, type Place } from "./place.ts";
-import { sayKept } from "./say-kept.ts";
+import { type BackupPatch, printBackup } from "./backup-patch.ts";
+import { type CommandContext, exitCodes } from "./command-context.ts";
+
+import type { Terminal } from "./terminal.ts";
 
 /**
  * Ends the process when it is told to, or is interrupted once more before it could end: the changes are in a patch file
  * then. Gives back what stops listening.
  */
-export function endOnSignals(desk: Desk, kept: KeptPatch, place: Place): () => void {
+export function endOnSignals(terminal: Terminal, backup: BackupPatch, context: CommandContext): () => void {
   function leave(code: number): void {
     try {
-      if (kept.keep()) sayKept(kept, desk);
+      if (backup.save()) printBackup(backup, terminal);
     } finally {
-      place.leave(code);
+      context.leave(code);
     }
   }
 
-  const interrupt = () => desk.bus.emit("interrupt", { reason: "Ctrl+C" });
+  const interrupt = () => terminal.bus.emit("interrupt", { reason: "Ctrl+C" });
   const end = (signal: "SIGTERM" | "SIGHUP") => leave(128 + constants.signals[signal]);
-  const stopHearing = desk.onImpatience(() => leave(exitCodes.interrupted));
+  const stopHearing = terminal.onSecondInterrupt(() => leave(exitCodes.interrupted));
   process.on("SIGINT", interrupt);
   process.on("SIGTERM", end);
   process.on("SIGHUP", end);

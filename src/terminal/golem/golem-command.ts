@@ -3,60 +3,60 @@ import { fileURLToPath } from "node:url";
 import { UserError } from "#domain/errors.ts";
 import { plain } from "#terminal/paint.ts";
 import { closestMatch } from "#text/closest-match.ts";
+import { type CommandContext, exitCodes } from "./command-context.ts";
 import { help } from "./help.ts";
-import { exitCodes, type Place } from "./place.ts";
-import { readWords } from "./read-words.ts";
+import { parseWords } from "./parse-words.ts";
 import { readRunRequest } from "./run-request.ts";
 
 const commands = ["run", "workers", "setup", "doctor", "help"];
 
 /** Does what a command line asks for, and resolves to its exit code. What is wrong with it is said in one sentence. */
-export async function golem(args: readonly string[], place: Place): Promise<number> {
+export async function golem(args: readonly string[], context: CommandContext): Promise<number> {
   // An option is no worker's and no task's only as long as nothing ends the options.
   const own = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   if (own.includes("--no-color")) process.env.NO_COLOR = "1";
   try {
-    return await obey(args, own, place);
+    return await obey(args, own, context);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    place.errors.write(`golem: ${plain(error.message)}\n`);
+    context.errors.write(`golem: ${plain(error.message)}\n`);
     return exitCodes.misused;
   }
 }
 
-async function obey(args: readonly string[], own: readonly string[], place: Place): Promise<number> {
+async function obey(args: readonly string[], own: readonly string[], context: CommandContext): Promise<number> {
   const [command, ...rest] = args;
   if (command === undefined) {
-    place.errors.write(help);
+    context.errors.write(help);
     return exitCodes.misused;
   }
-  if (command === "help" || own.includes("--help") || own.includes("-h")) return say(help, place);
-  if (command === "--version" || command === "-v") return say(`golem ${await readVersion()}\n`, place);
+  if (command === "help" || own.includes("--help") || own.includes("-h")) return say(help, context);
+  if (command === "--version" || command === "-v") return say(`golem ${await readVersion()}\n`, context);
   switch (command) {
     case "run": {
       const request = readRunRequest(rest);
       // Models and tools are only loaded for those who want to run one.
       const { runWorker } = await import("./run-worker.ts");
-      return runWorker(request, place);
+      return runWorker(request, context);
     }
     case "workers": {
-      const { positionals } = readWords(rest, { "no-color": { type: "boolean" } });
+      const { positionals } = parseWords(rest, { "no-color": { type: "boolean" } });
       if (positionals[0] !== undefined)
         throw new UserError(`golem workers takes no words, and was given ${positionals[0]}.`);
       const { listWorkers } = await import("./list-workers.ts");
-      return say(await listWorkers(place), place);
+      return say(await listWorkers(context), context);
     }
     case "setup":
     case "doctor": {
       const { doctor, setup } = await import("./deployment-commands.ts");
-      return command === "setup" ? setup(rest, place) : doctor(rest, place);
+      return command === "setup" ? setup(rest, context) : doctor(rest, context);
     }
     default:
       throw new UserError(unknownCommand(command));
   }
 }
 
-function say(text: string, { output }: Place): number {
+function say(text: string, { output }: CommandContext): number {
   output.write(text);
   return exitCodes.answered;
 }

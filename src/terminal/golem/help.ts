@@ -20,7 +20,7 @@ Options of golem run
       --trace                   every step on standard error
       --no-color                also NO_COLOR=1
 
-Where nobody can be asked, what needs approval is denied unless --yes names it, and changes are kept in a
+Where nobody can be asked, what needs approval is denied unless --yes names it, and changes are backup in a
 patch file whose path is the last thing said.
 
 Exit codes: 0 answered, 1 failed or stopped by a limit, 2 nothing was started, 130 interrupted.

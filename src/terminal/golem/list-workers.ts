@@ -3,11 +3,11 @@ import { UserError } from "#domain/errors.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { createPaint } from "#terminal/paint.ts";
 import { oneLine } from "#terminal/render-value.ts";
+import type { CommandContext } from "./command-context.ts";
 import { openLocalWorkers } from "./local-workers.ts";
-import type { Place } from "./place.ts";
 
 /** What `golem workers` says. */
-export async function listWorkers({ cwd, env, output }: Place): Promise<string> {
+export async function listWorkers({ cwd, env, output }: CommandContext): Promise<string> {
   const { workersDirectory } = readLocalConfig(env);
   const root = await findRoot(cwd).catch((error) => {
     if (error instanceof UserError) return undefined;

@@ -9,8 +9,8 @@ import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { isTerminal } from "#terminal/paint.ts";
 import { checkoutFiles } from "./checkout-files.ts";
+import type { CommandContext } from "./command-context.ts";
 import { type LocalWorker, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
-import type { Place } from "./place.ts";
 import type { RunRequest } from "./run-request.ts";
 
 /** All that is known before anything begins. */
@@ -22,7 +22,7 @@ export interface PreparedRun {
   models: Models;
   model: string;
   /** What the repository tells every worker. */
-  houseRules: string | undefined;
+  repositoryInstructions: string | undefined;
   /** Undefined: it has to be asked for. */
   task: string | undefined;
 }
@@ -30,7 +30,7 @@ export interface PreparedRun {
 const longestTask = 1_000_000;
 
 /** Finds checkout, worker, model and task. Rejects with a UserError that says which of them there is not. */
-export async function prepareRun(request: RunRequest, { cwd, env, input }: Place): Promise<PreparedRun> {
+export async function prepareRun(request: RunRequest, { cwd, env, input }: CommandContext): Promise<PreparedRun> {
   const config = readLocalConfig(env);
   const root = await findRoot(cwd);
   const workers = await openLocalWorkers(root, config.workersDirectory);
@@ -54,5 +54,5 @@ export async function prepareRun(request: RunRequest, { cwd, env, input }: Place
     throw new UserError(`Say what ${chosen.worker.name} should do, as in golem run ${chosen.worker.name} "…".`);
   }
   const checkout = await openCheckout(root, chosen.worker.sandbox);
-  return { config, checkout, workers, chosen, models, model, task, houseRules: settings.instructions };
+  return { config, checkout, workers, chosen, models, model, task, repositoryInstructions: settings.instructions };
 }

@@ -1,8 +1,8 @@
 import { UserError } from "#domain/errors.ts";
-import { type KnownOptions, readWords } from "./read-words.ts";
+import { type KnownOptions, parseWords } from "./parse-words.ts";
 
 /** What shall become of the changes; `undefined` asks, or keeps them in a patch file where nobody can be asked. */
-export type Ending = { kind: "apply" } | { kind: "patch"; file: string } | { kind: "branch" } | undefined;
+export type DeliveryChoice = { kind: "apply" } | { kind: "patch"; file: string } | { kind: "branch" } | undefined;
 
 /** `golem run …`, read. */
 export interface RunRequest {
@@ -16,7 +16,7 @@ export interface RunRequest {
   trace: boolean;
   json: boolean;
   dryRun: boolean;
-  ending: Ending;
+  ending: DeliveryChoice;
 }
 
 export const runOptions = {
@@ -35,7 +35,7 @@ export const runOptions = {
 
 /** Reads the words behind `golem run`. Throws a UserError that says what is missing or wrong. */
 export function readRunRequest(args: readonly string[]): RunRequest {
-  const { positionals, options } = readWords(args, runOptions);
+  const { positionals, options } = parseWords(args, runOptions);
   const [worker, ...task] = positionals;
   if (!worker) throw new UserError('Name a worker, as in golem run fixer "…". golem workers lists them.');
 
@@ -53,7 +53,7 @@ export function readRunRequest(args: readonly string[]): RunRequest {
   };
 }
 
-function readEnding(options: ReadonlyMap<string, (string | true)[]>): Ending {
+function readEnding(options: ReadonlyMap<string, (string | true)[]>): DeliveryChoice {
   const given = (["apply", "patch", "branch"] as const).filter((name) => options.has(name));
   const [kind] = given;
   if (given.length > 1) throw new UserError(`Say one of ${given.map((name) => `--${name}`).join(" and ")}.`);

@@ -7,62 +7,62 @@ import { createExecutors } from "#executors/create-executors.ts";
 import { plain } from "#terminal/paint.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
 import { createRuntimeUI } from "#ui/runtime-ui.ts";
-import { approveBeforehand, checkApproved } from "./approve-beforehand.ts";
+import { type BackupPatch, createBackupPatch } from "./backup-patch.ts";
 import { briefing } from "./briefing.ts";
+import { type CommandContext, exitCodes } from "./command-context.ts";
 import { type ConversationEnd, converse } from "./converse.ts";
+import { deliverChanges } from "./deliver-changes.ts";
 import { describeTools } from "./describe-tools.ts";
-import { type Desk, openDesk } from "./desk.ts";
 import { endOnSignals } from "./end-on-signals.ts";
 import { createGitUncommittedTool } from "./git-uncommitted.ts";
-import { handOver } from "./hand-over.ts";
 import { createJsonLines, type JsonLines } from "./json-lines.ts";
-import { type KeptPatch, keptPatch } from "./keep-patch.ts";
-import { needsTrust } from "./needs-trust.ts";
-import { opening } from "./opening.ts";
-import { exitCodes, type Place } from "./place.ts";
+import { checkPreApproved, createPreApproval } from "./pre-approval.ts";
 import { type PreparedRun, prepareRun } from "./prepare-run.ts";
 import type { RunRequest } from "./run-request.ts";
+import { startupLines } from "./startup-lines.ts";
+import { openTerminal, type Terminal } from "./terminal.ts";
+import { findCodeToTrust } from "./trusted-code.ts";
 
 /** A run that is about to begin, with all that belongs to it. */
-interface Begun extends PreparedRun {
+interface StartedRun extends PreparedRun {
   request: RunRequest;
-  place: Place;
-  desk: Desk;
-  kept: KeptPatch;
+  context: CommandContext;
+  terminal: Terminal;
+  backup: BackupPatch;
   json: JsonLines | undefined;
   id: string;
 }
 
 /** Runs a worker on the checkout of the folder, and resolves to the exit code. Rejects with a UserError when it does not start. */
-export async function runWorker(request: RunRequest, place: Place): Promise<number> {
-  const prepared = await prepareRun(request, place);
-  const desk = await openDesk(place, request);
+export async function runWorker(request: RunRequest, context: CommandContext): Promise<number> {
+  const prepared = await prepareRun(request, context);
+  const terminal = await openTerminal(context, request);
   const id = randomUUID().slice(0, 8);
-  const begun: Begun = {
+  const started: StartedRun = {
     ...prepared,
     request,
-    place,
-    desk,
-    kept: keptPatch(prepared.checkout, id, place),
-    json: request.json ? createJsonLines(place.output) : undefined,
+    context,
+    terminal,
+    backup: createBackupPatch(prepared.checkout, id, context),
+    json: request.json ? createJsonLines(context.output) : undefined,
     id,
   };
-  const release = endOnSignals(desk, begun.kept, place);
+  const release = endOnSignals(terminal, started.backup, context);
   try {
-    return await work(begun);
+    return await work(started);
   } finally {
     release();
-    await desk.close();
+    await terminal.close();
   }
 }
 
-async function work(begun: Begun): Promise<number> {
-  const { request, place, desk, checkout, chosen, workers, config, models, model, kept, json } = begun;
-  const omitToolsets = ["github", "pull_request", ...(desk.canAsk ? [] : ["ask"])];
-  desk.say(...opening(begun, { omitted: omitToolsets, request, desk }));
-  if (!request.trustTools && !request.dryRun) await askForTrust(begun);
+async function work(started: StartedRun): Promise<number> {
+  const { request, context, terminal, checkout, chosen, workers, config, models, model, backup, json } = started;
+  const omitToolsets = ["github", "pull_request", ...(terminal.isInteractive ? [] : ["ask"])];
+  terminal.print(...startupLines(started, { omitted: omitToolsets, request, terminal }));
+  if (!request.trustTools && !request.dryRun) await askForTrust(started);
 
-  const trace = request.trace ? createTraceFormatter({ output: place.errors }) : undefined;
+  const trace = request.trace ? createTraceFormatter({ output: context.errors }) : undefined;
   const executors = createExecutors(config.executors);
   const runtime = new WorkerRuntime({
     // It remembers what was said before an interruption.
@@ -73,86 +73,94 @@ async function work(begun: Begun): Promise<number> {
     models,
     sandbox: checkout.tree,
     tools: "git" in chosen.worker.toolsets ? [createGitUncommittedTool(checkout)] : [],
-    bus: desk.bus,
-    approvalController: approveBeforehand(
+    bus: terminal.bus,
+    approvalController: createPreApproval(
       request.yes,
-      approveOnBus(createRuntimeUI(desk.bus), desk.interruption),
-      desk,
+      approveOnBus(createRuntimeUI(terminal.bus), terminal.interruptSignal),
+      terminal,
     ),
     omitToolsets: request.dryRun && !request.trustTools ? [...omitToolsets, "custom", "external", "mcp"] : omitToolsets,
-    briefing: briefing({ root: checkout.root, cwd: place.cwd, canAsk: desk.canAsk, houseRules: begun.houseRules }),
+    briefing: briefing({
+      root: checkout.root,
+      cwd: context.cwd,
+      isInteractive: terminal.isInteractive,
+      repositoryInstructions: started.repositoryInstructions,
+    }),
     executors,
     web: config.web,
     onEvent: (event) => {
       json?.(event);
       trace?.(event);
       // Nothing that is done is lost, whatever ends this process.
-      if (event.type === "tool_call_end") kept.keep();
+      if (event.type === "tool_call_end") backup.save();
     },
   });
   try {
     await runtime.initialize();
     const tools = Object.values(runtime.getTools());
-    checkApproved(
+    checkPreApproved(
       request.yes,
       tools.map(({ name }) => name),
       chosen.worker.name,
     );
-    if (request.dryRun) return sayTools(begun, describeTools(tools));
+    if (request.dryRun) return sayTools(started, describeTools(tools));
 
-    const task = begun.task ?? (await askForTask(begun));
+    const task = started.task ?? (await askForTask(started));
     if (task === undefined) return exitCodes.interrupted;
-    const end = await converse(task, runtime, { desk, chats: chosen.worker.mode === "chat" && desk.canAsk });
-    return await finish(end, task, begun);
+    const end = await converse(task, runtime, {
+      terminal,
+      chats: chosen.worker.mode === "chat" && terminal.isInteractive,
+    });
+    return await finish(end, task, started);
   } finally {
     await runtime.dispose();
     await executors.close();
   }
 }
 
-async function finish(end: ConversationEnd, task: string, begun: Begun): Promise<number> {
-  const { request, desk, json, id, chosen } = begun;
+async function finish(end: ConversationEnd, task: string, started: StartedRun): Promise<number> {
+  const { request, terminal, json, id, chosen } = started;
   const { isLeaving, ...told } = end;
-  desk.listen();
-  desk.say(desk.paint("gray", spent(end)));
-  const { done, asWished } = await handOver({
-    ...begun,
+  terminal.resetInterrupt();
+  terminal.print(terminal.paint("gray", spent(end)));
+  const { done, asRequested } = await deliverChanges({
+    ...started,
     ending: request.ending,
     isUnfinished: end.code !== exitCodes.answered,
     isLeaving,
     branch: `golem/${id}`,
     message: commitMessage(chosen.worker.name, task),
   });
-  const code = asWished ? end.code : exitCodes.failed;
+  const code = asRequested ? end.code : exitCodes.failed;
   json?.({ type: "result", ...told, code, changes: done });
   return code;
 }
 
 /** What came with a clone is trusted only when the person says so. */
-async function askForTrust({ checkout, chosen, workers, desk }: Begun): Promise<void> {
-  const things = (await needsTrust(checkout.root, chosen, workers)).map(plain);
+async function askForTrust({ checkout, chosen, workers, terminal }: StartedRun): Promise<void> {
+  const things = (await findCodeToTrust(checkout.root, chosen, workers)).map(plain);
   if (things.length === 0) return;
 
   const brings = `${chosen.worker.name} comes with this checkout, and brings:`;
-  desk.say(desk.paint("yellow", brings), ...things.map((line) => `  ${line}`));
-  const answer = await desk.ask("Do you trust that? [y/N] ");
+  terminal.print(terminal.paint("yellow", brings), ...things.map((line) => `  ${line}`));
+  const answer = await terminal.ask("Do you trust that? [y/N] ");
   if (/^\s*y(es)?\s*$/i.test(answer ?? "")) return;
   throw new UserError(
-    desk.canAsk
+    terminal.isInteractive
       ? "Nothing of it was loaded, and the worker did not start."
       : `${brings} ${things.join("; ")}. Read that, then add --trust-tools.`,
   );
 }
 
-async function askForTask({ chosen, desk }: Begun): Promise<string | undefined> {
+async function askForTask({ chosen, terminal }: StartedRun): Promise<string | undefined> {
   const { name, allow_empty_input: mayBeEmpty } = chosen.worker;
-  const task = await desk.ask(`What should ${plain(name)} do? `);
+  const task = await terminal.ask(`What should ${plain(name)} do? `);
   if (task === undefined || task.trim() !== "" || mayBeEmpty) return task;
   throw new UserError(`Say what ${name} should do, as in golem run ${name} "…".`);
 }
 
-function sayTools({ desk, json, model, chosen }: Begun, lines: string[]): number {
-  desk.say("Its tools:", ...lines, "Nothing was run.");
+function sayTools({ terminal, json, model, chosen }: StartedRun, lines: string[]): number {
+  terminal.print("Its tools:", ...lines, "Nothing was run.");
   json?.({
     type: "dry_run",
     worker: chosen.worker.name,

@@ -7,7 +7,7 @@ import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
  * What a worker and those it may call bring along that runs as code, or reaches the network without asking, where they
  * come with the checkout: whoever cloned it has not read it. One line each, with what holds it.
  */
-export async function needsTrust(root: string, first: LocalWorker, workers: LocalWorkers): Promise<string[]> {
+export async function findCodeToTrust(root: string, first: LocalWorker, workers: LocalWorkers): Promise<string[]> {
   const reached = new Map<string, LocalWorker>();
   const open = [first];
   for (let one = open.pop(); one; one = open.pop()) {

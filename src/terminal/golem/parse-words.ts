@@ -11,7 +11,7 @@ export interface Words {
 export type KnownOptions = Record<string, ParseArgsOptionDescriptor>;
 
 /** Reads the words of a command line. Throws a UserError for an option that is not known, or has a value too few or too many. */
-export function readWords(args: readonly string[], known: KnownOptions): Words {
+export function parseWords(args: readonly string[], known: KnownOptions): Words {
   const { tokens, positionals } = parseArgs({
     args: [...args],
     options: known,

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from "node:stream";
 
 /** Where a command was given, and who hears of it. */
-export interface Place {
+export interface CommandContext {
   /** The folder the person stands in. */
   cwd: string;
   env: Record<string, string | undefined>;

@@ -1,19 +1,23 @@
 import { oneLine } from "#terminal/render-value.ts";
-import type { Desk } from "./desk.ts";
 import type { PreparedRun } from "./prepare-run.ts";
 import type { RunRequest } from "./run-request.ts";
+import type { Terminal } from "./terminal.ts";
 
 /** What is said before a worker begins: who works on what, and with what not. */
-export function opening(
+export function startupLines(
   { chosen, model, checkout }: PreparedRun,
-  { omitted, request: { yes, dryRun }, desk }: { omitted: readonly string[]; request: RunRequest; desk: Desk },
+  {
+    omitted,
+    request: { yes, dryRun },
+    terminal,
+  }: { omitted: readonly string[]; request: RunRequest; terminal: Terminal },
 ): string[] {
   const { worker, isOwn } = chosen;
   const at = checkout.head ? ` at ${checkout.head.slice(0, 7)}` : "";
   const files = `${checkout.fileCount.toLocaleString("en")} ${checkout.fileCount === 1 ? "file" : "files"}`;
   const from = isOwn ? " (of this checkout)" : "";
   const without = Object.keys(worker.toolsets).filter((name) => omitted.includes(name) && name !== "ask");
-  const { paint } = desk;
+  const { paint } = terminal;
   return [
     `${paint("bold", oneLine(worker.name))}${from} · ${oneLine(model)} · ${oneLine(checkout.branch)}${at} · ${files}`,
     ...(without.length > 0 ? [paint("gray", `It goes without ${without.join(", ")} here: there is no GitHub.`)] : []),
@@ -25,7 +29,7 @@ export function opening(
           ),
         ]
       : []),
-    ...(desk.canAsk || dryRun
+    ...(terminal.isInteractive || dryRun
       ? []
       : [
           paint(

@@ -6,26 +6,26 @@ import { commitOnBranch } from "#sandbox/checkout/commit-on-branch.ts";
 import type { Checkout, CheckoutChange } from "#sandbox/checkout/open-checkout.ts";
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
 import { linesOf, oneLine, paintDiff } from "#terminal/render-value.ts";
-import type { Desk } from "./desk.ts";
-import type { KeptPatch } from "./keep-patch.ts";
-import type { Place } from "./place.ts";
-import type { Ending } from "./run-request.ts";
-import { sayKept } from "./say-kept.ts";
+import { type BackupPatch, printBackup } from "./backup-patch.ts";
+import type { CommandContext } from "./command-context.ts";
+import type { DeliveryChoice } from "./run-request.ts";
+
+import type { Terminal } from "./terminal.ts";
 
 /** Where the changes went. */
-export type HandedOver =
+export type Delivery =
   | { kind: "nothing" }
   | { kind: "applied"; files: number }
   | { kind: "patch"; path: string }
   | { kind: "branch"; branch: string; commit: string }
   | { kind: "thrown away" };
 
-export interface HandOver {
+export interface DeliverChanges {
   checkout: Checkout;
-  kept: KeptPatch;
-  ending: Ending;
-  desk: Desk;
-  place: Place;
+  backup: BackupPatch;
+  ending: DeliveryChoice;
+  terminal: Terminal;
+  context: CommandContext;
   branch: string;
   /** Of the commit. */
   message: string;
@@ -37,50 +37,50 @@ export interface HandOver {
 
 /**
  * Brings a worker's changes to where the person wants them; asks where nothing was said. Whatever cannot be done leaves
- * them in the patch file that is kept. `asWished` is false when it is not what was asked for.
+ * them in the patch file that is backup. `asRequested` is false when it is not what was asked for.
  */
-export async function handOver(given: HandOver): Promise<{ done: HandedOver; asWished: boolean }> {
-  const { checkout, kept, ending, desk, isUnfinished, isLeaving } = given;
+export async function deliverChanges(given: DeliverChanges): Promise<{ done: Delivery; asRequested: boolean }> {
+  const { checkout, backup, ending, terminal, isUnfinished, isLeaving } = given;
   const changes = checkout.changes();
   if (changes.length === 0) {
-    desk.say("Nothing was changed.");
-    return { done: { kind: "nothing" }, asWished: true };
+    terminal.print("Nothing was changed.");
+    return { done: { kind: "nothing" }, asRequested: true };
   }
-  kept.keep();
-  if (isLeaving) return { done: leave(given), asWished: true };
+  backup.save();
+  if (isLeaving) return { done: leave(given), asRequested: true };
   if (ending && ending.kind !== "patch" && isUnfinished) {
-    desk.say(`The worker did not finish, so --${ending.kind} was not done.`);
-    return { done: leave(given), asWished: true };
+    terminal.print(`The worker did not finish, so --${ending.kind} was not done.`);
+    return { done: leave(given), asRequested: true };
   }
   if (ending) {
     const done = await carryOut(ending, changes, given);
-    return done ? { done, asWished: true } : { done: leave(given), asWished: false };
+    return done ? { done, asRequested: true } : { done: leave(given), asRequested: false };
   }
   const done = (await askFor(changes, given)) ?? leave(given);
-  return { done, asWished: true };
+  return { done, asRequested: true };
 }
 
 const question = "[a]pply / [d]iff / [b]ranch / [p]atch [file] / [t]hrow away: ";
 
-async function askFor(changes: readonly CheckoutChange[], given: HandOver): Promise<HandedOver | undefined> {
-  const { desk, kept } = given;
+async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges): Promise<Delivery | undefined> {
+  const { terminal, backup } = given;
   const count = `${changes.length} ${changes.length === 1 ? "file is" : "files are"} changed, in memory only.`;
-  if (desk.canAsk) desk.say("", count);
+  if (terminal.isInteractive) terminal.print("", count);
   for (;;) {
-    const typed = await desk.ask(question);
+    const typed = await terminal.ask(question);
     if (typed === undefined) return undefined;
     const [, word = "", rest = ""] = /^\s*(\S*)\s*(.*?)\s*$/s.exec(typed) ?? [];
     switch (word.toLowerCase()) {
       case "d":
       case "diff":
-        desk.say(...linesOf(writePatch(changes)).map((line) => paintDiff(line, desk.paint)));
+        terminal.print(...linesOf(writePatch(changes)).map((line) => paintDiff(line, terminal.paint)));
         continue;
       case "t":
       case "throw": {
-        const sure = await desk.ask("They are gone then. Throw them away? [y/N] ");
+        const sure = await terminal.ask("They are gone then. Throw them away? [y/N] ");
         if (!/^\s*y(es)?\s*$/i.test(sure ?? "")) continue;
-        kept.drop();
-        desk.say("Thrown away.");
+        backup.discard();
+        terminal.print("Thrown away.");
         return { kind: "thrown away" };
       }
       case "a":
@@ -94,7 +94,7 @@ async function askFor(changes: readonly CheckoutChange[], given: HandOver): Prom
         continue;
       }
       default:
-        desk.say(
+        terminal.print(
           word === ""
             ? "Say one of these. Ctrl+C leaves, and keeps a patch file."
             : `${oneLine(word)} is none of these.`,
@@ -103,7 +103,7 @@ async function askFor(changes: readonly CheckoutChange[], given: HandOver): Prom
   }
 }
 
-function endingOf(word: string, rest: string): Ending {
+function endingOf(word: string, rest: string): DeliveryChoice {
   const letter = word[0]?.toLowerCase();
   if (letter === "a") return { kind: "apply" };
   return letter === "b" ? { kind: "branch" } : rest === "" ? undefined : { kind: "patch", file: rest };
@@ -111,10 +111,10 @@ function endingOf(word: string, rest: string): Ending {
 
 /** Undefined when it could not be done, which was said then. */
 async function carryOut(
-  ending: Ending,
+  ending: DeliveryChoice,
   changes: readonly CheckoutChange[],
-  given: HandOver,
-): Promise<HandedOver | undefined> {
+  given: DeliverChanges,
+): Promise<Delivery | undefined> {
   if (!ending) return leave(given);
   try {
     switch (ending.kind) {
@@ -129,16 +129,19 @@ async function carryOut(
     // Whatever git or the disk has against it, the person can choose again.
     const isReadable = error instanceof UserError || (error as NodeJS.ErrnoException).code !== undefined;
     if (!isReadable) throw error;
-    complain(given.desk, (error as Error).message);
+    complain(given.terminal, (error as Error).message);
     return undefined;
   }
 }
 
-function apply(changes: readonly CheckoutChange[], { checkout, desk, kept }: HandOver): HandedOver | undefined {
+function apply(
+  changes: readonly CheckoutChange[],
+  { checkout, terminal, backup }: DeliverChanges,
+): Delivery | undefined {
   const { applied, refused, failed } = applyChanges(checkout.root, changes);
   if (refused.length > 0) {
-    complain(desk, "Nothing was applied, because these do not fit what is on disk now:");
-    desk.say(...listRefusals(refused));
+    complain(terminal, "Nothing was applied, because these do not fit what is on disk now:");
+    terminal.print(...listRefusals(refused));
     return undefined;
   }
   const marks = { written: "✓", deleted: "✓", merged: "⇄", unchanged: "=" } as const;
@@ -148,70 +151,72 @@ function apply(changes: readonly CheckoutChange[], { checkout, desk, kept }: Han
     merged: " (merged with what was changed on disk meanwhile)",
     unchanged: " (already up to date)",
   };
-  desk.say(
-    ...applied.map(({ path, outcome }) => `${desk.paint("green", marks[outcome])} ${oneLine(path)}${notes[outcome]}`),
+  terminal.print(
+    ...applied.map(
+      ({ path, outcome }) => `${terminal.paint("green", marks[outcome])} ${oneLine(path)}${notes[outcome]}`,
+    ),
   );
   if (failed.length > 0) {
-    complain(desk, "These could not be written:");
-    desk.say(...listRefusals(failed));
+    complain(terminal, "These could not be written:");
+    terminal.print(...listRefusals(failed));
     return undefined;
   }
-  kept.drop();
-  desk.say(`Applied to ${oneLine(checkout.root)}.`);
+  backup.discard();
+  terminal.print(`Applied to ${oneLine(checkout.root)}.`);
   return { kind: "applied", files: applied.length };
 }
 
 function writeTo(
   file: string,
   changes: readonly CheckoutChange[],
-  { desk, kept, place }: HandOver,
-): HandedOver | undefined {
-  const path = resolve(place.cwd, file);
+  { terminal, backup, context }: DeliverChanges,
+): Delivery | undefined {
+  const path = resolve(context.cwd, file);
   if (existsSync(path)) {
-    complain(desk, `${oneLine(path)} is there already: name another file.`);
+    complain(terminal, `${oneLine(path)} is there already: name another file.`);
     return undefined;
   }
   writeFileSync(path, writePatch(changes), { flag: "wx" });
-  kept.drop();
-  desk.say(`Written to ${oneLine(path)}`);
+  backup.discard();
+  terminal.print(`Written to ${oneLine(path)}`);
   return { kind: "patch", path };
 }
 
 async function commit(
   changes: readonly CheckoutChange[],
-  { checkout, desk, kept, branch, message }: HandOver,
-): Promise<HandedOver> {
+  { checkout, terminal, backup, branch, message }: DeliverChanges,
+): Promise<Delivery> {
   const staged = new Set(checkout.staged());
   const taken = staged.size > 0 ? changes.filter(({ path }) => staged.has(path)) : changes;
   const stale = taken.find(({ isStale }) => isStale);
   if (stale) throw new UserError(`${stale.path} was changed on disk before the worker read it.`);
 
   const { commit, withUncommitted } = await commitOnBranch(checkout, { branch, changes: taken, message });
-  desk.say(`Committed ${commit.slice(0, 7)} on ${branch}: git switch ${branch}`);
+  terminal.print(`Committed ${commit.slice(0, 7)} on ${branch}: git switch ${branch}`);
   if (withUncommitted.length > 0) {
-    desk.say(`With what you had not committed yourself in ${withUncommitted.map(oneLine).join(", ")}.`);
+    terminal.print(`With what you had not committed yourself in ${withUncommitted.map(oneLine).join(", ")}.`);
   }
-  if (taken.length === changes.length) kept.drop();
+  if (taken.length === changes.length) backup.discard();
   else {
     const rest = changes.length - taken.length;
-    desk.say(
-      `The worker staged only these; ${rest} more ${rest === 1 ? "file is" : "files are"} in the patch ${oneLine(kept.path)}`,
+    terminal.print(
+      `The worker staged only these; ${rest} more ${rest === 1 ? "file is" : "files are"} in the patch ${oneLine(backup.path)}`,
     );
   }
   return { kind: "branch", branch, commit };
 }
 
-/** The patch file that is kept is what is left. */
-function leave({ kept, desk }: HandOver): HandedOver {
-  kept.keep();
-  sayKept(kept, desk);
-  return { kind: "patch", path: kept.path };
+/** The patch file that is backup is what is left. */
+function leave({ backup, terminal }: DeliverChanges): Delivery {
+  backup.save();
+  printBackup(backup, terminal);
+  return { kind: "patch", path: backup.path };
 }
 
 function listRefusals(refusals: readonly FailedFile[]): string[] {
   return refusals.map(({ path, reason }) => `  ${oneLine(path)} ${oneLine(reason)}`);
 }
 
-function complain(desk: Desk, sentence: string): void {
-  desk.say(`${desk.paint("red", "✗")} ${oneLine(sentence)}`);
+function complain(terminal: Terminal, sentence: string): void {
+  terminal.print(`${terminal.paint("red", "✗")} ${oneLine(sentence)}`);
 }

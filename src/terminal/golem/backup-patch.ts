@@ -3,23 +3,25 @@ import { homedir, tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Checkout } from "#sandbox/checkout/open-checkout.ts";
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
-import type { Place } from "./place.ts";
+import { oneLine } from "#terminal/render-value.ts";
+import type { CommandContext } from "./command-context.ts";
+import type { Terminal } from "./terminal.ts";
 
 /** The changes of a run as a patch file outside the checkout, so that no end of this process loses them. */
-export interface KeptPatch {
+export interface BackupPatch {
   readonly path: string;
   /** Writes what has changed by now, at once. Resolves to false when nothing has. */
-  keep(): boolean;
+  save(): boolean;
   /** They are somewhere else now, or nowhere. */
-  drop(): void;
+  discard(): void;
 }
 
 /** Keeps patches in the folder for such things: `XDG_STATE_HOME`, otherwise `~/.local/state`. */
-export function keptPatch(
+export function createBackupPatch(
   checkout: Pick<Checkout, "root" | "changes">,
   id: string,
-  { env }: Pick<Place, "env">,
-): KeptPatch {
+  { env }: Pick<CommandContext, "env">,
+): BackupPatch {
   const name = `${basename(checkout.root).replaceAll(/[^\w.-]/g, "_")}-${id}.patch`;
   let path = join(env.XDG_STATE_HOME || join(homedir(), ".local/state"), "golem-forge", name);
   let written = "";
@@ -28,7 +30,7 @@ export function keptPatch(
     get path() {
       return path;
     },
-    keep() {
+    save() {
       const patch = writePatch(checkout.changes());
       if (patch === written) return patch !== "";
       if (patch === "") rmSync(path, { force: true });
@@ -36,7 +38,7 @@ export function keptPatch(
       written = patch;
       return patch !== "";
     },
-    drop() {
+    discard() {
       rmSync(path, { force: true });
       written = "";
     },
@@ -61,4 +63,11 @@ function writeWhole(path: string, text: string): void {
   const besides = `${path}.${process.pid}`;
   writeFileSync(besides, text, { mode: 0o600, flag: "wx" });
   renameSync(besides, path);
+}
+
+/** Prints where the backup is, as the command that restores it. */
+export function printBackup({ path }: Pick<BackupPatch, "path">, terminal: Pick<Terminal, "print">): void {
+  const plain = oneLine(path);
+  const word = /^[\w./+@-]+$/.test(plain) ? plain : `'${plain.replaceAll("'", "'\\''")}'`;
+  terminal.print(`The changes are kept: git apply ${word}`);
 }
