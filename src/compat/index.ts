@@ -37,9 +37,9 @@ export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/load
 export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
 // The file tools over one workspace, one by one.
 export { createApplyPatchTool } from "#toolsets/filesystem/apply-patch.ts";
-export type { ZoneApprovalConfig } from "#toolsets/filesystem/consent.ts";
 export { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
 export { createEditFileTool } from "#toolsets/filesystem/edit-file.ts";
+export type { ZoneApprovalConfig } from "#toolsets/filesystem/file-approval.ts";
 export { createFileExistsTool } from "#toolsets/filesystem/file-exists.ts";
 export { createFileInfoTool } from "#toolsets/filesystem/file-info.ts";
 export { FilesystemToolset, type FilesystemToolsetOptions } from "#toolsets/filesystem/filesystem-tools.ts";

@@ -1,11 +1,11 @@
 import { ToolError } from "#domain/errors.ts";
+import { type HunkLocation, locateHunk } from "./locate-hunk.ts";
 import type { Hunk } from "./patch.ts";
-import { type HunkPlace, placeHunk } from "./place-hunk.ts";
 
 export interface AppliedHunks {
   text: string;
   /** Where each hunk went, in lines of the text before. */
-  places: HunkPlace[];
+  places: HunkLocation[];
 }
 
 interface Line {
@@ -20,7 +20,7 @@ export function applyHunks(content: string, hunks: readonly Hunk[], path: string
   const lines = splitLines(content.slice(mark.length));
   const texts = lines.map(({ text }) => text);
   const ending = commonEnding(lines);
-  const placed = hunks.map((hunk) => ({ hunk, place: placeHunk(texts, hunk, path) }));
+  const placed = hunks.map((hunk) => ({ hunk, place: locateHunk(texts, hunk, path) }));
   const ordered = placed.toSorted((a, b) => a.place.at - b.place.at);
   const result: Line[] = [];
   let from = 0;
@@ -70,7 +70,7 @@ function commonEnding(lines: readonly Line[]): string {
   return windows * 2 > lines.length ? "\r\n" : "\n";
 }
 
-function overlap(path: string, { at }: HunkPlace): ToolError {
+function overlap(path: string, { at }: HunkLocation): ToolError {
   return new ToolError(`Two hunks of the patch for ${path} change the same lines, at line ${at + 1}.`, {
     code: "CONFLICT",
     suggestion: "Join them into one hunk.",

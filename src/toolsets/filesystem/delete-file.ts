@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { filesAt, needsFileApproval, refuseBlocked } from "./consent.ts";
+import { filesAt, needsFileApproval, refuseBlocked } from "./file-approval.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 
 const input = z.object({

@@ -1,6 +1,6 @@
 import type { NeedsApproval } from "#domain/tool.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import type { ZoneApprovalConfig } from "./consent.ts";
+import type { ZoneApprovalConfig } from "./file-approval.ts";
 
 /** What every file tool can be given. */
 export interface FileToolOptions<Input> {

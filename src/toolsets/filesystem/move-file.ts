@@ -3,7 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { filesAt, needsFileApproval } from "./consent.ts";
+import { filesAt, needsFileApproval } from "./file-approval.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 
 const input = z.object({

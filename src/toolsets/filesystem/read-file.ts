@@ -7,7 +7,7 @@ import { estimateTokens } from "#text/estimate-tokens.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { isCallOf } from "./is-call-of.ts";
-import { knownLines } from "./line-knowledge.ts";
+import { knownLines } from "./known-lines.ts";
 import { lineHeading, numberLines } from "./number-lines.ts";
 import { decode, isBinaryContent, lfsPointerSize, splitLines } from "./text-file.ts";
 

@@ -1,4 +1,4 @@
-import { hunksOf } from "./diff-result.ts";
+import { hunksOf } from "./file-diff.ts";
 import { numberLines } from "./number-lines.ts";
 import { splitLines } from "./text-file.ts";
 

@@ -3,8 +3,8 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { needsFileApproval, refuseBlocked } from "./consent.ts";
-import { diffResult, unifiedDiff } from "./diff-result.ts";
+import { needsFileApproval, refuseBlocked } from "./file-approval.ts";
+import { diffResult, unifiedDiff } from "./file-diff.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { decode, isBinaryContent, refuseLfsPointer } from "./text-file.ts";
 

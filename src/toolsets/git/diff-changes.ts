@@ -1,5 +1,5 @@
 import type { Change, Workspace } from "#domain/workspace.ts";
-import { diffResult } from "#toolsets/filesystem/diff-result.ts";
+import { diffResult } from "#toolsets/filesystem/file-diff.ts";
 import { isBinaryContent } from "#toolsets/filesystem/text-file.ts";
 
 export interface ChangeDiff extends Change {

@@ -4,7 +4,7 @@ import { foldPunctuation } from "./fold-punctuation.ts";
 import { type Hunk, sideOf } from "./patch.ts";
 
 /** Where a hunk applies: it takes the place of `count` lines from index `at`, counted from 0. */
-export interface HunkPlace {
+export interface HunkLocation {
   at: number;
   count: number;
 }
@@ -20,7 +20,7 @@ const folds: ((line: string) => string)[] = [
  * punctuation. Line numbers and anchors only choose among places whose text fits; where none chooses, a ToolError
  * lists them all.
  */
-export function placeHunk(lines: readonly string[], hunk: Hunk, path: string): HunkPlace {
+export function locateHunk(lines: readonly string[], hunk: Hunk, path: string): HunkLocation {
   const old = sideOf(hunk, "-");
   if (old.length === 0) return placeInsertion(lines, hunk, path);
   for (const fold of folds) {
@@ -60,7 +60,7 @@ function isInBlock(lines: readonly string[], anchor: number, place: number): boo
   return lines.slice(anchor + 1, place).every((line) => line.trim() === "" || indent(line) > depth);
 }
 
-function placeInsertion(lines: readonly string[], { oldStart, anchor }: Hunk, path: string): HunkPlace {
+function placeInsertion(lines: readonly string[], { oldStart, anchor }: Hunk, path: string): HunkLocation {
   if (lines.length === 0) return { at: 0, count: 0 };
   const anchors = anchor === undefined ? [] : anchorsIn(lines, anchor);
   if (anchors.length === 1 && anchors[0] !== undefined) return { at: anchors[0] + 1, count: 0 };
