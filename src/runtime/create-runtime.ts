@@ -10,7 +10,7 @@ import { createLiveOutput, type LiveOutput } from "./live-output.ts";
 import { localDispatch } from "./local-dispatch.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 import type { RunObserver } from "./run-observer.ts";
-import { createRunScheduler, type RunScheduler } from "./run-scheduler.ts";
+import { RunScheduler } from "./run-scheduler.ts";
 import type { Runs } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import type { Store } from "./store/store.ts";
@@ -54,7 +54,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
   const now = Date.now;
   const live = options.live ?? createLiveOutput();
   const { catalog } = environment;
-  const scheduler = createRunScheduler({
+  const scheduler = new RunScheduler({
     store,
     handlers: effectHandlers({ store, models, frontEnd, catalog, observer, now, approvalMs, statusIntervalMs }),
     openActiveRun: (runId) => openActiveRun(runId, { store, environment, live }),
@@ -73,8 +73,12 @@ export function createRunHost(options: RunHostOptions): RunHost {
   }
 
   async function start(): Promise<void> {
-    const { process, notify, revokeLease } = scheduler;
-    await dispatch.attach({ process, notify, revokeLease, sweep: wakeAll });
+    await dispatch.attach({
+      process: (runId) => scheduler.process(runId),
+      notify: (runId) => scheduler.notify(runId),
+      revokeLease: (runId) => scheduler.revokeLease(runId),
+      sweep: wakeAll,
+    });
     await wakeAll();
     sweep = setInterval(() => void wakeAll().catch((error) => onError(error, { runId: "" })), sweepMs);
     // An embedding program may end without disposing of the host.
@@ -86,7 +90,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
     await dispatch.detach(() => scheduler.drain(graceMs));
   }
 
-  return { scheduler, live, start, shutDown, activeRuns: scheduler.activeRuns, idle: scheduler.idle };
+  return { scheduler, live, start, shutDown, activeRuns: () => scheduler.activeRuns(), idle: () => scheduler.idle() };
 }
 
 export interface RuntimeOptions

@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import type { ModelRequest } from "#models/models.ts";
+import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
 import { askModel } from "#runtime/model/ask-model.ts";
-import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import { abandonOnAbort } from "#toolsets/abandon-on-abort.ts";
 import type { EffectServices } from "./effect-services.ts";
 

@@ -1,5 +1,5 @@
 import type { EffectRequest } from "#machines/effects.ts";
-import type { EffectHandler } from "#runtime/run-scheduler.ts";
+import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
 import { callModel } from "./call-model.ts";
 import { closeApprovals } from "./close-approvals.ts";
 import type { EffectServices } from "./effect-services.ts";

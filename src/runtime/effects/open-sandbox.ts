@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
+import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
 import { readBase } from "#runtime/read-log.ts";
-import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { EffectServices } from "./effect-services.ts";
 

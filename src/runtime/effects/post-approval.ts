@@ -1,4 +1,4 @@
-import type { EffectHandler } from "#runtime/run-scheduler.ts";
+import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import type { EffectServices } from "./effect-services.ts";
 import { stopUnpostable } from "./stop-unseen.ts";

@@ -1,6 +1,6 @@
 import type { LoggedEvent } from "#domain/events.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
-import type { EffectHandler } from "#runtime/run-scheduler.ts";
+import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import type { EffectServices } from "./effect-services.ts";
 

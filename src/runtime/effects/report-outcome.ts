@@ -1,6 +1,6 @@
 import type { RunOutcome, RunSpec } from "#domain/run.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import type { EffectHandler, EffectResult } from "#runtime/run-scheduler.ts";
+import type { EffectHandler, EffectResult } from "#runtime/effects/effect-handler.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";

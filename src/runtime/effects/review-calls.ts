@@ -2,9 +2,9 @@ import { describeApprovers, type RepositorySettings } from "#config/repository-s
 import type { Verdict } from "#domain/events.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { reviewAnswer } from "#runtime/calls/review-answer.ts";
+import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/read-settings.ts";
-import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { callContext } from "./call-context.ts";

@@ -1,6 +1,6 @@
+import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
 import type { Question } from "#runtime/front-end.ts";
 import { questionOf } from "#runtime/read-log.ts";
-import type { EffectHandler } from "#runtime/run-scheduler.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import type { EffectServices } from "./effect-services.ts";
 import { stopUnpostable } from "./stop-unseen.ts";

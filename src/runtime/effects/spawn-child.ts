@@ -1,8 +1,8 @@
 import { UserError } from "#domain/errors.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { initialRun } from "#runtime/apply-events.ts";
+import type { EffectHandler, EffectResult } from "#runtime/effects/effect-handler.ts";
 import { openCallOf } from "#runtime/read-log.ts";
-import type { EffectHandler, EffectResult } from "#runtime/run-scheduler.ts";
 import { shortId } from "#runtime/short-id.ts";
 import { admitWorker } from "#runtime/start/admit-worker.ts";
 import { checkDelegation, childSpec, taskOf } from "#runtime/start/delegate.ts";

@@ -1,4 +1,4 @@
-import type { EffectHandler } from "#runtime/run-scheduler.ts";
+import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
 import type { EffectServices } from "./effect-services.ts";
 
 /** Ends every child that is still alive, and through them theirs. */

@@ -1,6 +1,6 @@
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { EffectResult } from "#runtime/run-scheduler.ts";
+import type { EffectResult } from "#runtime/effects/effect-handler.ts";
 
 /**
  * Stops the whole tree of a run whose request cannot be shown to anybody, with the reason. It can be resumed when

@@ -1,0 +1,212 @@
+import { UserError } from "#domain/errors.ts";
+import { SerialQueue } from "#domain/serial-queue.ts";
+import { interruptibleEffects } from "#machines/effects.ts";
+import type { ActiveRun } from "./active-run.ts";
+import { applyEvents } from "./apply-events.ts";
+import { type EffectHandler, type EffectResult, Postponed } from "./effects/effect-handler.ts";
+import type { RunObserver } from "./run-observer.ts";
+import type { Effect, EffectQueue, Store } from "./store/store.ts";
+
+/** What a session needs from its scheduler. */
+export interface SessionHost {
+  store: Store;
+  handlers: Record<string, EffectHandler>;
+  observer?: RunObserver | undefined;
+  now(): number;
+  /** Something may have happened to this run. */
+  wake(runId: string): void;
+  /** A timer was set. */
+  onTimerSet(): Promise<void>;
+  /** True once no more effects may be started. */
+  isDraining(): boolean;
+  /** The session has nothing left to do. It is not used any more after this call. */
+  onIdle(session: RunSession): void;
+  onError(error: unknown, about: { runId: string; kind?: string }): void;
+}
+
+const queues: readonly EffectQueue[] = ["work", "thread", "status"];
+const firstBackoffMs = 1_000;
+const maxBackoffMs = 5 * 60_000;
+
+/**
+ * Processes one run while it has something to do, as its only writer. Events are applied while an effect is performed, so
+ * a person can interrupt a run at any time.
+ */
+export class RunSession {
+  readonly runId: string;
+  readonly #host: SessionHost;
+  readonly #active: Promise<ActiveRun>;
+  readonly #inbox = new SerialQueue();
+  #passes = 0;
+  readonly #busyQueues = new Set<EffectQueue>();
+  /** Queues to look at once more, since something may have been added while they were emptied. */
+  readonly #notifiedQueues = new Set<EffectQueue>();
+  readonly #performing = new Map<string, { kind: string; controller: AbortController }>();
+  readonly #closed = Promise.withResolvers<void>();
+  #lastSeenEventId = 0;
+  #leaseRevoked = false;
+
+  constructor(runId: string, active: Promise<ActiveRun>, host: SessionHost) {
+    this.runId = runId;
+    this.#host = host;
+    this.#active = active;
+    active.catch(() => undefined);
+  }
+
+  /** Resolves when the session has been closed. */
+  get closed(): Promise<void> {
+    return this.#closed.promise;
+  }
+
+  get leaseRevoked(): boolean {
+    return this.#leaseRevoked;
+  }
+
+  /** Applies new events and performs the effects they request. Returns at once. */
+  notify(): void {
+    this.#passes += 1;
+    void this.#inbox
+      .run(() => this.#applyInbox())
+      .catch((error) => this.#report(error))
+      .then(() => {
+        this.#passes -= 1;
+        for (const queue of queues) this.#startQueue(queue);
+      });
+  }
+
+  /** Another process works on the run now: aborts what is under way and writes nothing more. */
+  revokeLease(): void {
+    this.#leaseRevoked = true;
+    this.abort(new Error("Another process works on the run now."));
+  }
+
+  abort(reason: Error): void {
+    for (const { controller } of this.#performing.values()) controller.abort(reason);
+  }
+
+  /** Releases what the run holds in memory. */
+  async close(): Promise<void> {
+    try {
+      await (await this.#active).close();
+    } finally {
+      this.#closed.resolve();
+    }
+  }
+
+  async #applyInbox(): Promise<void> {
+    const { store, now, onTimerSet, wake } = this.#host;
+    while (!this.#leaseRevoked) {
+      const [row, inbox] = await Promise.all([store.findRun(this.runId), store.inbox(this.runId)]);
+      const newestId = inbox.at(-1)?.id ?? 0;
+      if (!row || newestId <= this.#lastSeenEventId) return;
+
+      const applied = applyEvents(row, inbox, now());
+      if (!applied) return;
+      // Another event was stored first: read again.
+      if (!(await store.advance(applied.advance))) continue;
+      this.#lastSeenEventId = newestId;
+      if (applied.interrupted) this.#abortInterruptible();
+      if (applied.sandboxChanged) await (await this.#active).discardWorkspace();
+      if (applied.advance.timers?.set) await onTimerSet();
+      if (row.spec.rootId !== this.runId) wake(row.spec.rootId);
+    }
+  }
+
+  #abortInterruptible(): void {
+    const kinds: readonly string[] = interruptibleEffects;
+    for (const { kind, controller } of this.#performing.values()) {
+      if (kinds.includes(kind)) controller.abort(new Error("The run was interrupted."));
+    }
+  }
+
+  #startQueue(queue: EffectQueue): void {
+    if (this.#busyQueues.has(queue)) this.#notifiedQueues.add(queue);
+    else void this.#runQueue(queue);
+  }
+
+  async #runQueue(queue: EffectQueue): Promise<void> {
+    this.#busyQueues.add(queue);
+    try {
+      do {
+        this.#notifiedQueues.delete(queue);
+        await this.#emptyQueue(queue);
+      } while (this.#notifiedQueues.has(queue) && !this.#host.isDraining());
+    } catch (error) {
+      this.#report(error);
+    } finally {
+      this.#busyQueues.delete(queue);
+      // A pass that is not finished starts the queues again, and the last of them gets here.
+      if (this.#passes === 0 && this.#busyQueues.size === 0) this.#host.onIdle(this);
+    }
+  }
+
+  async #emptyQueue(queue: EffectQueue): Promise<void> {
+    while (!this.#host.isDraining() && !this.#leaseRevoked) {
+      const effect = await this.#host.store.claimEffect(this.runId, queue, this.#host.now());
+      if (!effect) return;
+      await this.#perform(effect);
+    }
+  }
+
+  async #perform(effect: Effect): Promise<void> {
+    const controller = new AbortController();
+    this.#performing.set(effect.key, { kind: effect.kind, controller });
+    try {
+      const result = await this.#attempt(effect, controller.signal);
+      if (result) await this.#complete(effect, result);
+    } finally {
+      this.#performing.delete(effect.key);
+    }
+  }
+
+  /** Undefined when there is nothing to store: the effect was aborted or postponed. */
+  async #attempt(effect: Effect, signal: AbortSignal): Promise<EffectResult | undefined> {
+    const { store, handlers, observer, now, onError } = this.#host;
+    const handler = handlers[effect.kind];
+    if (!handler) throw new Error(`There is no handler for the effect ${effect.kind}`);
+    const active = await this.#active;
+    observer?.effectStarted(effect, active.spec);
+    try {
+      return await handler.perform(effect, active, signal);
+    } catch (error) {
+      if (signal.aborted) {
+        // Work that ignores its signal may still write to this sandbox, so nothing else may use it.
+        await active.discardWorkspace();
+        return undefined;
+      }
+      if (error instanceof Postponed) {
+        await store.postponeEffect(effect.key, error.until);
+        return undefined;
+      }
+      // Trying again does not help when a person has to act.
+      if (error instanceof UserError) return handler.onFailure(effect, active, error);
+      onError(error, { runId: this.runId, kind: effect.kind });
+      if (effect.attempts >= handler.maxAttempts) return handler.onFailure(effect, active, error);
+      await store.postponeEffect(effect.key, now() + backoffMs(effect.attempts));
+      return undefined;
+    }
+  }
+
+  async #complete(effect: Effect, { afterCommit, afterCancel, ...result }: EffectResult): Promise<void> {
+    const { store, observer, wake } = this.#host;
+    const completed = await store.completeEffect({ key: effect.key, ...result });
+    if (!completed) {
+      afterCancel?.();
+      return;
+    }
+    afterCommit?.();
+    observer?.effectCompleted(effect, result);
+    const { run, events = [], effects = [] } = result;
+    const affected = [effect, ...events, ...effects].map(({ runId }) => runId);
+    for (const runId of new Set([...affected, ...(run ? [run.spec.id] : [])])) wake(runId);
+  }
+
+  /** What fails because another process has taken over is no failure. */
+  #report(error: unknown): void {
+    if (!this.#leaseRevoked) this.#host.onError(error, { runId: this.runId });
+  }
+}
+
+function backoffMs(attempts: number): number {
+  return Math.min(maxBackoffMs, firstBackoffMs * 2 ** (attempts - 1));
+}
