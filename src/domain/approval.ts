@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { Channel } from "./channel.ts";
+import { boundPart, Preview } from "./preview.ts";
 
 /** What policy says of an operation: do it, ask a person first, or never do it. */
 export const ApprovalDecisionType = z.enum(["preApproved", "ask", "blocked"]);
@@ -23,8 +24,8 @@ export interface ApprovalSubject {
   args: unknown;
   /** The commit the sandbox stands on. */
   baseCommit: string;
-  /** What the person was shown it would change; undefined for arguments a person wrote. */
-  preview: string | undefined;
+  /** What it would do; undefined where the tool says nothing about that. */
+  preview: Preview | undefined;
 }
 
 const ApprovalStatus = z.enum(["pending", "approved", "denied", "expired", "withdrawn", "used"]);
@@ -48,8 +49,8 @@ export const Approval = z.object({
   reason: z.string(),
   /** Who may approve, as the repository's settings had it then: `Anyone with write access`. */
   approvers: z.string().optional(),
-  /** What will change, shown to the person who decides: a unified diff or other plain text. */
-  preview: z.string().optional(),
+  /** What it would do, shown to the person who decides. */
+  preview: Preview.optional(),
   status: ApprovalStatus,
   /** Milliseconds since 1970, like every time in the store. */
   requestedAt: z.number(),
@@ -82,6 +83,6 @@ export function canonicalJson(value: unknown): string {
 /** The sha256, in hex, of everything the approval is bound to. */
 export function approvalDigest(approval: ApprovalSubject): string {
   const { runId, workerPath, callId, tool, args, baseCommit, preview } = approval;
-  const subject = canonicalJson({ runId, workerPath, callId, tool, args, baseCommit, preview });
+  const subject = canonicalJson({ runId, workerPath, callId, tool, args, baseCommit, preview: boundPart(preview) });
   return createHash("sha256").update(subject).digest("hex");
 }

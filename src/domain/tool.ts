@@ -1,4 +1,5 @@
 import type { FlexibleSchema, ToolExecutionOptions } from "ai";
+import type { Preview } from "./preview.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** Who may invoke a tool: the model, a person with a command, or either. */
@@ -54,8 +55,8 @@ export interface NamedTool<Input = any, Output = any> {
   manualExecution?: ManualExecution;
   /** Other names the model or a person may call it by. */
   aliases?: readonly string[];
-  /** What a call would change, for the person who approves it: a unified diff or plain text. */
-  preview?: (args: Input, context: ToolContext) => Promise<string | undefined> | string | undefined;
+  /** What a call would do, for the person who approves it: sections, or plain text. The approval is bound to it. */
+  preview?: (args: Input, context: ToolContext) => Promise<Preview | string | undefined> | Preview | string | undefined;
   /** Why a person is asked, as a sentence. Default: "<worker> wants to call <tool>." */
   approvalReason?: (args: Input) => string;
   /** Reads only: a repeated call in one turn is refused as redundant. */

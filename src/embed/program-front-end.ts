@@ -7,6 +7,7 @@ import type { Decision } from "#runtime/store/store.ts";
 import { failedResult, resultOfError } from "#toolsets/failed-result.ts";
 import type { ApprovalController, ApprovalRequest } from "#ui/approval-controller.ts";
 import type { ApprovalDecision } from "#ui/approval-memory.ts";
+import { previewText } from "#ui/request-blocks.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
 import { asRecord, type RunReporter } from "./run-reporter.ts";
 
@@ -101,7 +102,7 @@ export class ProgramFrontEnd implements FrontEnd {
       description: reason,
       delegationPath: workerPath.split(" -> "),
       stepId: callId,
-      ...(preview !== undefined && { preview }),
+      ...(preview !== undefined && { preview: previewText(preview) ?? "" }),
     };
     const cached = approvals.mode === "interactive" && approvals.isSessionApproved(request);
     if (!cached) reporter.approvalRequested(approval);
@@ -154,7 +155,7 @@ export class ProgramFrontEnd implements FrontEnd {
         toolArgs: asRecord(args),
         description: `You want to call ${tool}.`,
         delegationPath: workerPath.split(" -> "),
-        ...(preview !== undefined && { preview }),
+        ...(preview !== undefined && { preview: previewText(preview) ?? "" }),
       },
       signal,
     );

@@ -34,7 +34,7 @@ export function diffFile(path: string, before: FileVersion | undefined, after: F
 }
 
 /** Returns the file mode as git stores it in a tree. */
-export function modeOf({ executable, isLink }: FileVersion): string {
+export function modeOf({ executable, isLink }: FileVersion): "100644" | "100755" | "120000" {
   if (isLink) return "120000";
   return executable ? "100755" : "100644";
 }

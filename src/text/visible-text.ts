@@ -53,6 +53,10 @@ export function visibleName(name: string): string {
 }
 
 function escapeCharacter(character: string): string {
+  const unit = character.charCodeAt(0);
+  // A byte that is not UTF-8, as `preview-files.ts` decodes it.
+  if (character.length === 1 && unit >= 0xdc80 && unit <= 0xdcff)
+    return `⟨0x${(unit - 0xdc00).toString(16).toUpperCase()}⟩`;
   const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
   return `⟨${names[character] ?? `U+${code}`}⟩`;
 }
@@ -60,6 +64,11 @@ function escapeCharacter(character: string): string {
 function countBlanks(blanks: string): string {
   if (blanks.includes("\t")) return blanks.replace(/\t/g, "⟨TAB⟩").replace(/ /g, "⟨space⟩");
   return blanks.length === 1 ? "⟨space⟩" : `⟨${blanks.length} spaces⟩`;
+}
+
+/** Wraps one line of text that is visible already. */
+export function wrapVisible(line: string, columns: number = maxVisibleColumns): string[] {
+  return wrap(line, columns);
 }
 
 function wrap(line: string, columns: number): string[] {

@@ -1,8 +1,10 @@
 import { canonicalJson } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
+import type { Preview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { toPreview } from "#ui/request-blocks.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { prepareCall } from "./prepare-call.ts";
@@ -111,9 +113,9 @@ async function previewOf(
   tool: NamedTool,
   value: unknown,
   context: ToolContext,
-): Promise<{ kind: "shown"; preview: string | undefined } | Refused> {
+): Promise<{ kind: "shown"; preview: Preview | undefined } | Refused> {
   try {
-    return { kind: "shown", preview: await tool.preview?.(value, context) };
+    return { kind: "shown", preview: toPreview(await tool.preview?.(value, context)) };
   } catch (error) {
     if (error instanceof ToolError) return { kind: "refused", result: resultOfError(error) };
     return { kind: "shown", preview: undefined };

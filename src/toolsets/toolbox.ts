@@ -1,4 +1,5 @@
 import type { ModelCall } from "#domain/events.ts";
+import type { Preview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { OpenCall } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
@@ -6,7 +7,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 /** The decision on one call before it runs. `args` are the validated arguments: what is shown, stored and executed. */
 export type Review =
   | { kind: "allow"; answeredBy: OpenCall["answeredBy"]; args: unknown }
-  | { kind: "ask"; answeredBy: OpenCall["answeredBy"]; args: unknown; reason: string; preview: string | undefined }
+  | { kind: "ask"; answeredBy: OpenCall["answeredBy"]; args: unknown; reason: string; preview: Preview | undefined }
   | { kind: "refuse"; result: ToolResult };
 
 /** The context in which the runtime reviews and runs a call. */

@@ -1,7 +1,8 @@
 import type { Approval } from "#domain/approval.ts";
 import { replaceHidden } from "#text/hidden-characters.ts";
+import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
 import { type Html, html } from "./html.ts";
-import { block, renderDiff, renderJson } from "./render-value.ts";
+import { block, renderDiff } from "./render-value.ts";
 import type { Viewer } from "./viewer.ts";
 
 /** A request that waits, with all that would change, and the forms that decide it. */
@@ -19,23 +20,24 @@ export function renderApproval(
     approvers = "Anyone with write access",
     expiresAt,
   } = approval;
+  const blocks = requestBlocks(approval);
   return html`<article class="approval" id="approval-${id}" aria-labelledby="approval-${id}-title">
 <h2 id="approval-${id}-title">🔐 ${workerPath} asks for approval <code>${id}</code></h2>
 <p>${reason}</p>
 <p>Tool <code>${tool}</code></p>
-${renderPreview(approval)}
-${approval.preview?.trim() ? html`<details><summary>Arguments</summary>${renderJson(approval.args)}</details>` : renderJson(approval.args)}
+${blocks.map((part) => renderBlock(part, part.kind === "arguments" && blocks.length > 1))}
 ${renderForms(approval, { path, viewer, threadUrl })}
 <p class="small">${approvers} may approve, until <time datetime="${new Date(expiresAt).toISOString()}">${new Date(expiresAt).toISOString().slice(0, 16).replace("T", " ")} UTC</time>. Only exactly this call is approved, once: digest <code>${digest.slice(0, 12)}</code>, on commit <code>${baseCommit.slice(0, 7)}</code>.</p>
 </article>`;
 }
 
-function renderPreview({ preview = "" }: Approval): Html | undefined {
-  if (preview.trim() === "") return undefined;
-  // Words before the first file's change are no diff: a list in them would look like lines taken out.
-  const start = /^(?:diff --git |--- (?:a\/|\/dev\/null)|@@ )/m.exec(preview)?.index ?? preview.length;
-  const [words, diff] = [preview.slice(0, start).trim(), preview.slice(start)];
-  return html`<p>What it would change:</p>${words !== "" && html`<div class="wrap">${block(words)}</div>`}${diff !== "" && renderDiff(diff)}`;
+function renderBlock({ kind, title, details, lines }: RequestBlock, folded: boolean): Html {
+  const text = lines.join("\n");
+  const content =
+    lines.length === 0 ? undefined : kind === "diff" ? renderDiff(text) : html`<div class="wrap">${block(text)}</div>`;
+  if (folded) return html`<details><summary>${title}</summary>${content}</details>`;
+  const heading = kind === "diff" ? html`<code>${title}</code> ${details}` : title;
+  return html`<p class="part">${heading}</p>${content}`;
 }
 
 function renderForms(

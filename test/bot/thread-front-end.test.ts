@@ -1,8 +1,9 @@
 import { afterAll, beforeEach, expect, test } from "vitest";
 import { createBot } from "#bot/create-bot.ts";
+import { textPreview } from "#domain/preview.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import { appId, botConfig, comment, recordingRuns, startGitHub } from "../support/bot-world.ts";
-import { sampleApproval, sampleView } from "../support/run-view.ts";
+import { sampleApproval, samplePreview, sampleView } from "../support/run-view.ts";
 
 const { state, server } = startGitHub();
 let frontEnd: Required<FrontEnd>;
@@ -76,7 +77,7 @@ test("an approval that is decided is edited where it was asked", async () => {
 });
 
 test("a request too long for one comment stands below all that it asks for, and is decided where it was asked", async () => {
-  const preview = `--- a/x\n+++ b/x\n${"+a line\n".repeat(10_000)}`;
+  const preview = samplePreview("+a line\n".repeat(10_000));
   const approval = sampleApproval({ preview });
   const options = { name: "approval/k7mq", repeated: false };
 
@@ -95,7 +96,8 @@ test("a request too long for one comment stands below all that it asks for, and 
 });
 
 test("ten comments are as many as a person is asked to read", () => {
-  const shown = (lines: number) => frontEnd.canShow({ args: {}, preview: "a line of text\n".repeat(lines) });
+  const shown = (lines: number) =>
+    frontEnd.canShow({ args: {}, preview: textPreview("a line of text\n".repeat(lines)) });
 
   expect([shown(30_000), shown(34_000)]).toEqual([true, false]);
 });

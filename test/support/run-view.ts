@@ -1,4 +1,5 @@
 import type { Approval } from "#domain/approval.ts";
+import type { Preview } from "#domain/preview.ts";
 import type { RunView } from "#domain/run.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 
@@ -40,6 +41,20 @@ export function sampleView(change: Partial<RunView> = {}): RunView {
   };
 }
 
+/** A change of `sum.js` with this diff. */
+export function samplePreview(diff: string): Preview {
+  const change = {
+    path: "sum.js",
+    kind: "modified" as const,
+    oldMode: "100644" as const,
+    newMode: "100644" as const,
+    oldBlob: "1".repeat(40),
+    newBlob: "2".repeat(40),
+    size: 5,
+  };
+  return { sections: [{ kind: "file", change, diff }] };
+}
+
 /** A request of `fixer` to open a pull request, waiting. */
 export function sampleApproval(change: Partial<Approval> = {}): Approval {
   return {
@@ -53,7 +68,7 @@ export function sampleApproval(change: Partial<Approval> = {}): Approval {
     baseCommit: "a".repeat(40),
     digest: "0123456789abcdef".repeat(4),
     reason: "fixer wants to open a pull request.",
-    preview: "--- a/sum.js\n+++ b/sum.js\n@@ -1 +1 @@\n-a + a\n+a + b\n",
+    preview: samplePreview("@@ -1 +1 @@\n-a + a\n+a + b"),
     status: "pending",
     requestedAt: Date.UTC(2026, 4, 1, 10),
     expiresAt: Date.UTC(2026, 4, 4, 10),

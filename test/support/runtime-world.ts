@@ -10,6 +10,7 @@ import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
+import { previewText } from "#ui/request-blocks.ts";
 import { type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
 import { startGitServer } from "./git-server.ts";
 
@@ -136,7 +137,7 @@ function recordingFrontEnd(told: Shown[], notify: () => void): FrontEnd {
     return entry.options.commentId ?? comments;
   };
   return {
-    canShow: ({ preview = "" }) => preview.length < 20_000,
+    canShow: ({ preview }) => (previewText(preview)?.length ?? 0) < 20_000,
     showStatus: (view, options) => record({ kind: "status", view, options }),
     showApproval: (view, approval, options) => record({ kind: "approval", view, approval, options }),
     askQuestion: (view, { text }, options) => record({ kind: "question", view, text, options }),

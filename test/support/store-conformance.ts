@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { textPreview } from "#domain/preview.ts";
 import type { RunRow, Store } from "#runtime/store/store.ts";
 import { said, sampleApproval, sampleEffect, sampleRun, sampleSpec, sampleStep } from "./store-samples.ts";
 
@@ -653,11 +654,11 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       const approve = { approvalId: "a1", decision: "approved" as const, by: "ada", now: 2_000 };
 
       test("writes who, when and why, and tells the run", async () => {
-        await askApproval({ preview: "+hello" });
+        await askApproval({ preview: textPreview("hello") });
 
         const result = await store.decideApproval({ ...approve, note: "go on", remember: "session" });
         const approval = {
-          ...sampleApproval("r1", "a1", { preview: "+hello" }),
+          ...sampleApproval("r1", "a1", { preview: textPreview("hello") }),
           status: "approved",
           decidedBy: "ada",
           decidedAt: 2_000,

@@ -6,6 +6,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { FinishedCall, ToolServices, Toolset } from "#toolsets/toolset.ts";
+import { previewText, toPreview } from "#ui/request-blocks.ts";
 import { type MemoryWorkspaceOptions, memoryWorkspace } from "./memory-workspace.ts";
 
 export const runSpec: RunSpec = {
@@ -86,7 +87,8 @@ export async function toolsetWorld(toolset: Toolset, options: WorldOptions = {})
       return typeof needsApproval === "boolean" ? needsApproval : needsApproval(value, toolContext({ sandbox }));
     },
     async preview(name: string, args: unknown): Promise<string | undefined> {
-      return tool(name).preview?.(await validated(name, args), toolContext({ sandbox }));
+      const given = await tool(name).preview?.(await validated(name, args), toolContext({ sandbox }));
+      return previewText(toPreview(given));
     },
   };
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { BlockedError, ToolError } from "#domain/errors.ts";
+import { textPreview } from "#domain/preview.ts";
 import { aCall, aContext, aTool, refusalOf, toolboxWorld } from "../support/toolbox-world.ts";
 
 describe("finding a tool", () => {
@@ -132,7 +133,10 @@ describe("approval", () => {
       }),
     ]);
 
-    expect(await review("write", { path: "a" })).toMatchObject({ reason: "It overwrites a.", preview: "+1" });
+    expect(await review("write", { path: "a" })).toMatchObject({
+      reason: "It overwrites a.",
+      preview: textPreview("+1"),
+    });
     expect(await review("delete", { path: "a" })).toMatchObject({
       reason: "fixer wants to call delete.",
       preview: undefined,

@@ -3,6 +3,7 @@ import { parseHTML } from "linkedom";
 import { describe, expect, test } from "vitest";
 import type { RunEvent } from "#domain/events.ts";
 import type { ResultValue } from "#domain/result.ts";
+import { escapeInvisible } from "#text/visible-text.ts";
 import { hostile } from "../support/hostile-text.ts";
 import { webWorlds } from "../support/web-world.ts";
 
@@ -131,7 +132,16 @@ describe("whatever a model, an issue or a file says", () => {
         {
           tool: text,
           reason: text,
-          preview: `${text}\n--- a/x\n+++ b/${text}\n+${text}`,
+          preview: {
+            sections: [
+              { kind: "text", title: text, text },
+              {
+                kind: "file",
+                change: { path: text, kind: "added", newMode: "100644", newBlob: "1".repeat(40), size: 1 },
+                diff: `+${escapeInvisible(text)}`,
+              },
+            ],
+          },
           args: { [text]: text },
           workerPath: text,
           approvers: text,

@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { textPreview } from "#domain/preview.ts";
+import { samplePreview } from "../support/run-view.ts";
 import { heldSecret, webWorlds } from "../support/web-world.ts";
 
 const world = webWorlds();
 
-const preview = "A change\n\n--- a/sum.js\n+++ b/sum.js\n@@ -1 +1 @@\n-a + a\n+a + b\n";
+const preview = samplePreview("@@ -1 +1 @@\n-a + a\n+a + b");
 
 test("whoever has the link sees what the run is about, what it did and what it waits for, without a script", async () => {
   const { startRun, get, pathOf } = await world();
@@ -171,7 +173,7 @@ test("a secret the app holds is on no page, in no stream and in no earlier entry
       { type: "tool.finished", callId: "c1", tool: "shell", result },
       { type: "model.failed", reason: heldSecret, retryable: true },
     ],
-    approvals: [{ args: { path: heldSecret }, preview: heldSecret, reason: heldSecret }],
+    approvals: [{ args: { path: heldSecret }, preview: textPreview(heldSecret), reason: heldSecret }],
   });
   live.add("abc1", { source: "c1", text: `${heldSecret}\nline two\n${heldSecret.slice(0, 12)}` });
 

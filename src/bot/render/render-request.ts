@@ -1,11 +1,5 @@
-import { showHidden } from "#text/hidden-characters.ts";
-import { codeBlock, details, longestRunOf, paragraphs } from "./markdown.ts";
-
-/** What a person has to have read before agreeing to it. */
-export interface RequestContent {
-  args: unknown;
-  preview?: string | undefined;
-}
+import { type RequestContent, requestBlocks } from "#ui/request-blocks.ts";
+import { code, details, inline, longestRunOf, paragraphs } from "./markdown.ts";
 
 interface RequestLayout {
   /** For the request itself: all of it, or, where that is too long, how it begins. */
@@ -21,9 +15,6 @@ const maxPrecedingLength = 50_000;
 /** How many comments may stand above a request. Nobody reads more, so nothing longer is asked. */
 export const maxPrecedingComments = 10;
 
-/** A line longer than this is broken. Of backticks alone, with a fence longer than they are, it still fits. */
-const maxLineLength = 15_000;
-
 /** What is longer is opened with a tap: a request is read on a phone. */
 const maxOpenLines = 40;
 const maxOpenLength = 3_000;
@@ -32,7 +23,9 @@ const maxOpenLength = 3_000;
 const excerptLength = 1_500;
 
 interface Section {
-  title: string;
+  /** About a file: its name, and what kind of change it is. */
+  heading: string | undefined;
+  name: string;
   language: string;
   text: string;
   /** Opened with a tap in any case. */
@@ -46,69 +39,72 @@ export function layOutRequest(asked: RequestContent): RequestLayout {
   if (whole <= maxBodyLength) return { body: paragraphs(...texts.map(renderSection)), precedingComments: [] };
 
   const above = pack(texts.flatMap(breakUp));
-  const beginnings = texts.map(({ text, ...rest }) => renderSection({ ...rest, text: text.slice(0, excerptLength) }));
+  const beginnings = texts.map(({ text, ...rest }) => renderSection({ ...rest, text: excerptOf(text) }));
   const characters = texts.reduce((sum, { text }) => sum + text.length, 0).toLocaleString("en-US");
-  const where = above.length === 1 ? "a comment of its own" : `${above.length} comments, parts 1 to ${above.length}`;
-  const notice = `**This is only how it begins.** All of it, ${characters} characters, stands in ${where}: read it there before you agree.`;
+  const where = above.length === 1 ? "the comment" : `the ${above.length} comments`;
+  const notice = `**Beginning only.** The full request (${characters} characters) is in ${where} above: read it there before you approve.`;
   return { body: paragraphs(notice, ...beginnings), precedingComments: above };
 }
 
-function sectionsOf({ args, preview = "" }: RequestContent): Section[] {
-  const { words, diff } = splitPreview(showHidden(preview));
-  const hasPreview = preview.trim() !== "";
-  const json = showHidden(JSON.stringify(args, null, 2) ?? "undefined");
-  // What it would change says it better, and twice is too much for a phone.
-  const texts = [
-    { title: "What it would do", language: "text", text: words, folded: false },
-    { title: "What it would change", language: "diff", text: diff, folded: false },
-    { title: "Arguments", language: "json", text: json === "{}" && hasPreview ? "" : json, folded: hasPreview },
-  ];
-  return texts.filter(({ text }) => text.trim() !== "");
+function excerptOf(text: string): string {
+  if (text.length <= excerptLength) return text;
+  return text.slice(0, text.lastIndexOf("\n", excerptLength) + 1 || excerptLength).toWellFormed();
 }
 
-/** Words before the first file's change are no diff: a list in them would look like lines taken out. */
-function splitPreview(preview: string): { words: string; diff: string } {
-  const start = /^(?:diff --git |--- (?:a\/|\/dev\/null)|@@ )/m.exec(preview)?.index ?? preview.length;
-  return { words: preview.slice(0, start).trim(), diff: preview.slice(start) };
+function sectionsOf(content: RequestContent): Section[] {
+  const blocks = requestBlocks(content);
+  return blocks.map(({ kind, title, details: about = "", lines }) => ({
+    heading: kind === "diff" ? `File **${code(title, 1_000)}**: ${inline(about, 1_000)}` : undefined,
+    name: kind === "diff" ? "Changes" : inline(title),
+    language: languages[kind],
+    text: lines.join("\n"),
+    // What it would do says it better, and twice is too much for a phone.
+    folded: kind === "arguments" && blocks.length > 1,
+  }));
 }
 
-function renderSection({ title, language, text, folded }: Section): string {
-  const block = codeBlock(text, language, Number.POSITIVE_INFINITY);
-  const lines = text.trimEnd().split("\n").length;
-  if (!folded && lines <= maxOpenLines && text.length <= maxOpenLength) return paragraphs(`${title}:`, block);
-  return details(`${title} (${lines.toLocaleString("en-US")} ${lines === 1 ? "line" : "lines"})`, block);
+const languages = { text: "text", diff: "diff", arguments: "json" };
+
+function renderSection({ heading, name, language, text, folded }: Section): string {
+  if (text === "") return heading ?? "";
+  const block = fencedBlock(text, language);
+  const lines = text.split("\n").length;
+  const isShort = !folded && lines <= maxOpenLines && text.length <= maxOpenLength;
+  if (isShort) return paragraphs(heading ?? `${name}:`, block);
+  return paragraphs(
+    heading,
+    details(`${name} (${lines.toLocaleString("en-US")} ${lines === 1 ? "line" : "lines"})`, block),
+  );
 }
 
-/** The text in pieces that fit into a comment, broken between lines where it can be. */
-function breakUp({ title, language, text }: Section): Section[] {
+/** A fence that no run of backticks inside can close. The text is visible already, so nothing of it is replaced. */
+function fencedBlock(text: string, language: string): string {
+  const fence = "`".repeat(Math.max(3, longestRunOf(text, "`") + 1));
+  return `${fence}${language}\n${text}\n${fence}`;
+}
+
+/** The text in pieces that fit into a comment, broken between lines. */
+function breakUp({ heading, name, language, text }: Section): Section[] {
   const pieces: string[] = [];
   let lines: string[] = [];
   let size = 0;
-  const flush = () => {
-    if (lines.length > 0) pieces.push(lines.join(""));
-    lines = [];
-    size = 0;
-  };
-  for (const line of text.split(/(?<=\n)/)) {
-    if (size + sizeOf(line) > maxPrecedingLength - 1_000 || line.length > maxLineLength) flush();
-    if (line.length > maxLineLength) pieces.push(...breakLine(line));
-    else {
-      lines.push(line);
-      // The fence has to outgrow the longest run alone; counting each is simpler, and errs on the safe side.
-      size += sizeOf(line);
+  for (const line of text.split("\n")) {
+    // The fence has to outgrow the longest run alone; counting each is simpler, and errs on the safe side.
+    if (size + sizeOf(line) > maxPrecedingLength - 1_500 && lines.length > 0) {
+      pieces.push(lines.join("\n"));
+      [lines, size] = [[], 0];
     }
+    lines.push(line);
+    size += sizeOf(line) + 1;
   }
-  flush();
+  pieces.push(lines.join("\n"));
   return pieces.map((piece, index) => ({
-    title: pieces.length > 1 ? `${title}, ${index + 1} of ${pieces.length}` : title,
+    heading,
+    name: pieces.length > 1 ? `${name}, ${index + 1} of ${pieces.length}` : name,
     language,
     text: piece,
     folded: true,
   }));
-}
-
-function breakLine(line: string): string[] {
-  return line.match(new RegExp(`[^]{1,${maxLineLength}}`, "gu")) ?? [];
 }
 
 function pack(pieces: readonly Section[]): string[] {

@@ -1,8 +1,10 @@
 import { type Approval, approvalDigest } from "#domain/approval.ts";
 import type { ModelCall, Verdict } from "#domain/events.ts";
+import type { Preview } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
 import type { CallContext, Review, Toolbox } from "#toolsets/toolbox.ts";
+import { previewText } from "#ui/request-blocks.ts";
 
 interface Reviewing {
   spec: RunSpec;
@@ -13,7 +15,7 @@ interface Reviewing {
   remembered: readonly { tool: string; args: unknown }[];
   baseCommit: string;
   /** False for what is too long to be shown whole. Default: everything can be shown. */
-  canShow?: (asked: { args: unknown; preview: string | undefined }) => boolean;
+  canShow?: (asked: { args: unknown; preview: Preview | undefined }) => boolean;
   /** What each new approval is called, who may give it, and how long it stays open. */
   open(call: ModelCall): Promise<Pick<Approval, "id" | "approvers" | "requestedAt" | "expiresAt">>;
 }
@@ -50,8 +52,8 @@ export async function reviewAnswer({
 }
 
 /** Nobody approves what they were not shown. */
-function tooLong({ args, preview = "" }: Extract<Review, { kind: "ask" }>): Extract<Review, { kind: "refuse" }> {
-  const characters = (JSON.stringify(args)?.length ?? 0) + preview.length;
+function tooLong({ args, preview }: Extract<Review, { kind: "ask" }>): Extract<Review, { kind: "refuse" }> {
+  const characters = (JSON.stringify(args)?.length ?? 0) + (previewText(preview)?.length ?? 0);
   const message = `A person has to approve this, and it is too long to be shown to one: ${characters.toLocaleString("en-US")} characters.`;
   return { kind: "refuse", result: failedResult(message, { code: "TOO_LARGE", suggestion }) };
 }

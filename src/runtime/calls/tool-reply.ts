@@ -1,3 +1,4 @@
+import type { Preview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { ManualToolInfo } from "#ui/form-fields.ts";
 
@@ -12,7 +13,7 @@ export type ToolReply =
       callId: string;
       tool: string;
       args: unknown;
-      preview?: string;
+      preview?: Preview;
       command: string;
       /** Stands for exactly this call. */
       word: string;

@@ -2,6 +2,7 @@ import { findApproverProblem } from "#config/repository-settings.ts";
 import { approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite } from "#domain/github.ts";
+import type { Preview } from "#domain/preview.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { type AskedOfTools, readInvocation } from "#runtime/calls/read-tool-command.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
@@ -166,7 +167,7 @@ function tooLong(tool: string): UserError {
 /** Stands for this run, call and preview, so that nobody agrees to something else than what they were shown. */
 async function wordFor(
   desk: ActiveRun,
-  shown: { tool: string; args: unknown; preview: string | undefined },
+  shown: { tool: string; args: unknown; preview: Preview | undefined },
 ): Promise<string> {
   const { id: runId, workerPath } = desk.spec;
   const baseCommit = readBase(await desk.log())?.commit ?? "";

@@ -16,7 +16,7 @@ import {
   startBot,
   startGitHub,
 } from "../../support/bot-world.ts";
-import { sampleApproval } from "../../support/run-view.ts";
+import { sampleApproval, samplePreview } from "../../support/run-view.ts";
 
 const { state, server } = startGitHub();
 const pristine = structuredClone(state);
@@ -498,7 +498,7 @@ describe("decisions", () => {
   test.each(["/approve", "/approve K7MQ", "/approve all"])(
     "%s does not count while a part of a long request does not stand in the thread",
     async (body) => {
-      const preview = `--- a/x\n+++ b/x\n${"+a line\n".repeat(10_000)}`;
+      const preview = samplePreview("+a line\n".repeat(10_000));
       runs.pendingApprovals.mockResolvedValue([sampleApproval({ preview })]);
       const own = (name: string, id: number) => comment(id, "golem-forge[bot]", `Words\n\n${markerOf(name)}`);
       state.comments = [

@@ -1,10 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { renderToolReply } from "#bot/render/render-tool-reply.ts";
+import { textPreview } from "#domain/preview.ts";
 import type { ResultValue, ToolResult } from "#domain/result.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { expectInert, hostile, proseOf } from "../../support/hostile-text.ts";
+import { samplePreview } from "../../support/run-view.ts";
 
 const sanitize = createSanitizer([]);
 
@@ -90,12 +92,12 @@ test("what must be agreed to shows the change and the command to copy", () => {
     word: "abcd",
     tool: "undo",
     args: { path: "a.js" },
-    preview: "--- a/a.js\n+++ b/a.js\n",
+    preview: samplePreview("-a\n+b"),
     command: "/tool undo --path a.js --yes abcd1234",
   });
 
   expect(shown).toMatch(
-    /```diff\n--- a\/a\.js[\s\S]*Nothing was run yet\.[\s\S]*```\n\/tool undo --path a\.js --yes abcd1234\n```$/,
+    /File \*\*`sum\.js`\*\*: modified[\s\S]*```diff\n-a\n\+b[\s\S]*Nothing was run yet\.[\s\S]*```\n\/tool undo --path a\.js --yes abcd1234\n```$/,
   );
 });
 
@@ -159,7 +161,7 @@ const reply: fc.Arbitrary<ToolReply> = fc.oneof(
     callId: text,
     tool: "undo",
     args: { text },
-    preview: text,
+    preview: textPreview(text),
     command: text,
     word: text,
   })),

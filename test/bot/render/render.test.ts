@@ -5,6 +5,7 @@ import { renderOutcome } from "#bot/render/render-outcome.ts";
 import { renderQuestion } from "#bot/render/render-question.ts";
 import { renderHelp, renderStatusReply } from "#bot/render/render-reply.ts";
 import { renderStatus } from "#bot/render/render-status.ts";
+import { textPreview } from "#domain/preview.ts";
 import type { RunState } from "#domain/run.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { expectInert, hostile, proseOf } from "../../support/hostile-text.ts";
@@ -98,11 +99,9 @@ describe("approvals", () => {
 
       Tool \`open_pull_request\`
 
-      What it would change:
+      File **\`sum.js\`**: modified, mode 100644, blob 1111111111 → 2222222222, 5 bytes
 
       \`\`\`diff
-      --- a/sum.js
-      +++ b/sum.js
       @@ -1 +1 @@
       -a + a
       +a + b
@@ -205,7 +204,14 @@ describe("whatever a model writes", () => {
     fc.assert(
       fc.property(hostile, hostile, hostile, fc.boolean(), (args, reason, preview, decided) => {
         const status = decided ? ("denied" as const) : ("pending" as const);
-        const approval = sampleApproval({ args: { args }, reason, preview, tool: "tool", workerPath: reason, status });
+        const approval = sampleApproval({
+          args: { args },
+          reason,
+          preview: textPreview(preview),
+          tool: "tool",
+          workerPath: reason,
+          status,
+        });
         const sent = sanitize(renderApproval(approval));
         const prose = proseOf(sent);
         if (!decided)
@@ -264,7 +270,7 @@ test("nothing is longer than GitHub takes", () => {
     outcome: { kind: "answered", text: `<details>\n\n\`\`\`\n${long}\n${"x\n".repeat(100_000)}` },
     children: Array(100).fill(sampleView({ activity: long })),
   });
-  const approval = sampleApproval({ args: { long }, preview: long, reason: long });
+  const approval = sampleApproval({ args: { long }, preview: textPreview(long), reason: long });
 
   for (const markdown of [
     renderStatus(view, Array(200).fill(approval)),

@@ -1,0 +1,142 @@
+import { createHash } from "node:crypto";
+import { type StructuredPatchHunk, structuredPatch } from "diff";
+import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
+import { visibleLine } from "#text/visible-text.ts";
+import { type FileVersion, modeOf } from "./diff-file.ts";
+
+/** A file at the base and as it would be; undefined where it does not exist. */
+export interface FileVersions {
+  path: string;
+  before: FileVersion | undefined;
+  after: FileVersion | undefined;
+}
+
+export interface PreviewLimits {
+  /** Bytes of one version of a file whose content is still shown. */
+  maxFileBytes: number;
+  /** Time for all diffs of one request together. */
+  maxDiffMs: number;
+}
+
+const defaultLimits: PreviewLimits = { maxFileBytes: 512_000, maxDiffMs: 1_500 };
+
+/** A file with more unprintable bytes than one in ten is binary; with fewer, each is shown as an escape. */
+const maxUnprintableShare = 0.1;
+
+/**
+ * The sections that show these file changes to a person. Every file is listed with kind, modes, blob ids and size, also
+ * where its content cannot be shown. `hasSecret` says whether a text holds something that must not be posted.
+ */
+export function previewFiles(
+  files: readonly FileVersions[],
+  hasSecret: (text: string) => boolean,
+  limits: PreviewLimits = defaultLimits,
+): PreviewSection[] {
+  const deadline = performance.now() + limits.maxDiffMs;
+  return files.map((file) => {
+    const change = fileChange(file);
+    const diff = diffOf(file, { hasSecret, deadline, ...limits });
+    return typeof diff === "string"
+      ? { kind: "file", change, diff }
+      : { kind: "hidden-file", change, reason: diff.notShown };
+  });
+}
+
+/** Describes a change by its bytes. */
+export function fileChange({ path, before, after }: FileVersions): FileChange {
+  return {
+    path,
+    kind: before ? (after ? "modified" : "deleted") : "added",
+    ...(before && { oldMode: modeOf(before), oldBlob: blobId(before.content) }),
+    ...(after && { newMode: modeOf(after), newBlob: blobId(after.content) }),
+    size: after?.content.length ?? 0,
+  };
+}
+
+/** The object id that git gives this content. */
+export function blobId(content: Uint8Array): string {
+  return createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex");
+}
+
+interface DiffOptions extends PreviewLimits {
+  hasSecret: (text: string) => boolean;
+  deadline: number;
+}
+
+function diffOf({ before, after }: FileVersions, options: DiffOptions): string | { notShown: NotShown } {
+  const versions = [before, after].filter((version) => version !== undefined);
+  if (versions.some(({ content }) => content.length > options.maxFileBytes)) return { notShown: "too large" };
+  if (versions.some(({ content }) => isBinary(content))) return { notShown: "binary" };
+
+  const [old, now] = [textOf(before), textOf(after)];
+  if (options.hasSecret(old) || options.hasSecret(now)) return { notShown: "contains a secret" };
+  if (old === now) return "";
+
+  const timeout = options.deadline - performance.now();
+  const patch =
+    timeout > 0 ? structuredPatch("", "", old, now, undefined, undefined, { context: 3, timeout }) : undefined;
+  return patch ? patch.hunks.flatMap(hunkLines).join("\n") : { notShown: "took too long to compare" };
+}
+
+function hunkLines({ oldStart, oldLines, newStart, newLines, lines }: StructuredPatchHunk): string[] {
+  const head = `@@ -${range(oldStart, oldLines)} +${range(newStart, newLines)} @@`;
+  return [
+    head,
+    ...lines.map((line) => (line.startsWith("\\") ? line : line[0] + visibleLine(line.slice(1), Infinity).join(""))),
+  ];
+}
+
+function range(start: number, count: number): string {
+  return count === 1 ? String(start) : `${count === 0 ? start - 1 : start},${count}`;
+}
+
+function isBinary(content: Uint8Array): boolean {
+  const sample = content.subarray(0, 8_000);
+  let unprintable = 0;
+  for (const byte of sample)
+    if (byte < 0x09 || (byte > 0x0d && byte < 0x20 && byte !== 0x1b) || byte === 0x7f) unprintable += 1;
+  if (Buffer.from(sample).toString("utf8").includes("\uFFFD")) unprintable += invalidBytes(sample);
+  return unprintable > sample.length * maxUnprintableShare;
+}
+
+function textOf(version: FileVersion | undefined): string {
+  const text = Buffer.from(version?.content ?? []).toString("utf8");
+  return text.includes("\uFFFD") ? decodeWithEscapes(version?.content ?? new Uint8Array()) : text;
+}
+
+// Bytes that are not UTF-8 become the surrogates U+DC80 to U+DCFF, which no valid text holds: `visibleLine` shows them.
+function decodeWithEscapes(content: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < content.length; ) {
+    const length = sequenceLength(content, at);
+    text +=
+      length > 0
+        ? Buffer.from(content.subarray(at, at + length)).toString("utf8")
+        : String.fromCharCode(0xdc00 + (content[at] ?? 0));
+    at += Math.max(1, length);
+  }
+  return text;
+}
+
+function invalidBytes(content: Uint8Array): number {
+  let count = 0;
+  for (let at = 0; at < content.length; ) {
+    const length = sequenceLength(content, at);
+    if (length === 0) count += 1;
+    at += Math.max(1, length);
+  }
+  return count;
+}
+
+/** The bytes of the valid UTF-8 sequence that begins here; 0 where none does. */
+function sequenceLength(content: Uint8Array, at: number): number {
+  const first = content[at] ?? 0;
+  if (first < 0x80) return 1;
+  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
+  if (length === 0 || at + length > content.length) return 0;
+  return Buffer.from(content.subarray(at, at + length))
+    .toString("utf8")
+    .includes("\uFFFD")
+    ? 0
+    : length;
+}

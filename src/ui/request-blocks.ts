@@ -1,0 +1,95 @@
+import { type FileChange, type Preview, type PreviewSection, textPreview } from "#domain/preview.ts";
+import { maxVisibleColumns, visibleLine, visibleName, wrapMark, wrapVisible } from "#text/visible-text.ts";
+
+/** One block of a request for approval, the same for every front end. Every character of it is visible. */
+export interface RequestBlock {
+  kind: "text" | "diff" | "arguments";
+  /** For people: our own words, with names of files and tools escaped. */
+  title: string;
+  /** More about a file: kind of change, modes, blob ids, size, and why its content is not shown. */
+  details: string | undefined;
+  /** Wrapped lines; empty where no content is shown. */
+  lines: string[];
+}
+
+export interface RequestContent {
+  args: unknown;
+  preview?: Preview | undefined;
+}
+
+/**
+ * Lays out what a person is asked to agree to, block by block: what would happen, every file, the arguments. No block
+ * can pass for another, since each has a title and lines of its own.
+ */
+export function requestBlocks({ args, preview }: RequestContent, columns: number = maxVisibleColumns): RequestBlock[] {
+  const sections = (preview?.sections ?? []).filter((section) => section.kind !== "text" || section.text !== "");
+  const shownArgs = JSON.stringify(args, null, 2) ?? "undefined";
+  const blocks = sections.map((section) => layOutSection(section, columns));
+  if (shownArgs === "{}" && blocks.length > 0) return blocks;
+  return [...blocks, textBlock("arguments", "Arguments", shownArgs, columns)];
+}
+
+/** A preview as plain text, for programs that ask by a callback: the same blocks, one below the other. */
+export function previewText(preview: Preview | undefined): string | undefined {
+  if (!preview) return undefined;
+  const blocks = preview.sections.map((section) => layOutSection(section, Number.POSITIVE_INFINITY));
+  return blocks
+    .map(({ kind, title, details, lines }) => [kind === "text" ? undefined : title, details, ...lines])
+    .map((lines) => lines.filter((line) => line !== undefined).join("\n"))
+    .join("\n\n");
+}
+
+/** The preview that a tool gave: sections, or plain text. */
+export function toPreview(given: Preview | string | undefined): Preview | undefined {
+  if (typeof given !== "string") return given;
+  return given.trim() === "" ? undefined : textPreview(given);
+}
+
+function layOutSection(section: PreviewSection, columns: number): RequestBlock {
+  switch (section.kind) {
+    case "text":
+      return textBlock("text", section.title, section.text, columns);
+    case "file": {
+      const lines = section.diff === "" ? [] : section.diff.split("\n").flatMap((line) => wrapDiffLine(line, columns));
+      return { kind: "diff", title: visibleName(section.change.path), details: describeChange(section.change), lines };
+    }
+    case "hidden-file": {
+      const details = `${describeChange(section.change)}. Its content is not shown: ${section.reason}.`;
+      return { kind: "diff", title: visibleName(section.change.path), details, lines: [] };
+    }
+  }
+}
+
+function textBlock(kind: RequestBlock["kind"], title: string, text: string, columns: number): RequestBlock {
+  const lines = text
+    .replace(/\n$/, "")
+    .split("\n")
+    .flatMap((line) => marked(visibleLine(line, columns), ""));
+  return { kind, title, details: undefined, lines };
+}
+
+/** The parts of a long line of a diff each keep its `+`, `-` or space. */
+function wrapDiffLine(line: string, columns: number): string[] {
+  const marker = /^[ +-]/.exec(line)?.[0] ?? "";
+  return marked(wrapVisible(line.slice(marker.length), columns), marker).map((part, index) =>
+    index === 0 ? marker + part : part,
+  );
+}
+
+function marked(parts: readonly string[], marker: string): string[] {
+  return parts.map((part, index) => (index === 0 ? part : `${marker}${wrapMark} ${part}`));
+}
+
+function describeChange({ kind, oldMode, newMode, oldBlob, newBlob, size }: FileChange): string {
+  const modes =
+    oldMode && newMode && oldMode !== newMode ? `mode ${oldMode} → ${newMode}` : `mode ${newMode ?? oldMode}`;
+  const special = describeMode(newMode);
+  const blobs = [oldBlob, newBlob].filter((id) => id !== undefined).map((id) => id.slice(0, 10));
+  const bytes = kind === "deleted" ? undefined : `${size.toLocaleString("en-US")} ${size === 1 ? "byte" : "bytes"}`;
+  return [kind, special, modes, `blob ${blobs.join(" → ")}`, bytes].filter(Boolean).join(", ");
+}
+
+function describeMode(mode: FileChange["newMode"]): string | undefined {
+  if (mode === "100755") return "executable";
+  return mode === "120000" ? "symbolic link" : undefined;
+}
