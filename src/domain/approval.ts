@@ -3,72 +3,72 @@ import { z } from "zod";
 import { Channel } from "./channel.ts";
 import { boundPart, Preview } from "./preview.ts";
 
-/** What policy says of an operation: do it, ask a person first, or never do it. */
+/** The decision of policy about an operation: execute it, ask a person first, or never execute it. */
 export const ApprovalDecisionType = z.enum(["preApproved", "ask", "blocked"]);
 export type ApprovalDecisionType = z.infer<typeof ApprovalDecisionType>;
 
-/** Approval of a toolset's tools by name, with a default for those not named. */
+/** Approval settings for the tools of a toolset, by tool name, with a default for the others. */
 export const ApprovalConfig = z.strictObject({
   default: ApprovalDecisionType.optional(),
   tools: z.record(z.string(), ApprovalDecisionType).optional(),
 });
 export type ApprovalConfig = z.infer<typeof ApprovalConfig>;
 
-/** Everything an approval is bound to: change one of these and it is another operation. */
+/** Everything an approval is bound to. If any part changes, the approval no longer applies. */
 export interface ApprovalSubject {
   runId: string;
-  /** The chain of workers from the root, `fixer -> tester`. */
+  /** Worker names from the root, such as `fixer -> tester`. */
   workerPath: string;
   callId: string;
   tool: string;
   args: unknown;
-  /** The commit the sandbox stands on. */
+  /** The base commit of the sandbox. */
   baseCommit: string;
-  /** What it would do; undefined where the tool says nothing about that. */
+  /** A description of what the call would do; undefined if the tool has none. */
   preview: Preview | undefined;
 }
 
 const ApprovalStatus = z.enum(["pending", "approved", "denied", "expired", "withdrawn", "used"]);
 export type ApprovalStatus = z.infer<typeof ApprovalStatus>;
 
-/** One row of the approval ledger. */
+/** One entry of the approval ledger. */
 export const Approval = z.object({
-  /** Short and easy to type on a phone, unique within the store. */
+  /** Short enough to type on a phone, and unique within the store. */
   id: z.string(),
   runId: z.string(),
-  /** The run whose thread shows it. */
+  /** The root run, in whose thread the request is posted. */
   rootId: z.string(),
   workerPath: z.string(),
   callId: z.string(),
   tool: z.string(),
   args: z.unknown(),
   baseCommit: z.string(),
-  /** sha256 of the subject, shown in the comment and checked again at execution. */
+  /** SHA-256 of the subject. Shown in the request, and verified again before execution. */
   digest: z.string(),
-  /** Why it is asked, as a sentence. */
+  /** The reason for asking, as a sentence. */
   reason: z.string(),
-  /** Who may approve, as the repository's settings had it then: `Anyone with write access`. */
+  /** The people who may approve under the repository's settings at that time, such as `Anyone with write access`. */
   approvers: z.string().optional(),
-  /** What it would do, shown to the person who decides. */
+  /** A description of what the call would do, shown to the approver. */
   preview: Preview.optional(),
   status: ApprovalStatus,
-  /** Milliseconds since 1970, like every time in the store. */
+  /** Milliseconds since 1970, like all times in the store. */
   requestedAt: z.number(),
   expiresAt: z.number(),
   decidedBy: z.string().optional(),
   decidedAt: z.number().optional(),
   via: Channel.optional(),
   note: z.string().optional(),
-  /** `session`: equal calls of this run's tree need not be asked again. */
+  /** `session`: identical calls of this run and its child runs do not ask again. */
   remember: z.enum(["none", "session"]).optional(),
-  /** What the person put in place of the arguments; the digest then covers these. */
+  /** The arguments as edited by the approver. The digest then covers these. */
   changedArgs: z.unknown().optional(),
-  /** The comment it was asked in, once posted. */
+  /** The comment that holds the request, once it is posted. */
   commentId: z.number().optional(),
 });
 export type Approval = z.infer<typeof Approval>;
 
-/** JSON with object keys in order, so that equal values have equal text. Undefined members are left out. */
+/** Serializes to JSON with sorted keys, so that equal values give equal text. Omits undefined properties. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item ?? null)).join(",")}]`;
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
@@ -80,7 +80,7 @@ export function canonicalJson(value: unknown): string {
   return `{${members.join(",")}}`;
 }
 
-/** The sha256, in hex, of everything the approval is bound to. */
+/** The SHA-256 of the approval's subject, in hex. */
 export function approvalDigest(approval: ApprovalSubject): string {
   const { runId, workerPath, callId, tool, args, baseCommit, preview } = approval;
   const subject = canonicalJson({ runId, workerPath, callId, tool, args, baseCommit, preview: boundPart(preview) });

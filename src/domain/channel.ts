@@ -1,10 +1,10 @@
 import { z } from "zod";
 
-/** Where a person said something, when it was not in the thread: on the run page. */
+/** The place where a person acted, if it was not a comment in the thread: the run page. */
 export const Channel = z.literal("page");
 export type Channel = z.infer<typeof Channel>;
 
-/** Words behind a person's name that say where it was; nothing for the thread. */
-export function describeChannel(via: Channel | undefined): string {
-  return via === "page" ? " on the run page" : "";
+/** A suffix for a person's name: ` on the run page`, or nothing for the thread. */
+export function describeChannel(channel: Channel | undefined): string {
+  return channel === "page" ? " on the run page" : "";
 }

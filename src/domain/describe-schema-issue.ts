@@ -1,7 +1,7 @@
 import { typeOfValue } from "./json-schema.ts";
 import type { SchemaIssue } from "./tool-schema.ts";
 
-/** One thing that is wrong with a call, naming tool, parameter and what came: `Invalid type for parameter 'path' in read_file: Expected string, got number`. */
+/** Describes a schema issue for the model: `Invalid type for parameter 'path' in read_file: Expected string, got number`. */
 export function describeSchemaIssue(tool: string, issue: SchemaIssue, args: unknown): string {
   if (issue.code === "unrecognized_keys") {
     const keys = (issue.keys ?? []).map((key) => `'${pathText([...issue.path, key])}'`);
@@ -10,20 +10,20 @@ export function describeSchemaIssue(tool: string, issue: SchemaIssue, args: unkn
 
   const value = valueAt(args, issue.path);
   const parameter = pathText(issue.path);
-  if (parameter === "") return `Invalid arguments for ${tool}: ${objection(issue, value)}`;
+  if (parameter === "") return `Invalid arguments for ${tool}: ${describeMismatch(issue, value)}`;
   if (value === undefined) return `Missing required parameter '${parameter}' for ${tool}`;
   if (issue.code === "invalid_type")
-    return `Invalid type for parameter '${parameter}' in ${tool}: ${objection(issue, value)}`;
-  return `Invalid value for parameter '${parameter}' in ${tool}: ${objection(issue, value)}`;
+    return `Invalid type for parameter '${parameter}' in ${tool}: ${describeMismatch(issue, value)}`;
+  return `Invalid value for parameter '${parameter}' in ${tool}: ${describeMismatch(issue, value)}`;
 }
 
-function objection(issue: SchemaIssue, value: unknown): string {
+function describeMismatch(issue: SchemaIssue, value: unknown): string {
   if (issue.code === "invalid_type" && issue.expected) {
-    return `Expected ${typeName(issue.expected)}, got ${came(issue.expected, value)}`;
+    return `Expected ${typeName(issue.expected)}, got ${describeActual(issue.expected, value)}`;
   }
   if (issue.code === "invalid_value" && issue.values) {
     const values = issue.values.map((one) => JSON.stringify(one)).join(", ");
-    return `Expected ${issue.values.length > 1 ? `one of ${values}` : values}, got ${shown(value)}`;
+    return `Expected ${issue.values.length > 1 ? `one of ${values}` : values}, got ${excerpt(value)}`;
   }
   if (issue.code === "invalid_union") {
     const branches = (issue.errors ?? []).map((errors) => errors[0]);
@@ -33,27 +33,26 @@ function objection(issue: SchemaIssue, value: unknown): string {
       return `Expected ${expected.join(" or ")}, got ${typeOfValue(value)}`;
     }
   }
-  return value === undefined ? issue.message : `${issue.message}, got ${shown(value)}`;
+  return value === undefined ? issue.message : `${issue.message}, got ${excerpt(value)}`;
 }
 
 function typeName(expected: string): string {
   return expected === "int" ? "integer" : expected;
 }
 
-function came(expected: string, value: unknown): string {
+function describeActual(expected: string, value: unknown): string {
   return expected === "int" && typeof value === "number" ? String(value) : typeOfValue(value);
 }
 
-/** Enough of a value to recognise it. */
-function shown(value: unknown): string {
+function excerpt(value: unknown): string {
   const text = typeof value === "bigint" ? String(value) : (JSON.stringify(value) ?? typeof value);
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
 function valueAt(value: unknown, path: PropertyKey[]): unknown {
   return path.reduce<unknown>((node, key) => {
-    const holds = typeof node === "object" && node !== null && Object.hasOwn(node, key);
-    return holds ? (node as Record<PropertyKey, unknown>)[key] : undefined;
+    const hasKey = typeof node === "object" && node !== null && Object.hasOwn(node, key);
+    return hasKey ? (node as Record<PropertyKey, unknown>)[key] : undefined;
   }, value);
 }
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** What kind of failure a tool reports; the first five are Code-Ally's, the rest narrow them. */
+/** The category of a tool failure. */
 export const ToolErrorType = z.enum([
   "validation_error",
   "user_error",
@@ -11,7 +11,7 @@ export const ToolErrorType = z.enum([
 ]);
 export type ToolErrorType = z.infer<typeof ToolErrorType>;
 
-/** The stable code a program may branch on. */
+/** A stable code that programs may branch on. */
 export const ToolErrorCode = z.enum([
   "INVALID_ARGUMENTS",
   "INVALID_PATH",
@@ -41,21 +41,21 @@ export const ToolErrorCode = z.enum([
 ]);
 export type ToolErrorCode = z.infer<typeof ToolErrorCode>;
 
-/** Someone can act on it: the message is a sentence for that person, saying what happened and what to do. */
+/** An error that someone can act on. The message tells that person what happened and what to do. */
 export class UserError extends Error {
   override readonly name: string = "UserError";
 }
 
-/** A server outside failed or cannot be reached: the same may work the next time. */
+/** An external server failed or could not be reached. The same request may succeed later. */
 export class OutageError extends Error {
   override readonly name = "OutageError";
 }
 
 export interface ToolErrorOptions {
   code: ToolErrorCode;
-  /** Defaults to the type the code belongs to. */
+  /** Default: the type that belongs to the code. */
   type?: ToolErrorType;
-  /** What to try next, as a sentence for the model. */
+  /** Tells the model what to try next. */
   suggestion?: string;
   details?: Record<string, unknown>;
   cause?: unknown;
@@ -77,7 +77,7 @@ const typeOfCode: Partial<Record<ToolErrorCode, ToolErrorType>> = {
   EXECUTION_ERROR: "system_error",
 };
 
-/** A tool could not do what it was asked. The reader of the message and the suggestion is the model. */
+/** A tool call failed. The message and the suggestion are written for the model. */
 export class ToolError extends UserError {
   override readonly name: string = "ToolError";
   readonly code: ToolErrorCode;
@@ -94,7 +94,7 @@ export class ToolError extends UserError {
   }
 }
 
-/** Policy forbids this operation: it is not even offered to a person for approval. */
+/** Policy forbids the operation. It is not offered for approval either. */
 export class BlockedError extends ToolError {
   override readonly name = "BlockedError";
   readonly toolName: string;

@@ -3,11 +3,11 @@ import { Channel } from "./channel.ts";
 import { ToolResult } from "./result.ts";
 import { OpenCall, RunOutcome, TokenUsage } from "./run.ts";
 
-/** What the review of a tool call came to, before anything runs. */
+/** The result of reviewing a tool call before execution. */
 export const Verdict = z.discriminatedUnion("kind", [
-  /** Policy lets it run, or the run itself answers it. */
+  /** Policy allows it, or the run itself answers it. */
   z.object({ kind: z.literal("allow"), callId: z.string(), tool: z.string(), answeredBy: OpenCall.shape.answeredBy }),
-  /** A person must agree first. */
+  /** A person must approve it first. */
   z.object({
     kind: z.literal("ask"),
     callId: z.string(),
@@ -15,39 +15,39 @@ export const Verdict = z.discriminatedUnion("kind", [
     answeredBy: OpenCall.shape.answeredBy,
     approvalId: z.string(),
   }),
-  /** It will not run; the result says why, to the model. */
+  /** It is not executed. The result tells the model why. */
   z.object({ kind: z.literal("refuse"), callId: z.string(), tool: z.string(), result: ToolResult }),
 ]);
 export type Verdict = z.infer<typeof Verdict>;
 
-/** A file that came with a person's words. */
+/** A file attached to a message. */
 export const Attachment = z.object({
   name: z.string(),
-  /** As in `image/png`. */
+  /** Such as `image/png`. */
   mediaType: z.string(),
-  /** Text for what is text, otherwise base64. */
+  /** Plain text for text media types, base64 for others. */
   data: z.string(),
 });
 export type Attachment = z.infer<typeof Attachment>;
 
-/** True for what a model reads as words. */
+/** True for media types that are passed to the model as text. */
 export function isTextMediaType(mediaType: string): boolean {
   return /^text\/|[/+](json|xml|yaml)\b/i.test(mediaType);
 }
 
-/** A tool call as the model made it. */
+/** A tool call as the model requested it. */
 export const ModelCall = z.object({
   callId: z.string(),
   tool: z.string(),
   args: z.unknown(),
-  /** Why the arguments could not even be read: they were no JSON. */
+  /** Why the arguments are not valid JSON; undefined when they are. */
   parseError: z.string().optional(),
 });
 export type ModelCall = z.infer<typeof ModelCall>;
 
 /**
- * Everything that can happen to a run. The log of these, in order, is its mailbox and its transcript: state, messages
- * for the model and what people see are all derived from it.
+ * Everything that can happen to a run. The ordered log of these events is both its inbox and its transcript: the state,
+ * the messages for the model and the views for people are all derived from it.
  */
 export const RunEvent = z.discriminatedUnion("type", [
   /** A message for the worker, without hidden text. Everything but `context` comes from someone who may command the run. */
@@ -69,17 +69,17 @@ export const RunEvent = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("model.answered"),
     text: z.string(),
-    /** Valid and invalid calls alike, in the model's order. */
+    /** Valid and invalid calls, in the model's order. */
     calls: z.array(ModelCall),
-    /** The AI SDK's response messages, to be sent back verbatim. */
+    /** The AI SDK's response messages, sent back verbatim with the next request. */
     messages: z.array(z.unknown()),
-    /** What the provider looked up by itself, a query or an address each. */
+    /** The provider's own web searches: a query or a URL each. */
     searches: z.array(z.string()).optional(),
     usage: TokenUsage,
-    /** US dollars; undefined where the price is not known. */
+    /** US dollars; undefined if the price is unknown. */
     cost: z.number().optional(),
     finishReason: z.string(),
-    /** The last event the model was shown; what people said after it is still news. */
+    /** The id of the last event included in the request. Later messages have not been read by the model. */
     lastSeenId: z.number(),
   }),
   z.object({
@@ -95,7 +95,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     approvalId: z.string(),
     callId: z.string(),
     by: z.string(),
-    /** Present when the person changed the arguments; already validated. */
+    /** Present if the approver edited the arguments. Already validated. */
     args: z.unknown().optional(),
     via: Channel.optional(),
   }),
@@ -116,7 +116,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     via: Channel.optional(),
   }),
   z.object({ type: z.literal("tool.finished"), callId: z.string(), tool: z.string(), result: ToolResult }),
-  /** A person ran a manual tool. It answers no call of the model, and is news to it. */
+  /** A person ran a tool with a command. Answers no tool call; the model reads about it in its next request. */
   z.object({
     type: z.literal("tool.invoked"),
     callId: z.string(),
@@ -137,7 +137,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     type: z.literal("run.stop"),
     by: z.string(),
     via: Channel.optional(),
-    /** Why, where no person asked for it; a sentence. */
+    /** Why the run was stopped, as a sentence, if no person asked for it. */
     reason: z.string().optional(),
   }),
   z.object({ type: z.literal("run.resume"), by: z.string(), via: Channel.optional() }),
@@ -146,9 +146,9 @@ export const RunEvent = z.discriminatedUnion("type", [
 ]);
 export type RunEvent = z.infer<typeof RunEvent>;
 
-/** An event with its place in the log. */
+/** An event with its position in the log. */
 export interface LoggedEvent {
-  /** Grows over the whole store. */
+  /** Increases over the whole store. */
   id: number;
   runId: string;
   at: number;

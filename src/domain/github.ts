@@ -1,17 +1,17 @@
 import { UserError } from "./errors.ts";
 
-/** What a person may do in a repository, as the API says when asked. `none` also stands for an answer that failed. */
+/** A person's permission in a repository, as the API reports it. `none` also stands for a request that failed. */
 export type Permission = "admin" | "maintain" | "write" | "triage" | "read" | "none";
 
-/** True for those whose words command a worker. */
+/** True for permissions that allow commanding a worker. */
 export function canWrite(permission: Permission): boolean {
   return permission === "admin" || permission === "maintain" || permission === "write";
 }
 
-/** GitHub said no, and will say it again until somebody changes something there. */
+/** GitHub refused a request, and will refuse it again until something is changed there. */
 export class GitHubRefusal extends UserError {
   override readonly name = "GitHubRefusal";
-  /** 401, 403, 404, 410 or 451; 422 for a branch that is not there. */
+  /** 401, 403, 404, 410 or 451; 422 for a branch that does not exist. */
   readonly status: number;
 
   constructor(message: string, { status, cause }: { status: number; cause: unknown }) {
@@ -20,9 +20,9 @@ export class GitHubRefusal extends UserError {
   }
 }
 
-/** A repository the app is installed on. */
+/** A repository on which the App is installed. */
 export interface RepositoryRef {
-  /** GitHub's number of it, which names it for ever. With it, no other repository that takes the name is ever reached. */
+  /** GitHub's permanent repository id. Requests that carry it never reach another repository that took over the name. */
   repositoryId?: number | undefined;
   installationId: number;
   owner: string;
@@ -32,7 +32,7 @@ export interface RepositoryRef {
 interface Repository {
   defaultBranch: string;
   private: boolean;
-  /** Where git fetches from, without credentials. */
+  /** The URL for git, without credentials. */
   cloneUrl: string;
 }
 
@@ -53,7 +53,7 @@ export interface Comment {
   author: string;
   createdAt: Date;
   updatedAt: Date;
-  /** Written by this app. */
+  /** True for comments of this App. */
   own: boolean;
 }
 
@@ -86,17 +86,16 @@ export interface ReviewComment {
 }
 
 /**
- * One repository on GitHub, one method per thing the product does with it. What cannot be found is `undefined`;
- * what is forbidden or down throws. Nothing here reads what a model chose except through its arguments, and every text
- * that leaves has passed the sanitiser.
+ * The operations on one GitHub repository. Methods return `undefined` for what does not exist, and throw if GitHub refuses
+ * the request or is unavailable. Every text that is sent has passed the sanitizer.
  */
 export interface GitHub {
   readonly repository: RepositoryRef;
-  /** The login this app comments as, `golem-forge[bot]`. */
+  /** The login of the App's comments, such as `golem-forge[bot]`. */
   ownLogin(): Promise<string>;
-  /** Fails closed: an error or an unknown person is `none`. */
+  /** Fails closed: resolves to `none` for errors and unknown people. */
   getPermission(login: string): Promise<Permission>;
-  /** The same for whoever can wait: an outage is no answer. It is waited out, and thrown when it does not pass. */
+  /** Like getPermission, but retries during an outage, and throws if the outage lasts. */
   confirmPermission(login: string, signal: AbortSignal): Promise<Permission>;
   getRepository(): Promise<Repository>;
 
@@ -105,14 +104,14 @@ export interface GitHub {
   listComments(number: number): Promise<Comment[]>;
   createComment(number: number, body: string): Promise<Comment>;
   updateComment(commentId: number, body: string): Promise<void>;
-  /** `eyes`, `+1`, `confused` …; repeating it changes nothing. */
+  /** Adding the same reaction again has no effect. */
   addReaction(commentId: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
-  /** The same, on the issue or pull request itself. */
+  /** Adds a reaction to the issue or pull request itself. */
   addIssueReaction(number: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
   addLabels(number: number, labels: string[]): Promise<string[]>;
 
   getPullRequest(number: number): Promise<PullRequest | undefined>;
-  /** The one open or closed pull request from this branch of this repository. */
+  /** The pull request from this branch of this repository, open or closed. */
   findPullRequest(headBranch: string): Promise<PullRequest | undefined>;
   createPullRequest(pull: {
     head: string;
@@ -128,11 +127,11 @@ export interface GitHub {
 
   /** The text of a file on the default branch. */
   readFile(path: string): Promise<string | undefined>;
-  /** The names of the files in a folder of the default branch; empty where there is none. */
+  /** The names of the files in a folder of the default branch; empty if there is no such folder. */
   listFiles(path: string): Promise<string[]>;
-  /** A token that git may use on this repository alone: `read` to fetch, `write` to push. Never reaches a tool. */
+  /** A token for git that is limited to this repository: `read` to fetch, `write` to push. Never passed to a tool. */
   createGitToken(access: "read" | "write"): Promise<string>;
 }
 
-/** Opens the GitHub of an installation's repository. */
+/** Returns the operations on a repository of an installation. */
 export type OpenGitHub = (repository: RepositoryRef) => GitHub;

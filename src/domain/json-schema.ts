@@ -1,18 +1,18 @@
 import type { z } from "zod";
 
-/** JSON Schema as a model is offered it. */
+/** JSON Schema as it is sent to a model. */
 export type JsonSchema = z.core.JSONSchema.BaseSchema;
 
-/** One member of an object that a schema describes. */
+/** One property of an object schema. */
 export interface Parameter {
   name: string;
-  /** With references and single `allOf`s followed. */
+  /** With `$ref` and single `allOf` entries resolved. */
   schema: JsonSchema;
-  /** False for what may be left out, with or without a default. */
+  /** False for optional properties and those with a default. */
   required: boolean;
 }
 
-/** The members of the object a schema describes; none for what is no object. */
+/** The properties of an object schema; empty for other schemas. */
 export function parametersOf(json: JsonSchema): Parameter[] {
   const object = resolve(json, json);
   const required = new Set(object.required ?? []);
@@ -22,7 +22,7 @@ export function parametersOf(json: JsonSchema): Parameter[] {
   });
 }
 
-/** The JSON types a schema takes, such as `["string", "array"]`; empty when it says nothing of them. */
+/** The JSON types that a schema accepts, such as `["string", "array"]`; empty if it does not restrict the type. */
 export function typesOf(schema: JsonSchema): string[] {
   if (schema.type !== undefined) return [schema.type].flat();
   if (schema.const !== undefined) return [typeOfValue(schema.const)];
@@ -30,7 +30,7 @@ export function typesOf(schema: JsonSchema): string[] {
   return [...new Set((schema.anyOf ?? schema.oneOf ?? []).flatMap((member) => typesOf(member as JsonSchema)))];
 }
 
-/** The only values a schema takes, null apart; undefined when there are others. */
+/** The values of an enumeration, without null; undefined if the schema accepts other values too. */
 export function choicesOf(schema: JsonSchema): unknown[] | undefined {
   if (schema.const !== undefined) return [schema.const];
   if (schema.enum) return schema.enum.filter((choice) => choice !== null);
@@ -41,7 +41,7 @@ export function choicesOf(schema: JsonSchema): unknown[] | undefined {
   return choices.flat();
 }
 
-/** What a value is, in the words of JSON Schema: `null` and `array` apart from `object`. */
+/** The JSON Schema type of a value, which tells `null` and `array` apart from `object`. */
 export function typeOfValue(value: unknown): string {
   if (value === null) return "null";
   return Array.isArray(value) ? "array" : typeof value;

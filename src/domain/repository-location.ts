@@ -1,22 +1,22 @@
-/** Where a repository is today. Its number stays; its name, its owner and the installation that reaches it may change. */
+/** Where a repository can be reached now. Its id is permanent; name, owner and installation may change. */
 export interface RepositoryLocation {
-  /** GitHub's number of the repository. */
+  /** GitHub's id of the repository. */
   repositoryId: number;
   installationId: number;
-  /** GitHub's number of the account that owns it: the same after the account was renamed. */
+  /** GitHub's id of the owner's account, which stays the same when the account is renamed. */
   ownerId: number;
   owner: string;
   repo: string;
-  /** Since when it is there; milliseconds since 1970. */
+  /** Since when the repository has been there; milliseconds since 1970. */
   since: number;
 }
 
-/** What a delivery says of where a repository is. */
+/** The location of a repository according to a webhook delivery. */
 export interface ReportedLocation extends Omit<RepositoryLocation, "since"> {
-  /** When that was true; milliseconds since 1970. Deliveries may come late. */
+  /** The time of the report, in milliseconds since 1970. Deliveries may arrive late. */
   at: number;
-  /** When the repository was made, if the delivery says so; milliseconds since 1970. */
+  /** When the repository was created, in milliseconds since 1970, if the delivery contains it. */
   createdAt?: number | undefined;
-  /** What it was called until then, where that is what the delivery tells. */
+  /** The name before a rename or transfer, if the delivery reports one. */
   previousName?: { owner: string; repo: string } | undefined;
 }

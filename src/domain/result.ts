@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ToolErrorCode, ToolErrorType } from "./errors.ts";
 
-/** How a front end may show a value it has no component for. */
+/** Hints for front ends that have no component for a value. */
 export const DisplayHints = z.object({
   preferredView: z.enum(["text", "markdown", "code", "table", "tree", "hidden"]).optional(),
   language: z.string().optional(),
@@ -11,7 +11,7 @@ export const DisplayHints = z.object({
 });
 export type DisplayHints = z.infer<typeof DisplayHints>;
 
-const shown = {
+const displayFields = {
   summary: z.string().optional(),
   display: DisplayHints.optional(),
 };
@@ -21,7 +21,7 @@ export type TaskStatus = z.infer<typeof TaskStatus>;
 
 export const Task = z.object({
   content: z.string(),
-  /** The task in progress form: "Fixing the test". */
+  /** The task in the progressive form, such as "Fixing the test". */
   activeForm: z.string(),
   status: TaskStatus,
 });
@@ -35,11 +35,11 @@ export const DiffHunk = z.object({
   lines: z.array(z.string()),
 });
 
-export const TextResultValue = z.object({ kind: z.literal("text"), content: z.string(), ...shown });
+export const TextResultValue = z.object({ kind: z.literal("text"), content: z.string(), ...displayFields });
 export const DiffResultValue = z.object({
   kind: z.literal("diff"),
   path: z.string(),
-  /** Undefined where the file is new. */
+  /** Undefined for a new file. */
   original: z.string().optional(),
   modified: z.string(),
   isNew: z.boolean(),
@@ -50,7 +50,7 @@ export const DiffResultValue = z.object({
   hunks: z.array(DiffHunk).optional(),
   action: z.enum(["create", "update", "delete"]).optional(),
   rejected: z.boolean().optional(),
-  ...shown,
+  ...displayFields,
 });
 export const FileContentResultValue = z.object({
   kind: z.literal("file_content"),
@@ -58,22 +58,22 @@ export const FileContentResultValue = z.object({
   content: z.string(),
   /** Bytes. */
   size: z.number(),
-  ...shown,
+  ...displayFields,
 });
 export const FileListResultValue = z.object({
   kind: z.literal("file_list"),
   path: z.string(),
   files: z.array(z.unknown()),
   count: z.number(),
-  ...shown,
+  ...displayFields,
 });
-export const JsonResultValue = z.object({ kind: z.literal("json"), data: z.unknown(), ...shown });
-/** Output of a command; the content keeps its ANSI escapes. */
+export const JsonResultValue = z.object({ kind: z.literal("json"), data: z.unknown(), ...displayFields });
+/** The output of a command, with its ANSI escape sequences. */
 export const TerminalResultValue = z.object({
   kind: z.literal("terminal"),
   content: z.string(),
   exitCode: z.number().nullable().optional(),
-  ...shown,
+  ...displayFields,
 });
 export const TaskListResultValue = z.object({
   kind: z.literal("task_list"),
@@ -87,7 +87,7 @@ export const TaskListResultValue = z.object({
       cancelled: z.number(),
     })
     .optional(),
-  ...shown,
+  ...displayFields,
 });
 
 export const WellKnownResultValue = z.discriminatedUnion("kind", [
@@ -106,19 +106,19 @@ const wellKnownKinds: ReadonlySet<string> = new Set(
   WellKnownResultValue.options.map((option) => option.shape.kind.value),
 );
 
-/** Lowercase words, digits and underscores, dotted for namespaces, each part starting with a letter: `git.status`. */
+/** True for lowercase words with digits and underscores, with dots for namespaces, such as `git.status`. */
 export function isValidKind(kind: string): boolean {
   return kindPattern.test(kind);
 }
 
-/** True for the kinds every front end renders with a component of its own. */
+/** True for the kinds that every front end has a component for. */
 export function isWellKnownKind(kind: string): kind is WellKnownResultValue["kind"] {
   return wellKnownKinds.has(kind);
 }
 
 export const CustomResultValue = z.object({
   kind: z.string().refine((kind) => isValidKind(kind) && !isWellKnownKind(kind), {
-    error: "A custom kind is lowercase words with dots, such as git.status, and not one of the well-known kinds",
+    error: "A custom kind consists of lowercase words with dots, such as git.status, and is not a well-known kind",
   }),
   data: z.unknown(),
   summary: z.string().optional(),
@@ -129,15 +129,15 @@ export const CustomResultValue = z.object({
 });
 export type CustomResultValue = z.infer<typeof CustomResultValue>;
 
-/** What a tool gives to people: rendered by kind, never parsed by the model. */
+/** The part of a tool result that is shown to people. Front ends render it by its kind. */
 export const ResultValue = z.union([WellKnownResultValue, CustomResultValue]);
 export type ResultValue = z.infer<typeof ResultValue>;
 
-/** What one tool call came to. Success is the absence of `error`. */
+/** The result of one tool call. A call succeeded if `error` is undefined. */
 export const ToolResult = z.object({
-  /** What the model reads. */
+  /** The part for the model. */
   llmContent: z.string(),
-  /** What people see. */
+  /** The part for people. */
   value: ResultValue,
   error: z
     .object({

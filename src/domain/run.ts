@@ -3,12 +3,11 @@ import type { Task } from "./result.ts";
 import { WorkerDefinition } from "./worker.ts";
 
 /**
- * Where a run comes from and shows itself: an issue or pull request, and the comment that asked for it. The repository is
- * the one of this number, for ever; installation, owner and name are as they were when the run was made, and the store
- * gives them as they are today.
+ * The issue or pull request that a run belongs to, and the comment that started it. The repository id is permanent; the
+ * store keeps installation, owner and name up to date.
  */
 export const RunOrigin = z.object({
-  /** GitHub's number of it; undefined in runs from before it was kept, until a delivery tells. */
+  /** GitHub's id of the repository; undefined in old runs until a delivery reports it. */
   repositoryId: z.number().optional(),
   installationId: z.number(),
   owner: z.string(),
@@ -16,7 +15,7 @@ export const RunOrigin = z.object({
   /** The number of the issue or pull request. */
   thread: z.number(),
   isPullRequest: z.boolean(),
-  /** The comment that started it; undefined when it was the issue's own text. */
+  /** The comment that started the run; undefined if the text of the issue did. */
   commentId: z.number().optional(),
   requestedBy: z.string(),
 });
@@ -36,8 +35,11 @@ export const RunOutcome = z.discriminatedUnion("kind", [
 export type RunOutcome = z.infer<typeof RunOutcome>;
 
 /** The outcome as the worker machine remembers it: the text of an answer is in the log. */
-export const RunEnd = z.discriminatedUnion("kind", [z.object({ kind: z.literal("answered") }), ...unansweredOutcomes]);
-export type RunEnd = z.infer<typeof RunEnd>;
+export const SnapshotOutcome = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("answered") }),
+  ...unansweredOutcomes,
+]);
+export type SnapshotOutcome = z.infer<typeof SnapshotOutcome>;
 
 export const TokenUsage = z.object({
   inputTokens: z.number(),
@@ -46,28 +48,28 @@ export const TokenUsage = z.object({
 });
 export type TokenUsage = z.infer<typeof TokenUsage>;
 
-/** What is fixed when a run is made and never changes after, but for how its repository is called. */
+/** The properties of a run that are fixed when it is created, except for the location of its repository. */
 export const RunSpec = z.object({
   id: z.string(),
   rootId: z.string(),
   parentId: z.string().optional(),
-  /** The parent's tool call this run answers. */
+  /** The tool call of the parent that this run answers. */
   parentCallId: z.string().optional(),
   /** 0 for a root run. */
   depth: z.number(),
-  /** Names from the root to this worker, `fixer -> tester`. */
+  /** Worker names from the root, such as `fixer -> tester`. */
   workerPath: z.string(),
   worker: WorkerDefinition,
-  /** Who wrote the worker: the deployment, whose `tools.ts` may run, or the repository. */
+  /** The origin of the worker file, which decides whether its `tools.ts` is trusted. */
   workerSource: z.enum(["deployment", "repository"]),
-  /** `provider:model`, settled at the start so that a redeployment does not change a run under way. */
+  /** `provider:model`, fixed at the start so that a new deployment does not change runs in progress. */
   model: z.string(),
   origin: RunOrigin,
-  /** What the person wrote behind the command, as they wrote it; for the command that tries again. */
+  /** The text after the command, verbatim, to suggest the same command again. */
   task: z.string().optional(),
   /** An earlier root run whose conversation this one continues. */
   continues: z.string().optional(),
-  /** For a child: how many of its parent's stored changes it starts from. */
+  /** For a child run: the number of its parent's stored change sets that it starts from. */
   parentChanges: z.number().optional(),
   createdAt: z.number(),
 });
@@ -92,7 +94,7 @@ export const RunState = z.enum([
 ]);
 export type RunState = z.infer<typeof RunState>;
 
-/** A call of the model that is not answered yet, as the machine remembers it: never its arguments. */
+/** A tool call without a result yet, as the machine remembers it: without its arguments. */
 export const OpenCall = z.object({
   callId: z.string(),
   tool: z.string(),
@@ -101,19 +103,19 @@ export const OpenCall = z.object({
 });
 export type OpenCall = z.infer<typeof OpenCall>;
 
-/** What a person sees of a run: everything a front end needs to draw it, derived from the store alone. */
+/** Everything a front end needs to show a run. Derived from the store alone. */
 export interface RunView {
   spec: RunSpec;
   state: RunState;
-  /** One sentence about what is going on. */
+  /** The current activity, as a sentence. */
   activity: string;
   tasks: Task[];
   steps: number;
   usage: TokenUsage;
-  /** US dollars; undefined where the model's price is not known. */
+  /** US dollars; undefined if the model's price is unknown. */
   cost?: number;
   openCalls: OpenCall[];
-  /** One line per finished tool call and model answer, oldest first. */
+  /** One line for each model answer and finished tool call, oldest first. */
   log: string[];
   outcome?: RunOutcome;
   children: RunView[];

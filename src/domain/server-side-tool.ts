@@ -7,9 +7,9 @@ const domains = z
 
 const WebSearchSettings = z
   .strictObject({
-    /** Searches of one model call. */
+    /** Searches per model call. */
     max_uses: z.number().int().min(1).max(20).optional(),
-    /** Only pages of these; what lies below them counts. */
+    /** Searches only these domains and their subdomains. */
     allowed_domains: domains.optional(),
     blocked_domains: domains.optional(),
   })
@@ -19,8 +19,8 @@ const WebSearchSettings = z
 export type WebSearchSettings = z.infer<typeof WebSearchSettings>;
 
 /**
- * A tool that the model's provider runs by itself while it answers: no call of it comes here, so nobody can be asked and
- * no list of ours holds. A worker has it only when its file says so.
+ * A tool that the model's provider runs while it generates an answer. Its calls never pass through this program, so
+ * approvals and host lists do not apply. A worker has it only if its file names it.
  */
 export const ServerSideTool = z.strictObject({
   name: z.literal("web_search", "The only server-side tool is web_search"),

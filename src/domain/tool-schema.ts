@@ -3,42 +3,42 @@ import { asSchema, type FlexibleSchema } from "ai";
 import { z } from "zod";
 import type { JsonSchema } from "./json-schema.ts";
 
-/** One thing that is wrong with a value, in the shape of zod's issues whatever the schema's library. */
+/** A validation issue in the shape of zod's issues, for schemas of any library. */
 export interface SchemaIssue {
   code?: string;
   path: PropertyKey[];
   message: string;
   expected?: string;
-  /** Keys that are not known. */
+  /** Unknown keys. */
   keys?: string[];
-  /** The values that would do. */
+  /** The values that are accepted. */
   values?: unknown[];
-  /** For a union: what each of its members objects to. */
+  /** For a union: the issues of each member. */
   errors?: SchemaIssue[][];
 }
 
 type Validation = { valid: true; value: unknown } | { valid: false; issues: SchemaIssue[] };
 
-/** A schema ready for use: its JSON Schema and its validation, whichever library it was written with. */
+/** A compiled schema of any library: its JSON Schema and a validation function. */
 export interface ToolSchema {
   readonly json: JsonSchema;
-  /** Never throws: a schema that throws has found an issue. */
+  /** Never rejects: an error of the schema is reported as an issue. */
   validate(value: unknown): Promise<Validation>;
 }
 
-const opened = new WeakMap<object, Promise<ToolSchema>>();
+const compiled = new WeakMap<object, Promise<ToolSchema>>();
 
-/** Opens a schema once: the same schema resolves to the same answer. Rejects when it cannot be put as JSON Schema. */
+/** Compiles a schema, once for each schema. Rejects if it cannot be expressed as JSON Schema. */
 export function compileSchema(schema: FlexibleSchema<unknown>): Promise<ToolSchema> {
-  const known = opened.get(schema);
-  if (known !== undefined) return known;
+  const cached = compiled.get(schema);
+  if (cached !== undefined) return cached;
 
-  const opening = open(schema);
-  opened.set(schema, opening);
-  return opening;
+  const compiling = compile(schema);
+  compiled.set(schema, compiling);
+  return compiling;
 }
 
-/** The JSON Schema of what a schema takes in; undefined for one that has to be waited for or is no schema. */
+/** The JSON Schema of a schema's input; undefined for asynchronous schemas and for values that are not schemas. */
 export function jsonSchemaOf(schema: unknown): JsonSchema | undefined {
   if (isZodSchema(schema)) return fromZod(schema);
   if (schema === null || (typeof schema !== "object" && typeof schema !== "function")) return undefined;
@@ -51,14 +51,14 @@ export function jsonSchemaOf(schema: unknown): JsonSchema | undefined {
   }
 }
 
-/** True for a schema of zod 4. */
+/** True for zod 4 schemas. */
 export function isZodSchema(schema: unknown): schema is z.ZodType {
   return typeof schema === "object" && schema !== null && "_zod" in schema;
 }
 
 /**
- * Checks arguments: `value` is what the tool gets, `args` what is shown, stored and checked again later to the same
- * value. They differ only where a schema changes what it reads, such as text into a date.
+ * Parses the arguments of a tool call. `value` is passed to the tool; `args` is shown and stored, and parses to the same
+ * value again. They differ only if the schema transforms its input, such as a string into a date.
  */
 export async function parseArguments(
   schema: ToolSchema,
@@ -83,7 +83,7 @@ function asStored(value: unknown): unknown {
   }
 }
 
-async function open(schema: FlexibleSchema<unknown>): Promise<ToolSchema> {
+async function compile(schema: FlexibleSchema<unknown>): Promise<ToolSchema> {
   if (isZodSchema(schema)) return { json: fromZod(schema), validate: (value) => validateWithZod(schema, value) };
 
   const wrapped = asSchema(schema);
@@ -133,12 +133,12 @@ function zodFrom(json: JsonSchema): z.ZodType {
   try {
     return z.fromJSONSchema(withoutPatterns(json) as Parameters<typeof z.fromJSONSchema>[0]);
   } catch {
-    // A server may describe its tool with what zod cannot read. It checks its own arguments again anyway.
+    // zod cannot convert every JSON Schema. An MCP server validates the arguments of its tools itself.
     return z.looseObject({});
   }
 }
 
-/** A regular expression of someone else's server could be made to hang this process. */
+/** Drops regular expressions: a malicious server could use one to block this process. */
 function withoutPatterns(json: unknown): unknown {
   if (Array.isArray(json)) return json.map(withoutPatterns);
   if (json === null || typeof json !== "object") return json;

@@ -2,7 +2,7 @@ import type { FlexibleSchema, ToolExecutionOptions } from "ai";
 import type { Preview } from "./preview.ts";
 import type { Workspace } from "./workspace.ts";
 
-/** Who may invoke a tool: the model, a person with a command, or either. */
+/** Who may call a tool: the model, a person with a command, or both. */
 export type ExecutionMode = "llm" | "manual" | "both";
 
 export interface ManualExecution {
@@ -13,35 +13,35 @@ export interface ManualExecution {
   category?: string;
 }
 
-/** What a tool gets besides its arguments: the AI SDK's execution options, and the run it works for. */
+/** The second argument of a tool's `execute`: the AI SDK's execution options, and the run that the call belongs to. */
 export interface ToolContext extends Omit<ToolExecutionOptions<unknown>, "abortSignal" | "context"> {
-  /** Aborted when a person stops the run or a deadline passes. */
+  /** Aborted when the run is stopped or reaches its time limit. */
   abortSignal: AbortSignal;
-  /** The repository as this worker may see it. */
+  /** The repository, restricted to the paths this worker may access. */
   sandbox: Workspace;
   run: ToolRun;
-  /** Streams a piece of output to whoever is watching; it is not part of the result. */
+  /** Streams output to people who are watching. It does not become part of the result. */
   output(chunk: string): void;
-  /** Names this call for ever: the same after a crash and a restart, so an outside service can be asked "did I already?" */
+  /** Identifies the call permanently, also after a crash and a restart. Pass it to external services to avoid duplicates. */
   idempotencyKey: string;
   context?: unknown;
 }
 
-/** The run as a tool may know it. */
+/** The properties of the run that tools may read. */
 export interface ToolRun {
   id: string;
-  /** The name of the worker. */
+  /** The worker's name. */
   worker: string;
   /** 0 for a root run. */
   depth: number;
-  /** Which call of the model this is, counted from 1: the turn for redundancy and staleness rules. */
+  /** The number of the model call, counted from 1. The rules about redundant and stale calls use it. */
   step: number;
 }
 
 /**
- * A tool of the AI SDK with a name, and the two questions Golem Forge asks of each: who may invoke it, and must a
- * person agree first. `execute` may return any JSON value, a ResultValue (`{ kind, … }`) or a ToolResult
- * (`{ llmContent, value }`); what it throws becomes the error result of the call.
+ * An AI SDK tool with a name, and with rules for who may call it and whether a person has to approve. `execute` may return
+ * any JSON value, a ResultValue (`{ kind, … }`) or a ToolResult (`{ llmContent, value }`). An error that it throws becomes
+ * the error result of the call.
  */
 // biome-ignore lint/suspicious/noExplicitAny: a registry holds tools of every input type, as the AI SDK's own Tool does
 export interface NamedTool<Input = any, Output = any> {
@@ -50,24 +50,24 @@ export interface NamedTool<Input = any, Output = any> {
   inputSchema: FlexibleSchema<Input>;
   outputSchema?: FlexibleSchema<Output>;
   execute?: (args: Input, context: ToolContext) => Promise<Output> | Output;
-  /** True, or a function that says so for these arguments, when a person must agree before it runs. Throws BlockedError for what nobody may do. */
+  /** True, or a function that returns true, if a person has to approve the call. Throws BlockedError for forbidden calls. */
   needsApproval?: boolean | NeedsApproval<Input>;
   manualExecution?: ManualExecution;
-  /** Other names the model or a person may call it by. */
+  /** Alternative names for calls. */
   aliases?: readonly string[];
   /** What a call would do, for the person who approves it: sections, or plain text. The approval is bound to it. */
   preview?: (args: Input, context: ToolContext) => Promise<Preview | string | undefined> | Preview | string | undefined;
   /** Why a person is asked, as a sentence. Default: "<worker> wants to call <tool>." */
   approvalReason?: (args: Input) => string;
-  /** Reads only: a repeated call in one turn is refused as redundant. */
+  /** The tool only reads. An identical second call in one turn is refused as redundant. */
   readOnly?: boolean;
   /**
-   * What to do with a call that was under way when the process died. `repeat` (the default) is for tools that change
-   * nothing but the sandbox, whose half-made changes are gone with the process, or that look before they act.
-   * `report` tells the model that it is not known whether the call took effect.
+   * How to handle a call that was interrupted by a crash. `repeat` (the default) suits tools that only change the sandbox,
+   * where unfinished changes are discarded, and tools that check for an earlier effect. `report` tells the model that the
+   * outcome is unknown.
    */
   afterCrash?: "repeat" | "report";
-  /** Calls that the run itself answers instead of `execute`: a person's sentence, or another worker's work. */
+  /** Set for calls that are answered by a person's message or by a child run, instead of by `execute`. */
   answeredBy?: { kind: "person" } | { kind: "worker"; worker: string };
 }
 
@@ -77,26 +77,26 @@ function modeOf(tool: NamedTool): ExecutionMode {
   return tool.manualExecution?.mode ?? "llm";
 }
 
-/** The tools a model is offered: mode `llm`, `both` or none given. Takes a list, or tools by name, and gives the same. */
+/** The tools for the model: mode `llm`, `both` or none. Returns a list for a list and a record for a record. */
 export function getLLMTools<T extends NamedTool>(tools: readonly T[]): T[];
 export function getLLMTools<T extends NamedTool>(tools: Readonly<Record<string, T>>): Record<string, T>;
 export function getLLMTools<T extends NamedTool>(tools: readonly T[] | Readonly<Record<string, T>>) {
   return pick(tools, isLLMTool);
 }
 
-/** The tools a person may invoke: mode `manual` or `both`. Takes a list, or tools by name, and gives the same. */
+/** The tools for people: mode `manual` or `both`. Returns a list for a list and a record for a record. */
 export function getManualTools<T extends NamedTool>(tools: readonly T[]): T[];
 export function getManualTools<T extends NamedTool>(tools: Readonly<Record<string, T>>): Record<string, T>;
 export function getManualTools<T extends NamedTool>(tools: readonly T[] | Readonly<Record<string, T>>) {
   return pick(tools, isManualTool);
 }
 
-/** True for a tool that a model is offered. */
+/** True for tools that the model may call. */
 export function isLLMTool(tool: NamedTool): boolean {
   return ["llm", "both"].includes(modeOf(tool));
 }
 
-/** True for a tool that a person may invoke. */
+/** True for tools that people may call. */
 export function isManualTool(tool: NamedTool): boolean {
   return ["manual", "both"].includes(modeOf(tool));
 }

@@ -1,37 +1,34 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { OutageError } from "./errors.ts";
 
-/** Milliseconds before each further try: under two minutes in all, which most hiccups of a server do not outlast. */
-const standardPauses = [500, 2_000, 8_000, 30_000, 60_000];
+/** Milliseconds before each retry. Less than two minutes in total, longer than most hiccups of a server. */
+const defaultDelaysMs = [500, 2_000, 8_000, 30_000, 60_000];
 
-interface Trying {
+interface RetryOptions {
   signal?: AbortSignal | undefined;
-  /** Milliseconds before each further try; their number bounds the tries. */
-  pausesMs?: readonly number[];
+  /** Milliseconds before each retry; their number limits the retries. */
+  delaysMs?: readonly number[];
 }
 
-/**
- * Does work that is safe to repeat, and does it again while the outside world fails in a way that may pass. Throws the
- * last failure, or the signal's reason.
- */
+/** Calls an idempotent operation again while it fails with temporary errors. Throws the last error, or the signal's reason. */
 export async function withRetries<T>(
-  work: () => Promise<T>,
-  { signal, pausesMs = standardPauses }: Trying = {},
+  operation: () => Promise<T>,
+  { signal, delaysMs = defaultDelaysMs }: RetryOptions = {},
 ): Promise<T> {
-  for (let tries = 0; ; tries++) {
+  for (let retries = 0; ; retries++) {
     try {
-      return await work();
+      return await operation();
     } catch (error) {
-      const pause = pausesMs[tries];
+      const delay = delaysMs[retries];
       signal?.throwIfAborted();
-      if (pause === undefined || !mayPass(error)) throw error;
-      await wait(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
+      if (delay === undefined || !isTemporary(error)) throw error;
+      await wait(delay, undefined, { signal }).catch(() => signal?.throwIfAborted());
     }
   }
 }
 
-/** Octokit says 500 of a connection that broke, too. */
-function mayPass(error: unknown): boolean {
+/** Octokit also reports a broken connection as status 500. */
+function isTemporary(error: unknown): boolean {
   if (error instanceof OutageError) return true;
   const { status } = (error ?? {}) as { status?: unknown };
   return typeof status === "number" && status >= 500;

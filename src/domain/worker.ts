@@ -12,44 +12,44 @@ const PathApproval = z.strictObject({
 
 const topLevelName = z.string().regex(/^[A-Za-z0-9][\w.-]*$/, "A zone's name is a top-level folder, such as docs");
 
-/** A part of the tree with rules of its own: `mode` is what is possible, `approval` what a person must agree to. */
+/** A folder with its own rules: `mode` limits what is possible, `approval` decides what needs approval. */
 const Zone = z.strictObject({
   name: topLevelName,
-  /** Where it lies in the repository; default: the folder of its name. */
+  /** The path in the repository; default: the folder of that name. */
   path: z.string().optional(),
-  /** `repository` (default) or `run`: kept with the run, never committed, such as scratch. */
+  /** Files of a `repository` zone (the default) are committed; those of a `run` zone, such as scratch, never are. */
   keep: z.enum(["repository", "run"]).optional(),
   mode: z.enum(["ro", "rw"]).default("rw"),
   approval: PathApproval.optional(),
 });
 export type Zone = z.infer<typeof Zone>;
 
-/** The part of its parent's (or the repository's) tree a worker may touch. It can only narrow. */
+/** The files a worker may access. A policy can only narrow the access of the parent run. */
 export const SandboxPolicy = z.strictObject({
-  /** A folder that becomes the only one it sees. */
+  /** The only folder that the worker sees. */
   restrict: z.string().startsWith("/").optional(),
   readonly: z.boolean().optional(),
   zones: z.array(Zone).optional(),
-  /** For what no zone covers. */
+  /** Approval rules for files outside all zones. */
   approval: PathApproval.optional(),
 });
 export type SandboxPolicy = z.infer<typeof SandboxPolicy>;
 
-/** Hard stops. Reaching one ends the run and says so. */
+/** Hard limits. A run that reaches one ends, and its outcome names the limit. */
 export const Limits = z.strictObject({
   steps: z.number().int().positive().max(1_000).default(50),
   tokens: z.number().int().positive().default(2_000_000),
-  /** US dollars, enforced where the model's price is known. */
+  /** US dollars. Enforced if the model's price is known. */
   cost: z.number().positive().default(5),
-  /** Minutes of work, not counting the time people take to answer. */
+  /** Minutes of work, without the time spent waiting for people. */
   minutes: z
     .number()
     .positive()
     .max(24 * 60)
     .default(60),
-  /** Worker calls below this one. */
+  /** Levels of child runs below this run. */
   depth: z.number().int().min(0).max(10).default(3),
-  /** Children one run may start in all. */
+  /** Child runs per run. */
   children: z.number().int().min(0).max(100).default(10),
 });
 export type Limits = z.infer<typeof Limits>;
@@ -64,44 +64,46 @@ const AttachmentPolicy = z.strictObject({
 const settings = z.record(z.string(), z.unknown());
 
 const WorkerFrontMatter = z.strictObject({
-  name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/i, "A worker's name is letters, digits, - and _"),
+  name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/i, "A worker's name consists of letters, digits, - and _"),
   description: z.string().optional(),
-  /** `single` ends with its answer; `chat` waits for the next sentence. */
+  /** `single` ends with its answer; `chat` waits for the next message. */
   mode: z.enum(["single", "chat"]).default("single"),
   /** `provider:model`; default: the deployment's model. */
   model: z.string().optional(),
-  /** Patterns such as `anthropic:*`; any model when absent. */
+  /** Patterns such as `anthropic:*`. Default: any model. */
   compatible_models: z.array(z.string()).min(1).optional(),
-  /** The settings of each, or a list of them where a toolset takes several. */
+  /** Settings by toolset name, or a list of settings for toolsets that may occur several times. */
   toolsets: z.record(z.string(), z.union([settings, z.array(settings)]).nullable()).default({}),
   sandbox: SandboxPolicy.optional(),
   limits: Limits.prefault({}),
   max_context_tokens: z.number().int().positive().default(200_000),
   allow_empty_input: z.boolean().default(false),
   attachment_policy: AttachmentPolicy.optional(),
-  /** What the model's provider runs itself. */
-  server_side_tools: z.array(ServerSideTool).max(1, "A server-side tool is named once").default([]),
+  /** Tools that the model's provider runs. */
+  server_side_tools: z.array(ServerSideTool).max(1, "List a server-side tool only once").default([]),
   output_schema_ref: z.string().optional(),
   locked: z.boolean().default(false),
 });
 
-/** A `.worker` file: YAML front matter and instructions. Data, never code. */
+/** A `.worker` file: YAML front matter and instructions. It is data, not code. */
 export const WorkerDefinition = WorkerFrontMatter.extend({ instructions: z.string() });
 export type WorkerDefinition = z.infer<typeof WorkerDefinition>;
 
 const frontMatterPattern = /^\uFEFF?---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n([\s\S]*))?$/;
 
-/** Reads a `.worker` file. Throws a UserError that names the file and every problem, with the nearest known field. */
+/** Parses a `.worker` file. Throws a UserError that names the file and all problems, and suggests fields for typos. */
 export function parseWorker(text: string, fileName: string): WorkerDefinition {
   const match = frontMatterPattern.exec(text);
   if (!match) {
-    throw new UserError(`${fileName} has no front matter: start it with a line ---, the fields, and another line ---.`);
+    throw new UserError(
+      `${fileName} has no front matter. Start the file with a line ---, followed by the fields and another line ---.`,
+    );
   }
 
   const fields = parseFields(match[1] ?? "", fileName);
   const parsed = WorkerDefinition.safeParse({ ...fields, instructions: (match[2] ?? "").trim() });
   if (!parsed.success) {
-    throw new UserError(`${fileName} is not a worker: ${describeProblems(parsed.error.issues, knownFieldsAt)}`);
+    throw new UserError(`${fileName} is not a valid worker: ${describeProblems(parsed.error.issues, knownFieldsAt)}`);
   }
 
   return parsed.data;
@@ -110,7 +112,7 @@ export function parseWorker(text: string, fileName: string): WorkerDefinition {
 function parseFields(yaml: string, fileName: string): Record<string, unknown> {
   const fields = readYaml(yaml, `The front matter of ${fileName}`);
   if (fields === null || typeof fields !== "object" || Array.isArray(fields)) {
-    throw new UserError(`The front matter of ${fileName} is not a list of fields such as "name: fixer".`);
+    throw new UserError(`The front matter of ${fileName} must be a list of fields such as "name: fixer".`);
   }
   return fields as Record<string, unknown>;
 }

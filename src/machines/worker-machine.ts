@@ -1,7 +1,7 @@
 import { assign, setup } from "xstate";
 import { z } from "zod";
 import type { RunEvent, Verdict } from "#domain/events.ts";
-import { OpenCall, RunEnd } from "#domain/run.ts";
+import { OpenCall, SnapshotOutcome } from "#domain/run.ts";
 import { Limits } from "#domain/worker.ts";
 import type { EffectRequest } from "./effects.ts";
 
@@ -21,7 +21,7 @@ export const WorkerContext = z.strictObject({
   /** Tool calls in the last answer. */
   requestedCalls: z.number(),
   openCalls: z.array(OpenCall),
-  end: RunEnd.optional(),
+  outcome: SnapshotOutcome.optional(),
 });
 export type WorkerContext = z.infer<typeof WorkerContext>;
 
@@ -61,8 +61,8 @@ const machineSetup = setup({
       context.consecutiveFailures + 1 < maxConsecutiveFailures &&
       (failure.retryAfterMs ?? 0) <= maxRetryDelayMs,
     // transition() still takes the root transitions of a machine that has ended.
-    isNotEnded: ({ context }) => context.end === undefined,
-    isDueTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.end,
+    isNotEnded: ({ context }) => context.outcome === undefined,
+    isDueTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.outcome,
     isAwaitingApproval: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "awaitingApproval"),
     isRunning: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "running"),
     isRunningTools: ({ context }) =>
@@ -88,7 +88,7 @@ export const workerMachine = machineSetup.createMachine({
     unreadMessages: 0,
     requestedCalls: 0,
     openCalls: [],
-    end: undefined,
+    outcome: undefined,
   }),
   initial: "preparing",
   on: {
@@ -99,14 +99,14 @@ export const workerMachine = machineSetup.createMachine({
     "run.cancel": {
       guard: "isNotEnded",
       target: ".ended",
-      actions: { type: "update", params: ({ event }) => ({ end: { kind: "cancelled", by: event.by } }) },
+      actions: { type: "update", params: ({ event }) => ({ outcome: { kind: "cancelled", by: event.by } }) },
     },
     "timer.due": {
       guard: { type: "isDueTimer", params: ({ event }) => ({ due: event.timer, timer: "deadline" }) },
       target: ".ended",
       actions: {
         type: "update",
-        params: ({ context }) => ({ end: limitedBy(`minutes: ${context.limits.minutes}`) }),
+        params: ({ context }) => ({ outcome: limitedBy(`minutes: ${context.limits.minutes}`) }),
       },
     },
   },
@@ -118,7 +118,7 @@ export const workerMachine = machineSetup.createMachine({
         "sandbox.opened": "callingModel",
         "sandbox.failed": {
           target: "ended",
-          actions: { type: "update", params: ({ event }) => ({ end: { kind: "failed", reason: event.reason } }) },
+          actions: { type: "update", params: ({ event }) => ({ outcome: { kind: "failed", reason: event.reason } }) },
         },
       },
     },
@@ -148,7 +148,7 @@ export const workerMachine = machineSetup.createMachine({
           },
           {
             target: "ended",
-            actions: { type: "update", params: ({ event }) => ({ end: { kind: "failed", reason: event.reason } }) },
+            actions: { type: "update", params: ({ event }) => ({ outcome: { kind: "failed", reason: event.reason } }) },
           },
         ],
       },
@@ -171,7 +171,7 @@ export const workerMachine = machineSetup.createMachine({
         { guard: "hasCalls", target: "reviewing" },
         { guard: "hasUnreadMessages", target: "checkingLimits" },
         { guard: "isChat", target: "idle" },
-        { target: "ended", actions: { type: "update", params: { end: { kind: "answered" } } } },
+        { target: "ended", actions: { type: "update", params: { outcome: { kind: "answered" } } } },
       ],
     },
 
@@ -271,7 +271,7 @@ export const workerMachine = machineSetup.createMachine({
         {
           guard: "isLimitReached",
           target: "ended",
-          actions: { type: "update", params: ({ context }) => ({ end: limitedBy(reachedLimit(context)) }) },
+          actions: { type: "update", params: ({ context }) => ({ outcome: limitedBy(reachedLimit(context)) }) },
         },
         { target: "callingModel" },
       ],
@@ -396,6 +396,6 @@ function reachedLimit({ steps, tokens, cost, limits }: WorkerContext): string | 
   return undefined;
 }
 
-function limitedBy(limit = "unknown"): RunEnd {
+function limitedBy(limit = "unknown"): SnapshotOutcome {
   return { kind: "limited", limit, reason: `The run reached its limit (${limit}) before it was done.` };
 }

@@ -4,7 +4,7 @@ import { parseWorker } from "#domain/worker.ts";
 const worker = (tools: string) =>
   parseWorker(`---\nname: searcher\nserver_side_tools: ${tools}\n---\n`, "searcher.worker");
 
-test("a worker may ask for its provider's search, with bounds", () => {
+test("a worker file may enable the provider's web search, with limits", () => {
   const config = { max_uses: 3, allowed_domains: ["nodejs.org", "docs.example.com/guide"] };
 
   expect(worker("[{ name: web_search }]").server_side_tools).toEqual([{ name: "web_search" }]);
@@ -15,11 +15,11 @@ test("a worker may ask for its provider's search, with bounds", () => {
 
 test.each([
   ["[{ name: code_execution }]", "The only server-side tool is web_search"],
-  ["[{ name: web_search }, { name: web_search }]", "A server-side tool is named once"],
+  ["[{ name: web_search }, { name: web_search }]", "List a server-side tool only once"],
   ["[{ name: web_search, config: { max_uses: 0 } }]", "max_uses"],
   ["[{ name: web_search, config: { allowed_domains: [https://nodejs.org] } }]", "A domain is written like example.com"],
   ["[{ name: web_search, config: { allowed_domains: [a.org], blocked_domains: [b.org] } }]", "not both"],
   ["[{ name: web_search, config: { depth: 3 } }]", "depth"],
-])("%s is refused: %s", (tools, why) => {
-  expect(() => worker(tools)).toThrow(why);
+])("server_side_tools: %s is rejected with %s", (tools, message) => {
+  expect(() => worker(tools)).toThrow(message);
 });

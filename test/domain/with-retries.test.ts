@@ -2,39 +2,39 @@ import { expect, test } from "vitest";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { withRetries } from "#domain/with-retries.ts";
 
-/** Counts how often work is done that always fails like this. */
-async function triesOf(error: unknown): Promise<number> {
-  let tries = 0;
-  const work = async () => {
-    tries += 1;
+/** The number of calls of an operation that always fails with this error. */
+async function countCalls(error: unknown): Promise<number> {
+  let calls = 0;
+  const operation = async () => {
+    calls += 1;
     throw error;
   };
-  await expect(withRetries(work, { pausesMs: [0, 1, 0] })).rejects.toBe(error);
-  return tries;
+  await expect(withRetries(operation, { delaysMs: [0, 1, 0] })).rejects.toBe(error);
+  return calls;
 }
 
 test.each<[string, unknown, number]>([
-  ["a server that cannot be reached", new OutageError("reset"), 4],
-  ["an answer of 503", Object.assign(new Error("Unavailable"), { status: 503 }), 4],
-  ["an answer of 422", Object.assign(new Error("Unprocessable"), { status: 422 }), 1],
-  ["a refusal in words", new UserError("Somebody else pushed."), 1],
+  ["an unreachable server", new OutageError("reset"), 4],
+  ["status 503", Object.assign(new Error("Unavailable"), { status: 503 }), 4],
+  ["status 422", Object.assign(new Error("Unprocessable"), { status: 422 }), 1],
+  ["a UserError", new UserError("The branch has new commits."), 1],
   ["a bug", new TypeError("undefined is not a function"), 1],
-])("%s is met with as many tries as there are pauses, or one", async (_, error, tries) => {
-  expect(await triesOf(error)).toBe(tries);
+])("retries only temporary errors: %s", async (_, error, calls) => {
+  expect(await countCalls(error)).toBe(calls);
 });
 
-test("the first success is the answer", async () => {
-  const answers = [() => Promise.reject(new OutageError("down")), async () => "up"];
+test("returns the result of the first successful call", async () => {
+  const results = [() => Promise.reject(new OutageError("down")), async () => "up"];
 
-  expect(await withRetries(async () => answers.shift()?.(), { pausesMs: [0] })).toBe("up");
+  expect(await withRetries(async () => results.shift()?.(), { delaysMs: [0] })).toBe("up");
 });
 
-test("a pause ends with the signal", async () => {
+test("stops waiting when the signal is aborted", async () => {
   const controller = new AbortController();
-  const work = async () => {
+  const operation = async () => {
     setImmediate(() => controller.abort(new Error("stopped")));
     throw new OutageError("down");
   };
 
-  await expect(withRetries(work, { signal: controller.signal, pausesMs: [600_000] })).rejects.toThrow("stopped");
+  await expect(withRetries(operation, { signal: controller.signal, delaysMs: [600_000] })).rejects.toThrow("stopped");
 });

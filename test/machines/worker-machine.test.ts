@@ -60,13 +60,13 @@ function answer(calls: number): RunEvent {
 
 /** Caps the counters that only grow, so that the search for states ends. */
 function shape(state: State): string {
-  const { openCalls, requestedCalls, unreadMessages, end, steps, consecutiveFailures } = state.context;
+  const { openCalls, requestedCalls, unreadMessages, outcome, steps, consecutiveFailures } = state.context;
   return JSON.stringify([
     state.value,
     openCalls,
     requestedCalls > 0,
     unreadMessages > 0,
-    end?.kind,
+    outcome?.kind,
     Math.min(steps, 3),
     Math.min(consecutiveFailures, 5),
   ]);
@@ -115,7 +115,7 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
 
   test("have an outcome and no open calls once they are final", () => {
     for (const state of states.filter((state) => state.status === "done")) {
-      expect(state.context.end).toBeDefined();
+      expect(state.context.outcome).toBeDefined();
       expect(state.context.openCalls).toEqual([]);
     }
   });
@@ -126,7 +126,7 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
       const [cancelled] = transition(workerMachine, state, { type: "run.cancel", by: "ada" });
 
       expect(nameOf(stopped)).toBe("interrupted");
-      expect(cancelled.context.end).toEqual({ kind: "cancelled", by: "ada" });
+      expect(cancelled.context.outcome).toEqual({ kind: "cancelled", by: "ada" });
     }
   });
 
@@ -168,7 +168,7 @@ test("a message that arrives during a model call is shown to the model before th
   const state = play([opened, message, answer(0)]);
 
   expect(nameOf(state)).toBe("callingModel");
-  expect(state.context.end).toBeUndefined();
+  expect(state.context.outcome).toBeUndefined();
 });
 
 test("the model is not called again after the last step that the limit allows", () => {
@@ -179,7 +179,7 @@ test("the model is not called again after the last step that the limit allows", 
   ];
   const state = play([opened, ...turn, ...turn, ...turn]);
 
-  expect(state.context.end).toMatchObject({ kind: "limited", limit: "steps: 3" });
+  expect(state.context.outcome).toMatchObject({ kind: "limited", limit: "steps: 3" });
   expect(state.context.steps).toBe(3);
 });
 
@@ -188,7 +188,7 @@ test("a model that keeps failing is called five times; then the run fails with i
   const retry: RunEvent = { type: "timer.due", timer: "retry" };
   const state = play([opened, failure, retry, failure, retry, failure, retry, failure, retry, failure]);
 
-  expect(state.context.end).toEqual({ kind: "failed", reason: "The model is overloaded." });
+  expect(state.context.outcome).toEqual({ kind: "failed", reason: "The model is overloaded." });
 });
 
 test("the delay that a provider asks for is respected, up to ten minutes", () => {

@@ -65,10 +65,10 @@ function sum(usage: RunSummary["usage"], more: TokenUsage): RunSummary["usage"] 
 
 /** How a run ended, with the text of its answer; undefined while it goes on. */
 export function outcomeOf(
-  { context: { end } }: Snapshot,
+  { context: { outcome } }: Snapshot,
   { answer }: Pick<RunSummary, "answer">,
 ): RunOutcome | undefined {
-  return end?.kind === "answered" ? { kind: "answered", text: answer } : end;
+  return outcome?.kind === "answered" ? { kind: "answered", text: answer } : outcome;
 }
 
 /** One sentence about what a run is doing. */
