@@ -1,8 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
-import { readConfig } from "#config/config.ts";
-import { isListedRepository } from "#config/is-listed-repository.ts";
+import { isListedRepository, readConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";

@@ -10,7 +10,7 @@ import { createWebhookServer } from "#bot/deliveries/webhook-server.ts";
 import { createOpenGitHub } from "#bot/github/open-github.ts";
 import { pacedOctokit } from "#bot/github/paced-octokit.ts";
 import type { Config } from "#config/config.ts";
-import { isListedRepository } from "#config/is-listed-repository.ts";
+import { isListedRepository } from "#config/config.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
-import { Environment, LocalEnvironment } from "./environment.ts";
+import { Environment, LocalEnvironment, secretsIn } from "./environment.ts";
 import { readPostgresUrl } from "./read-postgres-url.ts";
 import { readPrivateKey } from "./read-private-key.ts";
 
@@ -15,19 +15,19 @@ export interface Config {
     webhookProxy: string | undefined;
     logLevel: Environment["LOG_LEVEL"];
   };
-  /** Undefined where browsers do not reach this app. */
+  /** Undefined if run pages are off. */
   page:
     | {
-        /** An origin, without a slash at its end. */
+        /** An origin, without a trailing slash. */
         url: string;
-        /** How people sign in; undefined where they only watch. */
+        /** The OAuth client; undefined if run pages are read-only. */
         signIn: { clientId: string; clientSecret: string } | undefined;
       }
     | undefined;
   github: {
-    /** Where people go: `https://github.com`, or the server. */
+    /** `https://github.com`, or the URL of the GitHub Enterprise Server. */
     webUrl: string;
-    /** Where REST is: `https://api.github.com`, or `<server>/api/v3`. */
+    /** The URL of the REST API: `https://api.github.com`, or `<server>/api/v3`. */
     apiUrl: string;
     writeIntervalMs: number | undefined;
     repositories: string[] | undefined;
@@ -41,14 +41,14 @@ export interface Config {
   };
   database: { kind: "sqlite"; path: string } | { kind: "postgres"; url: string; runsPerRepository: number | undefined };
   workersDirectory: string | undefined;
-  /** In lower case: `owner/repo` or `owner/*`. */
+  /** `owner/repo` or `owner/*`, in lower case. */
   customToolsFrom: string[];
   approvalTimeoutMs: number;
-  /** How many runs may start in an hour. */
+  /** Runs per hour. */
   runsPerHour: { person: number; repository: number };
   statusIntervalMs: number;
   shutdownGraceMs: number;
-  /** Where commands of workers run. */
+  /** The environments that commands of workers may run in. */
   executors: {
     os:
       | false
@@ -61,41 +61,29 @@ export interface Config {
         };
     remote: { module: string } | undefined;
   };
-  /** What workers may reach of the web beyond its public part. */
+  /** Web access of workers beyond public pages. */
   web: {
     privateHosts: string[];
     search: { provider: "searxng"; url: string } | { provider: "brave" | "tavily" | "exa"; apiKey: string } | undefined;
   };
-  /** Every secret value held, so that none leaves in a text. */
+  /** All secret values, to be redacted from every text. */
   secrets: string[];
 }
 
-/** Reads and checks the environment. Throws a UserError that names every problem at once, and never a secret's value. */
+/** Reads the server's environment. Throws a UserError that lists all problems and never contains a secret. */
 export function readConfig(environment: Record<string, string | undefined>): Config {
-  const given = filled(environment);
+  const given = withoutEmpty(environment);
   const parsed = Environment.safeParse(given);
-  const problems = parsed.success ? [] : parsed.error.issues.map((issue) => describeProblem(issue, given));
   const key = readPrivateKey(given);
+  const problems = parsed.success ? [] : parsed.error.issues.map((issue) => describeProblem(issue, given));
   if (key.problem) problems.push(key.problem);
-  for (const [name, other] of [
-    ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"],
-    ["GITHUB_CLIENT_SECRET", "GITHUB_CLIENT_ID"],
-  ] as const) {
-    if (given[name] && !given[other]) problems.push(`${other} is not set, and ${name} is: people sign in with both`);
-  }
-  if (given.GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE !== undefined && !readPostgresUrl(given.DATABASE_URL ?? "")) {
-    problems.push("GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE needs a PostgreSQL database: set DATABASE_URL to one");
-  }
+  problems.push(...findConflicts(given));
   if (!parsed.success || problems.length > 0) {
     throw new UserError(`Golem Forge cannot start:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
   }
 
   const env = parsed.data;
-  const secrets = [env.WEBHOOK_SECRET, key.pem, env.ANTHROPIC_API_KEY, env.OPENAI_API_KEY];
-  secrets.push(env.GOOGLE_GENERATIVE_AI_API_KEY, env.OPENAI_COMPATIBLE_API_KEY);
-  secrets.push(...(readPostgresUrl(env.DATABASE_URL)?.passwords ?? []));
-  secrets.push(env.GITHUB_CLIENT_SECRET);
-  secrets.push(env.BRAVE_API_KEY, env.TAVILY_API_KEY, env.EXA_API_KEY);
+  const serverUrl = env.GHE_HOST && `${env.GHE_PROTOCOL}://${env.GHE_HOST}`;
   return {
     app: {
       appId: Number(env.APP_ID),
@@ -109,8 +97,8 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     },
     page: readPage(env),
     github: {
-      webUrl: env.GHE_HOST ? `${env.GHE_PROTOCOL}://${env.GHE_HOST}` : "https://github.com",
-      apiUrl: env.GHE_HOST ? `${env.GHE_PROTOCOL}://${env.GHE_HOST}/api/v3` : "https://api.github.com",
+      webUrl: serverUrl ?? "https://github.com",
+      apiUrl: serverUrl ? `${serverUrl}/api/v3` : "https://api.github.com",
       writeIntervalMs: env.GOLEM_FORGE_WRITE_INTERVAL_MS,
       repositories: env.GOLEM_FORGE_REPOSITORIES?.split(",").map((name) => name.trim().toLowerCase()),
     },
@@ -123,9 +111,24 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     statusIntervalMs: env.GOLEM_FORGE_STATUS_INTERVAL_MS,
     shutdownGraceMs: env.GOLEM_FORGE_STOP_SECONDS * 1_000,
     executors: readExecutors(env),
-    web: { privateHosts: listOf(env.GOLEM_FORGE_WEB_PRIVATE_HOSTS), search: readSearch(env) },
-    secrets: secrets.filter((secret) => secret !== undefined),
+    web: readWeb(env),
+    secrets: [...secretsIn(given), key.pem],
   };
+}
+
+/** Problems with combinations of variables. */
+function findConflicts(given: Record<string, string | undefined>): string[] {
+  const problems: string[] = [];
+  for (const [name, other] of [
+    ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"],
+    ["GITHUB_CLIENT_SECRET", "GITHUB_CLIENT_ID"],
+  ] as const) {
+    if (given[name] && !given[other]) problems.push(`${other} is not set, but ${name} is: signing in needs both`);
+  }
+  if (given.GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE !== undefined && !readPostgresUrl(given.DATABASE_URL ?? "")) {
+    problems.push("GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE needs a PostgreSQL database: set DATABASE_URL to one");
+  }
+  return problems;
 }
 
 function readDatabase(env: Environment): Config["database"] {
@@ -135,26 +138,35 @@ function readDatabase(env: Environment): Config["database"] {
   return { kind: "sqlite", path: url.replace(/^(file|sqlite):(\/\/)?/, "") };
 }
 
-/** What a worker on a checkout of this machine needs of the environment. Throws a UserError that names every problem at once. */
+/**
+ * Reads the environment of a worker on a developer's machine. Throws a UserError that lists all problems and never
+ * contains a secret.
+ */
 export function readLocalConfig(
   environment: Record<string, string | undefined>,
-): Pick<Config, "models" | "workersDirectory" | "executors" | "web"> {
-  const given = filled(environment);
+): Pick<Config, "models" | "workersDirectory" | "executors" | "web" | "secrets"> {
+  const given = withoutEmpty(environment);
   const parsed = LocalEnvironment.safeParse(given);
   if (!parsed.success) {
-    const problems = parsed.error.issues.map((issue) => describeProblem(issue, given));
-    throw new UserError(`The environment is not right:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`);
+    const problems = parsed.error.issues.map((issue) => `  - ${describeProblem(issue, given)}`);
+    throw new UserError(`The environment is not valid:\n${problems.join("\n")}`);
   }
   const env = parsed.data;
   return {
     models: readModels(env),
     workersDirectory: env.GOLEM_FORGE_WORKERS,
     executors: readExecutors(env),
-    web: { privateHosts: listOf(env.GOLEM_FORGE_WEB_PRIVATE_HOSTS), search: readSearch(env) },
+    web: readWeb(env),
+    secrets: secretsIn(given),
   };
 }
 
-function filled(environment: Record<string, string | undefined>): Record<string, string | undefined> {
+/** True if a list of `owner/repo` and `owner/*`, all in lower case, contains the repository. */
+export function isListedRepository(list: readonly string[], owner: string, repo: string): boolean {
+  return list.includes(`${owner}/${repo}`.toLowerCase()) || list.includes(`${owner}/*`.toLowerCase());
+}
+
+function withoutEmpty(environment: Record<string, string | undefined>): Record<string, string | undefined> {
   return Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== undefined && value !== ""));
 }
 
@@ -189,6 +201,10 @@ function readExecutors(env: LocalEnvironment): Config["executors"] {
   };
 }
 
+function readWeb(env: LocalEnvironment): Config["web"] {
+  return { privateHosts: listOf(env.GOLEM_FORGE_WEB_PRIVATE_HOSTS), search: readSearch(env) };
+}
+
 function readSearch(env: LocalEnvironment): Config["web"]["search"] {
   if (env.SEARXNG_URL) return { provider: "searxng", url: env.SEARXNG_URL };
   if (env.BRAVE_API_KEY) return { provider: "brave", apiKey: env.BRAVE_API_KEY };
@@ -203,7 +219,7 @@ function listOf(text: string | undefined): string[] {
     .filter((item) => item !== "");
 }
 
-/** Never quotes a value: it may be a secret in the wrong place. */
+/** Never quotes the value, which may be a misplaced secret. */
 function describeProblem({ path, ...issue }: z.core.$ZodIssue, given: Record<string, unknown>): string {
   const name = String(path[0]) as keyof typeof Environment.shape;
   if (given[name] === undefined) return `${name} is not set`;

@@ -1,36 +1,64 @@
 import { z } from "zod";
 import { readPostgresUrl } from "./read-postgres-url.ts";
 
-/** Plain digits: `1e9` and `0x10` are slips more often than they are meant. */
+/** Accepts plain digits only: `1e9` and `0x10` are more likely typos. */
 const number = z
   .string()
   .regex(/^\d+(\.\d+)?$/)
   .transform(Number);
-const whole = (least: number, most: number) => number.pipe(z.number().int().min(least).max(most));
-const url = z.url({ protocol: /^https?$/ }).describe("an http or https address");
+const integer = (min: number, max: number) => number.pipe(z.number().int().min(min).max(max));
+const url = z.url({ protocol: /^https?$/ }).describe("an http or https URL");
 const origin = z
   .string()
   .refine((text) => URL.canParse(text) && /^https?:\/\/[^/]+\/$/.test(new URL(text).href) && !text.includes("@"))
   .transform((text) => new URL(text).origin)
-  .describe("an http or https address without a path, such as https://forge.example.com");
+  .describe("an http or https URL without a path, such as https://forge.example.com");
 const repositories = z
   .string()
   .regex(/^\s*[\w.-]+\/(\*|[\w.-]+)\s*(,\s*[\w.-]+\/(\*|[\w.-]+)\s*)*,?\s*$/)
-  .describe("a list of owner/repo or owner/*, separated by commas");
-const milliseconds = whole(0, 60 * 60_000).describe("a whole number of milliseconds, an hour at most");
+  .describe("a comma-separated list of owner/repo or owner/*");
+const milliseconds = integer(0, 60 * 60_000).describe("a whole number of milliseconds, at most 3600000 (one hour)");
 
-/** The same, not needed, and described alike. */
+/** Makes a schema optional and keeps its description. */
 function optional<T extends z.ZodType>(schema: T) {
   return schema.optional().describe(String(schema.description));
 }
 
-/** Every environment variable the product reads, with its default. Names as Probot and the AI SDK's providers know them. */
+/** The variables that hold secrets, and how to extract the secrets from a value. */
+const secretVariables = z.registry<{ extract: (value: string) => string[] }>();
+
+const wholeValue = { extract: (value: string) => [value] };
+
+const optionalSecret = () => z.string().optional().register(secretVariables, wholeValue);
+
+/** An optional URL, which may contain a password. */
+const optionalUrl = () => optional(url).register(secretVariables, { extract: passwordsInUrl });
+
+function passwordsInUrl(value: string): string[] {
+  const password = URL.canParse(value) ? new URL(value).password : "";
+  try {
+    return [password, decodeURIComponent(password)];
+  } catch {
+    return [password];
+  }
+}
+
+/** All secrets that the environment contains. */
+export function secretsIn(environment: Record<string, string | undefined>): string[] {
+  const found = Object.entries(Environment.shape).flatMap(([name, schema]) => {
+    const value = environment[name];
+    return value === undefined ? [] : (secretVariables.get(schema)?.extract(value) ?? []);
+  });
+  return found.filter((value) => value !== "");
+}
+
+/** The environment variables of the server, with their defaults. The names follow Probot and the AI SDK's providers. */
 export const Environment = z.object({
-  APP_ID: z.string().regex(/^\d+$/).describe("the number on your GitHub App's settings page"),
-  PRIVATE_KEY: z.string().optional(),
+  APP_ID: z.string().regex(/^\d+$/).describe("the App ID on your GitHub App's settings page"),
+  PRIVATE_KEY: optionalSecret(),
   PRIVATE_KEY_PATH: z.string().optional(),
-  WEBHOOK_SECRET: z.string(),
-  PORT: whole(0, 65_535).default(3000).describe("a number from 0 to 65535"),
+  WEBHOOK_SECRET: z.string().register(secretVariables, wholeValue),
+  PORT: integer(0, 65_535).default(3000).describe("a number from 0 to 65535"),
   HOST: z.string().default("localhost"),
   WEBHOOK_PATH: z.string().startsWith("/").default("/api/github/webhooks").describe("a path that begins with /"),
   LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
@@ -38,28 +66,28 @@ export const Environment = z.object({
     .string()
     .regex(/^(\[[0-9a-f:]+\]|[^\s/:@]+)(:\d{1,5})?$/i)
     .optional()
-    .describe("a host without https:// and path, such as github.example.com"),
+    .describe("a host name without https:// and path, such as github.example.com"),
   GHE_PROTOCOL: z.enum(["http", "https"]).default("https"),
-  WEBHOOK_PROXY_URL: optional(url),
-  /** Where browsers find this app. Without it there are no run pages. */
+  WEBHOOK_PROXY_URL: optionalUrl(),
+  /** The public URL of this server. Run pages are off without it. */
   GOLEM_FORGE_URL: optional(origin),
-  /** The App's own OAuth client: people sign in with it on run pages, to command from there. */
+  /** The App's OAuth client. People sign in on run pages with it. */
   GITHUB_CLIENT_ID: z.string().optional(),
-  GITHUB_CLIENT_SECRET: z.string().optional(),
+  GITHUB_CLIENT_SECRET: optionalSecret(),
 
   GOLEM_FORGE_MODEL: z
     .string()
     .regex(/^[a-z][a-z0-9-]*:.+$/)
     .optional()
     .describe("provider:model, such as anthropic:claude-sonnet-4-5"),
-  ANTHROPIC_API_KEY: z.string().optional(),
-  ANTHROPIC_BASE_URL: optional(url),
-  OPENAI_API_KEY: z.string().optional(),
-  OPENAI_BASE_URL: optional(url),
-  GOOGLE_GENERATIVE_AI_API_KEY: z.string().optional(),
-  /** An OpenAI-compatible endpoint, such as a local model's; models are then `compatible:<name>`. */
-  OPENAI_COMPATIBLE_BASE_URL: optional(url),
-  OPENAI_COMPATIBLE_API_KEY: z.string().optional(),
+  ANTHROPIC_API_KEY: optionalSecret(),
+  ANTHROPIC_BASE_URL: optionalUrl(),
+  OPENAI_API_KEY: optionalSecret(),
+  OPENAI_BASE_URL: optionalUrl(),
+  GOOGLE_GENERATIVE_AI_API_KEY: optionalSecret(),
+  /** An OpenAI-compatible endpoint, such as a local model server. Its models are named `compatible:<name>`. */
+  OPENAI_COMPATIBLE_BASE_URL: optionalUrl(),
+  OPENAI_COMPATIBLE_API_KEY: optionalSecret(),
 
   DATABASE_URL: z
     .string()
@@ -67,59 +95,60 @@ export const Environment = z.object({
     .default("file:./data/golem-forge.db")
     .describe(
       "the path of a SQLite file, such as file:./data/golem-forge.db, or postgres://user:password@host:5432/database, with the password percent-encoded",
-    ),
+    )
+    .register(secretVariables, { extract: (value) => readPostgresUrl(value)?.passwords ?? [] }),
 
-  /** The folder of the deployment's own workers; default: those that ship with it. */
+  /** The folder of the deployment's workers. Default: the included workers. */
   GOLEM_FORGE_WORKERS: z.string().optional(),
-  /** Only these repositories, `owner/repo` or `owner/*`, separated by commas. Default: every one the App is installed on. */
+  /** The repositories that are served. Default: all repositories on which the App is installed. */
   GOLEM_FORGE_REPOSITORIES: optional(repositories),
-  /** Repositories whose own `tools.ts` may run, `owner/repo` or `owner/*`, separated by commas. Default: none. */
+  /** The repositories whose `tools.ts` may run. Default: none. */
   GOLEM_FORGE_CUSTOM_TOOLS_FROM: optional(repositories),
-  /** Hours until an unanswered approval expires. */
+  /** Hours until an unanswered approval request expires. */
   GOLEM_FORGE_APPROVAL_HOURS: number
     .pipe(z.number().positive().max(720))
     .default(72)
-    .describe("a number of hours above 0, 720 at most"),
-  /** Runs one person may start in an hour. */
-  GOLEM_FORGE_RUNS_PER_HOUR: whole(1, 1_000_000).default(20).describe("a whole number of 1 or more"),
-  /** Seconds that work in hand gets after SIGTERM; what is not done by then goes on at the next start. */
-  GOLEM_FORGE_STOP_SECONDS: whole(0, 3_600).default(20).describe("a whole number of seconds, 3600 at most"),
-  /** Runs all people together may start in a repository in an hour. */
-  GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR: whole(1, 1_000_000).default(100).describe("a whole number of 1 or more"),
-  /** Runs of one repository that may be at work at once, over all replicas; PostgreSQL only. Default: any number. */
-  GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: optional(whole(1, 1_000_000).describe("a whole number of 1 or more")),
-  /** Milliseconds between two edits of a status comment. */
+    .describe("a number of hours, above 0 and at most 720"),
+  /** Runs per person and hour. */
+  GOLEM_FORGE_RUNS_PER_HOUR: integer(1, 1_000_000).default(20).describe("a whole number of 1 or more"),
+  /** Seconds to finish work after SIGTERM. The rest is resumed at the next start. */
+  GOLEM_FORGE_STOP_SECONDS: integer(0, 3_600).default(20).describe("a whole number of seconds, at most 3600"),
+  /** Runs per repository and hour. */
+  GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR: integer(1, 1_000_000).default(100).describe("a whole number of 1 or more"),
+  /** Concurrent runs per repository, across all replicas. Requires PostgreSQL. Default: unlimited. */
+  GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: optional(integer(1, 1_000_000).describe("a whole number of 1 or more")),
+  /** Minimum milliseconds between two edits of a status comment. */
   GOLEM_FORGE_STATUS_INTERVAL_MS: milliseconds.default(4_000).describe(String(milliseconds.description)),
-  /** Milliseconds between two writes to GitHub. Default: the pace GitHub asks of its apps. Lower it only on a server without rate limits. */
+  /** Milliseconds between two writes to GitHub. Default: the pace that GitHub recommends. */
   GOLEM_FORGE_WRITE_INTERVAL_MS: optional(milliseconds),
 
   /** `off` never runs code of a repository on this machine. */
   GOLEM_FORGE_SANDBOX: z.enum(["auto", "off"]).default("auto"),
-  /** The uid of sandboxed code when this process is root; it must be nobody else's. */
-  GOLEM_FORGE_SANDBOX_UID: optional(whole(1_000, 65_533).describe("a uid from 1000 to 65533")),
-  /** Where copies of trees lie while code runs on them. Default: the system's folder for temporary files. */
+  /** The uid of sandboxed code if this process is root. No other process may use it. */
+  GOLEM_FORGE_SANDBOX_UID: optional(integer(1_000, 65_533).describe("a uid from 1000 to 65533")),
+  /** The folder for copies of repositories while code runs on them. Default: the system's temporary folder. */
   GOLEM_FORGE_SANDBOX_DIRECTORY: z.string().optional(),
-  /** Folders of programs that sandboxed code may read beside those of /usr, separated by commas. */
+  /** Additional program folders that sandboxed code may read, separated by commas. */
   GOLEM_FORGE_SANDBOX_TOOL_PATHS: z.string().optional(),
-  /** Megabytes all processes of one command may have together. */
+  /** Megabytes of memory for all processes of one command. */
   GOLEM_FORGE_SANDBOX_MEMORY_MB: optional(
-    whole(1_024, 1_048_576).describe("a whole number of megabytes, at least 1024"),
+    integer(1_024, 1_048_576).describe("a whole number of megabytes, at least 1024"),
   ),
-  /** `host:port` of package registries with a private address, separated by commas. */
+  /** Package registries with a private address: `host:port`, separated by commas. */
   GOLEM_FORGE_PRIVATE_REGISTRIES: z.string().optional(),
-  /** A module whose `openSandbox` gives sandboxes of the AI SDK's kind. */
+  /** A module whose `openSandbox` opens AI SDK sandboxes. */
   GOLEM_FORGE_REMOTE_SANDBOX: z.string().optional(),
-  /** `host:port` of the deployment's own network that workers may fetch from, separated by commas. */
+  /** Hosts in the private network that workers may fetch from: `host:port`, separated by commas. */
   GOLEM_FORGE_WEB_PRIVATE_HOSTS: z.string().optional(),
-  /** A search engine for web_search; the first that is set counts. */
-  SEARXNG_URL: optional(url),
-  BRAVE_API_KEY: z.string().optional(),
-  TAVILY_API_KEY: z.string().optional(),
-  EXA_API_KEY: z.string().optional(),
+  /** Search engines for web_search. The first one that is set is used. */
+  SEARXNG_URL: optionalUrl(),
+  BRAVE_API_KEY: optionalSecret(),
+  TAVILY_API_KEY: optionalSecret(),
+  EXA_API_KEY: optionalSecret(),
 });
 export type Environment = z.infer<typeof Environment>;
 
-/** What means something on a person's own machine: what is wrong with the rest does not matter there. */
+/** The variables that apply on a developer's machine. The others are not validated there. */
 export const LocalEnvironment = Environment.pick({
   GOLEM_FORGE_MODEL: true,
   ANTHROPIC_API_KEY: true,

@@ -1,7 +1,7 @@
 const postgresUrl =
   /^postgres(?:ql)?:\/\/(?:[^:@/?#\s]*(?::(?<password>[^/?#\s]*))?@)?(?:\[[0-9a-f:]+\]|[^/?#:@\s]*)(?::\d{1,5})?(?:\/[^/?#\s]*)?(?:\?(?<query>[^#\s]*))?$/i;
 
-/** The passwords in the address of a PostgreSQL database; undefined when it is none, or cannot be read. */
+/** Extracts the passwords from a PostgreSQL connection URL. Returns undefined for other or malformed URLs. */
 export function readPostgresUrl(url: string): { passwords: string[] } | undefined {
   const found = postgresUrl.exec(url)?.groups;
   if (!found) return undefined;

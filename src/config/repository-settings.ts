@@ -4,18 +4,18 @@ import { Limits } from "#domain/worker.ts";
 import { describeProblems } from "#text/describe-problems.ts";
 import { readYaml } from "#text/read-yaml.ts";
 
-/** Where a repository's settings are, on its default branch. */
+/** The path of a repository's settings file on its default branch. */
 export const settingsPath = ".github/golem-forge.yml";
 
-/** What a repository decides about the workers on it. It can only narrow what the deployment and the workers allow. */
+/** A repository's settings for its workers. They can only narrow what the deployment and the worker files allow. */
 export const RepositorySettings = z.strictObject({
-  /** The only workers that may be run here; every one when absent. */
+  /** The workers that may run. Default: all. */
   workers: z.array(z.string()).optional(),
-  /** The only people who may approve; everyone with write access when absent. They need write access all the same. */
+  /** The people who may approve; they also need write access. Default: everyone with write access. */
   approvers: z.array(z.string()).min(1).optional(),
-  /** True when whoever started a run may not approve its calls. */
+  /** True if the person who started a run may not approve its calls. */
   second_person: z.boolean().default(false),
-  /** Upper bounds of every worker's limits. */
+  /** Upper bounds for the limits of all workers. */
   limits: z
     .strictObject({
       steps: Limits.shape.steps.unwrap().optional(),
@@ -26,12 +26,12 @@ export const RepositorySettings = z.strictObject({
       children: Limits.shape.children.unwrap().optional(),
     })
     .default({}),
-  /** What every worker is told here, such as how to run the tests. */
+  /** Instructions for all workers, such as how to run the tests. */
   instructions: z.string().max(20_000).optional(),
 });
 export type RepositorySettings = z.infer<typeof RepositorySettings>;
 
-/** Reads the text of a settings file; none gives the defaults. Throws a UserError that names every problem. */
+/** Parses a settings file. Returns the defaults if there is none. Throws a UserError that lists all problems. */
 export function parseRepositorySettings(
   text: string | undefined,
   name = `${settingsPath} on the default branch`,
@@ -41,10 +41,10 @@ export function parseRepositorySettings(
 
   const fieldsAt = (path: readonly PropertyKey[]) =>
     Object.keys(path[0] === "limits" ? Limits.shape : RepositorySettings.shape);
-  throw new UserError(`${name} cannot be used: ${describeProblems(parsed.error.issues, fieldsAt)}`);
+  throw new UserError(`${name} is not valid: ${describeProblems(parsed.error.issues, fieldsAt)}`);
 }
 
-/** The lower of each limit. */
+/** Lowers the limits to the bounds of the settings. */
 export function narrowLimits(limits: Limits, settings: RepositorySettings): Limits {
   const entries = Object.entries(limits).map(([name, own]) => [
     name,
@@ -53,22 +53,22 @@ export function narrowLimits(limits: Limits, settings: RepositorySettings): Limi
   return Limits.parse(Object.fromEntries(entries));
 }
 
-/** Why this person may not decide an approval here, as a sentence; undefined when they may. */
+/** Explains why a person may not approve; undefined if they may. */
 export function findApproverProblem(
   settings: RepositorySettings,
   { by, requestedBy }: { by: string; requestedBy: string },
 ): string | undefined {
-  const is = (login: string) => login.toLowerCase() === by.toLowerCase();
-  if (settings.approvers && !settings.approvers.some(is)) {
-    return `@${by} is not among those who approve here: ${settings.approvers.map((login) => `@${login}`).join(", ")}.`;
+  const isSamePerson = (login: string) => login.toLowerCase() === by.toLowerCase();
+  if (settings.approvers && !settings.approvers.some(isSamePerson)) {
+    return `@${by} may not approve here. Approvers: ${settings.approvers.map((login) => `@${login}`).join(", ")}.`;
   }
-  if (settings.second_person && is(requestedBy)) {
-    return `@${by} started this run, and here a second person has to approve.`;
+  if (settings.second_person && isSamePerson(requestedBy)) {
+    return `@${by} started this run, and this repository requires approval by a second person.`;
   }
   return undefined;
 }
 
-/** Who may approve a call of a run that this person started, in words. */
+/** Describes who may approve the calls of a run that this person started. */
 export function describeApprovers({ approvers, second_person }: RepositorySettings, requestedBy: string): string {
   const people = approvers ? approvers.map((login) => `@${login}`).join(" or ") : "Anyone with write access";
   return second_person ? `${people}, but not @${requestedBy}, who started this run,` : people;

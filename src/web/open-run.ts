@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Config } from "#config/config.ts";
-import { isListedRepository } from "#config/is-listed-repository.ts";
+import { isListedRepository } from "#config/config.ts";
 import { canWrite } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { RunTree, RunViewReader } from "#runtime/views/run-view-reader.ts";

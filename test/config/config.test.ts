@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
 import { readConfig } from "#config/config.ts";
+import { Environment } from "#config/environment.ts";
 import { privateKey } from "../support/playground-world.ts";
 
 const complete = { APP_ID: "7", PRIVATE_KEY: privateKey, WEBHOOK_SECRET: "a secret" };
 
-test("three variables are enough, and the rest has defaults", () => {
+test("three variables are enough; the others have defaults", () => {
   expect(readConfig(complete)).toMatchObject({
     app: { appId: 7, port: 3000, host: "localhost", webhookPath: "/api/github/webhooks", logLevel: "info" },
     github: { apiUrl: "https://api.github.com", repositories: undefined },
@@ -14,7 +15,7 @@ test("three variables are enough, and the rest has defaults", () => {
   });
 });
 
-test("an empty variable is one that is not set", () => {
+test("an empty variable counts as not set", () => {
   expect(readConfig({ ...complete, PORT: "", LOG_LEVEL: "", GHE_HOST: "" }).app.port).toBe(3000);
   expect(() => readConfig({ ...complete, WEBHOOK_SECRET: "" })).toThrow("WEBHOOK_SECRET is not set");
 });
@@ -23,17 +24,17 @@ test.each([
   ["as it is", privateKey],
   ["with its lines escaped", privateKey.replaceAll("\n", "\\n")],
   ["in base64", Buffer.from(privateKey).toString("base64")],
-])("the private key is read %s", (_, written) => {
+])("the private key may be given %s", (_, written) => {
   expect(readConfig({ ...complete, PRIVATE_KEY: written }).app.privateKey).toBe(privateKey.trim());
 });
 
-test("a server of one's own is asked where its API is", () => {
+test("GHE_HOST sets the URL of the REST API", () => {
   const { github } = readConfig({ ...complete, GHE_HOST: "127.0.0.1:3333", GHE_PROTOCOL: "http" });
 
   expect(github.apiUrl).toBe("http://127.0.0.1:3333/api/v3");
 });
 
-test("run pages are there once their address is known, and people command there once both halves of the OAuth client are", () => {
+test("run pages need GOLEM_FORGE_URL, and signing in needs the OAuth client", () => {
   const url = "https://Forge.example.com/";
   const client = { GITHUB_CLIENT_ID: "Iv1.a", GITHUB_CLIENT_SECRET: "a client's secret" };
 
@@ -46,7 +47,7 @@ test("run pages are there once their address is known, and people command there 
   expect(readConfig({ ...complete, GOLEM_FORGE_URL: url, ...client }).secrets).toContain("a client's secret");
 });
 
-test("every bad value is named at once with what it must be, and none is printed", () => {
+test("all invalid variables are reported at once, without their values", () => {
   const bad = {
     APP_ID: "my-app",
     PRIVATE_KEY: "-----BEGIN RSA PRIVATE KEY-----\nhunter2hunter2\n-----END RSA PRIVATE KEY-----",
@@ -67,15 +68,15 @@ test("every bad value is named at once with what it must be, and none is printed
     GOLEM_FORGE_URL: "https://forge.example.com/hunter2",
   };
 
-  const words = problems(bad);
+  const message = errorMessage(bad);
 
-  const named = words.split("\n").map((line) => /^ {2}- (\w+) (must be|is) /.exec(line)?.[1]);
+  const named = message.split("\n").map((line) => /^ {2}- (\w+) (must be|is) /.exec(line)?.[1]);
   expect(named.slice(1).sort()).toEqual(Object.keys(bad).sort());
-  expect(words).toContain("- PORT must be a number from 0 to 65535");
-  expect(words).toContain("- LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent");
-  expect(words).toContain("- GHE_HOST must be a host without https:// and path, such as github.example.com");
-  expect(words).toContain("- GOLEM_FORGE_APPROVAL_HOURS must be a number of hours above 0, 720 at most");
-  expect(words).not.toMatch(/undefined|hunter2/);
+  expect(message).toContain("- PORT must be a number from 0 to 65535");
+  expect(message).toContain("- LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent");
+  expect(message).toContain("- GHE_HOST must be a host name without https:// and path, such as github.example.com");
+  expect(message).toContain("- GOLEM_FORGE_APPROVAL_HOURS must be a number of hours, above 0 and at most 720");
+  expect(message).not.toMatch(/undefined|hunter2/);
 });
 
 test.each([
@@ -83,7 +84,7 @@ test.each([
   ["postgresql://forge:hunter2%2Fhunter2@[::1]/forge", ["hunter2%2Fhunter2", "hunter2/hunter2"]],
   ["postgres:///forge?host=/run/postgresql&password=hunter2hunter2", ["hunter2hunter2"]],
   ["postgres://forge@db/forge", []],
-])("a PostgreSQL database is taken as it is named, and its password held as a secret: %s", (url, passwords) => {
+])("the password of a PostgreSQL URL is a secret: %s", (url, passmessage) => {
   const { database, secrets } = readConfig({
     ...complete,
     DATABASE_URL: url,
@@ -91,7 +92,7 @@ test.each([
   });
 
   expect(database).toEqual({ kind: "postgres", url, runsPerRepository: 3 });
-  expect(secrets).toEqual(expect.arrayContaining(passwords));
+  expect(secrets).toEqual(expect.arrayContaining(passmessage));
 });
 
 test.each([
@@ -99,25 +100,45 @@ test.each([
   "postgres://forge:100%@db/forge",
   "postgres://a b/c",
   "mysql://db/forge",
-])("what is no database is refused without being printed: %s", (url) => {
-  const words = problems({ DATABASE_URL: url });
+])("an invalid DATABASE_URL is rejected without printing it: %s", (url) => {
+  const message = errorMessage({ DATABASE_URL: url });
 
-  expect(words).toContain("- DATABASE_URL must be the path of a SQLite file");
-  expect(words).toContain("or postgres://user:password@host:5432/database, with the password percent-encoded");
-  expect(words).not.toContain(url);
+  expect(message).toContain("- DATABASE_URL must be the path of a SQLite file");
+  expect(message).toContain("or postgres://user:password@host:5432/database, with the password percent-encoded");
+  expect(message).not.toContain(url);
 });
 
-test("how many runs of a repository are at work at once takes PostgreSQL to know", () => {
-  expect(problems({ GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "2" })).toContain("needs a PostgreSQL database");
+test("limiting concurrent runs per repository requires PostgreSQL", () => {
+  expect(errorMessage({ GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "2" })).toContain("needs a PostgreSQL database");
 });
 
-test("a key file that cannot be read is named by its path", () => {
-  const words = problems({ PRIVATE_KEY: "", PRIVATE_KEY_PATH: "/no/such/key.pem" });
+test("a key file that cannot be read is reported with its path", () => {
+  const message = errorMessage({ PRIVATE_KEY: "", PRIVATE_KEY_PATH: "/no/such/key.pem" });
 
-  expect(words).toContain("PRIVATE_KEY_PATH names a file that cannot be read: /no/such/key.pem");
+  expect(message).toContain("The file in PRIVATE_KEY_PATH cannot be read: /no/such/key.pem");
 });
 
-function problems(environment: Record<string, string>): string {
+const variables = Object.keys(Environment.shape) as (keyof typeof Environment.shape)[];
+
+test.each(variables.filter((name) => /SECRET|TOKEN|PASSWORD|(?<!APP_)PRIVATE_KEY$|API_KEY/.test(name)))(
+  "the value of %s is redacted",
+  (name) => {
+    const value = name === "PRIVATE_KEY" ? privateKey : `value-of-${name}`;
+
+    expect(
+      readConfig({ ...complete, GITHUB_CLIENT_ID: "Iv1.a", GITHUB_CLIENT_SECRET: "x".repeat(20), [name]: value })
+        .secrets,
+    ).toContain(value);
+  },
+);
+
+test("passwords in URLs are redacted", () => {
+  const { secrets } = readConfig({ ...complete, SEARXNG_URL: "https://bot:hunter2%20hunter2@search.example.com" });
+
+  expect(secrets).toEqual(expect.arrayContaining(["hunter2%20hunter2", "hunter2 hunter2"]));
+});
+
+function errorMessage(environment: Record<string, string>): string {
   try {
     readConfig({ ...complete, ...environment });
   } catch (error) {

@@ -7,41 +7,43 @@ import {
 } from "#config/repository-settings.ts";
 import { Limits } from "#domain/worker.ts";
 
-test("a repository without settings narrows nothing", () => {
+test("without a settings file nothing is restricted", () => {
   const settings = parseRepositorySettings(undefined);
 
   expect(narrowLimits(Limits.parse({ steps: 7 }), settings)).toEqual(Limits.parse({ steps: 7 }));
   expect(findApproverProblem(settings, { by: "ada", requestedBy: "ada" })).toBeUndefined();
 });
 
-test("limits of the repository cap those of the worker and never raise them", () => {
+test("the repository's limits lower those of the worker and never raise them", () => {
   const settings = parseRepositorySettings("limits: { steps: 10, cost: 0.5 }");
 
   expect(narrowLimits(Limits.parse({ steps: 50, cost: 0.1 }), settings)).toMatchObject({ steps: 10, cost: 0.1 });
 });
 
-test("only the listed people approve, in whatever case their names are written", () => {
+test("only listed people may approve; logins are compared without case", () => {
   const settings = parseRepositorySettings("approvers: [Ada]");
 
   expect(findApproverProblem(settings, { by: "ada", requestedBy: "bob" })).toBeUndefined();
   expect(findApproverProblem(settings, { by: "bob", requestedBy: "ada" })).toContain(
-    "@bob is not among those who approve here: @Ada",
+    "@bob may not approve here. Approvers: @Ada.",
   );
 });
 
-test("where a second person is asked for, nobody approves what they started", () => {
+test("with second_person, nobody approves calls of their own run", () => {
   const settings = parseRepositorySettings("second_person: true");
 
-  expect(findApproverProblem(settings, { by: "ada", requestedBy: "Ada" })).toContain("a second person has to approve");
+  expect(findApproverProblem(settings, { by: "ada", requestedBy: "Ada" })).toContain(
+    "requires approval by a second person",
+  );
   expect(findApproverProblem(settings, { by: "bob", requestedBy: "ada" })).toBeUndefined();
 });
 
-test("who may approve is said in words", () => {
-  const words = (text: string) => describeApprovers(parseRepositorySettings(text), "ada");
+test("describes who may approve", () => {
+  const describe = (text: string) => describeApprovers(parseRepositorySettings(text), "ada");
 
-  expect(words("")).toBe("Anyone with write access");
-  expect(words("approvers: [grace, bob]")).toBe("@grace or @bob");
-  expect(words("second_person: true")).toBe("Anyone with write access, but not @ada, who started this run,");
+  expect(describe("")).toBe("Anyone with write access");
+  expect(describe("approvers: [grace, bob]")).toBe("@grace or @bob");
+  expect(describe("second_person: true")).toBe("Anyone with write access, but not @ada, who started this run,");
 });
 
 test.each([
@@ -52,7 +54,7 @@ test.each([
   ["limits: { steps: 10abc }", "limits.steps"],
   ["approvers: []", "approvers"],
   ["a: [", "is not YAML"],
-  ["just words", "cannot be used"],
-])("%j is refused with a sentence", (text, sentence) => {
-  expect(() => parseRepositorySettings(text)).toThrow(sentence);
+  ["just words", "is not valid"],
+])("rejects %j", (text, message) => {
+  expect(() => parseRepositorySettings(text)).toThrow(message);
 });

@@ -176,7 +176,7 @@ test("the repository's settings hold here too: what it tells every worker, and i
   world.write(".github/golem-forge.yml", "instructoins: x\n");
   const broken = world.give(["run", "careful", "please"]);
   expect(await broken.code).toBe(2);
-  expect(broken.errors()).toContain("golem: .github/golem-forge.yml cannot be used: ");
+  expect(broken.errors()).toContain("golem: .github/golem-forge.yml is not valid: ");
 });
 
 test("a worker that chats answers one sentence after the other, until there is none", async () => {

@@ -188,7 +188,7 @@ test("a second person approves here as well where the repository asks for one", 
   await expectUntouched(made);
   const other = await made.post(`${made.path}/approve`, { as: "mia", fields: decision });
 
-  expect(own).toMatchObject({ status: 409, text: expect.stringContaining("a second person has to approve") });
+  expect(own).toMatchObject({ status: 409, text: expect.stringContaining("requires approval by a second person") });
   expect(other.status).toBe(200);
 });
 

@@ -182,7 +182,7 @@ describe("what must be agreed to", () => {
   });
 
   test.each([
-    ["approvers: [mia]", "@ada is not among those who approve here: @mia."],
+    ["approvers: [mia]", "@ada may not approve here. Approvers: @mia."],
     ["second_person: true", "Here a second person has to agree"],
   ])("is not agreed to by one who may not approve: %s", async (settings, refusal) => {
     const files = { ...careful, ".github/golem-forge.yml": settings };
