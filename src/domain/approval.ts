@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { Channel } from "./channel.ts";
-import { boundPart, Preview } from "./preview.ts";
+import { boundPart, boundState, Preview } from "./preview.ts";
 
 /** The decision of policy about an operation: execute it, ask a person first, or never execute it. */
 export const ApprovalDecisionType = z.enum(["preApproved", "ask", "blocked"]);
@@ -26,6 +26,8 @@ export interface ApprovalSubject {
   baseCommit: string;
   /** A description of what the call would do; undefined if the tool has none. */
   preview: Preview | undefined;
+  /** True when a person put other arguments in place of the shown ones: then the preview binds the state alone. */
+  argsChanged?: boolean;
 }
 
 const ApprovalStatus = z.enum(["pending", "approved", "denied", "expired", "withdrawn", "used"]);
@@ -82,7 +84,15 @@ export function canonicalJson(value: unknown): string {
 
 /** The SHA-256 of the approval's subject, in hex. */
 export function approvalDigest(approval: ApprovalSubject): string {
-  const { runId, workerPath, callId, tool, args, baseCommit, preview } = approval;
-  const subject = canonicalJson({ runId, workerPath, callId, tool, args, baseCommit, preview: boundPart(preview) });
+  const { runId, workerPath, callId, tool, args, baseCommit, preview, argsChanged = false } = approval;
+  const subject = canonicalJson({
+    runId,
+    workerPath,
+    callId,
+    tool,
+    args,
+    baseCommit,
+    ...(argsChanged ? { state: boundState(preview) } : { preview: boundPart(preview) }),
+  });
   return createHash("sha256").update(subject).digest("hex");
 }

@@ -39,6 +39,8 @@ export const Preview = z.object({
   sections: z.array(PreviewSection),
   /** Other state that the effect depends on, by what it is: `{ "commit of feature-x": "1f00…" }`. */
   bindings: z.record(z.string(), z.string()).optional(),
+  /** True when the files are what the run has made, and not what the arguments say: other arguments change none of them. */
+  filesFixed: z.boolean().optional(),
 });
 export type Preview = z.infer<typeof Preview>;
 
@@ -55,6 +57,20 @@ export function changesIn(preview: Preview | undefined): FileChange[] {
 /** True when the preview shows everything it stands for. */
 export function isShownWhole(preview: Preview | undefined): boolean {
   return (preview?.sections ?? []).every(({ kind }) => kind !== "hidden-file");
+}
+
+/**
+ * What an approval with changed arguments is bound to: the state that the call starts from, and every file that the
+ * arguments have no influence on.
+ */
+export function boundState(preview: Preview | undefined): object | undefined {
+  if (!preview) return undefined;
+  const { bindings = {}, filesFixed } = preview;
+  const files = changesIn(preview).map((change) => {
+    const { path, oldMode, oldBlob } = change;
+    return filesFixed ? change : { path, oldMode, oldBlob };
+  });
+  return { files, bindings };
 }
 
 /** What an approval is bound to of a preview: the bytes of every file, the texts, and the bindings; not how diffs are drawn. */

@@ -25,6 +25,8 @@ export interface ToolContext extends Omit<ToolExecutionOptions<unknown>, "abortS
   /** Identifies the call permanently, also after a crash and a restart. Pass it to external services to avoid duplicates. */
   idempotencyKey: string;
   context?: unknown;
+  /** What a person approved; undefined for a call that needed no approval. */
+  approved?: Preview;
 }
 
 /** The properties of the run that tools may read. */

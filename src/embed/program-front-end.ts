@@ -120,7 +120,7 @@ export class ProgramFrontEnd implements FrontEnd {
       ...(changedArgs !== undefined && {
         changed: {
           args: changedArgs,
-          digest: approvalDigest({ ...approval, args: changedArgs, preview: undefined }),
+          digest: approvalDigest({ ...approval, preview: approval.preview, args: changedArgs, argsChanged: true }),
         },
       }),
       now: Date.now(),

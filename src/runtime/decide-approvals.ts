@@ -39,7 +39,15 @@ export function createDecideApprovals({
         changed:
           changedArgs === undefined
             ? undefined
-            : { args: changedArgs, digest: approvalDigest({ ...approval, args: changedArgs, preview: undefined }) },
+            : {
+                args: changedArgs,
+                digest: approvalDigest({
+                  ...approval,
+                  preview: approval.preview,
+                  args: changedArgs,
+                  argsChanged: true,
+                }),
+              },
         now: now(),
         deliveryId: deliveryId && `${deliveryId}/${approval.id}`,
       });

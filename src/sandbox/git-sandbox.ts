@@ -1,3 +1,4 @@
+import type { FileVersions } from "./preview-files.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 interface Branch {
@@ -54,6 +55,10 @@ export interface GitSandbox extends Sandbox {
   /** Resolves to the paths that were unstaged. */
   unstage(paths: readonly string[]): Promise<string[]>;
   staged(): Promise<StagedChanges>;
+  /** Every changed file that this worker can see, at the base and now. */
+  changedFiles(): Promise<FileVersions[]>;
+  /** The files that the next push takes: the staged ones, or all changed ones, as far as this worker can see them. */
+  outgoing(): Promise<FileVersions[]>;
   /** Reverts changed paths to the base. Resolves to the reverted paths. */
   discard(paths: readonly string[]): Promise<string[]>;
 }

@@ -1,4 +1,6 @@
+import { canonicalJson } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
+import type { FileChange } from "#domain/preview.ts";
 import type { Base } from "./base.ts";
 import { buildCommit } from "./build-commit.ts";
 import { assertWritable } from "./check-writable.ts";
@@ -8,11 +10,12 @@ import { readHistory } from "./history.ts";
 import { fetchCommit, type MergePlan, planMerge } from "./merge-branch.ts";
 import { openBase } from "./open-base.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
+import { fileChange } from "./preview-files.ts";
 import { assertPushableBranch, pushCommit } from "./push-changes.ts";
 import { connect, type Remote } from "./remote.ts";
 import type { OpenSandbox } from "./sandbox.ts";
-import { createStaging, isStagingFile, type Staging } from "./staging.ts";
-import { workingChanges } from "./working-changes.ts";
+import { createStaging, isStagingFile } from "./staging.ts";
+import { versionBefore, versionNow, workingChanges } from "./working-changes.ts";
 import { createWorkspaceView } from "./workspace-view.ts";
 import { createZones } from "./zones.ts";
 
@@ -43,7 +46,8 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
 
     push: async (request) => {
       assertPushableBranch(request.branch, { base: opened.at.branch, default: opened.defaultBranch });
-      const paths = pushedPaths(overlay, staging);
+      const paths = request.changes.map(({ path }) => path);
+      assertUnchanged(request.changes, base, overlay);
       if (paths.length === 0 && !request.expectedTip)
         throw new UserError("There is nothing to push: this run has not changed any files.");
 
@@ -92,11 +96,14 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
   };
 }
 
-/** The staged paths that are still changed, or all changed paths when none is staged. */
-function pushedPaths(overlay: Overlay, staging: Staging): string[] {
-  const changed = overlay.layers.repository.changed();
-  const staged = new Set(staging.paths());
-  return staged.size > 0 ? changed.filter((path) => staged.has(path)) : changed;
+/** What was described is what is committed: the files are compared by their bytes, right before the commit is built. */
+function assertUnchanged(changes: readonly FileChange[], base: Base, overlay: Overlay): void {
+  const stale = changes.find((expected) => {
+    const { path } = expected;
+    const now = fileChange({ path, before: versionBefore(base, path), after: versionNow(overlay, path) });
+    return canonicalJson(now) !== canonicalJson(expected);
+  });
+  if (stale) throw new UserError(`${stale.path} has changed since this push was prepared. Nothing was pushed.`);
 }
 
 async function listBranches(remote: Remote) {

@@ -20,22 +20,18 @@ export interface PreviewLimits {
 
 const defaultLimits: PreviewLimits = { maxFileBytes: 512_000, maxDiffMs: 1_500 };
 
-/** A file with more unprintable bytes than one in ten is binary; with fewer, each is shown as an escape. */
-const maxUnprintableShare = 0.1;
+/** A file with more unprintable bytes than these is binary; with fewer, each is shown as an escape. */
+const maxUnprintable = { count: 16, share: 0.1 };
 
 /**
  * The sections that show these file changes to a person. Every file is listed with kind, modes, blob ids and size, also
- * where its content cannot be shown. `hasSecret` says whether a text holds something that must not be posted.
+ * where its content cannot be shown.
  */
-export function previewFiles(
-  files: readonly FileVersions[],
-  hasSecret: (text: string) => boolean,
-  limits: PreviewLimits = defaultLimits,
-): PreviewSection[] {
+export function previewFiles(files: readonly FileVersions[], limits: PreviewLimits = defaultLimits): PreviewSection[] {
   const deadline = performance.now() + limits.maxDiffMs;
   return files.map((file) => {
     const change = fileChange(file);
-    const diff = diffOf(file, { hasSecret, deadline, ...limits });
+    const diff = diffOf(file, { deadline, ...limits });
     return typeof diff === "string"
       ? { kind: "file", change, diff }
       : { kind: "hidden-file", change, reason: diff.notShown };
@@ -59,7 +55,6 @@ export function blobId(content: Uint8Array): string {
 }
 
 interface DiffOptions extends PreviewLimits {
-  hasSecret: (text: string) => boolean;
   deadline: number;
 }
 
@@ -69,13 +64,24 @@ function diffOf({ before, after }: FileVersions, options: DiffOptions): string |
   if (versions.some(({ content }) => isBinary(content))) return { notShown: "binary" };
 
   const [old, now] = [textOf(before), textOf(after)];
-  if (options.hasSecret(old) || options.hasSecret(now)) return { notShown: "contains a secret" };
   if (old === now) return "";
+  if (!before || !after) return wholeFile(before ? "-" : "+", before ? old : now).join("\n");
 
-  const timeout = options.deadline - performance.now();
+  // One slow file leaves time for the others.
+  const timeout = Math.min(options.deadline - performance.now(), options.maxDiffMs / 3);
   const patch =
     timeout > 0 ? structuredPatch("", "", old, now, undefined, undefined, { context: 3, timeout }) : undefined;
   return patch ? patch.hunks.flatMap(hunkLines).join("\n") : { notShown: "took too long to compare" };
+}
+
+/** The hunk of a file that is added or deleted as a whole, without comparing anything. */
+function wholeFile(marker: "+" | "-", text: string): string[] {
+  const lines = text.split("\n");
+  const endsWithNewline = lines.at(-1) === "";
+  if (endsWithNewline) lines.pop();
+  const head = marker === "+" ? `@@ -0,0 +${range(1, lines.length)} @@` : `@@ -${range(1, lines.length)} +0,0 @@`;
+  const shown = lines.map((line) => marker + visibleLine(line, Number.POSITIVE_INFINITY).join(""));
+  return [head, ...shown, ...(endsWithNewline ? [] : ["\\ No newline at end of file"])];
 }
 
 function hunkLines({ oldStart, oldLines, newStart, newLines, lines }: StructuredPatchHunk): string[] {
@@ -96,7 +102,7 @@ function isBinary(content: Uint8Array): boolean {
   for (const byte of sample)
     if (byte < 0x09 || (byte > 0x0d && byte < 0x20 && byte !== 0x1b) || byte === 0x7f) unprintable += 1;
   if (Buffer.from(sample).toString("utf8").includes("\uFFFD")) unprintable += invalidBytes(sample);
-  return unprintable > sample.length * maxUnprintableShare;
+  return unprintable > Math.max(maxUnprintable.count, sample.length * maxUnprintable.share);
 }
 
 function textOf(version: FileVersion | undefined): string {

@@ -1,3 +1,4 @@
+import type { FileChange } from "#domain/preview.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 
@@ -49,6 +50,8 @@ export interface PushRequest {
   author: { name: string; email: string };
   /** The commit time, fixed by the caller so that pushing the same changes again gives the same commit. */
   at: Date;
+  /** Exactly these changes are committed. A file that is no longer as described is a UserError, and nothing is pushed. */
+  changes: readonly FileChange[];
   /** The commit that the remote branch must point to; undefined when the branch must not exist. */
   expectedTip?: string;
   signal?: AbortSignal;

@@ -8,7 +8,10 @@ import type { Overlay } from "./overlay.ts";
 import { isWithin } from "./paths.ts";
 import type { Staging } from "./staging.ts";
 
-export type WorkingChanges = Pick<GitSandbox, "diffAgainstBase" | "stage" | "unstage" | "staged" | "discard">;
+export type WorkingChanges = Pick<
+  GitSandbox,
+  "diffAgainstBase" | "stage" | "unstage" | "staged" | "changedFiles" | "outgoing" | "discard"
+>;
 
 /** Diffs, stages and discards the changes that a worker can see. */
 export function workingChanges({
@@ -32,6 +35,17 @@ export function workingChanges({
     return changed.filter((path) => wanted.some((folder) => isWithin(path, folder)));
   }
 
+  const versionsOf = (path: string) => ({ path, before: versionBefore(base, path), after: versionNow(overlay, path) });
+
+  async function staged() {
+    const names = new Set(staging.paths());
+    const changed = (await view.changes()).map(({ path }) => path);
+    return {
+      staged: changed.filter((path) => names.has(path)),
+      unstaged: changed.filter((path) => !names.has(path)),
+    };
+  }
+
   return {
     diffAgainstBase: async (path) => {
       const within = view.resolve(path ?? "");
@@ -46,13 +60,12 @@ export function workingChanges({
       const wanted = paths.map((path) => view.resolve(path));
       return staging.remove(staging.paths().filter((path) => wanted.some((folder) => isWithin(path, folder))));
     },
-    staged: async () => {
-      const staged = new Set(staging.paths());
-      const changed = (await view.changes()).map(({ path }) => path);
-      return {
-        staged: changed.filter((path) => staged.has(path)),
-        unstaged: changed.filter((path) => !staged.has(path)),
-      };
+    staged,
+    changedFiles: async () => (await view.changes()).map(({ path }) => versionsOf(path)),
+    outgoing: async () => {
+      const changes = await staged();
+      const paths = changes.staged.length > 0 ? changes.staged : changes.unstaged;
+      return paths.map(versionsOf);
     },
     discard: async (paths) => {
       const changed = await resolveChanged(paths);

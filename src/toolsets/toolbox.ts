@@ -11,7 +11,10 @@ export type Review =
   | { kind: "refuse"; result: ToolResult };
 
 /** The context in which the runtime reviews and runs a call. */
-export type CallContext = Pick<ToolContext, "abortSignal" | "messages" | "run" | "idempotencyKey" | "output"> & {
+export type CallContext = Pick<
+  ToolContext,
+  "abortSignal" | "messages" | "run" | "idempotencyKey" | "output" | "approved"
+> & {
   /** Default: the model, which cannot call manual tools. */
   invokedBy?: "model" | "person";
 };

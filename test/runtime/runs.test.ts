@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { previewText } from "#ui/request-blocks.ts";
 import { startAnthropic } from "../support/anthropic-server.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
@@ -15,7 +16,7 @@ test("a worker writes, asks, is approved, and opens the pull request from its ow
 
   const approval = await approvalAsked();
   expect(approval).toMatchObject({ tool: "open_pull_request", status: "pending", workerPath: "fixer" });
-  expect(approval.preview).toContain("export const two = 2;");
+  expect(previewText(approval.preview)).toContain("export const two = 2;");
   await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
 
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Opened it." });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { pushRequest, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
+import { pushAll, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 
 const good = "ghs_goodgoodgoodgoodgoodgoodgoodgood1234";
 const bad = "ghs_badbadbadbadbadbadbadbadbadbadbad123";
@@ -16,7 +16,7 @@ test("a valid token can read and push", async () => {
 
   const sandbox = await world.open(repository, { token: good });
   await sandbox.write("b", "2");
-  const { commit } = await sandbox.push(pushRequest("golem/1"));
+  const { commit } = await pushAll(sandbox, "golem/1");
 
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(commit);
 });

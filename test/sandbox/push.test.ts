@@ -2,7 +2,7 @@ import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { pushRequest, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
+import { pushAll, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;
 beforeAll(async () => {
@@ -27,7 +27,7 @@ test("native git sees exactly the commit that was requested", async () => {
   await sandbox.write("assets/deep/logo.png", binary);
   await sandbox.write("tool", "#!/bin/sh\n", { executable: true });
   await sandbox.remove("src/drop/only.ts");
-  const pushed = await sandbox.push(pushRequest("golem/1", { message: "Say hello\n\nFully." }));
+  const pushed = await pushAll(sandbox, "golem/1", { message: "Say hello\n\nFully." });
 
   const show = (await repository.git("show", "--raw", "--format=%P%n%an <%ae> %at%n%cn %ct%n%B", pushed.commit)).trim();
   expect(show.split("\n").map((line) => line.replace(/ [0-9a-f]{7,} [0-9a-f]{7,} /, " "))).toEqual([
@@ -57,11 +57,11 @@ test("pushing the same changes again gives the same commit and moves nothing", a
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
-  const first = await sandbox.push(pushRequest("golem/1"));
+  const first = await pushAll(sandbox, "golem/1");
   const changes = sandbox.pendingChanges("call-1");
 
   const restarted = await world.open(repository, { at: sandbox.base, changes: changes ? [changes] : [] });
-  const second = await restarted.push(pushRequest("golem/1"));
+  const second = await pushAll(restarted, "golem/1");
 
   expect(second).toEqual({ commit: first.commit, moved: false });
 });
@@ -70,11 +70,11 @@ test("a later push continues from the first with all changes", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
-  const first = await sandbox.push(pushRequest("golem/1"));
+  const first = await pushAll(sandbox, "golem/1");
 
   await sandbox.write("c", "3");
   await sandbox.write("a", "one");
-  const second = await sandbox.push(pushRequest("golem/1", { expectedTip: first.commit }));
+  const second = await pushAll(sandbox, "golem/1", { expectedTip: first.commit });
 
   expect((await repository.git("rev-list", "golem/1")).trim().split("\n")).toEqual([
     second.commit,
@@ -91,7 +91,7 @@ test.each(["main", "MAIN", "HEAD", "", "a..b", "x.lock", "-f", "a b", "refs/head
     const sandbox = await world.open(repository);
     await sandbox.write("b", "2");
 
-    await expect(sandbox.push(pushRequest(branch))).rejects.toBeInstanceOf(UserError);
+    await expect(pushAll(sandbox, branch)).rejects.toBeInstanceOf(UserError);
   },
 );
 
@@ -101,9 +101,7 @@ test("a push to the default branch is refused even when the run is based on anot
   const sandbox = await world.open(repository, { at: { branch: "topic" } });
   await sandbox.write("c", "3");
 
-  await expect(sandbox.push(pushRequest("main"))).rejects.toThrow(
-    "A run can only push to its own branch, not to main.",
-  );
+  await expect(pushAll(sandbox, "main")).rejects.toThrow("A run can only push to its own branch, not to main.");
 });
 
 test("an existing branch, or one that someone else moved, is not changed", async () => {
@@ -112,9 +110,9 @@ test("an existing branch, or one that someone else moved, is not changed", async
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
 
-  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow(/The branch golem\/1 already exists/);
-  await expect(sandbox.push(pushRequest("golem/1", { expectedTip: sandbox.base.commit }))).rejects.toThrow(/moved to/);
-  await expect(sandbox.push(pushRequest("golem/2", { expectedTip: taken }))).rejects.toThrow(/was deleted from/);
+  await expect(pushAll(sandbox, "golem/1")).rejects.toThrow(/The branch golem\/1 already exists/);
+  await expect(pushAll(sandbox, "golem/1", { expectedTip: sandbox.base.commit })).rejects.toThrow(/moved to/);
+  await expect(pushAll(sandbox, "golem/2", { expectedTip: taken })).rejects.toThrow(/was deleted from/);
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(taken);
 });
 
@@ -126,7 +124,7 @@ test("a rejected push reports the remote's message", async () => {
   const sandbox = await world.open(repository);
   await sandbox.write("b", "2");
 
-  const error = await sandbox.push(pushRequest("golem/1")).catch((thrown) => thrown);
+  const error = await pushAll(sandbox, "golem/1").catch((thrown) => thrown);
 
   expect(error).toBeInstanceOf(UserError);
   expect(error.message).toMatch(/refused the push to golem\/1: pre-receive hook declined/);
@@ -147,7 +145,7 @@ test("a push whose response was lost is recognized on the branch", async () => {
     return false;
   };
 
-  const pushed = await sandbox.push(pushRequest("golem/1"));
+  const pushed = await pushAll(sandbox, "golem/1");
 
   world.server.options.intercept = undefined;
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(pushed.commit);
@@ -167,7 +165,7 @@ test("a push is retried while the server is down", async () => {
   };
   const before = world.server.requests.length;
 
-  const pushed = await sandbox.push(pushRequest("golem/1"));
+  const pushed = await pushAll(sandbox, "golem/1");
 
   world.server.options.intercept = undefined;
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(pushed.commit);
@@ -187,7 +185,7 @@ test("a branch that someone moves during an outage is not changed", async () => 
     return true;
   };
 
-  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow(/The branch golem\/1 already exists/);
+  await expect(pushAll(sandbox, "golem/1")).rejects.toThrow(/The branch golem\/1 already exists/);
 
   world.server.options.intercept = undefined;
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(await theirs);
@@ -203,7 +201,7 @@ test("stopping the run does not wait for a failing server", async () => {
     return true;
   };
 
-  await expect(sandbox.push(pushRequest("golem/1", { signal: controller.signal }))).rejects.toThrow("stopped");
+  await expect(pushAll(sandbox, "golem/1", { signal: controller.signal })).rejects.toThrow("stopped");
 
   world.server.options.intercept = undefined;
 });
@@ -211,7 +209,7 @@ test("stopping the run does not wait for a failing server", async () => {
 test("a push without changes is refused", async () => {
   const sandbox = await world.open(await world.repositoryWith({ a: "1" }));
 
-  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow("There is nothing to push");
+  await expect(pushAll(sandbox, "golem/1")).rejects.toThrow("There is nothing to push");
 });
 
 test("a file can become a folder and a folder a file", async () => {
@@ -223,7 +221,7 @@ test("a file can become a folder and a folder a file", async () => {
   await sandbox.write("thing/inside", "now a folder");
   await sandbox.remove("dir", { recursive: true });
   await sandbox.write("dir", "now a file");
-  const { commit } = await sandbox.push(pushRequest("golem/1"));
+  const { commit } = await pushAll(sandbox, "golem/1");
 
   expect(await repository.git("ls-tree", "-r", "--name-only", commit)).toBe("dir\nother\nthing/inside\n");
   expect((await repository.git("rev-parse", `${commit}:other`)).trim()).toBe(blob);
@@ -245,7 +243,7 @@ test("names that are not UTF-8, unusual modes and names like .git are kept uncha
   const sandbox = await world.open(repository, { at: { branch: "odd" } });
 
   await sandbox.write("b", "2");
-  const pushed = await sandbox.push(pushRequest("golem/1"));
+  const pushed = await pushAll(sandbox, "golem/1");
 
   expect(await sandbox.paths()).toEqual(["a", "b"]);
   const before = await repository.git("ls-tree", commit);

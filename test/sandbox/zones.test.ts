@@ -4,7 +4,7 @@ import { ToolError, UserError } from "#domain/errors.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import { createZones } from "#sandbox/zones.ts";
 import type { GitRepository } from "../support/git-server.ts";
-import { pushRequest, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
+import { pushAll, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;
 let repository: GitRepository;
@@ -85,7 +85,7 @@ test("scratch files stay with the run and are never pushed, even when everything
   expect(await code(sandbox.write("src/a.ts", "x"))).toBe("READ_ONLY");
   expect(await sandbox.changes()).toEqual([]);
   expect(await sandbox.paths()).toContain("scratch/notes/plan.md");
-  await expect(sandbox.push(pushRequest("golem/1"))).rejects.toThrow("nothing to push");
+  await expect(pushAll(sandbox, "golem/1")).rejects.toThrow("nothing to push");
 
   const stored = sandbox.pendingChanges("call-1");
   expect(stored?.changes.map(({ path, mode }) => [path, mode])).toEqual([["scratch/notes/plan.md", "scratch"]]);

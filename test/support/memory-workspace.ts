@@ -120,6 +120,11 @@ export function memoryWorkspace(
     readBase: async (path) => base.get(resolve(path)),
   };
 
+  const versionsAt = (path: string) => {
+    const version = (content: Uint8Array | undefined) => content && { content, executable: false };
+    return { path, before: version(base.get(path)), after: version(tree.get(path)) };
+  };
+
   return {
     ...workspace,
     base: { commit, branch: "main" },
@@ -145,6 +150,8 @@ export function memoryWorkspace(
     fetchBranch: unsupported,
     readAt: unsupported,
     mergeBranch: unsupported,
+    changedFiles: async () => differences(base).after.map(({ path }) => versionsAt(path)),
+    outgoing: async () => differences(base).after.map(({ path }) => versionsAt(path)),
     diffAgainstBase: unsupported,
     stage: unsupported,
     unstage: unsupported,

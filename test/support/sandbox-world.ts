@@ -1,5 +1,7 @@
+import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
-import type { OpenSandbox, PushRequest } from "#sandbox/sandbox.ts";
+import { fileChange } from "#sandbox/preview-files.ts";
+import type { OpenSandbox, PushRequest, PushResult } from "#sandbox/sandbox.ts";
 import { type GitFile, type GitRepository, type GitServerOptions, startGitServer } from "./git-server.ts";
 
 export type SandboxWorld = Awaited<ReturnType<typeof startSandboxWorld>>;
@@ -27,9 +29,15 @@ export async function startSandboxWorld(options?: GitServerOptions) {
   };
 }
 
-export function pushRequest(branch: string, more: Partial<PushRequest> = {}): PushRequest {
+/** Pushes everything that is outgoing. */
+export async function pushAll(
+  sandbox: GitSandbox,
+  branch: string,
+  more: Partial<PushRequest> = {},
+): Promise<PushResult> {
   const author = { name: "Golem", email: "golem@example.com" };
-  return { branch, message: "Work", author, at: new Date(1_750_000_000_000), ...more };
+  const changes = (await sandbox.outgoing()).map(fileChange);
+  return sandbox.push({ branch, changes, message: "Work", author, at: new Date(1_750_000_000_000), ...more });
 }
 
 export function textOf(bytes: Uint8Array | undefined): string | undefined {

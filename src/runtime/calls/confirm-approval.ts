@@ -1,6 +1,7 @@
 import { type Approval, approvalDigest } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
+import type { Preview } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { CallContext, Toolbox } from "#toolsets/toolbox.ts";
 
@@ -9,6 +10,8 @@ export interface Grant {
   args: unknown;
   /** What the model has to be told besides the result: that a person changed the arguments, or what they said. */
   notes: string[];
+  /** What the person was shown, as it is now. */
+  approved?: Preview | undefined;
 }
 
 interface Confirmed {
@@ -32,17 +35,26 @@ export async function confirmApproval(
   const review = await toolbox.review({ ...call, args }, context, []);
   if (review.kind === "refuse") throw notRun(`it is refused: ${review.result.error?.message ?? "policy forbids it"}`);
 
-  const preview = changed ? undefined : review.kind === "ask" ? review.preview : approval.preview;
+  const preview = review.kind === "ask" ? review.preview : approval.preview;
   const { id: runId, workerPath } = spec;
-  const digest = approvalDigest({ runId, workerPath, callId: call.callId, tool: call.tool, args, baseCommit, preview });
+  const digest = approvalDigest({
+    runId,
+    workerPath,
+    callId: call.callId,
+    tool: call.tool,
+    args,
+    baseCommit,
+    preview,
+    argsChanged: changed,
+  });
   if (digest !== approval.digest)
-    throw notRun("what it would do has changed since it was approved; call it again to ask anew");
+    throw notRun("what it would do has changed since it was approved; call it again to ask again");
 
   const notes = [
     ...(changed ? [`A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`] : []),
     ...(approval.note ? [`@${approval.decidedBy} approved it and said: ${approval.note}`] : []),
   ];
-  return { args, notes };
+  return { args, notes, approved: preview };
 }
 
 /** Why a call that was approved does not run, for the model. */

@@ -28,7 +28,10 @@ export function executeTool({ store }: EffectServices): EffectHandler {
           : { args: call.args, notes: [] };
         if (effect.attempts > 1 && toolbox.find(call.tool)?.afterCrash === "report") throw interruptedCall();
 
-        const context = callContext(desk, call, step, signal);
+        const context = {
+          ...callContext(desk, call, step, signal),
+          ...(granted.approved && { approved: granted.approved }),
+        };
         const result = await toolbox.execute({ ...call, args: granted.args }, context);
         return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
       };

@@ -124,6 +124,7 @@ async function run(
     if (review.kind === "refuse") throw refusal(review.result.error, name);
     const { args } = review;
     const tool = toolbox.find(name)?.name ?? name;
+    let approved: Preview | undefined;
     if (review.kind === "ask") {
       if (!frontEnd.canShow(review)) throw tooLong(tool);
       const { preview } = review;
@@ -133,10 +134,13 @@ async function run(
         return reply(effect, { kind: "confirm", callId, tool, args, preview, command, word });
       }
       await checkMayAgree(desk, by, tool);
+      approved = preview;
     }
 
     const mayHaveRun = effect.attempts > 1 && toolbox.find(name)?.afterCrash === "report";
-    const result = mayHaveRun ? resultOfError(interruptedCall()) : await toolbox.execute({ ...call, args }, context);
+    const result = mayHaveRun
+      ? resultOfError(interruptedCall())
+      : await toolbox.execute({ ...call, args }, approved ? { ...context, approved } : context);
     const event = { type: "tool.invoked" as const, callId, tool, by, args, result };
     return { ...reply(effect), events: [{ runId: effect.runId, event }] };
   }

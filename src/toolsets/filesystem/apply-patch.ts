@@ -5,11 +5,12 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { applyHunks } from "./apply-hunks.ts";
 import { type FileOperation, needsFileApproval } from "./file-approval.ts";
-import { diffResult, unifiedDiff } from "./file-diff.ts";
+import { diffResult } from "./file-diff.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { requireSeen, seenLines } from "./known-lines.ts";
 import { parsePatch } from "./parse-patch.ts";
 import { type FilePatch, sideOf } from "./patch.ts";
+import { previewChanges, previewWrite } from "./preview-changes.ts";
 import { showChangedLines } from "./show-changed-lines.ts";
 import { readForEdit } from "./text-file.ts";
 
@@ -47,7 +48,11 @@ export function createApplyPatchTool(
     needsApproval:
       options.needsApproval ?? (async (args) => (await prepare(args, workspace, options)).map(asksFor).includes(true)),
     approvalReason: () => "The worker wants to apply a patch.",
-    preview: async (args) => (await prepare(args, workspace, options)).map(unifiedDiff).join(""),
+    preview: async (args) => {
+      const changes = await prepare(args, workspace, options);
+      const files = changes.map(({ path, after, executable }) => previewWrite(workspace, path, after, { executable }));
+      return previewChanges(await Promise.all(files));
+    },
     execute: async (args) => {
       const changes = await prepare(args, workspace, options);
       changes.map(asksFor);

@@ -4,6 +4,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { filesAt, needsFileApproval, refuseBlocked } from "./file-approval.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
+import { previewChanges, previewWrite } from "./preview-changes.ts";
 
 const input = z.object({
   path: z.string().min(1).describe("The file or directory to delete"),
@@ -26,8 +27,8 @@ export function createDeleteFileTool(
     needsApproval: options.needsApproval ?? true,
     approvalReason: ({ path }) => `The worker wants to delete ${path}.`,
     preview: async ({ path }) => {
-      const files = await filesAt(workspace, path);
-      return `Deletes ${files.length > 1 ? `${files.length - 1} files` : "1 file"}:\n${files.join("\n")}`;
+      const files = (await filesAt(workspace, path)).map((file) => previewWrite(workspace, file, undefined));
+      return previewChanges((await Promise.all(files)).filter(({ before }) => before));
     },
     execute: async ({ path, recursive = false }) => {
       const resolved = workspace.resolve(path);

@@ -4,10 +4,11 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { needsFileApproval, refuseBlocked } from "./file-approval.ts";
-import { diffResult, unifiedDiff } from "./file-diff.ts";
+import { diffResult } from "./file-diff.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { requireSeen, seenLines } from "./known-lines.ts";
 import { applyReplacements, type EditMatch, lineAt, matchEdit, type Replacement } from "./match-edit.ts";
+import { previewChanges, previewWrite } from "./preview-changes.ts";
 import { showChangedLines } from "./show-changed-lines.ts";
 import { readForEdit, splitLines } from "./text-file.ts";
 
@@ -47,7 +48,10 @@ export function createEditFileTool(
     inputSchema: input,
     needsApproval: options.needsApproval ?? (({ path }) => needsFileApproval({ ...question(path), otherwise: true })),
     approvalReason: ({ path }) => `The worker wants to change ${path}.`,
-    preview: async (args) => unifiedDiff(await prepare(args, workspace, options)),
+    preview: async (args) => {
+      const { path, after } = await prepare(args, workspace, options);
+      return previewChanges([await previewWrite(workspace, path, after)]);
+    },
     execute: async (args) => {
       const { path, before, after, by } = await prepare(args, workspace, options);
       refuseBlocked(question(path));

@@ -3,8 +3,10 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import type { FileVersions } from "#sandbox/preview-files.ts";
 import { filesAt, needsFileApproval } from "./file-approval.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
+import { previewChanges, versionOf } from "./preview-changes.ts";
 
 const input = z.object({
   from: z.string().min(1).describe("The file or directory to move"),
@@ -26,9 +28,18 @@ export function createMoveFileTool(
     inputSchema: input,
     needsApproval: options.needsApproval ?? ((args) => moveNeedsApproval(args, workspace, options)),
     approvalReason: ({ from, to }) => `The worker wants to move ${from} to ${to}.`,
-    preview: async ({ from, to, overwrite }) => {
-      const replaced = overwrite && (await workspace.exists(to)) ? " and replaces what stands there" : "";
-      return `Moves ${workspace.resolve(from)} to ${workspace.resolve(to)}${replaced}.`;
+    preview: async (args) => {
+      const [from, to] = [workspace.resolve(args.from), workspace.resolve(args.to)];
+      const files = (await filesAt(workspace, from)).map(async (path): Promise<FileVersions[]> => {
+        const moved = await versionOf(workspace, path);
+        if (!moved) return [];
+        const target = `${to}${path.slice(from.length)}`;
+        return [
+          { path, before: moved, after: undefined },
+          { path: target, before: await versionOf(workspace, target), after: moved },
+        ];
+      });
+      return previewChanges((await Promise.all(files)).flat());
     },
     execute: async (args) => {
       await moveNeedsApproval(args, workspace, options);

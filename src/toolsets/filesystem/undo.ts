@@ -9,6 +9,7 @@ import { needsFileApproval } from "./file-approval.ts";
 import { unifiedDiff } from "./file-diff.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
 import { isCallOf } from "./is-call-of.ts";
+import { previewChanges, previewWrite } from "./preview-changes.ts";
 import { decode, isBinaryContent } from "./text-file.ts";
 
 const input = z.object({
@@ -54,7 +55,12 @@ export function createUndoTool(
     needsApproval: options.needsApproval ?? (async (args) => (await plan(args)).reversals.map(asksFor).includes(true)),
     manualExecution: { mode: "both", label: "Take back the last change", category: "Files" },
     approvalReason: () => "The worker wants to take back its last change.",
-    preview: async (args) => (await plan(args)).reversals.map(describe).join(""),
+    preview: async (args) => {
+      const files = (await plan(args)).reversals.map(({ path, before: { content, mode } }) =>
+        previewWrite(workspace, path, content, { executable: mode === "100755" }),
+      );
+      return previewChanges(await Promise.all(files));
+    },
     execute: async (args) => {
       const { step, reversals } = await plan(args);
       reversals.map(asksFor);

@@ -4,8 +4,9 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { needsFileApproval, refuseBlocked } from "./file-approval.ts";
-import { diffResult, unifiedDiff } from "./file-diff.ts";
+import { diffResult } from "./file-diff.ts";
 import type { FileToolOptions } from "./file-tool-options.ts";
+import { previewChanges, previewWrite } from "./preview-changes.ts";
 import { decode, isBinaryContent, refuseLfsPointer } from "./text-file.ts";
 
 const input = z.object({
@@ -32,10 +33,8 @@ export function createWriteFileTool(
     needsApproval: options.needsApproval ?? true,
     approvalReason: ({ path }) => `The worker wants to write ${path}.`,
     preview: async (args) => {
-      const { path, before, content } = await prepare(workspace, args);
-      const [old, after] = [before && textOf(before), textOf(content)];
-      if (after === undefined || (before && old === undefined)) return `Binary file ${path}: ${content.length} bytes`;
-      return unifiedDiff({ path, before: old, after });
+      const { path, content } = await prepare(workspace, args);
+      return previewChanges([await previewWrite(workspace, path, content)]);
     },
     execute: async (args) => {
       const { path, before, content } = await prepare(workspace, args);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { diffChanges } from "#toolsets/git/diff-changes.ts";
+import { previewChanges } from "#toolsets/filesystem/preview-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
@@ -18,11 +18,11 @@ export function createGitDiscardTool({ sandbox, workspace }: ToolServices): Name
     needsApproval: true,
     approvalReason: ({ paths }) => `The worker wants to throw away its changes of ${paths.join(", ")}.`,
     preview: async ({ paths }) => {
-      const diffs = await Promise.all(paths.map((path) => diffChanges(workspace, path)));
-      return `These changes would be lost:\n${diffs
-        .flat()
-        .map(({ diff }) => diff)
-        .join("")}`;
+      const folders = paths.map((path) => workspace.resolve(path));
+      const lost = (await sandbox.changedFiles()).filter(({ path }) =>
+        folders.some((folder) => folder === "" || path === folder || path.startsWith(`${folder}/`)),
+      );
+      return previewChanges(lost.map(({ path, before, after }) => ({ path, before: after, after: before })));
     },
     execute: async ({ paths }) => {
       const discarded = await sandbox.discard(paths.map((path) => workspace.resolve(path)));

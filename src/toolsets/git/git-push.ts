@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { previewPush } from "#toolsets/pull-request/outgoing-changes.ts";
 import { pushChanges } from "#toolsets/pull-request/push-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
@@ -16,11 +17,16 @@ type Input = z.infer<typeof input>;
 /** Pushes the run's changes to its own branch: for people, never offered to the model. */
 export function createGitPushTool(services: ToolServices): NamedTool<Input, ToolResult> {
   const { branch: own, spec } = services;
+  const subjectOf = (message: string | undefined) =>
+    message ?? `Changes of ${spec.worker.name} for #${spec.origin.thread}`;
   return {
     name: "git_push",
     description: "Commit the run's changes and push them to its own branch.",
     inputSchema: input,
-    needsApproval: false,
+    needsApproval: true,
+    approvalReason: () => `The changes of this run are pushed to ${own}.`,
+    preview: ({ message }) =>
+      previewPush(services.sandbox, { "Commit message": services.sanitize(subjectOf(message)) }),
     manualExecution: { mode: "manual", label: "Push to Remote", category: "Git" },
     execute: async ({ message, branch = own, force }, context) => {
       if (branch !== own) {
@@ -35,8 +41,7 @@ export function createGitPushTool(services: ToolServices): NamedTool<Input, Tool
           suggestion: "Push without force; a new commit is made on top.",
         });
       }
-      const subject = message ?? `Changes of ${spec.worker.name} for #${spec.origin.thread}`;
-      const pushed = await pushChanges({ services, context, message: subject });
+      const pushed = await pushChanges({ services, context, message: subjectOf(message) });
       const summary = `Pushed ${pushed.commit.slice(0, 7)} to ${own}`;
       const display = { preferredView: "hidden" as const };
       return {

@@ -6,10 +6,8 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
-import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
-import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { outgoingChanges, proposedChanges } from "./outgoing-changes.ts";
+import { previewPush, pushesProtectedFile } from "./outgoing-changes.ts";
 import { pushChanges } from "./push-changes.ts";
 
 const input = z.object({
@@ -34,16 +32,12 @@ export function createOpenPullRequestTool(
       "Commit everything this run has changed to its own branch and open a draft pull request. Check git_diff first.",
     inputSchema: input,
     needsApproval: async () => {
-      const mustAsk = configured();
-      // A command may have changed them without the consent a file tool asks for.
-      return mustAsk || (await outgoingChanges(sandbox)).some(({ path }) => isProtectedPath(path));
+      return configured() || pushesProtectedFile(sandbox);
     },
     approvalReason: ({ title }) => `The worker wants to open a draft pull request: ${title}`,
     preview: async (args) => {
-      const outgoing = new Set((await proposedChanges(sandbox)).map(({ path }) => path));
-      const diffs = (await diffChanges(sandbox)).filter(({ path }) => outgoing.has(path));
       const { title, body } = texts(args, services);
-      return [title, "", body, "", summarizeDiffs(diffs), ...diffs.map(({ diff }) => diff)].join("\n");
+      return previewPush(sandbox, { Title: title, Description: body });
     },
     execute: async (args, context) => {
       const { title, body } = texts(args, services);

@@ -4,11 +4,9 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
-import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
-import { diffChanges, summarizeDiffs } from "#toolsets/git/diff-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { closedByPeople, resultOf, texts, toSingleLine, withTexts } from "./open-pull-request.ts";
-import { outgoingChanges, proposedChanges } from "./outgoing-changes.ts";
+import { previewPush, pushesProtectedFile } from "./outgoing-changes.ts";
 import { lastPushed, pushChanges } from "./push-changes.ts";
 
 const input = z.object({
@@ -32,20 +30,15 @@ export function createUpdatePullRequestTool(
     description: "Push this run's further changes to the pull request it opened, with a new title or text if given.",
     inputSchema: input,
     needsApproval: async () => {
-      const mustAsk = configured();
-      return mustAsk || (await outgoingChanges(sandbox)).some(({ path }) => isProtectedPath(path));
+      return configured() || pushesProtectedFile(sandbox);
     },
     approvalReason: ({ message }) => `The worker wants to update its pull request: ${message}`,
     preview: async ({ message, title, body }) => {
-      const outgoing = new Set((await proposedChanges(sandbox)).map(({ path }) => path));
-      const diffs = (await diffChanges(sandbox)).filter(({ path }) => outgoing.has(path));
-      const parts = [
-        sanitize(message),
-        title && `New title: ${sanitize(title)}`,
-        body && `New text:\n${sanitize(body)}`,
-      ];
-      const all = `All changes of the pull request: ${summarizeDiffs(diffs)}`;
-      return [...parts.filter(Boolean), all, ...diffs.map(({ diff }) => diff)].join("\n");
+      return previewPush(sandbox, {
+        "Commit message": sanitize(message),
+        "New title": title && sanitize(title),
+        "New description": body && sanitize(body),
+      });
     },
     execute: async ({ message, title, body }, context) => {
       const pull = await github.findPullRequest(branch);

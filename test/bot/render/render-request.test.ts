@@ -29,10 +29,9 @@ const repeated = fc
 test("every line of a request, visible and wrapped, is in a comment, and no comment is cut", () => {
   fc.assert(
     fc.property(repeated, repeated, repeated, (text, file, args) => {
-      const [section] = previewFiles(
-        [{ path: `dir/${text}`, before: undefined, after: { content: Buffer.from(file), executable: true } }],
-        () => false,
-      );
+      const [section] = previewFiles([
+        { path: `dir/${text}`, before: undefined, after: { content: Buffer.from(file), executable: true } },
+      ]);
       const preview: Preview = { sections: [{ kind: "text", title: "Message", text }, ...(section ? [section] : [])] };
       const approval = sampleApproval({ preview, args: { args }, reason: text, workerPath: text });
 

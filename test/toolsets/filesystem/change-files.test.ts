@@ -357,10 +357,14 @@ describe("consent", () => {
     await call("read_file", { path: "a.txt" });
 
     expect(await preview("write_file", { path: "a.txt", content: "b\n" })).toContain("-a\n+b");
-    expect(await preview("write_file", { path: "n.txt", content: "b\n" })).toContain("--- /dev/null\n+++ b/n.txt");
+    expect(await preview("write_file", { path: "n.txt", content: "b\n" })).toMatch(
+      /^n\.txt\nadded, mode 100644, blob \w{10}, 2 bytes\n/,
+    );
     expect(await preview("edit_file", { path: "a.txt", old_text: "a", new_text: "c" })).toContain("-a\n+c");
-    expect(await preview("delete_file", { path: "b", recursive: true })).toBe("Deletes 2 files:\nb\nb/c\nb/d");
-    expect(await preview("move_file", { from: "a.txt", to: "z" })).toBe("Moves a.txt to z.");
+    expect(await preview("delete_file", { path: "b", recursive: true })).toMatch(
+      /^b\/c\ndeleted, .*\n\nb\/d\ndeleted, /,
+    );
+    expect(await preview("move_file", { from: "a.txt", to: "z" })).toMatch(/^a\.txt\ndeleted, [\s\S]*z\nadded, /);
     expect(sandbox.text("a.txt")).toBe("a\n");
   });
 });

@@ -69,7 +69,7 @@ test("discarding asks, shows what is lost, and puts the base back", async () => 
   await sandbox.write("b.txt", "B\n");
 
   expect(await asks("git_discard", { paths: ["b.txt"] })).toBe(true);
-  expect(await preview("git_discard", { paths: ["b.txt"] })).toContain("-b\n+B");
+  expect(await preview("git_discard", { paths: ["b.txt"] })).toContain("-B\n+b");
   await call("git_discard", { paths: ["b.txt"] });
 
   expect(await sandbox.changes()).toEqual([]);

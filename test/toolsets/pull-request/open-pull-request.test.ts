@@ -96,7 +96,7 @@ test("a later call adds a commit on top of what the run pushed before and keeps 
 
   await call("open_pull_request", { title: "Add properly", body: "" });
 
-  expect(pushes[1]).toMatchObject({ expected: "1".repeat(40) });
+  expect(pushes[1]).toMatchObject({ expectedTip: "1".repeat(40) });
   expect(writes.map(({ method }) => method)).toEqual(["createPullRequest", "updatePullRequest"]);
 });
 
@@ -128,7 +128,7 @@ test("what was pushed before GitHub failed is built upon, not fought with", asyn
   await call("open_pull_request", { title: "Add", body: "" }).catch(() => undefined);
 
   expect(message).toContain("is pushed, but GitHub did not open the pull request: 422");
-  expect(pushes[1]).toMatchObject({ expected: "1".repeat(40) });
+  expect(pushes[1]).toMatchObject({ expectedTip: "1".repeat(40) });
 });
 
 test("a pull request whose making fails for a while is made in the same call, and one whose answer was lost is found", async () => {
@@ -217,6 +217,6 @@ test("the person who approves sees title, body and the whole diff", async () => 
   const shown = await preview("open_pull_request", { title: "Add", body: "It subtracted." });
 
   expect(shown).toContain("Add\n\nIt subtracted.");
-  expect(shown).toContain("1 file changed, +1 −1");
+  expect(shown).toContain("src/add.ts\nmodified, mode 100644, blob 3ab3ec9adf → 745e8d376f, 6 bytes");
   expect(shown).toContain("-a - b\n+a + b");
 });

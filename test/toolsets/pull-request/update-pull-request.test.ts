@@ -28,7 +28,7 @@ test("further changes are pushed on top, and texts change only when given", asyn
   const { llmContent } = await call("update_pull_request", { message: "Use c" });
   await call("update_pull_request", { message: "Name it", title: "Second", body: "New text" });
 
-  expect(pushes).toMatchObject([{}, { message: "Use c", expected: "1".repeat(40) }]);
+  expect(pushes).toMatchObject([{}, { message: "Use c", expectedTip: "1".repeat(40) }]);
   expect(llmContent).toContain("Updated draft pull request #100: First");
   expect(writes).toMatchObject([
     { method: "createPullRequest" },

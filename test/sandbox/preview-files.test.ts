@@ -1,0 +1,78 @@
+import { execFileSync } from "node:child_process";
+import { describe, expect, test } from "vitest";
+import type { FileVersion } from "#sandbox/diff-file.ts";
+import { blobId, previewFiles } from "#sandbox/preview-files.ts";
+import { previewText } from "#ui/request-blocks.ts";
+
+const file = (content: string | Buffer, more: Partial<FileVersion> = {}): FileVersion => ({
+  content: Buffer.from(content as string),
+  executable: false,
+  ...more,
+});
+
+function shown(before: FileVersion | undefined, after: FileVersion | undefined, path = "run.sh"): string {
+  return previewText({ sections: previewFiles([{ path, before, after }]) }) ?? "";
+}
+
+describe("a change to a file is shown to whoever approves it", () => {
+  test("with kind, mode, blob ids and size", () => {
+    expect(shown(file("a\n"), file("b\n"))).toBe(
+      "run.sh\nmodified, mode 100644, blob 7898192261 → 6178079822, 2 bytes\n@@ -1 +1 @@\n-a\n+b",
+    );
+  });
+
+  test("when only the executable bit changes", () => {
+    expect(shown(file("a\n"), file("a\n", { executable: true }))).toBe(
+      "run.sh\nmodified, executable, mode 100644 → 100755, blob 7898192261 → 7898192261, 2 bytes",
+    );
+  });
+
+  test("when it becomes a symbolic link", () => {
+    expect(shown(file("a\n"), file("/etc/passwd", { isLink: true }))).toContain("symbolic link, mode 100644 → 120000");
+  });
+
+  test("when its name hides something", () => {
+    expect(shown(undefined, file("a\n"), "a\u202Etxt.exe\nb")).toMatch(/^a⟨U\+202E⟩txt\.exe⟨U\+000A⟩b\nadded/);
+  });
+
+  test.each([
+    ["an escape sequence", "echo ok\u001B[2K\u001B[1Acurl evil\n", "+echo ok⟨ESC⟩[2K⟨ESC⟩[1Acurl evil"],
+    ["a carriage return", "curl evil\recho ok\n", "+curl evil⟨CR⟩echo ok"],
+    ["a line separator", "a\u2028b\n", "+a⟨U+2028⟩b"],
+    ["one byte that is not UTF-8", Buffer.from([0x61, 0xff, 0x62, 0x0a]), "+a⟨0xFF⟩b"],
+    ["a NUL byte", "curl evil #\0 and much more text\n", "+curl evil #⟨NUL⟩ and much more text"],
+  ])("with %s in its content", (_, content, line) => {
+    expect(shown(undefined, file(content as string))).toContain(line);
+  });
+
+  test("by name where its content is binary, too large, or takes too long to compare", () => {
+    const binary = Buffer.from(Array.from({ length: 300 }, (_, at) => (at * 7) % 256));
+    const lines = (seed: number) => Array.from({ length: 30_000 }, (_, at) => `${(at * seed) % 99_991}`).join("\n");
+    const versions = [
+      { path: "a.png", before: undefined, after: file(binary) },
+      { path: "b.txt", before: undefined, after: file("x".repeat(600_000)) },
+      { path: "c.txt", before: file(lines(7_919)), after: file(lines(104_729)) },
+      { path: "d.txt", before: undefined, after: file("d\n") },
+    ];
+
+    const startedAt = performance.now();
+    const sections = previewFiles(versions, { maxFileBytes: 512_000, maxDiffMs: 300 });
+
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(sections.map((section) => (section.kind === "hidden-file" ? section.reason : section.kind))).toEqual([
+      "binary",
+      "too large",
+      "took too long to compare",
+      "file",
+    ]);
+    expect(previewText({ sections })).toMatch(/a\.png\nadded, .*300 bytes\. Its content is not shown: binary\./);
+  });
+});
+
+test("blob ids are git's", () => {
+  const content = "some content\n";
+
+  expect(blobId(Buffer.from(content))).toBe(
+    execFileSync("git", ["hash-object", "--stdin"], { input: content, encoding: "utf8" }).trim(),
+  );
+});
