@@ -24,6 +24,13 @@ export interface ZoneRule {
   delete: "preApproved" | "ask" | "blocked" | undefined;
 }
 
+/** The contents of files in one piece of memory, which must not be written to. */
+export interface ContentChunk {
+  bytes: Uint8Array;
+  /** In the order of their contents, with at least one line break between two. Equal files may share one content. */
+  files: readonly { path: string; start: number; end: number }[];
+}
+
 /**
  * The files that tools work on: a repository at its base commit with the changes of the run, in memory.
  *
@@ -46,6 +53,11 @@ export interface Workspace {
   list(path: string, options?: { recursive?: boolean }): Promise<Entry[]>;
   /** The paths of all files, zones included, sorted. Cheap enough for glob and grep. */
   paths(): Promise<string[]>;
+  /**
+   * Reads many files at once, for search. Skips files that do not exist or cannot be read. Optional: search reads other
+   * workspaces file by file.
+   */
+  contents?(paths: readonly string[]): AsyncIterable<ContentChunk>;
   /** The changed files, sorted by path. The cost depends on the number of changes, not on the size of the tree. */
   changes(): Promise<Change[]>;
   /** The content at the base commit; undefined if the file did not exist. */

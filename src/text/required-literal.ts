@@ -11,7 +11,8 @@ export function requiredLiteral(pattern: string): string {
     const next = pattern.charAt(at + 1);
     if ("(|)".includes(character)) return "";
     if (character === "[") {
-      const end = pattern.indexOf("]", at + 2);
+      // A bracket that comes first is a member of the set.
+      const end = pattern.indexOf("]", at + (next === "^" ? 3 : 2));
       const set = pattern.slice(at, end);
       // In `[[:alpha:]]` the first bracket that closes is not the set's.
       if (end === -1 || set.includes("\\") || set.includes("[:")) return "";

@@ -1,0 +1,303 @@
+import { setImmediate } from "node:timers/promises";
+import type { ContentChunk } from "#domain/workspace.ts";
+import { LineAutomaton, type Scan } from "./regex/line-automaton.ts";
+import { parseLiteral, parseRegex } from "./regex/parse-regex.ts";
+import { findRequiredFactors, maxFactorBytes, type RequiredFactor } from "./regex/required-factor.ts";
+
+export interface LineQuery {
+  pattern: string;
+  /** Takes the pattern as plain text. */
+  literal: boolean;
+  ignoreCase: boolean;
+}
+
+/** The matching lines of one file. */
+export interface FileMatches {
+  path: string;
+  /** The file as UTF-8, without a byte order mark. */
+  text: Uint8Array;
+  count: number;
+  /** Where the first matching lines start in `text`: at most `maxLinesPerFile` of them. */
+  lineStarts: number[];
+}
+
+export interface LineSearchOptions {
+  maxLinesPerFile: number;
+  timeoutMs: number;
+  signal?: AbortSignal | undefined;
+}
+
+/** The search took longer than its `timeoutMs`. */
+export class SearchTimeout extends Error {
+  override readonly name = "SearchTimeout";
+}
+
+/** The paths with one content. */
+interface SearchedFile {
+  start: number;
+  end: number;
+  /** Where the text starts behind a byte order mark. */
+  textStart: number;
+  paths: string[];
+  isBinary: boolean | undefined;
+  count: number;
+  lineStarts: number[];
+}
+
+const yieldEveryMs = 20;
+const windowBytes = 1024 ** 2;
+const maxGapBytes = 64 * 1024;
+const largeFileBytes = 16 * 1024;
+const headBytes = 1024;
+const minSampleBytes = 16 * 1024;
+const maxSampleBytes = 256 * 1024;
+const newline = 0x0a;
+
+/**
+ * Searches files line by line with the results of ripgrep: patterns have the syntax of Rust's regex with Unicode classes
+ * and never match across lines, a byte order mark is not part of the first line, UTF-16 files with one are converted,
+ * and files with a NUL byte are binary and not searched. Takes time linear in the size of the files, and yields to the
+ * event loop.
+ *
+ * Looks for a part that every match contains, in many files at once, and matches only the lines that contain it.
+ */
+export class LineSearch {
+  readonly matches: FileMatches[] = [];
+  readonly binaryPaths: string[] = [];
+  #factors: readonly RequiredFactor[];
+  readonly #automaton: LineAutomaton;
+  readonly #options: LineSearchOptions;
+  readonly #deadline: number;
+  #yieldedAt = performance.now();
+
+  /** Throws a RegexError for a pattern that is invalid or not supported. */
+  constructor({ pattern, literal, ignoreCase }: LineQuery, options: LineSearchOptions) {
+    const node = literal ? parseLiteral(pattern, { ignoreCase }) : parseRegex(pattern, { ignoreCase });
+    this.#factors = findRequiredFactors(node);
+    this.#automaton = new LineAutomaton(node);
+    this.#options = options;
+    this.#deadline = performance.now() + options.timeoutMs;
+  }
+
+  /** Searches the files of a chunk. Rejects with a SearchTimeout. */
+  async search({ bytes, files }: ContentChunk): Promise<void> {
+    const plain: ContentChunk["files"][number][] = [];
+    for (const file of files) {
+      const text = decodeUtf16(bytes.subarray(file.start, file.end));
+      if (text) await this.#searchUtf8(text, [{ ...file, start: 0, end: text.length }]);
+      else plain.push(file);
+    }
+    await this.#searchUtf8(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), plain);
+  }
+
+  async #searchUtf8(bytes: Buffer, files: ContentChunk["files"]): Promise<void> {
+    const searched = searchedFiles(bytes, files);
+    for (const file of searched) if (isSurelyBinary(bytes, file)) file.isBinary = true;
+    const factor = this.#chooseFactor(bytes);
+    if (factor)
+      await this.#searchFactor(
+        factor,
+        bytes,
+        searched.filter(({ isBinary }) => !isBinary),
+      );
+    else await this.#searchEveryLine(bytes, searched);
+
+    for (const { end, textStart, paths, isBinary, count, lineStarts } of searched) {
+      if (isBinary) this.binaryPaths.push(...paths);
+      if (count === 0 || isBinary) continue;
+      const text = bytes.subarray(textStart, end);
+      const starts = lineStarts.map((lineStart) => lineStart - textStart);
+      this.matches.push(...paths.map((path) => ({ path, text, count, lineStarts: starts })));
+    }
+  }
+
+  /** Chooses the factor that is cheapest to look for in the first bytes. */
+  #chooseFactor(bytes: Buffer): RequiredFactor | undefined {
+    const [first, ...others] = this.#factors;
+    if (first && others.length > 0 && bytes.length > minSampleBytes) {
+      const sample = bytes.subarray(0, maxSampleBytes);
+      const costs = new Map(this.#factors.map((factor) => [factor, costOf(factor, sample)]));
+      this.#factors = [
+        this.#factors.reduce((best, next) => ((costs.get(next) ?? 0) < (costs.get(best) ?? 0) ? next : best)),
+      ];
+    }
+    return this.#factors[0];
+  }
+
+  async #searchFactor(factor: RequiredFactor, bytes: Buffer, files: SearchedFile[]): Promise<void> {
+    let index = 0;
+    /** Up to where every line is decided. */
+    let decided = 0;
+    for (const { from, to } of windowsOf(bytes, files)) {
+      if (this.#isYieldDue()) await this.#yield();
+      const endOfNext = finder(factor, bytes.subarray(from, to));
+      for (let at = Math.max(decided - from, 0); at < to - from; at = decided - from) {
+        const end = endOfNext(at);
+        if (end === -1) break;
+
+        // The factor has no line break, so its last byte is in the line.
+        const last = from + end - 1;
+        while ((files[index]?.end ?? Number.POSITIVE_INFINITY) <= last) index++;
+        const file = files[index];
+        if (!file) return;
+        if (last < file.textStart || isBinary(bytes, file)) {
+          decided = last < file.textStart ? file.textStart : file.end;
+          continue;
+        }
+        const lineEnd = Math.min(indexOfNewline(bytes, last), file.end);
+        const lineStart = Math.max(bytes.lastIndexOf(newline, last) + 1, file.textStart);
+        decided = lineEnd + 1;
+        if (factor.isExact || (await this.#scan(bytes, lineStart, lineEnd)).kind === "match")
+          this.#add(file, lineStart);
+        if (this.#isYieldDue()) await this.#yield();
+      }
+    }
+  }
+
+  async #searchEveryLine(bytes: Buffer, files: SearchedFile[]): Promise<void> {
+    for (const file of files) {
+      if (isBinary(bytes, file)) continue;
+      for (let at = file.textStart; at < file.end; ) {
+        const scan = this.#automaton.scan(bytes, at, file.end);
+        const { kind, at: end } = scan.kind === "paused" ? await this.#resume(bytes, scan, file.end) : scan;
+        if (kind === "match") this.#add(file, Math.max(file.textStart, bytes.lastIndexOf(newline, end - 1) + 1));
+        at = kind === "match" ? indexOfNewline(bytes, end) + 1 : file.end;
+        if (this.#isYieldDue()) await this.#yield();
+      }
+    }
+  }
+
+  #scan(bytes: Buffer, from: number, to: number): Scan | Promise<Scan> {
+    const scan = this.#automaton.scan(bytes, from, to);
+    return scan.kind === "paused" ? this.#resume(bytes, scan, to) : scan;
+  }
+
+  async #resume(bytes: Buffer, paused: Scan, to: number): Promise<Scan> {
+    let scan = paused;
+    while (scan.kind === "paused") {
+      if (this.#isYieldDue()) await this.#yield();
+      scan = this.#automaton.scan(bytes, scan.at, to, scan);
+    }
+    return scan;
+  }
+
+  #add(file: SearchedFile, lineStart: number): void {
+    file.count++;
+    if (file.lineStarts.length < this.#options.maxLinesPerFile) file.lineStarts.push(lineStart);
+  }
+
+  #isYieldDue(): boolean {
+    return performance.now() - this.#yieldedAt > yieldEveryMs;
+  }
+
+  async #yield(): Promise<void> {
+    this.#options.signal?.throwIfAborted();
+    if (performance.now() > this.#deadline) throw new SearchTimeout();
+    await setImmediate();
+    this.#yieldedAt = performance.now();
+  }
+}
+
+/** Joins the paths of equal files, and finds byte order marks. */
+function searchedFiles(bytes: Buffer, files: ContentChunk["files"]): SearchedFile[] {
+  const searched: SearchedFile[] = [];
+  for (const { path, start, end } of files) {
+    const last = searched.at(-1);
+    if (last?.start === start && last.end === end) {
+      last.paths.push(path);
+      continue;
+    }
+    const hasMark = end - start >= 3 && bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf;
+    const textStart = hasMark ? start + 3 : start;
+    searched.push({ start, end, textStart, paths: [path], isBinary: undefined, count: 0, lineStarts: [] });
+  }
+  return searched;
+}
+
+function isBinary(bytes: Buffer, file: SearchedFile): boolean {
+  file.isBinary ??= bytes.subarray(file.start, file.end).includes(0);
+  return file.isBinary;
+}
+
+/** True for a large file that has a NUL byte near its start, which saves looking through the rest. */
+function isSurelyBinary(bytes: Buffer, { start, end }: SearchedFile): boolean {
+  return end - start > largeFileBytes && bytes.subarray(start, start + headBytes).includes(0);
+}
+
+/** The pieces in which to look for a factor: many small files in one, and parts of a large file. */
+function* windowsOf(bytes: Buffer, files: readonly SearchedFile[]): Iterable<{ from: number; to: number }> {
+  let from = 0;
+  let to = 0;
+  for (const { start, end } of files) {
+    if (end - from > windowBytes || start - to > maxGapBytes) {
+      yield* splitWindow(bytes, from, to);
+      from = start;
+    }
+    to = end;
+  }
+  yield* splitWindow(bytes, from, to);
+}
+
+function* splitWindow(bytes: Buffer, start: number, to: number): Iterable<{ from: number; to: number }> {
+  let from = start;
+  while (to - from > windowBytes) {
+    const lineEnd = indexOfNewline(bytes.subarray(0, from + 2 * windowBytes), from + windowBytes);
+    const isLineEnd = lineEnd < Math.min(to, from + 2 * windowBytes);
+    const end = isLineEnd ? lineEnd + 1 : Math.min(to, from + windowBytes);
+    yield { from, to: end };
+    // A factor may lie across a cut in the middle of a line.
+    from = isLineEnd || end === to ? end : end - maxFactorBytes;
+  }
+  if (to > from) yield { from, to };
+}
+
+/** Returns a function that finds where the next occurrence of a factor ends, or -1. */
+function finder({ expression, literals }: RequiredFactor, bytes: Buffer): (from: number) => number {
+  if (literals) return literalFinder(literals, bytes);
+  const text = bytes.toString("latin1");
+  return (from) => {
+    expression.lastIndex = from;
+    return expression.test(text) ? expression.lastIndex : -1;
+  };
+}
+
+/** Buffer.indexOf is so fast that looking for each text takes less time than a RegExp of all. */
+function literalFinder(literals: readonly string[], bytes: Buffer): (from: number) => number {
+  const found = literals.map((text) => ({ text, at: -1 }));
+  return (from) => {
+    let end = -1;
+    let start = Number.POSITIVE_INFINITY;
+    for (const literal of found) {
+      if (literal.at < from) {
+        const at = bytes.indexOf(literal.text, from, "latin1");
+        literal.at = at === -1 ? Number.POSITIVE_INFINITY : at;
+      }
+      if (literal.at < start) {
+        start = literal.at;
+        end = start + literal.text.length;
+      }
+    }
+    return end;
+  };
+}
+
+/** Estimates the time in nanoseconds to search a sample. */
+function costOf(factor: RequiredFactor, sample: Buffer): number {
+  const next = finder(factor, sample);
+  let hits = 0;
+  for (let at = next(0); at !== -1; at = next(at)) hits++;
+  return hits * 300 + sample.length * (factor.literals ? 0.1 * factor.literals.length : 0.8);
+}
+
+function indexOfNewline(bytes: Buffer, from: number): number {
+  const found = bytes.indexOf(newline, from);
+  return found === -1 ? bytes.length : found;
+}
+
+/** The text of a UTF-16 file as UTF-8; undefined for a file without the byte order mark of one. */
+function decodeUtf16(bytes: Uint8Array): Buffer | undefined {
+  const isLittle = bytes[0] === 0xff && bytes[1] === 0xfe;
+  const isBig = bytes[0] === 0xfe && bytes[1] === 0xff;
+  if (!isLittle && !isBig) return undefined;
+  return Buffer.from(new TextDecoder(isLittle ? "utf-16le" : "utf-16be").decode(bytes));
+}

@@ -1,0 +1,117 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { LineSearch, SearchTimeout } from "#toolsets/search/search-lines.ts";
+
+async function matchingLines(text: string | Uint8Array, pattern: string): Promise<number> {
+  const bytes = Buffer.from(text as string);
+  const search = new LineSearch(
+    { pattern, literal: false, ignoreCase: false },
+    { maxLinesPerFile: 10, timeoutMs: 60_000 },
+  );
+  await search.search({ bytes, files: [{ path: "a", start: 0, end: bytes.length }] });
+  return search.matches[0]?.count ?? 0;
+}
+
+test("matches the lines that RegExp matches", async () => {
+  const piece = fc.constantFrom(
+    "a",
+    "b",
+    "ab",
+    ".",
+    "[ab]",
+    "[^a]",
+    "a*",
+    "b+",
+    "a?",
+    "(a|bb)",
+    "(ab|a)*",
+    "b{2,3}",
+    "^",
+    "$",
+    "\\b",
+    "(?:a+b)+",
+  );
+  const text = fc.stringMatching(/^[ab \n]{0,40}$/);
+  await fc.assert(
+    fc.asyncProperty(fc.array(piece, { minLength: 1, maxLength: 6 }), text, async (pieces, text) => {
+      const pattern = pieces.join("");
+      const lines = text.split("\n");
+      if (lines.at(-1) === "") lines.pop();
+
+      const expected = lines.filter((line) => new RegExp(pattern).test(line)).length;
+
+      expect(await matchingLines(text, pattern)).toBe(expected);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test.each([
+  ["(a+)+b", "a"],
+  ["(a|a)*b", "a"],
+  ["(a*)*b", "a"],
+  ["(.*)(.*)(.*)(.*)x", "a"],
+  ["(\\w+\\s*)+:", "ab "],
+  ["(a?){50}a{50}b", "a"],
+  [".*.*.*=.*", "x"],
+  ["[^]]*[^]]*z{3}", "z"],
+])("%s takes linear time on a long line of %j", async (pattern, unit) => {
+  const text = unit.repeat(Math.ceil(2_000_000 / unit.length));
+
+  const begun = performance.now();
+  await matchingLines(text, pattern);
+
+  expect(performance.now() - begun).toBeLessThan(10_000);
+});
+
+test("the event loop is not blocked by a slow pattern over a long line", async () => {
+  let longestMs = 0;
+  let last = performance.now();
+  const timer = setInterval(() => {
+    longestMs = Math.max(longestMs, performance.now() - last);
+    last = performance.now();
+  }, 1);
+  const random = Array.from({ length: 1_000_000 }, (_, index) => "ab"[((index * index * 7919) % 31) & 1]).join("");
+
+  await matchingLines(random, "(a|b)*a(a|b){14}[a-z]$");
+  clearInterval(timer);
+
+  expect(longestMs).toBeLessThan(200);
+});
+
+test("a search that takes too long stops", async () => {
+  const bytes = Buffer.from("xy".repeat(20_000_000));
+  const search = new LineSearch(
+    { pattern: "[a-w]{2}$", literal: false, ignoreCase: false },
+    { maxLinesPerFile: 1, timeoutMs: 0 },
+  );
+
+  await expect(search.search({ bytes, files: [{ path: "a", start: 0, end: bytes.length }] })).rejects.toThrow(
+    SearchTimeout,
+  );
+});
+
+test("a text across a cut in a long line is found", async () => {
+  for (const offset of [1024 ** 2 - 3, 1024 ** 2, 2 * 1024 ** 2 - 1]) {
+    const text = `${"x".repeat(offset)}needle${"x".repeat(3 * 1024 ** 2)}`;
+
+    expect(await matchingLines(text, "needle")).toBe(1);
+    expect(await matchingLines(text, "[mn]eedle")).toBe(1);
+    expect(await matchingLines(text, "e{2}dl?e+x+$")).toBe(1);
+  }
+});
+
+test("equal files share their matches", async () => {
+  const bytes = Buffer.from("one needle\n");
+  const search = new LineSearch(
+    { pattern: "needle", literal: true, ignoreCase: false },
+    { maxLinesPerFile: 10, timeoutMs: 1_000 },
+  );
+
+  await search.search({ bytes, files: ["a", "b"].map((path) => ({ path, start: 0, end: bytes.length })) });
+
+  expect(search.matches.map(({ path, count }) => [path, count])).toEqual([
+    ["a", 1],
+    ["b", 1],
+  ]);
+});
