@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type LocalGitHub, startLocalGitHub } from "#playground/github/start-local-github.ts";
+import { LocalGitHub } from "#playground/github/local-github.ts";
 import { fixerScript } from "#playground/model/fixer-script.ts";
 import { type ModelServer, startModelServer } from "#playground/model/model-server.ts";
 import { readSampleIssue, readSampleRepository } from "./sample-repository.ts";
@@ -61,7 +61,7 @@ export async function startPlayground({
       clientSecret: randomBytes(20).toString("hex"),
       callbackUrl: `${url}/runs/-/signed-in`,
     };
-    const github = await startLocalGitHub({
+    const github = await LocalGitHub.start({
       port,
       notice,
       app: { id: appId, key: publicKey, oauth },

@@ -1,20 +1,19 @@
+import { readFileSync } from "node:fs";
+import { cp } from "node:fs/promises";
 import { join } from "node:path";
+import { parse } from "yaml";
+import { z } from "zod";
 import type { Permission } from "#domain/github.ts";
 import { type CommitFiles, commitFiles } from "./git/commit-files.ts";
-import { initialize } from "./git/git-repository.ts";
+import { branches, initialize } from "./git/git-repository.ts";
 import { type AppPermissions, nameKey, type Repository, type User, type World } from "./world.ts";
 
-/** What the app may do, and what it hears of, unless said otherwise: the same as in app.yml. */
-const defaultPermissions: AppPermissions = {
-  checks: "read",
-  contents: "write",
-  issues: "write",
-  metadata: "read",
-  pull_requests: "write",
-};
-const defaultEvents = ["issues", "issue_comment", "pull_request", "pull_request_review_comment", "push", "repository"];
+const AppManifest = z.object({
+  default_events: z.array(z.string()),
+  default_permissions: z.record(z.string(), z.enum(["read", "write"])),
+});
 
-/** The people one can act as, with what they may do in a repository. */
+/** The users one can act as, each with a permission in every repository. */
 export const collaborators = { maintainer: "admin", contributor: "write", visitor: "read" } as const;
 
 export interface NewRepository {
@@ -22,23 +21,28 @@ export interface NewRepository {
   name: string;
   description?: string;
   private?: boolean;
+  /** Default: `team`. */
+  plan?: Repository["plan"];
   defaultBranch?: string;
-  /** False for a repository the app was not installed on. */
+  requiredChecks?: readonly string[];
+  /** False for a repository without the app. */
   installed?: boolean;
-  /** Logins with what they may do, beside the usual people. */
+  /** Permissions by login, in addition to the usual collaborators. */
   permissions?: Record<string, Permission>;
-  /** None makes an empty repository. */
+  /** Without commits the repository is empty. */
   commits?: readonly CommitFiles[];
 }
 
 export interface NewApp {
   id: number;
   slug: string;
+  /** Default: as `app.yml` asks for. */
   permissions?: AppPermissions;
+  /** Default: as `app.yml` asks for. */
   events?: string[];
 }
 
-/** A world with its people and no repositories. */
+/** A world with its users and without repositories. */
 export function createWorld({
   url,
   app,
@@ -51,6 +55,7 @@ export function createWorld({
   const bot = addUser({ users, nextId }, `${app.slug}[bot]`, "Bot");
   for (const login of Object.keys(collaborators)) addUser({ users, nextId }, login, "User");
   const installation = { id: nextId(), account: owner, suspended: false };
+  const manifest = AppManifest.parse(parse(readFileSync(new URL("../../app.yml", import.meta.url), "utf8")));
   return {
     url,
     users,
@@ -59,45 +64,63 @@ export function createWorld({
     repositories: new Map(),
     previousNames: new Map(),
     installations: new Map([[installation.id, installation]]),
+    otherApps: new Map(),
     app: {
       id: app.id,
       slug: app.slug,
       name: app.slug,
       bot,
       owner,
-      permissions: app.permissions ?? defaultPermissions,
-      events: app.events ?? defaultEvents,
+      permissions: app.permissions ?? manifest.default_permissions,
+      events: app.events ?? manifest.default_events,
       createdAt: new Date(),
     },
   };
 }
 
-/** The user of this login, made when there is none. */
+/** The user of this login, created when there is none. */
 export function addUser({ users, nextId }: Pick<World, "users" | "nextId">, login: string, type: User["type"]): User {
   const user = users.get(nameKey(login)) ?? { id: nextId(), login, type };
   users.set(nameKey(login), user);
   return user;
 }
 
-/** Makes a repository with its history. `directory` holds the bare repositories. */
-export async function addRepository(world: World, directory: string, asked: NewRepository): Promise<Repository> {
-  const id = world.nextId();
-  const gitDirectory = join(directory, `${id}.git`);
-  const defaultBranch = asked.defaultBranch ?? "main";
-  await initialize(gitDirectory, defaultBranch);
-  if (asked.commits) await commitFiles(gitDirectory, asked.commits);
+/** Creates a repository with its history. `directory` holds the bare repositories. */
+export async function addRepository(world: World, directory: string, options: NewRepository): Promise<Repository> {
+  const repository = newRepository(world, directory, options);
+  await initialize(repository.gitDirectory, repository.defaultBranch);
+  if (options.commits) await commitFiles(repository.gitDirectory, options.commits);
+  repository.knownBranches = await branches(repository.gitDirectory);
+  return register(world, repository);
+}
 
-  const permissions = Object.entries({ ...collaborators, ...asked.permissions });
+/** Creates a person's fork of a repository, without the app. */
+export async function addFork(world: World, directory: string, source: Repository, login: string): Promise<Repository> {
+  const { name, description, defaultBranch } = source;
+  const options = { owner: login, name, description, private: source.private, defaultBranch, installed: false };
+  const fork = newRepository(world, directory, { ...options, permissions: { [login]: "admin" } });
+  fork.forkOf = source;
+  await cp(source.gitDirectory, fork.gitDirectory, { recursive: true });
+  fork.knownBranches = source.knownBranches;
+  return register(world, fork);
+}
+
+function newRepository(world: World, directory: string, options: NewRepository): Repository {
+  const id = world.nextId();
+  const permissions = Object.entries({ ...collaborators, ...options.permissions });
   for (const [login] of permissions) addUser(world, login, "User");
   const now = new Date();
-  const repository: Repository = {
+  return {
     id,
-    owner: addUser(world, asked.owner ?? world.app.owner.login, "Organization"),
-    name: asked.name,
-    description: asked.description ?? "",
-    private: asked.private ?? false,
-    defaultBranch,
-    installation: asked.installed === false ? undefined : [...world.installations.values()][0],
+    owner: addUser(world, options.owner ?? world.app.owner.login, "Organization"),
+    name: options.name,
+    description: options.description ?? "",
+    private: options.private ?? false,
+    plan: options.plan ?? "team",
+    forkOf: undefined,
+    defaultBranch: options.defaultBranch ?? "main",
+    requiredChecks: options.requiredChecks ?? [],
+    installation: options.installed === false ? undefined : [...world.installations.values()][0],
     createdAt: now,
     updatedAt: now,
     permissions: new Map(permissions.map(([login, permission]) => [nameKey(login), permission])),
@@ -105,10 +128,18 @@ export async function addRepository(world: World, directory: string, asked: NewR
     threads: new Map(),
     removedThreads: new Map(),
     comments: new Map(),
+    reviews: new Map(),
     reviewComments: new Map(),
-    checks: [],
-    gitDirectory,
+    checkSuites: [],
+    checkRuns: [],
+    workflowRuns: [],
+    statuses: [],
+    gitDirectory: join(directory, `${id}.git`),
+    knownBranches: new Map(),
   };
+}
+
+function register(world: World, repository: Repository): Repository {
   const key = nameKey(`${repository.owner.login}/${repository.name}`);
   world.previousNames.delete(key);
   world.repositories.set(key, repository);

@@ -1,22 +1,21 @@
-import { createPublicKey, randomBytes, verify } from "node:crypto";
+import { createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign, verify } from "node:crypto";
 import { z } from "zod";
 import type { OAuthClient } from "./pages/oauth.ts";
 import { ApiError } from "./rest/api-error.ts";
 import type { App, AppPermissions, Installation, User } from "./world.ts";
 
-/** What an installation token allows. */
 export interface InstallationToken {
   value: string;
   expiresAt: Date;
   installation: Installation;
   permissions: AppPermissions;
-  /** Ids of repositories; undefined means every one the app is installed on. */
+  /** Ids of repositories; undefined means every repository of the installation. */
   repositories: ReadonlySet<number> | undefined;
 }
 
 /**
- * Who is calling: the app itself, by its signature; its installation, by a token; a person who signed in to the app, by
- * theirs; the app's OAuth client, by its secret.
+ * The sender of a request: the app by its signature, its installation by a token, a person by the token of a sign-in, or
+ * the app's OAuth client by its secret.
  */
 export type Caller =
   | { kind: "app" }
@@ -24,66 +23,96 @@ export type Caller =
   | { kind: "user"; user: User }
   | { kind: "client"; clientId: string };
 
-export interface Credentials {
-  /** Throws the 401 GitHub answers to what is not valid. */
-  identify(authorization: string | undefined): Caller;
-  issue(narrowed: Pick<InstallationToken, "installation" | "permissions" | "repositories">): InstallationToken;
-  /** Makes every token of an installation worthless. */
-  revokeInstallation(installation: Installation): void;
-  /** A token that speaks for a person, until it is given back. */
-  issueToUser(user: User): string;
-  /** False for a token that nobody has. */
-  revokeUserToken(userToken: string): boolean;
-}
-
 const Claims = z.object({ iss: z.union([z.string(), z.number()]), iat: z.number(), exp: z.number() });
+const Algorithm = z.object({ alg: z.literal("RS256") });
 
-/** Checks the app's JWT and keeps its installation's tokens, which live `tokenMs`. */
-export function createCredentials({
-  app,
-  publicKey,
-  tokenMs,
-  client,
-}: {
-  app: Pick<App, "id">;
-  publicKey: string;
-  tokenMs: number;
-  client?: OAuthClient | undefined;
-}): Credentials {
-  const key = createPublicKey(publicKey);
-  const tokens = new Map<string, InstallationToken>();
-  const users = new Map<string, User>();
+const tokenKey = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
 
-  function identify(authorization: string | undefined): Caller {
-    const presented = presentedSecret(authorization);
-    if (presented === undefined) throw new ApiError(401, "Requires authentication");
-    if (presented.split(".").length === 3) return checkSignature(presented);
+/** Checks the app's signature, and issues and checks the tokens of its installations and users. */
+export class Credentials {
+  readonly #app: Pick<App, "id">;
+  readonly #key: KeyObject;
+  readonly #tokenMs: number;
+  readonly #client: OAuthClient | undefined;
+  readonly #tokens = new Map<string, InstallationToken>();
+  readonly #users = new Map<string, User>();
 
-    const user = users.get(presented);
+  constructor(options: {
+    app: Pick<App, "id">;
+    /** The app's key in PEM: the public half, or the private one it is derived from. */
+    key: string;
+    /** The lifetime of an installation token. */
+    tokenMs: number;
+    client: OAuthClient | undefined;
+  }) {
+    this.#app = options.app;
+    this.#key = createPublicKey(options.key);
+    this.#tokenMs = options.tokenMs;
+    this.#client = options.client;
+  }
+
+  /** Throws the 401 that GitHub answers to invalid credentials. */
+  identify(authorization: string | undefined): Caller {
+    const secret = presentedSecret(authorization);
+    if (secret === undefined) throw new ApiError(401, "Requires authentication");
+
+    const token = this.#tokens.get(secret);
+    if (token && token.expiresAt.getTime() > Date.now()) {
+      if (token.installation.suspended) throw new ApiError(403, "This installation has been suspended");
+      return { kind: "installation", token };
+    }
+    const user = this.#users.get(secret);
     if (user) return { kind: "user", user };
-    if (client && presented === client.clientSecret) return { kind: "client", clientId: client.clientId };
-    const token = tokens.get(presented);
-    if (!token || token.expiresAt.getTime() <= Date.now()) throw new ApiError(401, "Bad credentials");
-    if (token.installation.suspended) throw new ApiError(403, "This installation has been suspended");
-    return { kind: "installation", token };
+    if (this.#client && secret === this.#client.clientSecret)
+      return { kind: "client", clientId: this.#client.clientId };
+    if (!secret.startsWith("gh") && secret.split(".").length === 3) return this.#checkSignature(secret);
+    throw new ApiError(401, "Bad credentials");
   }
 
-  function forget(installation: Installation): void {
-    for (const [value, token] of tokens) if (token.installation === installation) tokens.delete(value);
+  /** Issues a token as long as GitHub's: `ghs_<app id>_<JWT>`, about 520 characters. */
+  issue(scope: Pick<InstallationToken, "installation" | "permissions" | "repositories">): InstallationToken {
+    const expiresAt = new Date(Date.now() + this.#tokenMs);
+    const jwt = signedJwt({
+      iss: "https://token.actions.github.invalid",
+      aud: "https://api.github.invalid",
+      sub: `app:${this.#app.id}:installation:${scope.installation.id}`,
+      jti: randomBytes(40).toString("hex"),
+      iat: Math.floor(Date.now() / 1000),
+      exp: Math.floor(expiresAt.getTime() / 1000),
+    });
+    const token = { ...scope, value: `ghs_${this.#app.id}_${jwt}`, expiresAt };
+    this.#tokens.set(token.value, token);
+    return token;
   }
 
-  function checkSignature(jwt: string): Caller {
+  /** Revokes every token of an installation. */
+  revokeInstallation(installation: Installation): void {
+    for (const [value, token] of this.#tokens) if (token.installation === installation) this.#tokens.delete(value);
+  }
+
+  /** Issues a token with which the app acts as a person, valid until it is revoked. */
+  issueToUser(user: User): string {
+    const value = `ghu_${randomBytes(27).toString("hex").slice(0, 36)}`;
+    this.#users.set(value, user);
+    return value;
+  }
+
+  /** Returns false for an unknown token. */
+  revokeUserToken(token: string): boolean {
+    return this.#users.delete(token);
+  }
+
+  #checkSignature(jwt: string): Caller {
     const undecodable = new ApiError(401, "A JSON web token could not be decoded");
     const [header = "", payload = "", signature = ""] = jwt.split(".");
-    const signed = Buffer.from(`${header}.${payload}`);
     const claims = Claims.safeParse(decodeJson(payload));
-    const algorithm = z.object({ alg: z.literal("RS256") }).safeParse(decodeJson(header));
-    if (!claims.success || !algorithm.success) throw undecodable;
-    if (!verify("RSA-SHA256", signed, key, Buffer.from(signature, "base64url"))) throw undecodable;
+    if (!claims.success || !Algorithm.safeParse(decodeJson(header)).success) throw undecodable;
+    const signed = Buffer.from(`${header}.${payload}`);
+    if (!verify("RSA-SHA256", signed, this.#key, Buffer.from(signature, "base64url"))) throw undecodable;
 
     const { iss, iat, exp } = claims.data;
     const now = Date.now() / 1000;
-    if (String(iss) !== String(app.id)) throw new ApiError(404, "Integration not found");
+    if (String(iss) !== String(this.#app.id)) throw new ApiError(404, "Integration not found");
     if (exp <= now)
       throw new ApiError(
         401,
@@ -97,25 +126,6 @@ export function createCredentials({
       );
     return { kind: "app" };
   }
-
-  function issue({
-    installation,
-    permissions,
-    repositories,
-  }: Pick<InstallationToken, "installation" | "permissions" | "repositories">): InstallationToken {
-    const value = `ghs_${randomBytes(27).toString("base64url").replaceAll(/[-_]/g, "x")}`;
-    const token = { value, expiresAt: new Date(Date.now() + tokenMs), installation, permissions, repositories };
-    tokens.set(value, token);
-    return token;
-  }
-
-  function issueToUser(user: User): string {
-    const value = `ghu_${randomBytes(27).toString("base64url").replaceAll(/[-_]/g, "x")}`;
-    users.set(value, user);
-    return value;
-  }
-
-  return { identify, issue, revokeInstallation: forget, issueToUser, revokeUserToken: (token) => users.delete(token) };
 }
 
 /** The secret in `Bearer …`, `token …`, or the password of `Basic …`, as git sends it. */
@@ -132,6 +142,13 @@ function presentedSecret(authorization: string | undefined): string | undefined 
     default:
       return undefined;
   }
+}
+
+function signedJwt(claims: object): string {
+  const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString("base64url");
+  const signed = `${encode({ typ: "JWT", alg: "ES256", kid: "installation-tokens-2026-04" })}.${encode(claims)}`;
+  const signature = sign("SHA256", Buffer.from(signed), { key: tokenKey, dsaEncoding: "ieee-p1363" });
+  return `${signed}.${signature.toString("base64url")}`;
 }
 
 function decodeJson(part: string): unknown {

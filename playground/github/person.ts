@@ -1,75 +1,194 @@
+import { type MergeOptions, mergePullRequest } from "./merge-actions.ts";
+import {
+  findPull,
+  openPullRequest,
+  type PullRequestOptions,
+  requestReviewers,
+  setDraft,
+} from "./pull-request-actions.ts";
 import { ApiError, notFound } from "./rest/api-error.ts";
+import {
+  addReviewComment,
+  createReview,
+  dismissReview,
+  type NewReview,
+  type NewReviewComment,
+  replyToReviewComment,
+  resolveReviewThread,
+} from "./review-actions.ts";
 import {
   type ActionContext,
   addComment,
+  addLabels,
   addReaction,
-  addReviewComment,
+  deleteComment,
   editComment,
   openIssue,
+  removeLabel,
   updateThread,
 } from "./user-actions.ts";
 import {
+  appNamed,
   nameKey,
+  type PullThread,
   permissionIn,
   type Reaction,
   type Repository,
+  type Review,
   type StoredComment,
+  type StoredReviewComment,
   type Thread,
+  type User,
   type World,
 } from "./world.ts";
 
-/** Someone with an account, acting through the web page or a test. Every method does what GitHub would let them do. */
-export interface Person {
+/** A user who acts in a repository through the web page or a test. Throws an ApiError for what GitHub would not allow. */
+export class Person {
   readonly login: string;
-  openIssue(issue: { title: string; body?: string }): Thread;
-  comment(thread: number, body: string): StoredComment;
-  editComment(comment: number, body: string): void;
-  editThread(thread: number, change: { title?: string; body?: string }): void;
-  close(thread: number): void;
-  reopen(thread: number): void;
-  react(comment: number, content: Reaction["content"]): void;
-  reviewComment(pull: number, comment: { path: string; line: number; body: string }): { id: number };
-}
+  readonly #context: ActionContext;
+  readonly #canWrite: boolean;
 
-/** Lets a person act in a repository. Throws an ApiError for what they may not do. */
-export function actAs({ world, repository, login }: { world: World; repository: Repository; login: string }): Person {
-  const user = world.users.get(nameKey(login));
-  if (!user) throw new ApiError(404, `There is nobody called ${login} here.`);
-  const permission = permissionIn(repository, login);
-  if (permission === "none") throw notFound();
+  constructor(world: World, repository: Repository, login: string) {
+    const user = world.users.get(nameKey(login));
+    if (!user) throw new ApiError(404, `There is no user called ${login}.`);
+    const permission = permissionIn(repository, login);
+    if (permission === "none") throw notFound();
 
-  const context: ActionContext = { world, repository, actor: user };
-  const maintains = permission !== "read";
+    this.login = user.login;
+    this.#context = { world, repository, actor: user };
+    this.#canWrite = permission !== "read" && permission !== "triage";
+  }
 
-  function find<T extends Thread | StoredComment>(all: Map<number, T>, id: number): T {
+  openIssue(issue: { title: string; body?: string; labels?: string[] }): Thread {
+    return openIssue(this.#context, issue);
+  }
+
+  /** Comments on an issue or a pull request; `app` is an app that posts with this person's token. */
+  comment(number: number, body: string, { app }: { app?: string } = {}): StoredComment {
+    const thread = this.#thread(number);
+    if (thread.locked && !this.#canWrite) throw new ApiError(403, "This conversation is locked.");
+    const context = app ? { ...this.#context, app: appNamed(this.#context.world, app) } : this.#context;
+    return addComment(context, thread, body);
+  }
+
+  editComment(id: number, body: string): void {
+    editComment(this.#context, this.#mayChange(this.#find(this.#repository.comments, id)), body);
+  }
+
+  deleteComment(id: number): void {
+    deleteComment(this.#context, this.#mayChange(this.#find(this.#repository.comments, id)));
+  }
+
+  editThread(number: number, change: { title?: string; body?: string }): void {
+    updateThread(this.#context, this.#mayChange(this.#thread(number)), change);
+  }
+
+  close(number: number): void {
+    updateThread(this.#context, this.#mayChange(this.#thread(number)), { state: "closed" });
+  }
+
+  reopen(number: number): void {
+    updateThread(this.#context, this.#mayChange(this.#thread(number)), { state: "open" });
+  }
+
+  label(number: number, ...names: string[]): void {
+    this.#requireWrite();
+    addLabels(this.#context, this.#thread(number), names);
+  }
+
+  unlabel(number: number, name: string): void {
+    this.#requireWrite();
+    removeLabel(this.#context, this.#thread(number), name);
+  }
+
+  react(comment: number, content: Reaction["content"]): void {
+    addReaction(this.#context, this.#find(this.#repository.comments, comment), content);
+  }
+
+  openPullRequest(options: PullRequestOptions): Promise<PullThread> {
+    return openPullRequest(this.#context, options);
+  }
+
+  /** Submits a review with its comments. */
+  review(pull: number, review: NewReview): Promise<Review> {
+    return createReview(this.#context, this.#pull(pull), { event: "COMMENT", ...review });
+  }
+
+  /** Comments on one line of a pull request, outside a review. */
+  reviewComment(pull: number, comment: NewReviewComment): Promise<StoredReviewComment> {
+    return addReviewComment(this.#context, this.#pull(pull), comment);
+  }
+
+  reply(reviewComment: number, body: string): StoredReviewComment {
+    const parent = this.#find(this.#repository.reviewComments, reviewComment);
+    return replyToReviewComment(this.#context, this.#pull(parent.thread), parent, body);
+  }
+
+  resolve(reviewComment: number, resolved = true): void {
+    const comment = this.#mayChange(this.#find(this.#repository.reviewComments, reviewComment));
+    resolveReviewThread(this.#context, this.#pull(comment.thread), comment, resolved);
+  }
+
+  dismissReview(review: number, message: string): void {
+    this.#requireWrite();
+    const found = this.#find(this.#repository.reviews, review);
+    dismissReview(this.#context, this.#pull(found.thread), found, message);
+  }
+
+  requestReview(pull: number, ...logins: string[]): void {
+    this.#requireWrite();
+    requestReviewers(
+      this.#context,
+      this.#pull(pull),
+      logins.map((login) => this.#user(login)),
+    );
+  }
+
+  markReady(pull: number): void {
+    setDraft(this.#context, this.#mayChange(this.#pull(pull)), false);
+  }
+
+  convertToDraft(pull: number): void {
+    setDraft(this.#context, this.#mayChange(this.#pull(pull)), true);
+  }
+
+  merge(pull: number, options?: MergeOptions): Promise<string> {
+    this.#requireWrite();
+    return mergePullRequest(this.#context, this.#pull(pull), options);
+  }
+
+  get #repository(): Repository {
+    return this.#context.repository;
+  }
+
+  #thread(number: number): Thread {
+    return this.#find(this.#repository.threads, number);
+  }
+
+  #pull(number: number): PullThread {
+    const pull = findPull(this.#repository, number);
+    if (!pull) throw notFound();
+    return pull;
+  }
+
+  #user(login: string): User {
+    const user = this.#context.world.users.get(nameKey(login));
+    if (!user) throw new ApiError(422, `Could not resolve to a User with the login of '${login}'.`);
+    return user;
+  }
+
+  #find<T>(all: ReadonlyMap<number, T>, id: number): T {
     const found = all.get(id);
     if (!found) throw notFound();
     return found;
   }
 
-  function own<T extends Thread | StoredComment>(thing: T): T {
-    if (thing.author === user || maintains) return thing;
-    throw new ApiError(403, `${login} may not change what somebody else wrote.`);
+  #requireWrite(): void {
+    if (!this.#canWrite) throw new ApiError(403, `${this.login} has no write access.`);
   }
 
-  return {
-    login: user.login,
-    openIssue: (issue) => openIssue(context, issue),
-    comment: (number, body) => {
-      const thread = find(repository.threads, number);
-      if (thread.locked && !maintains) throw new ApiError(403, "This conversation is locked.");
-      return addComment(context, thread, body);
-    },
-    editComment: (id, body) => editComment(context, own(find(repository.comments, id)), body),
-    editThread: (number, change) => updateThread(context, own(find(repository.threads, number)), change),
-    close: (number) => updateThread(context, own(find(repository.threads, number)), { state: "closed" }),
-    reopen: (number) => updateThread(context, own(find(repository.threads, number)), { state: "open" }),
-    react: (id, content) => void addReaction(context, find(repository.comments, id), content),
-    reviewComment: (number, { body, path, line }) => {
-      const thread = find(repository.threads, number);
-      if (!thread.pull) throw notFound();
-      const commit = thread.pull.head.commit;
-      return addReviewComment(context, thread, { body, path, line, commit, diffHunk: "", inReplyTo: undefined });
-    },
-  };
+  #mayChange<T extends { author: User }>(thing: T): T {
+    if (thing.author === this.#context.actor || this.#canWrite) return thing;
+    throw new ApiError(403, `${this.login} may not change what somebody else wrote.`);
+  }
 }

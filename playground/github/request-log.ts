@@ -1,62 +1,74 @@
-/** One request the app made. */
+/** One request that the app made. */
 export interface RequestRecord {
   at: Date;
   method: string;
-  /** As it came, with the query. */
+  /** As it was sent, with the query. */
   path: string;
-  /** GitHub's name of it, such as `POST /repos/{owner}/{repo}/pulls`, or `git-receive-pack`; undefined when it is not known here. */
+  /** GitHub's name for it, such as `POST /repos/{owner}/{repo}/pulls` or `git-receive-pack`; undefined when it is not implemented here. */
   operation: string | undefined;
   body: unknown;
-  /** Undefined until it is answered, and for good when the connection was dropped. */
+  /** Undefined until the request is answered; it stays undefined when the connection was dropped. */
   status: number | undefined;
 }
 
-/** What a test does to a request: another answer, or no answer at all. */
-type InjectedResponse = { status: number; body?: unknown; headers?: Record<string, string> } | "drop";
-
-type Interceptor = (request: RequestRecord) => InjectedResponse | undefined | Promise<InjectedResponse | undefined>;
-
-export interface RequestLog {
-  readonly records: readonly RequestRecord[];
-  add(request: Pick<RequestRecord, "method" | "path" | "operation" | "body">): RequestRecord;
-  /** Called before a request is carried out. Returns what takes it away again. */
-  onRequest(intervene: Interceptor): () => void;
-  /** Called when a write is done and before it is answered. Returns what takes it away again. */
-  afterWrite(intervene: Interceptor): () => void;
-  before(request: RequestRecord): Promise<InjectedResponse | undefined>;
-  after(request: RequestRecord): Promise<InjectedResponse | undefined>;
+/** The response a test injects in place of the real one. */
+export interface InjectedResponse {
+  status: number;
+  body?: unknown;
+  headers?: Record<string, string>;
 }
+
+/** Replaces the response, drops the connection, or lets the request pass. */
+export type Interceptor = (
+  request: RequestRecord,
+) => InjectedResponse | "drop" | undefined | Promise<InjectedResponse | "drop" | undefined>;
 
 const maxRecords = 10_000;
 
-export function createRequestLog(): RequestLog {
-  const records: RequestRecord[] = [];
-  const beforeAll = new Set<Interceptor>();
-  const afterAll = new Set<Interceptor>();
-  return {
-    records,
-    add: (request) => {
-      const record = { ...request, at: new Date(), status: undefined };
-      records.push(record);
-      if (records.length > maxRecords) records.shift();
-      return record;
-    },
-    onRequest: (intervene) => register(beforeAll, intervene),
-    afterWrite: (intervene) => register(afterAll, intervene),
-    before: (request) => ask(beforeAll, request),
-    after: (request) => ask(afterAll, request),
-  };
+/** Remembers the requests of the app, and lets tests intercept them. */
+export class RequestLog {
+  readonly records: RequestRecord[] = [];
+  readonly #beforeRequest = new Set<Interceptor>();
+  readonly #afterWrite = new Set<Interceptor>();
+
+  add(request: Pick<RequestRecord, "method" | "path" | "operation" | "body">): RequestRecord {
+    const record = { ...request, at: new Date(), status: undefined };
+    this.records.push(record);
+    if (this.records.length > maxRecords) this.records.shift();
+    return record;
+  }
+
+  /** Registers an interceptor that is called before a request is carried out. Returns a function that removes it. */
+  onRequest(interceptor: Interceptor): () => void {
+    return register(this.#beforeRequest, interceptor);
+  }
+
+  /** Registers an interceptor that is called when a write is done and not yet answered. Returns a function that removes it. */
+  afterWrite(interceptor: Interceptor): () => void {
+    return register(this.#afterWrite, interceptor);
+  }
+
+  before(request: RequestRecord): Promise<InjectedResponse | "drop" | undefined> {
+    return firstOf(this.#beforeRequest, request);
+  }
+
+  after(request: RequestRecord): Promise<InjectedResponse | "drop" | undefined> {
+    return firstOf(this.#afterWrite, request);
+  }
 }
 
-function register(all: Set<Interceptor>, intervene: Interceptor): () => void {
-  all.add(intervene);
-  return () => all.delete(intervene);
+function register(interceptors: Set<Interceptor>, interceptor: Interceptor): () => void {
+  interceptors.add(interceptor);
+  return () => interceptors.delete(interceptor);
 }
 
-async function ask(all: Set<Interceptor>, request: RequestRecord): Promise<InjectedResponse | undefined> {
-  for (const intervene of all) {
-    const intervention = await intervene(request);
-    if (intervention) return intervention;
+async function firstOf(
+  interceptors: Set<Interceptor>,
+  request: RequestRecord,
+): Promise<InjectedResponse | "drop" | undefined> {
+  for (const interceptor of interceptors) {
+    const injected = await interceptor(request);
+    if (injected) return injected === "drop" ? injected : { body: {}, ...injected };
   }
   return undefined;
 }

@@ -1,6 +1,16 @@
 import { branches } from "./git/git-repository.ts";
 import { fullName } from "./shapes/repository.ts";
-import type { Reaction, Repository, Thread, World } from "./world.ts";
+import {
+  isPull,
+  type PullThread,
+  type Reaction,
+  type Repository,
+  type Review,
+  type StoredComment,
+  type StoredReviewComment,
+  type Thread,
+  type World,
+} from "./world.ts";
 
 export interface SnapshotComment {
   id: number;
@@ -12,6 +22,29 @@ export interface SnapshotComment {
   updatedAt: string;
 }
 
+interface SnapshotReviewComment extends SnapshotComment {
+  path: string;
+  line: number | undefined;
+  side: "LEFT" | "RIGHT";
+  inReplyTo: number | undefined;
+  resolved: boolean;
+}
+
+interface SnapshotReview extends Pick<Review, "id" | "state" | "body" | "commit"> {
+  author: string;
+  comments: SnapshotReviewComment[];
+}
+
+interface SnapshotPullRequest {
+  head: string;
+  commit: string;
+  base: string;
+  draft: boolean;
+  merged: boolean;
+  requestedReviewers: string[];
+  reviews: SnapshotReview[];
+}
+
 export interface SnapshotThread {
   number: number;
   title: string;
@@ -21,27 +54,28 @@ export interface SnapshotThread {
   labels: string[];
   reactions: string[];
   comments: SnapshotComment[];
-  pull?: { head: string; commit: string; base: string; draft: boolean; merged: boolean };
+  pull?: SnapshotPullRequest;
 }
 
 interface RepositorySnapshot {
-  /** Short names with their commits. */
+  /** Commits by the short name of the branch. */
   branches: Record<string, string>;
   issues: SnapshotThread[];
   pulls: SnapshotThread[];
 }
 
-/** Everything GitHub holds as plain JSON, by `owner/name`. */
+/** The content of the local GitHub as plain JSON, by `owner/name`. */
 export type GitHubSnapshot = Record<string, RepositorySnapshot>;
 
 export async function takeSnapshot(world: World): Promise<GitHubSnapshot> {
   const repositories = [...world.repositories.values()];
-  return Object.fromEntries(await Promise.all(repositories.map(async (one) => [fullName(one), await describe(one)])));
+  const snapshots = repositories.map(async (one) => [fullName(one), await snapshotRepository(one)] as const);
+  return Object.fromEntries(await Promise.all(snapshots));
 }
 
-async function describe(repository: Repository): Promise<RepositorySnapshot> {
+async function snapshotRepository(repository: Repository): Promise<RepositorySnapshot> {
   const heads = await branches(repository.gitDirectory);
-  const threads = [...repository.threads.values()].map((thread) => describeThread(repository, thread));
+  const threads = [...repository.threads.values()].map((thread) => snapshotThread(repository, thread));
   return {
     branches: Object.fromEntries([...heads].map(([ref, commit]) => [ref.replace(/^refs\/heads\//, ""), commit])),
     issues: threads.filter(({ pull }) => pull === undefined),
@@ -49,7 +83,7 @@ async function describe(repository: Repository): Promise<RepositorySnapshot> {
   };
 }
 
-function describeThread(repository: Repository, thread: Thread): SnapshotThread {
+function snapshotThread(repository: Repository, thread: Thread): SnapshotThread {
   const comments = [...repository.comments.values()].filter((comment) => comment.thread === thread.number);
   return {
     number: thread.number,
@@ -58,27 +92,49 @@ function describeThread(repository: Repository, thread: Thread): SnapshotThread 
     author: thread.author.login,
     state: thread.state,
     labels: thread.labels.map(({ name }) => name),
-    reactions: thread.reactions.map(describeReaction),
-    comments: comments.map(({ id, author, body, reactions, createdAt, updatedAt }) => ({
-      id,
-      author: author.login,
-      body,
-      reactions: reactions.map(describeReaction),
-      createdAt: createdAt.toISOString(),
-      updatedAt: updatedAt.toISOString(),
-    })),
-    ...(thread.pull && {
-      pull: {
-        head: thread.pull.head.branch,
-        commit: thread.pull.head.commit,
-        base: thread.pull.base.branch,
-        draft: thread.pull.draft,
-        merged: thread.pull.mergedAt !== undefined,
-      },
-    }),
+    reactions: thread.reactions.map(snapshotReaction),
+    comments: comments.map(snapshotComment),
+    ...(isPull(thread) && { pull: snapshotPull(repository, thread) }),
   };
 }
 
-function describeReaction({ by, content }: Reaction): string {
+function snapshotPull(repository: Repository, { number, pull }: PullThread): SnapshotPullRequest {
+  const reviews = [...repository.reviews.values()].filter((review) => review.thread === number);
+  const comments = [...repository.reviewComments.values()];
+  return {
+    head: pull.head.branch,
+    commit: pull.head.commit,
+    base: pull.base.branch,
+    draft: pull.draft,
+    merged: pull.merged !== undefined,
+    requestedReviewers: pull.requestedReviewers.map(({ login }) => login),
+    reviews: reviews.map(({ id, state, body, commit, author }) => ({
+      id,
+      state,
+      body,
+      commit,
+      author: author.login,
+      comments: comments.filter(({ review }) => review === id).map(snapshotReviewComment),
+    })),
+  };
+}
+
+function snapshotComment({ id, author, body, reactions, createdAt, updatedAt }: StoredComment): SnapshotComment {
+  return {
+    id,
+    author: author.login,
+    body,
+    reactions: reactions.map(snapshotReaction),
+    createdAt: createdAt.toISOString(),
+    updatedAt: updatedAt.toISOString(),
+  };
+}
+
+function snapshotReviewComment(comment: StoredReviewComment): SnapshotReviewComment {
+  const { path, line, side, inReplyTo, resolvedBy } = comment;
+  return { ...snapshotComment(comment), path, line, side, inReplyTo, resolved: resolvedBy !== undefined };
+}
+
+function snapshotReaction({ by, content }: Reaction): string {
   return `${by.login} ${content}`;
 }

@@ -1,7 +1,7 @@
-import { validationFailed } from "./rest/api-error.ts";
+import { ApiError, validationFailed } from "./rest/api-error.ts";
 import type {
+  AppIdentity,
   Label,
-  PullRequestFields,
   Reaction,
   Repository,
   StoredComment,
@@ -12,24 +12,29 @@ import type {
   World,
 } from "./world.ts";
 
-/** GitHub's limit for the body of a comment, an issue and a pull request, in characters. */
+/** GitHub's limit for the body of a comment, an issue or a pull request, in characters. */
 const maxBodyLength = 65_536;
 
-/** Where something happens, and who does it. */
+/** The repository that an action happens in, and the user who acts. */
 export interface ActionContext {
   world: World;
   repository: Repository;
   actor: User;
+  /** The app through which the user acts. */
+  app?: AppIdentity | undefined;
 }
 
-type EventDetails = Omit<WebhookEvent, "repository" | "sender">;
-
-function emit({ world, repository, actor }: ActionContext, event: EventDetails): void {
+export function emit(
+  { world, repository, actor }: ActionContext,
+  event: Omit<WebhookEvent, "repository" | "sender">,
+): void {
   world.emit({ repository, sender: actor, ...event });
-  world.notify(repository, event.thread?.number);
+  world.notify();
 }
 
-function checkBody(resource: string, body: string): void {
+type Resource = "Issue" | "PullRequest" | "IssueComment" | "PullRequestReviewComment" | "PullRequestReview";
+
+function checkLength(resource: Resource, body: string): void {
   if (body.length <= maxBodyLength) return;
 
   throw validationFailed({
@@ -40,7 +45,13 @@ function checkBody(resource: string, body: string): void {
   });
 }
 
-function checkTitle(resource: string, title: string): void {
+/** Throws the 422 that GitHub answers to a body that is blank or too long. */
+export function checkBody(resource: Resource, body: string): void {
+  if (body.trim() === "") throw validationFailed({ resource, code: "missing_field", field: "body" });
+  checkLength(resource, body);
+}
+
+function checkTitle(resource: Resource, title: string): void {
   if (title.trim() === "") throw validationFailed({ resource, code: "missing_field", field: "title" });
   if (title.length <= 256) return;
 
@@ -52,18 +63,23 @@ function checkTitle(resource: string, title: string): void {
   });
 }
 
-function addThread(
+/** Adds an issue, or a pull request when `pull` is given, without a webhook event. */
+export function addThread<T extends Thread["pull"]>(
   { world, repository, actor }: ActionContext,
-  { title, body, labels, pull }: { title: string; body: string; labels: Label[]; pull: PullRequestFields | undefined },
-): Thread {
+  { title, body, labels = [], pull }: Pick<Thread, "title" | "body"> & { labels?: Label[]; pull: T },
+): Thread & { pull: T } {
+  const resource = pull ? "PullRequest" : "Issue";
+  checkTitle(resource, title);
+  checkLength(resource, body);
+
   const now = new Date();
-  const thread: Thread = {
+  const thread = {
     id: world.nextId(),
-    number: repository.threads.size + repository.removedThreads.size + 1,
+    number: nextNumber(repository),
     title,
     body,
     author: actor,
-    state: "open",
+    state: "open" as const,
     locked: false,
     labels,
     reactions: [],
@@ -77,33 +93,21 @@ function addThread(
   return thread;
 }
 
+export function nextNumber({ threads, removedThreads }: Repository): number {
+  return threads.size + removedThreads.size + 1;
+}
+
 export function openIssue(
   context: ActionContext,
   { title, body = "", labels = [] }: { title: string; body?: string; labels?: string[] },
 ): Thread {
-  checkTitle("Issue", title);
-  checkBody("Issue", body);
-
   const found = labels.map((name) => findOrCreateLabel(context, name));
   const thread = addThread(context, { title, body, labels: found, pull: undefined });
   emit(context, { event: "issues", action: "opened", thread });
   return thread;
 }
 
-export function openPullRequest(
-  context: ActionContext,
-  { title, body, ...pull }: Omit<PullRequestFields, "id" | "mergedAt" | "mergedBy"> & { title: string; body: string },
-): Thread {
-  checkTitle("PullRequest", title);
-  checkBody("PullRequest", body);
-
-  const part = { ...pull, id: context.world.nextId(), mergedAt: undefined, mergedBy: undefined };
-  const thread = addThread(context, { title, body, labels: [], pull: part });
-  emit(context, { event: "pull_request", action: "opened", thread });
-  return thread;
-}
-
-/** Edits, closes or reopens an issue or a pull request. What is not named stays. */
+/** Edits, closes or reopens an issue or a pull request. Fields that are undefined keep their value. */
 export function updateThread(
   context: ActionContext,
   thread: Thread,
@@ -111,7 +115,10 @@ export function updateThread(
 ): void {
   const resource = thread.pull ? "PullRequest" : "Issue";
   if (change.title !== undefined) checkTitle(resource, change.title);
-  if (change.body !== undefined) checkBody(resource, change.body);
+  if (change.body !== undefined) checkLength(resource, change.body);
+  if (change.state === "open" && thread.pull?.merged) {
+    throw validationFailed({ resource, code: "invalid", field: "state", message: "state cannot be changed." });
+  }
 
   const changes: Record<string, { from: string }> = {};
   for (const field of ["title", "body"] as const) {
@@ -131,65 +138,71 @@ export function updateThread(
   emit(context, { event, action: change.state === "closed" ? "closed" : "reopened", thread });
 }
 
+/** Adds a comment to a conversation. A locked one takes comments of collaborators with write access only. */
 export function addComment(context: ActionContext, thread: Thread, body: string): StoredComment {
-  if (body.trim() === "") throw validationFailed({ resource: "IssueComment", code: "missing_field", field: "body" });
   checkBody("IssueComment", body);
 
-  const now = new Date();
-  const comment: StoredComment = {
-    id: context.world.nextId(),
-    thread: thread.number,
-    body,
-    author: context.actor,
-    reactions: [],
-    createdAt: now,
-    updatedAt: now,
-  };
+  const comment = newComment(context, thread, body);
   context.repository.comments.set(comment.id, comment);
-  thread.updatedAt = now;
+  thread.updatedAt = comment.createdAt;
   emit(context, { event: "issue_comment", action: "created", thread, comment });
   return comment;
 }
 
+/** The fields that comments on a conversation and comments on a diff share. */
+export function newComment({ world, actor, app }: ActionContext, thread: Thread, body: string): StoredComment {
+  const now = new Date();
+  return {
+    id: world.nextId(),
+    thread: thread.number,
+    body,
+    author: actor,
+    app,
+    reactions: [],
+    minimized: undefined,
+    createdAt: now,
+    updatedAt: now,
+  };
+}
+
 export function editComment(context: ActionContext, comment: StoredComment, body: string): void {
-  if (body.trim() === "") throw validationFailed({ resource: "IssueComment", code: "missing_field", field: "body" });
   checkBody("IssueComment", body);
 
-  const changes = { body: { from: comment.body } };
-  comment.body = body;
-  comment.updatedAt = new Date();
+  const changes = edit(comment, body);
   const thread = context.repository.threads.get(comment.thread);
   emit(context, { event: "issue_comment", action: "edited", thread, comment, changes });
 }
 
-export function addReviewComment(
-  context: ActionContext,
-  thread: Thread,
-  { body, ...place }: Pick<StoredReviewComment, "body" | "path" | "line" | "diffHunk" | "commit" | "inReplyTo">,
-): StoredReviewComment {
-  if (body.trim() === "") {
-    throw validationFailed({ resource: "PullRequestReviewComment", code: "missing_field", field: "body" });
-  }
+export function editReviewComment(context: ActionContext, reviewComment: StoredReviewComment, body: string): void {
   checkBody("PullRequestReviewComment", body);
 
-  const now = new Date();
-  const comment: StoredReviewComment = {
-    id: context.world.nextId(),
-    thread: thread.number,
-    author: context.actor,
-    createdAt: now,
-    updatedAt: now,
-    body,
-    ...place,
-  };
-  context.repository.reviewComments.set(comment.id, comment);
-  emit(context, { event: "pull_request_review_comment", action: "created", thread, reviewComment: comment });
-  return comment;
+  const changes = edit(reviewComment, body);
+  const thread = context.repository.threads.get(reviewComment.thread);
+  emit(context, { event: "pull_request_review_comment", action: "edited", thread, reviewComment, changes });
 }
 
-/** Adds a reaction, or finds the one this person already gave. */
+function edit(comment: StoredComment, body: string): { body: { from: string } } {
+  const changes = { body: { from: comment.body } };
+  comment.body = body;
+  comment.updatedAt = new Date();
+  return changes;
+}
+
+export function deleteComment(context: ActionContext, comment: StoredComment): void {
+  context.repository.comments.delete(comment.id);
+  const thread = context.repository.threads.get(comment.thread);
+  emit(context, { event: "issue_comment", action: "deleted", thread, comment });
+}
+
+export function deleteReviewComment(context: ActionContext, reviewComment: StoredReviewComment): void {
+  context.repository.reviewComments.delete(reviewComment.id);
+  const thread = context.repository.threads.get(reviewComment.thread);
+  emit(context, { event: "pull_request_review_comment", action: "deleted", thread, reviewComment });
+}
+
+/** Adds a reaction, or returns the one that the user has given already. */
 export function addReaction(
-  { world, repository, actor }: ActionContext,
+  { world, actor }: ActionContext,
   target: Thread | StoredComment,
   content: Reaction["content"],
 ): { reaction: Reaction; created: boolean } {
@@ -198,7 +211,7 @@ export function addReaction(
 
   const reaction = { id: world.nextId(), by: actor, content, createdAt: new Date() };
   target.reactions.push(reaction);
-  world.notify(repository, "number" in target ? target.number : target.thread);
+  world.notify();
   return { reaction, created: true };
 }
 
@@ -211,13 +224,12 @@ export function addLabels(context: ActionContext, thread: Thread, names: string[
   }
 }
 
-export function removeLabel(context: ActionContext, thread: Thread, name: string): boolean {
+export function removeLabel(context: ActionContext, thread: Thread, name: string): void {
   const label = thread.labels.find((candidate) => candidate.name.toLowerCase() === name.toLowerCase());
-  if (!label) return false;
+  if (!label) throw new ApiError(404, "Label does not exist");
 
   thread.labels = thread.labels.filter((candidate) => candidate !== label);
   emit(context, { event: thread.pull ? "pull_request" : "issues", action: "unlabeled", thread, label });
-  return true;
 }
 
 function findOrCreateLabel({ world, repository }: ActionContext, name: string): Label {
@@ -225,40 +237,4 @@ function findOrCreateLabel({ world, repository }: ActionContext, name: string): 
   const label = repository.labels.get(key) ?? { id: world.nextId(), name, color: "ededed", description: null };
   repository.labels.set(key, label);
   return label;
-}
-
-/** Tells of refs that moved, and lets open pull requests follow their branches. */
-export function recordPush(
-  context: ActionContext,
-  before: ReadonlyMap<string, string>,
-  after: ReadonlyMap<string, string>,
-): void {
-  for (const ref of new Set([...before.keys(), ...after.keys()])) {
-    const old = before.get(ref);
-    const now = after.get(ref);
-    if (old === now) continue;
-
-    emit(context, {
-      event: "push",
-      action: undefined,
-      thread: undefined,
-      push: { ref, before: old ?? noCommit, after: now ?? noCommit },
-    });
-    updatePullRequests(context, ref.replace(/^refs\/heads\//, ""), now);
-  }
-}
-
-const noCommit = "0".repeat(40);
-
-function updatePullRequests(context: ActionContext, branch: string, commit: string | undefined): void {
-  for (const thread of context.repository.threads.values()) {
-    if (thread.state !== "open" || thread.pull?.head.branch !== branch) continue;
-    if (commit === undefined) {
-      updateThread(context, thread, { state: "closed" });
-      continue;
-    }
-    thread.pull.head.commit = commit;
-    thread.updatedAt = new Date();
-    emit(context, { event: "pull_request", action: "synchronize", thread });
-  }
 }

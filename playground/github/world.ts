@@ -20,16 +20,24 @@ export interface Label {
   description: string | null;
 }
 
-/** What makes an issue a pull request. */
-export interface PullRequestFields {
-  id: number;
-  head: { branch: string; commit: string };
-  base: { branch: string; commit: string };
-  draft: boolean;
-  mergedAt: Date | undefined;
-  mergedBy: User | undefined;
+/** One side of a pull request. The head's repository is a fork, or the repository of the pull request itself. */
+export interface PullRequestEnd {
+  repository: Repository;
+  branch: string;
+  commit: string;
 }
 
+/** The fields that make an issue a pull request. */
+export interface PullRequestFields {
+  id: number;
+  head: PullRequestEnd;
+  base: PullRequestEnd;
+  draft: boolean;
+  requestedReviewers: User[];
+  merged: { at: Date; by: User; commit: string } | undefined;
+}
+
+/** An issue or a pull request: they share numbers, comments, labels and state. */
 export interface Thread {
   id: number;
   number: number;
@@ -47,31 +55,120 @@ export interface Thread {
   pull: PullRequestFields | undefined;
 }
 
+export type PullThread = Thread & { pull: PullRequestFields };
+
+export function isPull(thread: Thread): thread is PullThread {
+  return thread.pull !== undefined;
+}
+
 export interface StoredComment {
   id: number;
   thread: number;
   body: string;
   author: User;
+  /** The app that posted it: with its own token as its bot, or with a person's token as that person. */
+  app: AppIdentity | undefined;
   reactions: Reaction[];
+  /** The reason, such as `spam`, for which somebody has hidden it. */
+  minimized: string | undefined;
   createdAt: Date;
   updatedAt: Date;
 }
 
-export interface StoredReviewComment extends Omit<StoredComment, "reactions"> {
-  path: string;
-  line: number;
-  diffHunk: string;
+/** A version of a pull request's file: as it was before the change, or as it is after it. */
+export type Side = "LEFT" | "RIGHT";
+
+export interface Review {
+  id: number;
+  thread: number;
+  author: User;
+  body: string;
+  state: "APPROVED" | "CHANGES_REQUESTED" | "COMMENTED" | "DISMISSED" | "PENDING";
   commit: string;
+  submittedAt: Date | undefined;
+}
+
+export interface StoredReviewComment extends StoredComment {
+  review: number;
+  path: string;
+  /** The last line it is about in the pull request's present diff; undefined once a push has changed that line. */
+  line: number | undefined;
+  side: Side;
+  /** Where a comment on several lines starts, given with `line` and on the same terms. */
+  startLine: number | undefined;
+  startSide: Side | undefined;
+  /** The lines when it was written. */
+  originalLine: number;
+  originalStartLine: number | undefined;
+  originalCommit: string;
+  diffHunk: string;
   inReplyTo: number | undefined;
+  /** Set on the first comment of a thread that somebody resolved. */
+  resolvedBy: User | undefined;
+}
+
+export type Conclusion = "success" | "failure" | "neutral" | "cancelled" | "skipped" | "timed_out" | "action_required";
+
+/** The checks of one app on one commit. A suite without runs stays queued for ever. */
+export interface CheckSuite {
+  id: number;
+  app: AppIdentity;
+  commit: string;
+  branch: string;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+export interface Annotation {
+  path: string;
+  start_line: number;
+  end_line: number;
+  annotation_level: "notice" | "warning" | "failure";
+  message: string;
+  title?: string;
 }
 
 export interface CheckRun {
   id: number;
+  suite: CheckSuite;
   name: string;
-  commit: string;
-  conclusion: "success" | "failure" | "neutral" | undefined;
+  status: "queued" | "in_progress" | "completed";
+  conclusion: Conclusion | undefined;
+  title: string | undefined;
   summary: string | undefined;
+  text: string | undefined;
+  annotations: Annotation[];
+  externalId: string;
+  detailsUrl: string | undefined;
   startedAt: Date;
+  completedAt: Date | undefined;
+  /** The log of a GitHub Actions job. */
+  log: string | undefined;
+}
+
+/** A run of a GitHub Actions workflow. Its jobs are the check runs of its suite. */
+export interface WorkflowRun {
+  id: number;
+  name: string;
+  path: string;
+  event: string;
+  suite: CheckSuite;
+  actor: User;
+  status: "queued" | "in_progress" | "completed";
+  conclusion: Conclusion | undefined;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+export interface CommitStatus {
+  id: number;
+  commit: string;
+  context: string;
+  state: "error" | "failure" | "pending" | "success";
+  description: string | null;
+  targetUrl: string | null;
+  creator: User;
+  createdAt: Date;
 }
 
 export interface Repository {
@@ -80,87 +177,122 @@ export interface Repository {
   name: string;
   description: string;
   private: boolean;
+  /** The plan of its owner. Private repositories on Free have no draft pull requests. */
+  plan: "free" | "team";
+  forkOf: Repository | undefined;
   defaultBranch: string;
-  /** By which the app may see it. */
+  /** Checks that the default branch requires before a merge. */
+  requiredChecks: readonly string[];
+  /** The installation that gives the app access; undefined without one. */
   installation: Installation | undefined;
   createdAt: Date;
   updatedAt: Date;
-  /** What collaborators may do; everybody else reads when it is public. */
+  /** The permissions of collaborators by login; everybody else may read a public repository. */
   permissions: Map<string, Permission>;
   labels: Map<string, Label>;
   threads: Map<number, Thread>;
-  /** Numbers that were used: what is deleted or transferred leaves a gap, and the latter a way to where it went. */
+  /** Numbers of threads that were deleted, or transferred and where to. */
   removedThreads: Map<number, { repository: Repository; number: number } | "deleted">;
   comments: Map<number, StoredComment>;
+  reviews: Map<number, Review>;
   reviewComments: Map<number, StoredReviewComment>;
-  checks: CheckRun[];
+  checkSuites: CheckSuite[];
+  checkRuns: CheckRun[];
+  workflowRuns: WorkflowRun[];
+  statuses: CommitStatus[];
   /** The bare repository on disk. */
   gitDirectory: string;
+  /** Its branches by full name, as the last push event reported them. */
+  knownBranches: ReadonlyMap<string, string>;
 }
 
-/** The app's permissions by name, `read` or `write`. */
+/** The app's permissions by name. */
 export type AppPermissions = Record<string, "read" | "write">;
 
-/** An account's leave for the app to act in its repositories. */
+/** An account's permission for the app to act in its repositories. */
 export interface Installation {
   id: number;
   account: User;
   suspended: boolean;
 }
 
-export interface App {
+export interface AppIdentity {
   id: number;
   slug: string;
   name: string;
-  bot: User;
   owner: User;
   permissions: AppPermissions;
   events: string[];
   createdAt: Date;
 }
 
-/** Something GitHub tells of: to webhooks, and to pages that watch. */
+/** The app under test. */
+export interface App extends AppIdentity {
+  bot: User;
+}
+
+/** Something that happened in a repository, delivered to the app's webhook when it is subscribed to the event. */
 export interface WebhookEvent {
-  event: "issues" | "issue_comment" | "pull_request" | "pull_request_review_comment" | "push" | "repository";
+  event:
+    | "issues"
+    | "issue_comment"
+    | "pull_request"
+    | "pull_request_review"
+    | "pull_request_review_comment"
+    | "pull_request_review_thread"
+    | "check_run"
+    | "check_suite"
+    | "status"
+    | "workflow_run"
+    | "push"
+    | "repository";
   action: string | undefined;
   repository: Repository;
   sender: User;
-  /** The issue or pull request it belongs to; undefined for a push. */
-  thread: Thread | undefined;
+  /** The issue or pull request it belongs to. */
+  thread?: Thread | undefined;
   comment?: StoredComment;
+  review?: Review;
   reviewComment?: StoredReviewComment;
-  /** The earlier values of what was edited, in GitHub's shape. */
-  changes?: Record<string, unknown>;
+  requestedReviewer?: User;
   label?: Label;
+  checkSuite?: CheckSuite;
+  checkRun?: CheckRun;
+  workflowRun?: WorkflowRun;
+  status?: CommitStatus;
   push?: { ref: string; before: string; after: string };
+  /** The earlier values of what was edited, in GitHub's format. */
+  changes?: Record<string, unknown>;
 }
 
-/** What GitHub tells every app of its installations, subscribed or not. */
+/** An event about an installation, which GitHub delivers to every app without a subscription. */
 export interface InstallationEvent {
   event: "installation" | "installation_repositories";
   action: string;
   installation: Installation;
   sender: User;
-  /** What it is about, as they were when it happened. */
+  /** The repositories it is about, as they were when it happened. */
   repositories: readonly Repository[];
 }
 
-/** Everything the local GitHub knows, in memory; only git's objects are on disk. */
+/** The whole state of the local GitHub, in memory; only git's objects are on disk. */
 export interface World {
-  /** Where it is served, without a slash at the end. */
+  /** The address it is served at, without a slash at the end. */
   url: string;
   app: App;
+  /** The other apps by slug, such as `github-actions`. */
+  otherApps: Map<string, AppIdentity>;
   users: Map<string, User>;
   repositories: Map<string, Repository>;
-  /** Names that were given up and that nobody has taken, with the repository they lead to. */
+  /** Earlier names of repositories that no other repository has taken. */
   previousNames: Map<string, Repository>;
   installations: Map<number, Installation>;
   nextId(): number;
-  /** Something happened that webhooks may tell of. */
+  /** Delivers a webhook to the app. */
   emit(event: WebhookEvent): void;
-  emitInstallationEvent(news: InstallationEvent): void;
-  /** Something changed that a page shows. */
-  notify(repository: Repository, thread: number | undefined): void;
+  emitInstallationEvent(event: InstallationEvent): void;
+  /** Tells pages and tests that watch that something has changed. */
+  notify(): void;
 }
 
 /** The key of a login or of `owner/name`: GitHub's names ignore case. */
@@ -168,7 +300,19 @@ export function nameKey(name: string): string {
   return name.toLowerCase();
 }
 
-/** What a person may do, as the collaborators API answers it. */
+/** A person's permission, as the collaborators API answers it. */
 export function permissionIn(repository: Repository, login: string): Permission {
   return repository.permissions.get(nameKey(login)) ?? (repository.private ? "none" : "read");
+}
+
+/** The app of this slug; one that is not known yet is registered. */
+export function appNamed(world: World, slug: string): AppIdentity {
+  if (slug === world.app.slug) return world.app;
+  const known = world.otherApps.get(slug);
+  if (known) return known;
+
+  const { owner, createdAt } = world.app;
+  const app = { id: world.nextId(), slug, name: slug, owner, permissions: {}, events: [], createdAt };
+  world.otherApps.set(slug, app);
+  return app;
 }

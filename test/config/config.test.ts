@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readConfig } from "#config/config.ts";
 import { Environment } from "#config/environment.ts";
-import { privateKey } from "../support/playground-world.ts";
+import { privateKey } from "../support/test-github.ts";
 
 const complete = { APP_ID: "7", PRIVATE_KEY: privateKey, WEBHOOK_SECRET: "a secret" };
 

@@ -455,10 +455,10 @@ const proposes = byTurn(
 async function deliveryOf({ comment }: Story, text: string): Promise<string> {
   const { github } = forge;
   await github.deliveriesSettled();
-  github.setWebhook({ url: "http://127.0.0.1:1/", secret: forge.webhookSecret });
+  github.webhook = { url: "http://127.0.0.1:1/", secret: forge.webhookSecret };
   comment(text);
   await github.deliveriesSettled();
-  github.setWebhook({ url: `${forge.url}/api/github/webhooks`, secret: forge.webhookSecret });
+  github.webhook = { url: `${forge.url}/api/github/webhooks`, secret: forge.webhookSecret };
   return github.deliveries.at(-1)?.payload ?? "";
 }
 

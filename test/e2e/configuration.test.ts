@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { listen } from "#playground/github/listen.ts";
 import { byTurn, call, inSequence, type Stories, startStories } from "../support/forge-stories.ts";
-import { privateKey } from "../support/playground-world.ts";
+import { privateKey } from "../support/test-github.ts";
 
 let directory: string;
 

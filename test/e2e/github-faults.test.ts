@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { LocalGitHub } from "#playground/github/start-local-github.ts";
 import { call, type Script, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn } from "../support/forge-world.ts";
+import type { TestGitHub } from "../support/test-github.ts";
 
 describe.concurrent("the story comes to its end, and GitHub shows nothing twice", () => {
   const trouble = { status: 500, body: { message: "Server Error" } };
@@ -32,8 +32,8 @@ describe.concurrent("the story comes to its end, and GitHub shows nothing twice"
   test("when every write is carried out and its answer is lost", async () => {
     const lost = new Set<string>();
 
-    const held = await playStory(({ afterWrite }) => {
-      afterWrite(({ operation = "", body }) => {
+    const held = await playStory((github) => {
+      github.afterWrite(({ operation = "", body }) => {
         const marker = /<!-- (.*) -->\s*$/.exec(String((body as { body?: unknown })?.body))?.[1];
         const name = `${operation} ${marker}`;
         if (lost.has(name)) return undefined;
@@ -48,7 +48,7 @@ describe.concurrent("the story comes to its end, and GitHub shows nothing twice"
 });
 
 /** Plays from /run to the answer and gives what of it stands on GitHub; every request for approval is granted. */
-async function playStory(disturb: (github: LocalGitHub) => void) {
+async function playStory(disturb: (github: TestGitHub) => void) {
   const forge = await startStories({ environment: { LOG_LEVEL: "silent" } });
   try {
     disturb(forge.github);
@@ -104,8 +104,8 @@ interface Fault {
 /** Each of the chosen operations shows these faults one after the other, and then works. */
 async function playFaulty(chosen: RegExp, faults: Fault[]) {
   const failed = new Map<string, number>();
-  const held = await playStory(({ onRequest }) => {
-    onRequest(({ method, operation = "" }) => {
+  const held = await playStory((github) => {
+    github.onRequest(({ method, operation = "" }) => {
       const name = operation.startsWith(method) ? operation : `git ${operation}`;
       const times = failed.get(name) ?? 0;
       if (!chosen.test(name) || times >= faults.length) return undefined;

@@ -31,7 +31,7 @@ test("every request to GitHub is one that GitHub describes, with a path, a query
 
   // The pull request it opened is reviewed, and the worker answers there.
   const { number } = await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
-  maintainer.reviewComment(number, { path: "src/total.js", line: 1, body: "Why?" });
+  await maintainer.reviewComment(number, { path: "src/total.js", line: 1, body: "Why?" });
   maintainer.comment(number, "/run clerk answer the review");
   await botComment(number, /The review is answered\./);
   await github.until(() => (asked().has("POST /app/hook/deliveries/{delivery_id}/attempts") ? true : undefined));

@@ -37,7 +37,7 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
   });
 
   const hearAt = (url: string) =>
-    stories.github.setWebhook({ url: `${url}/api/github/webhooks`, secret: stories.webhookSecret });
+    (stories.github.webhook = { url: `${url}/api/github/webhooks`, secret: stories.webhookSecret });
 
   /** A run whose first call of the model never ends, the replica that waits for it, and the other, which hears what is said. */
   async function longThought() {

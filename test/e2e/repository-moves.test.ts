@@ -80,7 +80,7 @@ describe.concurrent("a run that waits", () => {
     const { issue, asked } = await waitForApproval("Renamed", "playground/renamed");
     const { number } = issue;
 
-    forge.github.owners.rename(forge.github.repository("playground/renamed"), "anew");
+    forge.github.accountChanges.rename(forge.github.repository("playground/renamed"), "anew");
     await forge.github.createRepository({ ...forgeRepository, name: "renamed" });
     forge.github.as("visitor", "playground/renamed").openIssue({ title: "An impostor" });
     commentIn("playground/renamed", number, `/approve ${approvalIdIn(asked)}`);
@@ -99,7 +99,7 @@ describe.concurrent("a run that waits", () => {
     const { number } = issue;
     const there = "elsewhere/transferred";
 
-    forge.github.owners.transfer(forge.github.repository("playground/transferred"), "elsewhere");
+    forge.github.accountChanges.transfer(forge.github.repository("playground/transferred"), "elsewhere");
     await botCommentIn(
       there,
       number,
@@ -123,7 +123,7 @@ describe.concurrent("a run that waits", () => {
   test("finds the default branch under its new name", async () => {
     const { botComment, comment } = await waitForApproval("Branched", "playground/branched");
 
-    await forge.github.owners.renameDefaultBranch(forge.github.repository("playground/branched"), "trunk");
+    await forge.github.accountChanges.renameDefaultBranch(forge.github.repository("playground/branched"), "trunk");
     comment("/approve");
 
     await botComment(/Fixed\./);
@@ -133,11 +133,13 @@ describe.concurrent("a run that waits", () => {
 
   test.each(["deleted", "transferred"])("ends when its issue is %s, and says nothing anywhere", async (what) => {
     const { issue } = await waitForAnswer(`Gone: ${what}`, "playground/emptied");
-    const { owners, repository, requests } = forge.github;
-    const [from, to] = [repository("playground/emptied"), repository("playground/target")];
+    const { accountChanges, requests } = forge.github;
+    const [from, to] = [forge.github.repository("playground/emptied"), forge.github.repository("playground/target")];
 
     const number =
-      what === "deleted" ? owners.deleteIssue(from, issue.number) : owners.transferIssue(from, issue.number, to);
+      what === "deleted"
+        ? accountChanges.deleteIssue(from, issue.number)
+        : accountChanges.transferIssue(from, issue.number, to);
 
     // Its end is told where the issue was, and nowhere else.
     const ended = what === "deleted" ? 410 : 301;
@@ -156,20 +158,20 @@ test.each([
   [
     "uninstalled",
     /The app was uninstalled from playground/,
-    () => forge.github.owners.uninstall(),
-    () => forge.github.owners.install(),
+    () => forge.github.accountChanges.uninstall(),
+    () => forge.github.accountChanges.install(),
   ],
   [
     "suspended",
     /The app was suspended by playground/,
-    () => forge.github.owners.suspend(),
-    () => forge.github.owners.unsuspend(),
+    () => forge.github.accountChanges.suspend(),
+    () => forge.github.accountChanges.unsuspend(),
   ],
   [
     "taken off the repository",
     /The app was taken off this repository/,
-    () => forge.github.owners.takeOff(forge.github.repository("playground/shop")),
-    () => forge.github.owners.putBack(forge.github.repository("playground/shop")),
+    () => forge.github.accountChanges.removeRepository(forge.github.repository("playground/shop")),
+    () => forge.github.accountChanges.addRepository(forge.github.repository("playground/shop")),
   ],
 ])("a run whose app is %s stops without a noise, and goes on when it is back", async (what, why, leave, comeBack) => {
   const { comment, botComment, until, asked } = await waitForAnswer(`An app that is ${what}`, "playground/shop");

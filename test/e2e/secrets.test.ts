@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { byTurn, call, inSequence, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn } from "../support/forge-world.ts";
-import { privateKey } from "../support/playground-world.ts";
+import { privateKey } from "../support/test-github.ts";
 
 // Not in the shape of any token, so that it is known for what it is: the one this app holds.
 const modelKey = "quiet.words.that.open.the.model";

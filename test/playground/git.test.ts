@@ -7,13 +7,13 @@ import git from "isomorphic-git";
 import http from "isomorphic-git/http/node";
 import { memfs } from "memfs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type PlaygroundWorld, shop, startPlaygroundWorld } from "../support/playground-world.ts";
+import { PlaygroundWorld, shop } from "../support/playground-world.ts";
 
 let world: PlaygroundWorld;
 let folder: string;
 
 beforeAll(async () => {
-  world = await startPlaygroundWorld({
+  world = await PlaygroundWorld.start({
     repositories: [{ name: "shop", private: true, commits: [history(1), history(2)] }],
   });
   folder = await mkdtemp(join(tmpdir(), "golem-forge-git-test-"));
@@ -73,7 +73,7 @@ test("a commit that is no tip can be fetched by its hash, shallow, by another cl
 });
 
 test("the same history has the same hashes every time", async () => {
-  const twin = await startPlaygroundWorld({ repositories: [{ name: "shop", commits: [history(1), history(2)] }] });
+  const twin = await PlaygroundWorld.start({ repositories: [{ name: "shop", commits: [history(1), history(2)] }] });
 
   const [{ "playground/shop": here }, { "playground/shop": there }] = await Promise.all([
     world.github.snapshot(),

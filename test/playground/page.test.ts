@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type PlaygroundWorld, shop, startPlaygroundWorld } from "../support/playground-world.ts";
+import { PlaygroundWorld, shop } from "../support/playground-world.ts";
 
 let world: PlaygroundWorld;
 
 beforeAll(async () => {
-  world = await startPlaygroundWorld({ notice: "A scripted model answers." });
+  world = await PlaygroundWorld.start({ notice: "A scripted model answers." });
 });
 afterAll(() => world.close());
 

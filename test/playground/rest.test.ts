@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { commitTo, type PlaygroundWorld, shop, startPlaygroundWorld } from "../support/playground-world.ts";
+import { commitTo, PlaygroundWorld, shop } from "../support/playground-world.ts";
 
 let world: PlaygroundWorld;
 
 beforeAll(async () => {
-  world = await startPlaygroundWorld();
+  world = await PlaygroundWorld.start();
 });
 afterAll(() => world.close());
 
@@ -178,7 +178,7 @@ test("a token cannot be asked to allow more than the installation does", async (
 });
 
 test("nothing is answered without a token, with a made-up one, or with one that has expired", async () => {
-  const short = await startPlaygroundWorld({ tokenMs: -1 });
+  const short = await PlaygroundWorld.start({ tokenMs: -1 });
   const expired = await short.token();
   const ask = (url: string, authorization?: string) =>
     fetch(`${url}/repos/playground/shop`, authorization ? { headers: { authorization } } : {});
@@ -237,9 +237,10 @@ test("checks of a commit and replies to review comments are kept", async () => {
     base: "main",
     title: "Three",
   });
-  world.github.addCheck({ name: "tests", commit: pull.head.sha, conclusion: "failure", summary: "1 failed" });
+  const checks = await world.github.checks("golem/1-abc");
+  checks.report("tests", { conclusion: "failure", summary: "1 failed" });
   const remark = { path: "src/total.js", line: 1, body: "Why three?" };
-  const { id } = world.github.as("maintainer").reviewComment(pull.number, remark);
+  const { id } = await world.github.as("maintainer").reviewComment(pull.number, remark);
 
   await octokit.rest.pulls.createReplyForReviewComment({
     ...shop,
@@ -247,10 +248,10 @@ test("checks of a commit and replies to review comments are kept", async () => {
     comment_id: id,
     body: "Because",
   });
-  const { data: checks } = await octokit.rest.checks.listForRef({ ...shop, ref: "golem/1-abc" });
+  const { data: listed } = await octokit.rest.checks.listForRef({ ...shop, ref: "golem/1-abc" });
   const { data: comments } = await octokit.rest.pulls.listReviewComments({ ...shop, pull_number: pull.number });
 
-  expect(checks.check_runs.map(({ name, conclusion }) => [name, conclusion])).toEqual([["tests", "failure"]]);
+  expect(listed.check_runs.map(({ name, conclusion }) => [name, conclusion])).toEqual([["tests", "failure"]]);
   expect(comments.map(({ body, in_reply_to_id }) => [body, in_reply_to_id])).toEqual([
     ["Why three?", undefined],
     ["Because", id],
@@ -258,13 +259,13 @@ test("checks of a commit and replies to review comments are kept", async () => {
 });
 
 test("an old name leads to the repository, in REST and in git, until somebody takes it", async () => {
-  const moved = await startPlaygroundWorld();
+  const moved = await PlaygroundWorld.start();
   const { github } = moved;
   const octokit = await moved.client();
   const { number } = github.as("visitor").openIssue({ title: "Broken" });
   const { id } = github.repository();
 
-  github.owners.rename(github.repository(), "store");
+  github.accountChanges.rename(github.repository(), "store");
 
   expect((await octokit.rest.repos.get(shop)).data.full_name).toBe("playground/store");
   const made = await octokit.rest.issues.createComment({ ...shop, issue_number: number, body: "On it" });

@@ -1,18 +1,18 @@
 import { createHmac } from "node:crypto";
 import { afterEach, expect, test } from "vitest";
-import { commitTo, type PlaygroundWorld, shop, startPlaygroundWorld } from "../support/playground-world.ts";
+import { commitTo, PlaygroundWorld, shop, webhookSecret } from "../support/playground-world.ts";
 
 let world: PlaygroundWorld;
 afterEach(() => world.close());
 
 test("a comment on the page reaches the app, signed and in GitHub's shape", async () => {
-  world = await startPlaygroundWorld();
+  world = await PlaygroundWorld.start();
   const { number } = world.github.as("visitor").openIssue({ title: "Broken", body: "It is broken" });
   world.github.as("maintainer").comment(number, "/run fixer");
   await world.github.deliveriesSettled();
 
   const heard = world.received.find(({ headers }) => headers["x-github-event"] === "issue_comment");
-  const signature = createHmac("sha256", world.webhook.secret)
+  const signature = createHmac("sha256", webhookSecret)
     .update(heard?.body ?? "")
     .digest("hex");
   expect(heard?.headers["x-hub-signature-256"]).toBe(`sha256=${signature}`);
@@ -28,7 +28,7 @@ test("a comment on the page reaches the app, signed and in GitHub's shape", asyn
 });
 
 test("the app hears its own comments too, with its bot as the sender", async () => {
-  world = await startPlaygroundWorld();
+  world = await PlaygroundWorld.start();
   const { number } = world.github.as("visitor").openIssue({ title: "Broken" });
   const octokit = await world.client();
 
@@ -44,7 +44,7 @@ test("the app hears its own comments too, with its bot as the sender", async () 
 });
 
 test("someone else's edit names who edited and who wrote", async () => {
-  world = await startPlaygroundWorld();
+  world = await PlaygroundWorld.start();
   const { number } = world.github.as("visitor").openIssue({ title: "Broken" });
   const { id } = world.github.as("visitor").comment(number, "Hello");
 
@@ -59,12 +59,12 @@ test("someone else's edit names who edited and who wrote", async () => {
 });
 
 test("a delivery that failed is listed with its status and can be sent again under the same id", async () => {
-  world = await startPlaygroundWorld();
-  world.hears.status = 503;
+  world = await PlaygroundWorld.start();
+  world.webhookStatus = 503;
   world.github.as("visitor").openIssue({ title: "Broken" });
   await world.github.deliveriesSettled();
   const { data: failed } = await world.app.request("GET /app/hook/deliveries");
-  world.hears.status = 200;
+  world.webhookStatus = 200;
 
   await world.app.request("POST /app/hook/deliveries/{delivery_id}/attempts", { delivery_id: Number(failed[0]?.id) });
   await world.github.deliveriesSettled();
@@ -79,7 +79,7 @@ test("a delivery that failed is listed with its status and can be sent again und
 });
 
 test("a push tells of the branch and of the pull request that follows it", async () => {
-  world = await startPlaygroundWorld();
+  world = await PlaygroundWorld.start();
   await commitTo(world.github, "work", { "a.txt": "a" });
   const octokit = await world.client();
   await octokit.rest.pulls.create({ ...shop, head: "work", base: "main", title: "Work" });
@@ -97,7 +97,7 @@ test("a push tells of the branch and of the pull request that follows it", async
 });
 
 test("a repository without the app is silent", async () => {
-  world = await startPlaygroundWorld({ repositories: [{ name: "shop", installed: false }] });
+  world = await PlaygroundWorld.start({ repositories: [{ name: "shop", installed: false }] });
 
   world.github.as("visitor").openIssue({ title: "Broken" });
   await world.github.deliveriesSettled();

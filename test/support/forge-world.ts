@@ -7,13 +7,12 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { freePort } from "#playground/demo/start-app.ts";
 import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
-import { type LocalGitHubOptions, startLocalGitHub } from "#playground/github/start-local-github.ts";
 import { type ModelServerOptions, startModelServer } from "#playground/model/model-server.ts";
-import { privateKey, publicKey } from "./playground-world.ts";
+import { appId, privateKey, TestGitHub, type TestGitHubOptions } from "./test-github.ts";
 
 export interface ForgeOptions {
   script: ModelServerOptions["script"];
-  repositories?: LocalGitHubOptions["repositories"];
+  repositories?: TestGitHubOptions["repositories"];
   /** On top of what every app is given. */
   environment?: Record<string, string>;
   /** Given to Node before the program. */
@@ -52,8 +51,8 @@ export async function startForge(options: ForgeOptions) {
   const directory = await mkdtemp(join(tmpdir(), "golem-forge-e2e-"));
   const port = await freePort();
   const model = await startModelServer({ script: options.script });
-  const github = await startLocalGitHub({
-    app: { id: 7, key: publicKey, oauth: { ...oauth, callbackUrl: `http://127.0.0.1:${port}/runs/-/signed-in` } },
+  const github = await TestGitHub.start({
+    app: { oauth: { ...oauth, callbackUrl: `http://127.0.0.1:${port}/runs/-/signed-in` } },
     webhook: { url: `http://127.0.0.1:${port}/api/github/webhooks`, secret: webhookSecret },
     repositories: options.repositories ?? [forgeRepository],
   });
@@ -61,7 +60,7 @@ export async function startForge(options: ForgeOptions) {
     PATH: process.env.PATH ?? "",
     // Stories start the app many times; what Node compiled the first time serves the others.
     NODE_COMPILE_CACHE: join(tmpdir(), "golem-forge-compile-cache"),
-    APP_ID: "7",
+    APP_ID: String(appId),
     PRIVATE_KEY: privateKey,
     WEBHOOK_SECRET: webhookSecret,
     PORT: String(port),

@@ -1,73 +1,98 @@
-import { generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Octokit } from "@octokit/rest";
 import { ProbotOctokit } from "probot";
-import { type LocalGitHub, type LocalGitHubOptions, startLocalGitHub } from "#playground/github/start-local-github.ts";
+import type { LocalGitHub } from "#playground/github/local-github.ts";
+import { appId, privateKey, TestGitHub, type TestGitHubOptions } from "./test-github.ts";
 
-const { privateKey, publicKey } = generateKeyPairSync("rsa", {
-  modulusLength: 2048,
-  publicKeyEncoding: { type: "spki", format: "pem" },
-  privateKeyEncoding: { type: "pkcs8", format: "pem" },
-});
-
-export { privateKey, publicKey };
-
-/** One webhook as it arrived. */
-interface Received {
+/** A webhook as the app received it. */
+interface ReceivedWebhook {
   headers: IncomingHttpHeaders;
   body: string;
   payload: Record<string, never>;
 }
 
-/** A repository with one commit, a GitHub around it, and somebody who listens to its webhooks. */
-export async function startPlaygroundWorld(options: Partial<LocalGitHubOptions> = {}) {
-  const received: Received[] = [];
-  const hears = { status: 200 };
-  const receiver = createServer(async (request, response) => {
+const silent = { debug() {}, info() {}, warn() {}, error() {}, fatal() {}, trace() {} };
+const quiet = { log: silent, retry: { enabled: false }, throttle: { enabled: false } };
+
+/** All events that the playground emits. */
+const everyEvent = [
+  ...["issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment"],
+  ...["pull_request_review_thread", "check_run", "check_suite", "status", "workflow_run", "push", "repository"],
+];
+const everyPermission = {
+  actions: "read",
+  checks: "read",
+  contents: "write",
+  issues: "write",
+  metadata: "read",
+  pull_requests: "write",
+  statuses: "write",
+} as const;
+
+/** A GitHub with a repository of one commit, and an app that receives its webhooks and calls its API. */
+export class PlaygroundWorld {
+  readonly github: TestGitHub;
+  readonly app: ProbotOctokit;
+  readonly received: ReceivedWebhook[] = [];
+  /** The status that the app answers webhooks with. */
+  webhookStatus = 200;
+  readonly #receiver = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     const body = Buffer.concat(chunks).toString("utf8");
-    received.push({ headers: request.headers, body, payload: JSON.parse(body) });
-    response.writeHead(hears.status).end();
+    this.received.push({ headers: request.headers, body, payload: JSON.parse(body) });
+    response.writeHead(this.webhookStatus).end();
   });
-  await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
-  const webhook = {
-    url: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`,
-    secret: "a webhook secret",
-  };
-  const github = await startLocalGitHub({
-    app: { id: 7, key: publicKey },
-    webhook,
-    repositories: [{ name: "shop", commits: [firstCommit] }],
-    ...options,
-  });
-  const app = new ProbotOctokit({ auth: { appId: 7, privateKey }, baseUrl: github.apiUrl, ...quiet });
 
-  async function token(narrowed: Record<string, unknown> = {}): Promise<string> {
-    const { data } = await app.request("POST /app/installations/{installation_id}/access_tokens", {
-      installation_id: github.installationId,
+  static async start(options: TestGitHubOptions = {}): Promise<PlaygroundWorld> {
+    const github = await TestGitHub.start({
+      repositories: [{ name: "shop", commits: [firstCommit] }],
+      ...options,
+      app: { events: everyEvent, permissions: everyPermission, ...options.app },
+    });
+    const world = new PlaygroundWorld(github);
+    await new Promise<void>((resolve) => world.#receiver.listen(0, "127.0.0.1", resolve));
+    const { port } = world.#receiver.address() as AddressInfo;
+    github.webhook = { url: `http://127.0.0.1:${port}/hook`, secret: webhookSecret };
+    return world;
+  }
+
+  private constructor(github: TestGitHub) {
+    this.github = github;
+    this.app = new ProbotOctokit({ auth: { appId, privateKey }, baseUrl: github.apiUrl, ...quiet });
+  }
+
+  /** Issues an installation token, narrowed as the API allows it. */
+  async token(narrowed: Record<string, unknown> = {}): Promise<string> {
+    const { data } = await this.app.request("POST /app/installations/{installation_id}/access_tokens", {
+      installation_id: this.github.installationId,
       ...narrowed,
     });
     return data.token;
   }
 
-  async function client(narrowed: Record<string, unknown> = {}): Promise<Octokit> {
-    return new Octokit({ auth: await token(narrowed), baseUrl: github.apiUrl, ...quiet });
+  async client(narrowed: Record<string, unknown> = {}): Promise<Octokit> {
+    return new Octokit({ auth: await this.token(narrowed), baseUrl: this.github.apiUrl, ...quiet });
   }
 
-  async function close(): Promise<void> {
-    await github.close();
-    receiver.closeAllConnections();
-    await new Promise((resolve) => receiver.close(resolve));
+  /** The event and action of each webhook that has arrived, in order of arrival. */
+  get events(): string[] {
+    return this.received.map(({ headers, payload }) =>
+      [headers["x-github-event"], payload.action].filter(Boolean).join("."),
+    );
   }
 
-  return { github, app, token, client, received, hears, webhook, close };
+  async close(): Promise<void> {
+    await this.github.close();
+    this.#receiver.closeAllConnections();
+    await new Promise((resolve) => this.#receiver.close(resolve));
+  }
 }
 
-export type PlaygroundWorld = Awaited<ReturnType<typeof startPlaygroundWorld>>;
+export const webhookSecret = "a webhook secret";
 
-/** Where everything happens unless a test says otherwise. */
+/** The repository in which everything happens unless a test says otherwise. */
 export const shop = { owner: "playground", repo: "shop" };
 
 const firstCommit = {
@@ -78,10 +103,7 @@ const firstCommit = {
   files: { "README.md": "# Shop\n", "src/total.js": "export const total = 1;\n" },
 };
 
-const silent = { debug() {}, info() {}, warn() {}, error() {}, fatal() {}, trace() {} };
-const quiet = { log: silent, retry: { enabled: false }, throttle: { enabled: false } };
-
-/** Pushes one commit to a branch, as somebody would. */
+/** Pushes one commit to a branch as the contributor. */
 export function commitTo(
   github: LocalGitHub,
   branch: string,

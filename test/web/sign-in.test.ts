@@ -1,19 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "#playground/demo/start-app.ts";
-import { type LocalGitHub, startLocalGitHub } from "#playground/github/start-local-github.ts";
 import { createSealedCookies } from "#web/sealed-cookies.ts";
-import { publicKey } from "../support/playground-world.ts";
+import { TestGitHub } from "../support/test-github.ts";
 import { webWorlds } from "../support/web-world.ts";
 
 const world = webWorlds();
 const client = { clientId: "Iv1.test", clientSecret: "the secret of a client" };
-let github: LocalGitHub;
+let github: TestGitHub;
 let port: number;
 
 beforeAll(async () => {
   port = await freePort();
   const callbackUrl = `http://127.0.0.1:${port}/runs/-/signed-in`;
-  github = await startLocalGitHub({ app: { id: 7, key: publicKey, oauth: { ...client, callbackUrl } } });
+  github = await TestGitHub.start({ app: { oauth: { ...client, callbackUrl } } });
 });
 afterAll(() => github.close());
 

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from "node:http";
+import { canWrite } from "#domain/github.ts";
 import type { InstallationToken } from "#playground/github/credentials.ts";
+import { recordPush } from "#playground/github/record-push.ts";
 import type { ServerContext } from "#playground/github/rest/answer-rest.ts";
 import { ApiError } from "#playground/github/rest/api-error.ts";
 import { allows, findVisibleRepository } from "#playground/github/rest/operation.ts";
-import { pageUrl } from "#playground/github/shapes/repository.ts";
-import { recordPush } from "#playground/github/user-actions.ts";
-import { nameKey, type Repository } from "#playground/github/world.ts";
+import { fullName, pageUrl } from "#playground/github/shapes/repository.ts";
+import { nameKey, permissionIn, type Repository, type User, type World } from "#playground/github/world.ts";
 import { type GitResponse, runGitBackend } from "./git-http.ts";
-import { branches } from "./git-repository.ts";
 
 /** A request of git's smart HTTP protocol. */
 export interface GitPath {
@@ -22,70 +22,102 @@ export function parseGitPath(pathname: string): GitPath | undefined {
   return repository ? { repository, service: service as GitPath["service"] } : undefined;
 }
 
-/** Answers a fetch or a push. Undefined means the connection is to be dropped. */
+/** Answers a fetch or a push. Undefined means that the connection is to be dropped. */
 export async function answerGit(
   server: ServerContext,
   { request, url, path }: { request: IncomingMessage; url: URL; path: GitPath },
 ): Promise<GitResponse | undefined> {
-  const pushing = path.service === "git-receive-pack" || url.searchParams.get("service") === "git-receive-pack";
-  const name = path.service === "info/refs" ? `info/refs ${url.searchParams.get("service")}` : path.service;
-  const record = server.log.add({
-    method: request.method ?? "GET",
-    path: `${url.pathname}${url.search}`,
-    operation: name,
-    body: undefined,
-  });
-  const early = await server.log.before(record);
-  if (early === "drop") return undefined;
-  if (early) return { status: early.status, headers: early.headers ?? {}, body: Buffer.from(String(early.body ?? "")) };
+  const { world, log } = server;
+  const isPush = path.service === "git-receive-pack" || url.searchParams.get("service") === "git-receive-pack";
+  const operation = path.service === "info/refs" ? `info/refs ${url.searchParams.get("service")}` : path.service;
+  const method = request.method ?? "GET";
+  const record = log.add({ method, path: `${url.pathname}${url.search}`, operation, body: undefined });
+  const before = await log.before(record);
+  if (before === "drop") return undefined;
 
-  const left = server.world.previousNames.get(nameKey(path.repository));
-  if (left) {
-    record.status = 301;
-    return {
-      status: 301,
-      headers: { Location: `${pageUrl(server.world, left)}.git/${path.service}${url.search}` },
-      body: Buffer.from(""),
-    };
-  }
-  const permitted = permit(server, { authorization: request.headers.authorization, name: path.repository, pushing });
-  if (!("repository" in permitted)) {
-    record.status = permitted.status;
-    return permitted;
-  }
-  const { repository } = permitted;
-  const before = await branches(repository.gitDirectory);
-  const target = { directory: repository.gitDirectory, service: path.service, url, mayPush: pushing };
-  const reply = await runGitBackend(request, target);
-  if (path.service === "git-receive-pack") {
-    const context = { world: server.world, repository, actor: server.world.app.bot };
-    recordPush(context, before, await branches(repository.gitDirectory));
-    if ((await server.log.after(record)) === "drop") return undefined;
-  }
-  record.status = reply.status;
-  return reply;
+  const { authorization } = request.headers;
+  const access = before ? undefined : authorize(server, { authorization, path, isPush, search: url.search });
+  const response = before
+    ? { status: before.status, headers: before.headers ?? {}, body: Buffer.from(String(before.body)) }
+    : access && "repository" in access
+      ? await serve(world, { request, url, path, isPush }, access)
+      : access;
+  if (!before && path.service === "git-receive-pack" && (await log.after(record)) === "drop") return undefined;
+  record.status = response?.status;
+  return response;
 }
 
-function permit(
-  { credentials, world }: ServerContext,
-  { authorization, name, pushing }: { authorization: string | undefined; name: string; pushing: boolean },
-): { repository: Repository } | GitResponse {
-  const known = world.repositories.get(nameKey(name));
-  if (!authorization) return !pushing && known && !known.private ? { repository: known } : challenge();
+/** A repository that the caller may fetch from or push to, as `actor`. */
+interface Access {
+  repository: Repository;
+  actor: User;
+}
 
+async function serve(
+  world: World,
+  { request, url, path, isPush }: { request: IncomingMessage; url: URL; path: GitPath; isPush: boolean },
+  { repository, actor }: Access,
+): Promise<GitResponse> {
+  const { service } = path;
+  const target = { directory: repository.gitDirectory, service, url, user: isPush ? actor.login : undefined };
+  const response = await runGitBackend(request, target);
+  if (service === "git-receive-pack") await recordPush({ world, repository, actor });
+  return response;
+}
+
+/** What the caller has access to, or the response that redirects or refuses them. */
+function authorize(
+  { credentials, world }: ServerContext,
+  {
+    authorization,
+    path,
+    isPush,
+    search,
+  }: { authorization: string | undefined; path: GitPath; isPush: boolean; search: string },
+): Access | GitResponse {
+  const name = path.repository;
+  const renamed = world.previousNames.get(nameKey(name));
+  if (renamed) {
+    const location = `${pageUrl(world, renamed)}.git/${path.service}${search}`;
+    return { status: 301, headers: { Location: location }, body: Buffer.from("") };
+  }
+  const repository = world.repositories.get(nameKey(name));
+  if (!authorization) {
+    return !isPush && repository && !repository.private ? { repository, actor: repository.owner } : challenge();
+  }
   try {
     const caller = credentials.identify(authorization);
-    if (caller.kind !== "installation") return challenge();
-    const repository = findVisibleRepository(world, name, caller.token);
-    return mayDo(caller.token, pushing) ? { repository } : refuse(403, "Write access to repository not granted.");
+    switch (caller.kind) {
+      case "app":
+      case "client":
+        return challenge();
+      case "installation":
+        return authorizeToken(world, { name, token: caller.token, isPush });
+      case "user":
+        return authorizeUser(repository, caller.user, isPush);
+    }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return error.status === 401 ? challenge() : refuse(404, "Repository not found.");
   }
 }
 
-function mayDo(token: InstallationToken, pushing: boolean): boolean {
-  return allows(token, { contents: pushing ? "write" : "read" });
+function authorizeToken(
+  world: World,
+  { name, token, isPush }: { name: string; token: InstallationToken; isPush: boolean },
+): Access | GitResponse {
+  const repository = findVisibleRepository(world, name, token);
+  const isAllowed = allows(token, { contents: isPush ? "write" : "read" });
+  return isAllowed ? { repository, actor: world.app.bot } : refuse(403, "Write access to repository not granted.");
+}
+
+function authorizeUser(repository: Repository | undefined, actor: User, isPush: boolean): Access | GitResponse {
+  const permission = repository ? permissionIn(repository, actor.login) : "none";
+  if (!repository || permission === "none") return refuse(404, "Repository not found.");
+  const isAllowed = !isPush || canWrite(permission);
+  return isAllowed
+    ? { repository, actor }
+    : refuse(403, `Permission to ${fullName(repository)}.git denied to ${actor.login}.`);
 }
 
 function challenge(): GitResponse {

@@ -3,17 +3,19 @@ import type { IncomingMessage } from "node:http";
 import { basename, dirname } from "node:path";
 import { gitEnvironment } from "./git-repository.ts";
 
-/** What git answered. */
 export interface GitResponse {
   status: number;
   headers: Record<string, string>;
   body: Buffer;
 }
 
-/** Lets `git http-backend` answer a request for one bare repository. `service` is the part of the path after the repository. */
+/**
+ * Lets `git http-backend` answer a request for one bare repository. `service` is the part of the path after the repository;
+ * only a request with a `user` can push.
+ */
 export function runGitBackend(
   request: IncomingMessage,
-  { directory, service, url, mayPush }: { directory: string; service: string; url: URL; mayPush: boolean },
+  { directory, service, url, user }: { directory: string; service: string; url: URL; user: string | undefined },
 ): Promise<GitResponse> {
   const header = (name: string) => String(request.headers[name] ?? "");
   const backend = spawn("git", ["http-backend"], {
@@ -25,12 +27,12 @@ export function runGitBackend(
       QUERY_STRING: url.search.slice(1),
       REQUEST_METHOD: request.method ?? "GET",
       CONTENT_TYPE: header("content-type"),
-      // http-backend unpacks gzip itself when it is told.
+      // http-backend unpacks gzip itself, given this header.
       HTTP_CONTENT_ENCODING: header("content-encoding"),
       GIT_PROTOCOL: header("git-protocol"),
       REMOTE_ADDR: "127.0.0.1",
       ...(header("content-length") && { CONTENT_LENGTH: header("content-length") }),
-      ...(mayPush && { REMOTE_USER: "app" }),
+      ...(user && { REMOTE_USER: user }),
     },
     stdio: ["pipe", "pipe", "ignore"],
   });
@@ -39,7 +41,7 @@ export function runGitBackend(
     backend.on("error", reject);
     backend.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
     backend.on("close", () => resolve(parseCgi(Buffer.concat(chunks))));
-    // git may answer and close before it has read everything; the answer is what counts.
+    // Git may answer and close before it has read the whole request.
     backend.stdin.on("error", () => undefined);
     request.on("error", () => backend.kill());
     request.pipe(backend.stdin);
@@ -48,7 +50,7 @@ export function runGitBackend(
 
 function parseCgi(output: Buffer): GitResponse {
   const end = output.indexOf("\r\n\r\n");
-  if (end < 0) return { status: 500, headers: {}, body: Buffer.from("git http-backend gave no answer\n") };
+  if (end < 0) return { status: 500, headers: {}, body: Buffer.from("git http-backend did not answer\n") };
 
   const lines = output.subarray(0, end).toString("latin1").split("\r\n");
   const headers = Object.fromEntries(

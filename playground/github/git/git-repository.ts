@@ -258,6 +258,11 @@ export function commitsBetween(directory: string, base: string, head: string): P
   });
 }
 
+/** The commit from which both have grown; `base` itself when they share no history. */
+export async function mergeBase(directory: string, base: string, head: string): Promise<string> {
+  return (await tryGit(directory, "merge-base", base, head))?.trim() ?? base;
+}
+
 /** Moves, creates (`from` undefined) or deletes (`to` undefined) a branch. False when it does not point at `from`. */
 export async function moveBranch(
   directory: string,

@@ -1,12 +1,19 @@
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
-import { actAs } from "#playground/github/person.ts";
+import { Person } from "#playground/github/person.ts";
 import { readJsonBody } from "#playground/github/read-request.ts";
 import type { ServerContext } from "#playground/github/rest/answer-rest.ts";
 import { ApiError, notFound } from "#playground/github/rest/api-error.ts";
 import { nameKey, type Repository } from "#playground/github/world.ts";
 import { describeThread, describeThreads, describeWorld } from "./page-data.ts";
+
+export interface PageContext {
+  server: ServerContext;
+  /** The notice at the top of the page. */
+  notice(): string;
+  watch(listener: () => void): () => void;
+}
 
 interface PageRequest {
   request: IncomingMessage;
@@ -14,17 +21,11 @@ interface PageRequest {
   url: URL;
 }
 
-interface PageContext {
-  server: ServerContext;
-  notice: string | undefined;
-  watch(listener: () => void): () => void;
-}
-
 const folder = new URL("./browser/", import.meta.url);
 const types: Record<string, string> = { css: "text/css", js: "text/javascript", html: "text/html" };
 const appPath = /^\/(?:(?!-\/)[^/]+\/[^/]+(?:\/(?:issues|pulls)(?:\/new|\/\d+)?|\/pull\/\d+)?\/?)?$/;
 const assetPath = /^\/-\/assets\/([a-z-]+\.(?:css|js))$/;
-const dataPath = /^\/-\/repositories\/([^/]+\/[^/]+)\/threads(?:\/(\d+)(?:\/(comments|state))?)?$/;
+const dataPath = /^\/-\/repositories\/([^/]+\/[^/]+)\/threads(?:\/(\d+)(?:\/([a-z-]+))?)?$/;
 
 const pageHeaders = {
   "Content-Security-Policy":
@@ -34,35 +35,39 @@ const pageHeaders = {
   "Cache-Control": "no-store",
 };
 
-/** Answers what the web page asks: itself, its data, and what a person does on it. */
+/** Serves the web page: its files, its data, and what a person does on it. */
 export async function answerPage(page: PageContext, asked: PageRequest): Promise<void> {
   try {
     assertSameOrigin(page, asked.request);
     await (asked.request.method === "POST" ? act(page, asked) : show(page, asked));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    const problem = error.errors?.[0];
-    const message = problem?.message ?? (problem ? `The ${problem.field} is missing.` : error.message);
-    sendJson(asked.response, { message }, error.status);
+    sendJson(asked.response, { message: explain(error) }, error.status);
   }
 }
 
-/** Another site in the same browser must not act as the maintainer: not by name rebinding, not across origins. */
+function explain({ errors = [], message }: ApiError): string {
+  const [problem] = errors;
+  if (problem === undefined) return message;
+  return typeof problem === "string" ? problem : (problem.message ?? `The ${problem.field} is missing.`);
+}
+
+/** Another site in the same browser must not act as the maintainer, neither across origins nor by DNS rebinding. */
 function assertSameOrigin({ server }: PageContext, request: IncomingMessage): void {
   const port = new URL(server.world.url).port;
   const host = request.headers.host ?? "";
   const site = request.headers["sec-fetch-site"] ?? "same-origin";
   const origin = request.headers.origin ?? `http://${host}`;
-  const loopback = [`127.0.0.1:${port}`, `localhost:${port}`].includes(host);
-  const acts = request.method !== "GET" && request.method !== "HEAD";
-  const json = (request.headers["content-type"] ?? "").startsWith("application/json");
-  if (!loopback || (acts && (!json || site !== "same-origin" || origin !== `http://${host}`))) {
-    throw new ApiError(403, "This address only answers its own page.");
+  const isLoopback = [`127.0.0.1:${port}`, `localhost:${port}`].includes(host);
+  const isWrite = request.method !== "GET" && request.method !== "HEAD";
+  const isJson = (request.headers["content-type"] ?? "").startsWith("application/json");
+  if (!isLoopback || (isWrite && (!isJson || site !== "same-origin" || origin !== `http://${host}`))) {
+    throw new ApiError(403, "Only the playground's own page may do this.");
   }
 }
 
 async function show({ server, notice, watch }: PageContext, { response, url }: PageRequest): Promise<void> {
-  if (url.pathname === "/-/world") return sendJson(response, describeWorld(server.world, notice));
+  if (url.pathname === "/-/world") return sendJson(response, describeWorld(server.world, notice()));
   if (url.pathname === "/-/events") return sendChanges(watch, response);
   if (url.pathname.startsWith("/-/avatars/")) return sendAvatar(server, url, response);
 
@@ -74,38 +79,71 @@ async function show({ server, notice, watch }: PageContext, { response, url }: P
   if (number === undefined) return sendJson(response, describeThreads(repository));
   const thread = repository.threads.get(number);
   if (!thread) throw notFound();
-  sendJson(response, await describeThread(repository, thread));
+  sendJson(response, await describeThread(server.world, repository, thread));
 }
 
-const NewThread = z.object({ as: z.string(), title: z.string(), body: z.string() });
-const NewComment = z.object({ as: z.string(), body: z.string() });
-const NewState = z.object({ as: z.string(), state: z.enum(["open", "closed"]) });
+/** Something a person does in an issue or pull request. */
+interface Action<T> {
+  schema: z.ZodType<T>;
+  act(person: Person, number: number, fields: T): unknown;
+}
+
+function action<T>(
+  schema: z.ZodType<T>,
+  act: Action<T>["act"],
+): (person: Person, number: number, body: unknown) => unknown {
+  return (person, number, body) => act(person, number, parseBody(schema, body));
+}
+
+const LineComment = z.object({
+  path: z.string(),
+  line: z.number(),
+  side: z.enum(["LEFT", "RIGHT"]),
+  body: z.string(),
+});
+
+const actions: Record<string, (person: Person, number: number, body: unknown) => unknown> = {
+  comments: action(z.object({ body: z.string() }), (person, number, { body }) => person.comment(number, body)),
+  state: action(z.object({ state: z.enum(["open", "closed"]) }), (person, number, { state }) =>
+    state === "closed" ? person.close(number) : person.reopen(number),
+  ),
+  reviews: action(
+    z.object({
+      event: z.enum(["APPROVE", "REQUEST_CHANGES", "COMMENT"]),
+      body: z.string(),
+      comments: z.array(LineComment),
+    }),
+    (person, number, review) => person.review(number, review),
+  ),
+  replies: action(z.object({ comment: z.number(), body: z.string() }), (person, _, { comment, body }) =>
+    person.reply(comment, body),
+  ),
+  resolve: action(z.object({ comment: z.number(), resolved: z.boolean() }), (person, _, { comment, resolved }) =>
+    person.resolve(comment, resolved),
+  ),
+  ready: action(z.object({}), (person, number) => person.markReady(number)),
+  merge: action(z.object({}), (person, number) => person.merge(number)),
+};
 
 async function act({ server }: PageContext, { request, response, url }: PageRequest): Promise<void> {
   const { repository, number, part } = locate(server, url);
   const body = await readJsonBody(request);
+  const { as } = parseBody(z.object({ as: z.string() }), body);
+  const person = new Person(server.world, repository, as);
   if (number === undefined) {
-    const { as, title, body: text } = parseBody(NewThread, body);
-    const thread = actAs({ world: server.world, repository, login: as }).openIssue({ title, body: text });
-    return sendJson(response, { number: thread.number }, 201);
+    const issue = parseBody(z.object({ title: z.string(), body: z.string() }), body);
+    return sendJson(response, { number: person.openIssue(issue).number }, 201);
   }
-  if (part === "comments") {
-    const { as, body: text } = parseBody(NewComment, body);
-    const comment = actAs({ world: server.world, repository, login: as }).comment(number, text);
-    return sendJson(response, { id: comment.id }, 201);
-  }
-  if (part !== "state") throw notFound();
+  const perform = actions[part ?? ""];
+  if (!perform) throw notFound();
 
-  const { as, state } = parseBody(NewState, body);
-  const person = actAs({ world: server.world, repository, login: as });
-  if (state === "closed") person.close(number);
-  else person.reopen(number);
-  sendJson(response, { state });
+  await perform(person, number, body);
+  sendJson(response, {}, 201);
 }
 
 function parseBody<T>(schema: z.ZodType<T>, body: unknown): T {
   const parsed = schema.safeParse(body);
-  if (!parsed.success) throw new ApiError(422, "The page sent something this server does not understand.");
+  if (!parsed.success) throw new ApiError(422, "The page sent a request that this server does not understand.");
   return parsed.data;
 }
 
@@ -132,7 +170,7 @@ function sendJson(response: ServerResponse, value: unknown, status = 200): void 
   response.writeHead(status, headers).end(JSON.stringify(value));
 }
 
-/** Server-sent events: one empty message after every change, and the page asks for what it shows. */
+/** Sends an empty event after every change; the page then loads what it shows. */
 function sendChanges(watch: PageContext["watch"], response: ServerResponse): void {
   response.writeHead(200, { ...pageHeaders, "Content-Type": "text/event-stream" });
   response.write("retry: 1000\n\n");
@@ -145,9 +183,9 @@ const palette = ["#8250df", "#0969da", "#1a7f37", "#9a6700", "#bc4c00", "#bf3989
 function sendAvatar({ world }: ServerContext, url: URL, response: ServerResponse): void {
   const id = Number(url.pathname.split("/").at(-1));
   const user = [...world.users.values()].find((candidate) => candidate.id === id);
-  const person = user && user.type !== "Bot";
-  const letter = person ? (/[a-z0-9]/i.exec(user.login)?.[0]?.toUpperCase() ?? "?") : "⚒";
-  const color = person ? palette[id % palette.length] : "#24292f";
+  const isPerson = user && user.type !== "Bot";
+  const letter = isPerson ? (/[a-z0-9]/i.exec(user.login)?.[0]?.toUpperCase() ?? "?") : "⚒";
+  const color = isPerson ? palette[id % palette.length] : "#24292f";
   const text = `<text x="20" y="21" font-family="system-ui,sans-serif" font-size="20" font-weight="600" fill="#fff" text-anchor="middle" dominant-baseline="central">${letter}</text>`;
   const picture = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40"><rect width="40" height="40" fill="${color}"/>${text}</svg>`;
   response.writeHead(200, { ...pageHeaders, "Content-Type": "image/svg+xml" }).end(picture);

@@ -1,21 +1,26 @@
 import { collaborators } from "#playground/github/create-world.ts";
-import { changedFiles, isPull } from "#playground/github/shapes/pull-request.ts";
+import { mergeability } from "#playground/github/merge-actions.ts";
+import { changedFiles } from "#playground/github/pull-request-actions.ts";
 import { fullName } from "#playground/github/shapes/repository.ts";
 import {
+  isPull,
+  type PullThread,
   permissionIn,
   type Reaction,
   type Repository,
+  type Review,
   type StoredComment,
+  type StoredReviewComment,
   type Thread,
   type User,
   type World,
 } from "#playground/github/world.ts";
 import { renderMarkdown } from "#text/render-markdown.ts";
 
-/** What the page needs to know before it draws anything. */
-export function describeWorld(world: World, notice: string | undefined) {
+/** The data that every view of the page needs. */
+export function describeWorld(world: World, notice: string) {
   return {
-    notice: notice ?? "",
+    notice,
     repositories: [...world.repositories.values()].map(fullName),
     people: Object.keys(collaborators),
   };
@@ -29,36 +34,57 @@ export function describeThreads(repository: Repository) {
     cloneUrl: `/${fullName(repository)}.git`,
     threads: [...repository.threads.values()].reverse().map((thread) => ({
       ...describeHead(thread),
-      comments: commentsOf(repository, thread).length,
+      comments: commentsOf(repository.comments, thread).length,
       labels: thread.labels.map(({ name }) => name),
     })),
   };
 }
 
 /** One issue or pull request with everything its page shows. */
-export async function describeThread(repository: Repository, thread: Thread) {
-  const comments = commentsOf(repository, thread);
+export async function describeThread(world: World, repository: Repository, thread: Thread) {
+  const comments = commentsOf(repository.comments, thread).map((one) => describePost(repository, one));
+  const reviews = [...repository.reviews.values()]
+    .filter((review) => review.thread === thread.number && review.state !== "PENDING")
+    .flatMap((review) => describeReview(repository, review));
+  const posts = [...comments, ...reviews].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   return {
     ...describeHead(thread),
     repository: fullName(repository),
     labels: thread.labels.map(({ name }) => name),
-    posts: [describePost(repository, thread), ...comments.map((comment) => describePost(repository, comment))],
-    ...(isPull(thread) && {
-      head: thread.pull.head.branch,
-      base: thread.pull.base.branch,
-      files: (await changedFiles(repository, thread)).map(({ path, status, additions, deletions, patch }) => ({
-        path,
-        status,
-        additions,
-        deletions,
-        patch: patch ?? "",
+    posts: [describePost(repository, thread), ...posts],
+    ...(isPull(thread) && (await describePull(world, repository, thread))),
+  };
+}
+
+async function describePull(world: World, repository: Repository, thread: PullThread) {
+  const { head, base } = thread.pull;
+  const files = await changedFiles(repository, thread);
+  const runs = repository.checkRuns.filter(({ suite }) => suite.commit === head.commit);
+  const statuses = repository.statuses.filter(({ commit }) => commit === head.commit);
+  return {
+    head: head.branch,
+    base: base.branch,
+    mergeability: thread.state === "open" ? mergeability({ world, repository }, thread) : "closed",
+    checks: [
+      ...runs.map(({ name, status, conclusion, title }) => ({
+        name,
+        result: conclusion ?? status,
+        title: title ?? "",
       })),
+      ...statuses.map(({ context, state, description }) => ({
+        name: context,
+        result: state,
+        title: description ?? "",
+      })),
+    ],
+    files: files.map(({ path, status, additions, deletions, patch = "" }) => {
+      return { path, status, additions, deletions, patch };
     }),
   };
 }
 
-function commentsOf(repository: Repository, { number }: Thread): StoredComment[] {
-  return [...repository.comments.values()].filter((comment) => comment.thread === number);
+function commentsOf<T extends StoredComment>(comments: ReadonlyMap<number, T>, { number }: Thread): T[] {
+  return [...comments.values()].filter((comment) => comment.thread === number);
 }
 
 function describeHead(thread: Thread) {
@@ -73,7 +99,7 @@ function describeHead(thread: Thread) {
 }
 
 function stateOf({ state, pull }: Thread): "open" | "closed" | "draft" | "merged" {
-  if (pull?.mergedAt) return "merged";
+  if (pull?.merged) return "merged";
   return state === "open" && pull?.draft ? "draft" : state;
 }
 
@@ -87,6 +113,46 @@ function describePost(repository: Repository, post: Thread | StoredComment) {
     html: renderMarkdown(post.body, `/${fullName(repository)}`),
     reactions: countReactions(post.reactions),
   };
+}
+
+const verdicts: Record<Review["state"], string> = {
+  APPROVED: "approved these changes",
+  CHANGES_REQUESTED: "requested changes",
+  COMMENTED: "reviewed",
+  DISMISSED: "reviewed (dismissed)",
+  PENDING: "",
+};
+
+/** A review with its threads. A reply is shown in the thread it belongs to, not as a review of its own. */
+function describeReview(repository: Repository, review: Review) {
+  const all = [...repository.reviewComments.values()];
+  const starts = all.filter((comment) => comment.review === review.id && comment.inReplyTo === undefined);
+  if (starts.length === 0 && review.body === "" && review.state === "COMMENTED") return [];
+
+  const threads = starts.map((first) => ({
+    comment: first.id,
+    path: first.path,
+    line: first.line ?? first.originalLine,
+    outdated: first.line === undefined,
+    resolved: first.resolvedBy !== undefined,
+    hunk: first.diffHunk,
+    posts: [first, ...all.filter(({ inReplyTo }) => inReplyTo === first.id)].map((one: StoredReviewComment) =>
+      describePost(repository, one),
+    ),
+  }));
+  return [
+    {
+      id: review.id,
+      author: describeUser(review.author),
+      role: permissionIn(repository, review.author.login),
+      createdAt: (review.submittedAt ?? new Date()).toISOString(),
+      edited: false,
+      html: renderMarkdown(review.body, `/${fullName(repository)}`),
+      reactions: [],
+      verdict: verdicts[review.state],
+      threads,
+    },
+  ];
 }
 
 function describeUser({ id, login, type }: User) {
@@ -105,8 +171,8 @@ const symbols: Record<Reaction["content"], string> = {
 };
 
 function countReactions(reactions: Reaction[]): { symbol: string; by: string[] }[] {
-  return Object.entries(Object.groupBy(reactions, ({ content }) => content)).map(([content, given]) => ({
-    symbol: symbols[content as Reaction["content"]],
+  return [...Map.groupBy(reactions, ({ content }) => content)].map(([content, given]) => ({
+    symbol: symbols[content],
     by: given.map(({ by }) => by.login),
   }));
 }

@@ -1,8 +1,11 @@
+import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import type { Credentials } from "#playground/github/credentials.ts";
+import type { Caller, Credentials } from "#playground/github/credentials.ts";
+import { answerGraphql } from "#playground/github/graphql/answer-graphql.ts";
 import type { OAuth } from "#playground/github/pages/oauth.ts";
+import type { RateLimiter } from "#playground/github/rate-limiter.ts";
 import { readJsonBody } from "#playground/github/read-request.ts";
-import type { RequestLog } from "#playground/github/request-log.ts";
+import type { InjectedResponse, RequestLog } from "#playground/github/request-log.ts";
 import { fullName } from "#playground/github/shapes/repository.ts";
 import type { Webhooks } from "#playground/github/webhooks.ts";
 import { nameKey, type World } from "#playground/github/world.ts";
@@ -10,72 +13,117 @@ import { ApiError, moved } from "./api-error.ts";
 import type { RestResponse } from "./operation.ts";
 import { findRoute } from "./router.ts";
 
-/** What answering needs. */
+/** The parts of the server that answer requests. */
 export interface ServerContext {
   world: World;
   credentials: Credentials;
+  limits: RateLimiter;
   oauth: OAuth;
   webhooks: Webhooks;
   log: RequestLog;
 }
 
-const outsideApiPrefix = /^\/(app|repos|repositories|users|installation)(\/|$)/;
+const outsideApiPrefix = /^\/(app|repos|repositories|users|installation|graphql)(\/|$)/;
 
-/** The path of a request to the REST API, without `/api/v3`; undefined for any other request. */
+/** The path of a request to the API without `/api/v3`; undefined for any other request. */
 export function restPath(pathname: string): string | undefined {
   if (pathname.startsWith("/api/v3/")) return pathname.slice("/api/v3".length);
+  if (pathname === "/api/graphql") return "/graphql";
   return outsideApiPrefix.test(pathname) ? pathname : undefined;
 }
 
-/** Answers a request to the REST API. Undefined means the connection is to be dropped. */
+const defaultVersion = "2022-11-28";
+const supportedVersions = [defaultVersion, "2026-03-10"];
+
+/** Answers a request to the REST API. Undefined means that the connection is to be dropped. */
 export async function answerRest(
   server: ServerContext,
   { request, url, path }: { request: IncomingMessage; url: URL; path: string },
 ): Promise<RestResponse | undefined> {
+  const { world, credentials, limits, log } = server;
   const method = request.method ?? "GET";
   const body = await catchApiError(() => readJsonBody(request));
-  const route = await catchApiError(() => findRoute(method, resolveRepositoryPath(server.world, path, method)));
+  const isGraphql = path === "/graphql";
+  const route = isGraphql ? undefined : await catchApiError(() => findRoute(method, resolvePath(world, path, method)));
   const operation = route instanceof ApiError ? undefined : route?.operation;
-  const name = operation && `${method} ${operation.path}`;
-  const record = server.log.add({
+  const record = log.add({
     method,
     path: `${path}${url.search}`,
-    operation: name,
+    operation: isGraphql ? `${method} /graphql` : operation && `${method} ${operation.path}`,
     body: body instanceof ApiError ? undefined : body,
   });
-  const early = await server.log.before(record);
-  if (early === "drop") return undefined;
-  if (early) return finish(record, { status: early.status, body: early.body ?? {}, headers: early.headers ?? {} });
+  const before = await log.before(record);
+  if (before === "drop") return undefined;
 
-  const answer = await catchApiError(async (): Promise<RestResponse> => {
-    if (body instanceof ApiError) throw body;
-    if (route instanceof ApiError) throw route;
-    const caller = server.credentials.identify(request.headers.authorization);
-    if (!route) throw new ApiError(404, `The local GitHub does not know ${method} ${path}`);
-    return route.operation.handle({ ...server, method, caller, params: route.params, url, body });
-  });
-  const shown = answer instanceof ApiError ? errorResponse(answer) : answer;
-  const late = method !== "GET" && shown.status < 300 ? await server.log.after(record) : undefined;
-  if (late === "drop") return undefined;
-  return finish(record, late ? { status: late.status, body: late.body ?? {}, headers: late.headers ?? {} } : shown);
+  let caller: Caller | undefined;
+  const answer =
+    before ??
+    (await catchApiError(async (): Promise<RestResponse> => {
+      checkVersion(request);
+      if (body instanceof ApiError) throw body;
+      if (route instanceof ApiError) throw route;
+      caller = credentials.identify(request.headers.authorization);
+      if (caller.kind === "installation") limits.count(caller.token.installation.id, { method, path });
+      if (isGraphql) return { status: 200, body: answerGraphql(world, caller, body) };
+      if (!route) throw new ApiError(404, `The local GitHub does not implement ${method} ${path}`);
+      return route.operation.handle({ ...server, method, caller, params: route.params, url, body });
+    }));
+  const response = answer instanceof ApiError ? errorResponse(answer) : toResponse(answer);
+  const after = method !== "GET" && response.status < 300 ? await log.after(record) : undefined;
+  if (after === "drop") return undefined;
+
+  const final = withEtag(request, after ? toResponse(after) : response);
+  record.status = final.status;
+  const installation = caller?.kind === "installation" ? caller.token.installation.id : undefined;
+  return { ...final, headers: { ...standardHeaders(request), ...limits.headers(installation), ...final.headers } };
 }
 
-/** The path by the repository's present name: GitHub takes its number in place of it, and sends on from names of before. */
-function resolveRepositoryPath(world: World, path: string, method: string): string {
-  const [, number, ofNumber = ""] = /^\/repositories\/(\d+)(\/.*)?$/.exec(path) ?? [];
-  if (number !== undefined) {
-    const repository = [...world.repositories.values()].find(({ id }) => id === Number(number));
-    return repository ? `/repos/${fullName(repository)}${ofNumber}` : path;
+/** The path with the repository's present name: GitHub accepts its id in the same place, and redirects earlier names. */
+function resolvePath(world: World, path: string, method: string): string {
+  const [, id, belowId = ""] = /^\/repositories\/(\d+)(\/.*)?$/.exec(path) ?? [];
+  if (id !== undefined) {
+    const repository = [...world.repositories.values()].find((one) => one.id === Number(id));
+    return repository ? `/repos/${fullName(repository)}${belowId}` : path;
   }
-  const [, name, ofName = ""] = /^\/repos\/([^/]+\/[^/]+)(\/.*)?$/.exec(path) ?? [];
-  const left = name === undefined ? undefined : world.previousNames.get(nameKey(decodeURIComponent(name)));
-  if (left) throw moved(method, `${world.url}/api/v3/repositories/${left.id}${ofName}`);
+  const [, name, belowName = ""] = /^\/repos\/([^/]+\/[^/]+)(\/.*)?$/.exec(path) ?? [];
+  const renamed = name === undefined ? undefined : world.previousNames.get(nameKey(decodeURIComponent(name)));
+  if (renamed) throw moved(method, `${world.url}/api/v3/repositories/${renamed.id}${belowName}`);
   return path;
 }
 
-function finish(record: { status: number | undefined }, answer: RestResponse): RestResponse {
-  record.status = answer.status;
-  return answer;
+function checkVersion(request: IncomingMessage): void {
+  const version = request.headers["x-github-api-version"];
+  if (version === undefined || supportedVersions.includes(String(version))) return;
+  throw new ApiError(400, `"${version}" is not a supported version.`);
+}
+
+function standardHeaders(request: IncomingMessage): Record<string, string> {
+  return {
+    "Content-Type": "application/json; charset=utf-8",
+    "X-GitHub-Request-Id": "playground",
+    "X-GitHub-Enterprise-Version": "3.19.0",
+    "X-GitHub-Api-Version-Selected": String(request.headers["x-github-api-version"] ?? defaultVersion),
+  };
+}
+
+function toResponse({ status, body, headers = {} }: RestResponse | InjectedResponse): Required<RestResponse> {
+  return { status, body, headers };
+}
+
+function errorResponse({ status, message, errors, headers }: ApiError): Required<RestResponse> {
+  const documentation_url = "https://docs.github.com/rest";
+  const body = { message, ...(errors && { errors }), documentation_url, status: String(status) };
+  return { status, body, headers };
+}
+
+/** Answers 304 to a client that has this response already. As at GitHub, an ETag holds for one token. */
+function withEtag(request: IncomingMessage, response: Required<RestResponse>): Required<RestResponse> {
+  if (request.method !== "GET" || response.status !== 200) return response;
+  const content = `${request.headers.authorization}\n${JSON.stringify(response.body)}`;
+  const etag = `W/"${createHash("sha256").update(content).digest("hex")}"`;
+  const headers = { ...response.headers, ETag: etag };
+  if (request.headers["if-none-match"] !== etag) return { ...response, headers };
+  return { status: 304, body: undefined, headers };
 }
 
 async function catchApiError<T>(work: () => T | Promise<T>): Promise<T | ApiError> {
@@ -85,13 +133,4 @@ async function catchApiError<T>(work: () => T | Promise<T>): Promise<T | ApiErro
     if (error instanceof ApiError) return error;
     throw error;
   }
-}
-
-function errorResponse({ status, message, errors, location }: ApiError): RestResponse {
-  const documentation = "https://docs.github.com/rest";
-  return {
-    status,
-    body: { message, ...(errors && { errors }), documentation_url: documentation, status: String(status) },
-    ...(location && { headers: { Location: location } }),
-  };
 }

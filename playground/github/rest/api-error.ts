@@ -5,19 +5,23 @@ export interface FieldError {
   message?: string;
 }
 
-/** An answer that is not a success, in the words GitHub uses. */
+/** A response that is not a success, with GitHub's message. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly status: number;
-  readonly errors: FieldError[] | undefined;
-  /** Where it has moved to. */
-  readonly location: string | undefined;
+  readonly errors: readonly (FieldError | string)[] | undefined;
+  readonly headers: Record<string, string>;
 
-  constructor(status: number, message: string, errors?: FieldError[], location?: string) {
+  constructor(
+    status: number,
+    message: string,
+    errors?: readonly (FieldError | string)[],
+    headers: Record<string, string> = {},
+  ) {
     super(message);
-    this.location = location;
     this.status = status;
     this.errors = errors;
+    this.headers = headers;
   }
 }
 
@@ -25,12 +29,12 @@ export function notFound(): ApiError {
   return new ApiError(404, "Not Found");
 }
 
-/** 301 for who reads, 307 for who writes, as GitHub sends those who come by an old name. */
+/** A redirect to a new address: 301 for reads, 307 for writes. */
 export function moved(method: string, location: string): ApiError {
-  return new ApiError(method === "GET" ? 301 : 307, "Moved Permanently", undefined, location);
+  return new ApiError(method === "GET" ? 301 : 307, "Moved Permanently", undefined, { Location: location });
 }
 
-/** 422, with one entry for each thing that is wrong. */
+/** A 422 with one entry for each problem. */
 export function validationFailed(...errors: FieldError[]): ApiError {
   return new ApiError(422, "Validation Failed", errors);
 }

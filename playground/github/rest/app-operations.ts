@@ -28,28 +28,28 @@ const TokenRequest = z.object({
 });
 
 export const appOperations: RestOperation[] = [
-  appOperation("get", "/app", ({ world }) => ({ status: 200, body: showApp(world) })),
+  appOperation("get", "/app", ({ world }) => ({ status: 200, body: showApp(world, world.app) })),
 
-  appOperation("get", "/app/installations", (call) => ({
+  appOperation("get", "/app/installations", (request) => ({
     status: 200,
     ...paginate(
-      call,
-      [...call.world.installations.values()].map((one) => showInstallation(call.world, one)),
+      request,
+      [...request.world.installations.values()].map((one) => showInstallation(request.world, one)),
     ),
   })),
 
-  appOperation("get", "/app/installations/{installation_id}", (call) => {
-    const installation = requireInstallation(call.world, numberIn(call, "installation_id"));
-    return { status: 200, body: showInstallation(call.world, installation) };
+  appOperation("get", "/app/installations/{installation_id}", (request) => {
+    const installation = requireInstallation(request.world, numberIn(request, "installation_id"));
+    return { status: 200, body: showInstallation(request.world, installation) };
   }),
 
-  appOperation("post", "/app/installations/{installation_id}/access_tokens", (call) => {
-    const { world, credentials } = call;
-    const installation = requireInstallation(world, numberIn(call, "installation_id"));
+  appOperation("post", "/app/installations/{installation_id}/access_tokens", (request) => {
+    const { world, credentials } = request;
+    const installation = requireInstallation(world, numberIn(request, "installation_id"));
     if (installation.suspended) throw new ApiError(403, "This installation has been suspended");
-    const request = readBody(call, "Installation", TokenRequest);
-    const permissions = narrowGrants(world.app.permissions, request.permissions);
-    const repositories = chooseRepositories(world, installation, request);
+    const narrowed = readBody(request, "Installation", TokenRequest);
+    const permissions = narrowPermissions(world.app.permissions, narrowed.permissions);
+    const repositories = chooseRepositories(world, installation, narrowed);
     const ids = repositories && new Set(repositories.map(({ id }) => id));
 
     const token = credentials.issue({ installation, permissions, repositories: ids });
@@ -71,34 +71,35 @@ export const appOperations: RestOperation[] = [
     return { status: 200, body: showInstallation(world, installation) };
   }),
 
-  appOperation("get", "/app/hook/config", ({ webhooks }) => ({
+  appOperation("get", "/app/hook/config", ({ webhooks: { target } }) => ({
     status: 200,
-    body: { content_type: "json", insecure_ssl: "0", secret: "********", ...(webhooks.url && { url: webhooks.url }) },
+    body: { content_type: "json", insecure_ssl: "0", secret: "********", ...(target && { url: target.url }) },
   })),
 
-  appOperation("get", "/app/hook/deliveries", (call) => {
-    const newestFirst = call.webhooks.deliveries.toReversed();
-    const { body, headers } = paginate(call, newestFirst);
+  appOperation("get", "/app/hook/deliveries", (request) => {
+    const newestFirst = request.webhooks.deliveries.toReversed();
+    const { body, headers } = paginate(request, newestFirst);
     return { status: 200, headers, body: body.map((delivery) => showDelivery(delivery)) };
   }),
 
-  appOperation("post", "/app/hook/deliveries/{delivery_id}/attempts", (call) => {
-    if (!call.webhooks.redeliver(numberIn(call, "delivery_id"))) throw notFound();
+  appOperation("post", "/app/hook/deliveries/{delivery_id}/attempts", (request) => {
+    if (!request.webhooks.redeliver(numberIn(request, "delivery_id"))) throw notFound();
     return { status: 202, body: {} };
   }),
 
-  installationOperation("get", "/installation/repositories", (call) => {
-    const visible = [...call.world.repositories.values()].filter(
+  installationOperation("get", "/installation/repositories", (request) => {
+    const visible = [...request.world.repositories.values()].filter(
       (repository) =>
-        repository.installation === call.token.installation && (call.token.repositories?.has(repository.id) ?? true),
+        repository.installation === request.token.installation &&
+        (request.token.repositories?.has(repository.id) ?? true),
     );
-    const { body, headers } = paginate(call, visible);
+    const { body, headers } = paginate(request, visible);
     return {
       status: 200,
       headers,
       body: {
         total_count: visible.length,
-        repositories: body.map((repository) => showRepository(call.world, repository, call.token.permissions)),
+        repositories: body.map((repository) => showRepository(request.world, repository, request.token.permissions)),
       },
     };
   }),
@@ -116,7 +117,7 @@ function requireInstallation(world: World, id: number): Installation {
   return installation;
 }
 
-function narrowGrants(granted: AppPermissions, asked: AppPermissions | undefined): AppPermissions {
+function narrowPermissions(granted: AppPermissions, asked: AppPermissions | undefined): AppPermissions {
   if (!asked) return granted;
 
   const excessive = Object.entries(asked).filter(

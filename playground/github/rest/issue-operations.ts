@@ -35,7 +35,7 @@ const IssueChange = z.object({
   state: z.enum(["open", "closed"]).optional(),
 });
 const CommentBody = z.object({ body: z.string() });
-const NewReaction = z.object({
+export const NewReaction = z.object({
   content: z.enum(["+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"]),
 });
 const LabelNames = z.union([
@@ -46,116 +46,116 @@ const LabelNames = z.union([
 const issues = "/repos/{owner}/{repo}/issues";
 
 export const issueOperations: RestOperation[] = [
-  repositoryOperation("get", issues, read, (call) => {
-    const { world, repository, url } = call;
-    const { body, headers } = paginate(call, chooseThreads(repository, url.searchParams));
+  repositoryOperation("get", issues, read, (request) => {
+    const { world, repository, url } = request;
+    const { body, headers } = paginate(request, chooseThreads(repository, url.searchParams));
     return { status: 200, headers, body: body.map((thread) => showIssue(world, repository, thread)) };
   }),
 
-  repositoryOperation("post", issues, { issues: "write" }, (call) => {
-    const { title, body, labels } = readBody(call, "Issue", NewIssue);
-    const thread = openIssue(call.context, { title, body: body ?? "", ...(labels && { labels }) });
-    return { status: 201, body: showIssue(call.world, call.repository, thread) };
+  repositoryOperation("post", issues, { issues: "write" }, (request) => {
+    const { title, body, labels } = readBody(request, "Issue", NewIssue);
+    const thread = openIssue(request.context, { title, body: body ?? "", ...(labels && { labels }) });
+    return { status: 201, body: showIssue(request.world, request.repository, thread) };
   }),
 
-  repositoryOperation("get", `${issues}/{issue_number}`, read, (call) => {
-    return { status: 200, body: showIssue(call.world, call.repository, findThread(call)) };
+  repositoryOperation("get", `${issues}/{issue_number}`, read, (request) => {
+    return { status: 200, body: showIssue(request.world, request.repository, findThread(request)) };
   }),
 
-  repositoryOperation("patch", `${issues}/{issue_number}`, write, (call) => {
-    const thread = findThread(call);
-    const { title, body, state } = readBody(call, "Issue", IssueChange);
-    updateThread(call.context, thread, { title: title ?? undefined, body: body === null ? "" : body, state });
-    return { status: 200, body: showIssue(call.world, call.repository, thread) };
+  repositoryOperation("patch", `${issues}/{issue_number}`, write, (request) => {
+    const thread = findThread(request);
+    const { title, body, state } = readBody(request, "Issue", IssueChange);
+    updateThread(request.context, thread, { title: title ?? undefined, body: body === null ? "" : body, state });
+    return { status: 200, body: showIssue(request.world, request.repository, thread) };
   }),
 
-  repositoryOperation("get", `${issues}/{issue_number}/comments`, read, (call) => {
-    const { world, repository, url } = call;
+  repositoryOperation("get", `${issues}/{issue_number}/comments`, read, (request) => {
+    const { world, repository, url } = request;
     const since = new Date(url.searchParams.get("since") ?? 0);
-    const found = commentsOf(repository, findThread(call)).filter(({ updatedAt }) => !(updatedAt < since));
-    const { body, headers } = paginate(call, found);
+    const found = commentsOf(repository, findThread(request)).filter(({ updatedAt }) => !(updatedAt < since));
+    const { body, headers } = paginate(request, found);
     return { status: 200, headers, body: body.map((comment) => showComment(world, repository, comment)) };
   }),
 
-  repositoryOperation("post", `${issues}/{issue_number}/comments`, write, (call) => {
-    const thread = findThread(call);
-    const { body } = readBody(call, "IssueComment", CommentBody);
+  repositoryOperation("post", `${issues}/{issue_number}/comments`, write, (request) => {
+    const thread = findThread(request);
+    const { body } = readBody(request, "IssueComment", CommentBody);
     if (thread.locked) throw new ApiError(403, "Unable to create comment because issue is locked.");
 
-    const comment = addComment(call.context, thread, body);
-    return { status: 201, body: showComment(call.world, call.repository, comment) };
+    const comment = addComment(request.context, thread, body);
+    return { status: 201, body: showComment(request.world, request.repository, comment) };
   }),
 
-  repositoryOperation("get", `${issues}/comments/{comment_id}`, read, (call) => {
-    return { status: 200, body: showComment(call.world, call.repository, findComment(call)) };
+  repositoryOperation("get", `${issues}/comments/{comment_id}`, read, (request) => {
+    return { status: 200, body: showComment(request.world, request.repository, findComment(request)) };
   }),
 
-  repositoryOperation("patch", `${issues}/comments/{comment_id}`, write, (call) => {
-    const comment = findComment(call);
-    const { body } = readBody(call, "IssueComment", CommentBody);
-    editComment(call.context, comment, body);
-    return { status: 200, body: showComment(call.world, call.repository, comment) };
+  repositoryOperation("patch", `${issues}/comments/{comment_id}`, write, (request) => {
+    const comment = findComment(request);
+    const { body } = readBody(request, "IssueComment", CommentBody);
+    editComment(request.context, comment, body);
+    return { status: 200, body: showComment(request.world, request.repository, comment) };
   }),
 
-  repositoryOperation("get", `${issues}/comments/{comment_id}/reactions`, read, (call) => {
-    const { body, headers } = paginate(call, findComment(call).reactions);
-    return { status: 200, headers, body: body.map((reaction) => showReaction(call.world, reaction)) };
+  repositoryOperation("get", `${issues}/comments/{comment_id}/reactions`, read, (request) => {
+    const { body, headers } = paginate(request, findComment(request).reactions);
+    return { status: 200, headers, body: body.map((reaction) => showReaction(request.world, reaction)) };
   }),
 
-  repositoryOperation("post", `${issues}/comments/{comment_id}/reactions`, write, (call) => {
+  repositoryOperation("post", `${issues}/comments/{comment_id}/reactions`, write, (request) => {
     const { reaction, created } = addReaction(
-      call.context,
-      findComment(call),
-      readBody(call, "Reaction", NewReaction).content,
+      request.context,
+      findComment(request),
+      readBody(request, "Reaction", NewReaction).content,
     );
-    return { status: created ? 201 : 200, body: showReaction(call.world, reaction) };
+    return { status: created ? 201 : 200, body: showReaction(request.world, reaction) };
   }),
 
-  repositoryOperation("get", `${issues}/{issue_number}/reactions`, read, (call) => {
-    const { body, headers } = paginate(call, findThread(call).reactions);
-    return { status: 200, headers, body: body.map((reaction) => showReaction(call.world, reaction)) };
+  repositoryOperation("get", `${issues}/{issue_number}/reactions`, read, (request) => {
+    const { body, headers } = paginate(request, findThread(request).reactions);
+    return { status: 200, headers, body: body.map((reaction) => showReaction(request.world, reaction)) };
   }),
 
-  repositoryOperation("post", `${issues}/{issue_number}/reactions`, write, (call) => {
+  repositoryOperation("post", `${issues}/{issue_number}/reactions`, write, (request) => {
     const { reaction, created } = addReaction(
-      call.context,
-      findThread(call),
-      readBody(call, "Reaction", NewReaction).content,
+      request.context,
+      findThread(request),
+      readBody(request, "Reaction", NewReaction).content,
     );
-    return { status: created ? 201 : 200, body: showReaction(call.world, reaction) };
+    return { status: created ? 201 : 200, body: showReaction(request.world, reaction) };
   }),
 
-  repositoryOperation("get", `${issues}/{issue_number}/labels`, read, (call) => {
-    const { body, headers } = paginate(call, findThread(call).labels);
-    return { status: 200, headers, body: body.map((label) => showLabel(call.world, call.repository, label)) };
+  repositoryOperation("get", `${issues}/{issue_number}/labels`, read, (request) => {
+    const { body, headers } = paginate(request, findThread(request).labels);
+    return { status: 200, headers, body: body.map((label) => showLabel(request.world, request.repository, label)) };
   }),
 
-  repositoryOperation("post", `${issues}/{issue_number}/labels`, write, (call) => {
-    const thread = findThread(call);
-    addLabels(call.context, thread, readBody(call, "Label", LabelNames));
-    return { status: 200, body: thread.labels.map((label) => showLabel(call.world, call.repository, label)) };
+  repositoryOperation("post", `${issues}/{issue_number}/labels`, write, (request) => {
+    const thread = findThread(request);
+    addLabels(request.context, thread, readBody(request, "Label", LabelNames));
+    return { status: 200, body: thread.labels.map((label) => showLabel(request.world, request.repository, label)) };
   }),
 
-  repositoryOperation("delete", `${issues}/{issue_number}/labels/{name}`, write, (call) => {
-    const thread = findThread(call);
-    if (!removeLabel(call.context, thread, call.params.name ?? "")) throw new ApiError(404, "Label does not exist");
-    return { status: 200, body: thread.labels.map((label) => showLabel(call.world, call.repository, label)) };
+  repositoryOperation("delete", `${issues}/{issue_number}/labels/{name}`, write, (request) => {
+    const thread = findThread(request);
+    removeLabel(request.context, thread, request.params.name ?? "");
+    return { status: 200, body: thread.labels.map((label) => showLabel(request.world, request.repository, label)) };
   }),
 
-  repositoryOperation("get", "/repos/{owner}/{repo}/labels", read, (call) => {
-    const { body, headers } = paginate(call, [...call.repository.labels.values()]);
-    return { status: 200, headers, body: body.map((label) => showLabel(call.world, call.repository, label)) };
+  repositoryOperation("get", "/repos/{owner}/{repo}/labels", read, (request) => {
+    const { body, headers } = paginate(request, [...request.repository.labels.values()]);
+    return { status: 200, headers, body: body.map((label) => showLabel(request.world, request.repository, label)) };
   }),
 ];
 
 /** The issue or pull request the path names. */
-function findThread(call: RepositoryRequest, name = "issue_number"): Thread {
-  const number = numberIn(call, name);
-  const { world, repository, method } = call;
+function findThread(request: RepositoryRequest, name = "issue_number"): Thread {
+  const number = numberIn(request, name);
+  const { world, repository, method } = request;
   const gone = repository.removedThreads.get(number);
   if (gone === "deleted") throw new ApiError(410, "This issue was deleted");
   if (gone) {
-    const rest = call.url.pathname.split(`/issues/${number}`)[1] ?? "";
+    const rest = request.url.pathname.split(`/issues/${number}`)[1] ?? "";
     throw moved(method, `${world.url}/api/v3/repositories/${gone.repository.id}/issues/${gone.number}${rest}`);
   }
   const thread = repository.threads.get(number);
@@ -163,8 +163,8 @@ function findThread(call: RepositoryRequest, name = "issue_number"): Thread {
   return thread;
 }
 
-function findComment(call: RepositoryRequest): StoredComment {
-  const comment = call.repository.comments.get(numberIn(call, "comment_id"));
+function findComment(request: RepositoryRequest): StoredComment {
+  const comment = request.repository.comments.get(numberIn(request, "comment_id"));
   if (!comment) throw notFound();
   return comment;
 }

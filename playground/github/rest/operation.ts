@@ -1,18 +1,19 @@
 import type { paths } from "@octokit/openapi-types";
-import type { z } from "zod";
+import { z } from "zod";
 import type { Caller, Credentials, InstallationToken } from "#playground/github/credentials.ts";
+import type { RateLimiter } from "#playground/github/rate-limiter.ts";
 import type { ActionContext } from "#playground/github/user-actions.ts";
 import type { Webhooks } from "#playground/github/webhooks.ts";
 import { type AppPermissions, nameKey, type Repository, type User, type World } from "#playground/github/world.ts";
 import { ApiError, notFound, validationFailed } from "./api-error.ts";
 
 type Method = "get" | "post" | "patch" | "put" | "delete";
-type Success = 200 | 201 | 202 | 204;
+type Success = 200 | 201 | 202 | 204 | 302;
 type Responses<P extends keyof paths, M extends Method> =
   paths[P] extends Record<M, { responses: infer R }> ? R : never;
 type JsonOf<R> = R extends { content: { "application/json": infer Body } } ? Body : undefined;
 
-/** A successful answer of an operation, as GitHub publishes it. */
+/** A successful response of an operation, as GitHub publishes it. */
 type Reply<P extends keyof paths, M extends Method> = {
   [S in keyof Responses<P, M> & Success]: {
     status: S;
@@ -27,24 +28,24 @@ export interface RestResponse {
   headers?: Record<string, string>;
 }
 
-/** One request of a known operation. */
 export interface RestRequest {
   world: World;
   method: string;
   credentials: Credentials;
+  limits: RateLimiter;
   webhooks: Webhooks;
   caller: Caller;
-  /** The decoded parts of the path, by the names in the operation's template. */
+  /** The decoded parts of the path, by their names in the operation's template. */
   params: Readonly<Record<string, string>>;
   url: URL;
   body: unknown;
 }
 
-/** A call about one repository, by a token that may do it. */
+/** A request about one repository, by a token that allows it. */
 export interface RepositoryRequest extends RestRequest {
   repository: Repository;
   token: InstallationToken;
-  /** What happens here is done by the app's bot. */
+  /** The app's bot is the actor. */
   context: ActionContext;
 }
 
@@ -52,12 +53,12 @@ export interface RestOperation {
   method: string;
   /** GitHub's own template, such as `/repos/{owner}/{repo}`. */
   path: string;
-  handle(call: RestRequest): RestResponse | Promise<RestResponse>;
+  handle(request: RestRequest): RestResponse | Promise<RestResponse>;
 }
 
-type Handle<C, P extends keyof paths, M extends Method> = (call: C) => Reply<P, M> | Promise<Reply<P, M>>;
+type Handle<C, P extends keyof paths, M extends Method> = (request: C) => Reply<P, M> | Promise<Reply<P, M>>;
 
-/** An operation the app calls with its own signature. */
+/** An operation that the app calls with its own signature. */
 export function appOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
@@ -66,14 +67,14 @@ export function appOperation<M extends Method, P extends keyof paths>(
   return {
     method,
     path,
-    handle: (call) => {
-      if (call.caller.kind !== "app") throw new ApiError(401, "A JSON web token could not be decoded");
-      return handle(call);
+    handle: (request) => {
+      if (request.caller.kind !== "app") throw new ApiError(401, "A JSON web token could not be decoded");
+      return handle(request);
     },
   };
 }
 
-/** An operation a person calls, by the token the app was given when they signed in. */
+/** An operation that the app calls for a person, with the token of their sign-in. */
 export function userOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
@@ -82,9 +83,9 @@ export function userOperation<M extends Method, P extends keyof paths>(
   return {
     method,
     path,
-    handle: (call) => {
-      if (call.caller.kind !== "user") throw new ApiError(401, "Requires authentication");
-      return handle({ ...call, user: call.caller.user });
+    handle: (request) => {
+      if (request.caller.kind !== "user") throw new ApiError(401, "Requires authentication");
+      return handle({ ...request, user: request.caller.user });
     },
   };
 }
@@ -98,24 +99,24 @@ export function clientOperation<M extends Method, P extends keyof paths>(
   return {
     method,
     path,
-    handle: (call) => {
-      const { caller, params } = call;
+    handle: (request) => {
+      const { caller, params } = request;
       if (caller.kind !== "client" || caller.clientId !== params.client_id) throw notFound();
-      return handle(call);
+      return handle(request);
     },
   };
 }
 
-/** An operation any installation token may call. */
+/** An operation that any installation token may request. */
 export function installationOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
   handle: Handle<RestRequest & { token: InstallationToken }, P, M>,
 ): RestOperation {
-  return { method, path, handle: (call) => handle({ ...call, token: requireToken(call.caller) }) };
+  return { method, path, handle: (request) => handle({ ...request, token: requireToken(request.caller) }) };
 }
 
-/** An operation on a repository; `needs` lists sets of permissions, of which one must be granted. */
+/** An operation on a repository. `needs` lists sets of permissions, one of which the token must have. */
 export function repositoryOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
@@ -125,28 +126,25 @@ export function repositoryOperation<M extends Method, P extends keyof paths>(
   return {
     method,
     path,
-    handle: (call) => {
-      const token = requireToken(call.caller);
-      const repository = findVisibleRepository(call.world, `${call.params.owner}/${call.params.repo}`, token);
+    handle: (request) => {
+      const { world, params } = request;
+      const token = requireToken(request.caller);
+      const repository = findVisibleRepository(world, `${params.owner}/${params.repo}`, token);
       if (![needs].flat().some((permissions) => allows(token, permissions))) {
         throw new ApiError(403, "Resource not accessible by integration");
       }
-      return handle({
-        ...call,
-        token,
-        repository,
-        context: { world: call.world, repository, actor: call.world.app.bot },
-      });
+      const context = { world, repository, actor: world.app.bot, app: world.app };
+      return handle({ ...request, token, repository, context });
     },
   };
 }
 
-function requireToken(caller: Caller): InstallationToken {
+export function requireToken(caller: Caller): InstallationToken {
   if (caller.kind === "installation") return caller.token;
   throw new ApiError(401, "Requires authentication with an installation access token");
 }
 
-/** The repository, if this token may see it; a 404 otherwise, so that nobody learns what exists. */
+/** The repository, if this token gives access to it. Throws a 404 otherwise, so that private names stay private. */
 export function findVisibleRepository(world: World, name: string, token: InstallationToken | undefined): Repository {
   const repository = world.repositories.get(nameKey(name));
   const visible =
@@ -157,15 +155,15 @@ export function findVisibleRepository(world: World, name: string, token: Install
   return repository;
 }
 
-/** True when the token permissions all of these permissions; `write` includes `read`, and everybody reads metadata. */
+/** True when the token has all of these permissions. `write` includes `read`, and every token may read metadata. */
 export function allows(token: InstallationToken, needed: AppPermissions): boolean {
   const granted: AppPermissions = { metadata: "read", ...token.permissions };
   return Object.entries(needed).every(([name, level]) => granted[name] === "write" || granted[name] === level);
 }
 
-/** The request's body in this shape, or the 422 that names what is missing or wrong. */
-export function readBody<T>(call: RestRequest, resource: string, schema: z.ZodType<T>): T {
-  const parsed = schema.safeParse(call.body ?? {});
+/** The request's body, parsed. Throws the 422 that names what is missing or wrong. */
+export function readBody<T>(request: RestRequest, resource: string, schema: z.ZodType<T>): T {
+  const parsed = schema.safeParse(request.body ?? {});
   if (parsed.success) return parsed.data;
 
   throw validationFailed(
@@ -179,13 +177,13 @@ export function readBody<T>(call: RestRequest, resource: string, schema: z.ZodTy
   );
 }
 
-/** The page of a list that was asked for, with the Link header that leads to the others. */
-export function paginate<T>(call: RestRequest, items: readonly T[]): { body: T[]; headers: Record<string, string> } {
-  const perPage = Math.min(numberOr(call.url.searchParams.get("per_page"), 30), 100);
-  const page = numberOr(call.url.searchParams.get("page"), 1);
+/** The requested page of a list, with the Link header that leads to the other pages. */
+export function paginate<T>(request: RestRequest, items: readonly T[]): { body: T[]; headers: Record<string, string> } {
+  const perPage = Math.min(positiveOr(request.url.searchParams.get("per_page"), 30), 100);
+  const page = positiveOr(request.url.searchParams.get("page"), 1);
   const last = Math.max(1, Math.ceil(items.length / perPage));
   const link = (rel: string, to: number) => {
-    const url = new URL(call.url);
+    const url = new URL(request.url);
     url.searchParams.set("page", String(to));
     return `<${url}>; rel="${rel}"`;
   };
@@ -197,14 +195,20 @@ export function paginate<T>(call: RestRequest, items: readonly T[]): { body: T[]
   return { body, headers: links.length > 0 ? { Link: links.join(", ") } : {} };
 }
 
-function numberOr(text: string | null, otherwise: number): number {
+function positiveOr(text: string | null, fallback: number): number {
   const number = Number(text);
-  return Number.isInteger(number) && number > 0 ? number : otherwise;
+  return Number.isInteger(number) && number > 0 ? number : fallback;
 }
 
-/** A number in the path, such as an issue's; a 404 when it is none. */
-export function numberIn(call: RestRequest, name: string): number {
-  const text = call.params[name] ?? "";
+/** A number in the path, such as an issue's. Throws a 404 for anything else. */
+export function numberIn(request: RestRequest, name: string): number {
+  const text = request.params[name] ?? "";
   if (!/^\d{1,15}$/.test(text)) throw notFound();
   return Number(text);
 }
+
+/** The optional fields of a body: a client may leave one out or send null. */
+export const optionalText = z
+  .string()
+  .nullish()
+  .transform((text) => text ?? undefined);

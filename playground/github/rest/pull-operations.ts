@@ -1,19 +1,29 @@
 import { z } from "zod";
-import { branches, commitsBetween } from "#playground/github/git/git-repository.ts";
+import { commitsBetween } from "#playground/github/git/git-repository.ts";
+import { mergePullRequest, updateBranch } from "#playground/github/merge-actions.ts";
 import {
+  changeBase,
   changedFiles,
+  findPull,
+  openPullRequest,
+  removeReviewRequests,
+  requestReviewers,
+} from "#playground/github/pull-request-actions.ts";
+import { showCommit, showFile, showPull, showPullInList } from "#playground/github/shapes/pull-request.ts";
+import { showUser } from "#playground/github/shapes/user.ts";
+import { updateThread } from "#playground/github/user-actions.ts";
+import {
+  type AppPermissions,
   isPull,
+  nameKey,
   type PullThread,
-  showFile,
-  showPull,
-  showPullInList,
-  showReviewComment,
-} from "#playground/github/shapes/pull-request.ts";
-import { addReviewComment, openPullRequest, updateThread } from "#playground/github/user-actions.ts";
-import type { AppPermissions, Repository } from "#playground/github/world.ts";
-import { notFound, validationFailed } from "./api-error.ts";
+  type Repository,
+  type User,
+} from "#playground/github/world.ts";
+import { ApiError, notFound } from "./api-error.ts";
 import {
   numberIn,
+  optionalText,
   paginate,
   type RepositoryRequest,
   type RestOperation,
@@ -28,7 +38,7 @@ const NewPull = z.object({
   title: z.string(),
   head: z.string(),
   base: z.string(),
-  body: z.string().nullish(),
+  body: optionalText,
   draft: z.boolean().optional(),
 });
 const PullChange = z.object({
@@ -37,124 +47,126 @@ const PullChange = z.object({
   state: z.enum(["open", "closed"]).optional(),
   base: z.string().optional(),
 });
-const ReplyBody = z.object({ body: z.string() });
-const NewReviewComment = z.object({
-  body: z.string(),
-  commit_id: z.string(),
-  path: z.string(),
-  line: z.number(),
+const MergeRequest = z.object({
+  commit_title: z.string().optional(),
+  commit_message: z.string().optional(),
+  sha: z.string().optional(),
+  merge_method: z.enum(["merge", "squash", "rebase"]).default("merge"),
 });
+const Reviewers = z.object({ reviewers: z.array(z.string()).default([]) });
 
 const pulls = "/repos/{owner}/{repo}/pulls";
+const pull = `${pulls}/{pull_number}` as const;
 
 export const pullOperations: RestOperation[] = [
-  repositoryOperation("get", pulls, read, (call) => {
-    const { world, repository, url } = call;
-    const { body, headers } = paginate(call, choosePulls(repository, url.searchParams));
+  repositoryOperation("get", pulls, read, (request) => {
+    const { world, repository, url } = request;
+    const { body, headers } = paginate(request, choosePulls(repository, url.searchParams));
     return { status: 200, headers, body: body.map((thread) => showPullInList(world, repository, thread)) };
   }),
 
-  repositoryOperation("post", pulls, write, async (call) => {
-    const { title, head, base, body, draft = false } = readBody(call, "PullRequest", NewPull);
-    const ends = await findEnds(call.repository, { head, base });
-    const thread = openPullRequest(call.context, { title, body: body ?? "", draft, ...ends });
-    if (!isPull(thread)) throw notFound();
-    return { status: 201, body: await showPull(call.world, call.repository, thread) };
+  repositoryOperation("post", pulls, write, async (request) => {
+    const { body = "", draft = false, ...fields } = readBody(request, "PullRequest", NewPull);
+    const thread = await openPullRequest(request.context, { ...fields, body, draft });
+    return { status: 201, body: await showPull(request.world, request.repository, thread) };
   }),
 
-  repositoryOperation("get", `${pulls}/{pull_number}`, read, async (call) => {
-    return { status: 200, body: await showPull(call.world, call.repository, findPull(call)) };
+  repositoryOperation("get", pull, read, async (request) => {
+    return { status: 200, body: await showPull(request.world, request.repository, requirePull(request)) };
   }),
 
-  repositoryOperation("patch", `${pulls}/{pull_number}`, write, async (call) => {
-    const thread = findPull(call);
-    const { title, body, state } = readBody(call, "PullRequest", PullChange);
-    updateThread(call.context, thread, { title, body: body === null ? "" : body, state });
-    return { status: 200, body: await showPull(call.world, call.repository, thread) };
+  repositoryOperation("patch", pull, write, async (request) => {
+    const thread = requirePull(request);
+    const { title, body, state, base } = readBody(request, "PullRequest", PullChange);
+    updateThread(request.context, thread, { title, body: body === null ? "" : body, state });
+    if (base !== undefined) await changeBase(request.context, thread, base);
+    return { status: 200, body: await showPull(request.world, request.repository, thread) };
   }),
 
-  repositoryOperation("get", `${pulls}/{pull_number}/files`, read, async (call) => {
-    const thread = findPull(call);
-    const { body, headers } = paginate(call, await changedFiles(call.repository, thread));
+  repositoryOperation("get", `${pull}/files`, read, async (request) => {
+    const { world, repository } = request;
+    const thread = requirePull(request);
+    const { body, headers } = paginate(request, await changedFiles(repository, thread));
     const commit = thread.pull.head.commit;
-    return { status: 200, headers, body: body.map((file) => showFile(call.world, call.repository, commit, file)) };
+    return { status: 200, headers, body: body.map((file) => showFile(world, repository, commit, file)) };
   }),
 
-  repositoryOperation("get", `${pulls}/{pull_number}/comments`, read, (call) => {
-    const { number } = findPull(call);
-    const comments = [...call.repository.reviewComments.values()].filter(({ thread }) => thread === number);
-    const { body, headers } = paginate(call, comments);
-    return { status: 200, headers, body: body.map((one) => showReviewComment(call.world, call.repository, one)) };
+  repositoryOperation("get", `${pull}/commits`, read, async (request) => {
+    const { world, repository } = request;
+    const { base, head } = requirePull(request).pull;
+    const commits = await commitsBetween(repository.gitDirectory, base.commit, head.commit);
+    const { body, headers } = paginate(request, commits);
+    return { status: 200, headers, body: await Promise.all(body.map((one) => showCommit(world, repository, one))) };
   }),
 
-  repositoryOperation("post", `${pulls}/{pull_number}/comments`, write, async (call) => {
-    const thread = findPull(call);
-    const { body, path, line, commit_id } = readBody(call, "PullRequestReviewComment", NewReviewComment);
-    const file = (await changedFiles(call.repository, thread)).find((candidate) => candidate.path === path);
-    if (!file?.patch) {
-      throw validationFailed({ resource: "PullRequestReviewComment", code: "invalid", field: "path" });
-    }
-    const place = { path, line, diffHunk: file.patch, commit: commit_id, inReplyTo: undefined };
-    const comment = addReviewComment(call.context, thread, { body, ...place });
-    return { status: 201, body: showReviewComment(call.world, call.repository, comment) };
+  repositoryOperation("get", `${pull}/merge`, read, (request) => {
+    if (!requirePull(request).pull.merged) throw notFound();
+    return { status: 204, body: undefined };
   }),
 
-  repositoryOperation("post", `${pulls}/{pull_number}/comments/{comment_id}/replies`, write, (call) => {
-    const thread = findPull(call);
-    const parent = call.repository.reviewComments.get(numberIn(call, "comment_id"));
-    if (parent?.thread !== thread.number) throw notFound();
+  repositoryOperation("put", `${pull}/merge`, { contents: "write" }, async (request) => {
+    const { commit_title, commit_message, sha, merge_method } = readBody(request, "PullRequest", MergeRequest);
+    if (merge_method === "rebase") throw new ApiError(405, "Rebase merges are not allowed on this repository.");
+    const options = { method: merge_method, sha, title: commit_title, message: commit_message };
+    const commit = await mergePullRequest(request.context, requirePull(request), options);
+    return { status: 200, body: { sha: commit, merged: true, message: "Pull Request successfully merged" } };
+  }),
 
-    const { body } = readBody(call, "PullRequestReviewComment", ReplyBody);
-    const { path, line, diffHunk, commit } = parent;
-    const place = { path, line, diffHunk, commit, inReplyTo: parent.inReplyTo ?? parent.id };
-    const reply = addReviewComment(call.context, thread, { body, ...place });
-    return { status: 201, body: showReviewComment(call.world, call.repository, reply) };
+  repositoryOperation("put", `${pull}/update-branch`, write, async (request) => {
+    const Body = z.object({ expected_head_sha: z.string().optional() });
+    const { expected_head_sha } = readBody(request, "PullRequest", Body);
+    await updateBranch(request.context, requirePull(request), expected_head_sha);
+    return { status: 202, body: { message: "Updating pull request branch.", url: request.url.href } };
+  }),
+
+  repositoryOperation("get", `${pull}/requested_reviewers`, read, (request) => {
+    const users = requirePull(request).pull.requestedReviewers.map((user) => showUser(request.world, user));
+    return { status: 200, body: { users, teams: [] } };
+  }),
+
+  repositoryOperation("post", `${pull}/requested_reviewers`, write, (request) => {
+    const thread = requirePull(request);
+    requestReviewers(request.context, thread, usersNamed(request));
+    return { status: 201, body: showPullInList(request.world, request.repository, thread) };
+  }),
+
+  repositoryOperation("delete", `${pull}/requested_reviewers`, write, (request) => {
+    const thread = requirePull(request);
+    removeReviewRequests(request.context, thread, usersNamed(request));
+    return { status: 200, body: showPullInList(request.world, request.repository, thread) };
   }),
 ];
 
-function findPull(call: RepositoryRequest): PullThread {
-  const thread = call.repository.threads.get(numberIn(call, "pull_number"));
-  if (!thread || !isPull(thread)) throw notFound();
+/** The pull request in the path. */
+export function requirePull(request: RepositoryRequest): PullThread {
+  const thread = findPull(request.repository, numberIn(request, "pull_number"));
+  if (!thread) throw notFound();
   return thread;
 }
 
-/** The commits a new pull request stands between, or the 422 that says why there can be none. */
-async function findEnds(
-  repository: Repository,
-  names: { head: string; base: string },
-): Promise<{ head: { branch: string; commit: string }; base: { branch: string; commit: string } }> {
-  const owner = repository.owner.login.toLowerCase();
-  const [, headOwner, branch = names.head] = /^([^:]+):(.+)$/.exec(names.head) ?? [];
-  const heads = await branches(repository.gitDirectory);
-  const base = heads.get(`refs/heads/${names.base}`);
-  const head = (headOwner ?? owner).toLowerCase() === owner ? heads.get(`refs/heads/${branch}`) : undefined;
-  if (!base) throw validationFailed({ resource: "PullRequest", field: "base", code: "invalid" });
-  if (!head) throw validationFailed({ resource: "PullRequest", field: "head", code: "invalid" });
-
-  const custom = (message: string) => validationFailed({ resource: "PullRequest", code: "custom", message });
-  const same = [...repository.threads.values()].find(
-    ({ state, pull }) => state === "open" && pull?.head.branch === branch && pull.base.branch === names.base,
-  );
-  if (same) throw custom(`A pull request already exists for ${repository.owner.login}:${branch}.`);
-  if ((await commitsBetween(repository.gitDirectory, base, head)).length === 0) {
-    throw custom(`No commits between ${names.base} and ${branch}`);
-  }
-  return { head: { branch, commit: head }, base: { branch: names.base, commit: base } };
+function usersNamed(request: RepositoryRequest): User[] {
+  const { reviewers } = readBody(request, "PullRequest", Reviewers);
+  return reviewers.map((login) => {
+    const user = request.world.users.get(nameKey(login));
+    if (!user) throw new ApiError(422, `Could not resolve to a User with the login of '${login}'.`);
+    return user;
+  });
 }
 
 function choosePulls(repository: Repository, query: URLSearchParams): PullThread[] {
   const state = query.get("state") ?? "open";
   const head = query.get("head")?.toLowerCase();
   const base = query.get("base");
-  const owner = repository.owner.login;
+  const by = query.get("sort") === "updated" ? "updatedAt" : "createdAt";
+  const direction = query.get("direction") === "asc" ? 1 : -1;
   return [...repository.threads.values()]
     .filter(isPull)
     .filter(
-      ({ state: actual, pull }) =>
+      ({ state: actual, pull: { head: from, base: to } }) =>
         (state === "all" || actual === state) &&
-        (!base || pull.base.branch === base) &&
+        (!base || to.branch === base) &&
         // GitHub ignores a head filter that does not name the owner.
-        (!head?.includes(":") || `${owner}:${pull.head.branch}`.toLowerCase() === head),
+        (!head?.includes(":") || `${from.repository.owner.login}:${from.branch}`.toLowerCase() === head),
     )
-    .reverse();
+    .sort((a, b) => direction * (a[by].getTime() - b[by].getTime() || a.number - b.number));
 }

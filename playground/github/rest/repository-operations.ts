@@ -1,26 +1,20 @@
-import { z } from "zod";
 import {
   branches,
+  commitsBetween,
+  diffFiles,
   findEntry,
-  isAncestor,
   listFolder,
-  moveBranch,
+  mergeBase,
   readBlob,
   resolveCommit,
   type TreeEntry,
 } from "#playground/github/git/git-repository.ts";
-import { showApp } from "#playground/github/shapes/app.ts";
-import { nodeId } from "#playground/github/shapes/node-id.ts";
-import { apiUrl, pageUrl, showFullRepository } from "#playground/github/shapes/repository.ts";
+import { showCommit, showFile } from "#playground/github/shapes/pull-request.ts";
+import { apiUrl, fullName, pageUrl, showFullRepository } from "#playground/github/shapes/repository.ts";
 import { showUser } from "#playground/github/shapes/user.ts";
-import { recordPush } from "#playground/github/user-actions.ts";
-import { type CheckRun, nameKey, permissionIn, type Repository, type World } from "#playground/github/world.ts";
-import { ApiError, notFound, validationFailed } from "./api-error.ts";
-import { paginate, type RepositoryRequest, type RestOperation, readBody, repositoryOperation } from "./operation.ts";
-
-const commitHash = z.string().regex(/^[0-9a-f]{40}$/);
-const NewRef = z.object({ ref: z.string().regex(/^refs\/heads\/.+/), sha: commitHash });
-const RefChange = z.object({ sha: commitHash, force: z.boolean().default(false) });
+import { nameKey, permissionIn, type Repository, type World } from "#playground/github/world.ts";
+import { ApiError, notFound } from "./api-error.ts";
+import { paginate, type RestOperation, repositoryOperation } from "./operation.ts";
 
 const repo = "/repos/{owner}/{repo}";
 
@@ -29,8 +23,8 @@ export const repositoryOperations: RestOperation[] = [
     return { status: 200, body: showFullRepository(world, repository) };
   }),
 
-  repositoryOperation("get", `${repo}/collaborators/{username}/permission`, { metadata: "read" }, (call) => {
-    const { world, repository, params } = call;
+  repositoryOperation("get", `${repo}/collaborators/{username}/permission`, { metadata: "read" }, (request) => {
+    const { world, repository, params } = request;
     const user = world.users.get(nameKey(params.username ?? ""));
     if (!user) throw new ApiError(404, `${params.username} is not a user`);
 
@@ -40,8 +34,8 @@ export const repositoryOperations: RestOperation[] = [
     return { status: 200, body: { permission, role_name: role, user: { ...showUser(world, user), role_name: role } } };
   }),
 
-  repositoryOperation("get", `${repo}/contents/{path}`, { contents: "read" }, async (call) => {
-    const { world, repository, params, url } = call;
+  repositoryOperation("get", `${repo}/contents/{path}`, { contents: "read" }, async (request) => {
+    const { world, repository, params, url } = request;
     const path = (params.path ?? "").replace(/^\/+|\/+$/g, "");
     const ref = url.searchParams.get("ref") ?? repository.defaultBranch;
     const commit = await resolveCommit(repository.gitDirectory, ref);
@@ -60,108 +54,103 @@ export const repositoryOperations: RestOperation[] = [
     return { status: 200, body: await showContent(world, repository, ref, entry) };
   }),
 
-  repositoryOperation("get", `${repo}/git/blobs/{file_sha}`, { contents: "read" }, async (call) => {
-    const { world, repository, params } = call;
-    const sha = params.file_sha ?? "";
-    if (!commitHash.safeParse(sha).success) throw new ApiError(422, "The sha parameter must be exactly 40 characters.");
-
-    const bytes = await readBlob(repository.gitDirectory, sha).catch(() => undefined);
-    if (!bytes) throw notFound();
-    const url = `${apiUrl(world, repository)}/git/blobs/${sha}`;
-    const content = bytes.toString("base64");
-    const body = { sha, node_id: nodeId(sha, repository.id), size: bytes.length, url, content, encoding: "base64" };
-    return { status: 200, body };
-  }),
-
-  repositoryOperation("get", `${repo}/branches`, { contents: "read" }, async (call) => {
-    const { world, repository } = call;
+  repositoryOperation("get", `${repo}/branches`, { contents: "read" }, async (request) => {
+    const { world, repository } = request;
     const all = [...(await branches(repository.gitDirectory))];
-    const { body, headers } = paginate(call, all);
+    const { body, headers } = paginate(request, all);
     return { status: 200, headers, body: body.map(([ref, sha]) => showShortBranch(world, repository, ref, sha)) };
   }),
 
-  repositoryOperation("get", `${repo}/git/ref/{ref}`, { contents: "read" }, async ({ world, repository, params }) => {
-    const ref = `refs/${params.ref}`;
-    const sha = (await branches(repository.gitDirectory)).get(ref);
-    if (!sha) throw notFound();
-    return { status: 200, body: showRef(world, repository, ref, sha) };
-  }),
-
-  repositoryOperation("get", `${repo}/git/matching-refs/{ref}`, { contents: "read" }, async (call) => {
-    const { world, repository, params } = call;
-    const matching = [...(await branches(repository.gitDirectory))].filter(([ref]) =>
-      ref.startsWith(`refs/${params.ref}`),
-    );
-    return { status: 200, body: matching.map(([ref, sha]) => showRef(world, repository, ref, sha)) };
-  }),
-
-  repositoryOperation("post", `${repo}/git/refs`, { contents: "write" }, async (call) => {
-    const { ref, sha } = readBody(call, "Reference", NewRef);
-    if (!(await resolveCommit(call.repository.gitDirectory, sha))) throw new ApiError(422, "Object does not exist");
-
-    await moveRef(call, ref, { from: undefined, to: sha }, "Reference already exists");
-    return { status: 201, body: showRef(call.world, call.repository, ref, sha) };
-  }),
-
-  repositoryOperation("patch", `${repo}/git/refs/{ref}`, { contents: "write" }, async (call) => {
-    const { repository, world } = call;
-    const ref = `refs/${call.params.ref}`;
-    const { sha, force } = readBody(call, "Reference", RefChange);
-    const from = (await branches(repository.gitDirectory)).get(ref);
-    if (!from) throw new ApiError(422, "Reference does not exist");
-    if (!(await resolveCommit(repository.gitDirectory, sha))) throw new ApiError(422, "Object does not exist");
-    if (!force && !(await isAncestor(repository.gitDirectory, from, sha))) {
-      throw new ApiError(422, "Update is not a fast forward");
-    }
-
-    await moveRef(call, ref, { from, to: sha }, "Reference cannot be updated");
-    return { status: 200, body: showRef(world, repository, ref, sha) };
-  }),
-
-  repositoryOperation("delete", `${repo}/git/refs/{ref}`, { contents: "write" }, async (call) => {
-    const ref = `refs/${call.params.ref}`;
-    const from = (await branches(call.repository.gitDirectory)).get(ref);
-    if (!from) throw new ApiError(422, "Reference does not exist");
-
-    await moveRef(call, ref, { from, to: undefined }, "Reference cannot be deleted");
-    return { status: 204, body: undefined };
-  }),
-
-  repositoryOperation("get", `${repo}/commits/{ref}/check-runs`, { checks: "read" }, async (call) => {
-    const { world, repository, params } = call;
-    const commit = await resolveCommit(repository.gitDirectory, params.ref ?? "");
-    if (!commit) throw validationFailed({ resource: "Commit", code: "invalid", field: "ref" });
-
-    const checks = repository.checks.filter((check) => check.commit === commit);
-    const { body, headers } = paginate(call, checks);
+  repositoryOperation("get", `${repo}/branches/{branch}`, { contents: "read" }, async (request) => {
+    const { world, repository, params } = request;
+    const name = params.branch ?? "";
+    const sha = (await branches(repository.gitDirectory)).get(`refs/heads/${name}`);
+    if (!sha) throw new ApiError(404, "Branch not found");
+    const contexts = requiredChecks(repository, name);
+    const self = `${apiUrl(world, repository)}/branches/${name}`;
+    const required_status_checks = {
+      enforcement_level: contexts.length > 0 ? "non_admins" : "off",
+      contexts: [...contexts],
+      checks: contexts.map((context) => ({ context, app_id: null })),
+    };
     return {
       status: 200,
-      headers,
-      body: { total_count: checks.length, check_runs: body.map((check) => showCheck(world, repository, check)) },
+      body: {
+        name,
+        commit: await showCommit(world, repository, sha),
+        _links: { self, html: `${pageUrl(world, repository)}/tree/${name}` },
+        protected: contexts.length > 0,
+        protection: { enabled: contexts.length > 0, required_status_checks },
+        protection_url: `${self}/protection`,
+      },
+    };
+  }),
+
+  repositoryOperation("get", `${repo}/rules/branches/{branch}`, { metadata: "read" }, (request) => {
+    const { repository, params } = request;
+    const contexts = requiredChecks(repository, params.branch ?? "");
+    const required_status_checks = contexts.map((context) => ({ context }));
+    const parameters = { required_status_checks, strict_required_status_checks_policy: false };
+    const rule = {
+      type: "required_status_checks" as const,
+      ruleset_source_type: "Repository" as const,
+      ruleset_source: fullName(repository),
+      ruleset_id: 1,
+      parameters,
+    };
+    return { status: 200, body: contexts.length > 0 ? [rule] : [] };
+  }),
+
+  repositoryOperation("get", `${repo}/commits/{ref}`, { contents: "read" }, async (request) => {
+    const { world, repository, params } = request;
+    const sha = await resolveCommit(repository.gitDirectory, params.ref ?? "");
+    if (!sha) throw new ApiError(422, `No commit found for SHA: ${params.ref}`);
+    return { status: 200, body: await showCommit(world, repository, sha) };
+  }),
+
+  repositoryOperation("get", `${repo}/compare/{basehead}`, { contents: "read" }, async (request) => {
+    const { world, repository, params } = request;
+    const { gitDirectory } = repository;
+    const ends = (params.basehead ?? "").split("...");
+    const [base, head] = await Promise.all(ends.map((end) => resolveCommit(gitDirectory, end)));
+    if (!base || !head || ends.length !== 2) throw notFound();
+    const [ahead, behind] = [
+      await commitsBetween(gitDirectory, base, head),
+      await commitsBetween(gitDirectory, head, base),
+    ];
+    const files = await diffFiles(gitDirectory, base, head);
+    const url = `${apiUrl(world, repository)}/compare/${params.basehead}`;
+    const page = `${pageUrl(world, repository)}/compare/${params.basehead}`;
+    const show = (sha: string) => showCommit(world, repository, sha);
+    return {
+      status: 200,
+      body: {
+        url,
+        html_url: page,
+        permalink_url: page,
+        diff_url: `${page}.diff`,
+        patch_url: `${page}.patch`,
+        base_commit: await show(base),
+        merge_base_commit: await show(await mergeBase(gitDirectory, base, head)),
+        status: compareStatus(ahead.length, behind.length),
+        ahead_by: ahead.length,
+        behind_by: behind.length,
+        total_commits: ahead.length,
+        commits: await Promise.all(ahead.map(show)),
+        files: files.map((file) => showFile(world, repository, head, file)),
+      },
     };
   }),
 ];
 
-/** Moves a branch and tells of it, as a push does. */
-async function moveRef(
-  { repository, context }: RepositoryRequest,
-  ref: string,
-  move: { from: string | undefined; to: string | undefined },
-  refusal: string,
-): Promise<void> {
-  const before = await branches(repository.gitDirectory);
-  const branch = ref.replace(/^refs\/heads\//, "");
-  if (branch === ref || !(await moveBranch(repository.gitDirectory, branch, move))) throw new ApiError(422, refusal);
-  recordPush(context, before, await branches(repository.gitDirectory));
+function requiredChecks(repository: Repository, branch: string): readonly string[] {
+  return branch === repository.defaultBranch ? repository.requiredChecks : [];
 }
 
-function showRef(world: World, repository: Repository, ref: string, sha: string) {
-  return {
-    ref,
-    node_id: nodeId(ref, repository.id),
-    url: `${apiUrl(world, repository)}/git/${ref}`,
-    object: { type: "commit", sha, url: `${apiUrl(world, repository)}/git/commits/${sha}` },
-  };
+function compareStatus(ahead: number, behind: number): "identical" | "ahead" | "behind" | "diverged" {
+  if (ahead > 0 && behind > 0) return "diverged";
+  if (ahead > 0) return "ahead";
+  return behind > 0 ? "behind" : "identical";
 }
 
 function showShortBranch(world: World, repository: Repository, ref: string, sha: string) {
@@ -215,33 +204,5 @@ async function showContent(world: World, repository: Repository, ref: string, en
     type: "file" as const,
     encoding: small ? "base64" : "none",
     content: small ? `${lines}\n` : "",
-  };
-}
-
-function showCheck(world: World, repository: Repository, check: CheckRun) {
-  const url = `${apiUrl(world, repository)}/check-runs/${check.id}`;
-  return {
-    id: check.id,
-    head_sha: check.commit,
-    node_id: nodeId("CheckRun", check.id),
-    external_id: "",
-    url,
-    html_url: `${pageUrl(world, repository)}/runs/${check.id}`,
-    details_url: null,
-    status: check.conclusion ? ("completed" as const) : ("in_progress" as const),
-    conclusion: check.conclusion ?? null,
-    started_at: check.startedAt.toISOString(),
-    completed_at: check.conclusion ? check.startedAt.toISOString() : null,
-    output: {
-      title: check.summary ? check.name : null,
-      summary: check.summary ?? null,
-      text: null,
-      annotations_count: 0,
-      annotations_url: `${url}/annotations`,
-    },
-    name: check.name,
-    check_suite: null,
-    app: showApp(world),
-    pull_requests: [],
   };
 }

@@ -6,9 +6,9 @@ import { clientOperation, type RestOperation, readBody, userOperation } from "./
 export const userOperations: RestOperation[] = [
   userOperation("get", "/user", ({ world, user }) => ({ status: 200, body: showPublicUser(world, user) })),
 
-  clientOperation("delete", "/applications/{client_id}/token", (call) => {
-    const { access_token: token } = readBody(call, "Token", z.object({ access_token: z.string() }));
-    if (!call.credentials.revokeUserToken(token)) throw notFound();
+  clientOperation("delete", "/applications/{client_id}/token", (request) => {
+    const { access_token: token } = readBody(request, "Token", z.object({ access_token: z.string() }));
+    if (!request.credentials.revokeUserToken(token)) throw notFound();
     return { status: 204, body: undefined };
   }),
 ];

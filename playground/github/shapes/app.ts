@@ -1,10 +1,9 @@
-import type { Installation, World } from "#playground/github/world.ts";
+import type { AppIdentity, Installation, World } from "#playground/github/world.ts";
 import { nodeId } from "./node-id.ts";
 import type { Schemas } from "./schemas.ts";
 import { showUser } from "./user.ts";
 
-export function showApp(world: World): NonNullable<Schemas["integration"]> {
-  const { app } = world;
+export function showApp(world: World, app: AppIdentity): NonNullable<Schemas["integration"]> {
   return {
     id: app.id,
     slug: app.slug,
@@ -27,7 +26,7 @@ export function showInstallation(world: World, { id, account, suspended }: Insta
   const since = app.createdAt.toISOString();
   return {
     id,
-    // GitHub's description wants an account to be a user and an enterprise at once.
+    // GitHub's description asks for the fields of a user and of an enterprise at once.
     account: {
       ...showUser(world, account),
       name: account.login,

@@ -1,22 +1,13 @@
-import { type ChangedFile, commitsBetween, diffFiles } from "#playground/github/git/git-repository.ts";
-import type { PullRequestFields, Repository, StoredReviewComment, Thread, World } from "#playground/github/world.ts";
+import type { ChangedFile } from "#playground/github/git/git-repository.ts";
+import { commitsBetween, readCommit } from "#playground/github/git/git-repository.ts";
+import { mergeability } from "#playground/github/merge-actions.ts";
+import { changedFiles } from "#playground/github/pull-request-actions.ts";
+import { isPull, type PullRequestEnd, type PullThread, type Repository, type World } from "#playground/github/world.ts";
 import { nodeId } from "./node-id.ts";
 import { apiUrl, pageUrl, showRepository } from "./repository.ts";
 import type { Schemas } from "./schemas.ts";
-import { showAssociation, showLabel, showReactions, threadUrl } from "./thread.ts";
+import { showAssociation, showLabel, threadUrl } from "./thread.ts";
 import { showUser } from "./user.ts";
-
-/** An issue that is a pull request. */
-export type PullThread = Thread & { pull: PullRequestFields };
-
-export function isPull(thread: Thread): thread is PullThread {
-  return thread.pull !== undefined;
-}
-
-/** What the pull request changes. */
-export function changedFiles(repository: Repository, { pull }: PullThread): Promise<ChangedFile[]> {
-  return diffFiles(repository.gitDirectory, pull.base.commit, pull.head.commit);
-}
 
 export function showPullInList(world: World, repository: Repository, thread: PullThread) {
   const url = `${apiUrl(world, repository)}/pulls/${thread.number}`;
@@ -48,14 +39,14 @@ export function showPullInList(world: World, repository: Repository, thread: Pul
     created_at: thread.createdAt.toISOString(),
     updated_at: thread.updatedAt.toISOString(),
     closed_at: thread.closedAt?.toISOString() ?? null,
-    merged_at: thread.pull.mergedAt?.toISOString() ?? null,
-    merge_commit_sha: null,
+    merged_at: thread.pull.merged?.at.toISOString() ?? null,
+    merge_commit_sha: thread.pull.merged?.commit ?? null,
     assignee: null,
     assignees: [],
-    requested_reviewers: [],
+    requested_reviewers: thread.pull.requestedReviewers.map((user) => showUser(world, user)),
     requested_teams: [],
-    head: showEnd(world, repository, thread.pull.head),
-    base: showEnd(world, repository, thread.pull.base),
+    head: showEnd(world, thread.pull.head),
+    base: showEnd(world, thread.pull.base),
     _links: {
       self: { href: url },
       html: { href: page },
@@ -72,7 +63,7 @@ export function showPullInList(world: World, repository: Repository, thread: Pul
   } satisfies Schemas["pull-request-simple"];
 }
 
-function showEnd(world: World, repository: Repository, { branch, commit }: { branch: string; commit: string }) {
+function showEnd(world: World, { repository, branch, commit }: PullRequestEnd) {
   return {
     label: `${repository.owner.login}:${branch}`,
     ref: branch,
@@ -88,24 +79,52 @@ export async function showPull(
   thread: PullThread,
 ): Promise<Schemas["pull-request"]> {
   const { pull } = thread;
-  const files = await changedFiles(repository, thread);
-  const belongs = ({ thread: number }: { thread: number }) => number === thread.number;
-  return {
+  const state = thread.state === "open" ? mergeability({ world, repository }, thread) : "unknown";
+  // Read before anything is awaited, so that a webhook shows the pull request as it was when the event happened.
+  const shown = {
     ...showPullInList(world, repository, thread),
     user: showUser(world, thread.author),
     requested_teams: [],
-    merged: pull.mergedAt !== undefined,
-    mergeable: pull.mergedAt === undefined && thread.state === "open" ? true : null,
-    mergeable_state: pull.draft ? "draft" : "clean",
-    merged_by: pull.mergedBy ? showUser(world, pull.mergedBy) : null,
-    comments: [...repository.comments.values()].filter(belongs).length,
-    review_comments: [...repository.reviewComments.values()].filter(belongs).length,
+    merged: pull.merged !== undefined,
+    mergeable: state === "unknown" ? null : state !== "dirty",
+    mergeable_state: state,
+    merged_by: pull.merged ? showUser(world, pull.merged.by) : null,
+    comments: countOf(repository.comments, thread),
+    review_comments: countOf(repository.reviewComments, thread),
     maintainer_can_modify: false,
-    commits: (await commitsBetween(repository.gitDirectory, pull.base.commit, pull.head.commit)).length,
+  };
+  const [files, commits] = await Promise.all([
+    changedFiles(repository, thread),
+    commitsBetween(repository.gitDirectory, pull.base.commit, pull.head.commit),
+  ]);
+  return {
+    ...shown,
+    commits: commits.length,
     additions: files.reduce((sum, file) => sum + file.additions, 0),
     deletions: files.reduce((sum, file) => sum + file.deletions, 0),
     changed_files: files.length,
   };
+}
+
+function countOf(comments: ReadonlyMap<number, { thread: number }>, { number }: PullThread): number {
+  return [...comments.values()].filter(({ thread }) => thread === number).length;
+}
+
+/** The open pull requests with this commit as their head, as checks refer to them. */
+export function showPullsOf(world: World, repository: Repository, commit: string): Schemas["pull-request-minimal"][] {
+  const end = ({ repository: { id, name }, branch, commit: sha }: PullRequestEnd) => {
+    return { ref: branch, sha, repo: { id, url: apiUrl(world, repository), name } };
+  };
+  return [...repository.threads.values()]
+    .filter(isPull)
+    .filter(({ state, pull }) => state === "open" && pull.head.commit === commit && pull.head.repository === repository)
+    .map(({ number, pull }) => ({
+      id: pull.id,
+      number,
+      url: `${apiUrl(world, repository)}/pulls/${number}`,
+      head: end(pull.head),
+      base: end(pull.base),
+    }));
 }
 
 export function showFile(
@@ -130,40 +149,34 @@ export function showFile(
   };
 }
 
-export function showReviewComment(
-  world: World,
-  repository: Repository,
-  comment: StoredReviewComment,
-): Schemas["pull-request-review-comment"] {
-  const url = `${apiUrl(world, repository)}/pulls/comments/${comment.id}`;
-  const pullUrl = `${apiUrl(world, repository)}/pulls/${comment.thread}`;
-  const page = `${pageUrl(world, repository)}/pull/${comment.thread}#discussion_r${comment.id}`;
+export async function showCommit(world: World, repository: Repository, sha: string): Promise<Schemas["commit"]> {
+  const { message, tree, parent, author, committer } = await readCommit(repository.gitDirectory, sha);
+  const url = `${apiUrl(world, repository)}/commits/${sha}`;
+  const page = `${pageUrl(world, repository)}/commit/${sha}`;
+  const user = ({ name }: { name: string }) => {
+    const known = world.users.get(name.toLowerCase());
+    return known ? showUser(world, known) : null;
+  };
+  const person = ({ name, email, timestamp }: { name: string; email: string; timestamp: number }) => {
+    return { name, email, date: new Date(timestamp * 1000).toISOString() };
+  };
   return {
+    sha,
+    node_id: nodeId("Commit", repository.id),
     url,
-    pull_request_review_id: null,
-    id: comment.id,
-    node_id: nodeId("PullRequestReviewComment", comment.id),
-    diff_hunk: comment.diffHunk,
-    path: comment.path,
-    position: 1,
-    original_position: 1,
-    commit_id: comment.commit,
-    original_commit_id: comment.commit,
-    ...(comment.inReplyTo !== undefined && { in_reply_to_id: comment.inReplyTo }),
-    user: showUser(world, comment.author),
-    body: comment.body,
-    created_at: comment.createdAt.toISOString(),
-    updated_at: comment.updatedAt.toISOString(),
     html_url: page,
-    pull_request_url: pullUrl,
-    author_association: showAssociation(repository, comment.author),
-    _links: { self: { href: url }, html: { href: page }, pull_request: { href: pullUrl } },
-    start_line: null,
-    original_start_line: null,
-    start_side: null,
-    line: comment.line,
-    original_line: comment.line,
-    side: "RIGHT",
-    reactions: showReactions(url, []),
+    comments_url: `${url}/comments`,
+    commit: {
+      url: `${apiUrl(world, repository)}/git/commits/${sha}`,
+      author: person(author),
+      committer: person(committer),
+      message: message.replace(/\n$/, ""),
+      comment_count: 0,
+      tree: { sha: tree, url: `${apiUrl(world, repository)}/git/trees/${tree}` },
+      verification: { verified: false, reason: "unsigned", signature: null, payload: null, verified_at: null },
+    },
+    author: user(author),
+    committer: user(committer),
+    parents: parent.map((one) => ({ sha: one, url: `${apiUrl(world, repository)}/commits/${one}` })),
   };
 }

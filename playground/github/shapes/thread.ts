@@ -63,10 +63,6 @@ export function showLabel(world: World, repository: Repository, label: Label): S
   };
 }
 
-function viaApp(world: World, author: User): Schemas["nullable-integration"] {
-  return author === world.app.bot ? showApp(world) : null;
-}
-
 export function showIssue(world: World, repository: Repository, thread: Thread): Schemas["issue"] {
   const url = `${apiUrl(world, repository)}/issues/${thread.number}`;
   const page = threadUrl(world, repository, thread);
@@ -99,7 +95,7 @@ export function showIssue(world: World, repository: Repository, thread: Thread):
     updated_at: thread.updatedAt.toISOString(),
     author_association: showAssociation(repository, thread.author),
     reactions: showReactions(url, thread.reactions),
-    performed_via_github_app: viaApp(world, thread.author),
+    performed_via_github_app: thread.author === world.app.bot ? showApp(world, world.app) : null,
     ...(thread.pull && {
       draft: thread.pull.draft,
       pull_request: {
@@ -107,7 +103,7 @@ export function showIssue(world: World, repository: Repository, thread: Thread):
         html_url: page,
         diff_url: `${page}.diff`,
         patch_url: `${page}.patch`,
-        merged_at: thread.pull.mergedAt?.toISOString() ?? null,
+        merged_at: thread.pull.merged?.at.toISOString() ?? null,
       },
     }),
   };
@@ -129,6 +125,6 @@ export function showComment(world: World, repository: Repository, comment: Store
     updated_at: comment.updatedAt.toISOString(),
     author_association: showAssociation(repository, comment.author),
     reactions: showReactions(url, comment.reactions),
-    performed_via_github_app: viaApp(world, comment.author),
+    performed_via_github_app: comment.app ? showApp(world, comment.app) : null,
   };
 }

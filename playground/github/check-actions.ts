@@ -1,0 +1,176 @@
+import { type ActionContext, emit } from "./user-actions.ts";
+import type {
+  Annotation,
+  AppIdentity,
+  CheckRun,
+  CheckSuite,
+  CommitStatus,
+  Conclusion,
+  Repository,
+  WorkflowRun,
+} from "./world.ts";
+
+export function createCheckSuite(
+  context: ActionContext,
+  { app, branch, commit }: { app: AppIdentity; branch: string; commit: string },
+): CheckSuite {
+  const now = new Date();
+  const suite: CheckSuite = { id: context.world.nextId(), app, branch, commit, createdAt: now, updatedAt: now };
+  context.repository.checkSuites.push(suite);
+  // Only apps that may write checks learn of a new suite.
+  if (app === context.world.app) emit(context, { event: "check_suite", action: "requested", checkSuite: suite });
+  return suite;
+}
+
+/** The suite of an app on a commit, created when there is none. */
+export function suiteOf(
+  context: ActionContext,
+  { app, branch, commit }: { app: AppIdentity; branch: string; commit: string },
+): CheckSuite {
+  const known = context.repository.checkSuites.find((suite) => suite.app === app && suite.commit === commit);
+  return known ?? createCheckSuite(context, { app, branch, commit });
+}
+
+export interface CheckRunFields {
+  status?: CheckRun["status"] | undefined;
+  conclusion?: Conclusion | undefined;
+  title?: string | undefined;
+  summary?: string | undefined;
+  text?: string | undefined;
+  annotations?: readonly Annotation[] | undefined;
+  externalId?: string | undefined;
+  detailsUrl?: string | undefined;
+  log?: string | undefined;
+}
+
+export function createCheckRun(
+  context: ActionContext,
+  suite: CheckSuite,
+  { name, ...fields }: CheckRunFields & { name: string },
+): CheckRun {
+  const run: CheckRun = {
+    id: context.world.nextId(),
+    suite,
+    name,
+    status: "queued",
+    conclusion: undefined,
+    title: undefined,
+    summary: undefined,
+    text: undefined,
+    annotations: [],
+    externalId: "",
+    detailsUrl: undefined,
+    startedAt: new Date(),
+    completedAt: undefined,
+    log: undefined,
+  };
+  context.repository.checkRuns.push(run);
+  applyFields(run, fields);
+  emit(context, { event: "check_run", action: "created", checkRun: run });
+  if (run.status === "completed") reportCompletion(context, run);
+  return run;
+}
+
+/** Changes a check run. A conclusion completes it, and the last run to complete completes its suite. */
+export function updateCheckRun(context: ActionContext, run: CheckRun, fields: CheckRunFields): void {
+  const wasCompleted = run.status === "completed";
+  applyFields(run, fields);
+  if (run.status === "completed" && !wasCompleted) reportCompletion(context, run);
+  else context.world.notify();
+}
+
+function applyFields(run: CheckRun, { annotations = [], ...fields }: CheckRunFields): void {
+  const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+  Object.assign(run, given);
+  run.annotations.push(...annotations);
+  if (run.conclusion !== undefined) run.status = "completed";
+  if (run.status === "completed") run.completedAt ??= new Date();
+  run.suite.updatedAt = new Date();
+}
+
+function reportCompletion(context: ActionContext, checkRun: CheckRun): void {
+  emit(context, { event: "check_run", action: "completed", checkRun });
+  if (suiteStatus(context.repository, checkRun.suite).status === "completed") {
+    emit(context, { event: "check_suite", action: "completed", checkSuite: checkRun.suite });
+  }
+}
+
+export function runsOf({ checkRuns }: Repository, suite: CheckSuite): CheckRun[] {
+  return checkRuns.filter((run) => run.suite === suite);
+}
+
+const worstFirst: Conclusion[] = [
+  ...(["failure", "timed_out", "action_required", "cancelled", "success", "neutral", "skipped"] as const),
+];
+
+/** A suite is completed when all its runs and the workflow that adds them are. */
+export function suiteStatus(
+  repository: Repository,
+  suite: CheckSuite,
+): { status: CheckRun["status"]; conclusion: Conclusion | undefined } {
+  const runs = runsOf(repository, suite);
+  const workflow = repository.workflowRuns.find((run) => run.suite === suite);
+  if (runs.length === 0 && workflow?.status !== "completed") return { status: "queued", conclusion: undefined };
+  if (workflow && workflow.status !== "completed") return { status: workflow.status, conclusion: undefined };
+  if (runs.some(({ status }) => status !== "completed")) return { status: "in_progress", conclusion: undefined };
+  return { status: "completed", conclusion: workflow?.conclusion ?? worst(runs) };
+}
+
+function worst(runs: CheckRun[]): Conclusion {
+  return worstFirst.find((conclusion) => runs.some((run) => run.conclusion === conclusion)) ?? "success";
+}
+
+export function createStatus(
+  context: ActionContext,
+  {
+    commit,
+    ...fields
+  }: Pick<CommitStatus, "commit" | "context" | "state"> & Partial<Pick<CommitStatus, "description" | "targetUrl">>,
+): CommitStatus {
+  const { world, repository, actor } = context;
+  const status: CommitStatus = {
+    description: null,
+    targetUrl: null,
+    ...fields,
+    id: world.nextId(),
+    commit,
+    creator: actor,
+    createdAt: new Date(),
+  };
+  repository.statuses.push(status);
+  emit(context, { event: "status", action: undefined, status });
+  return status;
+}
+
+/** Starts a GitHub Actions workflow. It has no check runs until its jobs start. */
+export function startWorkflowRun(
+  context: ActionContext,
+  suite: CheckSuite,
+  { name, event = "push" }: { name: string; event?: string },
+): WorkflowRun {
+  const now = new Date();
+  const run: WorkflowRun = {
+    id: context.world.nextId(),
+    name,
+    path: `.github/workflows/${name.toLowerCase().replaceAll(/\W+/g, "-")}.yml`,
+    event,
+    suite,
+    actor: context.actor,
+    status: "queued",
+    conclusion: undefined,
+    createdAt: now,
+    updatedAt: now,
+  };
+  context.repository.workflowRuns.push(run);
+  emit(context, { event: "workflow_run", action: "requested", workflowRun: run });
+  return run;
+}
+
+/** Completes a workflow when all its jobs are done. Its conclusion follows from theirs unless one is given. */
+export function completeWorkflowRun(context: ActionContext, run: WorkflowRun, conclusion?: Conclusion): void {
+  run.status = "completed";
+  run.conclusion = conclusion ?? worst(runsOf(context.repository, run.suite));
+  run.updatedAt = new Date();
+  emit(context, { event: "check_suite", action: "completed", checkSuite: run.suite });
+  emit(context, { event: "workflow_run", action: "completed", workflowRun: run });
+}

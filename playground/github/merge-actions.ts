@@ -1,0 +1,121 @@
+import { moveBranch, readCommit } from "./git/git-repository.ts";
+import { mergeCommits, writeCommit } from "./git/merge-commits.ts";
+import { markMerged, recordPush } from "./record-push.ts";
+import { ApiError } from "./rest/api-error.ts";
+import type { ActionContext } from "./user-actions.ts";
+import type { Conclusion, PullThread, Repository } from "./world.ts";
+
+/** `unknown` until GitHub has computed it in the background, which the first question starts. */
+export type Mergeability = "clean" | "dirty" | "unstable" | "blocked" | "draft" | "unknown";
+
+const merges = new WeakMap<PullThread, { key: string; clean: boolean | undefined }>();
+
+/** Whether a pull request can be merged, as far as that is known by now. */
+export function mergeability(context: Pick<ActionContext, "world" | "repository">, thread: PullThread): Mergeability {
+  const { repository, world } = context;
+  const { base, head, draft } = thread.pull;
+  const key = `${base.commit} ${head.commit}`;
+  const known = merges.get(thread);
+  if (known?.key !== key) {
+    const computed: { key: string; clean: boolean | undefined } = { key, clean: undefined };
+    merges.set(thread, computed);
+    mergeCommits(repository.gitDirectory, base.commit, head.commit).then(
+      ({ kind }) => {
+        computed.clean = kind === "clean";
+        world.notify();
+      },
+      // The repository was deleted meanwhile.
+      () => undefined,
+    );
+    return "unknown";
+  }
+  if (known.clean === undefined) return "unknown";
+  if (!known.clean) return "dirty";
+  if (draft) return "draft";
+  const results = checkResults(repository, head.commit);
+  if (repository.requiredChecks.some((name) => results.get(name) !== "success")) return "blocked";
+  return [...results.values()].some((result) => result !== "success" && result !== "neutral" && result !== "skipped")
+    ? "unstable"
+    : "clean";
+}
+
+/** The latest result of each check and status of a commit, by name; undefined while it is not done. */
+function checkResults(repository: Repository, commit: string): Map<string, Conclusion | "error" | undefined> {
+  const runs = repository.checkRuns
+    .filter(({ suite }) => suite.commit === commit)
+    .map(({ name, conclusion }) => [name, conclusion] as const);
+  const statuses = repository.statuses
+    .filter((status) => status.commit === commit)
+    .map(({ context, state }) => [context, state === "pending" ? undefined : state] as const);
+  return new Map([...runs, ...statuses]);
+}
+
+export interface MergeOptions {
+  method?: "merge" | "squash" | undefined;
+  /** The head that was reviewed; another one is refused. */
+  sha?: string | undefined;
+  title?: string | undefined;
+  message?: string | undefined;
+}
+
+/** Merges a pull request into its base branch. Returns the new commit. */
+export async function mergePullRequest(
+  context: ActionContext,
+  thread: PullThread,
+  { method = "merge", sha, title, message = "" }: MergeOptions = {},
+): Promise<string> {
+  const { repository, actor } = context;
+  const { head, base, draft } = thread.pull;
+  if (draft) throw new ApiError(405, "Pull Request is still a draft");
+  if (thread.state === "closed") throw new ApiError(405, "Pull Request is not mergeable");
+  if (sha !== undefined && sha !== head.commit) {
+    throw new ApiError(409, "Head branch was modified. Review and try the merge again.");
+  }
+  const results = checkResults(repository, head.commit);
+  const missing = repository.requiredChecks.filter((name) => results.get(name) !== "success");
+  if (missing.length > 0) throw new ApiError(405, `Required status check "${missing[0]}" is expected.`);
+  const tip = base.commit;
+  const merge = await mergeCommits(repository.gitDirectory, tip, head.commit);
+  if (merge.kind === "conflicts") throw new ApiError(405, "Pull Request is not mergeable");
+
+  const headline =
+    title ??
+    (method === "squash"
+      ? `${thread.title} (#${thread.number})`
+      : `Merge pull request #${thread.number} from ${head.repository.owner.login}/${head.branch}`);
+  const body = message || (method === "squash" ? thread.body : thread.title);
+  const commit = await writeCommit(repository.gitDirectory, {
+    tree: merge.tree,
+    parents: method === "squash" ? [tip] : [tip, head.commit],
+    message: `${headline}\n\n${body}`,
+    login: actor.login,
+  });
+  await moveBranch(repository.gitDirectory, base.branch, { from: tip, to: commit });
+  markMerged(context, thread, commit);
+  await recordPush(context);
+  return commit;
+}
+
+/** Merges the base branch into the pull request's branch, as "Update branch" does. */
+export async function updateBranch(
+  context: ActionContext,
+  thread: PullThread,
+  expected: string | undefined,
+): Promise<void> {
+  const { head, base } = thread.pull;
+  const { gitDirectory } = context.repository;
+  if (expected !== undefined && expected !== head.commit) {
+    throw new ApiError(422, "expected head sha didn’t match current head ref.");
+  }
+  const tip = base.commit;
+  const merge = await mergeCommits(gitDirectory, head.commit, tip);
+  if (merge.kind === "conflicts") throw new ApiError(422, "merge conflict between base and head");
+  if (merge.tree === (await readCommit(gitDirectory, head.commit)).tree) {
+    throw new ApiError(422, "There are no new commits on the base branch.");
+  }
+  const message = `Merge branch '${base.branch}' into ${head.branch}`;
+  const login = context.actor.login;
+  const commit = await writeCommit(gitDirectory, { tree: merge.tree, parents: [head.commit, tip], message, login });
+  await moveBranch(gitDirectory, head.branch, { from: head.commit, to: commit });
+  await recordPush(context);
+}

@@ -1,0 +1,154 @@
+import fs from "node:fs";
+import git from "isomorphic-git";
+import { z } from "zod";
+import {
+  branches,
+  isAncestor,
+  moveBranch,
+  readBlob,
+  readCommit,
+  resolveCommit,
+} from "#playground/github/git/git-repository.ts";
+import { writeCommit } from "#playground/github/git/merge-commits.ts";
+import { recordPush } from "#playground/github/record-push.ts";
+import { nodeId } from "#playground/github/shapes/node-id.ts";
+import { apiUrl, pageUrl } from "#playground/github/shapes/repository.ts";
+import type { Repository, World } from "#playground/github/world.ts";
+import { ApiError, notFound } from "./api-error.ts";
+import { type RepositoryRequest, type RestOperation, readBody, repositoryOperation } from "./operation.ts";
+
+const commitHash = z.string().regex(/^[0-9a-f]{40}$/);
+const NewRef = z.object({ ref: z.string().regex(/^refs\/heads\/.+/), sha: commitHash });
+const RefChange = z.object({ sha: commitHash, force: z.boolean().default(false) });
+const NewBlob = z.object({ content: z.string(), encoding: z.enum(["utf-8", "base64"]).default("utf-8") });
+const NewCommit = z.object({ message: z.string(), tree: commitHash, parents: z.array(commitHash).default([]) });
+
+const repo = "/repos/{owner}/{repo}";
+
+export const gitOperations: RestOperation[] = [
+  repositoryOperation("get", `${repo}/git/blobs/{file_sha}`, { contents: "read" }, async (request) => {
+    const { world, repository, params } = request;
+    const sha = params.file_sha ?? "";
+    if (!commitHash.safeParse(sha).success) throw new ApiError(422, "The sha parameter must be exactly 40 characters.");
+
+    const bytes = await readBlob(repository.gitDirectory, sha).catch(() => undefined);
+    if (!bytes) throw notFound();
+    const url = `${apiUrl(world, repository)}/git/blobs/${sha}`;
+    const content = bytes.toString("base64");
+    const body = { sha, node_id: nodeId(sha, repository.id), size: bytes.length, url, content, encoding: "base64" };
+    return { status: 200, body };
+  }),
+
+  repositoryOperation("post", `${repo}/git/blobs`, { contents: "write" }, async (request) => {
+    const { content, encoding } = readBody(request, "Blob", NewBlob);
+    const blob = Buffer.from(content, encoding);
+    const sha = await git.writeBlob({ fs, gitdir: request.repository.gitDirectory, blob });
+    return { status: 201, body: { sha, url: `${apiUrl(request.world, request.repository)}/git/blobs/${sha}` } };
+  }),
+
+  repositoryOperation("get", `${repo}/git/commits/{commit_sha}`, { contents: "read" }, async (request) => {
+    const sha = await resolveCommit(request.repository.gitDirectory, request.params.commit_sha ?? "");
+    if (!sha) throw notFound();
+    return { status: 200, body: await showGitCommit(request.world, request.repository, sha) };
+  }),
+
+  repositoryOperation("post", `${repo}/git/commits`, { contents: "write" }, async (request) => {
+    const { repository, world } = request;
+    const { message, tree, parents } = readBody(request, "Commit", NewCommit);
+    const login = world.app.bot.login;
+    const sha = await writeCommit(repository.gitDirectory, { tree, parents, message, login });
+    return { status: 201, body: await showGitCommit(world, repository, sha) };
+  }),
+
+  repositoryOperation("get", `${repo}/git/ref/{ref}`, { contents: "read" }, async ({ world, repository, params }) => {
+    const ref = `refs/${params.ref}`;
+    const sha = (await branches(repository.gitDirectory)).get(ref);
+    if (!sha) throw notFound();
+    return { status: 200, body: showRef(world, repository, ref, sha) };
+  }),
+
+  repositoryOperation("get", `${repo}/git/matching-refs/{ref}`, { contents: "read" }, async (request) => {
+    const { world, repository, params } = request;
+    const matching = [...(await branches(repository.gitDirectory))].filter(([ref]) =>
+      ref.startsWith(`refs/${params.ref}`),
+    );
+    return { status: 200, body: matching.map(([ref, sha]) => showRef(world, repository, ref, sha)) };
+  }),
+
+  repositoryOperation("post", `${repo}/git/refs`, { contents: "write" }, async (request) => {
+    const { ref, sha } = readBody(request, "Reference", NewRef);
+    if (!(await resolveCommit(request.repository.gitDirectory, sha))) throw new ApiError(422, "Object does not exist");
+
+    await moveRef(request, ref, { from: undefined, to: sha }, "Reference already exists");
+    return { status: 201, body: showRef(request.world, request.repository, ref, sha) };
+  }),
+
+  repositoryOperation("patch", `${repo}/git/refs/{ref}`, { contents: "write" }, async (request) => {
+    const { repository, world } = request;
+    const ref = `refs/${request.params.ref}`;
+    const { sha, force } = readBody(request, "Reference", RefChange);
+    const from = (await branches(repository.gitDirectory)).get(ref);
+    if (!from) throw new ApiError(422, "Reference does not exist");
+    if (!(await resolveCommit(repository.gitDirectory, sha))) throw new ApiError(422, "Object does not exist");
+    if (!force && !(await isAncestor(repository.gitDirectory, from, sha))) {
+      throw new ApiError(422, "Update is not a fast forward");
+    }
+
+    await moveRef(request, ref, { from, to: sha }, "Reference cannot be updated");
+    return { status: 200, body: showRef(world, repository, ref, sha) };
+  }),
+
+  repositoryOperation("delete", `${repo}/git/refs/{ref}`, { contents: "write" }, async (request) => {
+    const ref = `refs/${request.params.ref}`;
+    const from = (await branches(request.repository.gitDirectory)).get(ref);
+    if (!from) throw new ApiError(422, "Reference does not exist");
+
+    await moveRef(request, ref, { from, to: undefined }, "Reference cannot be deleted");
+    return { status: 204, body: undefined };
+  }),
+];
+
+/** Moves a branch and records it as a push. */
+async function moveRef(
+  { repository, context }: RepositoryRequest,
+  ref: string,
+  move: { from: string | undefined; to: string | undefined },
+  refusal: string,
+): Promise<void> {
+  const branch = ref.replace(/^refs\/heads\//, "");
+  if (branch === ref || !(await moveBranch(repository.gitDirectory, branch, move))) throw new ApiError(422, refusal);
+  await recordPush(context);
+}
+
+function showRef(world: World, repository: Repository, ref: string, sha: string) {
+  return {
+    ref,
+    node_id: nodeId(ref, repository.id),
+    url: `${apiUrl(world, repository)}/git/${ref}`,
+    object: { type: "commit", sha, url: `${apiUrl(world, repository)}/git/commits/${sha}` },
+  };
+}
+
+async function showGitCommit(world: World, repository: Repository, sha: string) {
+  const { message, tree, parent, author, committer } = await readCommit(repository.gitDirectory, sha);
+  const person = ({ name, email, timestamp }: typeof author) => {
+    return { name, email, date: new Date(timestamp * 1000).toISOString() };
+  };
+  const url = `${apiUrl(world, repository)}/git`;
+  return {
+    sha,
+    node_id: nodeId("Commit", repository.id),
+    url: `${url}/commits/${sha}`,
+    html_url: `${pageUrl(world, repository)}/commit/${sha}`,
+    author: person(author),
+    committer: person(committer),
+    message: message.replace(/\n$/, ""),
+    tree: { sha: tree, url: `${url}/trees/${tree}` },
+    parents: parent.map((one) => ({
+      sha: one,
+      url: `${url}/commits/${one}`,
+      html_url: `${pageUrl(world, repository)}/commit/${one}`,
+    })),
+    verification: { verified: false, reason: "unsigned", signature: null, payload: null, verified_at: null },
+  };
+}

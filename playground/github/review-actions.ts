@@ -1,0 +1,193 @@
+import type { ChangedFile } from "./git/git-repository.ts";
+import { diffHunkAt } from "./git/patch-lines.ts";
+import { changedFiles } from "./pull-request-actions.ts";
+import { ApiError, validationFailed } from "./rest/api-error.ts";
+import { type ActionContext, checkBody, emit, newComment } from "./user-actions.ts";
+import type { PullThread, Repository, Review, Side, StoredReviewComment, User } from "./world.ts";
+
+export interface NewReviewComment {
+  path: string;
+  body: string;
+  line: number;
+  side?: Side | undefined;
+  start_line?: number | undefined;
+  start_side?: Side | undefined;
+}
+
+export interface NewReview {
+  /** Without it, the review stays pending until it is submitted. */
+  event?: "APPROVE" | "REQUEST_CHANGES" | "COMMENT" | undefined;
+  body?: string | undefined;
+  comments?: readonly NewReviewComment[] | undefined;
+  commit?: string | undefined;
+}
+
+const reviewStates = { APPROVE: "APPROVED", REQUEST_CHANGES: "CHANGES_REQUESTED", COMMENT: "COMMENTED" } as const;
+
+/** Creates a review with its comments, and submits it when an event is given. */
+export async function createReview(
+  context: ActionContext,
+  thread: PullThread,
+  { event, body = "", comments = [], commit = thread.pull.head.commit }: NewReview,
+): Promise<Review> {
+  const files = await changedFiles(context.repository, thread);
+  const drafts = comments.map((comment) => ({ ...comment, diffHunk: findHunk(files, comment) }));
+  if (event) checkEvent(context.actor, thread, { event, body, comments: comments.length });
+
+  const id = context.world.nextId();
+  const review: Review = {
+    id,
+    thread: thread.number,
+    author: context.actor,
+    body,
+    state: "PENDING",
+    commit,
+    submittedAt: undefined,
+  };
+  context.repository.reviews.set(id, review);
+  for (const { diffHunk, line, start_line, side = "RIGHT", start_side, path, body: text } of drafts) {
+    checkBody("PullRequestReviewComment", text);
+    const comment: StoredReviewComment = {
+      ...newComment(context, thread, text),
+      review: id,
+      path,
+      line,
+      side,
+      startLine: start_line,
+      startSide: start_line === undefined ? undefined : (start_side ?? side),
+      originalLine: line,
+      originalStartLine: start_line,
+      originalCommit: commit,
+      diffHunk,
+      inReplyTo: undefined,
+      resolvedBy: undefined,
+    };
+    context.repository.reviewComments.set(comment.id, comment);
+  }
+  if (event) submitReview(context, thread, review, { event });
+  return review;
+}
+
+/** The hunk a comment shows. Throws the 422 that GitHub answers to a file or line outside the diff. */
+function findHunk(files: ChangedFile[], comment: NewReviewComment): string {
+  const { path, line, side = "RIGHT", start_line, start_side = side } = comment;
+  const invalid = (field: string, message: string) =>
+    validationFailed({ resource: "PullRequestReviewComment", code: "custom", field, message });
+  const patch = files.find((file) => file.path === path)?.patch;
+  if (patch === undefined) throw invalid("pull_request_review_thread.path", "Path could not be resolved");
+
+  const hunk = diffHunkAt(patch, side, line);
+  const starts = start_line === undefined || diffHunkAt(patch, start_side, start_line) !== undefined;
+  const outside = (field: string) => invalid(field, `${field} must be part of the diff`);
+  if (hunk === undefined) throw outside("pull_request_review_thread.line");
+  if (!starts) throw outside("pull_request_review_thread.start_line");
+  if (start_line !== undefined && start_side === side && start_line >= line) {
+    throw invalid(
+      "pull_request_review_thread.start_line",
+      "pull_request_review_thread.start_line must precede the end line.",
+    );
+  }
+  return hunk;
+}
+
+function checkEvent(
+  actor: User,
+  thread: PullThread,
+  { event, body, comments }: { event: NonNullable<NewReview["event"]>; body: string; comments: number },
+): void {
+  if (event !== "COMMENT" && thread.author === actor) {
+    const what = event === "APPROVE" ? "approve" : "request changes on";
+    throw new ApiError(422, "Unprocessable Entity", [`Can not ${what} your own pull request`]);
+  }
+  if (event !== "APPROVE" && comments === 0) checkBody("PullRequestReview", body);
+}
+
+/** Submits a pending review: it and its comments become visible, and each is delivered to the app. */
+export function submitReview(
+  context: ActionContext,
+  thread: PullThread,
+  review: Review,
+  { event, body = review.body }: { event: NonNullable<NewReview["event"]>; body?: string | undefined },
+): void {
+  const comments = [...context.repository.reviewComments.values()].filter((comment) => comment.review === review.id);
+  checkEvent(context.actor, thread, { event, body, comments: comments.length });
+  review.body = body;
+  review.state = reviewStates[event];
+  review.submittedAt = new Date();
+  thread.updatedAt = review.submittedAt;
+  thread.pull.requestedReviewers = thread.pull.requestedReviewers.filter((user) => user !== context.actor);
+  emit(context, { event: "pull_request_review", action: "submitted", thread, review });
+  for (const reviewComment of comments) {
+    emit(context, { event: "pull_request_review_comment", action: "created", thread, reviewComment });
+  }
+}
+
+/** Adds one comment on a line outside a review. GitHub makes it a review of its own. */
+export async function addReviewComment(
+  context: ActionContext,
+  thread: PullThread,
+  comment: NewReviewComment & { commit?: string | undefined },
+): Promise<StoredReviewComment> {
+  const review = await createReview(context, thread, { comments: [comment], commit: comment.commit, event: "COMMENT" });
+  return onlyComment(context.repository, review);
+}
+
+function onlyComment(repository: Repository, review: Review): StoredReviewComment {
+  const [comment] = [...repository.reviewComments.values()].filter((one) => one.review === review.id);
+  if (!comment) throw new Error(`Review ${review.id} has no comment.`);
+  return comment;
+}
+
+/** Answers a review comment in its thread. */
+export function replyToReviewComment(
+  context: ActionContext,
+  thread: PullThread,
+  parent: StoredReviewComment,
+  body: string,
+): StoredReviewComment {
+  checkBody("PullRequestReviewComment", body);
+  const review: Review = {
+    id: context.world.nextId(),
+    thread: thread.number,
+    author: context.actor,
+    body: "",
+    state: "COMMENTED",
+    commit: thread.pull.head.commit,
+    submittedAt: new Date(),
+  };
+  context.repository.reviews.set(review.id, review);
+  const reply: StoredReviewComment = {
+    ...parent,
+    ...newComment(context, thread, body),
+    review: review.id,
+    inReplyTo: parent.inReplyTo ?? parent.id,
+    resolvedBy: undefined,
+  };
+  context.repository.reviewComments.set(reply.id, reply);
+  emit(context, { event: "pull_request_review", action: "submitted", thread, review });
+  emit(context, { event: "pull_request_review_comment", action: "created", thread, reviewComment: reply });
+  return reply;
+}
+
+export function dismissReview(context: ActionContext, thread: PullThread, review: Review, message: string): void {
+  if (review.state !== "APPROVED" && review.state !== "CHANGES_REQUESTED") {
+    throw new ApiError(422, "Unprocessable Entity", ["Can not dismiss a commented pull request review"]);
+  }
+  if (message.trim() === "")
+    throw validationFailed({ resource: "PullRequestReview", code: "missing_field", field: "message" });
+  review.state = "DISMISSED";
+  emit(context, { event: "pull_request_review", action: "dismissed", thread, review });
+}
+
+/** Resolves or reopens the thread that a review comment started. */
+export function resolveReviewThread(
+  context: ActionContext,
+  thread: PullThread,
+  reviewComment: StoredReviewComment,
+  resolved: boolean,
+): void {
+  if ((reviewComment.resolvedBy !== undefined) === resolved) return;
+  reviewComment.resolvedBy = resolved ? context.actor : undefined;
+  const action = resolved ? "resolved" : "unresolved";
+  emit(context, { event: "pull_request_review_thread", action, thread, reviewComment });
+}

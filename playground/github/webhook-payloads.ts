@@ -1,0 +1,155 @@
+import { showInstallation } from "./shapes/app.ts";
+import { showCheckRun, showCheckSuite, showStatus, showWorkflowRun } from "./shapes/check.ts";
+import { nodeId } from "./shapes/node-id.ts";
+import { showCommit, showPull, showPullInList } from "./shapes/pull-request.ts";
+import { fullName, showRepository } from "./shapes/repository.ts";
+import { showReview, showReviewComment } from "./shapes/review.ts";
+import { showComment, showIssue, showLabel } from "./shapes/thread.ts";
+import { showUser } from "./shapes/user.ts";
+import {
+  type CheckRun,
+  type CommitStatus,
+  type Installation,
+  type InstallationEvent,
+  isPull,
+  type Repository,
+  type StoredReviewComment,
+  type Thread,
+  type WebhookEvent,
+  type World,
+} from "./world.ts";
+
+/** The payload of a webhook in GitHub's format. What is in memory is read at once; only git's part is awaited. */
+export function describeEvent(world: World, event: WebhookEvent, { id }: Installation): Promise<object> {
+  const { repository, action, sender, comment, review, reviewComment, requestedReviewer, label, changes } = event;
+  const now = {
+    ...(action && { action }),
+    ...(comment && { comment: showComment(world, repository, comment) }),
+    ...(review && { review: describeReview(world, event) }),
+    ...(reviewComment && describeReviewComment(world, event, reviewComment)),
+    ...(requestedReviewer && { requested_reviewer: showUser(world, requestedReviewer) }),
+    ...(label && { label: showLabel(world, repository, label) }),
+    ...(changes && { changes }),
+    repository: showRepository(world, repository),
+    ...(repository.owner.type === "Organization" && {
+      organization: describeOrganization(world, repository.owner.login),
+    }),
+    sender: showUser(world, sender),
+    installation: { id, node_id: nodeId("Installation", id) },
+  };
+  return withGitData(world, event, now);
+}
+
+async function withGitData(world: World, event: WebhookEvent, payload: object): Promise<object> {
+  const { repository, thread, push, checkRun, checkSuite, workflowRun, status } = event;
+  return {
+    ...payload,
+    ...(thread && (await describeThread(world, event, thread))),
+    ...(push && describePush(world, event, push)),
+    ...(checkRun && { check_run: await describeCheckRun(world, repository, checkRun) }),
+    ...(checkSuite && { check_suite: await showCheckSuite(world, repository, checkSuite) }),
+    ...(workflowRun && { workflow_run: await showWorkflowRun(world, repository, workflowRun), workflow: null }),
+    ...(status && (await describeStatus(world, repository, status))),
+  };
+}
+
+async function describeThread(world: World, { event, repository }: WebhookEvent, thread: Thread): Promise<object> {
+  if (event === "issues" || event === "issue_comment" || !isPull(thread)) {
+    return { issue: showIssue(world, repository, thread) };
+  }
+  if (event !== "pull_request") return { pull_request: showPullInList(world, repository, thread) };
+  return { number: thread.number, pull_request: await showPull(world, repository, thread) };
+}
+
+/** Webhooks write the state of a review in lower case. */
+function describeReview(world: World, { repository, review }: WebhookEvent): object | undefined {
+  if (!review) return undefined;
+  const shown = showReview(world, repository, review);
+  return { ...shown, state: shown.state.toLowerCase(), submitted_at: shown.submitted_at ?? null };
+}
+
+function describeReviewComment(world: World, { event, repository }: WebhookEvent, first: StoredReviewComment): object {
+  if (event !== "pull_request_review_thread") return { comment: showReviewComment(world, repository, first) };
+  const replies = [...repository.reviewComments.values()].filter(({ inReplyTo }) => inReplyTo === first.id);
+  const comments = [first, ...replies].map((comment) => showReviewComment(world, repository, comment));
+  return { thread: { node_id: nodeId("PullRequestReviewThread", first.id), comments } };
+}
+
+async function describeCheckRun(world: World, repository: Repository, checkRun: CheckRun): Promise<object> {
+  const shown = showCheckRun(world, repository, checkRun);
+  return { ...shown, check_suite: await showCheckSuite(world, repository, checkRun.suite) };
+}
+
+async function describeStatus(world: World, repository: Repository, status: CommitStatus): Promise<object> {
+  const { id, state, context, description, target_url, created_at, updated_at } = showStatus(world, repository, status);
+  return {
+    id,
+    sha: status.commit,
+    name: fullName(repository),
+    state,
+    context,
+    description,
+    target_url,
+    branches: [],
+    commit: await showCommit(world, repository, status.commit),
+    created_at,
+    updated_at,
+  };
+}
+
+export function describeInstallationEvent(world: World, event: InstallationEvent): object {
+  const { action, installation, sender } = event;
+  const repositories = event.repositories.map((repository) => ({
+    id: repository.id,
+    node_id: nodeId("Repository", repository.id),
+    name: repository.name,
+    full_name: fullName(repository),
+    private: repository.private,
+  }));
+  const [added, removed] = action === "added" ? [repositories, []] : [[], repositories];
+  return {
+    action,
+    installation: showInstallation(world, installation),
+    requester: null,
+    ...(event.event === "installation"
+      ? { repositories }
+      : { repository_selection: "selected", repositories_added: added, repositories_removed: removed }),
+    sender: showUser(world, sender),
+  };
+}
+
+function describePush(world: World, { repository, sender }: WebhookEvent, push: NonNullable<WebhookEvent["push"]>) {
+  const noCommit = /^0+$/;
+  return {
+    ref: push.ref,
+    before: push.before,
+    after: push.after,
+    created: noCommit.test(push.before),
+    deleted: noCommit.test(push.after),
+    forced: false,
+    base_ref: null,
+    compare: `${world.url}/${fullName(repository)}/compare/${push.before}...${push.after}`,
+    commits: [],
+    head_commit: null,
+    pusher: { name: sender.login },
+  };
+}
+
+function describeOrganization(world: World, login: string) {
+  const organization = world.users.get(login.toLowerCase());
+  const url = `${world.url}/api/v3/orgs/${login}`;
+  return {
+    login,
+    id: organization?.id ?? 0,
+    node_id: nodeId("Organization", organization?.id ?? 0),
+    url,
+    repos_url: `${url}/repos`,
+    events_url: `${url}/events`,
+    hooks_url: `${url}/hooks`,
+    issues_url: `${url}/issues`,
+    members_url: `${url}/members{/member}`,
+    public_members_url: `${url}/public_members{/member}`,
+    avatar_url: `${world.url}/-/avatars/${organization?.id ?? 0}`,
+    description: "",
+  };
+}
