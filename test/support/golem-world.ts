@@ -47,7 +47,9 @@ export async function golemWorld({ turns, files = {} }: { turns: readonly Turn[]
     kept: () => {
       const folder = join(state, "golem-forge");
       try {
-        return readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"));
+        return readdirSync(folder)
+          .filter((name) => name.endsWith(".patch"))
+          .map((name) => readFileSync(join(folder, name), "utf8"));
       } catch {
         return [];
       }

@@ -46,7 +46,7 @@ test("Ctrl+C interrupts, and a sentence goes on where it was", async () => {
   const run = world.give(["run", "careful", "please", "--yes", "write_file"]);
   await run.sees("Let me");
   run.interrupt();
-  await run.sees("Say something to go on");
+  await run.sees("Say something to continue");
   run.type("go on");
 
   // The answer that was broken off is no turn of the model.
@@ -71,7 +71,7 @@ test("Ctrl+C twice ends it, and keeps the changes in a patch file that git appli
   const run = world.give(["run", "careful", "please", "--yes", "write_file"]);
   await run.sees("Let me");
   run.interrupt();
-  await run.sees("Say something to go on");
+  await run.sees("Say something to continue");
   run.interrupt();
 
   expect(await run.code).toBe(130);

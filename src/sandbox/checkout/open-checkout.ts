@@ -3,11 +3,12 @@ import type { SandboxPolicy } from "#domain/worker.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
-import type { LogEntry } from "#sandbox/sandbox.ts";
+import type { LogEntry, StepChanges } from "#sandbox/sandbox.ts";
 import { createStaging, isStagingFile } from "#sandbox/staging.ts";
 import { versionBefore, versionNow, workingChanges } from "#sandbox/working-changes.ts";
 import { createWorkspaceView } from "#sandbox/workspace-view.ts";
 import { createZones, type Zones } from "#sandbox/zones.ts";
+import type { BaseRecord, RecordedFile } from "./base-record.ts";
 import { findRoot } from "./find-root.ts";
 import { readWorkingTree } from "./read-working-tree.ts";
 import { runGit } from "./run-git.ts";
@@ -45,16 +46,47 @@ export interface Checkout {
   staged(): string[];
 }
 
+export interface OpenCheckout {
+  /** The policy of the root worker. */
+  policy?: SandboxPolicy | undefined;
+  /** The stored changes of a run that is resumed, oldest first. */
+  changes?: readonly StepChanges[];
+  /** Records the files that are changed, and has those that a resumed run changed. */
+  record?: BaseRecord | undefined;
+}
+
 /**
- * Opens the git checkout that contains a folder, under the policy of the root worker. Never writes to it. Rejects with a
- * UserError when the folder is not in a checkout.
+ * Opens the git checkout that contains a folder. Never writes to it. Rejects with a UserError when the folder is not in a
+ * checkout.
  */
-export async function openCheckout(folder: string, policy?: SandboxPolicy): Promise<Checkout> {
+export async function openCheckout(
+  folder: string,
+  { policy, changes = [], record }: OpenCheckout = {},
+): Promise<Checkout> {
   const root = await findRoot(folder);
-  const { base, branch, head, isStale } = await readWorkingTree(root);
-  const overlay = createOverlay(base, [], isStagingFile);
+  const changedBefore = new Set(changes.flatMap((step) => step.changes.map(({ path }) => path)));
+  const recorded = new Map([...(record?.files ?? [])].filter(([path]) => changedBefore.has(path)));
+  const { base, branch, head, isStale } = await readWorkingTree(root, recorded);
+  const overlay = createOverlay(base, changes, isStagingFile);
   const staging = createStaging(overlay);
-  const { pendingChanges, markStored, rollback, history } = overlay;
+  const { markStored, rollback, history } = overlay;
+  const isUnknown = (path: string) =>
+    recorded.get(path)?.kind === "unknown" || (base.entries.has(path) && isStale(path));
+
+  function recordedBefore(path: string): RecordedFile {
+    if (isUnknown(path)) return { kind: "unknown" };
+    const version = knownBefore(() => versionBefore(base, path));
+    return version ? { kind: "file", version } : { kind: "absent" };
+  }
+
+  // What was there before is recorded first, so that no stored change is without it.
+  function pendingChanges(step: string): StepChanges | undefined {
+    const pending = overlay.pendingChanges(step);
+    for (const { path, mode } of pending?.changes ?? []) {
+      if (mode !== "scratch") record?.add(path, recordedBefore(path));
+    }
+    return pending;
+  }
 
   const viewFor = (zones: Zones): CheckoutTree => {
     const view = createWorkspaceView(base, overlay, zones);
@@ -80,15 +112,12 @@ export async function openCheckout(folder: string, policy?: SandboxPolicy): Prom
     head,
     fileCount: base.files.length,
     changes: () =>
-      changedPaths().map((path) => {
-        const isUnknown = base.entries.has(path) && isStale(path);
-        return {
-          path,
-          before: isUnknown ? undefined : knownBefore(() => versionBefore(base, path)),
-          after: versionNow(overlay, path),
-          isStale: isUnknown,
-        };
-      }),
+      changedPaths().map((path) => ({
+        path,
+        before: isUnknown(path) ? undefined : knownBefore(() => versionBefore(base, path)),
+        after: versionNow(overlay, path),
+        isStale: isUnknown(path),
+      })),
     staged: () => {
       const changed = new Set(changedPaths());
       return staging.paths().filter((path) => changed.has(path));

@@ -3,8 +3,10 @@ import { join } from "node:path";
 import { ToolError, UserError } from "#domain/errors.ts";
 import type { Base, BaseEntry } from "#sandbox/base.ts";
 import { assembleBase } from "#sandbox/base.ts";
-import { createObjectStore } from "#sandbox/object-store.ts";
+import type { FileVersion } from "#sandbox/diff-file.ts";
+import { createObjectStore, type ObjectStore } from "#sandbox/object-store.ts";
 import { folderOf, foldersAbove, isGitName } from "#sandbox/paths.ts";
+import type { RecordedFile } from "./base-record.ts";
 import { readDiskEntry } from "./read-disk-entry.ts";
 import { runGit } from "./run-git.ts";
 
@@ -25,9 +27,12 @@ const maxTreeBytes = 1024 ** 3;
 
 /**
  * Lists the files of a checkout as they are on disk, without ignored files and `.git`. Contents are read on first use.
- * Does not follow links.
+ * Does not follow links. `recorded` files take the place of what is on disk now.
  */
-export async function readWorkingTree(root: string): Promise<WorkingTree> {
+export async function readWorkingTree(
+  root: string,
+  recorded: ReadonlyMap<string, RecordedFile> = new Map(),
+): Promise<WorkingTree> {
   const [head, branch, listed] = await Promise.all([
     readHead(root),
     readBranch(root),
@@ -67,6 +72,13 @@ export async function readWorkingTree(root: string): Promise<WorkingTree> {
     return store.add({ type: "blob", data: entry.content });
   }
 
+  for (const [path, file] of recorded) {
+    if (file.kind === "unknown") continue;
+    readPaths.add(path);
+    entries.delete(path);
+    if (file.kind === "file") entries.set(path, recordedEntry(store, file.version));
+  }
+
   const commit = head?.commit ?? noCommit;
   const folders = listFolders(entries.keys());
   const base = assembleBase({
@@ -83,6 +95,11 @@ export async function readWorkingTree(root: string): Promise<WorkingTree> {
     head: head?.commit,
     isStale: (path) => !readPaths.has(path) && !isSame(listedStats.get(path), statOf(root, path)),
   };
+}
+
+function recordedEntry(store: ObjectStore, { content, executable, isLink }: FileVersion): BaseEntry {
+  const oid = store.add({ type: "blob", data: Buffer.from(content) });
+  return { type: isLink ? "symlink" : "file", oid, executable, size: content.length };
 }
 
 /** Creates an entry whose object id is computed on first use, when the file is read. */

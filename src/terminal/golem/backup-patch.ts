@@ -1,29 +1,28 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Checkout } from "#sandbox/checkout/open-checkout.ts";
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
 import { oneLine } from "#terminal/render-value.ts";
 import type { CommandContext } from "./command-context.ts";
+import { checkoutName, stateFolder } from "./saved-runs.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** The changes of a run as a patch file outside the checkout, so that no end of this process loses them. */
+/** The changes of a run as a patch file outside the checkout, which survives however this process ends. */
 export interface BackupPatch {
   readonly path: string;
-  /** Writes what has changed by now, at once. Resolves to false when nothing has. */
+  /** Writes the changes made so far. Returns false when there are none. */
   save(): boolean;
-  /** They are somewhere else now, or nowhere. */
+  /** Deletes the file: the changes were delivered or discarded. */
   discard(): void;
 }
 
-/** Keeps patches in the folder for such things: `XDG_STATE_HOME`, otherwise `~/.local/state`. */
 export function createBackupPatch(
   checkout: Pick<Checkout, "root" | "changes">,
   id: string,
   { env }: Pick<CommandContext, "env">,
 ): BackupPatch {
-  const name = `${basename(checkout.root).replaceAll(/[^\w.-]/g, "_")}-${id}.patch`;
-  let path = join(env.XDG_STATE_HOME || join(homedir(), ".local/state"), "golem-forge", name);
+  let path = join(stateFolder({ env }), `${checkoutName(checkout.root)}-${id}.patch`);
   let written = "";
 
   return {
@@ -45,24 +44,24 @@ export function createBackupPatch(
   };
 }
 
-/** A home that cannot be written to is no reason to lose the work. */
+/** Falls back to the folder for temporary files when the state folder cannot be written. */
 function writeSomewhere(path: string, patch: string): string {
   try {
-    writeWhole(path, patch);
+    writeAtomically(path, patch);
     return path;
   } catch {
     const other = join(tmpdir(), basename(path));
-    writeWhole(other, patch);
+    writeAtomically(other, patch);
     return other;
   }
 }
 
-/** Readable by this person alone, and never half there. */
-function writeWhole(path: string, text: string): void {
+/** Replaces the file atomically. Only this person can read it. */
+function writeAtomically(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  const besides = `${path}.${process.pid}`;
-  writeFileSync(besides, text, { mode: 0o600, flag: "wx" });
-  renameSync(besides, path);
+  const temporary = `${path}.${process.pid}`;
+  writeFileSync(temporary, text, { mode: 0o600, flag: "wx" });
+  renameSync(temporary, path);
 }
 
 /** Prints where the backup is, as the command that restores it. */

@@ -1,9 +1,10 @@
+import type { RunView } from "#domain/run.ts";
 import type { RunResult } from "#embed/options.ts";
 import type { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { exitCodes } from "./command-context.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** How a conversation with a worker ended, and what all of it took. */
+/** How a conversation with a worker ended, and what all of it used. */
 export interface ConversationEnd {
   code: number;
   /** The last answer. */
@@ -12,61 +13,85 @@ export interface ConversationEnd {
   toolCallCount: number;
   tokens: { input: number; output: number };
   cost: number;
-  /** The person wants to be asked nothing more. */
+  /** The person does not want to be asked anything more. */
   isLeaving: boolean;
 }
 
-/** Lets a worker work, go on after an interruption, and where it `chats` answer one sentence after the other. */
-export async function converse(
-  first: string,
-  runtime: WorkerRuntime,
-  { terminal, chats }: { terminal: Terminal; chats: boolean },
-): Promise<ConversationEnd> {
-  let wasInterrupted = false;
-  const stopHearing = terminal.bus.on("sessionEnd", ({ reason }) => {
+type Usage = Pick<ConversationEnd, "toolCallCount" | "tokens" | "cost">;
+
+export interface Conversation {
+  /** The first message; or the last turn of a run that is resumed. */
+  first: string | RunView;
+  runtime: WorkerRuntime;
+  terminal: Terminal;
+  /** The worker answers one message after the other. */
+  chats: boolean;
+}
+
+/** Runs a worker, lets the person continue after an interruption, and where it `chats`, after each answer. */
+export async function converse({ first, runtime, terminal, chats }: Conversation): Promise<ConversationEnd> {
+  let wasInterrupted = typeof first !== "string" && first.state === "interrupted";
+  const unsubscribe = terminal.bus.on("sessionEnd", ({ reason }) => {
     wasInterrupted = reason === "interrupted";
   });
-  const spent = { toolCallCount: 0, tokens: { input: 0, output: 0 }, cost: 0 };
+  const used: Usage = { toolCallCount: 0, tokens: { input: 0, output: 0 }, cost: 0 };
   try {
-    for (let words = first; ; ) {
-      const result = await runtime.run(words);
-      add(spent, result);
-      const end = endOf(result, wasInterrupted, spent);
+    let result = typeof first === "string" ? await runtime.run(first) : await resume(first, runtime);
+    for (;;) {
+      add(used, result);
+      const end = endOf(result, wasInterrupted, used);
       const isOver = terminal.hasExited() || (!wasInterrupted && (!chats || !result.success));
       if (isOver) return { ...end, isLeaving: terminal.hasExited() };
 
       terminal.resetInterrupt();
-      const next = await terminal.ask(wasInterrupted ? "Say something to go on, or press Enter to end: " : "> ", {
-        commands: true,
-      });
+      const question = wasInterrupted ? "Say something to continue, or press Enter to end: " : "> ";
+      const next = await terminal.ask(question, { commands: true });
       if (next === undefined || next.trim() === "") {
         const isLeaving = next === undefined && (wasInterrupted || terminal.interruptSignal().aborted);
         return { ...end, ...(isLeaving && { code: exitCodes.interrupted }), isLeaving };
       }
-      words = next;
+      result = await runtime.run(next);
     }
   } finally {
-    stopHearing();
+    unsubscribe();
   }
 }
 
-function add(spent: Pick<ConversationEnd, "toolCallCount" | "tokens" | "cost">, result: RunResult): void {
-  spent.toolCallCount += result.toolCallCount;
-  spent.tokens.input += result.tokens.input;
-  spent.tokens.output += result.tokens.output;
-  spent.cost += result.cost ?? 0;
+async function resume(last: RunView, runtime: WorkerRuntime): Promise<RunResult> {
+  const resumed = await runtime.resume();
+  if (resumed) return resumed;
+
+  const nothing = { toolCallCount: 0, tokens: { input: 0, output: 0 } };
+  const { outcome } = last;
+  switch (outcome?.kind) {
+    case "answered":
+      return { success: true, response: outcome.text, ...nothing };
+    case "failed":
+    case "limited":
+      return { success: false, error: outcome.reason, ...nothing };
+    case "cancelled":
+    case undefined:
+      return { success: true, response: "[Interrupted]", ...nothing };
+  }
+}
+
+function add(used: Usage, result: RunResult): void {
+  used.toolCallCount += result.toolCallCount;
+  used.tokens.input += result.tokens.input;
+  used.tokens.output += result.tokens.output;
+  used.cost += result.cost ?? 0;
 }
 
 function endOf(
   { success, response, error }: RunResult,
   wasInterrupted: boolean,
-  spent: Pick<ConversationEnd, "toolCallCount" | "tokens" | "cost">,
+  used: Usage,
 ): Omit<ConversationEnd, "isLeaving"> {
-  if (wasInterrupted) return { code: exitCodes.interrupted, ...spent };
+  if (wasInterrupted) return { code: exitCodes.interrupted, ...used };
   return {
     code: success ? exitCodes.answered : exitCodes.failed,
     ...(response !== undefined && { response }),
     ...(error !== undefined && { error }),
-    ...spent,
+    ...used,
   };
 }

@@ -6,9 +6,9 @@ import { closestMatch } from "#text/closest-match.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { help } from "./help.ts";
 import { parseWords } from "./parse-words.ts";
-import { readRunRequest } from "./run-request.ts";
+import { readResumeRequest, readRunRequest } from "./run-request.ts";
 
-const commands = ["run", "workers", "setup", "doctor", "help"];
+const commands = ["run", "resume", "log", "workers", "setup", "doctor", "help"];
 
 /** Does what a command line asks for, and resolves to its exit code. What is wrong with it is said in one sentence. */
 export async function golem(args: readonly string[], context: CommandContext): Promise<number> {
@@ -38,6 +38,18 @@ async function obey(args: readonly string[], own: readonly string[], context: Co
       // Models and tools are only loaded for those who want to run one.
       const { runWorker } = await import("./run-worker.ts");
       return runWorker(request, context);
+    }
+    case "resume": {
+      const request = readResumeRequest(rest);
+      const { resumeRun } = await import("./run-worker.ts");
+      return resumeRun(request, context);
+    }
+    case "log": {
+      const { positionals } = parseWords(rest, { "no-color": { type: "boolean" } });
+      const [run, stray] = positionals;
+      if (stray !== undefined) throw new UserError(`golem log takes one run, and was also given ${stray}.`);
+      const { showLog } = await import("./show-log.ts");
+      return say(await showLog(run, context), context);
     }
     case "workers": {
       const { positionals } = parseWords(rest, { "no-color": { type: "boolean" } });

@@ -1,58 +1,149 @@
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { type Config, readLocalConfig } from "#config/config.ts";
 import { narrowLimits, parseRepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
+import type { RunView } from "#domain/run.ts";
 import { createModels } from "#models/create-models.ts";
 import type { Models } from "#models/models.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
+import { readView } from "#runtime/views/read-view.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { isTerminal } from "#terminal/paint.ts";
 import { checkoutFiles } from "./checkout-files.ts";
 import type { CommandContext } from "./command-context.ts";
 import { type LocalWorker, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
-import type { RunRequest } from "./run-request.ts";
+import type { ResumeRequest, RunRequest } from "./run-request.ts";
+import { changesOfTurns, isDelivered, type SavedRun, SavedRuns, turnsOf } from "./saved-runs.ts";
 
-/** All that is known before anything begins. */
+/** Everything that is known before the worker starts. */
 export interface PreparedRun {
+  id: string;
   config: Pick<Config, "models" | "executors" | "web">;
   checkout: Checkout;
   workers: LocalWorkers;
   chosen: LocalWorker;
   models: Models;
   model: string;
-  /** What the repository tells every worker. */
+  /** The instructions that the repository gives every worker. */
   repositoryInstructions: string | undefined;
-  /** Undefined: it has to be asked for. */
+  /** Undefined when it has to be asked for. */
   task: string | undefined;
+  savedRuns: SavedRuns;
+  /** Undefined for a dry run, and when the run cannot be saved. */
+  saved: SavedRun | undefined;
+  /** Why the run cannot be saved. */
+  notSaved?: string;
+  /** The last turn of a run that is resumed. */
+  resumed?: RunView;
 }
 
-const longestTask = 1_000_000;
+const maxTaskCharacters = 1_000_000;
 
-/** Finds checkout, worker, model and task. Rejects with a UserError that says which of them there is not. */
-export async function prepareRun(request: RunRequest, { cwd, env, input }: CommandContext): Promise<PreparedRun> {
+/** Finds the checkout, worker, model and task of a new run. Rejects with a UserError when one of them is missing. */
+export async function prepareRun(request: RunRequest, context: CommandContext): Promise<PreparedRun> {
+  const found = await findSurroundings(context);
+  const { root, config, workers, settings, savedRuns } = found;
+  const { worker: asFound, ...file } = await workers.find(request.worker);
+  const worker = { ...asFound, limits: narrowLimits(asFound.limits, settings) };
+  const models = createModels(config.models);
+  const model = chooseModel(worker, request.model ?? worker.model, models);
+  const isPiped = request.task === undefined && !request.dryRun && !isTerminal(context.input);
+  const task = isPiped ? (await text(context.input)).trim() : request.task?.trim();
+  if (task !== undefined && task.length > maxTaskCharacters) {
+    throw new UserError(`The task is longer than ${maxTaskCharacters.toLocaleString("en")} characters.`);
+  }
+  if (task === "" && !worker.allow_empty_input) {
+    throw new UserError(`Say what ${worker.name} should do, as in golem run ${worker.name} "…".`);
+  }
+  const id = randomUUID().slice(0, 8);
+  const kept = request.dryRun ? { saved: undefined } : await save(savedRuns, id);
+  const checkout = await openCheckout(root, { policy: worker.sandbox, record: kept.saved?.record });
+  const repositoryInstructions = settings.instructions;
+  const chosen = { ...file, worker };
+  return { id, config, checkout, workers, chosen, models, model, task, repositoryInstructions, savedRuns, ...kept };
+}
+
+/** Opens a saved run with its worker, model and changes. Rejects with a UserError when it cannot be resumed. */
+export async function prepareResume(request: ResumeRequest, context: CommandContext): Promise<PreparedRun> {
+  const { root, config, workers, settings, savedRuns } = await findSurroundings(context);
+  const id = request.run === undefined ? await newestUnfinished(savedRuns) : savedRuns.find(request.run);
+  const saved = await savedRuns.open(id);
+  try {
+    const turns = await turnsOf(saved.store);
+    const last = turns.at(-1)?.spec;
+    const resumed = last && (await readView(saved.store, last.id));
+    if (!last || !resumed) throw new UserError(`The run ${id} was never started. Start a new one with golem run.`);
+    if (await isDelivered(saved.store)) {
+      throw new UserError(`The run ${id} has ended, and its changes were delivered. golem log ${id} shows it.`);
+    }
+    const models = createModels(config.models);
+    const model = chooseModel(last.worker, request.model ?? last.model, models);
+    const changes = await changesOfTurns(saved.store, turns);
+    const checkout = await openCheckout(root, { policy: last.worker.sandbox, changes, record: saved.record });
+    const repositoryInstructions = settings.instructions;
+    // The worker is the one the run was started with; its file says whether it chats, and what it brings.
+    const file = await workers.find(last.worker.name).catch(noneIfUnreadable);
+    const { mode } = file?.worker ?? last.worker;
+    const chosen = {
+      path: file?.path ?? join(root, `${last.worker.name}.worker`),
+      isOwn: file?.isOwn ?? true,
+      worker: { ...last.worker, mode },
+    };
+    const task = await firstMessage(saved, turns[0]?.spec.id);
+    const known = { id, config, checkout, workers, chosen, models, model, task, repositoryInstructions };
+    return { ...known, savedRuns, saved, resumed };
+  } catch (error) {
+    await saved.store.close();
+    throw error;
+  }
+}
+
+async function findSurroundings({ cwd, env }: CommandContext) {
   const config = readLocalConfig(env);
   const root = await findRoot(cwd);
   const workers = await openLocalWorkers(root, config.workersDirectory);
   const settings = parseRepositorySettings(await checkoutFiles(root).readFile(settingsPath), settingsPath);
-  const found = await workers.find(request.worker);
-  const chosen = { ...found, worker: { ...found.worker, limits: narrowLimits(found.worker.limits, settings) } };
-  const models = createModels(config.models);
-  const wanted = request.model ?? chosen.worker.model ?? models.defaultModel;
-  if (!wanted) {
-    throw new UserError(
-      "There is no model: set GOLEM_FORGE_MODEL and its key (GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5 and ANTHROPIC_API_KEY=…), or name one with --model. To see a worker at work without a key: npm run demo.",
-    );
+  return { config, root, workers, settings, savedRuns: new SavedRuns(root, { env }) };
+}
+
+function chooseModel(worker: LocalWorker["worker"], named: string | undefined, models: Models): string {
+  const wanted = named ?? models.defaultModel;
+  if (wanted) return modelFor(worker, wanted, models);
+  throw new UserError(
+    "There is no model: set GOLEM_FORGE_MODEL and its key (GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5 and ANTHROPIC_API_KEY=…), or name one with --model. To see a worker at work without a key: npm run demo.",
+  );
+}
+
+/** A state folder that cannot be written is no reason not to run. */
+async function save(savedRuns: SavedRuns, id: string): Promise<Pick<PreparedRun, "saved" | "notSaved">> {
+  try {
+    return { saved: await savedRuns.open(id) };
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    return { saved: undefined, notSaved: error.message };
   }
-  const model = modelFor(chosen.worker, wanted, models);
-  const isPiped = request.task === undefined && !request.dryRun && !isTerminal(input);
-  const task = isPiped ? (await text(input)).trim() : request.task?.trim();
-  if (task !== undefined && task.length > longestTask) {
-    throw new UserError(`The task is longer than ${longestTask.toLocaleString("en")} characters.`);
+}
+
+async function newestUnfinished(savedRuns: SavedRuns): Promise<string> {
+  for (const id of savedRuns.ids()) {
+    const store = savedRuns.read(id);
+    const isUnfinished = (await turnsOf(store)).length > 0 && !(await isDelivered(store));
+    await store.close();
+    if (isUnfinished) return id;
   }
-  if (task === "" && !chosen.worker.allow_empty_input) {
-    throw new UserError(`Say what ${chosen.worker.name} should do, as in golem run ${chosen.worker.name} "…".`);
-  }
-  const checkout = await openCheckout(root, chosen.worker.sandbox);
-  return { config, checkout, workers, chosen, models, model, task, repositoryInstructions: settings.instructions };
+  throw new UserError("No run of this checkout is unfinished. golem log lists all of them.");
+}
+
+async function firstMessage({ store }: SavedRun, runId: string | undefined): Promise<string | undefined> {
+  const log = runId === undefined ? [] : await store.log(runId);
+  const first = log.find(({ event }) => event.type === "message.received")?.event;
+  return first?.type === "message.received" ? first.text : undefined;
+}
+
+export function noneIfUnreadable(error: unknown): undefined {
+  if (!(error instanceof UserError)) throw error;
+  return undefined;
 }

@@ -4,11 +4,8 @@ import { type KnownOptions, parseWords } from "./parse-words.ts";
 /** What shall become of the changes; `undefined` asks, or keeps them in a patch file where nobody can be asked. */
 export type DeliveryChoice = { kind: "apply" } | { kind: "patch"; file: string } | { kind: "branch" } | undefined;
 
-/** `golem run …`, read. */
-export interface RunRequest {
-  worker: string;
-  /** Undefined: it is asked for, or read from the input. */
-  task: string | undefined;
+/** The options of `golem run` and `golem resume`. */
+export interface RunFlags {
   model: string | undefined;
   /** Tools whose calls are approved beforehand; `all` for every one. */
   yes: readonly string[];
@@ -17,6 +14,17 @@ export interface RunRequest {
   json: boolean;
   dryRun: boolean;
   ending: DeliveryChoice;
+}
+
+export interface RunRequest extends RunFlags {
+  worker: string;
+  /** Undefined: it is asked for, or read from the input. */
+  task: string | undefined;
+}
+
+export interface ResumeRequest extends RunFlags {
+  /** The id of the run, or its beginning; undefined for the newest that is unfinished. */
+  run: string | undefined;
 }
 
 export const runOptions = {
@@ -33,17 +41,27 @@ export const runOptions = {
   help: { type: "boolean", short: "h" },
 } satisfies KnownOptions;
 
-/** Reads the words behind `golem run`. Throws a UserError that says what is missing or wrong. */
+/** Parses the arguments of `golem run`. Throws a UserError that says what is missing or wrong. */
 export function readRunRequest(args: readonly string[]): RunRequest {
   const { positionals, options } = parseWords(args, runOptions);
   const [worker, ...task] = positionals;
   if (!worker) throw new UserError('Name a worker, as in golem run fixer "…". golem workers lists them.');
+  return { worker, task: task.length > 0 ? task.join(" ") : undefined, ...readFlags(options) };
+}
 
-  const value = (name: keyof typeof runOptions) => options.get(name)?.at(-1) as string | undefined;
+/** Parses the arguments of `golem resume`. Throws a UserError that says what is wrong. */
+export function readResumeRequest(args: readonly string[]): ResumeRequest {
+  const { "dry-run": _, ...resumeOptions } = runOptions;
+  const { positionals, options } = parseWords(args, resumeOptions);
+  const [run, stray] = positionals;
+  if (stray !== undefined) throw new UserError(`golem resume takes one run, and was also given ${stray}.`);
+  return { run, ...readFlags(options) };
+}
+
+function readFlags(options: ReadonlyMap<string, (string | true)[]>): RunFlags {
+  const model = options.get("model")?.at(-1);
   return {
-    worker,
-    task: task.length > 0 ? task.join(" ") : undefined,
-    model: value("model"),
+    model: typeof model === "string" ? model : undefined,
     yes: (options.get("yes") ?? []).flatMap((names) => String(names).split(",")).map((name) => name.trim()),
     trustTools: options.has("trust-tools"),
     trace: options.has("trace"),

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { dirname } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import { approveOnBus } from "#embed/approve-on-bus.ts";
@@ -6,123 +5,133 @@ import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { plain } from "#terminal/paint.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
+import type { RuntimeEventCallback } from "#ui/runtime-events.ts";
 import { createRuntimeUI } from "#ui/runtime-ui.ts";
 import { type BackupPatch, createBackupPatch } from "./backup-patch.ts";
 import { briefing } from "./briefing.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { type ConversationEnd, converse } from "./converse.ts";
-import { deliverChanges } from "./deliver-changes.ts";
+import { type Delivery, deliverChanges } from "./deliver-changes.ts";
 import { describeTools } from "./describe-tools.ts";
 import { endOnSignals } from "./end-on-signals.ts";
 import { createGitUncommittedTool } from "./git-uncommitted.ts";
 import { createJsonLines, type JsonLines } from "./json-lines.ts";
 import { checkPreApproved, createPreApproval } from "./pre-approval.ts";
-import { type PreparedRun, prepareRun } from "./prepare-run.ts";
-import type { RunRequest } from "./run-request.ts";
+import { noneIfUnreadable, type PreparedRun, prepareResume, prepareRun } from "./prepare-run.ts";
+import type { ResumeRequest, RunFlags, RunRequest } from "./run-request.ts";
+import { markDelivered, turnsOf } from "./saved-runs.ts";
 import { startupLines } from "./startup-lines.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 import { findCodeToTrust } from "./trusted-code.ts";
 
-/** A run that is about to begin, with all that belongs to it. */
+/** A run with what it needs of the terminal. */
 interface StartedRun extends PreparedRun {
-  request: RunRequest;
+  request: RunFlags;
   context: CommandContext;
   terminal: Terminal;
   backup: BackupPatch;
   json: JsonLines | undefined;
-  id: string;
 }
 
-/** Runs a worker on the checkout of the folder, and resolves to the exit code. Rejects with a UserError when it does not start. */
+/** Runs a worker on the checkout of the folder. Resolves to the exit code; rejects with a UserError when it does not start. */
 export async function runWorker(request: RunRequest, context: CommandContext): Promise<number> {
-  const prepared = await prepareRun(request, context);
+  return start(await prepareRun(request, context), request, context);
+}
+
+/** Continues a saved run. Resolves to the exit code; rejects with a UserError when it cannot be resumed. */
+export async function resumeRun(request: ResumeRequest, context: CommandContext): Promise<number> {
+  return start(await prepareResume(request, context), request, context);
+}
+
+async function start(prepared: PreparedRun, request: RunFlags, context: CommandContext): Promise<number> {
+  const { checkout, id, saved, savedRuns } = prepared;
   const terminal = await openTerminal(context, request);
-  const id = randomUUID().slice(0, 8);
-  const started: StartedRun = {
-    ...prepared,
-    request,
-    context,
-    terminal,
-    backup: createBackupPatch(prepared.checkout, id, context),
-    json: request.json ? createJsonLines(context.output) : undefined,
-    id,
-  };
-  const release = endOnSignals(terminal, started.backup, context);
+  const backup = createBackupPatch(checkout, id, context);
+  const json = request.json ? createJsonLines(context.output) : undefined;
+  const stopListening = endOnSignals(terminal, backup, context);
   try {
-    return await work(started);
+    return await work({ ...prepared, request, context, terminal, backup, json });
   } finally {
-    release();
+    stopListening();
     await terminal.close();
+    const isEmpty = saved && (await turnsOf(saved.store)).length === 0;
+    await saved?.store.close();
+    if (isEmpty) savedRuns.delete(id);
   }
 }
 
 async function work(started: StartedRun): Promise<number> {
-  const { request, context, terminal, checkout, chosen, workers, config, models, model, backup, json } = started;
+  const { request, context, terminal, checkout, chosen, workers, config, models, model } = started;
   const omitToolsets = ["github", "pull_request", ...(terminal.isInteractive ? [] : ["ask"])];
   terminal.print(...startupLines(started, { omitted: omitToolsets, request, terminal }));
   if (!request.trustTools && !request.dryRun) await askForTrust(started);
 
-  const trace = request.trace ? createTraceFormatter({ output: context.errors }) : undefined;
   const executors = createExecutors(config.executors);
-  const runtime = new WorkerRuntime({
-    // It remembers what was said before an interruption.
-    worker: { ...chosen.worker, mode: "chat" },
-    workerDirectory: dirname(chosen.path),
-    workers: (name) => workers.find(name).then(({ path }) => path, noneIfUnreadable),
-    model,
-    models,
-    sandbox: checkout.tree,
-    tools: "git" in chosen.worker.toolsets ? [createGitUncommittedTool(checkout)] : [],
-    bus: terminal.bus,
-    approvalController: createPreApproval(
-      request.yes,
-      approveOnBus(createRuntimeUI(terminal.bus), terminal.interruptSignal),
-      terminal,
-    ),
-    omitToolsets: request.dryRun && !request.trustTools ? [...omitToolsets, "custom", "external", "mcp"] : omitToolsets,
-    briefing: briefing({
-      root: checkout.root,
-      cwd: context.cwd,
-      isInteractive: terminal.isInteractive,
-      repositoryInstructions: started.repositoryInstructions,
-    }),
-    executors,
-    web: config.web,
-    onEvent: (event) => {
-      json?.(event);
-      trace?.(event);
-      // Nothing that is done is lost, whatever ends this process.
-      if (event.type === "tool_call_end") backup.save();
+  const runtime = new WorkerRuntime(
+    {
+      // It remembers the messages before an interruption.
+      worker: { ...chosen.worker, mode: "chat" },
+      workerDirectory: dirname(chosen.path),
+      workers: (name) => workers.find(name).then(({ path }) => path, noneIfUnreadable),
+      model,
+      models,
+      sandbox: checkout.tree,
+      tools: "git" in chosen.worker.toolsets ? [createGitUncommittedTool(checkout)] : [],
+      bus: terminal.bus,
+      approvalController: createPreApproval(
+        request.yes,
+        approveOnBus(createRuntimeUI(terminal.bus), terminal.interruptSignal),
+        terminal,
+      ),
+      omitToolsets:
+        request.dryRun && !request.trustTools ? [...omitToolsets, "custom", "external", "mcp"] : omitToolsets,
+      briefing: briefing({ ...started, root: checkout.root, cwd: context.cwd, isInteractive: terminal.isInteractive }),
+      executors,
+      web: config.web,
+      onEvent: reportTo(started),
     },
-  });
+    started.saved,
+  );
   try {
     await runtime.initialize();
-    const tools = Object.values(runtime.getTools());
-    checkPreApproved(
-      request.yes,
-      tools.map(({ name }) => name),
-      chosen.worker.name,
-    );
-    if (request.dryRun) return sayTools(started, describeTools(tools));
-
-    const task = started.task ?? (await askForTask(started));
-    if (task === undefined) return exitCodes.interrupted;
-    const end = await converse(task, runtime, {
-      terminal,
-      chats: chosen.worker.mode === "chat" && terminal.isInteractive,
-    });
-    return await finish(end, task, started);
+    return await runToEnd(runtime, started);
   } finally {
     await runtime.dispose();
     await executors.close();
   }
 }
 
+function reportTo({ request, context, json, backup }: StartedRun): RuntimeEventCallback {
+  const trace = request.trace ? createTraceFormatter({ output: context.errors }) : undefined;
+  return (event) => {
+    json?.(event);
+    trace?.(event);
+    if (event.type === "tool_call_end") backup.save();
+  };
+}
+
+async function runToEnd(runtime: WorkerRuntime, started: StartedRun): Promise<number> {
+  const { request, terminal, chosen, resumed } = started;
+  const tools = Object.values(runtime.getTools());
+  const names = tools.map(({ name }) => name);
+  checkPreApproved(request.yes, names, chosen.worker.name);
+  if (request.dryRun) return printTools(started, describeTools(tools));
+
+  const task = started.task ?? (await askForTask(started));
+  if (task === undefined) return exitCodes.interrupted;
+  const chats = chosen.worker.mode === "chat" && terminal.isInteractive;
+  const end = await converse({ first: resumed ?? task, runtime, terminal, chats });
+  return finish(end, task, started);
+}
+
 async function finish(end: ConversationEnd, task: string, started: StartedRun): Promise<number> {
-  const { request, terminal, json, id, chosen } = started;
-  const { isLeaving, ...told } = end;
+  const { request, terminal, json, id, chosen, backup, saved } = started;
+  const { isLeaving, ...reported } = end;
   terminal.resetInterrupt();
-  terminal.print(terminal.paint("gray", spent(end)));
+  terminal.print(terminal.paint("gray", describeUsage(end)));
+  if (saved && end.code === exitCodes.interrupted) {
+    terminal.print(terminal.paint("gray", `Continue this run with: golem resume ${id}`));
+  }
   const { done, asRequested } = await deliverChanges({
     ...started,
     ending: request.ending,
@@ -131,9 +140,24 @@ async function finish(end: ConversationEnd, task: string, started: StartedRun): 
     branch: `golem/${id}`,
     message: commitMessage(chosen.worker.name, task),
   });
+  if (saved && isFinal(done, { end, backup })) await markDelivered(saved.store);
   const code = asRequested ? end.code : exitCodes.failed;
-  json?.({ type: "result", ...told, code, changes: done });
+  json?.({ type: "result", id, ...reported, code, changes: done });
   return code;
+}
+
+/** A run whose changes are only in the backup can be resumed, and so can an interrupted one without changes. */
+function isFinal(done: Delivery, { end, backup }: { end: ConversationEnd; backup: BackupPatch }): boolean {
+  switch (done.kind) {
+    case "applied":
+    case "branch":
+    case "thrown away":
+      return true;
+    case "patch":
+      return done.path !== backup.path;
+    case "nothing":
+      return end.code !== exitCodes.interrupted;
+  }
 }
 
 /** What came with a clone is trusted only when the person says so. */
@@ -159,7 +183,7 @@ async function askForTask({ chosen, terminal }: StartedRun): Promise<string | un
   throw new UserError(`Say what ${name} should do, as in golem run ${name} "…".`);
 }
 
-function sayTools({ terminal, json, model, chosen }: StartedRun, lines: string[]): number {
+function printTools({ terminal, json, model, chosen }: StartedRun, lines: string[]): number {
   terminal.print("Its tools:", ...lines, "Nothing was run.");
   json?.({
     type: "dry_run",
@@ -177,13 +201,8 @@ function commitMessage(worker: string, task: string): string {
   return subject.length <= 72 && first === text ? `${subject}\n` : `${subject.slice(0, 71)}…\n\n${text}\n`;
 }
 
-function spent({ toolCallCount, tokens: { input, output }, cost }: ConversationEnd): string {
+function describeUsage({ toolCallCount, tokens: { input, output }, cost }: ConversationEnd): string {
   const calls = `${toolCallCount} ${toolCallCount === 1 ? "tool call" : "tool calls"}`;
   const tokens = `${(input + output).toLocaleString("en")} tokens`;
   return [calls, tokens, ...(cost > 0 ? [`$${cost.toFixed(4)}`] : [])].join(", ");
-}
-
-function noneIfUnreadable(error: unknown): undefined {
-  if (!(error instanceof UserError)) throw error;
-  return undefined;
 }

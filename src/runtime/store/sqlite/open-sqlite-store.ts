@@ -6,7 +6,7 @@ import { dueQueries } from "./due-queries.ts";
 import { fireTimers } from "./fire-timers.ts";
 import { groupCommits } from "./group-commits.ts";
 import { ingest } from "./ingest.ts";
-import { openSqliteConnection } from "./sqlite-connection.ts";
+import { openReadOnlyConnection, openSqliteConnection, type SqliteConnection } from "./sqlite-connection.ts";
 import { sqliteTables } from "./sqlite-tables.ts";
 
 /**
@@ -14,7 +14,15 @@ import { sqliteTables } from "./sqlite-tables.ts";
  * One process at a time: a second one gets a UserError, as does a file that is not ours or newer than this program.
  */
 export async function openSqliteStore(path: string): Promise<Store> {
-  const sql = await openSqliteConnection(path);
+  return sqliteStore(await openSqliteConnection(path));
+}
+
+/** Opens the store in a SQLite file for reading, also while another process uses it. Writing to it fails. */
+export function openSqliteStoreReadOnly(path: string): Store {
+  return sqliteStore(openReadOnlyConnection(path));
+}
+
+function sqliteStore(sql: SqliteConnection): Store {
   const tables = sqliteTables(sql);
   const { locations: repositories, runs, events, effects, approvals, changes, posts, deliveries } = tables;
   const { dueRuns: awake, nextDueAt: nextDue } = dueQueries(sql);

@@ -51,6 +51,21 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
   }
 }
 
+/** Opens a database for reading, also one that another process uses. Throws a UserError when it cannot be read. */
+export function openReadOnlyConnection(path: string): SqliteConnection {
+  const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+  try {
+    refuseStrangers(database, path);
+    if (readPragma(database, "user_version") < migrations.length) {
+      throw new UserError(`The database ${path} was written by an older version of Golem Forge.`);
+    }
+    return connectionOf(database, { close: () => {} });
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
 /** The one true path of the file, so that two names for it are one lock. */
 async function settlePath(path: string): Promise<string> {
   const absolute = resolve(path);
@@ -76,7 +91,10 @@ function connect(path: string, lock: { close(): void }): SqliteConnection {
     database.close();
     throw error;
   }
+  return connectionOf(database, lock);
+}
 
+function connectionOf(database: DatabaseSync, lock: { close(): void }): SqliteConnection {
   const statements = new Map<string, StatementSync>();
   const prepared = (sql: string): StatementSync => {
     const known = statements.get(sql);

@@ -1,0 +1,117 @@
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { basename, join } from "node:path";
+import { UserError } from "#domain/errors.ts";
+import { localOrigin } from "#embed/worker-runtime.ts";
+import { DatabaseInUseError } from "#runtime/store/sqlite/database-lock.ts";
+import { openSqliteStore, openSqliteStoreReadOnly } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import type { RunRow, Store } from "#runtime/store/store.ts";
+import { BaseRecord } from "#sandbox/checkout/base-record.ts";
+import type { StepChanges } from "#sandbox/sandbox.ts";
+import type { CommandContext } from "./command-context.ts";
+
+/** A run of `golem run`, with every conversation turn, kept beyond the process. */
+export interface SavedRun {
+  readonly id: string;
+  readonly store: Store;
+  readonly record: BaseRecord;
+}
+
+const retentionMs = 90 * 24 * 60 * 60_000;
+const delivered = "changes delivered";
+
+/** The folder for what golem keeps: of `XDG_STATE_HOME`, by default `~/.local/state`. */
+export function stateFolder({ env }: Pick<CommandContext, "env">): string {
+  return join(env.XDG_STATE_HOME || join(homedir(), ".local/state"), "golem-forge");
+}
+
+/** The name of a checkout in file names. */
+export function checkoutName(root: string): string {
+  return basename(root).replaceAll(/[^\w.-]/g, "_");
+}
+
+/** The runs of one checkout, in a folder that only this person can read: a database for each, newest last used first. */
+export class SavedRuns {
+  readonly #folder: string;
+
+  constructor(root: string, context: Pick<CommandContext, "env">) {
+    const key = createHash("sha256").update(root).digest("hex").slice(0, 12);
+    this.#folder = join(stateFolder(context), `${checkoutName(root)}-${key}`);
+  }
+
+  /** Opens a new run, or one to be resumed. Rejects with a UserError when another process has it, or it cannot be kept. */
+  async open(id: string): Promise<SavedRun> {
+    for (const other of this.ids()) if (other !== id && this.#isExpired(other)) this.delete(other);
+    const store = await openSqliteStore(this.#database(id)).catch((error) => {
+      if (!(error instanceof DatabaseInUseError)) throw error;
+      throw new UserError(`The run ${id} is open in another terminal.`, { cause: error });
+    });
+    return { id, store, record: new BaseRecord(join(this.#folder, `${id}.base`)) };
+  }
+
+  /** Opens a run for reading, also while another process works on it. */
+  read(id: string): Store {
+    return openSqliteStoreReadOnly(this.#database(id));
+  }
+
+  ids(): string[] {
+    if (!existsSync(this.#folder)) return [];
+    return readdirSync(this.#folder)
+      .filter((name) => name.endsWith(".db"))
+      .map((name) => ({ id: name.slice(0, -".db".length), at: this.#modifiedAt(name) }))
+      .sort((a, b) => b.at - a.at)
+      .map(({ id }) => id);
+  }
+
+  /** The id that this one, or its beginning, names. Throws a UserError when there is none, or more than one. */
+  find(given: string): string {
+    const matching = this.ids().filter((id) => id.startsWith(given));
+    const [only] = matching;
+    if (only !== undefined && matching.length === 1) return only;
+    throw new UserError(
+      only === undefined
+        ? `There is no run ${JSON.stringify(given)} of this checkout. golem log lists them.`
+        : `${given} is the beginning of several runs: ${matching.join(", ")}.`,
+    );
+  }
+
+  /** Removes a run that had nothing to keep. */
+  delete(id: string): void {
+    for (const suffix of [".db", ".db-wal", ".db-shm", ".db.lock", ".base"]) {
+      rmSync(join(this.#folder, id + suffix), { force: true });
+    }
+  }
+
+  #database(id: string): string {
+    return join(this.#folder, `${id}.db`);
+  }
+
+  /** The database's log is written first. */
+  #modifiedAt(name: string): number {
+    const files = [name, `${name}-wal`].map((file) => statSync(join(this.#folder, file), { throwIfNoEntry: false }));
+    return Math.max(...files.map((file) => file?.mtimeMs ?? 0));
+  }
+
+  #isExpired(id: string): boolean {
+    return this.#modifiedAt(`${id}.db`) < Date.now() - retentionMs;
+  }
+}
+
+/** The turns of a run, oldest first: each sentence of the person starts one. */
+export async function turnsOf(store: Store): Promise<RunRow[]> {
+  return (await store.runsOfThread(localOrigin)).toReversed();
+}
+
+export async function changesOfTurns(store: Store, turns: readonly RunRow[]): Promise<StepChanges[]> {
+  return (await Promise.all(turns.map(({ spec }) => store.changesOf(spec.id)))).flat();
+}
+
+/** Notes that the person has decided about the changes: the run is over for good. */
+export async function markDelivered(store: Store): Promise<void> {
+  await store.ingest({ deliveryId: delivered, events: [] });
+}
+
+export function isDelivered(store: Store): Promise<boolean> {
+  return store.hasDelivery(delivered);
+}

@@ -1,0 +1,136 @@
+import type { LoggedEvent, ModelCall } from "#domain/events.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { RunView } from "#domain/run.ts";
+import type { RunRow, Store } from "#runtime/store/store.ts";
+import { readView } from "#runtime/views/read-view.ts";
+import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { createPaint, type Paint, plain } from "#terminal/paint.ts";
+import { oneLine } from "#terminal/render-value.ts";
+import type { CommandContext } from "./command-context.ts";
+import { isDelivered, SavedRuns, turnsOf } from "./saved-runs.ts";
+
+const maxArguments = 200;
+
+/** Returns what `golem log` prints: the runs of the checkout, or the transcript of one. */
+export async function showLog(given: string | undefined, context: CommandContext): Promise<string> {
+  const savedRuns = new SavedRuns(await findRoot(context.cwd), context);
+  const paint = createPaint(context.output);
+  if (given !== undefined) return transcriptOf(savedRuns.read(savedRuns.find(given)), paint);
+
+  const lines: string[] = [];
+  for (const id of savedRuns.ids()) lines.push(...(await describeRun(id, savedRuns.read(id), paint)));
+  return lines.length > 0 ? `${lines.join("\n")}\n` : "No runs of this checkout are saved. Start one with golem run.\n";
+}
+
+async function describeRun(id: string, store: Store, paint: Paint): Promise<string[]> {
+  try {
+    const turns = await turnsOf(store);
+    const [first, last] = [turns[0], turns.at(-1)];
+    const view = last && (await readView(store, last.spec.id));
+    if (!first || !view) return [];
+    const state = (await isDelivered(store)) ? "finished" : stateOf(view);
+    const date = new Date(view.updatedAt).toISOString().slice(0, 16).replace("T", " ");
+    const line = [paint("bold", id), date, oneLine(first.spec.worker.name), state, await taskOf(store, first)];
+    return [line.join("  ")];
+  } finally {
+    await store.close();
+  }
+}
+
+function stateOf({ state, outcome }: RunView): string {
+  if (outcome) return "ended, changes not delivered";
+  if (state === "interrupted") return "interrupted";
+  return state === "awaitingApproval" ? "waiting for approval" : "unfinished";
+}
+
+async function taskOf(store: Store, { spec }: RunRow): Promise<string> {
+  const log = await store.log(spec.id);
+  const message = log.find(({ event }) => event.type === "message.received")?.event;
+  const [line = ""] = (message?.type === "message.received" ? message.text : "").trim().split("\n");
+  return oneLine(line.slice(0, 80));
+}
+
+async function transcriptOf(store: Store, paint: Paint): Promise<string> {
+  try {
+    const lines: string[] = [];
+    for (const turn of await turnsOf(store)) lines.push(...(await linesOfRun(store, turn, paint)));
+    return lines.length > 0 ? `${lines.join("\n")}\n` : "This run was never started.\n";
+  } finally {
+    await store.close();
+  }
+}
+
+/** The events of a run, with the workers it called below the calls they answered. */
+async function linesOfRun(store: Store, { spec }: RunRow, paint: Paint): Promise<string[]> {
+  const children = await store.childrenOf(spec.id);
+  const calls = new Map<string, ModelCall>();
+  const lines: string[] = [];
+  for (const { event } of await store.log(spec.id)) {
+    if (event.type === "model.answered") for (const call of event.calls) calls.set(call.callId, call);
+    const answering = event.type === "child.finished" && children.find((child) => child.spec.id === event.childId);
+    if (answering) lines.push(...(await linesOfRun(store, answering, paint)).map((line) => `  ${line}`));
+    lines.push(...linesOfEvent(event, calls, paint));
+  }
+  const view = await readView(store, spec.id);
+  return [...lines, ...(view ? endOf(view, paint) : [])];
+}
+
+function linesOfEvent(
+  event: LoggedEvent["event"],
+  calls: ReadonlyMap<string, ModelCall>,
+  paint: Paint,
+): readonly string[] {
+  switch (event.type) {
+    case "message.received":
+      return [paint("bold", `> ${plain(event.text)}`)];
+    case "model.answered":
+      return event.text.trim() === "" ? [] : [plain(event.text)];
+    case "model.failed":
+      return [paint("yellow", `The model failed: ${oneLine(event.reason)}`)];
+    case "calls.reviewed":
+      return event.verdicts.flatMap((verdict) => {
+        const { callId, tool } = verdict;
+        if (verdict.kind === "refuse") return resultLines(tool, calls.get(callId)?.args, verdict.result, paint);
+        return verdict.kind === "ask" ? [paint("yellow", `? ${callLine(tool, calls.get(callId)?.args)}`)] : [];
+      });
+    case "approval.granted":
+      return [paint("green", `  approved${event.args === undefined ? "" : " with other arguments"}`)];
+    case "approval.denied":
+      return [paint("red", `  denied${event.reason ? `: ${oneLine(event.reason)}` : ""}`)];
+    case "tool.finished":
+      return resultLines(event.tool, calls.get(event.callId)?.args, event.result, paint);
+    case "tool.invoked":
+      return resultLines(event.tool, event.args, event.result, paint);
+    case "question.answered":
+      return [`? ${callLine("ask_user", calls.get(event.callId)?.args)}`, paint("bold", `> ${plain(event.text)}`)];
+    case "child.finished": {
+      const call = calls.get(event.callId);
+      return [`● ${callLine(call?.tool ?? "worker", call?.args)}`, `└> ${event.outcome.kind}`];
+    }
+    case "run.stop":
+      return [paint("yellow", `Interrupted.${event.reason ? ` ${oneLine(event.reason)}` : ""}`)];
+    case "sandbox.failed":
+      return [paint("red", oneLine(event.reason))];
+    case "sandbox.opened":
+    case "approval.expired":
+    case "run.resume":
+    case "run.cancel":
+    case "timer.due":
+      return [];
+  }
+}
+
+function callLine(tool: string, args: unknown): string {
+  const text = oneLine(JSON.stringify(args) ?? "");
+  return `${oneLine(tool)} ${text.length > maxArguments ? `${text.slice(0, maxArguments)}…` : text}`;
+}
+
+function resultLines(tool: string, args: unknown, { error, value, llmContent }: ToolResult, paint: Paint): string[] {
+  const summary = error?.message ?? value.summary ?? llmContent.trim().split("\n", 1)[0] ?? "";
+  const line = `└> ${oneLine(summary)}`;
+  return [`● ${callLine(tool, args)}`, error ? paint("red", line) : line];
+}
+
+function endOf({ outcome }: RunView, paint: Paint): string[] {
+  return outcome && "reason" in outcome ? [paint("red", oneLine(outcome.reason))] : [];
+}

@@ -1,0 +1,105 @@
+import { expect, test } from "vitest";
+import { golemWorld, write } from "../support/golem-world.ts";
+
+const done = { text: "It is done." };
+const overwrite = write("a.txt", "again\n");
+
+/** Leaves a run after its first change was approved and while the second one waits. Returns its id. */
+async function interrupted(world: Awaited<ReturnType<typeof golemWorld>>): Promise<string> {
+  const run = world.give(["run", "careful", "tidy up"]);
+  await run.sees("Approve?");
+  run.type("y");
+  await run.sees(/Approve\?.*Approve\?/s);
+  run.interrupt();
+  await run.sees("Say something to continue");
+  run.interrupt();
+  await run.code;
+  const [, id = ""] = /golem resume (\w+)/.exec(run.text()) ?? [];
+  return id;
+}
+
+test("an interrupted run is resumed with a message, and keeps its files and its conversation", async () => {
+  const world = await golemWorld({ turns: [write(), overwrite, done] });
+  const id = await interrupted(world);
+
+  const resumed = world.give(["resume", id.slice(0, 4)]);
+  await resumed.sees("Say something to continue");
+  resumed.type("go on");
+  await resumed.sees("[a]pply");
+  resumed.type("a");
+
+  expect(await resumed.code).toBe(0);
+  expect(world.told()).toMatch(/tidy up.*go on/s);
+  expect(world.read("a.txt")).toBe("worker\n");
+  const again = world.give(["resume", id]);
+  expect(await again.code).toBe(2);
+  expect(again.errors()).toContain(`The run ${id} has ended, and its changes were delivered.`);
+});
+
+test("a resumed run applies its changes to what the person has written since", async () => {
+  const files = { "a.txt": "one\ntwo\nthree\nfour\nfive\n" };
+  const turns = [write("a.txt", "ONE\ntwo\nthree\nfour\nfive\n"), overwrite, done];
+  const world = await golemWorld({ turns, files });
+  const id = await interrupted(world);
+  world.write("a.txt", "one\ntwo\nthree\nfour\nFIVE\n");
+
+  const resumed = world.give(["resume", id]);
+  await resumed.sees("Say something to continue");
+  resumed.type("");
+  await resumed.sees("[a]pply");
+  resumed.type("a");
+  await resumed.code;
+
+  expect(world.read("a.txt")).toBe("ONE\ntwo\nthree\nfour\nFIVE\n");
+});
+
+test("a run that answered is resumed where its changes are delivered", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+  await world.give(["run", "careful", "tidy up", "--yes", "all"], { isTTY: false }).code;
+
+  const resumed = world.give(["resume", "--apply"], { isTTY: false });
+
+  expect(await resumed.code).toBe(0);
+  expect(world.read("a.txt")).toBe("worker\n");
+  expect(world.model.requests).toHaveLength(2);
+  expect(world.kept()).toEqual([]);
+});
+
+test("golem log lists the runs of the checkout, and shows the transcript of one", async () => {
+  const world = await golemWorld({ turns: [write(), overwrite, done] });
+  const none = world.give(["log"]);
+  await none.code;
+  const id = await interrupted(world);
+
+  const list = world.give(["log"]);
+  const shown = world.give(["log", id]);
+  const unknown = world.give(["log", "zzz"]);
+
+  expect([await list.code, await shown.code, await unknown.code]).toEqual([0, 0, 2]);
+  expect(none.text()).toBe("No runs of this checkout are saved. Start one with golem run.\n");
+  expect(list.text()).toMatch(new RegExp(`^${id}  [\\d: -]+  careful  interrupted  tidy up\\n$`));
+  expect(shown.text()).toMatch(
+    /^> tidy up\n\? write_file \{.*\n {2}approved\n● write_file .*\n└> .*\n\? write_file \{.*\nInterrupted\.\n$/,
+  );
+  expect(unknown.errors()).toContain('There is no run "zzz" of this checkout.');
+});
+
+test("a run that is open in another terminal is not resumed, and one that never started is not kept", async () => {
+  const world = await golemWorld({ turns: [{ hang: true, text: "Let me" }] });
+  const unasked = world.give(["run", "careful"]);
+  await unasked.sees("What should careful do?");
+  unasked.interrupt();
+  await unasked.code;
+  const running = world.give(["run", "careful", "please"]);
+  await running.sees("Let me");
+
+  const second = world.give(["resume"]);
+  expect(await second.code).toBe(2);
+  expect(second.errors()).toMatch(/^golem: The run \w+ is open in another terminal\.\n$/);
+  running.type("/exit");
+  await running.code;
+  const list = world.give(["log"]);
+  await list.code;
+
+  expect(list.text().trim().split("\n")).toHaveLength(1);
+});
