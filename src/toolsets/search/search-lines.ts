@@ -145,7 +145,7 @@ export class LineSearch {
           continue;
         }
         const lineEnd = Math.min(indexOfNewline(bytes, last), file.end);
-        const lineStart = Math.max(bytes.lastIndexOf(newline, last) + 1, file.textStart);
+        const lineStart = startOfLine(bytes, last, file);
         decided = lineEnd + 1;
         if (factor.isExact || (await this.#scan(bytes, lineStart, lineEnd)).kind === "match")
           this.#add(file, lineStart);
@@ -160,7 +160,7 @@ export class LineSearch {
       for (let at = file.textStart; at < file.end; ) {
         const scan = this.#automaton.scan(bytes, at, file.end);
         const { kind, at: end } = scan.kind === "paused" ? await this.#resume(bytes, scan, file.end) : scan;
-        if (kind === "match") this.#add(file, Math.max(file.textStart, bytes.lastIndexOf(newline, end - 1) + 1));
+        if (kind === "match") this.#add(file, startOfLine(bytes, end, file));
         at = kind === "match" ? indexOfNewline(bytes, end) + 1 : file.end;
         if (this.#isYieldDue()) await this.#yield();
       }
@@ -287,6 +287,12 @@ function costOf(factor: RequiredFactor, sample: Buffer): number {
   let hits = 0;
   for (let at = next(0); at !== -1; at = next(at)) hits++;
   return hits * 300 + sample.length * (factor.literals ? 0.1 * factor.literals.length : 0.8);
+}
+
+/** The start of the line that contains `at`, which may be its line break. */
+function startOfLine(bytes: Buffer, at: number, { textStart }: SearchedFile): number {
+  // A negative offset would count from the end.
+  return at === 0 ? 0 : Math.max(bytes.lastIndexOf(newline, at - 1) + 1, textStart);
 }
 
 function indexOfNewline(bytes: Buffer, from: number): number {

@@ -101,6 +101,18 @@ test("a text across a cut in a long line is found", async () => {
   }
 });
 
+test("an empty match at the start of a file is in its first line", async () => {
+  const bytes = Buffer.from("one\n\ntwo\n");
+  const search = new LineSearch(
+    { pattern: "x*", literal: false, ignoreCase: false },
+    { maxLinesPerFile: 10, timeoutMs: 1_000 },
+  );
+
+  await search.search({ bytes, files: [{ path: "a", start: 0, end: bytes.length }] });
+
+  expect(search.matches).toMatchObject([{ count: 3, lineStarts: [0, 4, 5] }]);
+});
+
 test("equal files share their matches", async () => {
   const bytes = Buffer.from("one needle\n");
   const search = new LineSearch(

@@ -33,7 +33,7 @@ const newline = 0x0a;
 const maxStates = 2_000;
 // A scan pauses after about 10 ms of work: bytes read, or steps of the NFA that were not cached.
 const maxScanBytes = 1024 ** 2;
-const maxSteps = 500_000;
+const maxSteps = 50_000;
 const lineEdge: Neighbor = { isBoundary: true, isWord: false, isAsciiWord: false };
 const wordMember = /^[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]$/u;
 const asciiWordMember = /^\w$/;
