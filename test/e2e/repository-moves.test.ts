@@ -103,7 +103,7 @@ describe.concurrent("a run that waits", () => {
     await botCommentIn(
       there,
       number,
-      /is stopped[\s\S]*(transferred from playground\/transferred to elsewhere|taken off this repository)/,
+      /is stopped[\s\S]*(transferred from playground\/transferred to elsewhere|removed from this repository)/,
     );
     commentIn(there, number, `/approve ${approvalIdIn(asked)}`);
     await botCommentIn(there, number, /is not wanted any more/);
@@ -168,8 +168,8 @@ test.each([
     () => forge.github.accountChanges.unsuspend(),
   ],
   [
-    "taken off the repository",
-    /The app was taken off this repository/,
+    "removed from the repository",
+    /The app was removed from this repository/,
     () => forge.github.accountChanges.removeRepository(forge.github.repository("playground/shop")),
     () => forge.github.accountChanges.addRepository(forge.github.repository("playground/shop")),
   ],

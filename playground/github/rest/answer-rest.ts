@@ -44,7 +44,9 @@ export async function answerRest(
   const method = request.method ?? "GET";
   const body = await catchApiError(() => readJsonBody(request));
   const isGraphql = path === "/graphql";
-  const route = isGraphql ? undefined : await catchApiError(() => findRoute(method, resolvePath(world, path, method)));
+  const route = isGraphql
+    ? undefined
+    : await catchApiError(() => findRoute(method, resolvePath(world, { method, path, search: url.search })));
   const operation = route instanceof ApiError ? undefined : route?.operation;
   const record = log.add({
     method,
@@ -79,7 +81,7 @@ export async function answerRest(
 }
 
 /** The path with the repository's present name: GitHub accepts its id in the same place, and redirects earlier names. */
-function resolvePath(world: World, path: string, method: string): string {
+function resolvePath(world: World, { method, path, search }: { method: string; path: string; search: string }): string {
   const [, id, belowId = ""] = /^\/repositories\/(\d+)(\/.*)?$/.exec(path) ?? [];
   if (id !== undefined) {
     const repository = [...world.repositories.values()].find((one) => one.id === Number(id));
@@ -87,7 +89,7 @@ function resolvePath(world: World, path: string, method: string): string {
   }
   const [, name, belowName = ""] = /^\/repos\/([^/]+\/[^/]+)(\/.*)?$/.exec(path) ?? [];
   const renamed = name === undefined ? undefined : world.previousNames.get(nameKey(decodeURIComponent(name)));
-  if (renamed) throw moved(method, `${world.url}/api/v3/repositories/${renamed.id}${belowName}`);
+  if (renamed) throw moved(method, `${world.url}/api/v3/repositories/${renamed.id}${belowName}${search}`);
   return path;
 }
 

@@ -53,7 +53,7 @@ export function showFullRepository(world: World, repository: Repository) {
     private: repository.private,
     html_url: page,
     description: repository.description,
-    fork: false,
+    fork: repository.forkOf !== undefined,
     url,
     archive_url: `${url}/{archive_format}{/ref}`,
     assignees_url: `${url}/assignees{/user}`,
