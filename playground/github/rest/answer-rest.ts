@@ -44,9 +44,8 @@ export async function answerRest(
   const method = request.method ?? "GET";
   const body = await catchApiError(() => readJsonBody(request));
   const isGraphql = path === "/graphql";
-  const route = isGraphql
-    ? undefined
-    : await catchApiError(() => findRoute(method, resolvePath(world, { method, path, search: url.search })));
+  const present = await catchApiError(() => resolvePath(world, { method, path, search: url.search }));
+  const route = await catchApiError(() => findRoute(method, present instanceof ApiError ? path : present));
   const operation = route instanceof ApiError ? undefined : route?.operation;
   const record = log.add({
     method,
@@ -63,6 +62,7 @@ export async function answerRest(
     (await catchApiError(async (): Promise<RestResponse> => {
       checkVersion(request);
       if (body instanceof ApiError) throw body;
+      if (present instanceof ApiError) throw present;
       if (route instanceof ApiError) throw route;
       caller = credentials.identify(request.headers.authorization);
       if (caller.kind === "installation") limits.count(caller.token.installation.id, { method, path });
