@@ -3,7 +3,6 @@ import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { changeSandbox } from "#runtime/change-sandbox.ts";
 import { embeddedInstructionsFor } from "#runtime/model/instructions.ts";
 import type { RepositoryAccess, RunEnvironment, RunWorkspace } from "#runtime/run-environment.ts";
 import type { Store } from "#runtime/store/store.ts";
@@ -102,29 +101,10 @@ export class ProgramEnvironment implements RunEnvironment {
     const tracking = changeTracking(workspace);
     return {
       base: tracking.base,
-      change: async (work, options) => {
-        const release = await this.#changes.begin(spec.id);
-        try {
-          const { result, stored } = await changeSandbox(tracking, work, options);
-          const { afterCommit, afterCancel, changes } = stored;
-          return {
-            result,
-            stored: {
-              ...(this.#options.storesChanges && changes && storedWithRoot(spec, changes)),
-              afterCommit: () => {
-                afterCommit?.();
-                release();
-              },
-              afterCancel: () => {
-                afterCancel?.();
-                release();
-              },
-            },
-          };
-        } catch (error) {
-          release();
-          throw error;
-        }
+      tracking,
+      shared: {
+        begin: () => this.#changes.begin(spec.id),
+        storesChanges: this.#options.storesChanges,
       },
       openToolbox: (history) => this.#openToolbox(spec, workspace, history),
     };
@@ -190,11 +170,6 @@ class ExclusiveChanges {
     await before;
     return resolve;
   }
-}
-
-/** Changes of the whole tree are stored with its root, in the order they were made. */
-function storedWithRoot({ id, rootId }: RunSpec, changes: NonNullable<ReturnType<ChangeTracking["pendingChanges"]>>) {
-  return id === rootId ? { changes } : { parentChanges: { runId: rootId, changes } };
 }
 
 /** The worker with another limit on how many levels of workers may be below the root. */

@@ -1,11 +1,11 @@
 import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Store } from "#runtime/store/store.ts";
-import type { BaseCommit } from "#sandbox/sandbox.ts";
+import type { BaseCommit, StepChanges } from "#sandbox/sandbox.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { LiveOutput } from "./live-output.ts";
 import { finishedCalls, readBase } from "./read-log.ts";
-import type { RepositoryAccess, RunEnvironment, RunWorkspace } from "./run-environment.ts";
+import type { RepositoryAccess, RunEnvironment, RunWorkspace, StoredWork } from "./run-environment.ts";
 
 export interface ActiveRunOptions {
   store: Store;
@@ -72,6 +72,37 @@ export class ActiveRun {
     return toolbox;
   }
 
+  /**
+   * Does work that may change files, and returns what has to be stored together with its result. Changes of an earlier
+   * attempt that were never stored are dropped first. Changes of interrupted work are dropped, and the signal's reason
+   * is thrown.
+   */
+  async change<Result>(
+    work: () => Promise<Result>,
+    { step, signal }: { step: string; signal: AbortSignal },
+  ): Promise<{ result: Result; stored: StoredWork }> {
+    const { tracking, shared } = await this.workspace(signal);
+    const release = await shared?.begin();
+    try {
+      tracking.rollback();
+      const result = await work();
+      signal.throwIfAborted();
+      const afterCommit = () => {
+        tracking.markStored();
+        release?.();
+      };
+      const afterCancel = () => {
+        tracking.rollback();
+        release?.();
+      };
+      return { result, stored: { ...this.#stored(tracking.pendingChanges(step), shared), afterCommit, afterCancel } };
+    } catch (error) {
+      tracking.rollback();
+      release?.();
+      throw error;
+    }
+  }
+
   instructions(): string {
     return this.#environment.instructions(this.spec);
   }
@@ -87,6 +118,12 @@ export class ActiveRun {
   async close(): Promise<void> {
     this.live.forget(this.spec.id);
     await this.discardWorkspace();
+  }
+
+  #stored(changes: StepChanges | undefined, shared: RunWorkspace["shared"]): StoredWork {
+    const { id, rootId } = this.spec;
+    if (!changes || shared?.storesChanges === false) return {};
+    return shared && id !== rootId ? { parentChanges: { runId: rootId, changes } } : { changes };
   }
 
   /** Keeps a workspace while it opens. A failed one is dropped, so that the next use tries again. */

@@ -10,7 +10,6 @@ import type { SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
 import { openToolbox } from "#toolsets/open-toolbox.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { branchOf } from "./branch-of.ts";
-import { changeSandbox } from "./change-sandbox.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 
 /** The services that a deployment provides to the tools of every run. */
@@ -45,7 +44,7 @@ export function createGitHubEnvironment({
       const sandbox = await openSandbox({ source, at, changes, policy, signal });
       return {
         base: sandbox.base,
-        change: (work, options) => changeSandbox(sandbox, work, options),
+        tracking: sandbox,
         openToolbox: (history) =>
           openToolbox(spec.worker, {
             spec,

@@ -2,7 +2,7 @@ import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import type { EffectCompletion } from "#runtime/store/store.ts";
-import type { BaseCommit } from "#sandbox/sandbox.ts";
+import type { BaseCommit, Sandbox } from "#sandbox/sandbox.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
@@ -20,15 +20,13 @@ export interface StoredWork extends Pick<EffectCompletion, "changes" | "parentCh
 /** The files of an active run, with the tools that work on them. */
 export interface RunWorkspace {
   readonly base: BaseCommit;
+  /** What was changed since changes were last stored. */
+  readonly tracking: Pick<Sandbox, "pendingChanges" | "markStored" | "rollback">;
   /**
-   * Does work that may change files, and returns what has to be stored together with its result. Changes of an earlier
-   * attempt that were never stored are dropped first. Changes of interrupted work are dropped, and the signal's reason
-   * is thrown.
+   * Where several runs share these files: resolves when no other run is changing them, to what lets the next one begin.
+   * Changes are then stored with the root of the tree, in the order they were made, or not at all.
    */
-  change<Result>(
-    work: () => Promise<Result>,
-    options: { step: string; signal: AbortSignal },
-  ): Promise<{ result: Result; stored: StoredWork }>;
+  readonly shared?: { begin(): Promise<() => void>; storesChanges: boolean };
   openToolbox(history: () => readonly FinishedCall[]): Promise<Toolbox>;
 }
 

@@ -20,7 +20,7 @@ export function executeTool({ store }: EffectServices): EffectHandler {
     async perform(effect, desk, signal) {
       const { callId, approvalId } = effect.input as { callId: string; approvalId?: string };
       const { call, step } = openCallOf(await desk.log(), callId);
-      const [toolbox, workspace] = [await desk.tools(signal), await desk.workspace(signal)];
+      const toolbox = await desk.tools(signal);
 
       const execute = async (): Promise<ToolResult> => {
         const granted: Grant = approvalId
@@ -35,7 +35,7 @@ export function executeTool({ store }: EffectServices): EffectHandler {
         const result = await toolbox.execute({ ...call, args: granted.args }, context);
         return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
       };
-      const { result, stored } = await workspace.change(execute, { step: `${step}/${callId}`, signal });
+      const { result, stored } = await desk.change(execute, { step: `${step}/${callId}`, signal });
       return { ...finished(effect, call, result), usedApproval: approvalId, ...stored };
     },
     async onFailure(effect, desk, error) {

@@ -112,9 +112,9 @@ async function run(
   const { callId, by } = effect.input as Invocation;
   const step = stepsOf(await desk.log());
   const context: CallContext = { ...callContext(desk, { callId }, step, signal), invokedBy: "person" };
-  const [toolbox, workspace] = [await desk.tools(signal), await desk.workspace(signal)];
+  const toolbox = await desk.tools(signal);
 
-  const { result: done, stored } = await workspace.change(reviewAndExecute, { step: `${step}/${callId}`, signal });
+  const { result: done, stored } = await desk.change(reviewAndExecute, { step: `${step}/${callId}`, signal });
   return { ...done, ...stored };
 
   async function reviewAndExecute(): Promise<EffectResult> {
