@@ -15,6 +15,13 @@ export interface MergeConflict {
   content?: string;
 }
 
+export interface MergeOptions {
+  withConflicts?: boolean | undefined;
+  /** The commit the branch must point to; any when undefined. A branch that moved on is a UserError. */
+  commit?: string | undefined;
+  signal?: AbortSignal;
+}
+
 export interface MergeResult {
   /** The commit that was merged in. */
   commit: string;
@@ -43,7 +50,9 @@ export interface GitSandbox extends Sandbox {
    * Merges another branch into the working changes, file by file. Conflicts leave everything unchanged, unless
    * `withConflicts` asks for files with conflict markers; a conflict that cannot have markers keeps our side.
    */
-  mergeBranch(name: string, options?: { withConflicts?: boolean; signal?: AbortSignal }): Promise<MergeResult>;
+  mergeBranch(name: string, options?: MergeOptions): Promise<MergeResult>;
+  /** What `mergeBranch` would write now: the branch's commit and the files before and after. */
+  previewMerge(name: string, options?: MergeOptions): Promise<{ commit: string; files: FileVersions[] }>;
   /** Unified diffs against the base, of all changes or of those below a path. Empty when nothing changed. */
   diffAgainstBase(path?: string): Promise<string>;
   /**

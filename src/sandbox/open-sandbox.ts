@@ -73,9 +73,25 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
     },
     readAt: async (commit, path) => readAt(base, commit, view.resolve(path)),
 
-    mergeBranch: async (name, { withConflicts = false, signal: stop } = {}) => {
+    previewMerge: async (name, { withConflicts = false, signal: stop } = {}) => {
       const remote = connectRemote(stop);
       const commit = await tipOf(remote, name);
+      const plan = await planMerge(base, layer, remote, { name, commit });
+      const writes = plan.conflicts.length === 0 || withConflicts ? mergeWrites(plan) : [];
+      const files = writes.map(({ path, content, executable }) => ({
+        path,
+        before: versionNow(overlay, path),
+        after: content && { content, executable },
+      }));
+      return { commit, files };
+    },
+
+    mergeBranch: async (name, { withConflicts = false, commit: expected, signal: stop } = {}) => {
+      const remote = connectRemote(stop);
+      const commit = await tipOf(remote, name);
+      if (expected !== undefined && commit !== expected) {
+        throw new UserError(`The branch ${name} has moved to ${commit.slice(0, 10)}. Nothing was merged.`);
+      }
       const plan = await planMerge(base, layer, remote, { name, commit });
       const applied = plan.conflicts.length === 0 || withConflicts;
       if (applied) applyMerge(view, overlay, plan);
@@ -135,16 +151,17 @@ function readAt({ store }: Base, commit: string, path: string): Uint8Array | und
   return current?.type === "blob" ? current.data : undefined;
 }
 
-/** Applies a merge. Checks every path before it writes the first one. */
-function applyMerge(
-  view: Pick<GitSandbox, "resolve" | "ruleFor">,
-  overlay: Overlay,
-  { edits, conflicts }: MergePlan,
-): void {
+/** Every file that a merge writes: the merged ones, and the conflicting ones with their markers. */
+function mergeWrites({ edits, conflicts }: MergePlan): MergePlan["edits"] {
   const marked = conflicts.flatMap(({ path, content, executable }) =>
     content === undefined ? [] : [{ path, content: Buffer.from(content), executable }],
   );
-  const all = [...edits, ...marked];
+  return [...edits, ...marked];
+}
+
+/** Applies a merge. Checks every path before it writes the first one. */
+function applyMerge(view: Pick<GitSandbox, "resolve" | "ruleFor">, overlay: Overlay, plan: MergePlan): void {
+  const all = mergeWrites(plan);
   for (const { path } of all) assertWritable(view, path);
   for (const { path, content } of all) if (!content) overlay.remove("repository", path);
   for (const { path, content, executable } of all) if (content) overlay.write("repository", path, content, executable);

@@ -150,6 +150,7 @@ export function memoryWorkspace(
     fetchBranch: unsupported,
     readAt: unsupported,
     mergeBranch: unsupported,
+    previewMerge: unsupported,
     changedFiles: async () => differences(base).after.map(({ path }) => versionsAt(path)),
     outgoing: async () => differences(base).after.map(({ path }) => versionsAt(path)),
     diffAgainstBase: unsupported,

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { previewChanges } from "#toolsets/filesystem/preview-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { mergeResult } from "./merge-result.ts";
 
@@ -24,10 +25,20 @@ export function createGitMergeTool({ sandbox }: ToolServices): NamedTool<MergeIn
     inputSchema: mergeInput,
     needsApproval: true,
     approvalReason: ({ branch }) => `The worker wants to merge the branch ${branch} into its files.`,
-    execute: async ({ branch, with_conflicts }, { abortSignal }) =>
-      mergeResult(branch, await sandbox.mergeBranch(branch, { withConflicts: with_conflicts, signal: abortSignal })),
+    preview: async ({ branch, with_conflicts }, { abortSignal }) => {
+      const options = { withConflicts: with_conflicts, signal: abortSignal };
+      const { commit, files } = await sandbox.previewMerge(branch, options);
+      return { ...previewChanges(files), bindings: { [commitOf(branch)]: commit } };
+    },
+    execute: async ({ branch, with_conflicts }, { abortSignal, approved }) => {
+      const commit = approved?.bindings?.[commitOf(branch)];
+      const options = { withConflicts: with_conflicts, commit, signal: abortSignal };
+      return mergeResult(branch, await sandbox.mergeBranch(branch, options));
+    },
   };
 }
+
+const commitOf = (branch: string) => `commit of ${branch}`;
 
 /** Brings in what is new on the branch the run started from. */
 export function createGitPullTool({ sandbox }: ToolServices): NamedTool<PullInput, ToolResult> {
