@@ -59,6 +59,15 @@ export function isShownWhole(preview: Preview | undefined): boolean {
   return (preview?.sections ?? []).every(({ kind }) => kind !== "hidden-file");
 }
 
+/** The preview with every file hidden whose content must not be posted. Its path, modes, blob ids and size stay. */
+export function hideFiles(preview: Preview, mustHide: (diff: string) => boolean): Preview {
+  const sections = preview.sections.map((section): PreviewSection => {
+    if (section.kind !== "file" || !mustHide(section.diff)) return section;
+    return { kind: "hidden-file", change: section.change, reason: "contains a secret" };
+  });
+  return { ...preview, sections };
+}
+
 /**
  * What an approval with changed arguments is bound to: the state that the call starts from, and every file that the
  * arguments have no influence on.

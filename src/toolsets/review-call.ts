@@ -1,9 +1,10 @@
 import { canonicalJson } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
-import type { Preview } from "#domain/preview.ts";
+import { hideFiles, type Preview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { createRedactor } from "#text/redact.ts";
 import { toPreview } from "#ui/request-blocks.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
@@ -67,8 +68,34 @@ async function decide(
 
   const shown = await previewOf(tool, value, context);
   if (shown.kind === "refused") return refuse(shown.result);
+  const preview = shown.preview && hideFiles(shown.preview, holdsSecret);
+  if (hidesText(args, preview)) return refuse(unshowable(tool));
   const reason = approvalReason(prepared, callContext, need.ruleFailure);
-  return { kind: "ask", answeredBy, args, reason, preview: shown.preview };
+  return { kind: "ask", answeredBy, args, reason, preview };
+}
+
+const redact = createRedactor([]);
+const holdsSecret = (text: string) => redact(text) !== text;
+
+/**
+ * True when text that a person would have to read cannot be posted, since it looks like a secret. Arguments need not be
+ * readable where the files that they lead to are listed.
+ */
+function hidesText(args: unknown, preview: Preview | undefined): boolean {
+  const sections = preview?.sections ?? [];
+  const texts = sections.flatMap((section) => (section.kind === "text" ? [section.text] : []));
+  const listsFiles = sections.some(({ kind }) => kind !== "text");
+  return [...texts, ...(listsFiles ? [] : [canonicalJson(args)])].some(holdsSecret);
+}
+
+function unshowable({ name }: NamedTool): ToolResult {
+  return failedResult(
+    `${name} needs approval, and its text holds what looks like a secret, which must not be posted.`,
+    {
+      code: "INVALID_ARGUMENTS",
+      suggestion: "Leave the secret out, and call it again.",
+    },
+  );
 }
 
 type Refused = { kind: "refused"; result: ToolResult };

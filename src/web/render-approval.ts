@@ -1,4 +1,5 @@
 import type { Approval } from "#domain/approval.ts";
+import { isShownWhole } from "#domain/preview.ts";
 import { replaceHidden } from "#text/hidden-characters.ts";
 import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
 import { type Html, html } from "./html.ts";
@@ -56,7 +57,7 @@ function renderForms(
   const hidden = html`<input type="hidden" name="form" value="${viewer.formKey}"><input type="hidden" name="approval" value="${id}"><input type="hidden" name="digest" value="${approval.digest}">`;
   return html`<div class="answers">
 <form method="post" action="${path}/approve">${hidden}
-<label class="choice"><input type="checkbox" name="session" value="yes"> and equal calls of this run too</label>
+${isShownWhole(approval.preview) && html`<label class="choice"><input type="checkbox" name="session" value="yes"> Don't ask again for identical calls in this run</label>`}
 <button class="good">Approve</button></form>
 <form method="post" action="${path}/deny">${hidden}
 <label for="reason-${id}">Why not?</label><input id="reason-${id}" name="reason" maxlength="2000" autocomplete="off" placeholder="It is told to the worker">

@@ -1,5 +1,6 @@
 import type { Approval } from "#domain/approval.ts";
 import { describeChannel } from "#domain/channel.ts";
+import { isShownWhole } from "#domain/preview.ts";
 import { code, codeBlock, details, formatUtc, inline, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
 
@@ -18,12 +19,14 @@ function renderRequest(approval: Approval, link: string | undefined): string {
     [
       "| to | comment |",
       "|---|---|",
-      `| let it do this | ${code(`/approve ${id}`)} |`,
-      `| and equal calls of this run too | ${code(`/approve ${id} session`)} |`,
-      `| refuse, and tell it why | ${code(`/deny ${id} because …`)} |`,
+      `| Approve | ${code(`/approve ${id}`)} |`,
+      ...(isShownWhole(approval.preview)
+        ? [`| Approve, and don't ask again for identical calls in this run | ${code(`/approve ${id} session`)} |`]
+        : []),
+      `| Deny with a reason | ${code(`/deny ${id} because …`)} |`,
     ].join("\n"),
-    `${inline(approval.approvers ?? "Anyone with write access")} may approve, until ${formatUtc(approval.expiresAt)}; after that the answer is no. ` +
-      `Only exactly this call is approved, once: ${bindingOf(approval)}.`,
+    `${inline(approval.approvers ?? "Anyone with write access")} can approve until ${formatUtc(approval.expiresAt)}; then it is denied automatically. ` +
+      `Approval covers exactly this call, once: ${bindingOf(approval)}.`,
     link && `[Watch this run](${link})`,
   );
 }
