@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { Channel } from "./channel.ts";
-import { boundPart, boundState, Preview } from "./preview.ts";
+import { boundPart, boundState, isShownWhole, Preview } from "./preview.ts";
 
 /** The decision of policy about an operation: execute it, ask a person first, or never execute it. */
 export const ApprovalDecisionType = z.enum(["preApproved", "ask", "blocked"]);
@@ -80,6 +80,16 @@ export function canonicalJson(value: unknown): string {
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`);
   return `{${members.join(",")}}`;
+}
+
+/** True when an approval for the session covers this call: the same tool and arguments, with the same effect. */
+export function coversCall(
+  { remember, changedArgs, ...approval }: Approval,
+  call: { tool: string; args: unknown; preview: Preview | undefined },
+): boolean {
+  if (remember !== "session" || changedArgs !== undefined || !isShownWhole(call.preview)) return false;
+  const subject = ({ tool, args, preview }: typeof call) => canonicalJson({ tool, args, preview: boundPart(preview) });
+  return subject({ ...approval, preview: approval.preview }) === subject(call);
 }
 
 /** The SHA-256 of the approval's subject, in hex. */

@@ -6,7 +6,14 @@ import { OpenCall, RunOutcome, TokenUsage } from "./run.ts";
 /** The result of reviewing a tool call before execution. */
 export const Verdict = z.discriminatedUnion("kind", [
   /** Policy allows it, or the run itself answers it. */
-  z.object({ kind: z.literal("allow"), callId: z.string(), tool: z.string(), answeredBy: OpenCall.shape.answeredBy }),
+  z.object({
+    kind: z.literal("allow"),
+    callId: z.string(),
+    tool: z.string(),
+    answeredBy: OpenCall.shape.answeredBy,
+    /** The approval for the session that covers this call; it is checked again when the call runs. */
+    approvalId: z.string().optional(),
+  }),
   /** A person must approve it first. */
   z.object({
     kind: z.literal("ask"),

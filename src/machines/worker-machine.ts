@@ -349,7 +349,7 @@ function toOpenCall(verdict: Verdict): OpenCall[] {
 function firstEffect(verdict: Verdict): EffectRequest[] {
   switch (verdict.kind) {
     case "allow":
-      return [beginCall(verdict)];
+      return [beginCall(verdict, verdict.approvalId)];
     case "ask":
       return [{ kind: "approval.post", approvalId: verdict.approvalId }];
     case "refuse":

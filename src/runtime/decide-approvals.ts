@@ -1,6 +1,7 @@
 import { findApproverProblem } from "#config/repository-settings.ts";
 import { type Approval, approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
+import { isShownWhole } from "#domain/preview.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { readSettings } from "./read-settings.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
@@ -20,7 +21,8 @@ export function createDecideApprovals({
     const { approve, by, via, note, remember, changedArgs, deliveryId } = decision;
     if (deliveryId !== undefined && (await store.hasDelivery(deliveryId))) return [];
 
-    const chosen = await choose(thread, decision.target);
+    const chosen = await choose(thread, decision);
+    if (remember === "session") chosen.forEach(assertRememberable);
     if (changedArgs !== undefined && chosen.length !== 1)
       throw new UserError("Changed arguments need exactly one approval: name its id.");
 
@@ -69,20 +71,36 @@ export function createDecideApprovals({
     return refusals.find((refusal) => refusal !== undefined);
   }
 
-  async function choose(thread: ThreadRef, target: string | undefined): Promise<Approval[]> {
+  async function choose(
+    thread: ThreadRef,
+    { target, commentId }: { target: string | undefined; commentId?: number | undefined },
+  ): Promise<Approval[]> {
     const all = await approvalsOf(thread);
-    const pending = all.filter(({ status }) => status === "pending");
+    const waiting = all.filter(({ status }) => status === "pending");
+    const shown = await Promise.all(waiting.map(async (approval) => isShownBefore(approval, commentId)));
+    const pending = waiting.filter((_, index) => shown[index]);
     if (target !== undefined && target !== "all") {
       const named = all.find(({ id }) => id === target.toLowerCase());
       if (!named) {
-        const others = pending.length === 0 ? " Nothing here waits for one." : "";
+        const others = pending.length === 0 ? " Nothing is waiting for approval." : "";
         throw new UserError(`There is no approval ${target} in this thread.${others}`);
       }
+      if (named.status === "pending" && !pending.includes(named)) throw notShownYet(named.id);
       return [named];
     }
-    if (pending.length === 0) throw new UserError("Nothing here waits for an approval.");
-    if (target === undefined && pending.length > 1) throw new UserError("Which one? Several wait.");
+    const [unseen] = waiting;
+    if (pending.length === 0 && unseen) throw notShownYet(unseen.id);
+    if (pending.length === 0) throw new UserError("Nothing in this thread is waiting for approval.");
+    if (target === undefined && pending.length > 1)
+      throw new UserError("Several requests are waiting. Name the id of one.");
     return pending;
+  }
+
+  /** A comment cannot mean a request that its author had not seen. Ids of comments grow in GitHub's order. */
+  async function isShownBefore({ id }: Approval, commentId: number | undefined): Promise<boolean> {
+    if (commentId === undefined) return true;
+    const post = await store.findPost(`approval/${id}`);
+    return post !== undefined && post.commentId < commentId;
   }
 
   async function approvalsOf(thread: ThreadRef): Promise<Approval[]> {
@@ -96,17 +114,26 @@ export function createDecideApprovals({
   };
 }
 
+function notShownYet(id: string): UserError {
+  return new UserError(`The request ${id} was posted after your comment was written. Read it, then answer again.`);
+}
+
+function assertRememberable({ id, preview }: Approval): void {
+  if (isShownWhole(preview)) return;
+  throw new UserError(`Not everything in ${id} can be shown, so it can only be approved once: leave out session.`);
+}
+
 function settled(id: string, approval: Approval | undefined): UserError {
   switch (approval?.status) {
     case "approved":
     case "used":
-      return new UserError(`${id} was approved already, by @${approval.decidedBy}.`);
+      return new UserError(`${id} was already approved by @${approval.decidedBy}.`);
     case "denied":
-      return new UserError(`${id} was denied already, by @${approval.decidedBy}.`);
+      return new UserError(`${id} was already denied by @${approval.decidedBy}.`);
     case "expired":
-      return new UserError(`${id} expired before anyone answered. The worker was told.`);
+      return new UserError(`${id} expired before anyone answered.`);
     case "withdrawn":
-      return new UserError(`${id} is not wanted any more: its run was stopped.`);
+      return new UserError(`${id} is no longer needed: its run was stopped.`);
     default:
       return new UserError(`There is no approval ${id}.`);
   }

@@ -43,7 +43,10 @@ export interface Runs {
   }): Promise<RunSpec>;
   /** A plain sentence: answers the oldest open question of the thread's live runs, or steers the newest live run. False when nobody listens. */
   deliverMessage(thread: ThreadRef, words: PersonRequest & { text: string }): Promise<boolean>;
-  /** Decides one approval by id, or `all` that are pending in the thread; without an id the only one pending. */
+  /**
+   * Decides one approval by id, or `all` that are pending in the thread; without an id the only one pending. A request
+   * that is not posted yet, or was posted after the deciding comment, is not decided.
+   */
   decideApprovals(
     thread: ThreadRef,
     decision: PersonRequest & {
@@ -53,6 +56,8 @@ export interface Runs {
       remember?: "none" | "session";
       /** Arguments in place of the asked ones; validated before anything runs. */
       changedArgs?: unknown;
+      /** The comment that decides. It counts for requests that were posted before it alone, by GitHub's order of comments. */
+      commentId?: number | undefined;
     },
   ): Promise<Approval[]>;
   /** Interrupts the thread's live runs and their children; they can be resumed. */

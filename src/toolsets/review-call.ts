@@ -1,4 +1,4 @@
-import { canonicalJson } from "#domain/approval.ts";
+import { type Approval, canonicalJson, coversCall } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { hideFiles, type Preview } from "#domain/preview.ts";
@@ -12,15 +12,12 @@ import { prepareCall } from "./prepare-call.ts";
 import { openToolContext, type ToolExecutionContext } from "./tool-execution-context.ts";
 import type { CallContext, PreparedCall, Review } from "./toolbox.ts";
 
-/** The approvals that a person gave for the whole session. */
-export type RememberedApprovals = readonly { tool: string; args: unknown }[];
-
 /** Decides whether a call runs, needs approval, or is refused. Never throws. */
 export async function reviewCall(
   execution: ToolExecutionContext,
   call: ModelCall,
   context: CallContext,
-  remembered: RememberedApprovals,
+  remembered: readonly Approval[],
 ): Promise<Review> {
   const review = async () => {
     const prepared = await prepareCall(execution, call, context);
@@ -54,7 +51,7 @@ async function decide(
   execution: ToolExecutionContext,
   prepared: PreparedCall,
   callContext: CallContext,
-  remembered: RememberedApprovals,
+  remembered: readonly Approval[],
 ): Promise<Review> {
   const { tool, value, args } = prepared;
   const { context, close } = openToolContext(execution.workspace, prepared.call, callContext);
@@ -64,12 +61,14 @@ async function decide(
   const answeredBy = tool.answeredBy?.kind ?? "tool";
   const need = await approvalNeed(tool, value, context);
   if (need.kind === "refused") return refuse(need.result);
-  if (need.kind === "none" || isRemembered(execution, prepared, remembered)) return { kind: "allow", answeredBy, args };
+  if (need.kind === "none") return { kind: "allow", answeredBy, args };
 
   const shown = await previewOf(tool, value, context);
   if (shown.kind === "refused") return refuse(shown.result);
   const preview = shown.preview && hideFiles(shown.preview, holdsSecret);
   if (hidesText(args, preview)) return refuse(unshowable(tool));
+  const known = remembered.find((approval) => coversCall(approval, { tool: tool.name, args, preview }));
+  if (known) return { kind: "allow", answeredBy, args, approvalId: known.id };
   const reason = approvalReason(prepared, callContext, need.ruleFailure);
   return { kind: "ask", answeredBy, args, reason, preview };
 }
@@ -123,16 +122,6 @@ function blocked({ name }: NamedTool, { reason }: BlockedError): ToolResult {
     code: "BLOCKED",
     suggestion: "Nobody can approve this. Find another way, or report that it cannot be done.",
   });
-}
-
-function isRemembered(
-  execution: ToolExecutionContext,
-  { tool, args }: PreparedCall,
-  remembered: RememberedApprovals,
-): boolean {
-  if (remembered.length === 0) return false;
-  const wanted = canonicalJson(args);
-  return remembered.some((known) => execution.find(known.tool) === tool && canonicalJson(known.args) === wanted);
 }
 
 /** A call that cannot work is refused before anyone is asked; a preview that merely fails is left out. */

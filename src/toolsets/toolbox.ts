@@ -1,3 +1,4 @@
+import type { Approval } from "#domain/approval.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { Preview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
@@ -6,7 +7,8 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 
 /** The decision on one call before it runs. `args` are the validated arguments: what is shown, stored and executed. */
 export type Review =
-  | { kind: "allow"; answeredBy: OpenCall["answeredBy"]; args: unknown }
+  /** `approvalId`: the approval for the session that covers it. */
+  | { kind: "allow"; answeredBy: OpenCall["answeredBy"]; args: unknown; approvalId?: string }
   | { kind: "ask"; answeredBy: OpenCall["answeredBy"]; args: unknown; reason: string; preview: Preview | undefined }
   | { kind: "refuse"; result: ToolResult };
 
@@ -41,11 +43,7 @@ export interface Toolbox {
    * Validates a call and decides whether it may run. `remembered` holds the approvals given for the session. Never
    * throws: an invalid call is refused with a result that tells the model how to correct it.
    */
-  review(
-    call: ModelCall,
-    context: CallContext,
-    remembered: readonly { tool: string; args: unknown }[],
-  ): Promise<Review>;
+  review(call: ModelCall, context: CallContext, remembered: readonly Approval[]): Promise<Review>;
   /**
    * Runs a call that was allowed; a call that was reviewed here is not validated again. Never throws: failures, timeouts
    * and interruptions are results.

@@ -1,10 +1,12 @@
 import { z } from "zod";
+import type { Approval } from "#domain/approval.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { createToolbox, type ToolboxOptions } from "#toolsets/create-toolbox.ts";
 import type { CallContext } from "#toolsets/toolbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
+import { sampleApproval } from "./run-view.ts";
 
 /** A tool that reads, with whatever a test changes of it. */
 export function aTool(change: Partial<NamedTool> = {}): NamedTool {
@@ -43,11 +45,12 @@ export async function toolboxWorld(tools: readonly NamedTool[], options: Partial
   return {
     toolbox,
     history,
-    review: (
-      tool: string,
-      args: unknown,
-      { context = aContext(), remembered = [] as { tool: string; args: unknown }[] } = {},
-    ) => toolbox.review(aCall(tool, args), context, remembered),
+    review: (tool: string, args: unknown, { context = aContext(), remembered = [] as Partial<Approval>[] } = {}) =>
+      toolbox.review(
+        aCall(tool, args),
+        context,
+        remembered.map((approval) => sampleApproval({ preview: undefined, remember: "session", ...approval })),
+      ),
     execute: (tool: string, args: unknown, context: CallContext = aContext()) =>
       toolbox.execute(aCall(tool, args), context),
     /** Runs a call and puts it into the history. */

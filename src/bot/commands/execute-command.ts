@@ -125,6 +125,7 @@ async function approve(command: CommandOf<"approve">, context: CommandContext): 
     deliveryId,
     target,
     approve: true,
+    commentId: comment.commentId,
     remember,
     ...(note ? { note } : {}),
     ...(changedArgs ? { changedArgs } : {}),

@@ -1,4 +1,4 @@
-import { type Approval, approvalDigest } from "#domain/approval.ts";
+import { type Approval, approvalDigest, coversCall } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { Preview } from "#domain/preview.ts";
@@ -47,8 +47,8 @@ export async function confirmApproval(
     preview,
     argsChanged: changed,
   });
-  if (digest !== approval.digest)
-    throw notRun("what it would do has changed since it was approved; call it again to ask again");
+  const isSame = digest === approval.digest || coversCall(approval, { tool: call.tool, args, preview });
+  if (!isSame) throw notRun("what it would do has changed since it was approved; call it again to ask again");
 
   const notes = [
     ...(changed ? [`A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`] : []),

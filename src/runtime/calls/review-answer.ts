@@ -12,7 +12,7 @@ interface Reviewing {
   calls: readonly ModelCall[];
   contextOf(call: ModelCall): CallContext;
   /** What was approved for the session. */
-  remembered: readonly { tool: string; args: unknown }[];
+  remembered: readonly Approval[];
   baseCommit: string;
   /** False for what is too long to be shown whole. Default: everything can be shown. */
   canShow?: (asked: { args: unknown; preview: Preview | undefined }) => boolean;
@@ -64,5 +64,7 @@ const suggestion =
 function verdictOf({ callId, tool }: ModelCall, review: Review, approval: Approval | undefined): Verdict {
   if (review.kind === "refuse") return { kind: "refuse", callId, tool, result: review.result };
   if (approval) return { kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id };
-  return { kind: "allow", callId, tool, answeredBy: review.answeredBy };
+  if (review.kind === "ask") throw new Error(`The approval of ${callId} was never opened.`);
+  const { answeredBy, approvalId } = review;
+  return { kind: "allow", callId, tool, answeredBy, ...(approvalId !== undefined && { approvalId }) };
 }

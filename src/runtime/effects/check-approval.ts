@@ -1,4 +1,5 @@
 import { findApproverProblem } from "#config/repository-settings.ts";
+import type { Approval } from "#domain/approval.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { canWrite } from "#domain/github.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
@@ -13,12 +14,14 @@ import { callContext } from "./call-context.ts";
  * still what was shown, policy allows it, and whoever approved may still do so. Throws a ToolError that says what is not.
  */
 export async function checkApproval(
-  store: Store,
+  { store, now }: { store: Store; now: () => number },
   desk: ActiveRun,
   { call, step, approvalId, signal }: { call: ModelCall; step: number; approvalId: string; signal: AbortSignal },
 ): Promise<Grant> {
   const approval = await store.findApproval(approvalId);
-  if (approval?.status !== "approved") throw notRun("its approval is not valid any more");
+  if (!approval || !isValid(approval, { callId: call.callId, runId: desk.spec.id, now: now() })) {
+    throw notRun("its approval is no longer valid");
+  }
 
   const grant = await confirmApproval(approval, {
     spec: desk.spec,
@@ -37,4 +40,14 @@ export async function checkApproval(
   if (refusal) throw notRun(refusal.replace(/\.$/, ""));
 
   return grant;
+}
+
+/** An approval is used once, by its own call; one for the session also by the calls that it covers, until it expires. */
+function isValid(
+  { status, runId, callId, remember, expiresAt }: Approval,
+  current: { callId: string; runId: string; now: number },
+): boolean {
+  if (status === "approved" && callId === current.callId) return true;
+  const isGiven = status === "approved" || status === "used";
+  return isGiven && remember === "session" && runId === current.runId && current.now < expiresAt;
 }

@@ -14,7 +14,7 @@ import { interruptedCall } from "./unknown-effect.ts";
  * Runs one call. What it changed in the sandbox is stored with its result, so a call that died half way has changed
  * nothing. An approval is checked here once more.
  */
-export function executeTool({ store }: EffectServices): EffectHandler {
+export function executeTool(services: EffectServices): EffectHandler {
   return {
     maxAttempts: 3,
     async perform(effect, desk, signal) {
@@ -24,7 +24,7 @@ export function executeTool({ store }: EffectServices): EffectHandler {
 
       const execute = async (): Promise<ToolResult> => {
         const granted: Grant = approvalId
-          ? await checkApproval(store, desk, { call, step, approvalId, signal })
+          ? await checkApproval(services, desk, { call, step, approvalId, signal })
           : { args: call.args, notes: [] };
         if (effect.attempts > 1 && toolbox.find(call.tool)?.afterCrash === "report") throw interruptedCall();
 

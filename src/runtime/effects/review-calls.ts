@@ -1,4 +1,5 @@
 import { describeApprovers, type RepositorySettings } from "#config/repository-settings.ts";
+import type { Approval } from "#domain/approval.ts";
 import type { Verdict } from "#domain/events.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { reviewAnswer } from "#runtime/calls/review-answer.ts";
@@ -19,7 +20,7 @@ export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices
       const last = lastAnswer(log);
       if (!last) throw new Error(`Run ${effect.runId} has no answer to review`);
 
-      const remembered = await rememberedCalls(store, desk);
+      const remembered = await rememberedApprovals(store, desk, now());
       // GitHub is asked once, and only where somebody is: most answers need no approval.
       let settings: Promise<RepositorySettings> | undefined;
       const { verdicts, approvals } = await reviewAnswer({
@@ -57,15 +58,13 @@ export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices
   };
 }
 
-/** Approvals given for the session count for this run alone: never for its parent's or children's calls. */
-async function rememberedCalls(store: Store, { spec }: ActiveRun): Promise<{ tool: string; args: unknown }[]> {
+/** Approvals for the session cover calls of this run alone: never its parent's or children's, and not after they expire. */
+async function rememberedApprovals(store: Store, { spec }: ActiveRun, now: number): Promise<Approval[]> {
   const approvals = await store.approvalsOf(spec.rootId);
-  return approvals
-    .filter(
-      ({ runId, remember, status }) =>
-        runId === spec.id && remember === "session" && (status === "approved" || status === "used"),
-    )
-    .map(({ tool, args, changedArgs }) => ({ tool, args: changedArgs ?? args }));
+  return approvals.filter(
+    ({ runId, remember, status, expiresAt }) =>
+      runId === spec.id && remember === "session" && (status === "approved" || status === "used") && now < expiresAt,
+  );
 }
 
 /** Four letters are enough for a thread; two approvals never share them, so a clash takes one more. */

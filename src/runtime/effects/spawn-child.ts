@@ -34,7 +34,7 @@ async function start(
 ): Promise<EffectResult> {
   const { spec, repository } = desk;
   const { call, step } = openCallOf(await desk.log(), callId);
-  const granted = approvalId && (await checkApproval(store, desk, { call, step, approvalId, signal }));
+  const granted = approvalId && (await checkApproval({ store, now }, desk, { call, step, approvalId, signal }));
   const answeredBy = (await desk.tools(signal)).find(call.tool)?.answeredBy;
   if (answeredBy?.kind !== "worker") throw new UserError(`${call.tool} does not call a worker.`);
 
