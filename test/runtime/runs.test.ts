@@ -111,7 +111,7 @@ test("two approvals at once are answered in any order, each for itself", async (
   const first = await approvalAsked();
   const second = await approvalAsked([first.id]);
   await expect(runs.decideApprovals(origin, { by: "ada", target: undefined, approve: true })).rejects.toThrow(
-    "Which one?",
+    "Several requests are waiting.",
   );
   await runs.decideApprovals(origin, { by: "ada", target: second.id, approve: true });
   await runs.decideApprovals(origin, { by: "ada", target: first.id, approve: false, note: "keep the title" });
@@ -577,4 +577,38 @@ describe("a repository with a number", () => {
     await runs.stopUnreachable({ installationId: 3 }, { ...gone, deliveryId: "d10" });
     expect((await ended()).spec.origin.installationId).toBe(3);
   });
+});
+
+test("a comment decides only requests that were posted before it was written", async () => {
+  const { runs, approvalAsked, store, runtime } = await world({ script: turns(write, openPull, { text: "Done." }) });
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
+  const { id } = await approvalAsked();
+  await runtime.idle();
+  const { commentId = 0 } = (await store.findPost(`approval/${id}`)) ?? {};
+  const approve = (target: string | undefined, comment: number) =>
+    runs.decideApprovals(origin, { by: "ada", target, approve: true, commentId: comment });
+
+  for (const target of [undefined, "all", id]) {
+    await expect(approve(target, commentId - 1)).rejects.toThrow("was posted after your comment was written");
+  }
+  expect(await approve(undefined, commentId + 1)).toMatchObject([{ id, status: "approved" }]);
+});
+
+test("an approval for the session ends with the write access of the person who gave it", async () => {
+  const reply = (text: string) => ({ calls: [{ name: "reply", args: { text } }] });
+  const files = {
+    ".github/workers/talker.worker":
+      "---\nname: talker\ntoolsets: { github: { approval: { tools: { reply: ask } } } }\n---\nTalk.",
+  };
+  const { runs, approvalAsked, ended, model, permissions } = await world({
+    script: turns(reply("hi"), reply("hi"), { text: "Done." }),
+    github: { files },
+  });
+  await runs.startRun({ origin, worker: "talker", text: "please" });
+  const { id } = await approvalAsked();
+  await runs.decideApprovals(origin, { by: "ada", target: id, approve: true, remember: "session" });
+  permissions.ada = "read";
+
+  await ended();
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("does not confirm write access");
 });

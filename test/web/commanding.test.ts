@@ -201,7 +201,7 @@ test("the first decision wins, and the second is told whose it was", async () =>
   ]);
 
   expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
-  expect(both.find(({ status }) => status === 409)?.text).toMatch(/was (approved|denied) already, by @(ada|mia)/);
+  expect(both.find(({ status }) => status === 409)?.text).toMatch(/was already (approved|denied) by @(ada|mia)/);
 });
 
 test("one person's commands are bounded in a minute", async () => {

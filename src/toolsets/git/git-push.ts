@@ -19,29 +19,34 @@ export function createGitPushTool(services: ToolServices): NamedTool<Input, Tool
   const { branch: own, spec } = services;
   const subjectOf = (message: string | undefined) =>
     message ?? `Changes of ${spec.worker.name} for #${spec.origin.thread}`;
+  const assertAllowed = ({ branch = own, force }: Input) => {
+    if (branch !== own) {
+      throw new ToolError(`This run pushes to its own branch ${own} and to no other.`, {
+        code: "PERMISSION_DENIED",
+        suggestion: `Leave branch out, and merge ${own} through a pull request.`,
+      });
+    }
+    if (force) {
+      throw new ToolError("A push with force does not exist here.", {
+        code: "PERMISSION_DENIED",
+        suggestion: "Push without force; a new commit is made on top.",
+      });
+    }
+  };
   return {
     name: "git_push",
     description: "Commit the run's changes and push them to its own branch.",
     inputSchema: input,
     needsApproval: true,
     approvalReason: () => `The changes of this run are pushed to ${own}.`,
-    preview: ({ message }) =>
-      previewPush(services.sandbox, { "Commit message": services.sanitize(subjectOf(message)) }),
+    preview: (args) => {
+      assertAllowed(args);
+      return previewPush(services.sandbox, { "Commit message": services.sanitize(subjectOf(args.message)) });
+    },
     manualExecution: { mode: "manual", label: "Push to Remote", category: "Git" },
-    execute: async ({ message, branch = own, force }, context) => {
-      if (branch !== own) {
-        throw new ToolError(`This run pushes to its own branch ${own} and to no other.`, {
-          code: "PERMISSION_DENIED",
-          suggestion: `Leave branch out, and merge ${own} through a pull request.`,
-        });
-      }
-      if (force) {
-        throw new ToolError("A push with force does not exist here.", {
-          code: "PERMISSION_DENIED",
-          suggestion: "Push without force; a new commit is made on top.",
-        });
-      }
-      const pushed = await pushChanges({ services, context, message: subjectOf(message) });
+    execute: async (args, context) => {
+      assertAllowed(args);
+      const pushed = await pushChanges({ services, context, message: subjectOf(args.message) });
       const summary = `Pushed ${pushed.commit.slice(0, 7)} to ${own}`;
       const display = { preferredView: "hidden" as const };
       return {

@@ -490,6 +490,7 @@ describe("decisions", () => {
       deliveryId: heardAs(77),
       target: "k7mq",
       approve: true,
+      commentId: 77,
       remember: "session",
       changedArgs: { title: "Better" },
     });

@@ -121,11 +121,11 @@ describe("approvals", () => {
 
       | to | comment |
       |---|---|
-      | let it do this | \`/approve k7mq\` |
-      | and equal calls of this run too | \`/approve k7mq session\` |
-      | refuse, and tell it why | \`/deny k7mq because …\` |
+      | Approve | \`/approve k7mq\` |
+      | Approve, and don't ask again for identical calls in this run | \`/approve k7mq session\` |
+      | Deny with a reason | \`/deny k7mq because …\` |
 
-      Anyone with write access may approve, until 2026-05-04 10:00 UTC; after that the answer is no. Only exactly this call is approved, once: digest \`0123456789ab\`, on commit \`aaaaaaa\`."
+      Anyone with write access can approve until 2026-05-04 10:00 UTC; then it is denied automatically. Approval covers exactly this call, once: digest \`0123456789ab\`, on commit \`aaaaaaa\`."
     `);
   });
 
@@ -215,7 +215,7 @@ describe("whatever a model writes", () => {
         const sent = sanitize(renderApproval(approval));
         const prose = proseOf(sent);
         if (!decided)
-          expect(prose.slice(-3).join("")).toMatch(/Only exactly this call is approved, once: digest , on commit \.$/);
+          expect(prose.slice(-3).join("")).toMatch(/Approval covers exactly this call, once: digest , on commit \.$/);
         else expect(sent.endsWith("\n</details>")).toBe(true);
         expectInert(sent);
         expect(prose.join("").match(/<details>/g)?.length ?? 0).toBe(prose.join("").match(/<\/details>/g)?.length ?? 0);
@@ -283,6 +283,6 @@ test("nothing is longer than GitHub takes", () => {
     expect(sanitize(markdown).length).toBeLessThanOrEqual(60_000);
   }
   expect(sanitize(renderApproval(approval))).toMatch(
-    /approval `k7mq`[\s\S]*Only exactly this call is approved, once: digest `0123456789ab`/,
+    /approval `k7mq`[\s\S]*Approval covers exactly this call, once: digest `0123456789ab`/,
   );
 });

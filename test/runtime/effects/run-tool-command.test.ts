@@ -20,22 +20,29 @@ async function afterRun(options: Partial<RuntimeWorldOptions> = {}, worker = "fi
   await made.ended();
   const invoke = (line: string, more: object = {}) =>
     made.runs.runToolCommand(origin, { by: "ada", command: parseToolCommand(line), ...more });
-  return { ...made, id, invoke };
+  /** Calls a tool that asks, and confirms exactly what was shown. */
+  const invokeAndConfirm = async (line: string, more: object = {}) => {
+    await invoke(line);
+    const reply = await made.toolReply(0);
+    if (reply?.kind !== "confirm") throw new Error(`Expected a request to confirm, got ${JSON.stringify(reply)}`);
+    await invoke(reply.command, more);
+    return made.toolReply(1);
+  };
+  return { ...made, id, invoke, invokeAndConfirm };
 }
 
 describe("a tool that a person calls", () => {
   test("runs on a run that is over, is answered once, and is written down", async () => {
-    const { id, invoke, toolReply, repository, runs, runtime, told, store } = await afterRun();
+    const { id, invokeAndConfirm, invoke, repository, runs, runtime, told, store } = await afterRun();
 
-    await invoke('/tool git_push --message "By hand"', { deliveryId: "d1" });
-    const reply = await toolReply();
+    const reply = await invokeAndConfirm('/tool git_push --message "By hand"', { deliveryId: "d1" });
     await invoke('/tool git_push --message "By hand"', { deliveryId: "d1" });
     await runtime.idle();
 
     expect(reply).toMatchObject({ kind: "result", by: "ada", tool: "git_push", args: { message: "By hand" } });
     expect(await repository.git("log", "-1", "--format=%s", `golem/7-${id}`)).toBe("By hand\n");
     expect(await repository.git("show", `golem/7-${id}:new.js`)).toBe("export const two = 2;\n");
-    expect(told.filter(({ kind }) => kind === "tool")).toHaveLength(1);
+    expect(told.filter(({ kind }) => kind === "tool")).toHaveLength(2);
     expect((await store.log(id)).filter(({ event }) => event.type === "tool.invoked")).toHaveLength(1);
     const view = await runs.view(id);
     expect(view?.outcome).toEqual({ kind: "answered", text: "Written." });
@@ -49,15 +56,15 @@ describe("a tool that a person calls", () => {
     await runs.startRun({ origin, worker: "fixer", text: "please" });
     const approval = await approvalAsked();
 
-    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_push") });
-    expect(await toolReply()).toMatchObject({ kind: "result", tool: "git_push" });
+    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_status") });
+    expect(await toolReply()).toMatchObject({ kind: "result", tool: "git_status" });
     await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
 
     await ended();
     expect(pulls).toMatchObject([{ title: "Add two" }]);
     const last = model.requests.at(-1)?.messages.slice(-2);
     expect(last?.map(({ role }) => role)).toEqual(["tool", "user"]);
-    expect(JSON.stringify(last?.[1])).toContain("@ada ran git_push");
+    expect(JSON.stringify(last?.[1])).toContain("@ada ran git_status");
   });
 
   test("changes the tree for everything after it, and what it did can be undone", async () => {
@@ -74,13 +81,16 @@ describe("a tool that a person calls", () => {
     ]);
   });
 
-  test("that fails is answered with its failure", async () => {
+  test("that cannot work is refused before anyone is asked to confirm it", async () => {
     const { invoke, toolReply, runs, id } = await afterRun();
 
     await invoke("/t git_push --branch main");
 
-    expect(await toolReply()).toMatchObject({ kind: "result", result: { error: { code: "PERMISSION_DENIED" } } });
-    expect((await runs.view(id))?.log.at(-1)).toContain("@ada ran git_push: failed, This run pushes to its own branch");
+    expect(await toolReply()).toMatchObject({
+      kind: "refused",
+      message: expect.stringContaining("This run pushes to its own branch"),
+    });
+    expect((await runs.view(id))?.log.at(-1)).not.toContain("git_push");
   });
 
   test("waits for a model that is thinking, says so at once, and shows its result in the same comment", async () => {
@@ -161,7 +171,7 @@ describe("what must be agreed to", () => {
     const shown = await toolReply(0);
     expect(shown).toMatchObject({
       kind: "confirm",
-      preview: expect.stringContaining("-export const two = 2;"),
+      preview: { sections: [{ change: { path: "new.js" }, diff: expect.stringContaining("-export const two = 2;") }] },
       command: expect.stringMatching(/^\/tool undo --yes [a-z0-9]{8}$/),
     });
     expect(await store.changesOf(id)).toHaveLength(1);
@@ -299,15 +309,17 @@ describe("after a crash", () => {
     const { id, invoke, toolReply, repository, told, runtime } = await afterRun({ store });
 
     await invoke("/git_push");
+    const shown = await toolReply(0);
+    await invoke(shown.kind === "confirm" ? shown.command : "");
     await vi.waitFor(() => expect(crashes()).toBe(1));
     const pushed = (await repository.git("rev-parse", `golem/7-${id}`)).trim();
     await invoke("/git_status");
 
-    expect(await toolReply(0)).toMatchObject({ result: { value: { data: { pushed: { commit: pushed } } } } });
-    await toolReply(1);
+    expect(await toolReply(1)).toMatchObject({ result: { value: { data: { pushed: { commit: pushed } } } } });
+    await toolReply(2);
     await runtime.idle();
     expect(await repository.git("rev-list", "--count", `main..golem/7-${id}`)).toBe("1\n");
-    expect(told.filter(({ kind }) => kind === "tool")).toHaveLength(2);
+    expect(told.filter(({ kind }) => kind === "tool")).toHaveLength(3);
   });
 
   test("a tool that must not run twice is not run again, and that is said", async () => {
