@@ -42,7 +42,7 @@ export { createEditFileTool } from "#toolsets/filesystem/edit-file.ts";
 export type { ZoneApprovalConfig } from "#toolsets/filesystem/file-approval.ts";
 export { createFileExistsTool } from "#toolsets/filesystem/file-exists.ts";
 export { createFileInfoTool } from "#toolsets/filesystem/file-info.ts";
-export { FilesystemToolset, type FilesystemToolsetOptions } from "#toolsets/filesystem/filesystem-tools.ts";
+export type { FilesystemToolsOptions as FilesystemToolsetOptions } from "#toolsets/filesystem/filesystem-toolset.ts";
 export { createListFilesTool } from "#toolsets/filesystem/list-files.ts";
 export { createMoveFileTool } from "#toolsets/filesystem/move-file.ts";
 export { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
@@ -98,6 +98,7 @@ export { type ClassTool, type ForeignTool, isNamedTool } from "./adapt-tool.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "./base-tool.ts";
 export { DisplayErrorType, type DisplayResult, DisplayTool as Tool } from "./display-tool.ts";
+export { FilesystemToolset } from "./filesystem-toolset.ts";
 export { fromOkResult, type OkResult, toOkResult } from "./ok-result.ts";
 // One result in the shapes other tool systems give it: `returnDisplay`, `ok`, `success`.
 export {

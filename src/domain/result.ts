@@ -58,6 +58,8 @@ export const FileContentResultValue = z.object({
   content: z.string(),
   /** Bytes. */
   size: z.number(),
+  /** The time of the last change, in ISO 8601. */
+  modified: z.string().optional(),
   ...displayFields,
 });
 export const FileListResultValue = z.object({

@@ -1,11 +1,11 @@
 import { ToolError } from "#domain/errors.ts";
-import { type HunkLocation, locateHunk } from "./locate-hunk.ts";
+import { type HunkLocation, HunkLocator } from "./locate-hunk.ts";
 import type { Hunk } from "./patch.ts";
 
 export interface AppliedHunks {
   text: string;
-  /** Where each hunk went, in lines of the text before. */
-  places: HunkLocation[];
+  /** The location of each hunk, in lines of the text before. */
+  locations: HunkLocation[];
 }
 
 interface Line {
@@ -14,42 +14,44 @@ interface Line {
   ending: string;
 }
 
-/** Applies hunks to a text. Lines they leave alone keep their bytes, line endings and byte order mark included. */
+/** Applies hunks to a text. Unchanged lines keep their bytes, line endings and byte order mark included. */
 export function applyHunks(content: string, hunks: readonly Hunk[], path: string): AppliedHunks {
   const mark = content.startsWith("\uFEFF") ? "\uFEFF" : "";
   const lines = splitLines(content.slice(mark.length));
-  const texts = lines.map(({ text }) => text);
   const ending = commonEnding(lines);
-  const placed = hunks.map((hunk) => ({ hunk, place: locateHunk(texts, hunk, path) }));
-  const ordered = placed.toSorted((a, b) => a.place.at - b.place.at);
+  const locator = new HunkLocator(
+    lines.map(({ text }) => text),
+    path,
+  );
+  const located = hunks.map((hunk) => ({ hunk, location: locator.locate(hunk) }));
+  const ordered = located.toSorted((a, b) => a.location.at - b.location.at);
   const result: Line[] = [];
   let from = 0;
-  for (const { hunk, place } of ordered) {
-    if (place.at < from) throw overlap(path, place);
-    result.push(
-      ...lines.slice(from, place.at),
-      ...replace(lines.slice(place.at, place.at + place.count), hunk, ending),
-    );
-    from = place.at + place.count;
+  for (const { hunk, location } of ordered) {
+    const end = location.at + location.count;
+    if (location.at < from) throw overlap(path, location);
+    for (const line of lines.slice(from, location.at)) result.push(line);
+    for (const line of newLines(lines.slice(location.at, end), hunk, ending)) result.push(line);
+    from = end;
     const last = result.at(-1);
     if (hunk.endsWithoutNewline && from === lines.length && last) last.ending = "";
   }
-  result.push(...lines.slice(from));
+  for (const line of lines.slice(from)) result.push(line);
   const joined = result.map(
     ({ text, ending: own }, index) => text + (own || (index < result.length - 1 ? ending : "")),
   );
-  return { text: mark + joined.join(""), places: placed.map(({ place }) => place) };
+  return { text: mark + joined.join(""), locations: located.map(({ location }) => location) };
 }
 
-function replace(old: readonly Line[], hunk: Hunk, ending: string): Line[] {
+function newLines(old: readonly Line[], hunk: Hunk, ending: string): Line[] {
   const lines: Line[] = [];
   let at = 0;
   for (const { mark, text } of hunk.lines) {
-    const standing = old[at];
+    const current = old[at];
     if (mark === "+") lines.push({ text, ending });
     else at++;
-    // As it stands: the patch may have it without its trailing space.
-    if (mark === " " && standing) lines.push({ ...standing });
+    // The file's own version of a context line: the patch may lack its trailing space.
+    if (mark === " " && current) lines.push({ ...current });
   }
   return lines;
 }

@@ -3,42 +3,43 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { applyFileChanges, type FileState } from "./apply-file-changes.ts";
 import { applyHunks } from "./apply-hunks.ts";
-import { type FileOperation, needsFileApproval } from "./file-approval.ts";
-import { diffResult } from "./file-diff.ts";
-import type { FileToolOptions } from "./file-tool-options.ts";
+import { type FileOperation, type FileToolOptions, needsFileApproval } from "./file-approval.ts";
+import { compareTexts, diffResult, showChangedLines } from "./file-diff.ts";
 import { requireSeen, seenLines } from "./known-lines.ts";
 import { parsePatch } from "./parse-patch.ts";
 import { type FilePatch, sideOf } from "./patch.ts";
 import { previewChanges, previewWrite } from "./preview-changes.ts";
-import { showChangedLines } from "./show-changed-lines.ts";
-import { readForEdit } from "./text-file.ts";
+import { encodeText, readForEdit, type TextContent } from "./text-file.ts";
 
 const input = z.object({
   patch: z.string().min(1).describe("A unified diff, or *** Begin Patch … *** End Patch; several files in one patch"),
-  path: z.string().optional().describe("The file, when the patch has hunks but names no file"),
+  path: z.string().optional().describe("The file, if the patch has hunks but names no file"),
 });
 type Input = z.infer<typeof input>;
 
 /** One file before and after the patch; a file that moves is two of these. */
-interface FileChange {
+interface PatchedFile {
   path: string;
   before: string | undefined;
   after: string | undefined;
+  encoding: TextContent["encoding"];
   operation: FileOperation;
-  executable?: boolean;
-  /** Whether a person is asked where no zone says anything. */
+  /** Undefined where the mode stays as it is. */
+  executable?: boolean | undefined;
+  /** Whether approval is needed where no zone decides. */
   asks: boolean;
 }
 
 const tool = "apply_patch";
 
-/** Applies a patch to one or several files: all of it, where its lines really stand, or nothing. */
+/** Applies a patch to one or several files: as a whole, at the places its lines are really found, or not at all. */
 export function createApplyPatchTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},
 ): NamedTool<Input, ToolResult> {
-  const asksFor = ({ path, operation, asks }: FileChange) =>
+  const needsApproval = ({ path, operation, asks }: PatchedFile) =>
     needsFileApproval({ tool, workspace, operation, path, otherwise: asks, zones: options.zoneApprovalConfig });
   return {
     name: tool,
@@ -46,46 +47,49 @@ export function createApplyPatchTool(
       "Change files with a patch: a unified diff or *** Begin Patch. Read the lines first; context decides the place, not line numbers.",
     inputSchema: input,
     needsApproval:
-      options.needsApproval ?? (async (args) => (await prepare(args, workspace, options)).map(asksFor).includes(true)),
+      options.needsApproval ??
+      (async (args) => (await prepare(args, workspace, options)).map(needsApproval).includes(true)),
     approvalReason: () => "The worker wants to apply a patch.",
     preview: async (args) => {
-      const changes = await prepare(args, workspace, options);
-      const files = changes.map(({ path, after, executable }) => previewWrite(workspace, path, after, { executable }));
-      return previewChanges(await Promise.all(files));
+      const files = (await prepare(args, workspace, options)).map(stateOf);
+      const previews = files.map(({ path, content, executable }) =>
+        previewWrite(workspace, path, content, { executable }),
+      );
+      return previewChanges(await Promise.all(previews));
     },
     execute: async (args) => {
-      const changes = await prepare(args, workspace, options);
-      changes.map(asksFor);
-      // What goes, goes first: a folder may come where a file was.
-      for (const { path, after } of changes) if (after === undefined) await workspace.remove(path);
-      for (const { path, after, executable } of changes) {
-        if (after !== undefined) await workspace.write(path, after, { executable });
-      }
-      return resultOf(changes);
+      const files = await prepare(args, workspace, options);
+      // A zone may have been blocked since the call was approved.
+      for (const file of files) needsApproval(file);
+      await applyFileChanges(workspace, files.map(stateOf));
+      return resultOf(files);
     },
   };
 }
 
-function resultOf(changes: readonly FileChange[]): ToolResult {
-  const values = changes.map(diffResult);
-  const llmContent = changes
-    .map(({ path, before, after }, index) => {
+function stateOf({ path, after, encoding, executable }: PatchedFile): FileState {
+  return { path, content: after === undefined ? undefined : encodeText({ text: after, encoding }, path), executable };
+}
+
+function resultOf(files: readonly PatchedFile[]): ToolResult {
+  const diffs = files.map(compareTexts);
+  const values = diffs.map(diffResult);
+  const llmContent = diffs
+    .map((diff, index) => {
       const summary = `${values[index]?.summary}.`;
-      return before === undefined || after === undefined
-        ? summary
-        : `${summary}\n${showChangedLines(path, before, after)}`;
+      const isUpdate = diff.before !== undefined && diff.after !== undefined && diff.before !== diff.after;
+      return isUpdate ? `${summary}\n${showChangedLines(diff)}` : summary;
     })
     .join("\n");
   const [only] = values;
   if (values.length === 1 && only) return { llmContent, value: only };
 
   const diff = values.map((value) => value.diff ?? "").join("");
-  const files = values.map(({ path, action, stats }) => ({ path, action, stats }));
   return {
     llmContent,
     value: {
       kind: "filesystem.patch",
-      data: { files, diff },
+      data: { files: values.map(({ path, action, stats }) => ({ path, action, stats })), diff },
       summary: `Changed ${values.length} files`,
       preview: diff,
       display: { preferredView: "code", language: "diff" },
@@ -93,58 +97,112 @@ function resultOf(changes: readonly FileChange[]): ToolResult {
   };
 }
 
-async function prepare(args: Input, workspace: Workspace, options: FileToolOptions<Input>): Promise<FileChange[]> {
-  const changes: FileChange[] = [];
-  for (const file of parsePatch(args.patch, args.path)) {
-    for (const change of await changesOf(file, workspace, options)) {
-      if (changes.some(({ path }) => path === change.path)) {
-        throw new ToolError(`The patch changes ${change.path} twice.`, {
+async function prepare(args: Input, workspace: Workspace, options: FileToolOptions<Input>): Promise<PatchedFile[]> {
+  const files: PatchedFile[] = [];
+  for (const patch of parsePatch(args.patch, args.path)) {
+    for (const file of await patchFile(patch, workspace, options)) {
+      if (files.some(({ path }) => path === file.path)) {
+        throw new ToolError(`The patch changes ${file.path} twice.`, {
           code: "CONFLICT",
-          suggestion: "Put all hunks of a file under one heading.",
+          suggestion: "Put all hunks of a file under one heading, or apply the patches one after the other.",
         });
       }
-      changes.push(change);
+      files.push(file);
     }
   }
-  return changes;
+  return files;
 }
 
-async function changesOf(
-  file: FilePatch,
+async function patchFile(
+  patch: FilePatch,
   workspace: Workspace,
-  { history }: FileToolOptions<Input>,
-): Promise<FileChange[]> {
-  const path = workspace.resolve(file.path);
-  if (file.kind === "create") {
+  options: FileToolOptions<Input>,
+): Promise<PatchedFile[]> {
+  const path = workspace.resolve(patch.path);
+  if (patch.kind === "create") {
     await refuseExisting(workspace, path);
-    const lines = file.hunks.flatMap((hunk) => sideOf(hunk, "+"));
-    const ends = file.hunks.at(-1)?.endsWithoutNewline ? "" : "\n";
-    const after = lines.length === 0 ? "" : lines.join("\n") + ends;
-    return [{ path, before: undefined, after, operation: "write", asks: false }];
+    const { executable } = patch;
+    return [
+      {
+        path,
+        before: undefined,
+        after: newText(patch.hunks),
+        encoding: "utf-8",
+        operation: "write",
+        executable,
+        asks: false,
+      },
+    ];
   }
-  const before = await readForEdit(workspace, path);
-  if (file.kind === "delete") return [{ path, before, after: undefined, operation: "delete", asks: true }];
 
-  const { text: after, places } = applyHunks(before, file.hunks, path);
-  const seen = seenLines(history?.(), path, before);
-  for (const { at, count } of places) requireSeen(seen, path, { first: at + 1, last: at + count });
-  if (file.moveTo === undefined) {
-    if (after === before) throw new ToolError(`The patch changes nothing in ${path}.`, { code: "INVALID_ARGUMENTS" });
-    return [{ path, before, after, operation: "write", asks: true }];
+  const { text: before, encoding } = await readForEdit(workspace, path);
+  const { text: after, locations } = applyHunks(before, patch.hunks, path);
+  const seen = seenLines(options.history?.(), path, before);
+  if (patch.kind !== "delete") {
+    for (const { at, count } of locations) requireSeen(seen, path, { first: at + 1, last: at + count });
   }
-  const target = workspace.resolve(file.moveTo);
-  await refuseExisting(workspace, target);
-  const { executable } = await workspace.stat(path);
-  return [
-    { path, before, after: undefined, operation: "delete", asks: after !== before },
-    { path: target, before: undefined, after, executable, operation: "write", asks: after !== before },
-  ];
+  const isExecutable = (await workspace.stat(path)).executable;
+  const deletion: PatchedFile = { path, before, after: undefined, encoding, operation: "delete", asks: true };
+  switch (patch.kind) {
+    case "delete":
+      if (patch.hunks.length > 0 && after !== "") throw incompleteDeletion(path);
+      return [deletion];
+    case "copy":
+      return [
+        await newFile(patch.to, workspace, {
+          after,
+          encoding,
+          executable: patch.executable ?? isExecutable,
+          asks: false,
+        }),
+      ];
+    case "update": {
+      const executable = patch.executable === isExecutable ? undefined : patch.executable;
+      if (patch.moveTo === undefined) {
+        if (after === before && executable === undefined) throw unchanged(path);
+        return [{ path, before, after, encoding, operation: "write", executable, asks: true }];
+      }
+      const asks = after !== before;
+      const target = { after, encoding, executable: patch.executable ?? isExecutable, asks };
+      return [{ ...deletion, asks }, await newFile(patch.moveTo, workspace, target)];
+    }
+  }
+}
+
+async function newFile(
+  given: string,
+  workspace: Workspace,
+  file: Pick<PatchedFile, "after" | "encoding" | "executable" | "asks">,
+): Promise<PatchedFile> {
+  const path = workspace.resolve(given);
+  await refuseExisting(workspace, path);
+  return { ...file, path, before: undefined, operation: "write" };
+}
+
+function newText(hunks: Extract<FilePatch, { kind: "create" }>["hunks"]): string {
+  const lines = hunks.flatMap((hunk) => sideOf(hunk, "+"));
+  const end = hunks.at(-1)?.endsWithoutNewline ? "" : "\n";
+  return lines.length === 0 ? "" : lines.join("\n") + end;
 }
 
 async function refuseExisting(workspace: Workspace, path: string): Promise<void> {
   if (!(await workspace.exists(path))) return;
-  throw new ToolError(`${path} is there already, and the patch creates it.`, {
+  throw new ToolError(`${path} already exists, and the patch creates it.`, {
     code: "FILE_EXISTS",
     suggestion: "Update the file instead, or choose another name.",
+  });
+}
+
+function incompleteDeletion(path: string): ToolError {
+  return new ToolError(`The patch deletes ${path} but not all of its lines.`, {
+    code: "NO_MATCH",
+    suggestion: `Call read_file with ${JSON.stringify({ path })}, or delete the file with delete_file.`,
+  });
+}
+
+function unchanged(path: string): ToolError {
+  return new ToolError(`The patch changes nothing in ${path}.`, {
+    code: "INVALID_ARGUMENTS",
+    suggestion: "Mark the lines to remove with - and the lines to add with +.",
   });
 }

@@ -2,19 +2,18 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { filesAt, needsFileApproval, refuseBlocked } from "./file-approval.ts";
-import type { FileToolOptions } from "./file-tool-options.ts";
+import { type FileToolOptions, filesAt, needsFileApproval, refuseBlocked } from "./file-approval.ts";
 import { previewChanges, previewWrite } from "./preview-changes.ts";
 
 const input = z.object({
   path: z.string().min(1).describe("The file or directory to delete"),
-  recursive: z.boolean().optional().describe("Needed to delete a directory with what is in it"),
+  recursive: z.boolean().optional().describe("Required to delete a directory with its contents"),
 });
 type Input = z.infer<typeof input>;
 
 const tool = "delete_file";
 
-/** Deletes a file or directory. On its own every call asks; `needsApproval: deleteNeedsApproval(…)` heeds zones. */
+/** Deletes a file or directory. By default every call needs approval; `deleteNeedsApproval(…)` follows the zones. */
 export function createDeleteFileTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},
@@ -42,7 +41,7 @@ export function createDeleteFileTool(
   };
 }
 
-/** Asks unless every file that goes lies where a zone has approved deleting. */
+/** Requires approval unless every affected file is in a zone that has approved deletions. */
 export function deleteNeedsApproval(workspace: Workspace, options: FileToolOptions<Input>) {
   return async ({ path }: Input): Promise<boolean> => {
     const files = await filesAt(workspace, path);

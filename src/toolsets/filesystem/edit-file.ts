@@ -3,20 +3,18 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { needsFileApproval, refuseBlocked } from "./file-approval.ts";
-import { diffResult } from "./file-diff.ts";
-import type { FileToolOptions } from "./file-tool-options.ts";
+import { type FileToolOptions, needsFileApproval, refuseBlocked } from "./file-approval.ts";
+import { compareTexts, diffResult, showChangedLines } from "./file-diff.ts";
 import { requireSeen, seenLines } from "./known-lines.ts";
-import { applyReplacements, type EditMatch, lineAt, matchEdit, type Replacement } from "./match-edit.ts";
+import { applyReplacements, type EditMatch, matchEdit, type Replacement } from "./match-edit.ts";
 import { previewChanges, previewWrite } from "./preview-changes.ts";
-import { showChangedLines } from "./show-changed-lines.ts";
-import { readForEdit, splitLines } from "./text-file.ts";
+import { encodeText, readForEdit, type TextContent } from "./text-file.ts";
 
 const oldText = z
   .string()
-  .describe("The text to replace, as the file has it, with enough lines around it to be unique");
-const newText = z.string().describe("What to put there");
-const replaceAll = z.boolean().optional().describe("Replace every place instead of the only one");
+  .describe("The text to replace, exactly as in the file, with enough lines around it to be unique");
+const newText = z.string().describe("The text to put in its place");
+const replaceAll = z.boolean().optional().describe("Replace every occurrence instead of the only one");
 
 const input = z.object({
   path: z.string().min(1).describe("The file to change, relative to the root of the repository"),
@@ -49,64 +47,66 @@ export function createEditFileTool(
     needsApproval: options.needsApproval ?? (({ path }) => needsFileApproval({ ...question(path), otherwise: true })),
     approvalReason: ({ path }) => `The worker wants to change ${path}.`,
     preview: async (args) => {
-      const { path, after } = await prepare(args, workspace, options);
-      return previewChanges([await previewWrite(workspace, path, after)]);
+      const { path, after, encoding } = await prepare(args, workspace, options);
+      return previewChanges([await previewWrite(workspace, path, encodeText({ text: after, encoding }, path))]);
     },
     execute: async (args) => {
-      const { path, before, after, by } = await prepare(args, workspace, options);
+      const { path, before, after, encoding, by } = await prepare(args, workspace, options);
       refuseBlocked(question(path));
-      await workspace.write(path, after);
+      await workspace.write(path, encodeText({ text: after, encoding }, path));
 
-      const loosely = by.size > 0 ? ` The place was recognised by ${[...by].join(", ")}.` : "";
-      const value = diffResult({ path, before, after });
-      return { llmContent: `${value.summary}.${loosely}\n${showChangedLines(path, before, after)}`, value };
+      const diff = compareTexts({ path, before, after });
+      const value = diffResult(diff);
+      const note = by.size > 0 ? ` The place was recognised by ${[...by].join(", ")}.` : "";
+      return { llmContent: `${value.summary}.${note}\n${showChangedLines(diff)}`, value };
     },
   };
 }
 
-interface Prepared {
+interface PreparedEdit {
   path: string;
   before: string;
   after: string;
-  /** How places were recognised, where it was not exactly. */
+  encoding: TextContent["encoding"];
+  /** How places were recognised that did not match exactly. */
   by: Set<string>;
 }
 
-async function prepare(args: Input, workspace: Workspace, { history }: FileToolOptions<Input>): Promise<Prepared> {
+async function prepare(args: Input, workspace: Workspace, { history }: FileToolOptions<Input>): Promise<PreparedEdit> {
   const edits = editsOf(args);
   const path = workspace.resolve(args.path);
-  const before = await readForEdit(workspace, path);
-  const seen = seenLines(history?.(), path, before);
+  const { text: before, encoding } = await readForEdit(workspace, path);
+  let seen = seenLines(history?.(), path, before);
   const by = new Set<string>();
   let after = before;
   for (const edit of edits) {
     const match = matchEdit(after, { oldText: edit.old_text, newText: edit.new_text, all: edit.replace_all });
     if (match.kind !== "found") throw refusal(match, path, edit.old_text);
     if (match.by !== "exact text") by.add(match.by);
-    // From the last to the first, so that the lines before stay where they are.
-    for (const replacement of match.replacements.toReversed()) noteEdit(seen, path, { content: after, replacement });
+    seen = seenAfter(seen, path, { content: after, replacements: match.replacements });
     after = applyReplacements(after, match.replacements);
   }
   if (after === before) {
-    throw new ToolError(`The edit changes nothing in ${path}: old_text and new_text come to the same.`, {
+    throw new ToolError(`The edit changes nothing in ${path}: old_text and new_text are equal.`, {
       code: "INVALID_ARGUMENTS",
+      suggestion: "Give the text as it should become in new_text.",
     });
   }
-  return { path, before, after, by };
+  return { path, before, after, encoding, by };
 }
 
 function editsOf({ old_text, new_text, replace_all, edits = [] }: Input) {
   const single = old_text !== undefined && new_text !== undefined ? [{ old_text, new_text, replace_all }] : [];
   const all = [...single, ...edits];
-  const half = (old_text === undefined) !== (new_text === undefined);
-  if (all.length === 0 || half) {
+  const isIncomplete = (old_text === undefined) !== (new_text === undefined);
+  if (all.length === 0 || isIncomplete) {
     throw new ToolError("edit_file needs old_text and new_text, or edits.", {
       code: "INVALID_ARGUMENTS",
-      suggestion: 'Example: edit_file({"path": "src/a.ts", "old_text": "let a", "new_text": "const a"})',
+      suggestion: 'Example: edit_file(path="src/a.ts", old_text="let a", new_text="const a")',
     });
   }
   if (all.some((edit) => edit.old_text === "")) {
-    throw new ToolError("old_text is empty, so there is no place to find.", {
+    throw new ToolError("old_text is empty, so there is nothing to find.", {
       code: "INVALID_ARGUMENTS",
       suggestion: "Give the line before the new text as old_text, or use write_file for a whole file.",
     });
@@ -114,36 +114,69 @@ function editsOf({ old_text, new_text, replace_all, edits = [] }: Input) {
   return all;
 }
 
-/** Holds that the replaced lines were read, and moves what is known about the lines after them. */
-function noteEdit(
-  seen: boolean[],
+/**
+ * Requires that the replaced lines have been read, and returns which lines of the new content are known. Takes time
+ * linear in the content, however many replacements there are.
+ */
+function seenAfter(
+  seen: readonly boolean[],
   path: string,
-  { content, replacement }: { content: string; replacement: Replacement },
-): void {
-  const { start, end, text } = replacement;
-  const first = lineAt(content, start);
-  const endsAtLineStart = end > start && content[end - 1] === "\n";
-  const last = lineAt(content, end) - (endsAtLineStart ? 1 : 0);
-  requireSeen(seen, path, { first, last });
+  { content, replacements }: { content: string; replacements: readonly Replacement[] },
+): boolean[] {
+  const result: boolean[] = [];
+  /** Lines before this index are done; `line` is the number, from 1, of the line at `position`. */
+  let done = 0;
+  let line = 1;
+  let position = 0;
+  const lineNumberAt = (index: number) => {
+    for (let at = content.indexOf("\n", position); at !== -1 && at < index; at = content.indexOf("\n", at + 1)) {
+      line++;
+      position = at + 1;
+    }
+    return line;
+  };
 
-  const linesAfter = Math.max(1, splitLines(`${text}${endsAtLineStart ? "" : "."}`).length);
-  seen.splice(first - 1, last - first + 1, ...Array<boolean>(linesAfter).fill(true));
+  for (const { start, end, text } of replacements) {
+    const endsAtLineStart = end > start && content[end - 1] === "\n";
+    const first = lineNumberAt(start);
+    const last = lineNumberAt(end) - (endsAtLineStart ? 1 : 0);
+    requireSeen(seen, path, { first, last });
+
+    for (let index = done; index < first - 1; index++) result.push(seen[index] ?? false);
+    // The first line of a replacement may be the last line of the one before.
+    const shared = first - 1 < done ? 1 : 0;
+    const lines = Math.max(1, countLines(text) + (endsAtLineStart ? 0 : 1));
+    for (let count = shared; count < lines; count++) result.push(true);
+    done = Math.max(done, last);
+  }
+  for (let index = done; index < seen.length; index++) result.push(seen[index] ?? false);
+  return result;
+}
+
+/** The number of line endings. */
+function countLines(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) count++;
+  return count;
 }
 
 function refusal(match: Exclude<EditMatch, { kind: "found" }>, path: string, oldText: string): ToolError {
   const lines = match.lines.join(", ");
   if (match.kind === "ambiguous") {
-    return new ToolError(`old_text stands at several places in ${path}: lines ${lines}.`, {
+    return new ToolError(`old_text matches several places in ${path}: lines ${lines}.`, {
       code: "AMBIGUOUS_MATCH",
       suggestion: "Give more lines around the one you mean, or set replace_all to change every place.",
       details: { lines: match.lines },
     });
   }
   const first = oldText.trim().split("\n")[0]?.trim() ?? "";
-  const near = lines ? ` Its first line stands at line ${lines}, but what follows differs.` : "";
-  return new ToolError(`${path} has no text like old_text, which begins with ${JSON.stringify(first)}.${near}`, {
-    code: "NO_MATCH",
-    suggestion: `Call read_file with ${JSON.stringify({ path })} and copy the lines as they are now.`,
-    details: { lines: match.lines },
-  });
+  const near = lines ? ` Line ${lines} equals its first line, but what follows differs.` : "";
+  return new ToolError(
+    `${path} does not contain old_text, which begins with ${JSON.stringify(first.slice(0, 200))}.${near}`,
+    {
+      code: "NO_MATCH",
+      suggestion: `Call read_file with ${JSON.stringify({ path })} and copy the lines as they are now.`,
+      details: { lines: match.lines },
+    },
+  );
 }

@@ -1,26 +1,40 @@
 import type { ApprovalDecisionType } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
+import type { NeedsApproval } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import type { FinishedCall } from "#toolsets/toolset.ts";
 import { isProtectedPath } from "./protected-paths.ts";
 
 export type FileOperation = "write" | "delete";
 
-/** Approval by the name of a zone, as in `{ scratch: { write: "preApproved" } }`; the sandbox's own rule stays if stricter. */
+/**
+ * Approval by the name of a zone, as in `{ scratch: { write: "preApproved" } }`. In a sandbox without zones the name is
+ * that of a top-level folder. Where the sandbox's own rule is stricter, that rule applies.
+ */
 export type ZoneApprovalConfig = Record<string, Partial<Record<FileOperation, ApprovalDecisionType>>>;
+
+/** The options of every file tool. */
+export interface FileToolOptions<Input> {
+  /** Replaces the tool's own rule; an operation that a zone blocks stays blocked. */
+  needsApproval?: boolean | NeedsApproval<Input>;
+  zoneApprovalConfig?: ZoneApprovalConfig;
+  /** The run's finished calls. With them, lines must have been read before they are edited. */
+  history?: () => readonly FinishedCall[];
+}
 
 export interface FileApprovalQuestion {
   tool: string;
   workspace: Workspace;
   operation: FileOperation;
   path: string;
-  /** Whether a person is asked where no zone says anything. */
+  /** Whether approval is needed where no zone decides. */
   otherwise: boolean;
   zones?: ZoneApprovalConfig;
 }
 
 /**
- * Whether a person must agree to this operation on this path. Throws a BlockedError where the zone forbids it, and a
- * ToolError where nothing can be changed: nobody is asked for what cannot work.
+ * Returns whether an operation on a path needs approval. Throws a BlockedError if the zone forbids it, and a ToolError if
+ * the path is read-only: nobody is asked for a change that cannot be made.
  */
 export function needsFileApproval({
   tool,
@@ -31,9 +45,11 @@ export function needsFileApproval({
   zones,
 }: FileApprovalQuestion): boolean {
   const resolved = workspace.resolve(path);
+  const name = resolved || "The root folder";
   if (workspace.ruleFor(resolved).mode === "ro") {
-    throw new ToolError(`${resolved || "The root folder"} cannot be changed: it is read-only for this worker.`, {
+    throw new ToolError(`${name} cannot be changed: it is read-only for this worker.`, {
       code: "READ_ONLY",
+      suggestion: "Write to another folder, or report that this file would have to change.",
     });
   }
   const decision = decisionFor(workspace, resolved, operation, zones);
@@ -45,22 +61,28 @@ export function needsFileApproval({
   return decision === undefined ? otherwise : decision === "ask";
 }
 
-/** Throws a BlockedError where the zone forbids it: for tools whose approval was settled by someone else. */
+/** Throws a BlockedError if the zone forbids the operation: for tools whose approval is decided elsewhere. */
 export function refuseBlocked(question: Omit<FileApprovalQuestion, "otherwise">): void {
   needsFileApproval({ ...question, otherwise: false });
 }
 
 const strictness: ApprovalDecisionType[] = ["blocked", "ask", "preApproved"];
 
-// The strictest of both, so that a worker's own settings never widen what its sandbox allows.
-function decisionFor(workspace: Workspace, path: string, operation: FileOperation, zones: ZoneApprovalConfig = {}) {
-  const zone = path.split("/")[0] ?? "";
+/** The stricter of the configuration and the sandbox's own rule, so that settings never widen what the sandbox allows. */
+function decisionFor(
+  workspace: Workspace,
+  path: string,
+  operation: FileOperation,
+  zones: ZoneApprovalConfig = {},
+): ApprovalDecisionType | undefined {
+  const rule = workspace.ruleFor(path);
+  const zone = rule.zone || (path.split("/")[0] ?? "");
   const configured = Object.hasOwn(zones, zone) ? zones[zone]?.[operation] : undefined;
-  const given = [configured, workspace.ruleFor(path)[operation]];
-  return strictness.find((decision) => given.includes(decision));
+  const decisions = [configured, rule[operation]];
+  return strictness.find((decision) => decisions.includes(decision));
 }
 
-/** The files an operation on a path touches: the path itself, or every file below it. */
+/** The files that an operation on a path affects: the path itself, and every file below it. */
 export async function filesAt(workspace: Workspace, path: string): Promise<string[]> {
   const resolved = workspace.resolve(path);
   if (!(await workspace.exists(resolved))) return [resolved];

@@ -2,12 +2,12 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import type { FileToolOptions } from "./file-tool-options.ts";
+import type { FileToolOptions } from "./file-approval.ts";
 
 const input = z.object({ path: z.string().min(1).describe("The file or directory to look for") });
 type Input = z.infer<typeof input>;
 
-/** Says whether a file or directory is there. */
+/** Checks whether a file or directory exists. */
 export function createFileExistsTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},

@@ -2,14 +2,14 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import type { FileToolOptions } from "./file-tool-options.ts";
+import type { FileToolOptions } from "./file-approval.ts";
 import { isProtectedPath } from "./protected-paths.ts";
-import { decode, isBinaryContent, lfsPointerSize, splitLines } from "./text-file.ts";
+import { decodeText, lfsPointerSize, splitLines } from "./text-file.ts";
 
 const input = z.object({ path: z.string().min(1).describe("The file or directory to describe") });
 type Input = z.infer<typeof input>;
 
-/** Type, size in bytes, time and, for a text file, lines. */
+/** Describes a file: type, size in bytes, time of the last change and, for text, the number of lines. */
 export function createFileInfoTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},
@@ -36,7 +36,7 @@ export function createFileInfoTool(
 
 function describeContent(content: Uint8Array): { lines?: number; binary: boolean; lfsBytes?: number } {
   const lfsBytes = lfsPointerSize(content);
-  const text = isBinaryContent(content) ? undefined : decode(content);
+  const text = decodeText(content)?.text;
   if (text === undefined) return { binary: true };
   return { binary: false, lines: splitLines(text).length, ...(lfsBytes === undefined ? {} : { lfsBytes }) };
 }

@@ -1,12 +1,60 @@
 import { z } from "zod";
 import { ApprovalDecisionType } from "#domain/approval.ts";
-import type { Toolset } from "#toolsets/toolset.ts";
-import { FilesystemToolset } from "./filesystem-tools.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import type { Sandbox } from "#sandbox/sandbox.ts";
+import type { FinishedCall, Toolset } from "#toolsets/toolset.ts";
+import { createApplyPatchTool } from "./apply-patch.ts";
+import { createDeleteFileTool, deleteNeedsApproval } from "./delete-file.ts";
+import { createEditFileTool } from "./edit-file.ts";
+import type { ZoneApprovalConfig } from "./file-approval.ts";
+import { createFileExistsTool } from "./file-exists.ts";
+import { createFileInfoTool } from "./file-info.ts";
+import { createListFilesTool } from "./list-files.ts";
+import { createMoveFileTool } from "./move-file.ts";
+import { createReadFileTool } from "./read-file.ts";
+import { createUndoTool } from "./undo.ts";
+import { createWriteFileTool, overwriteNeedsApproval } from "./write-file.ts";
 
-// One read may take this part of the context, so that a few of them fit beside the conversation, and never more than
-// a result may have before the toolbox cuts it.
-const shareOfContext = 0.2;
-const mostTokens = 25_000;
+/** One read may use this share of the context, so that several fit beside the conversation. */
+const readShareOfContext = 0.2;
+/** The toolbox shortens longer results. */
+const maxReadTokens = 25_000;
+
+export interface FilesystemToolsOptions {
+  sandbox: Workspace;
+  /** Approval by zone. Where the sandbox's own zones are stricter, they apply. */
+  zoneApprovalConfig?: ZoneApprovalConfig;
+  /** The run's finished calls. With them, lines must have been read before they are edited. */
+  history?: () => readonly FinishedCall[];
+  /** The sandbox's stored steps. With them and the history there is a tool `undo`. */
+  steps?: Pick<Sandbox, "history">;
+  /** The largest result of one read, in estimated tokens. */
+  maxReadTokens?: number;
+}
+
+/** Creates the file tools over one workspace. */
+export function createFilesystemTools({
+  sandbox,
+  zoneApprovalConfig,
+  history,
+  steps,
+  maxReadTokens,
+}: FilesystemToolsOptions): NamedTool[] {
+  const options = { zoneApprovalConfig, history };
+  return [
+    createReadFileTool(sandbox, { ...options, maxTokens: maxReadTokens }),
+    createWriteFileTool(sandbox, { ...options, needsApproval: overwriteNeedsApproval(sandbox, options) }),
+    createEditFileTool(sandbox, options),
+    createApplyPatchTool(sandbox, options),
+    createListFilesTool(sandbox, options),
+    createDeleteFileTool(sandbox, { ...options, needsApproval: deleteNeedsApproval(sandbox, options) }),
+    createMoveFileTool(sandbox, options),
+    createFileExistsTool(sandbox, options),
+    createFileInfoTool(sandbox, options),
+    ...(history && steps ? [createUndoTool({ sandbox: steps, workspace: sandbox }, { ...options, history })] : []),
+  ];
+}
 
 const zoneApproval = z.strictObject({
   write: ApprovalDecisionType.optional(),
@@ -18,16 +66,16 @@ const config = z.strictObject({
   zoneApprovalConfig: z.record(z.string(), zoneApproval).optional(),
 });
 
-/** Reading and changing the files of the repository. */
+/** Reads and changes the files of the repository. */
 export const filesystemToolset: Toolset<z.infer<typeof config>> = {
   name: "filesystem",
   config,
   create: ({ zoneApprovalConfig }, { workspace, sandbox, history, spec }) =>
-    new FilesystemToolset({
+    createFilesystemTools({
       sandbox: workspace,
       zoneApprovalConfig,
       history,
       steps: sandbox,
-      maxReadTokens: Math.min(mostTokens, Math.floor(spec.worker.max_context_tokens * shareOfContext)),
-    }).getTools(),
+      maxReadTokens: Math.min(maxReadTokens, Math.floor(spec.worker.max_context_tokens * readShareOfContext)),
+    }),
 };

@@ -1,21 +1,25 @@
 /**
- * Where a block of lines stands in others, overlapping places included, as indexes from 0. Linear in both lengths
- * (Knuth, Morris and Pratt), so that a file of equal lines costs no more than another.
+ * Returns the indexes, from 0, at which a block of lines occurs in others, overlapping occurrences included. Takes linear
+ * time (Knuth, Morris and Pratt), also in a file of equal lines.
  */
-export function findLines(lines: readonly string[], block: readonly string[], limit = Number.POSITIVE_INFINITY) {
-  const places: number[] = [];
-  if (block.length === 0) return places;
+export function findLines(
+  lines: readonly string[],
+  block: readonly string[],
+  limit = Number.POSITIVE_INFINITY,
+): number[] {
+  const found: number[] = [];
+  if (block.length === 0) return found;
   const fallbacks = fallbacksOf(block);
   let matched = 0;
-  for (let at = 0; at < lines.length && places.length < limit; at++) {
+  for (let at = 0; at < lines.length && found.length < limit; at++) {
     while (matched > 0 && block[matched] !== lines[at]) matched = fallbacks[matched - 1] ?? 0;
     if (block[matched] === lines[at]) matched++;
     if (matched === block.length) {
-      places.push(at - block.length + 1);
+      found.push(at - block.length + 1);
       matched = fallbacks[matched - 1] ?? 0;
     }
   }
-  return places;
+  return found;
 }
 
 function fallbacksOf(block: readonly string[]): number[] {

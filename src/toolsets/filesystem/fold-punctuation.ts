@@ -10,10 +10,15 @@ function sameFor(character: string, variants: string): Record<string, string> {
   return Object.fromEntries([...variants].map((variant) => [variant, character]));
 }
 
-/** Typographic quotes, dashes, spaces and ellipses as a keyboard types them. */
+const foldable =
+  /[\u00A0\u2000-\u200A\u2010-\u2015\u2018-\u201F\u2026\u202F\u2032\u2033\u205F\u2212\u3000\uFE58\uFE63\uFF02\uFF07\uFF0D]/g;
+
+/** Replaces typographic quotes, dashes, spaces and ellipses with what a keyboard types. */
 export function foldPunctuation(text: string): string {
-  return text.replace(
-    /[\u00A0\u2000-\u200A\u2010-\u2015\u2018-\u201F\u2026\u202F\u2032\u2033\u205F\u2212\u3000\uFE58\uFE63\uFF02\uFF07\uFF0D]/g,
-    (character) => plain[character] ?? character,
-  );
+  return text.replace(foldable, (character) => plain[character] ?? character);
+}
+
+/** True for a text that `foldPunctuation` changes. */
+export function hasTypography(text: string): boolean {
+  return text.search(foldable) !== -1;
 }

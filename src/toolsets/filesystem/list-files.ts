@@ -2,17 +2,17 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Entry, Workspace } from "#domain/workspace.ts";
-import type { FileToolOptions } from "./file-tool-options.ts";
+import type { FileToolOptions } from "./file-approval.ts";
 
 const input = z.object({
   path: z.string().default("").describe("The directory to list; default the root of the repository"),
-  recursive: z.boolean().optional().describe("List everything below it too"),
+  recursive: z.boolean().optional().describe("Include everything below it"),
   includeHidden: z.boolean().optional().describe("Include names that start with a dot"),
 });
 type Input = z.infer<typeof input>;
 
-// More than this fills the context and is better found with glob.
-const shownEntries = 1_000;
+/** More entries would fill the context; glob finds them better. */
+const maxShownEntries = 1_000;
 
 /** Lists a directory with types, sizes and times. */
 export function createListFilesTool(
@@ -30,9 +30,9 @@ export function createListFilesTool(
       const root = workspace.resolve(path);
       const entries = await workspace.list(root, { recursive });
       const visible = includeHidden ? entries : entries.filter((entry) => !isHidden(entry.path, root));
-      const files = visible.slice(0, shownEntries).map((entry) => describe(entry, root));
-      const place = root === "" ? "/" : root;
-      const summary = `${visible.length} ${visible.length === 1 ? "entry" : "entries"} in ${place}`;
+      const files = visible.slice(0, maxShownEntries).map((entry) => describe(entry, root));
+      const directory = root === "" ? "/" : root;
+      const summary = `${visible.length} ${visible.length === 1 ? "entry" : "entries"} in ${directory}`;
       const more = visible.length - files.length;
       const hidden = entries.length - visible.length;
       const notes = [
@@ -41,7 +41,7 @@ export function createListFilesTool(
       ];
       return {
         llmContent: [`${summary}:`, ...files.map(line), ...notes].join("\n"),
-        value: { kind: "file_list", path: place, files, count: visible.length, summary },
+        value: { kind: "file_list", path: directory, files, count: visible.length, summary },
       };
     },
   };

@@ -1,6 +1,8 @@
 import { distance } from "fastest-levenshtein";
 import { findLines } from "./find-lines.ts";
-import { foldPunctuation } from "./fold-punctuation.ts";
+import { foldPunctuation, hasTypography } from "./fold-punctuation.ts";
+import { type Folding, foldText } from "./folded-text.ts";
+import { alignWithPlace, reindent, translateIndentation } from "./match-indentation.ts";
 
 /** How the place was recognised, from exact to least strict. */
 type MatchedBy =
@@ -11,145 +13,107 @@ type MatchedBy =
   | "indentation"
   | "first and last line";
 
-/** A place in the content, in UTF-16 units, and what to put there. */
-export interface Replacement {
+/** A place in the content, in UTF-16 units, and its new text. */
+export interface Replacement extends Place {
+  text: string;
+}
+
+interface Place {
   start: number;
   end: number;
-  text: string;
 }
 
 export type EditMatch =
   | { kind: "found"; by: MatchedBy; replacements: Replacement[] }
-  /** More than one place fits, so none is chosen. Line numbers from 1, at most 20. */
+  /** Several places match, so none is chosen. At most 20 line numbers, from 1. */
   | { kind: "ambiguous"; by: MatchedBy; lines: number[] }
-  /** Lines where the old text's first line stands, at most 20. */
+  /** At most 20 lines that equal the old text's first line. */
   | { kind: "none"; lines: number[] };
 
 export interface WantedEdit {
   oldText: string;
   newText: string;
-  /** Every place instead of the only one. */
+  /** Replaces every place instead of the only one. */
   all?: boolean;
 }
 
-const listedPlaces = 20;
-const anchoredMinLines = 3;
-const anchoredSimilarity = 0.8;
-// Comparing costs the product of both lengths.
-const anchoredMaxLength = 20_000;
+const maxListedPlaces = 20;
+const minAnchoredLines = 3;
+const minAnchoredSimilarity = 0.8;
+/** Comparing texts costs the product of their lengths. */
+const maxAnchoredCharacters = 20_000;
+/** So many places whose lines only look alike are examined before the search is given up. */
+const maxCandidates = 1_000;
 
 /**
- * Finds where an edit belongs: the exact text, or the only place that differs in nothing but line endings, then
- * trailing space, then typographic punctuation, then indentation, then one block with the same first and last line.
- * The first step that finds anything decides. Never chooses among several places.
+ * Finds where an edit belongs: the exact text, or the only place that differs in nothing but line endings, then trailing
+ * space, then typographic punctuation, then indentation, then a block with the same first and last line. The first step
+ * that finds anything decides. Never chooses among several places.
  */
 export function matchEdit(content: string, wanted: WantedEdit): EditMatch {
   const edit = content.startsWith("\uFEFF") ? withoutMark(wanted) : wanted;
   if (edit.oldText === "") return { kind: "none", lines: [] };
 
-  const isBlank = edit.oldText.trim() === "";
-  const finders = isBlank ? [findExact] : [findExact, ...normalisedFinders, findShifted, findAnchored];
-  for (const find of finders) {
+  for (const find of findersFor(content, edit.oldText)) {
     const match = find(content, edit);
     if (match) return match;
   }
   return { kind: "none", lines: linesLike(content, edit.oldText) };
 }
 
-// The mark belongs to the file, not to the text in it.
+/** The byte order mark belongs to the file, not to its text. */
 function withoutMark({ oldText, newText, all }: WantedEdit): WantedEdit {
   return { oldText: oldText.replace(/^\uFEFF(?=.)/s, ""), newText: newText.replace(/^\uFEFF/, ""), all };
 }
 
 type Finder = (content: string, edit: WantedEdit) => EditMatch | undefined;
 
+/** The steps that can find anything: a text without trailing space, for example, has none to ignore. */
+function findersFor(content: string, oldText: string): Finder[] {
+  if (oldText.trim() === "") return [findExact];
+  const either = (test: (text: string) => boolean) => test(content) || test(oldText);
+  const hasTrailingSpace = either((text) => /[ \t](?:\r?\n|$)/.test(text));
+  const hasPunctuation = either(hasTypography);
+  return [
+    // Lines that differ in their endings alone look the same to the model.
+    either((text) => text.includes("\r\n")) ? foldedFinder("line endings") : findExact,
+    ...(hasTrailingSpace ? [foldedFinder("trailing space", { trailingSpace: true })] : []),
+    ...(hasPunctuation ? [foldedFinder("punctuation", { trailingSpace: true, punctuation: true })] : []),
+    findByIndentation,
+    findByEnds,
+  ];
+}
+
 function findExact(content: string, edit: WantedEdit): EditMatch | undefined {
   const starts = edit.all ? occurrences(content, edit.oldText) : overlapping(content, edit.oldText);
   const places = starts.map((start) => ({
-    start: splitsLineEnding(content, start) ? start - 1 : start,
+    // Never between the two characters of a line ending.
+    start: content[start] === "\n" && content[start - 1] === "\r" ? start - 1 : start,
     end: start + edit.oldText.length,
   }));
   return settle(content, { by: "exact text", places, edit });
 }
 
-function splitsLineEnding(content: string, index: number): boolean {
-  return content[index] === "\n" && content[index - 1] === "\r";
+function foldedFinder(by: MatchedBy, { trailingSpace = false, punctuation = false }: Partial<Folding> = {}): Finder {
+  return (content, edit) => {
+    const haystack = foldText(content, { trailingSpace, punctuation });
+    const needle = foldText(edit.oldText, { trailingSpace, punctuation }).text;
+    if (needle.trim() === "") return undefined;
+    const starts = edit.all ? occurrences(haystack.text, needle) : overlapping(haystack.text, needle);
+    // Space that was dropped from the end of the old text must be at the end of a line, not inside one.
+    const mustEndLine = trailingSpace && /[ \t\u00A0]$/.test(edit.oldText);
+    const places = starts.flatMap((at): Place[] => {
+      const [start, end] = [haystack.originOf(at), haystack.originOf(at + needle.length)];
+      if (start === undefined || end === undefined) return [];
+      return mustEndLine && (haystack.text[at + needle.length] ?? "\n") !== "\n" ? [] : [{ start, end }];
+    });
+    const isExact = places.every(({ start, end }) => content.slice(start, end) === edit.oldText);
+    return settle(content, { by: isExact ? "exact text" : by, places, edit });
+  };
 }
 
-interface Normalised {
-  text: string;
-  /** Where each unit of the text begins in the original, and one more for its end. */
-  origins: number[];
-}
-
-interface Folding {
-  by: MatchedBy;
-  trailingSpace: boolean;
-  punctuation: boolean;
-}
-
-const foldings: Folding[] = [
-  { by: "line endings", trailingSpace: false, punctuation: false },
-  { by: "trailing space", trailingSpace: true, punctuation: false },
-  { by: "punctuation", trailingSpace: true, punctuation: true },
-];
-
-const normalisedFinders: Finder[] = foldings.map((folding) => (content, edit) => {
-  const haystack = normalise(content, folding);
-  const needle = normalise(edit.oldText, folding).text;
-  if (needle.trim() === "") return undefined;
-  const starts = edit.all ? occurrences(haystack.text, needle) : overlapping(haystack.text, needle);
-  // Space that was dropped from the end of the old text must stand at the end of a line, not inside one.
-  const mustEndLine = folding.trailingSpace && /[ \t\u00A0]$/.test(edit.oldText);
-  const places = starts
-    .filter((start) => isWhole(haystack, start) && isWhole(haystack, start + needle.length))
-    .filter((start) => !mustEndLine || (haystack.text[start + needle.length] ?? "\n") === "\n")
-    .map((start) => ({
-      start: haystack.origins[start] ?? content.length,
-      end: haystack.origins[start + needle.length] ?? content.length,
-    }));
-  return settle(content, { by: folding.by, places, edit });
-});
-
-/** False inside a character that was folded to several. */
-function isWhole({ origins }: Normalised, index: number): boolean {
-  return index === 0 || origins[index - 1] !== origins[index];
-}
-
-function normalise(text: string, { trailingSpace, punctuation: folds }: Folding): Normalised {
-  const units: string[] = [];
-  const origins: number[] = [];
-  // Where spaces began that turn out to be trailing, in units.
-  let spaceFrom = 0;
-  for (let index = text.startsWith("\uFEFF") ? 1 : 0; index < text.length; index++) {
-    const at = index;
-    let unit = text.charAt(index);
-    if (unit === "\r" && text[index + 1] === "\n") {
-      unit = "\n";
-      index++;
-    }
-    for (const folded of folds ? foldPunctuation(unit) : unit) {
-      if (folded === "\n" && trailingSpace) {
-        units.length = spaceFrom;
-        origins.length = spaceFrom;
-      }
-      units.push(folded);
-      origins.push(at);
-      if (folded !== " " && folded !== "\t") spaceFrom = units.length;
-    }
-  }
-  if (trailingSpace) {
-    units.length = spaceFrom;
-    origins.length = spaceFrom;
-  }
-  origins.push(text.length);
-  return { text: units.join(""), origins };
-}
-
-interface Line {
-  start: number;
+interface Line extends Place {
   /** Without the line ending. */
-  end: number;
   text: string;
 }
 
@@ -166,7 +130,7 @@ function splitLines(content: string): Line[] {
 
 interface Block {
   lines: string[];
-  /** The old text ended with a line ending, so the place does too. */
+  /** The old text ended with a line ending, so its place does, too. */
   endsLine: boolean;
 }
 
@@ -177,95 +141,70 @@ function blockOf(text: string): Block {
 }
 
 const loosely = (line: string) => foldPunctuation(line.trim());
-const indentOf = (line: string) => /^[ \t]*/.exec(line)?.[0] ?? "";
 
-function findShifted(content: string, edit: WantedEdit): EditMatch | undefined {
+function findByIndentation(content: string, edit: WantedEdit): EditMatch | undefined {
   const lines = splitLines(content);
   const block = blockOf(edit.oldText);
-  const loose = lines.map(({ text }) => loosely(text));
   const wanted = block.lines.map(loosely);
-  const places: (Place & { shift: Shift })[] = [];
+  const found = findLines(
+    lines.map(({ text }) => loosely(text)),
+    wanted,
+  );
+  const places: Place[] = [];
+  const texts: string[] = [];
   let free = 0;
-  for (const at of findLines(loose, wanted)) {
+  let failures = 0;
+  for (const at of found) {
     if (edit.all && at < free) continue;
-    const found = lines.slice(at, at + wanted.length);
-    const shift = shiftBetween(
-      block.lines,
-      found.map(({ text }) => text),
-    );
-    if (!shift) continue;
-    places.push({ ...placeOf(lines, at, wanted.length, block, content), shift });
+    if (failures > maxCandidates) return undefined;
+    const fileLines = lines.slice(at, at + wanted.length).map(({ text }) => text);
+    const translate = translateIndentation(block.lines, fileLines, edit.newText);
+    if (!translate) {
+      failures++;
+      continue;
+    }
+    places.push(placeOf(lines, at, wanted.length, block, content));
+    texts.push(reindent(edit.newText, translate));
     free = at + wanted.length;
-    if (!edit.all && places.length === listedPlaces) break;
+    if (!edit.all && places.length === maxListedPlaces) break;
   }
-  const texts = places.map(({ shift }) => applyShift(edit.newText, shift));
   return settle(content, { by: "indentation", places, edit, texts });
 }
 
-type Shift = { add: string } | { remove: string };
-
-/** The one indentation that turns every line of `from` into its counterpart; undefined when there is no such. */
-function shiftBetween(from: readonly string[], to: readonly string[]): Shift | undefined {
-  let shift: Shift | undefined;
-  for (const [index, line] of from.entries()) {
-    if (line.trim() === "") continue;
-    const [mine, theirs] = [indentOf(line), indentOf(to[index] ?? "")];
-    const next: Shift | undefined = theirs.endsWith(mine)
-      ? { add: theirs.slice(0, theirs.length - mine.length) }
-      : mine.endsWith(theirs)
-        ? { remove: mine.slice(0, mine.length - theirs.length) }
-        : undefined;
-    if (!next) return undefined;
-    if (shift && JSON.stringify(shift) !== JSON.stringify(next)) return undefined;
-    shift = next;
-  }
-  return shift;
-}
-
-function applyShift(text: string, shift: Shift): string {
-  const lines = text.split("\n");
-  if ("add" in shift) return lines.map((line) => (line.trim() === "" ? line : shift.add + line)).join("\n");
-  return lines
-    .map((line) => (line.startsWith(shift.remove) ? line.slice(shift.remove.length) : line.trimStart()))
-    .join("\n");
-}
-
-function findAnchored(content: string, edit: WantedEdit): EditMatch | undefined {
+function findByEnds(content: string, edit: WantedEdit): EditMatch | undefined {
   const block = blockOf(edit.oldText);
   const wanted = block.lines.map(loosely);
   const [first, last] = [wanted[0], wanted.at(-1)];
-  if (wanted.length < anchoredMinLines || !first || !last || edit.oldText.length > anchoredMaxLength) return undefined;
+  if (wanted.length < minAnchoredLines || !first || !last || edit.oldText.length > maxAnchoredCharacters) {
+    return undefined;
+  }
 
   const lines = splitLines(content);
   const loose = lines.map(({ text }) => loosely(text));
   const slack = Math.max(1, Math.floor(wanted.length / 5));
   const candidates: { at: number; count: number }[] = [];
-  for (let at = 0; at < loose.length && candidates.length < 2; at++) {
-    if (loose[at] !== first) continue;
-    for (let count = Math.max(anchoredMinLines, wanted.length - slack); count <= wanted.length + slack; count++) {
+  let examined = 0;
+  for (let at = loose.indexOf(first); at !== -1 && candidates.length < 2; at = loose.indexOf(first, at + 1)) {
+    if (++examined > maxCandidates) return undefined;
+    for (let count = Math.max(minAnchoredLines, wanted.length - slack); count <= wanted.length + slack; count++) {
       if (loose[at + count - 1] === last) candidates.push({ at, count });
     }
   }
   const [only] = candidates;
   if (candidates.length !== 1 || !only) return undefined;
   const middle = loose.slice(only.at + 1, only.at + only.count - 1).join("\n");
-  if (similarity(wanted.slice(1, -1).join("\n"), middle) < anchoredSimilarity) return undefined;
+  if (similarity(wanted.slice(1, -1).join("\n"), middle) < minAnchoredSimilarity) return undefined;
 
   const place = placeOf(lines, only.at, only.count, block, content);
-  const shift = shiftBetween(block.lines.slice(0, 1), [lines[only.at]?.text ?? ""]);
-  const text = shift ? applyShift(edit.newText, shift) : edit.newText;
+  const translate = translateIndentation(block.lines.slice(0, 1), [lines[only.at]?.text ?? ""], edit.newText);
+  const text = translate ? reindent(edit.newText, translate) : edit.newText;
   return settle(content, { by: "first and last line", places: [place], edit, texts: [text] });
 }
 
 function similarity(a: string, b: string): number {
   const longer = Math.max(a.length, b.length);
-  if (longer > anchoredMaxLength) return 0;
+  if (longer > maxAnchoredCharacters) return 0;
   return longer === 0 ? 1 : 1 - distance(a, b) / longer;
-}
-
-interface Place {
-  start: number;
-  end: number;
 }
 
 function placeOf(lines: readonly Line[], at: number, count: number, { endsLine }: Block, content: string): Place {
@@ -278,27 +217,24 @@ interface Findings {
   by: MatchedBy;
   places: readonly Place[];
   edit: WantedEdit;
-  /** What goes to each place, where it is not simply the new text. */
+  /** The text for each place. Default: the new text, indented as the place is. */
   texts?: readonly string[];
 }
 
 function settle(content: string, { by, places, edit, texts }: Findings): EditMatch | undefined {
   if (places.length === 0) return undefined;
   if (places.length > 1 && !edit.all) {
-    const lines = places.slice(0, listedPlaces).map(({ start }) => lineAt(content, start));
+    const lines = places.slice(0, maxListedPlaces).map(({ start }) => lineAt(content, start));
     return { kind: "ambiguous", by, lines };
   }
-  const replacements = places.map((place, index) => ({
-    ...place,
-    text: withLineEndings(texts?.[index] ?? edit.newText, content, place),
-  }));
+  const usualEnding = dominantEnding(content);
+  const replacements = places.map((place, index) => {
+    const text = texts?.[index] ?? alignWithPlace(content, place, edit);
+    // The line endings of the place, otherwise those of the file; a file without any takes them as given.
+    const ending = /\r?\n/.exec(content.slice(place.start, place.end))?.[0] ?? usualEnding;
+    return { ...place, text: ending === undefined ? text : text.replace(/\r\n|\n/g, ending) };
+  });
   return { kind: "found", by, replacements };
-}
-
-/** The new text with the line endings of the place it goes to; as given where the file has none. */
-function withLineEndings(text: string, content: string, { start, end }: Place): string {
-  const ending = /\r?\n/.exec(content.slice(start, end))?.[0] ?? dominantEnding(content);
-  return ending === undefined ? text : text.replace(/\r\n|\n/g, ending);
 }
 
 function dominantEnding(content: string): string | undefined {
@@ -307,7 +243,7 @@ function dominantEnding(content: string): string | undefined {
   return all.filter((ending) => ending === "\r\n").length * 2 > all.length ? "\r\n" : "\n";
 }
 
-/** Line number, from 1, of a place in the text. */
+/** The line number, from 1, of a position in the text. */
 export function lineAt(content: string, index: number): number {
   let line = 1;
   for (let at = content.indexOf("\n"); at !== -1 && at < index; at = content.indexOf("\n", at + 1)) line++;
@@ -320,10 +256,10 @@ function occurrences(text: string, part: string): number[] {
   return starts;
 }
 
-// Occurrences that overlap are different places too; a few are enough to refuse.
+/** Overlapping occurrences are different places, too; a few of them are enough to refuse. */
 function overlapping(text: string, part: string): number[] {
   const starts: number[] = [];
-  for (let at = text.indexOf(part); at !== -1 && starts.length < listedPlaces; at = text.indexOf(part, at + 1)) {
+  for (let at = text.indexOf(part); at !== -1 && starts.length < maxListedPlaces; at = text.indexOf(part, at + 1)) {
     starts.push(at);
   }
   return starts;
@@ -337,16 +273,17 @@ function linesLike(content: string, oldText: string): number[] {
   if (!first) return [];
   return splitLines(content)
     .flatMap(({ text }, index) => (loosely(text) === first ? [index + 1] : []))
-    .slice(0, listedPlaces);
+    .slice(0, maxListedPlaces);
 }
 
 /** The content with every replacement made. */
 export function applyReplacements(content: string, replacements: readonly Replacement[]): string {
-  let result = "";
+  const parts: string[] = [];
   let from = 0;
   for (const { start, end, text } of replacements) {
-    result += content.slice(from, start) + text;
+    parts.push(content.slice(from, start), text);
     from = end;
   }
-  return result + content.slice(from);
+  parts.push(content.slice(from));
+  return parts.join("");
 }

@@ -4,20 +4,19 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
-import { filesAt, needsFileApproval } from "./file-approval.ts";
-import type { FileToolOptions } from "./file-tool-options.ts";
+import { type FileToolOptions, filesAt, needsFileApproval } from "./file-approval.ts";
 import { previewChanges, versionOf } from "./preview-changes.ts";
 
 const input = z.object({
   from: z.string().min(1).describe("The file or directory to move"),
   to: z.string().min(1).describe("Its new path, name included"),
-  overwrite: z.boolean().optional().describe("Replace what stands there; default false"),
+  overwrite: z.boolean().optional().describe("Replace an existing file; default false"),
 });
 type Input = z.infer<typeof input>;
 
 const tool = "move_file";
 
-/** Moves or renames a file or directory. Asks when it overwrites, for protected files and where a zone says so. */
+/** Moves or renames a file or directory. Needs approval to overwrite, for protected files and where a zone says so. */
 export function createMoveFileTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},
@@ -45,7 +44,10 @@ export function createMoveFileTool(
       await moveNeedsApproval(args, workspace, options);
       const [from, to] = [workspace.resolve(args.from), workspace.resolve(args.to)];
       if (from === to || to.startsWith(`${from}/`)) {
-        throw new ToolError(`${from} cannot be moved into itself.`, { code: "INVALID_ARGUMENTS" });
+        throw new ToolError(`${from} cannot be moved into itself.`, {
+          code: "INVALID_ARGUMENTS",
+          suggestion: "Choose a path outside of it.",
+        });
       }
       await workspace.move(from, to, { overwrite: args.overwrite ?? false });
       const summary = `Moved ${from} to ${to}`;
@@ -58,7 +60,7 @@ async function moveNeedsApproval({ from, to }: Input, workspace: Workspace, opti
   const [source, target] = [workspace.resolve(from), workspace.resolve(to)];
   const overwrites = await workspace.exists(target);
   const zones = options.zoneApprovalConfig;
-  // Every answer is asked for, since any of them may say that the move is blocked.
+  // Every file is checked, since any of them may be blocked.
   const answers = (await filesAt(workspace, source)).flatMap((file) => [
     needsFileApproval({ tool, workspace, operation: "delete", path: file, otherwise: false, zones }),
     needsFileApproval({

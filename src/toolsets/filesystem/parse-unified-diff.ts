@@ -1,132 +1,213 @@
-import { badPatch, type FilePatch, type Hunk } from "./patch.ts";
+import { type FilePatch, type Hunk, invalidPatch, trimBlankEnd } from "./patch.ts";
 
-const hunkHeading = /^@@(?: -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))?)?(?: @@| *$)/;
-const metaLine =
-  /^(diff |index |old mode |new mode |new file mode |deleted file mode |similarity index |dissimilarity index |Binary files |GIT binary patch)/;
+const numberedHeading = /^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))?(?: @@| *$)/;
+const anyHeading = /^@@(?:$| )/;
+const extendedHeader =
+  /^(old mode|new mode|new file mode|deleted file mode|rename from|rename to|copy from|copy to) (.+)$/;
+/** The end of a patch that git formatted as a mail: a signature, which is git's version. */
+const signature = /^\d+\.\d+/;
+const nextMail = /^From [0-9a-f]{7,64} /;
 
+/** What is known of one file while its part of the diff is read. */
 interface Draft {
-  from?: string;
-  to?: string;
-  renameFrom?: string;
-  renameTo?: string;
-  deleted?: boolean;
+  /** The names in `diff --git`. */
+  git?: { old: string; new: string };
+  /** The names in `---` and `+++`. */
+  header?: { old: string; new: string };
+  /** The values of git's extended headers by name. */
+  extended: Map<string, string>;
   hunks: Hunk[];
 }
 
-/** What the heading of the current hunk still promises; undefined when it gave no counts. */
-interface Promised {
+/** The lines that the heading of a hunk announced and that have not come yet. */
+interface Announced {
   old: number;
   new: number;
 }
 
-/** Reads a unified diff, as git or a person writes it. Counts of lines that are wrong are not held against it. */
+/**
+ * Parses a unified diff as git, `git format-patch` or a model writes it. The marks of the lines decide where a hunk ends:
+ * wrong counts in its heading are ignored.
+ */
 export function parseUnifiedDiff(lines: readonly string[], path: string | undefined): FilePatch[] {
-  const drafts: Draft[] = path === undefined ? [] : [{ from: path, to: path, hunks: [] }];
-  let promised: Promised | undefined;
-  let hunk: Hunk | undefined;
-  for (let at = 0; at < lines.length; at++) {
-    const line = lines[at] ?? "";
-    const inside = promised !== undefined && promised.old > 0 && promised.new > 0;
-    const heading = hunkHeading.exec(line);
-    if (!inside && line.startsWith("--- ") && lines[at + 1]?.startsWith("+++ ")) {
-      const draft = draftFor(drafts);
-      draft.from = nameIn(line);
-      draft.to = nameIn(lines[at + 1] ?? "");
-      [hunk, promised] = [undefined, undefined];
-      at++;
-    } else if (!inside && heading) {
-      hunk = { lines: [], ...(heading[1] === undefined ? {} : { oldStart: Number(heading[1]) }) };
-      promised = heading[1] === undefined ? undefined : { old: Number(heading[2] ?? 1), new: Number(heading[3] ?? 1) };
-      const draft = drafts.at(-1);
-      if (!draft?.from) throw badPatch("a hunk stands before the name of its file (--- and +++).");
-      draft.hunks.push(hunk);
-    } else if (!inside && metaLine.test(line)) {
-      [hunk, promised] = [undefined, undefined];
-      readMeta(drafts, line);
-    } else if (hunk) {
-      readHunkLine(hunk, line, promised);
-    } else {
-      readRename(drafts.at(-1), line);
+  const parser = new UnifiedDiffParser(lines, path);
+  return parser.parse().flatMap(toFilePatch);
+}
+
+class UnifiedDiffParser {
+  readonly #lines: readonly string[];
+  readonly #drafts: Draft[] = [];
+  #hunk: Hunk | undefined;
+  /** Undefined for a hunk without numbers. */
+  #announced: Announced | undefined;
+
+  constructor(lines: readonly string[], path: string | undefined) {
+    this.#lines = lines;
+    if (path !== undefined) this.#drafts.push({ header: { old: path, new: path }, extended: new Map(), hunks: [] });
+  }
+
+  parse(): Draft[] {
+    for (let at = 0; at < this.#lines.length; at++) {
+      const line = this.#lines[at] ?? "";
+      if (this.#hunk && this.#continuesHunk(at)) this.#addLine(this.#hunk, line);
+      else if (this.#isFileHeader(at)) this.#startHeader(line, this.#lines[++at] ?? "");
+      else if (anyHeading.test(line)) this.#startHunk(line);
+      else this.#readOther(line);
     }
+    this.#endHunk();
+    return this.#drafts;
   }
-  return drafts.flatMap(finish);
-}
 
-/** The header of a file was begun by `diff --git`, or begins now. */
-function draftFor(drafts: Draft[]): Draft {
-  const last = drafts.at(-1);
-  if (last && last.from === undefined && last.hunks.length === 0) return last;
-  const draft: Draft = { hunks: [] };
-  // A path given beside the patch is only for a patch that names none.
-  if (drafts.length === 1 && last?.hunks.length === 0) drafts.pop();
-  drafts.push(draft);
-  return draft;
-}
-
-function readMeta(drafts: Draft[], line: string): void {
-  if (/^(Binary files |GIT binary patch)/.test(line)) throw badPatch("it changes a binary file.");
-  if (line.startsWith("diff ")) drafts.push({ hunks: [] });
-  const draft = drafts.at(-1);
-  if (draft && line.startsWith("deleted file mode ")) draft.deleted = true;
-}
-
-function readRename(draft: Draft | undefined, line: string): void {
-  const rename = /^rename (from|to) (.+)$/.exec(line);
-  if (!draft || !rename) return;
-  if (rename[1] === "from") draft.renameFrom = unquote(rename[2] ?? "");
-  else draft.renameTo = unquote(rename[2] ?? "");
-}
-
-function readHunkLine(hunk: Hunk, line: string, promised: Promised | undefined): void {
-  if (line.startsWith("\\")) {
-    if (hunk.lines.at(-1)?.mark !== "-") hunk.endsWithoutNewline = true;
-    return;
+  #isFileHeader(at: number): boolean {
+    return (this.#lines[at]?.startsWith("--- ") && this.#lines[at + 1]?.startsWith("+++ ")) ?? false;
   }
-  const mark = line === "" ? " " : line.charAt(0);
-  if (mark !== " " && mark !== "+" && mark !== "-") {
-    throw badPatch(`a line of a hunk begins with neither space, - nor +: ${JSON.stringify(line.slice(0, 60))}`);
+
+  #continuesHunk(at: number): boolean {
+    const line = this.#lines[at] ?? "";
+    const { old, new: added } = this.#announced ?? { old: Number.NaN, new: Number.NaN };
+    const isComplete = old <= 0 && added <= 0;
+    if (line === "") return !isComplete;
+    if (!/^[ +\-\\]/.test(line)) return false;
+    if (line === "-- " && signature.test(this.#lines[at + 1] ?? "")) return false;
+    if (!this.#isFileHeader(at) || line.startsWith("\\")) return true;
+    // A removed "-- x" above an added "++ y" looks like the header of the next file.
+    if (!this.#announced || isComplete) return false;
+    const startsHunk = anyHeading.test(this.#lines[at + 2] ?? "");
+    return !startsHunk || (old === 1 && added === 1);
   }
-  // A blank line after the last promised one belongs to the text around the patch.
-  if (line === "" && promised && promised.old <= 0 && promised.new <= 0) return;
-  if (promised && mark !== "+") promised.old--;
-  if (promised && mark !== "-") promised.new--;
-  hunk.lines.push({ mark, text: line.slice(1) });
-}
 
-function finish({ from, to, renameFrom, renameTo, deleted, hunks }: Draft): FilePatch[] {
-  for (const hunk of hunks) trimEnd(hunk);
-  if (from === undefined && renameFrom !== undefined && renameTo !== undefined) {
-    return [{ kind: "update", path: renameFrom, moveTo: renameTo, hunks: [] }];
+  #addLine(hunk: Hunk, line: string): void {
+    if (line.startsWith("\\")) {
+      if (hunk.lines.at(-1)?.mark !== "-") hunk.endsWithoutNewline = true;
+      return;
+    }
+    const mark = line === "" ? " " : (line.charAt(0) as " " | "+" | "-");
+    if (this.#announced && mark !== "+") this.#announced.old--;
+    if (this.#announced && mark !== "-") this.#announced.new--;
+    hunk.lines.push({ mark, text: line.slice(1) });
   }
-  if (from === undefined || to === undefined) return [];
-  const [old, next] = stripPrefixes(from, to);
-  if (next === "/dev/null" || (deleted && old !== "/dev/null")) return [{ kind: "delete", path: old }];
-  if (hunks.length === 0 && old === next) return [];
-  if (old === "/dev/null") return [{ kind: "create", path: next, hunks }];
-  return [{ kind: "update", path: old, hunks, ...(old === next ? {} : { moveTo: next }) }];
+
+  #startHeader(oldLine: string, newLine: string): void {
+    this.#endHunk();
+    const last = this.#drafts.at(-1);
+    const header = { old: nameIn(oldLine), new: nameIn(newLine) };
+    if (last?.git && !last.header) {
+      last.header = header;
+      return;
+    }
+    // A path given with the patch is only for a patch that names no file.
+    if (this.#drafts.length === 1 && !last?.git && last?.hunks.length === 0) this.#drafts.pop();
+    this.#drafts.push({ header, extended: new Map(), hunks: [] });
+  }
+
+  #startHunk(line: string): void {
+    this.#endHunk();
+    const draft = this.#drafts.at(-1);
+    if (!draft?.header) throw invalidPatch("a hunk comes before the name of its file (--- and +++).");
+    const numbers = numberedHeading.exec(line);
+    const anchor = line.replace(/^@@ ?/, "").replace(/ ?@@$/, "").trim();
+    this.#hunk = { lines: [] };
+    if (numbers) {
+      this.#hunk.oldStart = Number(numbers[1]);
+      this.#announced = { old: Number(numbers[2] ?? 1), new: Number(numbers[3] ?? 1) };
+    } else {
+      this.#announced = undefined;
+      if (anchor !== "" && !/^(?:\.\.\.|…)$/.test(anchor)) this.#hunk.anchors = [anchor];
+    }
+    draft.hunks.push(this.#hunk);
+  }
+
+  #readOther(line: string): void {
+    if (line.startsWith("diff --git ") || line.startsWith("diff ")) {
+      this.#endHunk();
+      this.#drafts.push({ git: gitNames(line), extended: new Map(), hunks: [] });
+      return;
+    }
+    if (/^(?:Binary files |GIT binary patch)/.test(line)) throw invalidPatch("it changes a binary file.");
+    if (line.startsWith("@@@ ")) throw invalidPatch("it is a combined diff of a merge.");
+    const extended = extendedHeader.exec(line);
+    if (extended) {
+      this.#endHunk();
+      this.#drafts.at(-1)?.extended.set(extended[1] ?? "", unquote(extended[2] ?? ""));
+      return;
+    }
+    // Text before and between the files, such as the mail of git format-patch, is skipped; inside a hunk it is a mistake.
+    const endsHunk = line === "" || line === "-- " || nextMail.test(line) || line.startsWith("index ");
+    if (this.#hunk && !endsHunk) {
+      throw invalidPatch(`a line of a hunk begins with neither space, - nor +: ${JSON.stringify(line.slice(0, 60))}`);
+    }
+    if (line !== "") this.#endHunk();
+  }
+
+  #endHunk(): void {
+    // After wrong counts a blank line may be the end of the patch as well as a line of the file.
+    const isCounted = this.#announced?.old === 0 && this.#announced.new === 0;
+    if (this.#hunk && !isCounted) trimBlankEnd(this.#hunk);
+    this.#hunk = undefined;
+    this.#announced = undefined;
+  }
 }
 
-function trimEnd(hunk: Hunk): void {
-  const isBareBlank = () => hunk.lines.at(-1)?.mark === " " && hunk.lines.at(-1)?.text === "";
-  // Without numbers there is no telling a blank line of the file from the end of the patch.
-  if (hunk.oldStart === undefined) while (isBareBlank()) hunk.lines.pop();
+/** The names in `diff --git a/x b/x`; undefined where they differ without quotes, since other lines name them then. */
+function gitNames(line: string): Draft["git"] {
+  const names = line.replace(/^diff (?:--git )?/, "");
+  const quoted = /^("(?:[^"\\]|\\.)*"|\S+) ("(?:[^"\\]|\\.)*"|\S+)$/.exec(names);
+  if (quoted) return { old: unquote(quoted[1] ?? ""), new: unquote(quoted[2] ?? "") };
+  const half = (names.length - 1) / 2;
+  const [old, next] = [names.slice(0, half), names.slice(half + 1)];
+  return old.slice(2) === next.slice(2) ? { old, new: next } : { old: "", new: "" };
 }
 
-function stripPrefixes(from: string, to: string): [string, string] {
+function toFilePatch(draft: Draft): FilePatch[] {
+  const { extended, hunks } = draft;
+  const executable = executableOf(extended);
+  const mode = executable === undefined ? {} : { executable };
+
+  const [copyFrom, copyTo] = [extended.get("copy from"), extended.get("copy to")];
+  if (copyFrom !== undefined && copyTo !== undefined) {
+    return [{ kind: "copy", path: copyFrom, to: copyTo, hunks, ...mode }];
+  }
+  const [renameFrom, renameTo] = [extended.get("rename from"), extended.get("rename to")];
+  if (renameFrom !== undefined && renameTo !== undefined) {
+    return [{ kind: "update", path: renameFrom, moveTo: renameTo, hunks, ...mode }];
+  }
+
+  const names = draft.header ?? draft.git;
+  if (!names || names.new === "") throw invalidPatch("it does not name the file that it changes.");
+  const [old, next] = withoutPrefixes(names);
+  if (next === "/dev/null" || extended.has("deleted file mode")) {
+    return [{ kind: "delete", path: old === "/dev/null" ? next : old, hunks }];
+  }
+  if (old === "/dev/null" || extended.has("new file mode")) return [{ kind: "create", path: next, hunks, ...mode }];
+  if (hunks.length === 0 && executable === undefined && old === next) {
+    throw invalidPatch(`it has no hunk for ${next}.`);
+  }
+  return [{ kind: "update", path: old, hunks, ...(old !== next && { moveTo: next }), ...mode }];
+}
+
+function executableOf(extended: Draft["extended"]): boolean | undefined {
+  const mode = extended.get("new file mode") ?? extended.get("new mode");
+  if (mode === undefined) return undefined;
+  if (mode.startsWith("12")) throw invalidPatch("it creates a symbolic link, which no tool can.");
+  if (mode.startsWith("16")) throw invalidPatch("it changes a submodule, which no tool can.");
+  return mode.endsWith("755");
+}
+
+function withoutPrefixes({ old, new: next }: { old: string; new: string }): [string, string] {
   const isGit =
-    (from.startsWith("a/") || from === "/dev/null") && (to.startsWith("b/") || to === "/dev/null") && from !== to;
-  return isGit ? [from.replace(/^a\//, ""), to.replace(/^b\//, "")] : [from, to];
+    (old.startsWith("a/") || old === "/dev/null") && (next.startsWith("b/") || next === "/dev/null") && old !== next;
+  return isGit ? [old.replace(/^a\//, ""), next.replace(/^b\//, "")] : [old, next];
 }
 
 function nameIn(line: string): string {
   return unquote(line.slice(4).replace(/\t.*$/, "").trim());
 }
 
+/** A name in quotes has its bytes outside of ASCII as octal escapes. */
 function unquote(name: string): string {
   if (!/^".*"$/.test(name)) return name;
-  const bytes = name
-    .slice(1, -1)
-    .replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)));
+  const quoted = name.slice(1, -1);
+  const bytes = quoted.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)));
   const plain = bytes.replace(/\\(["\\])/g, "$1");
-  return bytes === name.slice(1, -1) ? plain : Buffer.from(plain, "latin1").toString("utf8");
+  return bytes === quoted ? plain : Buffer.from(plain, "latin1").toString("utf8");
 }

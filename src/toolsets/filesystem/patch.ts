@@ -5,30 +5,38 @@ interface PatchLine {
   text: string;
 }
 
-/** A piece of a file's change: what stands there and what shall stand there, as one list of marked lines. */
+/** One part of a file's change: its old and its new lines, as one list of marked lines. */
 export interface Hunk {
   lines: PatchLine[];
-  /** First old line, from 1, as the patch says; it may be stale. */
+  /** The first old line, from 1, according to the patch. It may be stale. */
   oldStart?: number;
-  /** A line above the place that names it, such as the head of a function. */
-  anchor?: string;
+  /** Lines above the hunk that locate it, outermost first, such as the head of a class and of a method. */
+  anchors?: string[];
+  /** The old lines are the last ones of the file. */
+  isAtEnd?: boolean;
   /** The new text ends without a line ending. */
   endsWithoutNewline?: boolean;
 }
 
-/** The change of one file. */
+/** The change of one file. `executable` is undefined where the patch leaves the mode as it is. */
 export type FilePatch =
-  | { kind: "update"; path: string; moveTo?: string; hunks: Hunk[] }
-  | { kind: "create"; path: string; hunks: Hunk[] }
-  | { kind: "delete"; path: string };
+  | { kind: "update"; path: string; moveTo?: string; hunks: Hunk[]; executable?: boolean }
+  | { kind: "create"; path: string; hunks: Hunk[]; executable?: boolean }
+  | { kind: "copy"; path: string; to: string; hunks: Hunk[]; executable?: boolean }
+  | { kind: "delete"; path: string; hunks: Hunk[] };
 
-/** The lines of a side of a hunk: `-` what stands there, `+` what shall. */
+/** The lines of one side of a hunk: `-` for the old ones, `+` for the new ones. */
 export function sideOf({ lines }: Hunk, side: "-" | "+"): string[] {
   return lines.filter(({ mark }) => mark === " " || mark === side).map(({ text }) => text);
 }
 
-export function badPatch(message: string): ToolError {
-  return new ToolError(`The patch cannot be read: ${message}`, {
+/** Removes blank context lines at the end of a hunk, which may belong to the text around the patch. */
+export function trimBlankEnd(hunk: Hunk): void {
+  while (hunk.lines.at(-1)?.mark === " " && hunk.lines.at(-1)?.text === "") hunk.lines.pop();
+}
+
+export function invalidPatch(problem: string): ToolError {
+  return new ToolError(`The patch is not valid: ${problem}`, {
     code: "INVALID_ARGUMENTS",
     suggestion:
       "Give a unified diff (--- a/path, +++ b/path, @@ -1,2 +1,2 @@, lines marked with space, - or +) or a patch from *** Begin Patch to *** End Patch.",

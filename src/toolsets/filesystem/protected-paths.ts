@@ -1,6 +1,6 @@
 import picomatch from "picomatch";
 
-// A change here runs code, grants rights or instructs agents outside this run, so a person sees it whatever a zone says.
+// A change to one of these runs code, grants rights or instructs agents outside this run.
 const patterns = [
   ".*/**",
   "**/.github/**",
@@ -14,7 +14,7 @@ const patterns = [
 
 const isMatch = picomatch(patterns, { dot: true, nocase: true });
 
-/** True for files that steer CI, ownership, dependencies or agents: a change to them is always asked. Takes a resolved path. */
+/** True for files that control CI, ownership, dependencies or agents: changing them always needs approval. Takes a resolved path. */
 export function isProtectedPath(path: string): boolean {
   return isMatch(path.normalize("NFKC"));
 }

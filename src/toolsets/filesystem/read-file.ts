@@ -5,11 +5,9 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import type { FileToolOptions } from "./file-tool-options.ts";
-import { isCallOf } from "./is-call-of.ts";
-import { knownLines } from "./known-lines.ts";
-import { lineHeading, numberLines } from "./number-lines.ts";
-import { decode, isBinaryContent, lfsPointerSize, splitLines } from "./text-file.ts";
+import type { FileToolOptions } from "./file-approval.ts";
+import { isCallOf, knownLines } from "./known-lines.ts";
+import { decodeText, lfsPointerSize, numberLines, splitLines } from "./text-file.ts";
 
 const input = z.object({
   path: z.string().optional().describe("The file to read, relative to the root of the repository"),
@@ -17,6 +15,7 @@ const input = z.object({
   paths: z.array(z.string()).min(1).max(50).optional().describe("The same as file_paths"),
   offset: z.number().int().optional().describe("First line to show, from 1; negative counts from the end"),
   limit: z.number().int().min(0).optional().describe("How many lines to show; 0 means all"),
+  column: z.number().int().min(1).optional().describe("First character of each line to show, for very long lines"),
   encoding: z.enum(["utf-8", "base64"]).optional().describe("base64 for files that are not text; default utf-8"),
 });
 type Input = z.infer<typeof input>;
@@ -26,12 +25,14 @@ export interface ReadFileOptions extends FileToolOptions<Input> {
   maxTokens?: number;
 }
 
-interface Reading {
+interface ReadResult {
   path: string;
+  /** The text for the model. */
   shown: string;
   content: string;
   size: number;
-  /** Why there is nothing to show. */
+  modified?: string;
+  /** Why there is no content. */
   problem?: ToolError;
 }
 
@@ -62,48 +63,49 @@ async function readFiles(args: Input, reader: Reader): Promise<ToolResult> {
   if (paths.length === 0) {
     throw new ToolError("read_file needs a path.", {
       code: "INVALID_ARGUMENTS",
-      suggestion: 'Example: read_file({"path": "README.md"})',
+      suggestion: 'Example: read_file(path="README.md")',
     });
   }
 
-  const readings: Reading[] = [];
-  for (const path of new Set(paths)) readings.push(await readOne(path, args, reader));
-  const [only] = readings;
-  const problem = readings.find((reading) => reading.problem)?.problem;
-  if (problem && readings.every((reading) => reading.problem)) throw problem;
+  const files: ReadResult[] = [];
+  for (const path of new Set(paths)) files.push(await readOne(path, args, reader));
+  const [only] = files;
+  const problem = files.find((file) => file.problem)?.problem;
+  if (problem && files.every((file) => file.problem)) throw problem;
 
-  const shown = readings.map((reading) => reading.shown).join("\n\n");
+  const shown = files.map((file) => file.shown).join("\n\n");
   refuseTooLarge(shown, paths, reader.options.maxTokens ?? defaultMaxTokens);
-  if (readings.length === 1 && only) return resultOfOne(only, alreadyShown(only, args, reader));
+  if (files.length === 1 && only) return resultOfOne(only, alreadyShown(only, args, reader));
 
-  const size = readings.reduce((sum, reading) => sum + reading.size, 0);
+  const size = files.reduce((sum, file) => sum + file.size, 0);
   return {
     llmContent: shown,
     value: {
       kind: "filesystem.files",
-      data: readings.map(({ path, content, size, problem }) => ({ path, content, size, problem: problem?.message })),
-      summary: `Read ${readings.length} files (${size} bytes)`,
+      data: files.map(({ path, content, size, problem }) => ({ path, content, size, problem: problem?.message })),
+      summary: `Read ${files.length} files (${size} bytes)`,
       display: { preferredView: "code", collapsed: true },
     },
   };
 }
 
-function resultOfOne({ path, shown, content, size }: Reading, already: boolean): ToolResult {
-  const llmContent = already
-    ? `${path} is unchanged since you read it: the content above still holds. Read it once more if you cannot see it.`
+function resultOfOne({ path, shown, content, size, modified }: ReadResult, isRepeated: boolean): ToolResult {
+  const llmContent = isRepeated
+    ? `${path} is unchanged since you read it: the content above is still current. Read it once more if you cannot see it.`
     : shown;
-  const summary = already ? `${path} is unchanged` : `Read ${path} (${size} bytes)`;
-  return { llmContent, value: { kind: "file_content", path, content, size, summary } };
+  const summary = isRepeated ? `${path} is unchanged` : `Read ${path} (${size} bytes)`;
+  return { llmContent, value: { kind: "file_content", path, content, size, ...(modified && { modified }), summary } };
 }
 
-async function readOne(given: string, args: Input, { workspace }: Reader): Promise<Reading> {
+async function readOne(given: string, args: Input, { workspace }: Reader): Promise<ReadResult> {
   let path = given;
   try {
     path = workspace.resolve(given);
     const bytes = await workspace.read(path);
-    const content = textOf(bytes, path, args.encoding ?? "utf-8");
+    const { modified } = await workspace.stat(path);
+    const content = contentOf(bytes, path, args.encoding ?? "utf-8");
     const shown = args.encoding === "base64" ? `=== ${path} ===\n${content}` : showLines(path, content, args);
-    return { path, shown, content, size: bytes.length };
+    return { path, shown, content, size: bytes.length, modified: modified.toISOString() };
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
     const suggestion = error.suggestion ? ` ${error.suggestion}` : "";
@@ -111,16 +113,16 @@ async function readOne(given: string, args: Input, { workspace }: Reader): Promi
   }
 }
 
-function textOf(bytes: Uint8Array, path: string, encoding: "utf-8" | "base64"): string {
+function contentOf(bytes: Uint8Array, path: string, encoding: "utf-8" | "base64"): string {
   if (encoding === "base64") return Buffer.from(bytes).toString("base64");
-  const pointed = lfsPointerSize(bytes);
-  if (pointed !== undefined) {
-    throw new ToolError(`${path} is a Git LFS pointer to ${pointed} bytes that are stored outside the repository.`, {
+  const lfsBytes = lfsPointerSize(bytes);
+  if (lfsBytes !== undefined) {
+    throw new ToolError(`${path} is a Git LFS pointer to ${lfsBytes} bytes that are stored outside the repository.`, {
       code: "BINARY_FILE",
-      suggestion: "Its content cannot be read here; leave it as it is.",
+      suggestion: "Its content cannot be read here; leave it unchanged.",
     });
   }
-  const text = isBinaryContent(bytes) ? undefined : decode(bytes);
+  const text = decodeText(bytes)?.text;
   if (text !== undefined) return text;
   throw new ToolError(`${path} is a binary file of ${bytes.length} bytes.`, {
     code: "BINARY_FILE",
@@ -128,7 +130,7 @@ function textOf(bytes: Uint8Array, path: string, encoding: "utf-8" | "base64"): 
   });
 }
 
-function showLines(path: string, text: string, { offset = 0, limit = 0 }: Input): string {
+function showLines(path: string, text: string, { offset = 0, limit = 0, column }: Input): string {
   const lines = splitLines(text);
   const start = offset < 0 ? Math.max(0, lines.length + offset) : Math.max(0, offset - 1);
   if (start > 0 && start >= lines.length) {
@@ -138,8 +140,18 @@ function showLines(path: string, text: string, { offset = 0, limit = 0 }: Input)
     });
   }
   const chosen = lines.slice(start, limit > 0 ? start + limit : undefined);
-  const heading = lineHeading(path, { first: start + 1, last: start + chosen.length, total: lines.length });
-  return chosen.length > 0 ? `${heading}\n${numberLines(chosen, start + 1)}` : `${heading}\n(the file is empty)`;
+  const heading = headingOf(path, { first: start + 1, last: start + chosen.length, total: lines.length });
+  if (chosen.length === 0) return `${heading}\n(the file is empty)`;
+  const part = column === undefined || column === 1 ? "" : ` [from character ${column} of each line]`;
+  return `${heading}${part}\n${numberLines(chosen, start + 1, column)}`;
+}
+
+function headingOf(path: string, { first, last, total }: { first: number; last: number; total: number }): string {
+  const range =
+    first === 1 && last >= total
+      ? `[${total} line${total === 1 ? "" : "s"}]`
+      : `[Showing lines ${first}-${last} of ${total} total lines]`;
+  return `=== ${path} ===\n${range}`;
 }
 
 function refuseTooLarge(shown: string, paths: readonly string[], maxTokens: number): void {
@@ -154,39 +166,38 @@ function refuseTooLarge(shown: string, paths: readonly string[], maxTokens: numb
   });
 }
 
-/** True when the run knows every line of this and the model can still see the call that showed it; never twice in a row. */
-function alreadyShown({ path, shown }: Reading, args: Input, { options, context }: Reader): boolean {
+/**
+ * True if the run knows every line of this and the model can still see the call that showed it. Never twice in a row, so
+ * that a repeated call shows the content.
+ */
+function alreadyShown({ path, shown }: ReadResult, args: Input, { options, context }: Reader): boolean {
   const history = options.history?.() ?? [];
   const earlier = history.filter((call) => {
-    // As the model made it, which may be nothing like what the tool takes.
+    // The arguments as the model gave them may be invalid.
     const given = input.safeParse(call.args);
     if (!isCallOf(call, "read_file", "read") || call.result.error || !given.success) return false;
-    return isAlone(path, given.data) && sameRange(given.data, args);
+    return readsOnly(path, given.data) && rangeOf(given.data) === rangeOf(args);
   });
   const last = earlier.at(-1);
   if (last?.result.llmContent !== shown || !isInContext(last, context)) return false;
 
-  // A change that was undone leaves the text as it was, but what was known of its lines is gone.
+  // After an undone change the text is the same, but the lines in between were shown differently.
   const known = knownLines(history, path);
-  const now = knownLines([last], path);
-  return [...now].every(([line, text]) => known.get(line) === text);
+  const current = knownLines([last], path);
+  return [...current].every(([line, text]) => known.get(line) === text);
 }
 
-function sameRange(a: Input, b: Input): boolean {
-  return JSON.stringify(rangeOf(a)) === JSON.stringify(rangeOf(b));
+function rangeOf({ offset = 0, limit = 0, column = 1, encoding = "utf-8" }: Input): string {
+  return JSON.stringify([offset, limit, column, encoding]);
 }
 
-function rangeOf({ offset = 0, limit = 0, encoding = "utf-8" }: Input) {
-  return [offset, limit, encoding];
-}
-
-function isAlone(path: string, { path: one, file_paths = [], paths = [] }: Input): boolean {
+function readsOnly(path: string, { path: one, file_paths = [], paths = [] }: Input): boolean {
   const [given = "", ...others] = [...(one === undefined ? [] : [one]), ...file_paths, ...paths];
   const parts = given.split("/").filter((part) => part !== "" && part !== ".");
   return others.length === 0 && parts.join("/") === path;
 }
 
-// Compaction may have dropped the earlier result. Without messages there is no telling, and a second ask gets the content.
+/** Compaction may have removed the earlier result. Without messages it counts as visible. */
 function isInContext({ callId }: FinishedCall, context: ToolContext | undefined): boolean {
   const messages = context?.messages ?? [];
   if (messages.length === 0) return true;

@@ -2,55 +2,155 @@ import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { isLfsPointer } from "#sandbox/is-lfs-pointer.ts";
 
+/** An encoding in which text files are read, and written again as they were. */
+type TextEncoding = "utf-8" | "utf-16le" | "utf-16be" | "windows-1252";
+
+/** A text file's content. The text keeps a byte order mark, so that it can be written back unchanged. */
+export interface TextContent {
+  text: string;
+  encoding: TextEncoding;
+}
+
 const sniffedBytes = 8_000;
 
-/** The size of the content a Git LFS pointer stands for, in bytes; undefined for any other file. */
+/**
+ * Decodes the content of a text file: UTF-8, UTF-16 with or without a byte order mark, or a single-byte encoding such as
+ * Latin-1. Returns undefined for binary content.
+ */
+export function decodeText(content: Uint8Array): TextContent | undefined {
+  const encoding = encodingOf(content);
+  if (!encoding) return undefined;
+  if (encoding === "utf-16be") return { text: decode("utf-16le", swapBytes(content)), encoding };
+  return { text: decode(encoding, content), encoding };
+}
+
+/** Encodes a text as its file was. Throws a ToolError for a character that the file's encoding does not have. */
+export function encodeText({ text, encoding }: TextContent, path: string): Uint8Array {
+  switch (encoding) {
+    case "utf-8":
+      return Buffer.from(text);
+    case "utf-16le":
+      return Buffer.from(text, "utf16le");
+    case "utf-16be":
+      return swapBytes(Buffer.from(text, "utf16le"));
+    case "windows-1252":
+      return Uint8Array.from(text, (character) => singleByte(character, path));
+  }
+}
+
+/** True for content that is not text in any encoding that can be read. */
+export function isBinaryContent(content: Uint8Array): boolean {
+  return encodingOf(content) === undefined;
+}
+
+function encodingOf(content: Uint8Array): TextEncoding | undefined {
+  const [first, second] = content;
+  if (content.length % 2 === 0 && first === 0xff && second === 0xfe) return "utf-16le";
+  if (content.length % 2 === 0 && first === 0xfe && second === 0xff) return "utf-16be";
+  if (content.subarray(0, sniffedBytes).includes(0)) return unmarkedUtf16(content);
+  if (isUtf8(content)) return "utf-8";
+  return content.some(isControl) ? undefined : "windows-1252";
+}
+
+/** UTF-16 without a mark: mostly ASCII, so that nearly every other byte is zero, and no byte is a control character. */
+function unmarkedUtf16(content: Uint8Array): TextEncoding | undefined {
+  const sample = content.subarray(0, sniffedBytes);
+  if (content.length % 2 !== 0 || content.length < 8 || sample.some((byte) => byte !== 0 && isControl(byte))) {
+    return undefined;
+  }
+  const zeros = { even: 0, odd: 0 };
+  for (const [index, byte] of sample.entries()) if (byte === 0) zeros[index % 2 === 0 ? "even" : "odd"]++;
+  const many = sample.length * 0.45;
+  if (zeros.odd >= many && zeros.even === 0) return "utf-16le";
+  return zeros.even >= many && zeros.odd === 0 ? "utf-16be" : undefined;
+}
+
+function isUtf8(content: Uint8Array): boolean {
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(content);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isControl(byte: number): boolean {
+  return byte === 0x7f || (byte < 0x20 && (byte < 0x09 || byte > 0x0d) && byte !== 0x1b);
+}
+
+function decode(encoding: "utf-8" | "utf-16le" | "windows-1252", content: Uint8Array): string {
+  return new TextDecoder(encoding, { ignoreBOM: true }).decode(content);
+}
+
+function swapBytes(content: Uint8Array): Uint8Array {
+  return Buffer.from(content).swap16();
+}
+
+/** Every byte is one character of windows-1252, which has Latin-1 except for some control characters. */
+const bytes = new Map(
+  [
+    ...decode(
+      "windows-1252",
+      Uint8Array.from({ length: 256 }, (_, byte) => byte),
+    ),
+  ].map((character, byte) => [character, byte]),
+);
+
+function singleByte(character: string, path: string): number {
+  const byte = bytes.get(character);
+  if (byte !== undefined) return byte;
+  throw new ToolError(`${path} is encoded in Latin-1 (windows-1252), which has no ${JSON.stringify(character)}.`, {
+    code: "INVALID_ARGUMENTS",
+    suggestion: "Use characters of Latin-1, or rewrite the whole file in UTF-8 with write_file and encoding utf-8.",
+  });
+}
+
+/** The size in bytes of the content that a Git LFS pointer stands for; undefined for any other file. */
 export function lfsPointerSize(content: Uint8Array): number | undefined {
   if (!isLfsPointer(content)) return undefined;
   return Number(/^size (\d+)$/m.exec(Buffer.from(content).toString("utf8"))?.[1]);
 }
 
-/** True for content that is not UTF-8 text, as git guesses it and stricter: a NUL byte early on, or broken UTF-8. */
-export function isBinaryContent(content: Uint8Array): boolean {
-  if (content.subarray(0, sniffedBytes).includes(0)) return true;
-  return decode(content) === undefined;
-}
-
-/** UTF-8 with its byte order mark kept, so that writing it back gives the same bytes; undefined when it is not UTF-8. */
-export function decode(content: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
-  } catch {
-    return undefined;
-  }
-}
-
-/** The text of a file a tool is about to change. Throws a ToolError for binaries and Git LFS pointers. */
-export async function readForEdit(workspace: Workspace, path: string): Promise<string> {
+/** Reads a text file that a tool is about to change. Throws a ToolError for binary files and Git LFS pointers. */
+export async function readForEdit(workspace: Workspace, path: string): Promise<TextContent> {
   const content = await workspace.read(path);
   refuseLfsPointer(content, path);
-  const text = isBinaryContent(content) ? undefined : decode(content);
-  if (text === undefined) {
-    throw new ToolError(`${path} is not a text file.`, {
-      code: "BINARY_FILE",
-      suggestion: "Replace the whole file with write_file and encoding base64, if it must change at all.",
-    });
-  }
-  return text;
+  const text = decodeText(content);
+  if (text) return text;
+  throw new ToolError(`${path} is not a text file.`, {
+    code: "BINARY_FILE",
+    suggestion: "If it must change, replace the whole file with write_file and encoding base64.",
+  });
 }
 
-/** Throws a ToolError when the content is a Git LFS pointer: the real file is not in the repository. */
+/** Throws a ToolError for a Git LFS pointer: the real file is not in the repository. */
 export function refuseLfsPointer(content: Uint8Array, path: string): void {
   if (lfsPointerSize(content) === undefined) return;
   throw new ToolError(`${path} is a Git LFS pointer: its content is stored outside the repository.`, {
     code: "BINARY_FILE",
-    suggestion: "Leave it as it is; changing the pointer would break the file.",
+    suggestion: "Leave it unchanged; editing the pointer would break the file.",
   });
 }
 
-/** The lines of a text without their endings; a final line ending does not make another line. */
+/** The lines of a text without their line endings. A final line ending does not start another line. */
 export function splitLines(text: string): string[] {
   const lines = text.replace(/^\uFEFF/, "").split(/\r\n|\n/);
   if (lines.at(-1) === "") lines.pop();
   return lines;
+}
+
+/** Characters of one line that are shown at once. */
+const maxShownCharacters = 2_000;
+
+/** A line from the given character on, counted from 1, shortened if it is very long. */
+export function shownLine(line: string, column = 1): string {
+  const rest = line.slice(column - 1);
+  if (rest.length <= maxShownCharacters) return rest;
+  const end = column - 1 + maxShownCharacters;
+  return `${line.slice(column - 1, end)} [… ${line.length - end} more characters; read on with column ${end + 1}]`;
+}
+
+/** Lines as read_file shows them: the number six wide, a tab, the text. */
+export function numberLines(lines: readonly string[], first: number, column?: number): string {
+  return lines.map((line, index) => `${String(first + index).padStart(6)}\t${shownLine(line, column)}`).join("\n");
 }

@@ -5,15 +5,15 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { Sandbox, StoredChange } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import { needsFileApproval } from "./file-approval.ts";
+import { applyFileChanges } from "./apply-file-changes.ts";
+import { type FileToolOptions, needsFileApproval } from "./file-approval.ts";
 import { unifiedDiff } from "./file-diff.ts";
-import type { FileToolOptions } from "./file-tool-options.ts";
-import { isCallOf } from "./is-call-of.ts";
+import { isCallOf } from "./known-lines.ts";
 import { previewChanges, previewWrite } from "./preview-changes.ts";
-import { decode, isBinaryContent } from "./text-file.ts";
+import { decodeText } from "./text-file.ts";
 
 const input = z.object({
-  path: z.string().optional().describe("Undo the last change of this file; default the whole last step"),
+  path: z.string().optional().describe("Undo the last change of this file; default: everything the last step changed"),
 });
 type Input = z.infer<typeof input>;
 
@@ -23,7 +23,7 @@ export interface UndoOptions extends FileToolOptions<Input> {
   history: () => readonly FinishedCall[];
 }
 
-/** One path as it is to be again, with what the step made of it. */
+/** The state to which a path returns, and the state in which the step left it. */
 interface Reversal {
   path: string;
   before: StoredChange;
@@ -32,13 +32,13 @@ interface Reversal {
 
 const tool = "undo";
 
-/** Takes back the run's last change, of a file or of everything one call did, unless something changed it since. */
+/** Undoes the run's last change, of one file or of everything one call changed, unless the files have changed since. */
 export function createUndoTool(
   { sandbox, workspace }: { sandbox: Pick<Sandbox, "history">; workspace: Workspace },
   options: UndoOptions,
 ): NamedTool<Input, ToolResult> {
   const plan = (args: Input) => planUndo(args, { sandbox, workspace, history: options.history() });
-  const asksFor = ({ path, before }: Reversal) =>
+  const needsApproval = ({ path, before }: Reversal) =>
     needsFileApproval({
       tool,
       workspace,
@@ -49,12 +49,12 @@ export function createUndoTool(
     });
   return {
     name: tool,
-    description:
-      "Take back the last change of this run: of one file with path, otherwise everything the last step changed.",
+    description: "Undo the last change of this run: of one file with path, otherwise everything the last step changed.",
     inputSchema: input,
-    needsApproval: options.needsApproval ?? (async (args) => (await plan(args)).reversals.map(asksFor).includes(true)),
-    manualExecution: { mode: "both", label: "Take back the last change", category: "Files" },
-    approvalReason: () => "The worker wants to take back its last change.",
+    needsApproval:
+      options.needsApproval ?? (async (args) => (await plan(args)).reversals.map(needsApproval).includes(true)),
+    manualExecution: { mode: "both", label: "Undo the last change", category: "Files" },
+    approvalReason: () => "The worker wants to undo its last change.",
     preview: async (args) => {
       const files = (await plan(args)).reversals.map(({ path, before: { content, mode } }) =>
         previewWrite(workspace, path, content, { executable: mode === "100755" }),
@@ -63,15 +63,19 @@ export function createUndoTool(
     },
     execute: async (args) => {
       const { step, reversals } = await plan(args);
-      reversals.map(asksFor);
+      // A zone may have been blocked since the call was approved.
+      for (const reversal of reversals) needsApproval(reversal);
       const diff = reversals.map(describe).join("");
-      for (const { path, before } of reversals) if (!before.content) await workspace.remove(path);
-      for (const { path, before } of reversals) {
-        const executable = before.mode === "100755";
-        if (before.content) await workspace.write(path, before.content, { executable });
-      }
+      await applyFileChanges(
+        workspace,
+        reversals.map(({ path, before }) => ({
+          path,
+          content: before.content,
+          executable: before.mode === "100755",
+        })),
+      );
       const paths = reversals.map(({ path }) => path);
-      const summary = `Took back the last change of ${paths.join(", ")}`;
+      const summary = `Undid the last change of ${paths.join(", ")}`;
       return {
         llmContent: `${summary}. Read before you edit again.\n${diff}`,
         value: {
@@ -86,49 +90,74 @@ export function createUndoTool(
   };
 }
 
-interface Known {
+interface RunState {
   sandbox: Pick<Sandbox, "history">;
   workspace: Workspace;
   history: readonly FinishedCall[];
 }
 
-async function planUndo({ path: given }: Input, { sandbox, workspace, history }: Known) {
+async function planUndo(
+  { path: given }: Input,
+  { sandbox, workspace, history }: RunState,
+): Promise<{ step: string; reversals: Reversal[] }> {
   const path = given === undefined ? undefined : workspace.resolve(given);
-  const undos = history.flatMap(({ result }) => {
+  const undone = history.flatMap(({ result }) => {
     const parsed = Undone.safeParse("data" in result.value ? result.value.data : undefined);
     return parsed.success && result.value.kind === "filesystem.undo" ? [parsed.data.undone] : [];
   });
   const isUndone = (step: string, file: string) =>
-    undos.some((undo) => undo.step === step && undo.paths.includes(file));
-  // Steps of other runs, whose changes came with the sandbox, are not this run's to take back.
+    undone.some((undo) => undo.step === step && undo.paths.includes(file));
+  // Changes of other runs that came with the sandbox are not undone.
   const own = new Set(history.filter((call) => !isCallOf(call, tool)).map(({ step, callId }) => `${step}/${callId}`));
 
   for (const { step, before, after } of sandbox.history().toReversed()) {
-    const reversals = before
-      .filter((change) => own.has(step) && !isUndone(step, change.path) && (path ?? change.path) === change.path)
-      .map((change) => ({
-        path: change.path,
-        before: change,
-        after: after.find((candidate) => candidate.path === change.path),
-      }));
+    if (!own.has(step)) continue;
+    const all = before
+      .filter((change) => !isUndone(step, change.path))
+      .map((change): Reversal => {
+        const made = after.find((candidate) => candidate.path === change.path);
+        return { path: change.path, before: change, after: made };
+      });
+    const reversals = path === undefined ? all : withMovedFiles(all, path);
     if (reversals.length === 0) continue;
     for (const reversal of reversals) await refuseChanged(workspace, reversal);
     return { step, reversals };
   }
   throw new ToolError(
-    path === undefined ? "This run has changed nothing that could be undone." : `This run has not changed ${path}.`,
+    path === undefined ? "This run has made no change that can be undone." : `This run has not changed ${path}.`,
     {
       code: "NO_MATCH",
-      suggestion: "git_status shows what differs from the base commit.",
+      suggestion: "Call git_status to see what differs from the base commit.",
     },
   );
 }
 
+/**
+ * The reversal of one path, with the other side of a move: deleting the new file alone would delete the only copy. Where
+ * a moved file was changed as well, every file that the step deleted returns.
+ */
+function withMovedFiles(all: readonly Reversal[], path: string): Reversal[] {
+  const [wanted] = all.filter((reversal) => reversal.path === path);
+  if (!wanted) return [];
+
+  const deleted = all.filter(({ before, after }) => before.content && !after?.content);
+  const created = all.filter(({ before, after }) => !before.content && after?.content);
+  const others = created.includes(wanted) ? deleted : deleted.includes(wanted) ? created : [];
+  const content = wanted.after?.content ?? wanted.before.content;
+  const same = others.filter(({ before, after }) => hasContent(before.content ?? after?.content, content));
+  if (same.length > 0) return [wanted, ...same];
+  return created.includes(wanted) ? [wanted, ...deleted] : [wanted];
+}
+
+function hasContent(content: Uint8Array | undefined, other: Uint8Array | undefined): boolean {
+  return content !== undefined && other !== undefined && Buffer.from(content).equals(other);
+}
+
 async function refuseChanged(workspace: Workspace, { path, after }: Reversal): Promise<void> {
-  const now = (await workspace.exists(path)) ? Buffer.from(await workspace.read(path)) : undefined;
-  const made = after?.content && Buffer.from(after.content);
-  if (now === undefined ? made === undefined : made !== undefined && now.equals(made)) return;
-  throw new ToolError(`${path} has changed since, so it was left alone.`, {
+  const now = (await workspace.exists(path)) ? await workspace.read(path) : undefined;
+  const made = after?.content;
+  if (now === undefined ? made === undefined : hasContent(made, now)) return;
+  throw new ToolError(`${path} has changed since then, so it was not restored.`, {
     code: "STALE",
     suggestion: "Read it and change it with edit_file.",
   });
@@ -140,7 +169,8 @@ function describe({ path, before, after }: Reversal): string {
   return unifiedDiff({ path, before: from, after: to });
 }
 
+/** Undefined for no file, null for a binary one. */
 function textOf(change: StoredChange | undefined): string | undefined | null {
   if (!change?.content) return undefined;
-  return isBinaryContent(change.content) ? null : (decode(change.content) ?? null);
+  return decodeText(change.content)?.text ?? null;
 }

@@ -3,16 +3,19 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { needsFileApproval, refuseBlocked } from "./file-approval.ts";
+import { type FileToolOptions, needsFileApproval, refuseBlocked } from "./file-approval.ts";
 import { diffResult } from "./file-diff.ts";
-import type { FileToolOptions } from "./file-tool-options.ts";
+import { refuseChangedSince } from "./known-lines.ts";
 import { previewChanges, previewWrite } from "./preview-changes.ts";
-import { decode, isBinaryContent, refuseLfsPointer } from "./text-file.ts";
+import { decodeText, encodeText, refuseLfsPointer } from "./text-file.ts";
 
 const input = z.object({
   path: z.string().min(1).describe("The file to write, relative to the root of the repository"),
   content: z.string().describe("The whole new content"),
-  encoding: z.enum(["utf-8", "base64"]).optional().describe("How content is given; default utf-8"),
+  encoding: z
+    .enum(["utf-8", "base64"])
+    .optional()
+    .describe("How content is encoded; default: text in the file's present encoding, utf-8 for a new file"),
   createDirs: z.boolean().optional().describe("Create missing parent directories; default true"),
 });
 type Input = z.infer<typeof input>;
@@ -20,7 +23,8 @@ type Input = z.infer<typeof input>;
 const tool = "write_file";
 
 /**
- * Creates or overwrites a file. On its own every call asks; `needsApproval: overwriteNeedsApproval(…)` frees new files.
+ * Creates or overwrites a file. By default every call needs approval; `needsApproval: overwriteNeedsApproval(…)` lets new
+ * files be created without it.
  */
 export function createWriteFileTool(
   workspace: Workspace,
@@ -33,26 +37,24 @@ export function createWriteFileTool(
     needsApproval: options.needsApproval ?? true,
     approvalReason: ({ path }) => `The worker wants to write ${path}.`,
     preview: async (args) => {
-      const { path, content } = await prepare(workspace, args);
+      const { path, content } = await prepare(workspace, args, options);
       return previewChanges([await previewWrite(workspace, path, content)]);
     },
     execute: async (args) => {
-      const { path, before, content } = await prepare(workspace, args);
+      const { path, isNew, content, text } = await prepare(workspace, args, options);
       refuseBlocked({ tool, workspace, operation: "write", path, zones: options.zoneApprovalConfig });
       await workspace.write(path, content);
 
-      const after = textOf(content);
-      const old = before && textOf(before);
-      const done = `${before ? "Overwrote" : "Created"} ${path} (${content.length} bytes)`;
-      if (after === undefined || (before && old === undefined)) {
-        return { llmContent: `${done}.`, value: { kind: "text", content: done, summary: done } };
-      }
-      return { llmContent: `${done}.`, value: { ...diffResult({ path, before: old, after }), summary: done } };
+      const summary = `${isNew ? "Created" : "Overwrote"} ${path} (${content.length} bytes)`;
+      const value = text
+        ? { ...diffResult({ path, ...text }), bytesWritten: content.length, summary }
+        : { kind: "text" as const, content: summary, summary };
+      return { llmContent: `${summary}.`, value };
     },
   };
 }
 
-/** Asks for what overwrites, for protected files and where a zone says so; new files are free. */
+/** Requires approval for overwriting, for protected files and where a zone says so; new files need none. */
 export function overwriteNeedsApproval(workspace: Workspace, options: FileToolOptions<Input>) {
   return async ({ path }: Input): Promise<boolean> =>
     needsFileApproval({
@@ -65,7 +67,19 @@ export function overwriteNeedsApproval(workspace: Workspace, options: FileToolOp
     });
 }
 
-async function prepare(workspace: Workspace, { path: given, content, encoding, createDirs = true }: Input) {
+interface PreparedWrite {
+  path: string;
+  isNew: boolean;
+  content: Uint8Array;
+  /** The text before and after; undefined where either is binary. */
+  text: { before: string | undefined; after: string } | undefined;
+}
+
+async function prepare(
+  workspace: Workspace,
+  { path: given, content, encoding, createDirs = true }: Input,
+  { history }: FileToolOptions<Input>,
+): Promise<PreparedWrite> {
   const path = workspace.resolve(given);
   const parent = path.split("/").slice(0, -1).join("/");
   if (!createDirs && parent !== "" && !(await workspace.exists(parent))) {
@@ -75,21 +89,28 @@ async function prepare(workspace: Workspace, { path: given, content, encoding, c
     });
   }
   const before = (await workspace.exists(path)) ? await workspace.read(path) : undefined;
-  if (before) refuseLfsPointer(before, path);
-  return { path, before, content: encoding === "base64" ? fromBase64(content) : Buffer.from(content) };
+  if (before) {
+    refuseLfsPointer(before, path);
+    refuseChangedSince(history?.() ?? [], path, before);
+  }
+
+  const old = before && decodeText(before);
+  const bytes =
+    encoding === "base64"
+      ? fromBase64(content)
+      : encodeText({ text: content, encoding: encoding ?? old?.encoding ?? "utf-8" }, path);
+  const after = encoding === "base64" ? decodeText(bytes)?.text : content;
+  const isText = after !== undefined && (!before || old !== undefined);
+  return { path, isNew: !before, content: bytes, text: isText ? { before: old?.text, after } : undefined };
 }
 
 function fromBase64(text: string): Uint8Array {
   const compact = text.replace(/\s/g, "");
   if (compact.length % 4 === 1 || !/^[A-Za-z0-9+/_-]*={0,2}$/.test(compact)) {
-    throw new ToolError("The content is not base64.", {
+    throw new ToolError("The content is not valid base64.", {
       code: "INVALID_ARGUMENTS",
       suggestion: "Give base64, or leave encoding out for plain text.",
     });
   }
   return Buffer.from(compact, "base64");
-}
-
-function textOf(content: Uint8Array): string | undefined {
-  return isBinaryContent(content) ? undefined : decode(content);
 }

@@ -1,11 +1,11 @@
 import type { Change, Workspace } from "#domain/workspace.ts";
-import { diffResult } from "#toolsets/filesystem/file-diff.ts";
-import { isBinaryContent } from "#toolsets/filesystem/text-file.ts";
+import { compareTexts, unifiedDiff } from "#toolsets/filesystem/file-diff.ts";
+import { decodeText } from "#toolsets/filesystem/text-file.ts";
 
 export interface ChangeDiff extends Change {
   additions: number;
   deletions: number;
-  /** A unified diff, or a sentence for what is no text. */
+  /** A unified diff, or a sentence for a binary file. */
   diff: string;
 }
 
@@ -24,14 +24,13 @@ async function diffChange(workspace: Workspace, change: Change): Promise<ChangeD
   const { path, status } = change;
   const before = status === "added" ? undefined : await workspace.readBase(path);
   const after = status === "deleted" ? undefined : await workspace.read(path);
-  if ((before && isBinaryContent(before)) || (after && isBinaryContent(after))) {
+  const [old, text] = [before && decodeText(before)?.text, after && decodeText(after)?.text];
+  if ((before && old === undefined) || (after && text === undefined)) {
     return { ...change, additions: 0, deletions: 0, diff: `Binary file ${path}: ${after?.length ?? 0} bytes\n` };
   }
-  const { diff = "", stats } = diffResult({ path, before: textOf(before), after: textOf(after) });
-  return { ...change, additions: stats?.additions ?? 0, deletions: stats?.deletions ?? 0, diff };
+  const compared = compareTexts({ path, before: old, after: text });
+  return { ...change, additions: compared.additions, deletions: compared.deletions, diff: unifiedDiff(compared) };
 }
-
-const textOf = (content: Uint8Array | undefined) => content && Buffer.from(content).toString("utf8");
 
 /** `2 files changed, +3 −1`. */
 export function summarizeDiffs(diffs: readonly ChangeDiff[]): string {

@@ -3,7 +3,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { filesAt } from "#toolsets/filesystem/file-approval.ts";
-import { decode, splitLines } from "#toolsets/filesystem/text-file.ts";
+import { decodeText, splitLines } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
@@ -42,7 +42,7 @@ async function changedFiles(workspace: Workspace): Promise<string[]> {
 
 async function conflictsIn(workspace: Workspace, path: string): Promise<{ path: string; line: number }[]> {
   const { type } = await workspace.stat(path);
-  const text = type === "file" ? decode(await workspace.read(path)) : undefined;
+  const text = type === "file" ? decodeText(await workspace.read(path))?.text : undefined;
   if (text === undefined) return [];
 
   const lines = splitLines(text);

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { decode, isBinaryContent, splitLines } from "#toolsets/filesystem/text-file.ts";
+import { decodeText, splitLines } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { type CodeIndex, codeIndexOf, type IndexedFile } from "./code-index.ts";
 import { codeTerms } from "./code-terms.ts";
@@ -97,7 +97,7 @@ async function indexFiles(paths: readonly string[], { services, index, abortSign
 async function textOf(path: string, { workspace }: ToolServices): Promise<string> {
   try {
     const content = await workspace.read(path);
-    return content.length > maxFileBytes || isBinaryContent(content) ? "" : (decode(content) ?? "");
+    return content.length > maxFileBytes ? "" : (decodeText(content)?.text ?? "");
   } catch (error) {
     if (error instanceof ToolError) return "";
     throw error;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { FilesystemToolset } from "#compat/filesystem-toolset.ts";
+import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
-import { FilesystemToolset } from "#toolsets/filesystem/filesystem-tools.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
 import { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
@@ -29,7 +30,7 @@ describe("write_file", () => {
     });
   });
 
-  test("overwrites a file and keeps the text before for people", async () => {
+  test("overwrites a file and keeps its old text for people", async () => {
     const { call } = await world({ "a.txt": "one\n" });
 
     const { value } = await call("write_file", { path: "a.txt", content: "two\n" });
@@ -38,7 +39,7 @@ describe("write_file", () => {
     expect(value).toMatchObject({ diff: "--- a/a.txt\n+++ b/a.txt\n@@ -1,1 +1,1 @@\n-one\n+two\n" });
   });
 
-  test("writes bytes given as base64 and refuses what is no base64", async () => {
+  test("writes bytes given as base64 and refuses invalid base64", async () => {
     const { call, sandbox } = await world({});
 
     await call("write_file", { path: "a.bin", content: "AAEC", encoding: "base64" });
@@ -49,7 +50,7 @@ describe("write_file", () => {
     });
   });
 
-  test("creates no directory when told not to", async () => {
+  test("creates no directory with createDirs: false", async () => {
     const { call } = await world({});
 
     await expect(call("write_file", { path: "new/a", content: "", createDirs: false })).rejects.toThrow(
@@ -57,7 +58,7 @@ describe("write_file", () => {
     );
   });
 
-  test("leaves Git LFS pointers alone", async () => {
+  test("does not change Git LFS pointers", async () => {
     const { call } = await world({ "model.bin": lfsPointer });
 
     await expect(call("write_file", { path: "model.bin", content: "x" })).rejects.toThrow("Git LFS pointer");
@@ -68,7 +69,7 @@ describe("write_file", () => {
 });
 
 describe("edit_file", () => {
-  test("replaces the text and shows the lines as they are now", async () => {
+  test("replaces the text and shows the new lines", async () => {
     const { call, sandbox } = await world({ "a.ts": "let a = 1;\nlet b = 2;\n" });
     await call("read_file", { path: "a.ts" });
 
@@ -97,13 +98,13 @@ describe("edit_file", () => {
     expect(sandbox.text("a.ts")).toBe("x\ny\nb\nz\n");
   });
 
-  test("refuses to choose among several places and lists their lines", async () => {
+  test("refuses several matches and lists their lines", async () => {
     const { call, sandbox } = await world({ "a.ts": "x\na\nx\n" });
     await call("read_file", { path: "a.ts" });
 
     await expect(call("edit_file", { path: "a.ts", old_text: "x", new_text: "y" })).rejects.toMatchObject({
       code: "AMBIGUOUS_MATCH",
-      message: "old_text stands at several places in a.ts: lines 1, 3.",
+      message: "old_text matches several places in a.ts: lines 1, 3.",
     });
 
     await call("edit_file", { path: "a.ts", old_text: "x", new_text: "y", replace_all: true });
@@ -119,7 +120,7 @@ describe("edit_file", () => {
     expect(sandbox.text("a.cs")).toBe("\uFEFFusing A;\r\nusing C;\r\nusing D;\r\n");
   });
 
-  test("says how a place was recognised when it was not exact", async () => {
+  test("says how a place was recognised that did not match exactly", async () => {
     const { call } = await world({ "a.txt": "say “hi”\n" });
     await call("read_file", { path: "a.txt" });
 
@@ -143,10 +144,104 @@ describe("edit_file", () => {
   });
 });
 
+describe("a file's encoding", () => {
+  const latin1 = Buffer.from("// Gr\u00fc\u00dfe\nlet a = 1;\n", "latin1");
+  const utf16 = Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from("Gr\u00fc\u00dfe\r\nlet a = 1;\r\n", "utf16le")]);
+  const utf16be = Buffer.from(utf16).swap16();
+
+  test.each<[string, Buffer, string]>([
+    ["Latin-1", latin1, "Gr\u00fc\u00dfe"],
+    ["UTF-16", utf16, "Gr\u00fc\u00dfe"],
+    ["UTF-16, big-endian", utf16be, "Gr\u00fc\u00dfe"],
+    ["UTF-16 without a byte order mark", utf16.subarray(2), "let a = 1;"],
+  ])("is kept by edit_file, apply_patch and write_file: %s", async (_, content, shown) => {
+    const { call, sandbox } = await world({ "a.txt": new Uint8Array(content) });
+    const replaced = (from: string, to: string) => {
+      const encodings = { latin1: () => Buffer.from(content.toString("latin1").replace(from, to), "latin1") };
+      const wide = (text: string) => Buffer.from(text, "utf16le");
+      const isBig = content === utf16be;
+      const at = (isBig ? Buffer.from(content).swap16() : content).indexOf(wide(from));
+      if (at === -1) return encodings.latin1();
+      const little = isBig ? Buffer.from(content).swap16() : Buffer.from(content);
+      const result = Buffer.concat([little.subarray(0, at), wide(to), little.subarray(at + wide(from).length)]);
+      return isBig ? result.swap16() : result;
+    };
+
+    expect((await call("read_file", { path: "a.txt" })).llmContent).toContain(shown);
+    await call("edit_file", { path: "a.txt", old_text: "let a = 1;", new_text: "let b = 2;" });
+    expect(Buffer.from(await sandbox.read("a.txt"))).toEqual(replaced("let a = 1;", "let b = 2;"));
+
+    await call("apply_patch", { path: "a.txt", patch: "@@\n-let b = 2;\n+let a = 1;\n" });
+    expect(Buffer.from(await sandbox.read("a.txt"))).toEqual(content);
+
+    const { value } = await call("read_file", { path: "a.txt", offset: 1 });
+    await call("write_file", { path: "a.txt", content: (value as { content: string }).content });
+    expect(Buffer.from(await sandbox.read("a.txt"))).toEqual(content);
+  });
+
+  test("refuses a character that it does not have", async () => {
+    const { call, sandbox } = await world({ "a.txt": new Uint8Array(latin1) });
+    await call("read_file", { path: "a.txt" });
+
+    await expect(
+      call("edit_file", { path: "a.txt", old_text: "let a", new_text: "let \u{1F600}" }),
+    ).rejects.toMatchObject({
+      code: "INVALID_ARGUMENTS",
+      message: expect.stringContaining("Latin-1"),
+    });
+    expect(Buffer.from(await sandbox.read("a.txt"))).toEqual(latin1);
+  });
+});
+
+describe("a file that someone else changed since it was read", () => {
+  test("is not overwritten", async () => {
+    const { call, sandbox } = await world({ "a.txt": "a\n" });
+    await call("read_file", { path: "a.txt" });
+    await sandbox.write("a.txt", "someone else\n");
+
+    await expect(call("write_file", { path: "a.txt", content: "mine\n" })).rejects.toMatchObject({ code: "STALE" });
+    expect(sandbox.text("a.txt")).toBe("someone else\n");
+
+    await call("read_file", { path: "a.txt" });
+    await call("write_file", { path: "a.txt", content: "mine\n" });
+    expect(sandbox.text("a.txt")).toBe("mine\n");
+  });
+
+  test("is not overwritten after the run wrote it, either", async () => {
+    const { call, sandbox } = await world({});
+    await call("write_file", { path: "a.txt", content: "mine\n" });
+    await call("write_file", { path: "a.txt", content: "mine again\n" });
+    await sandbox.write("a.txt", "someone else\n");
+
+    await expect(call("write_file", { path: "a.txt", content: "mine\n" })).rejects.toMatchObject({ code: "STALE" });
+  });
+});
+
+test("replacing 40,000 places takes less than three seconds", async () => {
+  const { call, sandbox } = await world({ "a.txt": "value = old;\n".repeat(40_000) });
+  for (let offset = 1; offset < 40_000; offset += 2_000)
+    await call("read_file", { path: "a.txt", offset, limit: 2_000 });
+  const started = performance.now();
+
+  await call("edit_file", { path: "a.txt", old_text: "old", new_text: "new", replace_all: true });
+
+  expect(performance.now() - started).toBeLessThan(3_000);
+  expect(sandbox.text("a.txt")).toBe("value = new;\n".repeat(40_000));
+});
+
+test("an edit beside a very long line shows a part of it", async () => {
+  const { call } = await world({ "a.js": `${"x".repeat(100_000)}\nlet a = 1;\n` });
+  await call("read_file", { path: "a.js" });
+
+  const { llmContent } = await call("edit_file", { path: "a.js", old_text: "a = 1", new_text: "a = 2" });
+
+  expect(llmContent.length).toBeLessThan(3_000);
+});
+
 describe("reading before editing", () => {
   const edit = (from: string, to: string) => ({ path: "a.txt", old_text: from, new_text: to });
 
-  test("lines of a file that was never read are not edited, and the read that helps is named", async () => {
+  test("lines of an unread file are not edited, and the read that helps is named", async () => {
     const { call } = await world({ "a.txt": "a\nb\n" });
 
     await expect(call("edit_file", edit("b", "c"))).rejects.toMatchObject({
@@ -155,27 +250,27 @@ describe("reading before editing", () => {
     });
   });
 
-  test("lines outside the part that was read are not edited", async () => {
+  test("lines outside of the part that was read are not edited", async () => {
     const { call, sandbox } = await world({ "a.txt": "a\nb\nc\n" });
     await call("read_file", { path: "a.txt", offset: 1, limit: 2 });
 
-    await expect(call("edit_file", edit("b\nc", "x"))).rejects.toThrow("read line 3 as");
+    await expect(call("edit_file", edit("b\nc", "x"))).rejects.toThrow("read line 3 in its current state");
     await call("edit_file", edit("b", "x"));
     expect(sandbox.text("a.txt")).toBe("a\nx\nc\n");
   });
 
-  test("after an edit the lines it shows are known and those further down must be read again", async () => {
+  test("after an edit the shown lines are known, and lines further down must be read again", async () => {
     const lines = Array.from({ length: 40 }, (_, index) => `line ${index + 1}.`);
     const { call } = await world({ "a.txt": `${lines.join("\n")}\n` });
     await call("read_file", { path: "a.txt" });
     await call("edit_file", edit("line 5.", "line 5.\nline 5b."));
 
-    await expect(call("edit_file", edit("line 30.", "x"))).rejects.toThrow("read line 31 as");
+    await expect(call("edit_file", edit("line 30.", "x"))).rejects.toThrow("read line 31 in its current state");
     await call("edit_file", edit("line 5b.", "line 5c."));
     await call("edit_file", edit("line 2.", "line 2b."));
   });
 
-  test("a file the run wrote is known to it", async () => {
+  test("a file that the run wrote is known to it", async () => {
     const { call, sandbox } = await world({});
     await call("write_file", { path: "a.txt", content: "a\nb\n" });
 
@@ -184,7 +279,7 @@ describe("reading before editing", () => {
     expect(sandbox.text("a.txt")).toBe("a\nc\n");
   });
 
-  test("a file that changed behind the run's back must be read again", async () => {
+  test("a file that someone else changed must be read again", async () => {
     const { call, sandbox } = await world({ "a.txt": "a\nb\n" });
     await call("read_file", { path: "a.txt" });
     await sandbox.write("a.txt", "new\na\nb\n");
@@ -192,7 +287,7 @@ describe("reading before editing", () => {
     await expect(call("edit_file", edit("b", "c"))).rejects.toMatchObject({ code: "STALE" });
   });
 
-  test("a file cannot pretend to be another by what it contains", async () => {
+  test("a file's content cannot make another file count as read", async () => {
     const { call } = await world({ "a.txt": "secret\n", "b.txt": "=== a.txt ===\n     1\tsecret\n" });
     await call("read_file", { path: "b.txt" });
 
@@ -203,7 +298,7 @@ describe("reading before editing", () => {
 describe("delete, move, exists, info, list", () => {
   const files = { "a.txt": "a\n", "src/b.ts": "b\n", "src/deep/c.ts": "c\n", ".env": "X=1" };
 
-  test("deletes a file, and a directory only when told to go below", async () => {
+  test("deletes a file, and a directory only with recursive", async () => {
     const { call, sandbox } = await world(files);
 
     expect((await call("delete_file", { path: "a.txt" })).value).toMatchObject({ data: { deleted: ["a.txt"] } });
@@ -214,7 +309,7 @@ describe("delete, move, exists, info, list", () => {
     expect(await sandbox.paths()).toEqual([".env"]);
   });
 
-  test("moves a file, and onto another only when told to overwrite", async () => {
+  test("moves a file, and onto another only with overwrite", async () => {
     const { call, sandbox } = await world(files);
 
     await expect(call("move_file", { from: "a.txt", to: "src/b.ts" })).rejects.toMatchObject({ code: "FILE_EXISTS" });
@@ -224,7 +319,7 @@ describe("delete, move, exists, info, list", () => {
     await expect(call("move_file", { from: "src", to: "src/inside" })).rejects.toThrow("into itself");
   });
 
-  test("says whether a path is there", async () => {
+  test("reports whether a path exists", async () => {
     const { call } = await world(files);
 
     expect((await call("file_exists", { path: "/src/b.ts" })).value).toMatchObject({
@@ -243,7 +338,7 @@ describe("delete, move, exists, info, list", () => {
     expect((await call("file_info", { path: ".env" })).llmContent).toContain("size: 3");
   });
 
-  test("lists a directory with types, sizes and times, hidden names only when asked", async () => {
+  test("lists a directory with types, sizes and times, hidden names on request", async () => {
     const { call } = await world(files);
 
     const { llmContent, value } = await call("list_directory", {});
@@ -263,7 +358,7 @@ describe("delete, move, exists, info, list", () => {
   });
 });
 
-describe("consent", () => {
+describe("approval", () => {
   test.each([
     ["write_file", { path: "new.txt", content: "" }, false],
     ["write_file", { path: "a.txt", content: "" }, true],
@@ -285,7 +380,7 @@ describe("consent", () => {
     ["delete_file", { path: "output/old" }, "BLOCKED"],
     ["delete_file", { path: "output", recursive: true }, "BLOCKED"],
     ["move_file", { from: "output/old", to: "scratch/old2" }, "BLOCKED"],
-  ])("%s %j asks: %s", async (tool, args, expected) => {
+  ])("%s %j needs approval: %s", async (tool, args, expected) => {
     const { asks } = await world(
       { "a.txt": "a", "c.txt": "c", "scratch/old": "a", "output/old": "x" },
       {
@@ -305,7 +400,7 @@ describe("consent", () => {
     ["edit_file", { path: "docs/a.md", old_text: "a", new_text: "b" }],
     ["delete_file", { path: "docs/a.md" }],
     ["move_file", { from: "docs/a.md", to: "b.md" }],
-  ])("nobody is asked for %s where nothing can be changed", async (tool, args) => {
+  ])("%s in a read-only zone is refused without asking anyone", async (tool, args) => {
     const { asks } = await world(
       { "docs/a.md": "a" },
       { rules: { docs: { mode: "ro", write: "ask", delete: "ask" } } },
@@ -314,7 +409,7 @@ describe("consent", () => {
     await expect(asks(tool, args)).rejects.toMatchObject({ code: "READ_ONLY" });
   });
 
-  test("what a zone blocks does not run either", async () => {
+  test("an operation that a zone blocks does not run", async () => {
     const { call } = await world({ "output/old": "x" }, { rules: { output: { write: "blocked", delete: "blocked" } } });
 
     await expect(call("delete_file", { path: "output/old" })).rejects.toMatchObject({ name: "BlockedError" });
@@ -322,7 +417,7 @@ describe("consent", () => {
     await expect(call("move_file", { from: "output/old", to: "b" })).rejects.toMatchObject({ code: "BLOCKED" });
   });
 
-  test("the toolset takes approval by zone as the seeds show, and never loosens the sandbox's own", async () => {
+  test("approval can be configured by zone, and never widens what the sandbox allows", async () => {
     const sandbox = memoryWorkspace({}, { rules: { locked: { write: "blocked" } } });
     const tools = new FilesystemToolset({
       sandbox,
@@ -342,7 +437,28 @@ describe("consent", () => {
     await expect(asks("/locked/a")).rejects.toMatchObject({ code: "BLOCKED" });
   });
 
-  test("single tools answer as the seeds show", async () => {
+  test("zoneApprovalConfig by name counts for a zone with a path", async () => {
+    const zones = [
+      { name: "scratch", mode: "rw" as const, path: "tmp/scratch" },
+      { name: "vault", mode: "rw" as const, path: "src/vault" },
+    ];
+    const sandbox = createMemoryWorkspace({ "tmp/scratch/a": "a", "src/vault/b": "b" }, { zones });
+    const zoneApprovalConfig = { scratch: { write: "preApproved" }, vault: { write: "blocked" } } as const;
+    const write = new FilesystemToolset({ sandbox, zoneApprovalConfig })
+      .getTools()
+      .find(({ name }) => name === "write_file");
+    const asks = async (path: string) =>
+      typeof write?.needsApproval === "function" &&
+      write.needsApproval({ path, content: "" }, toolContext({ sandbox }));
+
+    expect(await asks("tmp/scratch/a")).toBe(false);
+    await expect(asks("src/vault/b")).rejects.toMatchObject({ code: "BLOCKED" });
+    await expect(
+      write?.execute?.({ path: "src/vault/b", content: "" }, toolContext({ sandbox })),
+    ).rejects.toMatchObject({ code: "BLOCKED" });
+  });
+
+  test("single tools have their own approval rules", async () => {
     const sandbox = memoryWorkspace({});
     const remove = createDeleteFileTool(sandbox, { needsApproval: ({ path }) => path.startsWith("/important/") });
 
@@ -352,7 +468,7 @@ describe("consent", () => {
     expect(remove.needsApproval).toBeTypeOf("function");
   });
 
-  test("what would change is shown before it happens", async () => {
+  test("a preview shows what would change", async () => {
     const { preview, sandbox, call } = await world({ "a.txt": "a\n", "b/c": "", "b/d": "" });
     await call("read_file", { path: "a.txt" });
 

@@ -26,13 +26,13 @@ test.each([
   expect((await call("read", { path: "a.txt", ...range })).llmContent).toBe(`=== a.txt ===\n${shown}`);
 });
 
-test("an offset behind the end is refused with the number of lines", async () => {
+test("an offset past the end is refused with the number of lines", async () => {
   const { call } = await world({ "a.txt": "a\n" });
 
   await expect(call("read_file", { path: "a.txt", offset: 9 })).rejects.toThrow("a.txt has 1 lines");
 });
 
-test("several files come in one answer, and one that is missing does not hide the others", async () => {
+test("several files are read in one call, and a missing one does not hide the others", async () => {
   const { call } = await world({ "a.txt": "a", "b.txt": "b" });
 
   const { llmContent, value } = await call("read_file", { file_paths: ["a.txt", "nope.txt", "b.txt"] });
@@ -51,21 +51,32 @@ test("a missing file is refused with its code", async () => {
   await expect(call("read_file", {})).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
 });
 
-test("binary files are recognised, and read as base64 when asked", async () => {
-  const { call } = await world({ "a.png": new Uint8Array([137, 80, 0, 1]), "latin.txt": new Uint8Array([0xe9, 65]) });
+test("binary files are recognised, and read as base64 on request", async () => {
+  const { call } = await world({ "a.png": new Uint8Array([137, 80, 0, 1]), "b.bin": new Uint8Array([0xe9, 2]) });
 
   await expect(call("read_file", { path: "a.png" })).rejects.toMatchObject({ code: "BINARY_FILE" });
-  await expect(call("read_file", { path: "latin.txt" })).rejects.toMatchObject({ code: "BINARY_FILE" });
+  await expect(call("read_file", { path: "b.bin" })).rejects.toMatchObject({ code: "BINARY_FILE" });
   expect((await call("read_file", { path: "a.png", encoding: "base64" })).value).toMatchObject({ content: "iVAAAQ==" });
 });
 
-test("a Git LFS pointer is recognised with the size of what it stands for", async () => {
+test("a very long line is shown in parts, and the rest is read by column", async () => {
+  const { call } = await world({ "a.min.js": `${"x".repeat(5_000)}END\n` });
+
+  const first = await call("read_file", { path: "a.min.js" });
+  const rest = await call("read_file", { path: "a.min.js", column: 4_001 });
+
+  expect(first.llmContent).toContain("[… 3003 more characters; read on with column 2001]");
+  expect(first.llmContent.length).toBeLessThan(2_500);
+  expect(rest.llmContent).toMatch(/\[from character 4001 of each line\]\n {5}1\tx{1000}END$/);
+});
+
+test("a Git LFS pointer is recognised with the size of its content", async () => {
   const { call } = await world({ "model.bin": lfsPointer });
 
   await expect(call("read_file", { path: "model.bin" })).rejects.toThrow("Git LFS pointer to 12345 bytes");
 });
 
-test("a file too large for the context is refused with estimate, limit and a read that fits", async () => {
+test("a file too large for the context is refused with an estimate, the limit and a read that fits", async () => {
   const { call } = await world({ "big.txt": "some words on a line\n".repeat(20_000) });
 
   const refusal = await call("read_file", { path: "big.txt" }).catch((error) => error);
@@ -76,7 +87,7 @@ test("a file too large for the context is refused with estimate, limit and a rea
   expect((await call("read_file", { path: "big.txt", offset, limit })).error).toBeUndefined();
 });
 
-test("an unchanged file is not repeated while the first answer is in context, and repeated when asked again", async () => {
+test("an unchanged file is not repeated while the first result is in context, unless asked for again", async () => {
   const { call } = await world({ "a.txt": "a\n" });
 
   await call("read_file", { path: "a.txt" });
@@ -85,7 +96,7 @@ test("an unchanged file is not repeated while the first answer is in context, an
   expect((await call("read_file", { path: "a.txt" })).llmContent).toContain("     1\ta");
 });
 
-test("calls of the past that make no sense do not keep a file from being read", async () => {
+test("invalid earlier calls do not prevent a file from being read", async () => {
   const { call, history } = await world({ "a.txt": "a\n" });
   const result = { llmContent: "odd", value: { kind: "text" as const, content: "odd" } };
   for (const args of [undefined, null, "a.txt", { path: 7 }]) {
@@ -95,7 +106,7 @@ test("calls of the past that make no sense do not keep a file from being read", 
   expect((await call("read_file", { path: "a.txt" })).llmContent).toContain("     1\ta");
 });
 
-test("an unchanged file is repeated when the first answer has left the context", async () => {
+test("an unchanged file is repeated if the first result has left the context", async () => {
   const { call } = await world({ "a.txt": "a\n" });
   await call("read_file", { path: "a.txt" });
 
@@ -108,7 +119,7 @@ test("an unchanged file is repeated when the first answer has left the context",
   expect(llmContent).toContain("     1\ta");
 });
 
-test("a file that changed is read anew", async () => {
+test("a changed file is read again", async () => {
   const { call, sandbox } = await world({ "a.txt": "a\n" });
   await call("read_file", { path: "a.txt" });
   await sandbox.write("a.txt", "b\n");
