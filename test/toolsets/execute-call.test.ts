@@ -289,7 +289,10 @@ describe("the sandbox of a call", () => {
     const preview = async (args: unknown, context: ToolContext) => sly(args, context).then(() => "nothing");
     const { review } = await toolboxWorld([aTool({ needsApproval, preview })], { workspace });
 
-    expect(await review("read_file", { path: "a" })).toMatchObject({ kind: "ask", preview: "nothing" });
+    expect(await review("read_file", { path: "a" })).toMatchObject({
+      kind: "ask",
+      preview: { sections: [{ text: "nothing" }] },
+    });
     expect(await workspace.changes()).toEqual([]);
   });
 });

@@ -173,7 +173,7 @@ describe("a diff of git", () => {
       "+c",
     ].join("\n");
 
-    expect(await preview("apply_patch", { patch })).toContain("a.sh: new mode 100755");
+    expect(await preview("apply_patch", { patch })).toContain("mode 100644 → 100755");
     await call("apply_patch", { patch });
 
     for (const path of ["a.sh", "b.sh", "c.sh"]) expect((await sandbox.stat(path)).executable).toBe(true);

@@ -69,7 +69,7 @@ test("undoing one side of a move undoes the other, so that the only copy is neve
   const { call, sandbox, preview } = await world();
   await call("move_file", { from: "b.txt", to: "c.txt" });
 
-  expect(await preview("undo", { path: "c.txt" })).toContain("+++ b/b.txt");
+  expect(await preview("undo", { path: "c.txt" })).toContain("b.txt\nadded");
   await call("undo", { path: "c.txt" });
 
   expect(await sandbox.paths()).toEqual(["a.txt", "b.txt"]);
