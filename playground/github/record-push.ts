@@ -68,7 +68,8 @@ async function moveHead(context: ActionContext, thread: PullThread, commit: stri
     comment.line = await follow(comment.line);
     comment.startLine = comment.line === undefined ? undefined : await follow(comment.startLine);
   }
-  emit(target, { event: "pull_request", action: "synchronize", thread });
+  const synchronize = { before: from, after: commit };
+  emit(target, { event: "pull_request", action: "synchronize", thread, synchronize });
 }
 
 /** Closes a pull request as merged by this commit. */

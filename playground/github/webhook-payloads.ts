@@ -1,5 +1,6 @@
+import { commitsBetween } from "./git/git-repository.ts";
 import { showInstallation } from "./shapes/app.ts";
-import { showCheckRun, showCheckSuite, showStatus, showWorkflowRun } from "./shapes/check.ts";
+import { showCheckRun, showCheckSuite, showStatus, showWorkflowRun, simpleCommit } from "./shapes/check.ts";
 import { nodeId } from "./shapes/node-id.ts";
 import { showCommit, showPull, showPullInList } from "./shapes/pull-request.ts";
 import { fullName, showRepository } from "./shapes/repository.ts";
@@ -28,6 +29,7 @@ export function describeEvent(world: World, event: WebhookEvent, { id }: Install
     ...(review && { review: describeReview(world, event) }),
     ...(reviewComment && describeReviewComment(world, event, reviewComment)),
     ...(requestedReviewer && { requested_reviewer: showUser(world, requestedReviewer) }),
+    ...event.synchronize,
     ...(label && { label: showLabel(world, repository, label) }),
     ...(changes && { changes }),
     repository: showRepository(world, repository),
@@ -45,7 +47,7 @@ async function withGitData(world: World, event: WebhookEvent, payload: object): 
   return {
     ...payload,
     ...(thread && (await describeThread(world, event, thread))),
-    ...(push && describePush(world, event, push)),
+    ...(push && (await describePush(world, event, push))),
     ...(checkRun && { check_run: await describeCheckRun(world, repository, checkRun) }),
     ...(checkSuite && { check_suite: await showCheckSuite(world, repository, checkSuite) }),
     ...(workflowRun && { workflow_run: await showWorkflowRun(world, repository, workflowRun), workflow: null }),
@@ -118,21 +120,43 @@ export function describeInstallationEvent(world: World, event: InstallationEvent
   };
 }
 
-function describePush(world: World, { repository, sender }: WebhookEvent, push: NonNullable<WebhookEvent["push"]>) {
-  const noCommit = /^0+$/;
+/** In this event alone the repository has other fields, and times in seconds. */
+async function describePush(
+  world: World,
+  { repository, sender }: WebhookEvent,
+  { ref, before, after }: NonNullable<WebhookEvent["push"]>,
+): Promise<object> {
+  const shown = showRepository(world, repository);
+  const seconds = (date: Date) => Math.floor(date.getTime() / 1000);
+  const owner = { ...shown.owner, name: repository.owner.login, email: null };
+  const [created, deleted] = [isNoCommit(before), isNoCommit(after)];
+  const commits = created || deleted ? [] : await commitsBetween(repository.gitDirectory, before, after);
+  const headCommit = deleted ? null : await simpleCommit(repository, after);
   return {
-    ref: push.ref,
-    before: push.before,
-    after: push.after,
-    created: noCommit.test(push.before),
-    deleted: noCommit.test(push.after),
+    ref,
+    before,
+    after,
+    created,
+    deleted,
     forced: false,
     base_ref: null,
-    compare: `${world.url}/${fullName(repository)}/compare/${push.before}...${push.after}`,
-    commits: [],
-    head_commit: null,
-    pusher: { name: sender.login },
+    compare: `${world.url}/${fullName(repository)}/compare/${before}...${after}`,
+    commits: await Promise.all(commits.map((commit) => simpleCommit(repository, commit))),
+    head_commit: headCommit,
+    pusher: { name: sender.login, email: `${sender.login}@users.noreply.github.invalid` },
+    repository: {
+      ...shown,
+      owner,
+      created_at: seconds(repository.createdAt),
+      pushed_at: seconds(new Date()),
+      stargazers: 0,
+      master_branch: repository.defaultBranch,
+    },
   };
+}
+
+function isNoCommit(hash: string): boolean {
+  return /^0+$/.test(hash);
 }
 
 function describeOrganization(world: World, login: string) {

@@ -261,6 +261,8 @@ export interface WebhookEvent {
   workflowRun?: WorkflowRun;
   status?: CommitStatus;
   push?: { ref: string; before: string; after: string };
+  /** The commits between which the head of a pull request moved. */
+  synchronize?: { before: string; after: string };
   /** The earlier values of what was edited, in GitHub's format. */
   changes?: Record<string, unknown>;
 }

@@ -89,7 +89,7 @@ export async function showCheckSuite(world: World, repository: Repository, suite
   } satisfies Schemas["check-suite"];
 }
 
-async function simpleCommit(repository: Repository, id: string): Promise<Schemas["simple-commit"]> {
+export async function simpleCommit(repository: Repository, id: string): Promise<Schemas["simple-commit"]> {
   const { tree, message, author, committer } = await readCommit(repository.gitDirectory, id);
   const timestamp = new Date(committer.timestamp * 1000).toISOString();
   const person = ({ name, email }: { name: string; email: string }) => ({ name, email });

@@ -88,6 +88,7 @@ export async function showPull(
     merged: pull.merged !== undefined,
     mergeable: state === "unknown" ? null : state !== "dirty",
     mergeable_state: state,
+    rebaseable: false,
     merged_by: pull.merged ? showUser(world, pull.merged.by) : null,
     comments: countOf(repository.comments, thread),
     review_comments: countOf(repository.reviewComments, thread),

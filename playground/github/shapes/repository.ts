@@ -133,5 +133,6 @@ export function showFullRepository(world: World, repository: Repository) {
     open_issues: openIssues,
     watchers: 0,
     security_and_analysis: null,
+    custom_properties: {},
   } satisfies Schemas["full-repository"];
 }
