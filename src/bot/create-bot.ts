@@ -1,14 +1,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
-import { Probot } from "probot";
+import type { Probot } from "probot";
 import { createAuthorize } from "#bot/commands/authorize.ts";
 import { createReceiveDelivery, type Delivery } from "#bot/deliveries/receive-delivery.ts";
 import { redeliverMissed } from "#bot/deliveries/redeliver-missed.ts";
 import { connectToProxy } from "#bot/deliveries/webhook-proxy.ts";
 import { createWebhookServer } from "#bot/deliveries/webhook-server.ts";
+import { connectApp } from "#bot/github/connect-app.ts";
 import { createOpenGitHub } from "#bot/github/open-github.ts";
-import { pacedOctokit } from "#bot/github/paced-octokit.ts";
 import type { Config } from "#config/config.ts";
 import { isListedRepository } from "#config/config.ts";
 import type { OpenGitHub } from "#domain/github.ts";
@@ -54,8 +54,8 @@ export interface Bot {
 
 /** The GitHub App: hears threads, asks who may command, tells the runtime, and shows runs in comments. */
 export async function createBot({ config, runs, pages, ready, log: logger }: BotOptions): Promise<Bot> {
-  const probot = await connect(config, logger ?? pino({ level: config.app.logLevel }));
-  const openGitHub = createOpenGitHub(probot, config);
+  const { probot, rest } = await connectApp(config, logger ?? pino({ level: config.app.logLevel }));
+  const openGitHub = createOpenGitHub(rest, config);
   const redact = createRedactor(config.secrets);
   const sanitize = createSanitizer(config.secrets);
   const log = createLog(probot, config.secrets);
@@ -89,7 +89,7 @@ export async function createBot({ config, runs, pages, ready, log: logger }: Bot
   const { host, port, webhookPath, webhookProxy } = config.app;
   const server = createWebhookServer({ host, port, webhookPath, receive, pages: pages?.answer, ready });
   const sweep = () =>
-    redeliverMissed(probot).then(
+    redeliverMissed(rest).then(
       (count) => count > 0 && log.info(`Asked GitHub to send ${count} missed deliveries again.`),
       (error) => log.info(`Missed deliveries could not be looked for: ${(error as Error).message}`),
     );
@@ -116,19 +116,6 @@ export async function createBot({ config, runs, pages, ready, log: logger }: Bot
       await Promise.race([Promise.all(background), wait(shutdownGraceMs, undefined, { ref: false })]);
     },
   };
-}
-
-async function connect(config: Config, log: Logger): Promise<Probot> {
-  const { appId, privateKey, webhookSecret } = config.app;
-  const probot = new Probot({
-    appId,
-    privateKey,
-    secret: webhookSecret,
-    baseUrl: config.github.apiUrl,
-    log,
-    Octokit: pacedOctokit(config.github.writeIntervalMs),
-  });
-  return probot.ready();
 }
 
 async function handleDelivery(

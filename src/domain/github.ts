@@ -1,5 +1,8 @@
 import { UserError } from "./errors.ts";
 
+/** The version of the REST API that every request asks for. */
+export const githubApiVersion = "2022-11-28";
+
 /** A person's permission in a repository, as the API reports it. `none` also stands for a request that failed. */
 export type Permission = "admin" | "maintain" | "write" | "triage" | "read" | "none";
 
@@ -11,7 +14,7 @@ export function canWrite(permission: Permission): boolean {
 /** GitHub refused a request, and will refuse it again until something is changed there. */
 export class GitHubRefusal extends UserError {
   override readonly name = "GitHubRefusal";
-  /** 401, 403, 404, 410 or 451; 422 for a branch that does not exist. */
+  /** 403, 404, 410 or 451; 422 for a branch that does not exist. */
   readonly status: number;
 
   constructor(message: string, { status, cause }: { status: number; cause: unknown }) {

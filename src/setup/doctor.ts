@@ -113,11 +113,12 @@ type AppInfo = z.infer<typeof AppInfo>;
 
 async function* checkApp(client: AppClient, { app, github }: Config): AsyncGenerator<CheckResult, AppInfo | undefined> {
   const answer = await ask(client, "GET /app");
-  if (answer.status === undefined) {
+  // Only these answers are about the App; an outage or a rate limit says nothing about it.
+  if (answer.status === undefined || ![200, 401, 404].includes(answer.status)) {
     yield {
       name: "GitHub App",
       status: "problem",
-      detail: `${github.apiUrl} cannot be reached: ${answer.reason}`,
+      detail: `${github.apiUrl} cannot be reached: ${answer.status === undefined ? answer.reason : `it answers ${answer.status}`}`,
       fix: "Check the network, a proxy, and GHE_HOST for an Enterprise Server.",
     };
     return undefined;

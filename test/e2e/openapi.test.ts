@@ -48,7 +48,7 @@ test("each endpoint the manifest lists was asked, and no other", () => {
   expect([...asked()].sort()).toEqual(Object.keys(endpoints).sort());
 });
 
-/** GitHub describes its operations by a repository's name, and takes its number in the same place. */
+/** Requests to the REST API; where GitHub redirects, it does so by the id of the repository. */
 function restRequests() {
   return forge.github.requests
     .filter(({ operation }) => !/^(git-|info\/refs)/.test(operation ?? ""))

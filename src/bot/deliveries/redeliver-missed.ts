@@ -1,26 +1,27 @@
-import type { Probot } from "probot";
+import type { Endpoints } from "@octokit/types";
+import type { RestClient } from "#bot/github/rest-client.ts";
 import { subscribedEvents } from "./handlers.ts";
 
-/** GitHub keeps deliveries for three days; older commands are forgotten by those who gave them, too. */
+/** GitHub keeps deliveries for three days. */
 const maxAgeMs = 3 * 24 * 60 * 60_000;
 
-/** What is younger may be on its way still. */
+/** A younger delivery may still be on its way. */
 const minAgeMs = 60_000;
 
-/** One that failed this often will not be stored the next time either. */
+/** A delivery that failed this often is given up. */
 const maxAttempts = 4;
 
 const maxPages = 5;
 
 /**
- * Asks GitHub to send again what it could not deliver, oldest first: GitHub does not do so by itself. Each delivery
- * keeps its id, so what was heard after all counts once. Resolves to how many were asked for.
+ * Asks GitHub to redeliver what it could not deliver, oldest first, because it does not do so by itself. A redelivery keeps
+ * its id, so one that was received after all counts once. Resolves to the number of redeliveries.
  */
-export async function redeliverMissed(probot: Probot, now: number = Date.now()): Promise<number> {
-  const app = await probot.auth();
-  const missed = findMissed(await listDeliveries(app, now), now);
+export async function redeliverMissed(rest: RestClient, now: number = Date.now()): Promise<number> {
+  const missed = findMissed(await listDeliveries(rest, now), now);
   for (const { id } of missed) {
-    await app.request("POST /app/hook/deliveries/{delivery_id}/attempts", { delivery_id: id });
+    const route = "POST /app/hook/deliveries/{delivery_id}/attempts";
+    await rest.send({ route, parameters: { delivery_id: id }, maxRetries: 3 });
   }
   return missed.length;
 }
@@ -33,19 +34,18 @@ interface HookDelivery {
   event: string;
 }
 
-async function listDeliveries(app: Awaited<ReturnType<Probot["auth"]>>, now: number): Promise<HookDelivery[]> {
+async function listDeliveries(rest: RestClient, now: number): Promise<HookDelivery[]> {
   const found: HookDelivery[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < maxPages; page++) {
-    const { data, headers } = await app.request("GET /app/hook/deliveries", {
-      per_page: 100,
-      ...(cursor ? { cursor } : {}),
-    });
-    for (const { id, guid, delivered_at, status_code, event } of data) {
+    const parameters = { per_page: 100, ...(cursor ? { cursor } : {}) };
+    const { data, headers } = await rest.send({ route: "GET /app/hook/deliveries", parameters });
+    type Deliveries = Endpoints["GET /app/hook/deliveries"]["response"]["data"];
+    for (const { id, guid, delivered_at, status_code, event } of data as Deliveries) {
       const succeeded = status_code >= 200 && status_code < 300;
       found.push({ id: Number(id), guid, deliveredAt: Date.parse(delivered_at), succeeded, event });
     }
-    cursor = /[?&]cursor=([^&>]+)[^>]*>;\s*rel="next"/.exec(headers.link ?? "")?.[1];
+    cursor = /[?&]cursor=([^&>]+)[^>]*>;\s*rel="next"/.exec(String(headers.link ?? ""))?.[1];
     const oldest = found.at(-1);
     if (!cursor || !oldest || now - oldest.deliveredAt > maxAgeMs) break;
   }

@@ -1,6 +1,6 @@
 import type { components } from "@octokit/openapi-types";
 import { HttpResponse, http } from "msw";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Bot } from "#bot/create-bot.ts";
 import { createBot } from "#bot/create-bot.ts";
 import { UserError } from "#domain/errors.ts";
@@ -48,10 +48,10 @@ describe("a refusal of GitHub is a sentence, and is not asked for again", () => 
     [
       403,
       "Repository was archived so is read-only.",
-      /does not let this app do that in octo\/shop.*archived so is read-only/,
+      /does not allow this app to do that in octo\/shop.*archived so is read-only/,
     ],
     [403, "Resource not accessible by integration - https://docs.github.com/rest", /not accessible by integration$/],
-    [404, "Not Found", /does not find that in octo\/shop.*not installed there any more/],
+    [404, "Not Found", /does not find that in octo\/shop.*may no longer be installed there/],
     [410, "This issue was deleted", /gone from octo\/shop/],
   ])("%i, %s", async (status, message, sentence) => {
     server.use(http.post(`${repo}/issues/1/comments`, () => json({ message }, { status })));
@@ -76,8 +76,8 @@ describe("a refusal of GitHub is a sentence, and is not asked for again", () => 
       http.post(`${api}/app/installations/7/access_tokens`, () => json({ message: "Not Found" }, { status: 404 })),
     );
 
-    await expect(fresh.listComments(1)).rejects.toThrow(/not installed there any more/);
-    await expect(fresh.createGitToken("write")).rejects.toThrow(/not installed there any more/);
+    await expect(fresh.listComments(1)).rejects.toThrow(/may no longer be installed there/);
+    await expect(fresh.createGitToken("write")).rejects.toThrow(/may no longer be installed there/);
   });
 });
 
@@ -410,50 +410,138 @@ describe("writing", () => {
   });
 });
 
-describe("a repository with a number", () => {
-  const numbered = `${api}/repositories/11`;
+describe("a repository with an id", () => {
   const open = () => bot.openGitHub({ ...repository, repositoryId: 11 });
-
-  test("is asked for by it alone: its name leads nowhere", async () => {
-    server.use(
-      http.get(`${numbered}/issues/1/comments`, () => json([comment(5, "ada", "Hi")])),
-      http.post(`${numbered}/issues/1/comments`, () => json(comment(6, "golem-forge[bot]", "Yo"), { status: 201 })),
-      http.get(`${numbered}/contents/repos/octo/shop`, () => json([], { status: 200 })),
-      http.get(`${numbered}/collaborators/ada/permission`, () =>
-        json({ permission: "write", role_name: "write", user: person("ada") }),
-      ),
-    );
-    const github = open();
-
-    expect((await github.listComments(1)).map(({ id }) => id)).toEqual([5]);
-    expect((await github.createComment(1, "Yo")).id).toBe(6);
-    expect(await github.listFiles("repos/octo/shop")).toEqual([]);
-    expect(await github.getPermission("ada")).toBe("write");
-    expect(state.requests.filter((request) => request.includes("/repos/octo/shop/"))).toEqual([]);
-  });
-
-  test("gives git a token for itself alone", async () => {
-    const asked: unknown[] = [];
+  /** Answers requests for a token, each with the next name of the repository. */
+  const issueTokens = (...names: string[]) => {
+    const requests: unknown[] = [];
     server.use(
       http.post(`${api}/app/installations/7/access_tokens`, async ({ request }) => {
-        asked.push(await request.json());
-        return json({ token: "ghs_narrow", expires_at: new Date(Date.now() + 3_600_000) }, { status: 201 });
+        requests.push(await request.json());
+        const name = names[Math.min(requests.length, names.length) - 1];
+        const token = {
+          token: `ghs_${requests.length}`,
+          expires_at: new Date(Date.now() + 3_600_000).toISOString(),
+          repositories: [{ id: 11, name, owner: person("octo") }],
+        };
+        return json(token, { status: 201 });
+      }),
+    );
+    return requests;
+  };
+
+  beforeEach(async () => {
+    bot = await createBot({ config: botConfig(), runs: recordingRuns, ready: async () => {} });
+  });
+
+  test("is reached by its name, with a token that reaches no other repository", async () => {
+    const requests = issueTokens("shop");
+    const headers: (string | null)[] = [];
+    server.use(
+      http.get(`${repo}/issues/1/comments`, ({ request }) => {
+        headers.push(request.headers.get("authorization"), request.headers.get("x-github-api-version"));
+        return json([]);
       }),
     );
 
-    expect(await open().createGitToken("read")).toBe("ghs_narrow");
-    expect(asked).toEqual([{ repository_ids: [11], permissions: { contents: "read" } }]);
+    await open().listComments(1);
+
+    expect(requests).toEqual([{ repository_ids: [11] }]);
+    expect(headers).toEqual(["token ghs_1", "2022-11-28"]);
+  });
+
+  test("gives git a token for itself alone", async () => {
+    const requests = issueTokens("shop");
+
+    expect(await open().createGitToken("read")).toBe("ghs_1");
+    expect(requests).toEqual([{ repository_ids: [11], permissions: { contents: "read" } }]);
+  });
+
+  test("that was renamed is followed, and then reached by its new name", async () => {
+    issueTokens("shop", "store");
+    server.use(
+      http.get(`${repo}/issues/1/comments`, () =>
+        json({}, { status: 301, headers: { location: `${api}/repositories/11/issues/1/comments` } }),
+      ),
+      http.get(`${api}/repositories/11/issues/1/comments`, () => json([comment(5, "ada", "Hi")])),
+      http.get(`${api}/repos/octo/store/issues/1/comments`, () => json([comment(6, "ada", "Ho")])),
+    );
+
+    expect((await open().listComments(1)).map(({ id }) => id)).toEqual([5]);
+    expect((await open().listComments(1)).map(({ id }) => id)).toEqual([6]);
+  });
+
+  test("whose name was taken over is not read there, but by its new name", async () => {
+    issueTokens("shop", "store");
+    server.use(
+      getting("", { id: 12 }),
+      getting("/contents/a.worker", { type: "file", sha: "s", encoding: "base64", content: btoa("an impostor's") }),
+      http.get(`${api}/repos/octo/store/contents/a.worker`, () =>
+        json({ type: "file", sha: "s", encoding: "base64", content: btoa("its own") }),
+      ),
+    );
+    const github = open();
+    await github.listComments(1);
+    const later = Date.now() + 2 * 60_000;
+    vi.spyOn(Date, "now").mockImplementation(() => later);
+
+    expect(await github.readFile("a.worker")).toBe("its own");
+    vi.restoreAllMocks();
   });
 
   test.each([301, 307])("does not follow an issue to another repository (%i)", async (status) => {
+    issueTokens("shop");
     const headers = { location: `${api}/repositories/12/issues/3/comments` };
     server.use(
-      http.get(`${numbered}/issues/1`, () => new HttpResponse(null, { status, headers })),
-      http.post(`${numbered}/issues/1/comments`, () => new HttpResponse(null, { status, headers })),
+      http.get(`${repo}/issues/1`, () => new HttpResponse(null, { status, headers })),
+      http.post(`${repo}/issues/1/comments`, () => new HttpResponse(null, { status, headers })),
     );
 
     expect(await open().getIssue(1)).toBeUndefined();
     await expect(open().createComment(1, "hello")).rejects.toThrow("That is gone from octo/shop (410).");
     expect(state.requests.some((request) => request.includes("/repositories/12"))).toBe(false);
+  });
+
+  test("is not confused with another whose pull request has the same number", async () => {
+    issueTokens("shop");
+    server.use(getting("/pulls/3", { head: { repo: { id: 12 } }, base: { repo: { id: 12 } } }));
+
+    expect(await open().getPullRequest(3)).toBeUndefined();
+  });
+
+  describe("whose token was revoked early", () => {
+    const unauthorized = () => json({ message: "Bad credentials" }, { status: 401 });
+
+    test("gets a new one", async () => {
+      issueTokens("shop");
+      server.use(
+        http.post(`${repo}/issues/1/comments`, ({ request }) =>
+          request.headers.get("authorization") === "token ghs_1"
+            ? unauthorized()
+            : json(comment(6, "golem-forge[bot]", "Yo"), { status: 201 }),
+        ),
+      );
+
+      expect((await open().createComment(1, "Yo")).id).toBe(6);
+    });
+
+    test("is refused where the app is no longer installed", async () => {
+      issueTokens("shop");
+      const github = open();
+      await github.listComments(1);
+      server.use(
+        http.get(`${repo}/issues/1/comments`, unauthorized),
+        http.post(`${api}/app/installations/7/access_tokens`, () => json({ message: "Not Found" }, { status: 404 })),
+      );
+
+      await expect(github.listComments(1)).rejects.toMatchObject({ name: "GitHubRefusal", status: 404 });
+    });
+
+    test("is tried again later where a new one is not accepted either", async () => {
+      issueTokens("shop");
+      server.use(http.get(`${repo}/issues/1/comments`, unauthorized));
+
+      await expect(open().listComments(1)).rejects.toMatchObject({ name: "OutageError" });
+    });
   });
 });

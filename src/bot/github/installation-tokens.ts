@@ -1,0 +1,95 @@
+import type { Endpoints } from "@octokit/types";
+import { LRUCache } from "lru-cache";
+import { gitPermissions } from "#bot/manifest.ts";
+import { GitHubRefusal, type RepositoryRef } from "#domain/github.ts";
+import { type RequestError, withRefusals } from "./refusals.ts";
+import type { RestClient } from "./rest-client.ts";
+
+/** Tokens live for an hour. One is reused until it has this long to live. */
+const minLifetimeMs = 10 * 60_000;
+
+interface InstallationToken {
+  value: string;
+  expiresAt: number;
+}
+
+/** A repository's name, and when it was last known to belong to the repository's id. */
+interface ConfirmedName {
+  owner: string;
+  repo: string;
+  confirmedAt: number;
+}
+
+const route = "POST /app/installations/{installation_id}/access_tokens";
+
+type Access = "api" | keyof typeof gitPermissions;
+
+/** Installation tokens that reach one repository each, by its id: whoever takes over its name gains nothing. */
+export class InstallationTokens {
+  readonly #rest: RestClient;
+  readonly #tokens = new LRUCache<string, Promise<InstallationToken>>({ max: 10_000 });
+  readonly #names = new LRUCache<number, ConfirmedName>({ max: 10_000 });
+
+  constructor(rest: RestClient) {
+    this.#rest = rest;
+  }
+
+  /** A token of the app's own permissions for requests to the API, or one that only git's `read` or `write` takes. */
+  async get(repository: RepositoryRef, access: Access): Promise<string> {
+    const key = keyOf(repository, access);
+    const known = await this.#tokens.get(key);
+    if (known && known.expiresAt - Date.now() > minLifetimeMs) return known.value;
+
+    const created = this.#create(repository, access);
+    this.#tokens.set(key, created);
+    created.catch(() => this.#tokens.delete(key));
+    return (await created).value;
+  }
+
+  /** Forgets a token that GitHub no longer accepts, or whose repository has another name by now. */
+  discard(repository: RepositoryRef, access: Access): void {
+    this.#tokens.delete(keyOf(repository, access));
+  }
+
+  /** The repository's name as GitHub last gave it for the repository's id: with each token, and when it was confirmed. */
+  nameOf({ repositoryId, owner, repo }: RepositoryRef): ConfirmedName {
+    const known = repositoryId === undefined ? undefined : this.#names.get(repositoryId);
+    return known ?? { owner, repo, confirmedAt: 0 };
+  }
+
+  /** Notes that the repository has this name now. */
+  confirmName({ repositoryId }: RepositoryRef, { owner, repo }: { owner: string; repo: string }): void {
+    if (repositoryId !== undefined) this.#names.set(repositoryId, { owner, repo, confirmedAt: Date.now() });
+  }
+
+  async #create(repository: RepositoryRef, access: Access): Promise<InstallationToken> {
+    const { installationId, repositoryId, owner, repo } = repository;
+    const response = await withRefusals(repository, () =>
+      this.#rest.send({
+        route,
+        parameters: {
+          installation_id: installationId,
+          ...(repositoryId === undefined ? { repositories: [repo] } : { repository_ids: [repositoryId] }),
+          ...(access === "api" ? {} : { permissions: gitPermissions[access] }),
+        },
+        // A token more does no harm.
+        maxRetries: 3,
+      }),
+    ).catch((error: RequestError) => {
+      if (error.status !== 422) throw error;
+      throw new GitHubRefusal(`The app is no longer installed on ${owner}/${repo} (422).`, {
+        status: 404,
+        cause: error,
+      });
+    });
+    const data = response.data as Endpoints[typeof route]["response"]["data"];
+    const [reached] = data.repositories ?? [];
+    if (reached) this.confirmName(repository, { owner: reached.owner.login, repo: reached.name });
+    return { value: data.token, expiresAt: Date.parse(data.expires_at) };
+  }
+}
+
+/** A name that is new here gets a new token, which says whether it is the present one. */
+function keyOf({ installationId, repositoryId = 0, owner, repo }: RepositoryRef, access: Access): string {
+  return `${installationId} ${repositoryId} ${owner}/${repo} ${access}`.toLowerCase();
+}

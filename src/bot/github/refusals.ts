@@ -1,0 +1,50 @@
+import { GitHubRefusal } from "#domain/github.ts";
+
+/** What Octokit throws for an answer that is not a success, as far as it is read here. */
+export interface RequestError {
+  status?: number;
+  message?: string;
+  response?: {
+    headers?: Record<string, string | number | undefined>;
+    data?: { errors?: { field?: string }[] };
+  };
+}
+
+/** Turns an answer that GitHub will repeat into a GitHubRefusal; throws whatever may pass as it is. */
+export async function withRefusals<T>(
+  { owner, repo }: { owner: string; repo: string },
+  ask: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    const { status = 0, message = "", response } = error as RequestError;
+    const name = `${owner}/${repo}`;
+    const refusal = {
+      403: `GitHub does not allow this app to do that in ${name} (403): ${message.replace(/ - https:.*$/s, "")}`,
+      404: `GitHub does not find that in ${name}, or does not show it to this app (404). It may have been deleted or moved, or the app may no longer be installed there.`,
+      410: `That is gone from ${name} (410).`,
+      451: `GitHub withholds that in ${name} for legal reasons (451).`,
+    }[status];
+    // Rate limits come as 403, too.
+    if (!refusal || response?.headers?.["retry-after"] || /rate limit/i.test(message)) throw error;
+    throw new GitHubRefusal(refusal, { status, cause: error });
+  }
+}
+
+/** True where GitHub rejected this field of the request. */
+export function isInvalidField(error: unknown, field: string): boolean {
+  const { status, response } = error as RequestError;
+  return status === 422 && (response?.data?.errors ?? []).some((problem) => problem.field === field);
+}
+
+/** Resolves to undefined for what does not exist, or no longer does. */
+export async function undefinedIfMissing<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    const { status } = error as RequestError;
+    if (status === 404 || status === 410) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,104 @@
+import type { Endpoints } from "@octokit/types";
+import type { Endpoint } from "#bot/manifest.ts";
+import { OutageError } from "#domain/errors.ts";
+import type { RepositoryRef } from "#domain/github.ts";
+import { fetchInRepository } from "./fetch-in-repository.ts";
+import type { InstallationTokens } from "./installation-tokens.ts";
+import { type RequestError, withRefusals } from "./refusals.ts";
+import type { RestClient, RestRequest, RestResponse } from "./rest-client.ts";
+
+type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
+export type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];
+type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
+type Options = Pick<RestRequest, "timeoutMs" | "maxRetries">;
+
+/** For how long a name counts for the repository it was confirmed to belong to. */
+const nameLifetimeMs = 60_000;
+
+/** Sends requests about one repository, by its present name and with a token that reaches no other. */
+export class RepositoryApi {
+  readonly #rest: RestClient;
+  readonly #tokens: InstallationTokens;
+  readonly #repository: RepositoryRef;
+  readonly #fetch: typeof fetch;
+
+  constructor(options: { rest: RestClient; tokens: InstallationTokens; repository: RepositoryRef; apiUrl: string }) {
+    const { rest, tokens, repository, apiUrl } = options;
+    this.#rest = rest;
+    this.#tokens = tokens;
+    this.#repository = repository;
+    const onRenamed = () => tokens.discard(repository, "api");
+    this.#fetch = fetchInRepository(repository.repositoryId, { apiUrl, onRenamed });
+  }
+
+  async call<E extends RepositoryEndpoint>(
+    endpoint: E,
+    parameters: Parameters<E>,
+    options: Options = {},
+  ): Promise<Answer<E>> {
+    const { data } = await this.#send(endpoint, parameters, options);
+    return data as Answer<E>;
+  }
+
+  /** Asks for every page of a list, and returns the pages. */
+  async callPages<E extends RepositoryEndpoint>(endpoint: E, parameters: Parameters<E>): Promise<Answer<E>[]> {
+    const pages: Answer<E>[] = [];
+    for (let page = 1; ; page++) {
+      const { data, headers } = await this.#send(endpoint, { per_page: 100, ...parameters, page }, {});
+      pages.push(data as Answer<E>);
+      if (!/\brel="next"/.test(String(headers.link ?? ""))) return pages;
+    }
+  }
+
+  async #send(route: string, parameters: Record<string, unknown>, options: Options): Promise<RestResponse> {
+    const repository = this.#repository;
+    const send = () => this.#sendOnce(route, parameters, options);
+    return withRefusals(repository, async () => {
+      // The token writes to no other repository, but a public one that took over the name could be read.
+      if (route.startsWith("GET")) await this.#confirmName(nameLifetimeMs);
+      const { owner, repo } = this.#tokens.nameOf(repository);
+      try {
+        return await send();
+      } catch (error) {
+        const { status } = error as RequestError;
+        if (status === 404 && !route.startsWith("GET")) {
+          await this.#confirmName(0);
+          const present = this.#tokens.nameOf(repository);
+          if (present.owner === owner && present.repo === repo) throw error;
+        } else if (status === 401) {
+          // The token was revoked early. Where the app is no longer installed there is no new one.
+          this.#tokens.discard(repository, "api");
+        } else throw error;
+      }
+      return send().catch((error: RequestError) => {
+        throw error.status === 401 ? new OutageError("GitHub rejects a new token (401).", { cause: error }) : error;
+      });
+    });
+  }
+
+  async #sendOnce(route: string, parameters: Record<string, unknown>, options: Options): Promise<RestResponse> {
+    const token = await this.#tokens.get(this.#repository, "api");
+    const { owner, repo } = this.#tokens.nameOf(this.#repository);
+    const { installationId } = this.#repository;
+    const request = { route, parameters: { owner, repo, ...parameters }, installationId, token, fetch: this.#fetch };
+    return this.#rest.send({ ...request, ...options });
+  }
+
+  /** Makes sure that the repository has had its name within `maxAgeMs`; a new token says the present one. */
+  async #confirmName(maxAgeMs: number): Promise<void> {
+    const repository = this.#repository;
+    if (repository.repositoryId === undefined) return;
+    await this.#tokens.get(repository, "api");
+    const { owner, repo, confirmedAt } = this.#tokens.nameOf(repository);
+    if (confirmedAt > 0 && Date.now() - confirmedAt <= maxAgeMs) return;
+
+    const found = await this.#sendOnce("GET /repos/{owner}/{repo}", {}, {}).catch((error: RequestError) => {
+      if (error.status === 401 || error.status === 404) return undefined;
+      throw error;
+    });
+    const { id } = (found?.data ?? {}) as Partial<Answer<"GET /repos/{owner}/{repo}">>;
+    if (id === repository.repositoryId) return this.#tokens.confirmName(repository, { owner, repo });
+    this.#tokens.discard(repository, "api");
+    await this.#tokens.get(repository, "api");
+  }
+}

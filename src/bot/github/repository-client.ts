@@ -1,0 +1,230 @@
+import {
+  type Check,
+  type Comment,
+  type GitHub,
+  GitHubRefusal,
+  type Issue,
+  type Permission,
+  type PullRequest,
+  type RepositoryRef,
+  type ReviewComment,
+} from "#domain/github.ts";
+import { withRetries } from "#domain/with-retries.ts";
+import type { InstallationTokens } from "./installation-tokens.ts";
+import {
+  type PullRequestData,
+  readCheck,
+  readIssue,
+  readPermission,
+  readPullRequest,
+  readReviewComment,
+} from "./read-answers.ts";
+import { isInvalidField, undefinedIfMissing } from "./refusals.ts";
+import type { Answer, RepositoryApi } from "./repository-api.ts";
+
+const permissionTimeoutMs = 8_000;
+
+interface RepositoryClientOptions {
+  repository: RepositoryRef;
+  api: RepositoryApi;
+  tokens: InstallationTokens;
+  appId: number;
+  ownLogin: () => Promise<string>;
+  redact: (text: string) => string;
+}
+
+/** One repository on GitHub. Every text it sends is redacted. */
+export class RepositoryClient implements GitHub {
+  readonly repository: RepositoryRef;
+  readonly ownLogin: () => Promise<string>;
+  readonly #api: RepositoryApi;
+  readonly #tokens: InstallationTokens;
+  readonly #appId: number;
+  readonly #redact: (text: string) => string;
+
+  constructor({ repository, api, tokens, appId, ownLogin, redact }: RepositoryClientOptions) {
+    this.repository = repository;
+    this.ownLogin = ownLogin;
+    this.#api = api;
+    this.#tokens = tokens;
+    this.#appId = appId;
+    this.#redact = redact;
+  }
+
+  async getPermission(login: string): Promise<Permission> {
+    return this.#askPermission(login).catch(() => "none");
+  }
+
+  async confirmPermission(login: string, signal: AbortSignal): Promise<Permission> {
+    return withRetries(() => this.#askPermission(login), { signal }).catch((error) => {
+      if (error instanceof GitHubRefusal) return "none";
+      throw error;
+    });
+  }
+
+  async #askPermission(login: string): Promise<Permission> {
+    const endpoint = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
+    const options = { timeoutMs: permissionTimeoutMs, maxRetries: 1 };
+    return readPermission(await this.#api.call(endpoint, { username: login }, options), login);
+  }
+
+  async getRepository() {
+    const data = await this.#api.call("GET /repos/{owner}/{repo}", {});
+    return { defaultBranch: data.default_branch, private: data.private, cloneUrl: data.clone_url };
+  }
+
+  async getIssue(number: number): Promise<Issue | undefined> {
+    const endpoint = "GET /repos/{owner}/{repo}/issues/{issue_number}";
+    const data = await undefinedIfMissing(this.#api.call(endpoint, { issue_number: number }));
+    return data && readIssue(data);
+  }
+
+  async listIssues({ state = "open", labels, limit = 30 }: Parameters<GitHub["listIssues"]>[0]): Promise<Issue[]> {
+    const issues: Issue[] = [];
+    const query = { state, ...(labels?.length ? { labels: labels.join(",") } : {}), per_page: 100 };
+    for (let page = 1; issues.length < limit; page++) {
+      const answer = await this.#api.call("GET /repos/{owner}/{repo}/issues", { ...query, page });
+      issues.push(...answer.map(readIssue).filter((issue) => !issue.isPullRequest));
+      if (answer.length < query.per_page) break;
+    }
+    return issues.slice(0, limit);
+  }
+
+  async listComments(number: number): Promise<Comment[]> {
+    const endpoint = "GET /repos/{owner}/{repo}/issues/{issue_number}/comments";
+    const pages = await this.#api.callPages(endpoint, { issue_number: number });
+    return Promise.all(pages.flat().map((comment) => this.#readComment(comment)));
+  }
+
+  async createComment(number: number, body: string): Promise<Comment> {
+    const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/comments";
+    const data = await this.#api.call(endpoint, { issue_number: number, body: this.#redact(body) });
+    return { ...(await this.#readComment(data)), own: true };
+  }
+
+  async updateComment(commentId: number, body: string): Promise<void> {
+    const endpoint = "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}";
+    await this.#api.call(endpoint, { comment_id: commentId, body: this.#redact(body) });
+  }
+
+  async addReaction(commentId: number, content: Parameters<GitHub["addReaction"]>[1]): Promise<void> {
+    const endpoint = "POST /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions";
+    await this.#api.call(endpoint, { comment_id: commentId, content });
+  }
+
+  async addIssueReaction(number: number, content: Parameters<GitHub["addIssueReaction"]>[1]): Promise<void> {
+    const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/reactions";
+    await this.#api.call(endpoint, { issue_number: number, content });
+  }
+
+  async addLabels(number: number, labels: string[]): Promise<string[]> {
+    const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/labels";
+    const data = await this.#api.call(endpoint, { issue_number: number, labels: labels.map(this.#redact) });
+    return data.map((label) => label.name);
+  }
+
+  async getPullRequest(number: number): Promise<PullRequest | undefined> {
+    const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}";
+    const data = await undefinedIfMissing(this.#api.call(endpoint, { pull_number: number }));
+    return data && this.#readPullRequest(data);
+  }
+
+  async findPullRequest(branch: string): Promise<PullRequest | undefined> {
+    const head = `${this.#tokens.nameOf(this.repository).owner}:${branch}`;
+    const data = await this.#api.call("GET /repos/{owner}/{repo}/pulls", { head, state: "all", per_page: 100 });
+    // A server that ignores `head` returns other people's.
+    const own = data.find((pull) => pull.head.ref === branch && pull.head.repo?.id === pull.base.repo.id);
+    return own && this.#readPullRequest(own);
+  }
+
+  async createPullRequest({ title, body, ...pull }: Parameters<GitHub["createPullRequest"]>[0]): Promise<PullRequest> {
+    const text = { title: this.#redact(title), body: this.#redact(body) };
+    try {
+      return readPullRequest(await this.#api.call("POST /repos/{owner}/{repo}/pulls", { ...pull, ...text }));
+    } catch (error) {
+      if (!isInvalidField(error, "base")) throw error;
+      const { owner, repo } = this.repository;
+      const missing = `There is no branch ${pull.base} in ${owner}/${repo} (422).`;
+      throw new GitHubRefusal(missing, { status: 422, cause: error });
+    }
+  }
+
+  async updatePullRequest(
+    number: number,
+    { title, body }: Parameters<GitHub["updatePullRequest"]>[1],
+  ): Promise<PullRequest> {
+    const text = {
+      ...(title === undefined ? {} : { title: this.#redact(title) }),
+      ...(body === undefined ? {} : { body: this.#redact(body) }),
+    };
+    const endpoint = "PATCH /repos/{owner}/{repo}/pulls/{pull_number}";
+    return readPullRequest(await this.#api.call(endpoint, { pull_number: number, ...text }));
+  }
+
+  async listReviewComments(number: number): Promise<ReviewComment[]> {
+    const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments";
+    return (await this.#api.callPages(endpoint, { pull_number: number })).flat().map(readReviewComment);
+  }
+
+  async replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }> {
+    const endpoint = "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies";
+    const reply = { pull_number: number, comment_id: reviewCommentId, body: this.#redact(body) };
+    const { id } = await this.#api.call(endpoint, reply);
+    return { id: Number(id) };
+  }
+
+  async listChecks(ref: string): Promise<Check[]> {
+    const pages = await this.#api.callPages("GET /repos/{owner}/{repo}/commits/{ref}/check-runs", { ref });
+    return pages.flatMap(({ check_runs }) => check_runs.map(readCheck));
+  }
+
+  async readFile(path: string): Promise<string | undefined> {
+    const data = await this.#getContents(path);
+    if (!data || Array.isArray(data) || data.type !== "file") return undefined;
+    // A file above one megabyte comes without its content.
+    const { content, encoding } =
+      data.encoding === "base64" && data.content !== ""
+        ? data
+        : await this.#api.call("GET /repos/{owner}/{repo}/git/blobs/{file_sha}", { file_sha: data.sha });
+    return Buffer.from(content, encoding === "base64" ? "base64" : "utf8").toString("utf8");
+  }
+
+  async listFiles(path: string): Promise<string[]> {
+    const data = await this.#getContents(path);
+    return Array.isArray(data) ? data.filter(({ type }) => type === "file").map(({ name }) => name) : [];
+  }
+
+  async createGitToken(access: "read" | "write"): Promise<string> {
+    return this.#tokens.get(this.repository, access);
+  }
+
+  async #getContents(path: string): Promise<Answer<"GET /repos/{owner}/{repo}/contents/{path}"> | undefined> {
+    const encoded = path.split("/").map(encodeURIComponent).join("/");
+    // `{+path}` keeps the slashes, which not every server accepts encoded.
+    const endpoint = "GET /repos/{owner}/{repo}/contents/{+path}" as "GET /repos/{owner}/{repo}/contents/{path}";
+    return undefinedIfMissing(this.#api.call(endpoint, { path: encoded }));
+  }
+
+  async #readComment(
+    comment: Answer<"GET /repos/{owner}/{repo}/issues/{issue_number}/comments">[number],
+  ): Promise<Comment> {
+    const author = comment.user?.login ?? "ghost";
+    const byApp = comment.performed_via_github_app?.id;
+    const isOwnLogin = async () => author.endsWith("[bot]") && author === (await this.ownLogin());
+    return {
+      id: Number(comment.id),
+      body: comment.body ?? "",
+      author,
+      createdAt: new Date(comment.created_at),
+      updatedAt: new Date(comment.updated_at),
+      own: byApp === undefined ? await isOwnLogin() : byApp === this.#appId,
+    };
+  }
+
+  /** Reads a pull request, unless it belongs to another repository that took over the name. */
+  #readPullRequest(data: PullRequestData): PullRequest | undefined {
+    const { repositoryId } = this.repository;
+    if (repositoryId !== undefined && data.base.repo.id !== repositoryId) return undefined;
+    return readPullRequest(data);
+  }
+}
