@@ -106,7 +106,7 @@ describe.concurrent("a run that waits", () => {
       /is stopped[\s\S]*(transferred from playground\/transferred to elsewhere|removed from this repository)/,
     );
     commentIn(there, number, `/approve ${approvalIdIn(asked)}`);
-    await botCommentIn(there, number, /is not wanted any more/);
+    await botCommentIn(there, number, /is no longer needed/);
     commentIn(there, number, "/resume");
     const anew = await inThread(
       there,
