@@ -332,9 +332,7 @@ describe("after a crash", () => {
       repository: { getPermission: async () => "write" },
       log: async () => [{ id: 1, runId: "r1", at: 0, event: base }],
       tools: async () => toolbox,
-      workspace: async () => ({
-        change: async (work: () => Promise<unknown>) => ({ result: await work(), stored: {} }),
-      }),
+      change: async (work: () => Promise<unknown>) => ({ result: await work(), stored: {} }),
     } as unknown as ActiveRun;
     const input: Invocation = {
       callId: "by-1",
