@@ -1,10 +1,10 @@
 import type { ApprovalCallback } from "#ui/approval-controller.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
 
-/** The longest a timer can be set: nobody is hurried. */
-const patienceMs = 2 ** 31 - 1;
+/** The longest delay a timer takes: a request does not time out. */
+const maxTimerMs = 2 ** 31 - 1;
 
-/** Asks people over the bus: `approvalRequired`, with tool, arguments and preview as its details. */
+/** Requests approvals on the bus: `approvalRequired`, with tool, arguments and preview in its details. */
 export function approveOnBus(ui: RuntimeUI, signal: () => AbortSignal): ApprovalCallback {
   return async (request) => {
     const { toolName, toolArgs, description } =
@@ -16,7 +16,7 @@ export function approveOnBus(ui: RuntimeUI, signal: () => AbortSignal): Approval
       { toolName, toolArgs, ...(preview !== undefined && { preview }) },
       "medium",
       delegationPath.map((name, depth) => ({ id: name, depth, task: name })),
-      { signal: signal(), timeoutMs: patienceMs },
+      { signal: signal(), timeoutMs: maxTimerMs },
     );
     if (answer.approved === false)
       return { approved: false, ...(answer.reason !== undefined && { note: answer.reason }) };

@@ -5,7 +5,7 @@ import type { RunAttachment } from "./options.ts";
 
 type Policy = NonNullable<WorkerDefinition["attachment_policy"]>;
 
-/** The attachments as the model gets them. Throws a UserError that says the worker's policy and what was given. */
+/** Converts attachments for the model. Throws a UserError when they violate the worker's attachment policy. */
 export function checkAttachments(worker: WorkerDefinition, given: readonly RunAttachment[]): Attachment[] {
   const read = given.map(({ name = "attachment", mimeType, data }) => ({
     name,
@@ -29,27 +29,26 @@ export function checkAttachments(worker: WorkerDefinition, given: readonly RunAt
 }
 
 function checkPolicy(policy: Policy, files: readonly { name: string; size: number }[]): string | undefined {
-  const { max_attachments: most, max_total_bytes: mostBytes } = policy;
-  if (files.length > most) return `${count(most)} may be given (max_attachments), and there are ${files.length}.`;
+  const { max_attachments: maxFiles, max_total_bytes: maxBytes } = policy;
+  if (files.length > maxFiles) return `at most ${count(maxFiles)} (max_attachments), but ${files.length} were given.`;
 
   const total = files.reduce((sum, { size }) => sum + size, 0);
-  if (total > mostBytes) {
-    return `attachments may have ${mostBytes} bytes together (max_total_bytes), and these have ${total}.`;
+  if (total > maxBytes) {
+    return `at most ${maxBytes} bytes in total (max_total_bytes), but these have ${total}.`;
   }
   const [allowed, denied] = [policy.allowed_suffixes, policy.denied_suffixes].map((list) => list.map(plainSuffix));
   for (const { name } of files) {
     const is = (suffix: string) => name.toLowerCase().endsWith(suffix);
-    if (denied?.some(is))
-      return `files ending in ${denied.join(", ")} are not taken (denied_suffixes), such as ${name}.`;
+    if (denied?.some(is)) return `files ending in ${denied.join(", ")} are not allowed (denied_suffixes): ${name}.`;
     if (allowed?.length && !allowed.some(is)) {
-      return `only files ending in ${allowed.join(", ")} are taken (allowed_suffixes), and not ${name}.`;
+      return `only files ending in ${allowed.join(", ")} are allowed (allowed_suffixes), not ${name}.`;
     }
   }
   return undefined;
 }
 
-function count(most: number): string {
-  return most === 1 ? "1 attachment" : `${most} attachments`;
+function count(files: number): string {
+  return files === 1 ? "1 attachment" : `${files} attachments`;
 }
 
 function plainSuffix(suffix: string): string {

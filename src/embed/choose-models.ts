@@ -4,13 +4,13 @@ import { ModelFailure, type Models } from "#models/models.ts";
 
 type Settings = Config["models"];
 
-/** Keys and addresses of providers, as `createModels` takes them; what is left out is not configured. */
+/** Keys and addresses of providers. Providers that are left out are not configured. */
 export type ModelSettings = {
   /** `provider:model`. */
   default?: string;
 } & { [Provider in Exclude<keyof Settings, "default">]?: Partial<Settings[Provider]> };
 
-/** The models a program may call: its own, those of its settings, or those of the environment. */
+/** Returns the models of a program: its own, those of its settings, or those of the environment. */
 export function chooseModels(given: Models | ModelSettings | undefined): Models {
   if (given && "call" in given) return withFailures(given);
 

@@ -11,10 +11,10 @@ import type { RuntimeEventCallback } from "#ui/runtime-events.ts";
 import type { UIEventBus } from "#ui/ui-event-bus.ts";
 import type { ModelSettings } from "./choose-models.ts";
 
-/** A worker as a program has it: a definition, with defaults for what it leaves out; the text of a `.worker` file; or its path. */
+/** A worker: a definition with defaults for what is left out, the text of a `.worker` file, or the path of one. */
 export type WorkerSource = z.input<typeof WorkerDefinition> | string;
 
-/** The workers that may be called, by name; or a function that finds them. */
+/** The workers that may be called, by name, or a function that finds one. */
 export type WorkerCatalogue =
   | Readonly<Record<string, WorkerSource>>
   | ((name: string) => WorkerSource | undefined | Promise<WorkerSource | undefined>);
@@ -23,20 +23,20 @@ export interface WorkerRuntimeOptions {
   worker: WorkerSource;
   /** `provider:model`. Default: the worker's own, then that of `models`. */
   model?: string;
-  /** Where models are called: a `Models`, or keys and addresses of providers. Default: the variables of the environment. */
+  /** Your own `Models`, or keys and addresses of providers. Default: read from the environment. */
   models?: Models | ModelSettings;
-  /** The files the worker sees. Default: an empty one in memory. With those of a checkout it may have the toolset `git`. */
+  /** The worker's files. Default: an empty workspace in memory. Those of a checkout also allow the toolset `git`. */
   sandbox?: Workspace;
   /** Tools in addition to those of the worker's toolsets. A tool that does not say whether it needs approval needs it. */
   tools?: readonly ForeignTool[] | Readonly<Record<string, ForeignTool>>;
-  /** What shows the worker to people: `createEventCLIAdapter`, or anything with a bus. */
+  /** The user interface: `createEventCLIAdapter`, or anything with a bus. */
   uiAdapter?: { readonly bus: UIEventBus };
   /** The same without an adapter. */
   bus?: UIEventBus;
   interruptSignal?: InterruptSignal;
-  /** Where the worker stands in a tree of workers; 0 (the default) is the root. Others are single-shot. */
+  /** The worker's depth in a tree of workers. Default: 0, the root. Only a root can chat. */
   depth?: number;
-  /** How many levels of workers may stand below the root. Default: the `limits.depth` of each worker. */
+  /** The maximum number of levels below the root. Default: the `limits.depth` of each worker. */
   maxDelegationDepth?: number;
   /** Default: `interactive` where there is a callback or a bus to ask, otherwise `auto_deny`. */
   approvalMode?: ApprovalMode;
@@ -45,19 +45,19 @@ export interface WorkerRuntimeOptions {
   /** Decides instead of `approvalMode` and `approvalCallback`, and may be shared between runtimes. */
   approvalController?: ApprovalController;
   onEvent?: RuntimeEventCallback;
-  /** Hears each tool call start, print, end and fail. */
+  /** Receives the start, output, end and failure of each tool call. */
   toolEvents?: ToolEvents;
-  /** How often the model may be called in one run. Default: the `limits.steps` of the worker. */
+  /** The maximum number of model calls in one run. Default: the worker's `limits.steps`. */
   maxIterations?: number;
-  /** Toolsets that every worker here goes without, as if its file did not name them. */
+  /** Toolsets that no worker gets here, even if its file names them. */
   omitToolsets?: readonly string[];
-  /** What every worker is told of the place it works in, after its own instructions. */
+  /** Instructions about the surroundings, added to those of every worker. */
   briefing?: string;
   /** Where commands run. Default: those of this process. */
   executors?: ToolServices["executors"];
-  /** What workers may reach of the web beyond its public part. */
+  /** Web access beyond the public web: a search provider, hosts of a private network. */
   web?: ToolServices["web"];
-  /** The workers this one and those below it may call, as far as their `workers` toolset allows. */
+  /** The workers that this one and those below it may call, if their `workers` toolset allows it. */
   workers?: WorkerCatalogue;
   /** The folder that holds the worker's `tools.ts`. Default: that of the worker's file. */
   workerDirectory?: string;
@@ -65,27 +65,27 @@ export interface WorkerRuntimeOptions {
 
 /** A file for the model. */
 export interface RunAttachment {
-  /** Decides by its suffix whether the worker takes it. Default: `attachment`. */
+  /** Its suffix decides whether the worker's attachment policy allows it. Default: `attachment`. */
   name?: string;
-  /** As in `image/png`. */
+  /** For example `image/png`. */
   mimeType: string;
-  /** Bytes; or a string, which is the text itself for text types and base64 for others. */
+  /** Bytes, or a string: plain text for text types, base64 for all others. */
   data: Uint8Array | ArrayBuffer | string;
 }
 
 export type RunInput = string | { content: string; attachments?: readonly RunAttachment[] };
 
-/** What a run came to. An interrupted one is a success whose response is `[Interrupted]`. */
+/** The result of a run. An interrupted run is a success whose response is `[Interrupted]`. */
 export interface RunResult {
   success: boolean;
   /** The worker's answer; undefined when it failed. */
   response?: string;
   /** Why it failed, as a sentence. */
   error?: string;
-  /** How many tools the worker called, refused and failed calls included. */
+  /** The number of tool calls, including refused and failed ones. */
   toolCallCount: number;
-  /** Those of called workers included. */
+  /** Includes the tokens of called workers. */
   tokens: { input: number; output: number };
-  /** US dollars, of the calls whose price is known. */
+  /** In US dollars, for the model calls whose price is known. */
   cost?: number;
 }

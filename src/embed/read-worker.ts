@@ -8,11 +8,11 @@ import type { WorkerCatalogue, WorkerSource } from "./options.ts";
 
 export interface ReadWorker {
   worker: WorkerDefinition;
-  /** The folder of its file; undefined for one that is in none. */
+  /** The folder of its file; undefined for a worker without a file. */
   directory: string | undefined;
 }
 
-/** Reads a worker from a definition, the text of a file or its path. Throws a UserError that names every problem. */
+/** Reads a worker from a definition, the text of a file, or a path. Throws a UserError that names every problem. */
 export function readWorker(source: WorkerSource): ReadWorker {
   if (typeof source !== "string") return { worker: checked(source), directory: undefined };
   if (source.includes("\n")) return { worker: parseWorker(source, "The worker"), directory: undefined };
@@ -20,7 +20,7 @@ export function readWorker(source: WorkerSource): ReadWorker {
   return { worker: parseWorker(textOf(path), basename(path)), directory: dirname(path) };
 }
 
-/** The worker of this name. Rejects with a UserError that lists what there is. */
+/** Finds a worker by name. Rejects with a UserError that lists the known names. */
 export async function findWorker(catalogue: WorkerCatalogue | undefined, name: string): Promise<ReadWorker> {
   const source = await lookUp(catalogue, name);
   if (source !== undefined) return readWorker(source);
@@ -28,11 +28,11 @@ export async function findWorker(catalogue: WorkerCatalogue | undefined, name: s
   const names = namesOf(catalogue);
   const near = closestMatch(name, names);
   const hint = near ? ` Did you mean ${near}?` : "";
-  const list = names.length > 0 ? ` There are: ${names.join(", ")}.` : "";
+  const list = names.length > 0 ? ` Known workers: ${names.join(", ")}.` : "";
   throw new UserError(`There is no worker ${JSON.stringify(name)} here.${hint}${list}`);
 }
 
-/** The workers a toolset may offer; of a catalogue that is a function, those that are asked for by name. */
+/** Lists the workers of a catalogue; a catalogue that is a function is asked for the wanted names. */
 export async function listWorkers(
   catalogue: WorkerCatalogue | undefined,
   wanted: readonly string[],

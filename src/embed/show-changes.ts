@@ -6,7 +6,7 @@ import type { DiffFileSummary } from "#ui/ui-events.ts";
 
 const operations = { added: "create", modified: "update", deleted: "delete" } as const;
 
-/** What differs from the files the worker was given. */
+/** Summarizes the changes to the files the worker was given. */
 export async function summarizeChanges(workspace: Workspace): Promise<DiffFileSummary[]> {
   const diffs = await diffChanges(workspace);
   return diffs.map(({ path, status, additions, deletions }) => ({
@@ -17,7 +17,7 @@ export async function summarizeChanges(workspace: Workspace): Promise<DiffFileSu
   }));
 }
 
-/** Answers a person who wants to see one of them. */
+/** Shows the change of one file. */
 export async function showDiff(
   workspace: Workspace,
   ui: RuntimeUI,

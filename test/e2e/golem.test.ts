@@ -1,24 +1,16 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
 import { readSampleRepository } from "#playground/demo/sample-repository.ts";
+import { golemPath, startAtTerminal, startProcess } from "../support/golem-process.ts";
 import { aWorkerFile, golemWorld, write } from "../support/golem-world.ts";
 
-const command = fileURLToPath(new URL("../../src/terminal/golem.ts", import.meta.url));
 const executors = createExecutors();
 const { available } = await executors.availability("os");
 await executors.close();
 
-const cache = await mkdtemp(join(tmpdir(), "golem-cache-"));
-afterAll(() => rm(cache, { recursive: true, force: true }));
-
-// `script` of util-linux gives a terminal; tests run where the OS sandbox stands.
+// `script` of util-linux provides the terminal; run_tests needs the OS sandbox.
 test.skipIf(!available || process.platform !== "linux")(
-  "at a real terminal: red tests, an edit that was approved, green tests, and it is on disk",
+  "at a real terminal: failing tests, an approved edit, passing tests, and the change on disk",
   async () => {
     const { commits = [] } = await readSampleRepository();
     const files: Record<string, string> = Object.assign({}, ...commits.map((commit) => commit.files));
@@ -40,19 +32,13 @@ test.skipIf(!available || process.platform !== "linux")(
       files: { ...files, ".github/workers/careful.worker": worker },
     });
 
-    const run = start(
-      "script",
-      ["-qec", `${process.execPath} ${command} run careful "the last page is empty"`, "/dev/null"],
-      {
-        ...world,
-        env: { ...world.env, GOLEM_FORGE_SANDBOX: "auto", NO_COLOR: "1" },
-      },
-    );
+    const env = { ...world.env, GOLEM_FORGE_SANDBOX: "auto" };
+    const run = await startAtTerminal(["run", "careful", "the last page is empty"], { ...world, env });
     await run.sees("Approve?");
-    run.type("y\r");
+    run.type("y");
     await run.sees("[a]pply");
     expect(world.status()).toBe("");
-    run.type("a\r");
+    run.type("a");
 
     expect(await run.ended).toEqual([0, null]);
     expect(run.text()).toMatch(/2 passed, 1 failed.*3 passed, 0 failed.*It is green\./s);
@@ -61,10 +47,10 @@ test.skipIf(!available || process.platform !== "linux")(
   },
 );
 
-test("an interruption of a script loses nothing that was done", async () => {
+test("an interrupted script keeps its changes in a patch file", async () => {
   const world = await golemWorld({ turns: [write(), { hang: true, text: "Let me" }] });
 
-  const run = start(process.execPath, [command, "run", "careful", "please", "--yes", "all"], world);
+  const run = await startProcess(process.execPath, [golemPath, "run", "careful", "please", "--yes", "all"], world);
   await run.sees("Let me");
   // After `kill -9` this is what is left.
   expect(world.kept()).toEqual([expect.stringContaining("+worker")]);
@@ -75,37 +61,3 @@ test("an interruption of a script loses nothing that was done", async () => {
   expect(world.kept()).toEqual([expect.stringContaining("+worker")]);
   expect(run.text()).toMatch(/The changes are kept: git apply \S+\n$/);
 });
-
-/** The command as a process of its own; what is typed reaches it, and all it writes can be waited for. */
-function start(program: string, args: string[], { root, env }: { root: string; env: Record<string, string> }) {
-  const child: ChildProcess = spawn(program, args, {
-    cwd: root,
-    env: { ...process.env, XDG_CACHE_HOME: cache, ...env },
-    stdio: "pipe",
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const ended = new Promise<[number | null, NodeJS.Signals | null]>((resolve) => {
-    child.on("close", (code, signal) => resolve([code, signal]));
-  });
-  let text = "";
-  let news = Promise.withResolvers<void>();
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on("data", (chunk) => {
-      text += String(chunk);
-      news.resolve();
-    });
-  }
-  return {
-    child,
-    ended,
-    text: () => text,
-    type: (keys: string) => child.stdin?.write(keys),
-    async sees(wanted: string) {
-      while (!text.includes(wanted)) {
-        const isOver = await Promise.race([news.promise.then(() => false), ended.then(() => true)]);
-        if (isOver && !text.includes(wanted)) throw new Error(`It ended without ${wanted}:\n${text}`);
-        news = Promise.withResolvers<void>();
-      }
-    },
-  };
-}

@@ -332,10 +332,10 @@ describe("attachments", () => {
   });
 
   test.each([
-    [{ max_attachments: 1 }, /1 attachment may be given.*there are 2/],
-    [{ max_total_bytes: 5 }, /5 bytes.*these have 11/],
-    [{ allowed_suffixes: [".png"] }, /ending in \.png are taken.*not note\.TXT/],
-    [{ denied_suffixes: ["txt"] }, /ending in \.txt are not taken.*note\.TXT/],
+    [{ max_attachments: 1 }, /at most 1 attachment .*2 were given/],
+    [{ max_total_bytes: 5 }, /at most 5 bytes.*these have 11/],
+    [{ allowed_suffixes: [".png"] }, /ending in \.png are allowed.*not note\.TXT/],
+    [{ denied_suffixes: ["txt"] }, /ending in \.txt are not allowed.*note\.TXT/],
   ])("over the policy %j are refused, saying the policy and what was given", async (attachment_policy, message) => {
     const { runtime, models } = await embedded(["Never."], { worker: { ...aWorker, attachment_policy } });
 

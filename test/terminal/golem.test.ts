@@ -22,13 +22,13 @@ test("a person approves a change, sees it, and has it applied", async () => {
   expect(world.read("a.txt")).toBe("worker\n");
   expect(world.kept()).toEqual([]);
   expect(run.text()).toMatch(/^careful \(of this checkout\) · compatible:scripted · main at [0-9a-f]{7} · 2 files\n/);
-  expect(run.text()).toContain("It goes without github here: there is no GitHub.\n");
+  expect(run.text()).toContain("Running locally: the toolsets github are off.\n");
   expect(world.offered()).toEqual(expect.arrayContaining(["write_file", "git_status", "git_log", "ask_user"]));
   expect(world.offered().filter((name) => /issue|pull|push|merge/.test(name))).toEqual([]);
   expect(world.told()).toContain("The person is in the folder .github.");
 });
 
-test("a denial with a reason reaches the worker, which goes on", async () => {
+test("a denial with a reason reaches the worker, which continues", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
   const run = world.give(["run", "careful", "please"]);
@@ -40,7 +40,7 @@ test("a denial with a reason reaches the worker, which goes on", async () => {
   expect(run.text()).toMatch(/It is done\.\n1 tool call, [\d,]+ tokens\nNothing was changed\.\n$/);
 });
 
-test("Ctrl+C interrupts, and a sentence goes on where it was", async () => {
+test("Ctrl+C interrupts the worker, and a message continues the conversation", async () => {
   const world = await golemWorld({ turns: [write(), { hang: true, text: "Let me" }, done] });
 
   const run = world.give(["run", "careful", "please", "--yes", "write_file"]);
@@ -56,8 +56,8 @@ test("Ctrl+C interrupts, and a sentence goes on where it was", async () => {
   await run.sees(/Say something.*Say something/s);
   run.type("");
   await run.sees("[a]pply");
-  run.type("t");
-  await run.sees("Throw them away?");
+  run.type("x");
+  await run.sees("Discard all changes?");
   run.type("y");
 
   expect(await run.code).toBe(130);
@@ -65,7 +65,7 @@ test("Ctrl+C interrupts, and a sentence goes on where it was", async () => {
   expect(world.read("a.txt")).toBe("a\n");
 });
 
-test("Ctrl+C twice ends it, and keeps the changes in a patch file that git applies", async () => {
+test("Ctrl+C twice ends the run, and keeps the changes in a patch file that git applies", async () => {
   const world = await golemWorld({ turns: [write(), { hang: true, text: "Let me" }] });
 
   const run = world.give(["run", "careful", "please", "--yes", "write_file"]);
@@ -80,7 +80,7 @@ test("Ctrl+C twice ends it, and keeps the changes in a patch file that git appli
   expect(world.read("a.txt")).toBe("worker\n");
 });
 
-test("Ctrl+C once more before the worker has stopped ends the process there and then", async () => {
+test("a second Ctrl+C before the worker has stopped ends the process immediately", async () => {
   const world = await golemWorld({ turns: [write(), { hang: true, text: "Let me" }] });
 
   const run = world.give(["run", "careful", "please", "--yes", "write_file"]);
@@ -96,7 +96,7 @@ test("Ctrl+C once more before the worker has stopped ends the process there and 
   await run.code;
 });
 
-test("Ctrl+C before anything was asked ends it, and so does /exit while the worker is at work", async () => {
+test("Ctrl+C at the prompt for the task ends golem, and so does /exit while the worker runs", async () => {
   const world = await golemWorld({ turns: [{ hang: true, text: "Let me" }] });
 
   const unasked = world.give(["run", "careful"]);
@@ -111,7 +111,7 @@ test("Ctrl+C before anything was asked ends it, and so does /exit while the work
   expect(left.text()).not.toContain("Say something");
 });
 
-test("what was changed on disk meanwhile stops an apply, and the person chooses again", async () => {
+test("a conflicting change on disk stops an apply, and the person chooses again", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
   const run = world.give(["run", "careful", "please", "--yes", "all"]);
@@ -128,7 +128,7 @@ test("what was changed on disk meanwhile stops an apply, and the person chooses 
   expect(run.text()).toContain(`Written to ${join(world.parent, "it.patch")}\n`);
 });
 
-test("a commit on a new branch, and nothing else", async () => {
+test("--branch commits the changes on a new branch and leaves the working tree alone", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
   const run = world.give(["run", "careful", "tidy a.txt", "--yes", "all", "--branch"]);
@@ -140,7 +140,7 @@ test("a commit on a new branch, and nothing else", async () => {
   expect(world.status()).toBe("");
 });
 
-test("what the worker did not stage stays out of the commit, and in a patch file", async () => {
+test("files that the worker did not stage are left out of the commit and kept in a patch file", async () => {
   const stage = { calls: [{ name: "git_stage", args: { paths: ["a.txt"] } }] };
   const world = await golemWorld({ turns: [write(), write("b.txt"), stage, done] });
 
@@ -153,7 +153,7 @@ test("what the worker did not stage stays out of the commit, and in a patch file
   expect(world.kept()).toEqual([expect.stringContaining("b/b.txt")]);
 });
 
-test("a reviewer is shown what the person has not committed", async () => {
+test("git_uncommitted shows a reviewer the person's uncommitted changes", async () => {
   const world = await golemWorld({ turns: [{ calls: [{ name: "git_uncommitted", args: {} }] }, done] });
   world.write("a.txt", "changed by hand\n");
   world.write("new.txt", "new\n");
@@ -165,7 +165,7 @@ test("a reviewer is shown what the person has not committed", async () => {
   expect(world.told()).toContain("new.txt");
 });
 
-test("the repository's settings hold here too: what it tells every worker, and its limits", async () => {
+test("the repository's settings apply: its instructions for every worker, and its limits", async () => {
   const settings = "limits: { steps: 1 }\ninstructions: Tests are run with make.\n";
   const world = await golemWorld({ turns: [write(), done], files: { ".github/golem-forge.yml": settings } });
 
@@ -179,7 +179,7 @@ test("the repository's settings hold here too: what it tells every worker, and i
   expect(broken.errors()).toContain("golem: .github/golem-forge.yml is not valid: ");
 });
 
-test("a worker that chats answers one sentence after the other, until there is none", async () => {
+test("a worker in mode chat answers one message after the other, until an empty one", async () => {
   const worker = aWorkerFile.replace("toolsets:", "mode: chat\ntoolsets:");
   const files = { ".github/workers/careful.worker": worker };
   const world = await golemWorld({ turns: [{ text: "The first." }, { text: "The second." }], files });
@@ -194,18 +194,20 @@ test("a worker that chats answers one sentence after the other, until there is n
   expect(world.told()).toMatch(/one.*The first\..*two/);
 });
 
-test("where nobody can be asked, what needs approval is denied and questions are left out", async () => {
+test("without a terminal, calls that need approval are denied and ask_user is off", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
   const run = world.give(["run", "careful", "please"], { isTTY: false });
 
   expect(await run.code).toBe(0);
-  expect(run.text()).toContain("write_file is denied: nobody can be asked, and no --yes names it.");
+  expect(run.text()).toContain(
+    "write_file was denied: there is no terminal to ask for approval, and --yes does not name it.",
+  );
   expect(world.offered()).not.toContain("ask_user");
   expect(world.status()).toBe("");
 });
 
-test("where nobody can be asked, changes are kept in a patch file unless they are to be applied", async () => {
+test("without a terminal, changes are kept in a patch file unless --apply is given", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
   const kept = world.give(["run", "careful", "please", "--yes", "write_file"], { isTTY: false });
@@ -218,7 +220,7 @@ test("where nobody can be asked, changes are kept in a patch file unless they ar
   expect(world.read("a.txt")).toBe("worker\n");
 });
 
-test("the task may come from the input", async () => {
+test("the task can be typed when it is not an argument", async () => {
   const world = await golemWorld({ turns: [done] });
   const run = world.give(["run", "careful"], { isTTY: false });
   expect(await run.code).toBe(2);
@@ -232,7 +234,7 @@ test("the task may come from the input", async () => {
   expect(world.told()).toContain("the thing");
 });
 
-test("a worker that reached a limit ends with 1, and what it changed is not applied without a look", async () => {
+test("a worker that reached a limit exits with 1, and --apply does not apply its changes", async () => {
   const limited = aWorkerFile.replace("toolsets:", "limits: { steps: 2 }\ntoolsets:");
   const world = await golemWorld({
     turns: [write(), write("b.txt")],
@@ -247,7 +249,7 @@ test("a worker that reached a limit ends with 1, and what it changed is not appl
   expect(world.kept()).toHaveLength(1);
 });
 
-test("scripts read one event per line, and how it ended in the last", async () => {
+test("--json prints one event per line, and the result as the last one", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
   const run = world.give(["run", "careful", "please", "--json", "--yes", "all", "--apply"]);
@@ -280,17 +282,17 @@ test("scripts read one event per line, and how it ended in the last", async () =
   expect(world.read("a.txt")).toBe("worker\n");
 });
 
-test("a dry run asks no model, and says who would work on what with which tools", async () => {
+test("--dry-run calls no model, and lists the tools of the worker", async () => {
   const world = await golemWorld({ turns: [done] });
 
   const run = world.give(["run", "careful", "--dry-run"]);
 
   expect(await run.code).toBe(0);
-  expect(run.text()).toMatch(/Its tools:\n {2}read_file\n {2}write_file +may ask\n/);
+  expect(run.text()).toMatch(/Tools:\n {2}read_file\n {2}write_file +may ask\n/);
   expect(world.model.requests).toEqual([]);
 });
 
-test("what comes with the checkout is trusted when the person says so, and otherwise nothing starts", async () => {
+test("code that comes with the checkout is not loaded until the person trusts it", async () => {
   const worker = aWorkerFile.replace(
     "  ask: {}",
     "  custom: { module: ./tools.ts, tools: [count], approval: { default: preApproved } }\n  mcp: { servers: { it: { command: touch, args: [ran] } } }\n  web: { others: preApproved }",
@@ -303,21 +305,21 @@ test("what comes with the checkout is trusted when the person says so, and other
   });
 
   const refused = world.give(["run", "careful", "please"]);
-  await refused.sees("Do you trust that? [y/N]");
+  await refused.sees("Do you trust it? [y/N]");
   refused.type("");
   expect(await refused.code).toBe(2);
   const script = world.give(["run", "careful", "please"], { isTTY: false });
 
   expect(await script.code).toBe(2);
   expect(refused.text()).toContain(
-    "  .github/workers/tools.ts, in a process without files, network and environment\n  the MCP server it: touch ran, a program with all that you can reach\n  pages of any host, fetched without asking\n",
+    "  .github/workers/tools.ts, in a process without files, network and environment\n  the MCP server it: touch ran, a program with access to everything you can access\n  pages of any host, fetched without asking\n",
   );
   expect(script.errors()).toContain("add --trust-tools.");
   expect(world.model.requests).toEqual([]);
   expect(world.exists("ran")).toBe(false);
 });
 
-test("a tool of the checkout's own works once it is trusted", async () => {
+test("a tool of the checkout works once it is trusted", async () => {
   const custom = "  custom: { module: ./tools.ts, tools: [count], approval: { default: preApproved } }";
   const files = {
     ".github/workers/careful.worker": aWorkerFile.replace("  ask: {}", custom),
@@ -327,14 +329,14 @@ test("a tool of the checkout's own works once it is trusted", async () => {
   const world = await golemWorld({ turns: [{ calls: [{ name: "count", args: {} }] }, done], files });
 
   const run = world.give(["run", "careful", "please"]);
-  await run.sees("Do you trust that? [y/N]");
+  await run.sees("Do you trust it? [y/N]");
   run.type("y");
 
   expect(await run.code).toBe(0);
   expect(world.told()).toContain("forty-two");
 });
 
-test("the workers there are, those of the checkout first by name", async () => {
+test("golem workers lists the workers of the checkout and those that ship", async () => {
   const world = await golemWorld({ turns: [done] });
 
   const here = world.give(["workers"]);
@@ -350,12 +352,12 @@ test.each<[string[], string]>([
   [["--modle", "x"], "There is no option --modle before a command."],
   [["run", "fixer", "x", "--modle", "y"], "There is no option --modle. Did you mean --model?"],
   [["run", "fixer", "x", "--model"], "--model needs a value."],
-  [["run", "fixer", "x", "--json=yes"], '--json takes no value, and was given "yes".'],
-  [["run", "fixer", "x", "--apply", "--branch"], "Say one of --apply and --branch."],
+  [["run", "fixer", "x", "--json=yes"], '--json takes no value, but was given "yes".'],
+  [["run", "fixer", "x", "--apply", "--branch"], "Choose one of --apply and --branch."],
   [["run"], "Name a worker"],
-  [["workers", "all"], "golem workers takes no words"],
+  [["workers", "all"], "golem workers takes no arguments"],
   [["run", "fixer", "x", "--no-color"], "is not in a git repository"],
-])("golem %j is one sentence, and starts nothing", async (words, sentence) => {
+])("golem %j prints one sentence and starts nothing", async (words, sentence) => {
   const run = giveGolem(words, { cwd: tmpdir(), env: {} });
 
   expect(await run.code).toBe(2);
@@ -363,7 +365,7 @@ test.each<[string[], string]>([
   expect(run.errors()).toContain(sentence);
 });
 
-test("a worker, a tool or a model that is not there is one sentence with the nearest there is", async () => {
+test("an unknown worker, tool or model is one sentence with the closest match", async () => {
   const world = await golemWorld({ turns: [done] });
 
   const runs = [
@@ -379,7 +381,7 @@ test("a worker, a tool or a model that is not there is one sentence with the nea
   expect(world.model.requests).toEqual([]);
 });
 
-test("without a model, and outside a checkout, it says what to do", async () => {
+test("without a model, and outside a checkout, the error says what to do", async () => {
   const world = await golemWorld({ turns: [done] });
 
   const modelless = world.give(["run", "careful", "x"], { change: { GOLEM_FORGE_MODEL: undefined } });

@@ -4,21 +4,18 @@ interface Situation {
   root: string;
   cwd: string;
   isInteractive: boolean;
-  /** Of the repository. */
   repositoryInstructions: string | undefined;
 }
 
-/** What every worker is told of the machine it works on. */
+/** Instructions for every worker about working in a checkout instead of a thread. */
 export function briefing({ root, cwd, isInteractive, repositoryInstructions }: Situation): string {
   const folder = relative(root, cwd).split(sep).join("/");
   return [
-    "You work on a git checkout on the machine of the person who asks you. There is no issue and no pull request here, whatever else your instructions say of them: the task is what the person writes, and what tools you were not given is not yours to do.",
-    "What you change stays in memory. When you are done the person looks at it and decides whether it is written to disk. What they had not committed before is part of the files as you see them; git_status and git_diff show what you changed, git_uncommitted what they had.",
+    "You work in a git checkout on the machine of the person you work for. There is no issue and no pull request, even if your instructions mention them: the task is what the person writes. Do not try to do what you have no tools for.",
+    "Your changes stay in memory. When you are done, the person reviews them and decides whether to write them to disk. Their uncommitted changes are part of the files you see: git_status and git_diff show your changes, git_uncommitted shows theirs.",
     ...(folder && !folder.startsWith("..") ? [`The person is in the folder ${folder}.`] : []),
-    ...(isInteractive
-      ? []
-      : ["Nobody can be asked anything: decide yourself, and say in your answer what you assumed."]),
-    ...(repositoryInstructions ? [`What this repository tells every worker:\n${repositoryInstructions}`] : []),
+    ...(isInteractive ? [] : ["You cannot ask anybody: decide yourself, and state your assumptions in your answer."]),
+    ...(repositoryInstructions ? [`Instructions of this repository for every worker:\n${repositoryInstructions}`] : []),
     "When you are done, answer with a short summary: what you changed, what you checked, and what is left open.",
   ].join("\n");
 }

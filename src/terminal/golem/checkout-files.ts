@@ -5,7 +5,7 @@ import { readDiskEntry } from "#sandbox/checkout/read-disk-entry.ts";
 
 const largestFile = 1_000_000;
 
-/** What a checkout says of its workers, as it is on disk; of no checkout, nothing. No link is followed. */
+/** Reads worker files and settings from a checkout on disk. Without a checkout there are none. Does not follow links. */
 export function checkoutFiles(root: string | undefined): WorkerFiles {
   return {
     listFiles: async (folder) => {

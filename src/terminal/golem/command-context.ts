@@ -1,8 +1,8 @@
 import type { Readable, Writable } from "node:stream";
 
-/** Where a command was given, and who hears of it. */
+/** The surroundings of a command: folder, environment and streams. */
 export interface CommandContext {
-  /** The folder the person stands in. */
+  /** The current folder. */
   cwd: string;
   env: Record<string, string | undefined>;
   input: Readable;
@@ -12,13 +12,13 @@ export interface CommandContext {
   leave(code: number): void;
 }
 
-/** How a command ended, for scripts. */
+/** Exit codes, for scripts. */
 export const exitCodes = {
   /** The worker answered. */
   answered: 0,
-  /** The worker failed or reached a limit, or its changes could not be handed over as asked. */
+  /** The worker failed or reached a limit, or its changes could not be delivered as requested. */
   failed: 1,
-  /** Nothing was started: a wrong command, option, worker or setting. */
+  /** The worker did not start: a wrong command, option, worker or setting. */
   misused: 2,
   interrupted: 130,
 } as const;

@@ -18,7 +18,7 @@ export type Delivery =
   | { kind: "applied"; files: number }
   | { kind: "patch"; path: string }
   | { kind: "branch"; branch: string; commit: string }
-  | { kind: "thrown away" };
+  | { kind: "discarded" };
 
 export interface DeliverChanges {
   checkout: Checkout;
@@ -27,17 +27,17 @@ export interface DeliverChanges {
   terminal: Terminal;
   context: CommandContext;
   branch: string;
-  /** Of the commit. */
+  /** The commit message. */
   message: string;
-  /** The worker did not come to its end, so nothing is applied or committed without a look. */
+  /** The worker did not finish, so its changes are not applied or committed without being looked at. */
   isUnfinished: boolean;
-  /** The person wants to be asked nothing more. */
+  /** The person does not want to be asked anything more. */
   isLeaving: boolean;
 }
 
 /**
- * Brings a worker's changes to where the person wants them; asks where nothing was said. Whatever cannot be done leaves
- * them in the patch file that is backup. `asRequested` is false when it is not what was asked for.
+ * Delivers a worker's changes as the person chooses, or chose with an option. When that is not possible they stay in the
+ * backup patch, and `asRequested` is false.
  */
 export async function deliverChanges(given: DeliverChanges): Promise<{ done: Delivery; asRequested: boolean }> {
   const { checkout, backup, ending, terminal, isUnfinished, isLeaving } = given;
@@ -60,11 +60,11 @@ export async function deliverChanges(given: DeliverChanges): Promise<{ done: Del
   return { done, asRequested: true };
 }
 
-const question = "[a]pply / [d]iff / [b]ranch / [p]atch [file] / [t]hrow away: ";
+const question = "[a]pply / [d]iff / [b]ranch / [p]atch [file] / [x] discard: ";
 
 async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges): Promise<Delivery | undefined> {
   const { terminal, backup } = given;
-  const count = `${changes.length} ${changes.length === 1 ? "file is" : "files are"} changed, in memory only.`;
+  const count = `${changes.length} ${changes.length === 1 ? "file is" : "files are"} changed in memory only.`;
   if (terminal.isInteractive) terminal.print("", count);
   for (;;) {
     const typed = await terminal.ask(question);
@@ -75,13 +75,13 @@ async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges)
       case "diff":
         terminal.print(...linesOf(writePatch(changes)).map((line) => paintDiff(line, terminal.paint)));
         continue;
-      case "t":
-      case "throw": {
-        const sure = await terminal.ask("They are gone then. Throw them away? [y/N] ");
+      case "x":
+      case "discard": {
+        const sure = await terminal.ask("Discard all changes? [y/N] ");
         if (!/^\s*y(es)?\s*$/i.test(sure ?? "")) continue;
         backup.discard();
-        terminal.print("Thrown away.");
-        return { kind: "thrown away" };
+        terminal.print("Discarded.");
+        return { kind: "discarded" };
       }
       case "a":
       case "apply":
@@ -96,8 +96,8 @@ async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges)
       default:
         terminal.print(
           word === ""
-            ? "Say one of these. Ctrl+C leaves, and keeps a patch file."
-            : `${oneLine(word)} is none of these.`,
+            ? "Choose one of these. Ctrl+C leaves and keeps a patch file."
+            : `${oneLine(word)} is not one of these.`,
         );
     }
   }
@@ -109,7 +109,7 @@ function endingOf(word: string, rest: string): DeliveryChoice {
   return letter === "b" ? { kind: "branch" } : rest === "" ? undefined : { kind: "patch", file: rest };
 }
 
-/** Undefined when it could not be done, which was said then. */
+/** Returns undefined after printing why it could not be done. */
 async function carryOut(
   ending: DeliveryChoice,
   changes: readonly CheckoutChange[],
@@ -126,7 +126,7 @@ async function carryOut(
         return await commit(changes, given);
     }
   } catch (error) {
-    // Whatever git or the disk has against it, the person can choose again.
+    // The person can choose again when git or the disk refuses.
     const isReadable = error instanceof UserError || (error as NodeJS.ErrnoException).code !== undefined;
     if (!isReadable) throw error;
     complain(given.terminal, (error as Error).message);
@@ -173,7 +173,7 @@ function writeTo(
 ): Delivery | undefined {
   const path = resolve(context.cwd, file);
   if (existsSync(path)) {
-    complain(terminal, `${oneLine(path)} is there already: name another file.`);
+    complain(terminal, `${oneLine(path)} already exists: choose another file.`);
     return undefined;
   }
   writeFileSync(path, writePatch(changes), { flag: "wx" });
@@ -194,7 +194,7 @@ async function commit(
   const { commit, withUncommitted } = await commitOnBranch(checkout, { branch, changes: taken, message });
   terminal.print(`Committed ${commit.slice(0, 7)} on ${branch}: git switch ${branch}`);
   if (withUncommitted.length > 0) {
-    terminal.print(`With what you had not committed yourself in ${withUncommitted.map(oneLine).join(", ")}.`);
+    terminal.print(`The commit includes your own uncommitted changes in ${withUncommitted.map(oneLine).join(", ")}.`);
   }
   if (taken.length === changes.length) backup.discard();
   else {
@@ -206,7 +206,7 @@ async function commit(
   return { kind: "branch", branch, commit };
 }
 
-/** The patch file that is backup is what is left. */
+/** Leaves the changes in the backup patch. */
 function leave({ backup, terminal }: DeliverChanges): Delivery {
   backup.save();
   printBackup(backup, terminal);

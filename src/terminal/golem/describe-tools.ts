@@ -1,7 +1,7 @@
 import type { NamedTool } from "#domain/tool.ts";
 import { oneLine } from "#terminal/render-value.ts";
 
-/** A worker's tools as lines, with what a person is asked about. */
+/** Describes a worker's tools, one line each, with those that ask for approval. */
 export function describeTools(tools: readonly NamedTool[]): string[] {
   const width = Math.max(0, ...tools.map(({ name }) => name.length));
   return tools.map(({ name, needsApproval, manualExecution }) => {

@@ -5,8 +5,8 @@ import { type CommandContext, exitCodes } from "./command-context.ts";
 import type { Terminal } from "./terminal.ts";
 
 /**
- * Ends the process when it is told to, or is interrupted once more before it could end: the changes are in a patch file
- * then. Gives back what stops listening.
+ * Ends the process on a signal, or on a second Ctrl+C before the worker has stopped. The changes are saved to the backup
+ * patch first. Returns a function that stops listening.
  */
 export function endOnSignals(terminal: Terminal, backup: BackupPatch, context: CommandContext): () => void {
   function leave(code: number): void {
@@ -19,12 +19,12 @@ export function endOnSignals(terminal: Terminal, backup: BackupPatch, context: C
 
   const interrupt = () => terminal.bus.emit("interrupt", { reason: "Ctrl+C" });
   const end = (signal: "SIGTERM" | "SIGHUP") => leave(128 + constants.signals[signal]);
-  const stopHearing = terminal.onSecondInterrupt(() => leave(exitCodes.interrupted));
+  const unsubscribe = terminal.onSecondInterrupt(() => leave(exitCodes.interrupted));
   process.on("SIGINT", interrupt);
   process.on("SIGTERM", end);
   process.on("SIGHUP", end);
   return () => {
-    stopHearing();
+    unsubscribe();
     process.off("SIGINT", interrupt);
     process.off("SIGTERM", end);
     process.off("SIGHUP", end);

@@ -3,12 +3,12 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Checkout } from "#sandbox/checkout/open-checkout.ts";
 import { runGit } from "#sandbox/checkout/run-git.ts";
 
-/** What the person has changed since the last commit: what a reviewer is often asked about before there is one. */
+/** Shows the person's own uncommitted changes, which reviewers are often asked about. */
 export function createGitUncommittedTool({ root, head }: Pick<Checkout, "root" | "head">): NamedTool {
   return {
     name: "git_uncommitted",
     description:
-      "Show what the person had changed and not committed, as a unified diff, and which files are new. It is part of the files as you see them, and not of what git_diff shows.",
+      "Show the person's uncommitted changes as a unified diff, and their new files. They are part of the files you see, but not of what git_diff shows.",
     inputSchema: z.object({}),
     readOnly: true,
     needsApproval: false,
@@ -23,7 +23,7 @@ export function createGitUncommittedTool({ root, head }: Pick<Checkout, "root" |
         ...(files.length > 0 ? [`New files:\n${files.join("\n")}`] : []),
         ...(diff.length > 0 ? [diff.toString("utf8")] : []),
       ];
-      return parts.join("\n\n") || "Everything is committed.";
+      return parts.join("\n\n") || "There are no uncommitted changes.";
     },
   };
 }

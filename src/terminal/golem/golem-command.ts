@@ -10,13 +10,13 @@ import { readResumeRequest, readRunRequest } from "./run-request.ts";
 
 const commands = ["run", "resume", "log", "workers", "setup", "doctor", "help"];
 
-/** Does what a command line asks for, and resolves to its exit code. What is wrong with it is said in one sentence. */
+/** Executes a command line and resolves to its exit code. Prints one sentence when the command line is wrong. */
 export async function golem(args: readonly string[], context: CommandContext): Promise<number> {
-  // An option is no worker's and no task's only as long as nothing ends the options.
+  // Words behind `--` belong to the task.
   const own = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   if (own.includes("--no-color")) process.env.NO_COLOR = "1";
   try {
-    return await obey(args, own, context);
+    return await execute(args, own, context);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     context.errors.write(`golem: ${plain(error.message)}\n`);
@@ -24,7 +24,7 @@ export async function golem(args: readonly string[], context: CommandContext): P
   }
 }
 
-async function obey(args: readonly string[], own: readonly string[], context: CommandContext): Promise<number> {
+async function execute(args: readonly string[], own: readonly string[], context: CommandContext): Promise<number> {
   const [command, ...rest] = args;
   if (command === undefined) {
     context.errors.write(help);
@@ -35,7 +35,7 @@ async function obey(args: readonly string[], own: readonly string[], context: Co
   switch (command) {
     case "run": {
       const request = readRunRequest(rest);
-      // Models and tools are only loaded for those who want to run one.
+      // Models and tools are loaded only when a worker runs.
       const { runWorker } = await import("./run-worker.ts");
       return runWorker(request, context);
     }
@@ -47,14 +47,14 @@ async function obey(args: readonly string[], own: readonly string[], context: Co
     case "log": {
       const { positionals } = parseWords(rest, { "no-color": { type: "boolean" } });
       const [run, stray] = positionals;
-      if (stray !== undefined) throw new UserError(`golem log takes one run, and was also given ${stray}.`);
+      if (stray !== undefined) throw new UserError(`golem log takes one run, but was also given ${stray}.`);
       const { showLog } = await import("./show-log.ts");
       return say(await showLog(run, context), context);
     }
     case "workers": {
       const { positionals } = parseWords(rest, { "no-color": { type: "boolean" } });
       if (positionals[0] !== undefined)
-        throw new UserError(`golem workers takes no words, and was given ${positionals[0]}.`);
+        throw new UserError(`golem workers takes no arguments, but was given ${positionals[0]}.`);
       const { listWorkers } = await import("./list-workers.ts");
       return say(await listWorkers(context), context);
     }
@@ -74,9 +74,9 @@ function say(text: string, { output }: CommandContext): number {
 }
 
 function unknownCommand(given: string): string {
-  if (given.startsWith("-")) return `There is no option ${given} before a command. golem help shows what there is.`;
+  if (given.startsWith("-")) return `There is no option ${given} before a command. See golem help.`;
   const near = closestMatch(given, commands);
-  return `There is no command ${JSON.stringify(given)}.${near ? ` Did you mean golem ${near}?` : ""} golem help shows what there is.`;
+  return `There is no command ${JSON.stringify(given)}.${near ? ` Did you mean golem ${near}?` : ""} See golem help.`;
 }
 
 async function readVersion(): Promise<string> {

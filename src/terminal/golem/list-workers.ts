@@ -6,7 +6,7 @@ import { oneLine } from "#terminal/render-value.ts";
 import type { CommandContext } from "./command-context.ts";
 import { openLocalWorkers } from "./local-workers.ts";
 
-/** What `golem workers` says. */
+/** Returns the output of `golem workers`. */
 export async function listWorkers({ cwd, env, output }: CommandContext): Promise<string> {
   const { workersDirectory } = readLocalConfig(env);
   const root = await findRoot(cwd).catch((error) => {
@@ -20,5 +20,5 @@ export async function listWorkers({ cwd, env, output }: CommandContext): Promise
     const from = isOwn ? paint("gray", " (of this checkout)") : "";
     return `${paint("bold", oneLine(name).padEnd(width))}  ${oneLine(description)}${from}`.trimEnd();
   });
-  return lines.length > 0 ? `${lines.join("\n")}\n` : "There are no workers here.\n";
+  return lines.length > 0 ? `${lines.join("\n")}\n` : "There are no workers.\n";
 }

@@ -7,23 +7,23 @@ import { checkoutFiles } from "./checkout-files.ts";
 
 export interface LocalWorker {
   worker: WorkerDefinition;
-  /** Its file. */
+  /** The path of its file. */
   path: string;
-  /** Whether it comes with the checkout. */
+  /** The file is part of the checkout. */
   isOwn: boolean;
 }
 
-/** The workers of a checkout, and those that ship. */
+/** The workers of a checkout, and those that ship with Golem Forge. */
 export interface LocalWorkers {
-  /** The worker of this name; the checkout's own wins. Rejects with a UserError that lists what there is. */
+  /** Finds a worker by name; one of the checkout wins. Rejects with a UserError that lists the known names. */
   find(name: string): Promise<LocalWorker>;
-  /** Every worker that can be read, by name. */
+  /** Lists every worker that can be read. */
   list(): Promise<{ name: string; description?: string; isOwn: boolean }[]>;
 }
 
 const shipped = fileURLToPath(new URL("../../../workers", import.meta.url));
 
-/** The workers that can be run on a checkout; of none, those that ship. */
+/** Opens the workers of a checkout; without one, those that ship. */
 export async function openLocalWorkers(root: string | undefined, directory = shipped): Promise<LocalWorkers> {
   const catalog = await openWorkerCatalog(directory);
   const files = checkoutFiles(root);

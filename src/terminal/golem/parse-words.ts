@@ -4,13 +4,13 @@ import { closestMatch } from "#text/closest-match.ts";
 
 export interface Words {
   positionals: string[];
-  /** What was said of each option, in order; `true` for one without a value. */
+  /** The values of each option, in order; `true` for an option without a value. */
   options: Map<string, (string | true)[]>;
 }
 
 export type KnownOptions = Record<string, ParseArgsOptionDescriptor>;
 
-/** Reads the words of a command line. Throws a UserError for an option that is not known, or has a value too few or too many. */
+/** Parses command-line arguments. Throws a UserError for an unknown option, and for a missing or unexpected value. */
 export function parseWords(args: readonly string[], known: KnownOptions): Words {
   const { tokens, positionals } = parseArgs({
     args: [...args],
@@ -26,7 +26,7 @@ export function parseWords(args: readonly string[], known: KnownOptions): Words 
     if (!option) throw new UserError(unknownOption(token.rawName, Object.keys(known)));
     if (option.type === "string" && token.value === undefined) throw new UserError(`${token.rawName} needs a value.`);
     if (option.type === "boolean" && token.value !== undefined)
-      throw new UserError(`${token.rawName} takes no value, and was given ${JSON.stringify(token.value)}.`);
+      throw new UserError(`${token.rawName} takes no value, but was given ${JSON.stringify(token.value)}.`);
     options.set(token.name, [...(options.get(token.name) ?? []), token.value ?? true]);
   }
   return { positionals, options };
@@ -34,5 +34,5 @@ export function parseWords(args: readonly string[], known: KnownOptions): Words 
 
 function unknownOption(given: string, known: readonly string[]): string {
   const near = closestMatch(given.replace(/^-+/, ""), known);
-  return `There is no option ${given}.${near ? ` Did you mean --${near}?` : ""} golem help shows what there is.`;
+  return `There is no option ${given}.${near ? ` Did you mean --${near}?` : ""} See golem help.`;
 }

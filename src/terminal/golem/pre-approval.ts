@@ -4,7 +4,7 @@ import { closestMatch } from "#text/closest-match.ts";
 import { type ApprovalCallback, ApprovalController } from "#ui/approval-controller.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** Approves what was named with `--yes` and says so; asks the person about the rest, and denies it where there is none. */
+/** Approves the tools named with `--yes`. Asks the person about all others, or denies them without a terminal. */
 export function createPreApproval(
   yes: readonly string[],
   ask: ApprovalCallback,
@@ -15,25 +15,25 @@ export function createPreApproval(
     approvalCallback: async (request) => {
       const tool = "toolName" in request ? request.toolName : request.tool;
       if (yes.includes("all") || yes.includes(tool)) {
-        terminal.bus.emit("status", { type: "info", message: `${oneLine(tool)} was approved beforehand, with --yes.` });
+        terminal.bus.emit("status", { type: "info", message: `${oneLine(tool)} was approved in advance with --yes.` });
         return { approved: true };
       }
       if (terminal.isInteractive) return ask(request);
       terminal.bus.emit("status", {
         type: "warning",
-        message: `${oneLine(tool)} is denied: nobody can be asked, and no --yes names it.`,
+        message: `${oneLine(tool)} was denied: there is no terminal to ask for approval, and --yes does not name it.`,
       });
-      return { approved: false, note: "nobody is there to approve it" };
+      return { approved: false, note: "there is no terminal to ask for approval" };
     },
   });
 }
 
-/** Throws a UserError for a tool that was approved beforehand and that the worker does not have. */
+/** Throws a UserError for a tool named with `--yes` that the worker does not have. */
 export function checkPreApproved(yes: readonly string[], tools: readonly string[], worker: string): void {
-  const stranger = yes.find((name) => name !== "all" && !tools.includes(name));
-  if (stranger === undefined) return;
-  const near = closestMatch(stranger, [...tools, "all"]);
+  const unknown = yes.find((name) => name !== "all" && !tools.includes(name));
+  if (unknown === undefined) return;
+  const near = closestMatch(unknown, [...tools, "all"]);
   throw new UserError(
-    `--yes ${stranger}: ${worker} has no such tool.${near ? ` Did you mean ${near}?` : ""} It has: ${tools.join(", ") || "none"}.`,
+    `--yes ${unknown}: ${worker} has no such tool.${near ? ` Did you mean ${near}?` : ""} It has: ${tools.join(", ") || "none"}.`,
   );
 }

@@ -1,13 +1,13 @@
 import { UserError } from "#domain/errors.ts";
 import { type KnownOptions, parseWords } from "./parse-words.ts";
 
-/** What shall become of the changes; `undefined` asks, or keeps them in a patch file where nobody can be asked. */
+/** Where to deliver the changes. Undefined: ask, or without a terminal keep them in a patch file. */
 export type DeliveryChoice = { kind: "apply" } | { kind: "patch"; file: string } | { kind: "branch" } | undefined;
 
 /** The options of `golem run` and `golem resume`. */
 export interface RunFlags {
   model: string | undefined;
-  /** Tools whose calls are approved beforehand; `all` for every one. */
+  /** Tools whose calls are approved in advance; `all` for every tool. */
   yes: readonly string[];
   trustTools: boolean;
   trace: boolean;
@@ -18,7 +18,7 @@ export interface RunFlags {
 
 export interface RunRequest extends RunFlags {
   worker: string;
-  /** Undefined: it is asked for, or read from the input. */
+  /** Undefined: golem asks for it, or reads it from standard input. */
   task: string | undefined;
 }
 
@@ -74,7 +74,7 @@ function readFlags(options: ReadonlyMap<string, (string | true)[]>): RunFlags {
 function readEnding(options: ReadonlyMap<string, (string | true)[]>): DeliveryChoice {
   const given = (["apply", "patch", "branch"] as const).filter((name) => options.has(name));
   const [kind] = given;
-  if (given.length > 1) throw new UserError(`Say one of ${given.map((name) => `--${name}`).join(" and ")}.`);
+  if (given.length > 1) throw new UserError(`Choose one of ${given.map((name) => `--${name}`).join(" and ")}.`);
   if (kind === "patch") return { kind, file: String(options.get("patch")?.at(-1)) };
   return kind && { kind };
 }

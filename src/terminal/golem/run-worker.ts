@@ -151,7 +151,7 @@ function isFinal(done: Delivery, { end, backup }: { end: ConversationEnd; backup
   switch (done.kind) {
     case "applied":
     case "branch":
-    case "thrown away":
+    case "discarded":
       return true;
     case "patch":
       return done.path !== backup.path;
@@ -160,19 +160,19 @@ function isFinal(done: Delivery, { end, backup }: { end: ConversationEnd; backup
   }
 }
 
-/** What came with a clone is trusted only when the person says so. */
+/** Asks before loading code that came with the clone. */
 async function askForTrust({ checkout, chosen, workers, terminal }: StartedRun): Promise<void> {
-  const things = (await findCodeToTrust(checkout.root, chosen, workers)).map(plain);
-  if (things.length === 0) return;
+  const code = (await findCodeToTrust(checkout.root, chosen, workers)).map(plain);
+  if (code.length === 0) return;
 
-  const brings = `${chosen.worker.name} comes with this checkout, and brings:`;
-  terminal.print(terminal.paint("yellow", brings), ...things.map((line) => `  ${line}`));
-  const answer = await terminal.ask("Do you trust that? [y/N] ");
+  const brings = `${chosen.worker.name} is part of this checkout and uses:`;
+  terminal.print(terminal.paint("yellow", brings), ...code.map((line) => `  ${line}`));
+  const answer = await terminal.ask("Do you trust it? [y/N] ");
   if (/^\s*y(es)?\s*$/i.test(answer ?? "")) return;
   throw new UserError(
     terminal.isInteractive
-      ? "Nothing of it was loaded, and the worker did not start."
-      : `${brings} ${things.join("; ")}. Read that, then add --trust-tools.`,
+      ? "Nothing was loaded, and the worker did not start."
+      : `${brings} ${code.join("; ")}. Review it, then add --trust-tools.`,
   );
 }
 
@@ -184,7 +184,7 @@ async function askForTask({ chosen, terminal }: StartedRun): Promise<string | un
 }
 
 function printTools({ terminal, json, model, chosen }: StartedRun, lines: string[]): number {
-  terminal.print("Its tools:", ...lines, "Nothing was run.");
+  terminal.print("Tools:", ...lines, "This was a dry run.");
   json?.({
     type: "dry_run",
     worker: chosen.worker.name,

@@ -3,7 +3,7 @@ import type { PreparedRun } from "./prepare-run.ts";
 import type { RunFlags } from "./run-request.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** What is said before a worker begins: who works on what, and with what not. */
+/** The lines printed before a worker starts: the worker, its files, and the tools it does not have here. */
 export function startupLines(
   { chosen, model, checkout, id, resumed, notSaved }: PreparedRun,
   {
@@ -22,21 +22,16 @@ export function startupLines(
     `${paint("bold", oneLine(worker.name))}${from} · ${oneLine(model)} · ${oneLine(checkout.branch)}${at} · ${files}`,
     ...(resumed ? [paint("gray", `Resuming the run ${id}. golem log ${id} shows what it did.`)] : []),
     ...(notSaved ? [paint("yellow", `This run cannot be resumed later: ${oneLine(notSaved)}`)] : []),
-    ...(without.length > 0 ? [paint("gray", `It goes without ${without.join(", ")} here: there is no GitHub.`)] : []),
+    ...(without.length > 0 ? [paint("gray", `Running locally: the toolsets ${without.join(", ")} are off.`)] : []),
     ...(yes.length > 0
-      ? [
-          paint(
-            "yellow",
-            `Approved beforehand: ${yes.includes("all") ? "everything it asks for" : yes.map(oneLine).join(", ")}.`,
-          ),
-        ]
+      ? [paint("yellow", `Approved in advance: ${yes.includes("all") ? "all tools" : yes.map(oneLine).join(", ")}.`)]
       : []),
     ...(terminal.isInteractive || dryRun
       ? []
       : [
           paint(
             "gray",
-            "Nobody can be asked here: questions are left out, and what needs approval is denied unless --yes names it.",
+            "There is no terminal to ask: ask_user is off, and calls that need approval are denied unless --yes names the tool.",
           ),
         ]),
   ];

@@ -5,48 +5,48 @@ import { openPrompter } from "#terminal/prompter.ts";
 import { createUIEventBus, type UIEventBus, type Unsubscribe } from "#ui/ui-event-bus.ts";
 import type { CommandContext } from "./command-context.ts";
 
-/** Where a person sits while a worker is at work: what they are shown, and what they are asked. */
+/** The terminal of a running worker: its output, its questions and its interruptions. */
 export interface Terminal {
   readonly bus: UIEventBus;
   readonly paint: Paint;
-  /** Whether somebody can answer. */
+  /** A person can answer questions. */
   readonly isInteractive: boolean;
   print(...lines: string[]): void;
   /**
-   * The line that was typed; undefined when nobody can answer, the input has ended, or Ctrl+C was pressed instead. With
-   * `commands` a slash command is obeyed meanwhile.
+   * Resolves to the line that was typed; to undefined without a person, at the end of the input, or after Ctrl+C. With
+   * `commands`, slash commands are executed instead of returned.
    */
   ask(question: string, options?: { commands?: boolean }): Promise<string | undefined>;
-  /** Aborted by an interruption. */
+  /** Aborted by Ctrl+C. */
   interruptSignal(): AbortSignal;
-  /** Forgets the last interruption: the next one is a first one again. */
+  /** Treats the next Ctrl+C as a first one again. */
   resetInterrupt(): void;
-  /** Hears of an interruption that comes before the last one was forgotten. */
-  onSecondInterrupt(hear: () => void): Unsubscribe;
-  /** Whether the person said /exit. */
+  /** Calls back on a second Ctrl+C. */
+  onSecondInterrupt(listener: () => void): Unsubscribe;
+  /** The person has entered /exit. */
   hasExited(): boolean;
   close(): Promise<void>;
 }
 
-/** Opens the terminal. For scripts (`json`) all that is meant for people goes to standard error. */
+/** Opens the terminal. With `json`, output for people goes to standard error. */
 export async function openTerminal(
   { input, output, errors }: CommandContext,
   { json }: { json: boolean },
 ): Promise<Terminal> {
   const isInteractive = !json && isTerminal(input);
-  // Nobody types where nobody can be asked, and an input that never ends must not keep the process.
+  // Input that nobody types must not keep the process alive.
   const typed = isInteractive ? input : Readable.from([]);
   const shown = json ? errors : output;
   const bus = createUIEventBus();
   const adapter = createEventCLIAdapter(bus, { input: typed, output: shown, traceLevel: json ? "quiet" : "normal" });
   await adapter.initialize();
   const prompter = openPrompter(typed, shown);
-  const impatient = new Set<() => void>();
+  const secondInterruptListeners = new Set<() => void>();
   let interruption = new AbortController();
   let hasExited = false;
   bus.on("interrupt", ({ reason }) => {
     if (reason === userExited) hasExited = true;
-    if (interruption.signal.aborted) for (const hear of impatient) hear();
+    if (interruption.signal.aborted) for (const notify of secondInterruptListeners) notify();
     interruption.abort();
   });
 
@@ -63,9 +63,9 @@ export async function openTerminal(
     resetInterrupt: () => {
       interruption = new AbortController();
     },
-    onSecondInterrupt: (hear) => {
-      impatient.add(hear);
-      return () => impatient.delete(hear);
+    onSecondInterrupt: (listener) => {
+      secondInterruptListeners.add(listener);
+      return () => secondInterruptListeners.delete(listener);
     },
     hasExited: () => hasExited,
     close: async () => {

@@ -4,8 +4,8 @@ import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
 
 /**
- * What a worker and those it may call bring along that runs as code, or reaches the network without asking, where they
- * come with the checkout: whoever cloned it has not read it. One line each, with what holds it.
+ * Finds what a worker of the checkout, and those it may call, run as code or fetch without asking: a person who only cloned
+ * the repository has not read it. Returns one line each, with the isolation it runs in.
  */
 export async function findCodeToTrust(root: string, first: LocalWorker, workers: LocalWorkers): Promise<string[]> {
   const reached = new Map<string, LocalWorker>();
@@ -14,12 +14,12 @@ export async function findCodeToTrust(root: string, first: LocalWorker, workers:
     if (reached.has(one.path)) continue;
     reached.set(one.path, one);
     for (const name of callableBy(one.worker)) {
-      // One that cannot be read is said when it is called.
+      // A worker that cannot be read is reported when it is called.
       const next = await workers.find(name).catch(() => undefined);
       if (next) open.push(next);
     }
   }
-  const lines = [...reached.values()].filter(({ isOwn }) => isOwn).flatMap((one) => broughtBy(root, one));
+  const lines = [...reached.values()].filter(({ isOwn }) => isOwn).flatMap((one) => codeOf(root, one));
   return [...new Set(lines)];
 }
 
@@ -30,8 +30,8 @@ function callableBy({ toolsets }: WorkerDefinition): string[] {
 
 type Server = { command: string; args: string[] } | { url: string };
 
-function broughtBy(root: string, { worker, path }: LocalWorker): string[] {
-  const searches = worker.server_side_tools.length > 0 ? ["the provider's own web search, which asks nobody"] : [];
+function codeOf(root: string, { worker, path }: LocalWorker): string[] {
+  const searches = worker.server_side_tools.length > 0 ? ["the provider's web search, without asking"] : [];
   const brought = resolveToolsets(worker).flatMap(({ toolset, config }) => {
     switch (toolset.name) {
       case "custom": {
@@ -40,12 +40,12 @@ function broughtBy(root: string, { worker, path }: LocalWorker): string[] {
       }
       case "external":
         return (config as { package: string }[]).map(
-          (one) => `the npm package ${one.package}, with all that you can reach`,
+          (one) => `the npm package ${one.package}, with access to everything you can access`,
         );
       case "mcp":
         return Object.entries((config as { servers: Record<string, Server> }).servers).map(([name, server]) =>
           "command" in server
-            ? `the MCP server ${name}: ${[server.command, ...server.args].join(" ")}, a program with all that you can reach`
+            ? `the MCP server ${name}: ${[server.command, ...server.args].join(" ")}, a program with access to everything you can access`
             : `the MCP server ${name} at ${server.url}, over the network`,
         );
       case "web":
