@@ -83,6 +83,7 @@ async function main(): Promise<void> {
     approvalMs: config.approvalTimeoutMs,
     statusIntervalMs: config.statusIntervalMs,
     runsPerHour: config.runsPerHour,
+    policy: config.policy,
     onError,
   });
 

@@ -1,3 +1,4 @@
+import { defaultPolicy } from "../../src/config/deployment-policy.ts";
 import { createModels } from "../../src/models/create-models.ts";
 import { createRuntime } from "../../src/runtime/create-runtime.ts";
 import type { FrontEnd } from "../../src/runtime/front-end.ts";
@@ -34,6 +35,7 @@ const runtime = createRuntime({
   services: { sanitize: (text) => text },
   approvalMs: 60_000,
   statusIntervalMs: 0,
+  policy: defaultPolicy,
   runsPerHour: { person: 20, repository: 100 },
   onError: (error) => {
     throw error;

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
+import { type DeploymentPolicy, readDeploymentPolicy } from "./deployment-policy.ts";
 import { Environment, LocalEnvironment, secretsIn } from "./environment.ts";
 import { readPostgresUrl } from "./read-postgres-url.ts";
 import { readPrivateKey } from "./read-private-key.ts";
@@ -41,6 +42,7 @@ export interface Config {
   };
   database: { kind: "sqlite"; path: string } | { kind: "postgres"; url: string; runsPerRepository: number | undefined };
   workersDirectory: string | undefined;
+  policy: DeploymentPolicy;
   /** `owner/repo` or `owner/*`, in lower case. */
   customToolsFrom: string[];
   approvalTimeoutMs: number;
@@ -105,6 +107,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     models: readModels(env),
     database: readDatabase(env),
     workersDirectory: env.GOLEM_FORGE_WORKERS,
+    policy: readDeploymentPolicy(env.GOLEM_FORGE_POLICY),
     customToolsFrom: (env.GOLEM_FORGE_CUSTOM_TOOLS_FROM ?? "").split(",").map((name) => name.trim().toLowerCase()),
     approvalTimeoutMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
     runsPerHour: { person: env.GOLEM_FORGE_RUNS_PER_HOUR, repository: env.GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR },

@@ -100,6 +100,8 @@ export const Environment = z.object({
 
   /** The folder of the deployment's workers. Default: the included workers. */
   GOLEM_FORGE_WORKERS: z.string().optional(),
+  /** The file of the deployment's policy. Default: the built-in policy. */
+  GOLEM_FORGE_POLICY: z.string().optional(),
   /** The repositories that are served. Default: all repositories on which the App is installed. */
   GOLEM_FORGE_REPOSITORIES: optional(repositories),
   /** The repositories whose `tools.ts` may run. Default: none. */

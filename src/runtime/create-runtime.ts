@@ -1,3 +1,4 @@
+import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import { openActiveRun } from "./active-run.ts";
@@ -27,6 +28,8 @@ export interface RunHostOptions {
   live?: LiveOutput;
   approvalMs: number;
   statusIntervalMs: number;
+  /** What the deployment allows. Undefined for a program that runs its own workers. */
+  policy?: DeploymentPolicy;
   /** Failures that no run can report, and those that are tried again. */
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }
@@ -49,14 +52,14 @@ export interface RunHost {
 const sweepMs = 30_000;
 
 export function createRunHost(options: RunHostOptions): RunHost {
-  const { store, models, environment, frontEnd, observer, approvalMs, statusIntervalMs, onError } = options;
+  const { store, models, environment, frontEnd, observer, approvalMs, statusIntervalMs, policy, onError } = options;
   const dispatch = options.dispatch ?? localDispatch();
   const now = Date.now;
   const live = options.live ?? createLiveOutput();
   const { catalog } = environment;
   const scheduler = new RunScheduler({
     store,
-    handlers: effectHandlers({ store, models, frontEnd, catalog, observer, now, approvalMs, statusIntervalMs }),
+    handlers: effectHandlers({ store, models, frontEnd, catalog, observer, now, approvalMs, statusIntervalMs, policy }),
     openActiveRun: (runId) => openActiveRun(runId, { store, environment, live }),
     dispatch,
     observer,
@@ -94,8 +97,8 @@ export function createRunHost(options: RunHostOptions): RunHost {
 }
 
 export interface RuntimeOptions
-  extends Omit<RunHostOptions, "environment">,
-    Pick<GitHubEnvironmentOptions, "catalog" | "services"> {
+  extends Omit<RunHostOptions, "environment" | "policy">,
+    Pick<GitHubEnvironmentOptions, "catalog" | "services" | "policy"> {
   openGitHub: OpenGitHub;
   runsPerHour: RunsOptions["runsPerHour"];
 }
@@ -106,9 +109,9 @@ export interface Runtime extends RunHost {
 
 /** The host of runs on GitHub, with what front ends ask of runs. */
 export function createRuntime(options: RuntimeOptions): Runtime {
-  const { store, models, catalog, openGitHub, runsPerHour } = options;
+  const { store, models, catalog, openGitHub, runsPerHour, policy } = options;
   const host = createRunHost({ ...options, environment: createGitHubEnvironment(options) });
   const { scheduler } = host;
-  const runs = createRuns({ store, scheduler, catalog, models, openGitHub, now: Date.now, runsPerHour });
+  const runs = createRuns({ store, scheduler, catalog, models, openGitHub, now: Date.now, runsPerHour, policy });
   return { ...host, runs };
 }

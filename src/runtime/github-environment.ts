@@ -1,3 +1,4 @@
+import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub, OpenGitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
@@ -20,6 +21,7 @@ export interface GitHubEnvironmentOptions {
   openGitHub: OpenGitHub;
   catalog: WorkerCatalog;
   services: SharedServices;
+  policy: DeploymentPolicy;
 }
 
 /** Runs work on repositories on GitHub: each run has its own sandbox over the base of its root. */
@@ -28,6 +30,7 @@ export function createGitHubEnvironment({
   openGitHub,
   catalog,
   services,
+  policy,
 }: GitHubEnvironmentOptions): RunEnvironment {
   return {
     catalog,
@@ -35,28 +38,32 @@ export function createGitHubEnvironment({
     instructions: instructionsFor,
     async openWorkspace(spec, base, signal) {
       const github = openGitHub(spec.origin);
-      const [source, changes, policy, at] = await Promise.all([
+      const [source, changes, zones, at] = await Promise.all([
         sourceOf(github),
         storedChanges(store, spec),
         policiesOf(store, spec),
         base ?? startBranch(spec, github).then((branch) => ({ branch })),
       ]);
-      const sandbox = await openSandbox({ source, at, changes, policy, signal });
+      const sandbox = await openSandbox({ source, at, changes, policy: zones, signal });
       return {
         base: sandbox.base,
         tracking: sandbox,
         openToolbox: (history) =>
-          openToolbox(spec.worker, {
-            spec,
-            workspace: sandbox,
-            sandbox,
-            github,
-            branch: branchOf(spec),
-            history,
-            workers: () => catalog.list(github),
-            ...services,
-            workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
-          }),
+          openToolbox(
+            spec.worker,
+            {
+              spec,
+              workspace: sandbox,
+              sandbox,
+              github,
+              branch: branchOf(spec),
+              history,
+              workers: () => catalog.list(github),
+              ...services,
+              workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
+            },
+            { alwaysAsk: spec.workerSource === "repository" ? policy.always_ask : [] },
+          ),
       };
     },
   };

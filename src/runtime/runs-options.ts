@@ -1,3 +1,4 @@
+import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
@@ -14,4 +15,5 @@ export interface RunsOptions {
   now: () => number;
   /** How many runs one person, and all people of a repository together, may start in an hour. */
   runsPerHour: { person: number; repository: number };
+  policy: DeploymentPolicy;
 }

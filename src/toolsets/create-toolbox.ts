@@ -20,6 +20,8 @@ export interface ToolboxOptions {
   events?: ToolEvents;
   /** The maximum length of one result for the model, in estimated tokens. Default: 30,000. */
   maxResultTokens?: number;
+  /** Tools that need approval whatever their settings say. */
+  alwaysAsk?: readonly string[];
   /** Releases the resources that the tools hold. */
   close?: () => Promise<void>;
 }
@@ -31,6 +33,7 @@ export async function createToolbox({
   history,
   events,
   maxResultTokens = 30_000,
+  alwaysAsk = [],
   close = async () => {},
 }: ToolboxOptions): Promise<Toolbox> {
   const find = indexTools(tools);
@@ -41,7 +44,7 @@ export async function createToolbox({
     inputSchema: jsonSchema(schemas.get(tool)?.input.json as JSONSchema7),
   }));
   const execution: ToolExecutionContext = {
-    ...{ tools, offered, find, schemas, workspace, events, maxResultTokens },
+    ...{ tools, offered, find, schemas, workspace, events, maxResultTokens, alwaysAsk },
     repeated: new RepeatedCalls(history, find),
     prepared: new Map(),
   };

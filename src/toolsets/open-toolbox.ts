@@ -16,6 +16,8 @@ export interface OpenToolboxOptions {
   events?: ToolEvents;
   /** What the model reads of one result, in estimated tokens. Default: 30,000. */
   maxResultTokens?: number;
+  /** Tools that need approval whatever their settings say. */
+  alwaysAsk?: readonly string[];
 }
 
 /**
@@ -25,7 +27,7 @@ export interface OpenToolboxOptions {
 export async function openToolbox(
   worker: WorkerDefinition,
   services: ToolServices,
-  { toolsets = allToolsets, tools: given = [], events, maxResultTokens }: OpenToolboxOptions = {},
+  { toolsets = allToolsets, tools: given = [], events, maxResultTokens, alwaysAsk }: OpenToolboxOptions = {},
 ): Promise<Toolbox> {
   const wanted = resolveToolsets(worker, toolsets);
   const release: (() => Promise<void>)[] = [];
@@ -47,6 +49,7 @@ export async function openToolbox(
       close,
       ...(events && { events }),
       ...(maxResultTokens !== undefined && { maxResultTokens }),
+      ...(alwaysAsk && { alwaysAsk }),
     });
   } catch (error) {
     // The reason why it did not open matters more than a failure to close.

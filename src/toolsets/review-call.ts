@@ -61,7 +61,8 @@ async function decide(
   const answeredBy = tool.answeredBy?.kind ?? "tool";
   const need = await approvalNeed(tool, value, context);
   if (need.kind === "refused") return refuse(need.result);
-  if (need.kind === "none") return { kind: "allow", answeredBy, args };
+  const mayRun = need.kind === "none" && !execution.alwaysAsk.includes(tool.name);
+  if (mayRun) return { kind: "allow", answeredBy, args };
 
   const shown = await previewOf(tool, value, context);
   if (shown.kind === "refused") return refuse(shown.result);
@@ -69,7 +70,7 @@ async function decide(
   if (hidesText(args, preview)) return refuse(unshowable(tool));
   const known = remembered.find((approval) => coversCall(approval, { tool: tool.name, args, preview }));
   if (known) return { kind: "allow", answeredBy, args, approvalId: known.id };
-  const reason = approvalReason(prepared, callContext, need.ruleFailure);
+  const reason = approvalReason(prepared, callContext, need.kind === "asked" ? need.ruleFailure : undefined);
   return { kind: "ask", answeredBy, args, reason, preview };
 }
 

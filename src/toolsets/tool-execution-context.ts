@@ -16,6 +16,7 @@ export interface ToolExecutionContext {
   repeated: RepeatedCalls;
   events: ToolEvents | undefined;
   maxResultTokens: number;
+  alwaysAsk: readonly string[];
   /** Validated calls that have not run yet, by call id. */
   prepared: Map<string, PreparedCall>;
 }

@@ -612,3 +612,31 @@ test("an approval for the session ends with the write access of the person who g
   await ended();
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("does not confirm write access");
 });
+
+describe("the policy of the deployment", () => {
+  const files = {
+    ".github/workers/eager.worker":
+      "---\nname: eager\ntoolsets: { filesystem: {}, pull_request: { approval: { default: preApproved } } }\nlimits: { cost: 999999 }\n---\nBe quick.",
+  };
+
+  test("bounds the limits of a repository's worker, and has its pull request approved all the same", async () => {
+    const { runs, approvalAsked } = await world({
+      script: turns(write, openPull, { text: "Done." }),
+      github: { files },
+    });
+
+    const spec = await runs.startRun({ origin, worker: "eager", text: "please" });
+
+    expect(spec.worker.limits.cost).toBe(20);
+    expect(await approvalAsked()).toMatchObject({ tool: "open_pull_request" });
+  });
+
+  test("starts nothing once the day's budget is spent", async () => {
+    const { runs, store } = await world({ script: turns(), policy: { cost_per_day: { total: 1 } } });
+    store.costOfRuns = async () => 1;
+
+    await expect(runs.startRun({ origin, worker: "fixer", text: "please" })).rejects.toThrow(
+      "This deployment has spent its budget of the last 24 hours ($1)",
+    );
+  });
+});

@@ -1,4 +1,5 @@
 import { afterEach } from "vitest";
+import { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { Approval } from "#domain/approval.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
@@ -22,6 +23,7 @@ export interface RuntimeWorldOptions {
   files?: Record<string, string>;
   approvalMs?: number;
   runsPerHour?: { person: number; repository: number };
+  policy?: object;
   /** Where Anthropic is, for a worker that names one of its models. */
   anthropicUrl?: string;
 }
@@ -75,6 +77,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
     approvalMs: options.approvalMs ?? 60_000,
     statusIntervalMs: 0,
     runsPerHour: options.runsPerHour ?? { person: 20, repository: 100 },
+    policy: DeploymentPolicy.parse(options.policy ?? {}),
     onError: (error) => errors.push(error),
   });
   await runtime.start();

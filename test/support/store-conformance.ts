@@ -322,6 +322,25 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
         expect(await store.countRuns({ requestedBy: "ada", owner: "ada", repo: "loom", since: 0 })).toBe(1);
         expect(await store.countRuns({ owner: "nobody", since: 0 })).toBe(0);
       });
+
+      test("adds up what root runs have cost, by repository and time", async () => {
+        const { origin } = sampleSpec("r1");
+        const costing = (cost: number) => ({ value: "idle", context: { cost } });
+        const runs = [
+          { ...sampleRun("r1", [], { createdAt: 1_000 }), snapshot: costing(1) },
+          {
+            ...sampleRun("r2", [], { createdAt: 2_000, origin: { ...origin, repositoryId: 11 } }),
+            snapshot: costing(0.25),
+          },
+          { ...sampleRun("c1", [], { createdAt: 2_000, parentId: "r2", rootId: "r2" }), snapshot: costing(8) },
+        ];
+        for (const run of runs) await store.ingest({ run, events: [] });
+
+        expect(await store.costOfRuns({ since: 0 })).toBeCloseTo(1.25);
+        expect(await store.costOfRuns({ since: 1_001 })).toBeCloseTo(0.25);
+        expect(await store.costOfRuns({ repositoryId: 11, since: 0 })).toBeCloseTo(0.25);
+        expect(await store.costOfRuns({ repositoryId: 12, since: 0 })).toBe(0);
+      });
     });
 
     describe("inbox and log", () => {

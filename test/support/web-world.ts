@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach } from "vitest";
+import { defaultPolicy } from "#config/deployment-policy.ts";
 import type { Approval } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
@@ -59,6 +60,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     openGitHub,
     now,
     runsPerHour: { person: 20, repository: 100 },
+    policy: defaultPolicy,
   });
   let answer: ReturnType<typeof createRunPages>["answer"] = () => false;
   const server = createServer((request, response) => {

@@ -1,3 +1,4 @@
+import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { Models } from "#models/models.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import type { RunEnvironment } from "#runtime/run-environment.ts";
@@ -16,4 +17,6 @@ export interface EffectServices {
   approvalMs: number;
   /** The least time between two edits of a status comment. */
   statusIntervalMs: number;
+  /** What the deployment allows. Undefined for a program that runs its own workers. */
+  policy?: DeploymentPolicy | undefined;
 }

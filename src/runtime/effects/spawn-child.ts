@@ -28,7 +28,7 @@ export function spawnChild(services: EffectServices): EffectHandler {
 }
 
 async function start(
-  { store, catalog, models, now }: EffectServices,
+  { store, catalog, models, policy, now }: EffectServices,
   desk: ActiveRun,
   { callId, approvalId, signal }: { callId: string; approvalId: string | undefined; signal: AbortSignal },
 ): Promise<EffectResult> {
@@ -48,7 +48,7 @@ async function start(
   const siblings = all.filter((sibling) => sibling.spec.id !== id);
   checkDelegation(spec, answeredBy.worker, siblings.length);
 
-  const options = { catalog, models, repository, model: spec.model };
+  const options = { catalog, models, repository, model: spec.model, policy };
   const { worker, source, model } = await admitWorker(answeredBy.worker, options);
 
   const child = childSpec(row, { id, callId, worker, source, model, now: now(), siblings, root: root.spec });

@@ -1,3 +1,4 @@
+import { applyPolicy, type DeploymentPolicy, findPolicyModelProblem } from "#config/deployment-policy.ts";
 import { narrowLimits, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
@@ -26,25 +27,32 @@ export async function admitWorker(
     models,
     repository,
     model,
+    policy,
   }: {
     catalog: RunEnvironment["catalog"];
     models: Models;
     repository: RepositoryAccess;
     model: string | undefined;
+    /** Undefined for a program that runs its own workers. */
+    policy: DeploymentPolicy | undefined;
   },
 ): Promise<Admission> {
   const settings = await readSettings(repository);
   const { worker, source } = await catalog.find(name, repository);
   checkAllowed(worker, settings);
   resolveToolsets(worker);
+  const allowed = policy ? applyPolicy(policy, worker, source) : worker;
+  const chosen = modelFor(worker, worker.model ?? model, models);
+  const modelProblem = policy && findPolicyModelProblem(policy, chosen);
+  if (modelProblem) throw new UserError(modelProblem);
   return {
     worker: {
-      ...worker,
-      limits: narrowLimits(worker.limits, settings),
+      ...allowed,
+      limits: narrowLimits(allowed.limits, settings),
       instructions: [worker.instructions, settings.instructions].filter(Boolean).join("\n\n"),
     },
     source,
-    model: modelFor(worker, worker.model ?? model, models),
+    model: chosen,
   };
 }
 

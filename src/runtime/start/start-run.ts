@@ -19,6 +19,7 @@ export function createStartRun({
   openGitHub,
   now,
   runsPerHour,
+  policy,
 }: RunsOptions): Runs["startRun"] {
   let entering: Promise<unknown> = Promise.resolve();
 
@@ -40,7 +41,9 @@ export function createStartRun({
       models,
       repository: github,
       model: models.defaultModel,
+      policy,
     });
+    const budget = await remainingBudget(origin);
     const task = cleanText(text).text.trim();
     const found = await github.getIssue(origin.thread);
     if (!found) throw new UserError(`#${origin.thread} cannot be read.`);
@@ -59,7 +62,7 @@ export function createStartRun({
       rootId: id,
       depth: 0,
       workerPath: worker.name,
-      worker,
+      worker: { ...worker, limits: { ...worker.limits, cost: Math.min(worker.limits.cost, budget) } },
       workerSource: source,
       model,
       origin,
@@ -84,6 +87,24 @@ export function createStartRun({
     });
     entering = entered.catch(() => undefined);
     return entered;
+  }
+
+  /** US dollars that are left of the day's budget. Throws a UserError when nothing is. */
+  async function remainingBudget({ repositoryId, owner, repo }: RunOrigin): Promise<number> {
+    const since = now() - 24 * 60 * 60_000;
+    const [own, all] = await Promise.all([
+      repositoryId === undefined ? 0 : store.costOfRuns({ repositoryId, since }),
+      store.costOfRuns({ since }),
+    ]);
+    const { repository, total } = policy.cost_per_day;
+    if (own >= repository) {
+      throw new UserError(
+        `Runs on ${owner}/${repo} have cost $${own.toFixed(2)} in the last 24 hours; the deployment allows $${repository}. Try again later.`,
+      );
+    }
+    if (all >= total)
+      throw new UserError(`This deployment has spent its budget of the last 24 hours ($${total}). Try again later.`);
+    return Math.min(repository - own, total - all);
   }
 
   async function checkRate({ requestedBy, repositoryId, owner, repo }: RunOrigin): Promise<void> {

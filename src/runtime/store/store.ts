@@ -158,6 +158,8 @@ export interface Store {
     repo?: string;
     since: number;
   }): Promise<number>;
+  /** US dollars that root runs created since then have cost, with their children: of one repository, or of all. */
+  costOfRuns(query: { repositoryId?: number; since: number }): Promise<number>;
   /** Root runs that are not done: of an installation as it is today, less those of repositories that are not named. */
   liveRuns(where: { installationId: number; repositoryIds?: readonly number[] }): Promise<RunRow[]>;
 

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
@@ -20,6 +21,8 @@ import type {
   Store,
 } from "#runtime/store/store.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
+
+const CostOf = z.object({ context: z.object({ cost: z.number() }) });
 
 interface MemoryRun extends Pick<RunRow, "spec" | "status" | "snapshot" | "version" | "updatedAt"> {
   /** The repository the run belongs to, once it is known. */
@@ -100,6 +103,13 @@ export class MemoryStore implements Store {
         (repositoryId === undefined || run.repositoryId === repositoryId) &&
         isNamed(origin, names),
     ).length;
+  }
+
+  async costOfRuns({ since, repositoryId }: Parameters<Store["costOfRuns"]>[0]): Promise<number> {
+    return this.#roots(
+      ({ spec, ...run }) =>
+        spec.createdAt >= since && (repositoryId === undefined || run.repositoryId === repositoryId),
+    ).reduce((sum, { snapshot }) => sum + (CostOf.safeParse(snapshot).data?.context.cost ?? 0), 0);
   }
 
   async liveRuns({ installationId, repositoryIds }: Parameters<Store["liveRuns"]>[0]): Promise<RunRow[]> {

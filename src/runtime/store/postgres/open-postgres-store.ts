@@ -12,7 +12,7 @@ import { ingest } from "./ingest.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
 import { operationOrder } from "./operation-order.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
-import { countRuns, findLive, findRuns } from "./runs.ts";
+import { costOfRuns, countRuns, findLive, findRuns } from "./runs.ts";
 
 /**
  * The store in a PostgreSQL database that several processes may share. With `holder`, which gives the number this replica
@@ -64,6 +64,7 @@ export function openPostgresStore(
       ),
     childrenOf: (runId) => read(undefined, (sql) => findRuns(sql, "parent", [runId])),
     countRuns: (query) => read(undefined, (sql) => countRuns(sql, query)),
+    costOfRuns: (query) => read(undefined, (sql) => costOfRuns(sql, query)),
     liveRuns: (where) => read(undefined, (sql) => findLive(sql, where)),
     findLocation: (repositoryId) => read(undefined, (sql) => findLocation(sql, repositoryId)),
     saveLocation: async (heard) => {

@@ -57,3 +57,16 @@ export async function countRuns(sql: Pick<Sql, "query">, query: Parameters<Store
   );
   return counted?.runs ?? 0;
 }
+
+/** See `Store.costOfRuns`. */
+export async function costOfRuns(
+  sql: Pick<Sql, "query">,
+  { repositoryId, since }: Parameters<Store["costOfRuns"]>[0],
+): Promise<number> {
+  const [row] = await sql.query<{ cost: number }>(
+    `select coalesce(sum((snapshot -> 'context' ->> 'cost')::double precision), 0) as cost from runs
+      where parent_id is null and created_at >= $1 and ($2::bigint is null or repository_id = $2)`,
+    [since, repositoryId ?? null],
+  );
+  return row?.cost ?? 0;
+}

@@ -35,6 +35,7 @@ function sqliteStore(sql: SqliteConnection): Store {
     runsOfThread: (thread) => read(() => runs.ofThread(thread)),
     childrenOf: (runId) => read(() => runs.childrenOf(runId)),
     countRuns: (query) => read(() => runs.count(query)),
+    costOfRuns: (query) => read(() => runs.cost(query)),
     liveRuns: (where) => read(() => runs.live(where)),
     findLocation: (repositoryId) => read(() => repositories.find(repositoryId)),
     saveLocation: (heard) => write(() => repositories.save(heard)),

@@ -12,6 +12,7 @@ export interface RunsTable {
   childrenOf(runId: string): RunRow[];
   live(where: Parameters<Store["liveRuns"]>[0]): RunRow[];
   count(query: Parameters<Store["countRuns"]>[0]): number;
+  cost(query: Parameters<Store["costOfRuns"]>[0]): number;
   /** False when the version has moved on. Throws when there is no such run. */
   isAt(runId: string, version: number): boolean;
   advance(step: Advance, now: number): void;
@@ -85,6 +86,14 @@ export function runsTable(sql: SqliteConnection): RunsTable {
     },
     childrenOf: (runId) =>
       sql.all<StoredRun>(`${select} where parent_id = :runId order by runs.rowid`, { runId }).map(runRow),
+    cost: ({ repositoryId, since }) => {
+      const [row] = sql.all<{ cost: number }>(
+        `select coalesce(sum(json_extract(snapshot, '$.context.cost')), 0) as cost from runs
+          where parent_id is null and created_at >= :since and (:repositoryId is null or repository_id = :repositoryId)`,
+        { since, repositoryId: repositoryId ?? null },
+      );
+      return row?.cost ?? 0;
+    },
     count: ({ requestedBy, repositoryId, owner, repo, since }) => {
       const given = Object.entries({ requested_by: requestedBy, repository_id: repositoryId, owner, repo }).filter(
         ([, value]) => value !== undefined,

@@ -1,0 +1,91 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { UserError } from "#domain/errors.ts";
+import { Limits, type WorkerDefinition } from "#domain/worker.ts";
+import { describeProblems } from "#text/describe-problems.ts";
+import { matchesPattern } from "#text/matches-pattern.ts";
+import { readYaml } from "#text/read-yaml.ts";
+
+/** Upper bounds of every run's limits, whatever its worker or repository says. */
+const maxLimits = { steps: 200, tokens: 5_000_000, cost: 20, minutes: 240, depth: 5, children: 20 };
+
+const bound = (name: keyof typeof maxLimits) => z.number().positive().default(maxLimits[name]);
+
+/** What a deployment allows every repository that it serves. Repositories and workers can only narrow it. */
+export const DeploymentPolicy = z.strictObject({
+  /** Models that runs may use, as patterns such as `anthropic:*`. Default: every model that has a key. */
+  models: z.array(z.string()).min(1).default(["*"]),
+  limits: z
+    .strictObject({
+      steps: bound("steps"),
+      tokens: bound("tokens"),
+      cost: bound("cost"),
+      minutes: bound("minutes"),
+      depth: bound("depth"),
+      children: bound("children"),
+    })
+    .prefault({}),
+  /** US dollars that runs may cost in 24 hours. Models without a known price do not count. */
+  cost_per_day: z
+    .strictObject({ repository: z.number().positive().default(50), total: z.number().positive().default(500) })
+    .prefault({}),
+  /** Toolsets that workers of a repository may use, by name. Default: every one. */
+  toolsets: z.array(z.string()).optional(),
+  /** Tools of a repository's own worker that always need approval, also where its worker file pre-approves them. */
+  always_ask: z.array(z.string()).default(["open_pull_request", "update_pull_request", "git_merge", "install_package"]),
+});
+export type DeploymentPolicy = z.infer<typeof DeploymentPolicy>;
+
+/** The policy of a deployment that has written none. */
+export const defaultPolicy: DeploymentPolicy = DeploymentPolicy.parse({});
+
+/**
+ * Reads the policy file. Throws a UserError where it cannot be read or is not valid: a policy that is missing is not a
+ * policy that allows everything.
+ */
+export function readDeploymentPolicy(file: string | undefined): DeploymentPolicy {
+  if (file === undefined) return defaultPolicy;
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    throw new UserError(`The policy ${file} (GOLEM_FORGE_POLICY) cannot be read, so nothing is started.`, {
+      cause: error,
+    });
+  }
+  const parsed = DeploymentPolicy.safeParse(readYaml(text, file) ?? {});
+  if (parsed.success) return parsed.data;
+  throw new UserError(`The policy ${file} is not valid: ${describeProblems(parsed.error.issues, fieldsAt)}`);
+}
+
+function fieldsAt([first]: readonly PropertyKey[]): string[] {
+  if (first === "limits") return Object.keys(maxLimits);
+  return first === "cost_per_day" ? ["repository", "total"] : Object.keys(DeploymentPolicy.shape);
+}
+
+/** Explains why the policy does not allow a model; undefined when it does. */
+export function findPolicyModelProblem(policy: DeploymentPolicy, model: string): string | undefined {
+  if (policy.models.some((pattern) => matchesPattern(pattern, model))) return undefined;
+  return `The policy of this deployment does not allow the model ${model}. Allowed: ${policy.models.join(", ")}.`;
+}
+
+/** The worker within the policy. Throws a UserError when a worker of a repository wants a toolset that is not allowed. */
+export function applyPolicy(
+  policy: DeploymentPolicy,
+  worker: WorkerDefinition,
+  source: "repository" | "deployment",
+): WorkerDefinition {
+  const { toolsets } = policy;
+  const refused =
+    source === "repository" && toolsets && Object.keys(worker.toolsets).find((name) => !toolsets.includes(name));
+  if (refused) {
+    throw new UserError(
+      `The policy of this deployment does not allow the toolset ${refused} in a repository's own worker.`,
+    );
+  }
+  const limits = Object.entries(worker.limits).map(([name, own]) => [
+    name,
+    Math.min(own, policy.limits[name as keyof Limits]),
+  ]);
+  return { ...worker, limits: Limits.parse(Object.fromEntries(limits)) };
+}

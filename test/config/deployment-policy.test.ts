@@ -1,0 +1,61 @@
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import {
+  applyPolicy,
+  DeploymentPolicy,
+  defaultPolicy,
+  findPolicyModelProblem,
+  readDeploymentPolicy,
+} from "#config/deployment-policy.ts";
+import { parseWorker } from "#domain/worker.ts";
+
+const greedy = parseWorker(
+  "---\nname: greedy\ntoolsets: { shell: {}, web: {} }\nlimits: { cost: 999999999, steps: 1000, minutes: 1440 }\n---\nTake all.",
+  "greedy.worker",
+);
+
+describe("the policy of a deployment", () => {
+  test("bounds every limit of a worker", () => {
+    expect(applyPolicy(defaultPolicy, greedy, "repository").limits).toMatchObject({
+      cost: 20,
+      steps: 200,
+      minutes: 240,
+    });
+  });
+
+  test("refuses toolsets in a repository's own worker, and leaves the deployment's alone", () => {
+    const policy = DeploymentPolicy.parse({ toolsets: ["filesystem", "shell"] });
+
+    expect(() => applyPolicy(policy, greedy, "repository")).toThrow("does not allow the toolset web");
+    expect(applyPolicy(policy, greedy, "deployment").toolsets).toHaveProperty("web");
+  });
+
+  test("allows models by pattern", () => {
+    const policy = DeploymentPolicy.parse({ models: ["anthropic:claude-haiku-*"] });
+
+    expect(findPolicyModelProblem(policy, "anthropic:claude-haiku-4-5")).toBeUndefined();
+    expect(findPolicyModelProblem(policy, "anthropic:claude-opus-5")).toContain("Allowed: anthropic:claude-haiku-*");
+  });
+});
+
+describe("a policy file", () => {
+  const write = (text: string) => {
+    const file = join(mkdtempSync(join(tmpdir(), "golem-forge-policy-")), "policy.yml");
+    writeFileSync(file, text);
+    return file;
+  };
+
+  test("that is valid is read, with defaults for what it leaves out", () => {
+    expect(readDeploymentPolicy(write("limits: { cost: 2 }"))).toMatchObject({ limits: { cost: 2, steps: 200 } });
+  });
+
+  test.each([
+    ["that is missing", "/nonexistent/policy.yml", "cannot be read, so nothing is started"],
+    ["with a field it does not know", write("limit: { cost: 2 }"), "did you mean limits"],
+    ["that is not YAML", write("limits: [cost"), "policy.yml is not"],
+  ])("%s starts nothing", (_, file, sentence) => {
+    expect(() => readDeploymentPolicy(file)).toThrow(sentence);
+  });
+});
