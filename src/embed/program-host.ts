@@ -115,6 +115,8 @@ export class ProgramHost {
     };
     try {
       await this.start();
+      // A tool that the person has called is news for the next run.
+      await this.#host.idle();
       await begin();
       if (interrupt.aborted) stop();
       else interrupt.addEventListener("abort", stop, { once: true });

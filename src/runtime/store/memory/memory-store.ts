@@ -298,10 +298,19 @@ export class MemoryStore implements Store {
   /** Drops a root run with every run below it, and returns what it was. */
   forget(rootId: string): RunSpec | undefined {
     const root = this.#runs.get(rootId)?.spec;
-    const belongs = (runId: string) => this.#runs.get(runId)?.spec.rootId === rootId;
-    for (const { key, runId } of [...this.#effects.values()]) if (belongs(runId)) this.#effects.delete(key);
-    for (const { id, runId } of [...this.#approvals.values()]) if (belongs(runId)) this.#approvals.delete(id);
-    for (const id of [...this.#runs.keys()].filter(belongs)) this.#runs.delete(id);
+    const ids = new Set(
+      [...this.#runs.values()].filter(({ spec }) => spec.rootId === rootId).map(({ spec }) => spec.id),
+    );
+    for (const { key, runId } of [...this.#effects.values()]) if (ids.has(runId)) this.#effects.delete(key);
+    for (const { id, runId } of [...this.#approvals.values()]) {
+      if (!ids.has(runId)) continue;
+      this.#approvals.delete(id);
+      this.#posts.delete(`approval/${id}`);
+    }
+    // Everything else is named for a run, and the names of children begin with that of their root.
+    for (const name of [...this.#posts.keys()]) if (name.includes(`/${rootId}`)) this.#posts.delete(name);
+    for (const key of [...this.#dedupeKeys]) if (key.startsWith(rootId)) this.#dedupeKeys.delete(key);
+    for (const id of ids) this.#runs.delete(id);
     return root;
   }
 
