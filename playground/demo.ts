@@ -1,22 +1,22 @@
 import { UserError } from "#domain/errors.ts";
-import { chooseModel } from "./demo/choose-model.ts";
-import { type DemoOptions, demoUsage, parseDemoOptions } from "./demo/demo-options.ts";
-import { playStory } from "./demo/play-story.ts";
-import { type Playground, startPlayground } from "./demo/start-playground.ts";
+import { chooseModel } from "#playground/demo/choose-model.ts";
+import { type DemoOptions, demoUsage, parseDemoOptions } from "#playground/demo/demo-options.ts";
+import { playStory } from "#playground/demo/play-story.ts";
+import { type Playground, startPlayground } from "#playground/demo/start-playground.ts";
 
-const usualPort = 4000;
+const defaultPort = 4000;
 
-/** Runs the demo until it is over or somebody stops it, and resolves to the exit code. */
-async function demo(options: DemoOptions): Promise<number> {
-  const stopped = new Promise<number>((resolve) => {
+/** Runs the demo until it ends or is interrupted, and returns the exit code. */
+async function runDemo(options: DemoOptions): Promise<number> {
+  const interrupted = new Promise<number>((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => resolve(0));
   });
   const playground = await openPlayground(options);
   try {
-    if (options.story) return await Promise.race([stopped, playStory(playground, console.log).then(() => 0)]);
+    if (options.story) return await Promise.race([interrupted, playStory(playground, console.log).then(() => 0)]);
 
-    welcome(playground);
-    const end = await Promise.race([stopped, playground.app.ended]);
+    printWelcome(playground);
+    const end = await Promise.race([interrupted, playground.app.failed]);
     if (typeof end === "number") return end;
     throw new UserError(`The app stopped: ${end}.`);
   } finally {
@@ -25,37 +25,45 @@ async function demo(options: DemoOptions): Promise<number> {
 }
 
 async function openPlayground({ port, model, story }: DemoOptions): Promise<Playground> {
-  const environment = process.env;
-  const chosen = { model: chooseModel(model, environment), environment };
-  if (port !== undefined || story) return startPlayground({ ...chosen, port: port ?? 0 });
+  const { env: environment } = process;
+  const options = { model: chooseModel(model, environment), environment, onRestart: console.log };
+  if (port !== undefined || story) return startPlayground({ ...options, port: port ?? 0 });
   try {
-    return await startPlayground({ ...chosen, port: usualPort });
+    return await startPlayground({ ...options, port: defaultPort });
   } catch (error) {
-    // Nobody asked for the usual port, so another one is as good.
-    if (error instanceof UserError && error.message.startsWith("Port ")) return startPlayground({ ...chosen, port: 0 });
+    // The default port was nobody's choice, so any other one will do.
+    if (error instanceof UserError && error.message.startsWith("Port "))
+      return startPlayground({ ...options, port: 0 });
     throw error;
   }
 }
 
-function welcome({ issue, notice, github }: Playground): void {
+function printWelcome({ issue, notice, cloneUrl, app }: Playground): void {
   console.log(
     [
-      "Golem Forge runs on a GitHub of its own, on this machine.",
+      "Golem Forge is running with a local stand-in for GitHub.",
       "",
       `  Open   ${issue.url}`,
-      "  Then   comment /run fixer, watch, and answer with /approve",
-      `  Clone  ${github.url}/playground/paginate.git`,
+      "  Then   comment /run fixer, watch it work, and answer with /approve",
+      "",
+      "To try a worker of your own, clone the repository and push a file to .github/workers:",
+      "",
+      `  git clone ${cloneUrl}`,
+      "",
+      "To see that nothing is lost, kill the app while a worker is running. It is restarted at once:",
+      "",
+      `  kill -9 ${app.pid}`,
       "",
       notice,
-      "Ctrl+C stops everything and leaves nothing behind.",
+      "Press Ctrl+C to stop everything. No files are left behind.",
     ].join("\n"),
   );
 }
 
-/** What went wrong for somebody who can act on it is one sentence and this exit code. */
-async function sayingWhy(exitCode: number, work: () => number | Promise<number>): Promise<number> {
+/** Prints the message of a UserError and returns the exit code; any other error is a bug. */
+async function reportingErrors(exitCode: number, run: () => number | Promise<number>): Promise<number> {
   try {
-    return await work();
+    return await run();
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     console.error(error.message);
@@ -63,9 +71,9 @@ async function sayingWhy(exitCode: number, work: () => number | Promise<number>)
   }
 }
 
-process.exitCode = await sayingWhy(2, () => {
+process.exitCode = await reportingErrors(2, () => {
   const options = parseDemoOptions(process.argv.slice(2));
-  if (!options.help) return sayingWhy(1, () => demo(options));
+  if (!options.help) return reportingErrors(1, () => runDemo(options));
   console.log(demoUsage);
   return 0;
 });

@@ -2,104 +2,96 @@ import { UserError } from "#domain/errors.ts";
 import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
 import type { Playground } from "./start-playground.ts";
 
-type Print = (text: string) => void;
-
-/** The story gives up when nothing happens for so long. */
-const timeoutMs = 60_000;
+const timeoutMs = 5 * 60_000;
 
 /**
- * Plays one issue from `/run fixer` to the pull request, answers what the bot asks as the maintainer, and prints every
- * comment as it appears or changes. Throws a UserError when the story does not come to its end.
+ * Plays one issue from `/run fixer` to the pull request: approves what the bot asks for as the maintainer, and prints every
+ * comment as it appears or changes. Throws a UserError when the story does not reach its end.
  */
-export async function playStory({ github, app, issue, notice }: Playground, print: Print): Promise<void> {
-  print(notice);
-  const maintainer = github.as("maintainer");
-  const printed = new Map<number, string>();
-  const approved = new Set<string>();
+export async function playStory(playground: Playground, print: (text: string) => void): Promise<void> {
+  await new Story(playground, print).play();
+}
 
-  const [opened] = await look();
-  print(heading(`visitor opened issue #${issue.number}: ${opened?.title}`));
-  print(indent(opened?.body ?? ""));
-  maintainer.comment(issue.number, "/run fixer");
+class Story {
+  readonly #playground: Playground;
+  readonly #print: (text: string) => void;
+  /** What was printed of each comment, by the comment's id. */
+  readonly #printed = new Map<number, string>();
+  readonly #approved = new Set<string>();
 
-  const dead = app.ended.then((how) => {
-    throw new UserError(`The app stopped in the middle of the story: ${how}.`);
-  });
-  const pull = await Promise.race([dead, untilPullRequest()]);
-  print(heading(`Pull request #${pull.number}: ${pull.title}${pull.pull?.draft ? " (draft)" : ""}`));
-  print(indent(plain(pull.body)));
-  print(await diffOf(pull));
+  constructor(playground: Playground, print: (text: string) => void) {
+    this.#playground = playground;
+    this.#print = print;
+  }
 
-  async function look(): Promise<[SnapshotThread | undefined, SnapshotThread | undefined]> {
+  async play(): Promise<void> {
+    const { github, app, issue, notice } = this.#playground;
     const [repository] = Object.values(await github.snapshot());
-    return [repository?.issues.find(({ number }) => number === issue.number), repository?.pulls.at(-1)];
-  }
+    const opened = repository?.issues.find(({ number }) => number === issue.number);
+    this.#print(notice);
+    this.#print(heading(`visitor opened issue #${issue.number}: ${opened?.title}`));
+    this.#print(indent(opened?.body ?? ""));
+    github.as("maintainer").comment(issue.number, "/run fixer");
 
-  /** The pull request, once the bot has said its last word on it. */
-  function untilPullRequest(): Promise<SnapshotThread> {
-    return new Promise((resolve, reject) => {
-      let timer = setTimeout(giveUp, timeoutMs);
-      let turn = Promise.resolve();
-      const stop = github.watch(() => {
-        clearTimeout(timer);
-        timer = setTimeout(giveUp, timeoutMs);
-        // One look after the other, so that nothing is printed twice.
-        turn = turn.then(step).catch((error: unknown) => end(() => reject(error)));
-      });
-      turn = step().catch((error: unknown) => end(() => reject(error)));
-
-      async function step(): Promise<void> {
-        const [thread, proposed] = await look();
-        for (const comment of thread?.comments ?? []) show(comment);
-        const bot = (thread?.comments ?? []).filter(({ author }) => author === github.botLogin);
-        for (const comment of bot) answer(comment);
-        const last = bot.at(-1);
-        const ended = /^### (?<sign>✅|❌|🛑|⏹️) \*\*\S+\*\*/u.exec(last?.body ?? "");
-        if (proposed && ended?.groups?.sign === "✅") end(() => resolve(proposed));
-        else if (last && !last.body.startsWith("### ")) end(() => reject(new UserError("The worker did not start.")));
-        else if (ended) end(() => reject(new UserError("The worker ended without opening a pull request.")));
-      }
-
-      function giveUp(): void {
-        end(() => reject(new UserError(`Nothing happened for ${timeoutMs / 1000} seconds, so the story ends here.`)));
-      }
-
-      function end(settle: () => void): void {
-        clearTimeout(timer);
-        stop();
-        settle();
-      }
+    const failed = app.failed.then((how) => {
+      throw new UserError(`The app stopped in the middle of the story: ${how}.`);
     });
+    const pull = await Promise.race([failed, this.#untilPullRequest()]);
+    this.#print(heading(`Pull request #${pull.number}: ${pull.title}${pull.pull?.draft ? " (draft)" : ""}`));
+    this.#print(indent(plain(pull.body)));
+    if (pull.pull) this.#print(await github.diff(pull.pull.base, pull.pull.head));
   }
 
-  function show({ id, author, body }: SnapshotComment): void {
+  /** The pull request, once the worker has ended. */
+  #untilPullRequest(): Promise<SnapshotThread> {
+    const { github, issue } = this.#playground;
+    return github.until(
+      (snapshot) => {
+        const [repository] = Object.values(snapshot);
+        const comments = repository?.issues.find(({ number }) => number === issue.number)?.comments ?? [];
+        return this.#follow(comments, repository?.pulls.at(-1));
+      },
+      { timeoutMs, onTimeout: () => new UserError(`The story did not finish within ${timeoutMs / 60_000} minutes.`) },
+    );
+  }
+
+  #follow(comments: SnapshotComment[], pull: SnapshotThread | undefined): SnapshotThread | undefined {
+    for (const comment of comments) this.#show(comment);
+    const ofBot = comments.filter(({ author }) => author === this.#playground.github.botLogin);
+    for (const comment of ofBot) this.#approve(comment);
+    const last = ofBot.at(-1)?.body;
+    const [, outcome] = /^### (✅|❌|🛑|⏹️) \*\*\S+\*\*/u.exec(last ?? "") ?? [];
+    if (pull && outcome === "✅") return pull;
+    if (last !== undefined && !last.startsWith("### ")) throw new UserError("The worker did not start.");
+    if (outcome !== undefined) throw new UserError("The worker ended without opening a pull request.");
+    return undefined;
+  }
+
+  #show({ id, author, body }: SnapshotComment): void {
     const text = plain(body);
-    const before = printed.get(id);
+    const before = this.#printed.get(id);
     if (before === text) return;
-    printed.set(id, text);
+    this.#printed.set(id, text);
     if (before === undefined) {
-      print(heading(`${author} commented`));
-      print(indent(text));
+      this.#print(heading(`${author} commented`));
+      this.#print(indent(text));
       return;
     }
     const known = new Set(before.split("\n"));
-    const news = text.split("\n").filter((line) => line.trim() !== "" && !known.has(line));
-    if (news.length > 0) print(`${heading(`${author} edited a comment`)}\n${indent(news.join("\n"))}`);
+    const added = text.split("\n").filter((line) => line.trim() !== "" && !known.has(line));
+    if (added.length > 0) this.#print(`${heading(`${author} edited a comment`)}\n${indent(added.join("\n"))}`);
   }
 
-  function answer({ body }: SnapshotComment): void {
+  #approve({ body }: SnapshotComment): void {
+    const { github, issue } = this.#playground;
     const [, id] = /asks for approval `([^`]+)`/.exec(body) ?? [];
-    if (!id || approved.has(id)) return;
-    approved.add(id);
-    maintainer.comment(issue.number, `/approve ${id}`);
-  }
-
-  async function diffOf({ pull }: SnapshotThread): Promise<string> {
-    return pull ? await github.diff(pull.base, pull.head) : "";
+    if (!id || this.#approved.has(id)) return;
+    this.#approved.add(id);
+    github.as("maintainer").comment(issue.number, `/approve ${id}`);
   }
 }
 
-/** A comment as a terminal shows it: without what Markdown hides. */
+/** A comment as a terminal shows it, without what Markdown hides. */
 function plain(body: string): string {
   return body
     .replace(/<!--[\s\S]*?-->/g, "")

@@ -1,14 +1,22 @@
-import type { Server } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { UserError } from "#domain/errors.ts";
 
-/** Listens on a port of 127.0.0.1, 0 for any that is free, and resolves to it. Throws a UserError when it is taken. */
+/** Listens on a port of 127.0.0.1 (0 for any free one) and returns it. Throws a UserError when the port is taken. */
 export function listen(server: Server, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
-      const taken = new UserError(`Port ${port} is in use already. Choose another with --port.`, { cause: error });
+      const taken = new UserError(`Port ${port} is already in use. Choose another one with --port.`, { cause: error });
       reject(error.code === "EADDRINUSE" ? taken : error);
     });
     server.listen(port, "127.0.0.1", () => resolve((server.address() as AddressInfo).port));
   });
+}
+
+/** Finds a free port of 127.0.0.1. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  const port = await listen(server, 0);
+  await new Promise((resolve) => server.close(resolve));
+  return port;
 }

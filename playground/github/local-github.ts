@@ -203,6 +203,32 @@ export class LocalGitHub {
     return () => this.#watchers.delete(listener);
   }
 
+  /** Resolves to the first result of `find` that is not undefined. It is called again after every change. */
+  async until<T>(
+    find: (snapshot: GitHubSnapshot) => T | undefined,
+    {
+      timeoutMs = 20_000,
+      what = "the expected state",
+      onTimeout = () => new Error(`GitHub did not show ${what} within ${timeoutMs} ms.`),
+    }: { timeoutMs?: number; what?: string; onTimeout?: () => Error } = {},
+  ): Promise<T> {
+    const timeout = AbortSignal.timeout(timeoutMs);
+    let changed = Promise.withResolvers<void>();
+    const stopWatching = this.watch(() => changed.resolve());
+    timeout.addEventListener("abort", () => changed.resolve(), { once: true });
+    try {
+      for (;;) {
+        changed = Promise.withResolvers<void>();
+        const found = find(await this.snapshot());
+        if (found !== undefined) return found;
+        if (timeout.aborted) throw onTimeout();
+        await changed.promise;
+      }
+    } finally {
+      stopWatching();
+    }
+  }
+
   /** Changes the notice at the top of the page. */
   set notice(notice: string) {
     this.#notice = notice;

@@ -1,28 +1,29 @@
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parseDemoOptions } from "#playground/demo/demo-options.ts";
 
 const script = fileURLToPath(new URL("../../playground/demo.ts", import.meta.url));
 
-function demo(...args: string[]) {
-  const child = spawn(process.execPath, [script, ...args], { env: { PATH: process.env.PATH } });
+function startDemo(args: string[], environment: Record<string, string | undefined> = {}) {
+  const child = spawn(process.execPath, [script, ...args], { env: { PATH: process.env.PATH, ...environment } });
   let output = "";
-  const heard = Promise.withResolvers<void>();
+  const opened = Promise.withResolvers<void>();
   for (const stream of [child.stdout, child.stderr]) {
     stream.on("data", (chunk) => {
       output += chunk;
-      if (output.includes("Ctrl+C")) heard.resolve();
+      if (output.includes("Ctrl+C")) opened.resolve();
     });
   }
   const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
-  return { child, ended, opened: heard.promise, output: () => output };
+  return { child, ended, opened: opened.promise, output: () => output };
 }
 
-test("the story plays from the issue to the pull request and ends well", { timeout: 90_000 }, async () => {
-  const { ended, output } = demo("--story");
+test("--story plays from the issue to the pull request", { timeout: 90_000 }, async () => {
+  const { ended, output } = startDemo(["--story"]);
 
   const code = await ended;
 
@@ -32,45 +33,66 @@ test("the story plays from the issue to the pull request and ends well", { timeo
   expect(code).toBe(0);
 });
 
-test("the demo says where to look, and a signal stops it all", { timeout: 60_000 }, async () => {
-  const { child, ended, opened, output } = demo("--port", "0");
+test("the printed addresses work, a killed app is restarted, and a signal stops everything", {
+  timeout: 90_000,
+}, async () => {
+  const { child, ended, opened, output } = startDemo(["--port", "0"]);
   await opened;
   const [, url = ""] = /Open\s+(http\S+)/.exec(output()) ?? [];
-  const page = await fetch(url);
+  const [, clone = ""] = /git clone (http\S+)/.exec(output()) ?? [];
+  const [, pid = ""] = /kill -9 (\d+)/.exec(output()) ?? [];
+  const notice = async () => {
+    const world = await fetch(new URL("/-/world", url));
+    return ((await world.json()) as { notice: string }).notice;
+  };
 
+  const page = await fetch(url);
+  const cloned = await promisify(execFile)("git", ["ls-remote", clone, "main"]);
+  process.kill(Number(pid), "SIGKILL");
+  await expect.poll(notice, { timeout: 30_000 }).toMatch(/ended by SIGKILL.*has been restarted. No work was lost/);
   child.kill("SIGTERM");
 
   expect(page.status).toBe(200);
+  expect(cloned.stdout).toMatch(/^[0-9a-f]{40}\trefs\/heads\/main$/m);
   expect(await ended).toBe(0);
   await expect(fetch(url)).rejects.toThrow();
 });
 
-test("a port that is taken is said in a sentence", { timeout: 60_000 }, async () => {
+test("a port in use is reported in a sentence", { timeout: 60_000 }, async () => {
   const other = createServer().listen(0, "127.0.0.1");
   await new Promise((resolve) => other.once("listening", resolve));
   const { port } = other.address() as AddressInfo;
 
-  const { ended, output } = demo("--port", String(port));
+  const { ended, output } = startDemo(["--port", String(port)]);
   const code = await ended;
   other.close();
 
-  expect(output().trim()).toBe(`Port ${port} is in use already. Choose another with --port.`);
+  expect(output().trim()).toBe(`Port ${port} is already in use. Choose another one with --port.`);
+  expect(code).toBe(1);
+});
+
+test("a missing git is reported in a sentence", { timeout: 60_000 }, async () => {
+  const { ended, output } = startDemo([], { PATH: "/nonexistent" });
+
+  const code = await ended;
+
+  expect(output().trim()).toBe("The demo needs git, which is not installed or not in your PATH.");
   expect(code).toBe(1);
 });
 
 test.each([
-  [["--storry"], "There is no option --storry. Did you mean --story?"],
-  [["story"], 'The demo does not know what to do with "story". Try --help.'],
-  [["--port", "many"], "--port takes a number from 0 to 65535, such as --port 4000."],
-  [["--port"], "--port takes a number from 0 to 65535, such as --port 4000."],
-  [["--model", "gpt"], "--model takes provider:model, such as --model anthropic:claude-haiku-4-5."],
-])("%j is refused with a sentence", (args, message) => {
+  [["--storry"], "Unknown option --storry. Did you mean --story?"],
+  [["story"], 'Unexpected argument "story". Try --help.'],
+  [["--port", "many"], "--port must be a number from 0 to 65535, such as --port 4000."],
+  [["--port"], "--port must be a number from 0 to 65535, such as --port 4000."],
+  [["--model", "gpt"], "--model must be provider:model, such as --model anthropic:claude-haiku-4-5."],
+])("%j is refused with an explanation", (args, message) => {
   expect(() => parseDemoOptions(args)).toThrow(message);
 });
 
 test.each([
   [["--port", "4100", "--story"], { port: 4100, story: true, model: undefined, help: false }],
   [["--model=openai:gpt-5", "-h"], { port: undefined, story: false, model: "openai:gpt-5", help: true }],
-])("%j is understood", (args, options) => {
+])("%j is parsed", (args, options) => {
   expect(parseDemoOptions(args)).toEqual(options);
 });

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { freePort } from "#playground/demo/start-app.ts";
+import { freePort } from "#playground/github/listen.ts";
 import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
 import { type ModelServerOptions, startModelServer } from "#playground/model/model-server.ts";
 import { appId, privateKey, TestGitHub, type TestGitHubOptions } from "./test-github.ts";

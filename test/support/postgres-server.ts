@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import pg from "pg";
-import { freePort } from "#playground/demo/start-app.ts";
+import { freePort } from "#playground/github/listen.ts";
 
 export interface PostgresServer {
   /** Where a database of that name is, over loopback. */

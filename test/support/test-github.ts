@@ -1,7 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { LocalGitHub, type LocalGitHubOptions } from "#playground/github/local-github.ts";
 import type { RequestRecord } from "#playground/github/request-log.ts";
-import type { GitHubSnapshot } from "#playground/github/snapshot.ts";
 import { AccountChanges } from "./account-changes.ts";
 
 const { privateKey, publicKey } = generateKeyPairSync("rsa", {
@@ -29,27 +28,5 @@ export class TestGitHub extends LocalGitHub {
   /** The requests that the playground does not implement: a test fails on them. */
   unknownRequests(): RequestRecord[] {
     return this.requests.filter(({ operation }) => operation === undefined);
-  }
-
-  /** Resolves to the first result of `find` that is not undefined. It is called again after every change. */
-  async until<T>(
-    find: (snapshot: GitHubSnapshot) => T | undefined,
-    { timeoutMs = 20_000, what = "the expected state" }: { timeoutMs?: number; what?: string } = {},
-  ): Promise<T> {
-    const timeout = AbortSignal.timeout(timeoutMs);
-    let changed = Promise.withResolvers<void>();
-    const stopWatching = this.watch(() => changed.resolve());
-    timeout.addEventListener("abort", () => changed.resolve(), { once: true });
-    try {
-      for (;;) {
-        changed = Promise.withResolvers<void>();
-        const found = find(await this.snapshot());
-        if (found !== undefined) return found;
-        if (timeout.aborted) throw new Error(`GitHub did not show ${what} within ${timeoutMs} ms.`);
-        await changed.promise;
-      }
-    } finally {
-      stopWatching();
-    }
   }
 }

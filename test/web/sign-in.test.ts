@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { freePort } from "#playground/demo/start-app.ts";
+import { freePort } from "#playground/github/listen.ts";
 import { createSealedCookies } from "#web/sealed-cookies.ts";
 import { TestGitHub } from "../support/test-github.ts";
 import { webWorlds } from "../support/web-world.ts";
