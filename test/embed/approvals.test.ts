@@ -17,7 +17,7 @@ const two: Line = {
 };
 
 describe("a call that needs approval", () => {
-  test("runs when it is approved, and the callback was told what it is about", async () => {
+  test("runs when it is approved, and the callback receives its tool, arguments and preview", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
     const { runtime, models } = await embedded([deploy(), "Done."], {
       tools: [asking({ preview: () => "here: old -> new" })],
@@ -37,7 +37,7 @@ describe("a call that needs approval", () => {
     );
   });
 
-  test("is an error with the reason for the model when it is denied, and nothing runs", async () => {
+  test("does not run when it is denied, and the model receives the reason", async () => {
     const execute = vi.fn();
     const { runtime, models } = await embedded([deploy(), "Understood."], {
       tools: [asking({ execute })],
@@ -64,11 +64,11 @@ describe("a call that needs approval", () => {
     expect(resultsIn(models.requests[1])[0]).toContain(said);
   });
 
-  test("interactive with nobody to ask is an error at construction", () => {
+  test("cannot be asked for in mode interactive without a callback or a bus", () => {
     expect(() => new WorkerRuntime({ worker: aWorker, approvalMode: "interactive" })).toThrow(/approvalCallback/);
   });
 
-  test("with another's arguments runs with those, and the model is told", async () => {
+  test("runs with arguments that the person changed, and the model is told", async () => {
     const { runtime, models } = await embedded([deploy(), "Ok."], {
       tools: [asking()],
       approvalCallback: () => ({ approved: true, modifiedArgs: { to: "staging" } }),
@@ -79,7 +79,7 @@ describe("a call that needs approval", () => {
     expect(resultsIn(models.requests[1])[0]).toMatch(/changed the arguments.*staging.*deployed to staging/s);
   });
 
-  test("with arguments that the tool does not take does not run", async () => {
+  test("does not run with changed arguments that are invalid", async () => {
     const execute = vi.fn();
     const { runtime, models } = await embedded([deploy(), "Ok."], {
       tools: [asking({ execute })],
@@ -92,7 +92,7 @@ describe("a call that needs approval", () => {
     expect(execute).not.toHaveBeenCalled();
   });
 
-  test("approved for the session is asked once", async () => {
+  test("is asked for once when it is approved for the session", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true, remember: "session" }));
     const { runtime } = await embedded([deploy(), deploy("there"), deploy(), "Done."], {
       tools: [asking()],
@@ -103,7 +103,7 @@ describe("a call that needs approval", () => {
     expect(approvalCallback).toHaveBeenCalledTimes(2);
   });
 
-  test("whose callback fails is denied, saying so", async () => {
+  test("is denied with the error when the callback fails", async () => {
     const { runtime, models } = await embedded([deploy(), "Ok."], {
       tools: [asking()],
       approvalCallback: () => Promise.reject(new Error("the line is dead")),
@@ -114,7 +114,7 @@ describe("a call that needs approval", () => {
     expect(resultsIn(models.requests[1])[0]).toContain("the line is dead");
   });
 
-  test("does not run when what it would do has changed since it was shown", async () => {
+  test("does not run when its effect has changed since it was shown", async () => {
     const sandbox = createMemoryWorkspace({ "a.txt": "one\n" });
     const write = (content: string) => ({ name: "write_file", args: { path: "a.txt", content } });
     const { runtime, models } = await embedded([{ calls: [write("two\n"), write("three\n")] }, "Ok."], {
@@ -148,7 +148,7 @@ describe("a call that needs approval", () => {
     expect(String(await sandbox.read("docs/a.md"))).toBe("new");
   });
 
-  test("two at once are both answered, in any order", async () => {
+  test("can wait beside another one, and both are answered in any order", async () => {
     const answers: ((decision: ApprovalDecision) => void)[] = [];
     const asked = Promise.withResolvers<void>();
     const { runtime, models } = await embedded([two, "Done."], {
@@ -171,7 +171,7 @@ describe("a call that needs approval", () => {
     ]);
   });
 
-  test("that waits ends with an interrupt", async () => {
+  test("ends with an interrupt while it waits", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime } = await embedded([deploy()], {
       tools: [asking()],
@@ -185,7 +185,7 @@ describe("a call that needs approval", () => {
     expect(await runtime.run("Go")).toMatchObject({ success: true, response: "[Interrupted]" });
   });
 
-  test("is decided by a controller that is given", async () => {
+  test("is decided by the approvalController of the program", async () => {
     const approvalController = new ApprovalController({ mode: "approve_all" });
     const { runtime, models } = await embedded([deploy(), "Ok."], { tools: [asking()], approvalController });
 
@@ -197,7 +197,7 @@ describe("a call that needs approval", () => {
 });
 
 describe("on the bus", () => {
-  test("it is asked for and answered there", async () => {
+  test("an approval is requested and answered", async () => {
     const { bus, of } = recordedBus();
     bus.on("approvalRequired", ({ requestId }) => {
       bus.emit("approvalResponse", { requestId, approved: false, reason: "no" });
@@ -218,7 +218,7 @@ describe("on the bus", () => {
     expect(of("toolResult")).toMatchObject([{ toolName: "deploy", status: "error", error: "deploy was denied: no" }]);
   });
 
-  test("always means for the session", async () => {
+  test('the answer "always" approves for the session', async () => {
     const { bus, of } = recordedBus();
     bus.on("approvalRequired", ({ requestId }) => {
       bus.emit("approvalResponse", { requestId, approved: "always" });
@@ -230,7 +230,7 @@ describe("on the bus", () => {
     expect(of("approvalRequired")).toHaveLength(1);
   });
 
-  test("two approvals at once are both asked before either is answered", async () => {
+  test("two approvals are both requested before either is answered", async () => {
     const { bus, of } = recordedBus();
     bus.on("approvalRequired", () => {
       if (of("approvalRequired").length < 2) return;

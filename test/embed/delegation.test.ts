@@ -30,7 +30,7 @@ const chain: Partial<WorkerRuntimeOptions> = {
 };
 
 describe("a worker that calls another", () => {
-  test("gets its answer, and what it took is counted", async () => {
+  test("gets its answer, and its tokens are counted", async () => {
     const { bus, of } = recordedBus();
     const { runtime, models } = await embedded(
       byWorker({ a: [call("b", "Sum up"), "All done."], b: ["The sum is 3."] }),
@@ -55,7 +55,7 @@ describe("a worker that calls another", () => {
     expect(of("sessionEnd")).toHaveLength(1);
   });
 
-  test("deeper than the limit is an error with the whole path", async () => {
+  test("cannot go deeper than the limit, and the error has the whole path", async () => {
     const { runtime, models } = await embedded(byWorker({ a: [call("b"), "Ok."], b: [call("c"), "Could not."] }), {
       ...chain,
       maxDelegationDepth: 1,
@@ -65,7 +65,7 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests[2])[0]).toMatch(/depth \(1\) exceeded.*a -> b -> c/);
   });
 
-  test("an ancestor is circular, with the path", async () => {
+  test("cannot call a worker above it, and the error has the whole path", async () => {
     const { runtime, models } = await embedded(
       byWorker({ a: [call("b"), "Ok."], b: [call("c"), "Ok."], c: [call("a"), "Could not."] }),
       chain,
@@ -75,7 +75,7 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests[3])[0]).toMatch(/Circular.*a -> b -> c -> a/);
   });
 
-  test("three levels down works", async () => {
+  test("can reach three levels down", async () => {
     const { runtime, models } = await embedded(
       byWorker({ a: [call("b"), "A."], b: [call("c"), "B."], c: [call("d"), "C."], d: ["D."] }),
       { ...chain, maxDelegationDepth: 3 },
@@ -85,13 +85,13 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests.at(-1))[0]).toContain("B.");
   });
 
-  test("that is not there is said when it opens, with what is", async () => {
+  test("fails to initialize with an unknown worker, and lists the known ones", async () => {
     const opening = embedded([], { worker: calling("a", "bb"), workers: { b: calling("b", "c") } });
 
     await expect(opening).rejects.toThrow(/there is no such worker.*Did you mean b/);
   });
 
-  test("may find it with a function", async () => {
+  test("can find the other with a function", async () => {
     const { runtime } = await embedded(byWorker({ a: [call("b"), "Ok."], b: ["Hi."] }), {
       worker: calling("a", "b"),
       workers: async (name) => (name === "b" ? "---\nname: b\n---\nYou are b." : undefined),
@@ -100,7 +100,7 @@ describe("a worker that calls another", () => {
     expect(await runtime.run("Go")).toMatchObject({ success: true, response: "Ok." });
   });
 
-  test("only narrows the sandbox, and shares its changes", async () => {
+  test("narrows the sandbox for the other, and sees its changes", async () => {
     const sandbox = createMemoryWorkspace({ "docs/a.md": "a", "src/b.ts": "b" });
     const read = (path: string) => ({ name: "read_file", args: { path } });
     const write = { name: "write_file", args: { path: "docs/new.md", content: "by b" } };
@@ -131,7 +131,7 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests.at(-1)).at(-1)).toContain("by b");
   });
 
-  test("cannot see more than its caller, whatever its own policy says", async () => {
+  test("never lets the other see more than itself", async () => {
     const sandbox = createMemoryWorkspace({ "docs/a.md": "a", "src/b.ts": "b" });
     const { runtime, models } = await embedded(
       byWorker({
@@ -152,7 +152,7 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests[2])[0]).toContain("outside the part of the tree");
   });
 
-  test("has its approvals asked of the same controller, with the path", async () => {
+  test("shares its approval controller with the other, which is named by its path", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
     const { runtime } = await embedded(
       byWorker({
@@ -174,7 +174,7 @@ describe("a worker that calls another", () => {
     );
   });
 
-  test("has what its own file approves in advance, as far as no policy above it says otherwise", async () => {
+  test("lets the other use what its own file approves in advance, where its own policy does not cover the path", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
     const writing = (sandbox?: { restrict: string }) =>
       embedded(
@@ -203,7 +203,7 @@ describe("a worker that calls another", () => {
     expect(approvalCallback).toHaveBeenCalledOnce();
   });
 
-  test("is interrupted with it", async () => {
+  test("interrupts the other when it is interrupted", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime, models } = await embedded(
       ({ instructions }) => {
@@ -218,7 +218,7 @@ describe("a worker that calls another", () => {
     expect(models.requests).toHaveLength(2);
   });
 
-  test("that does not work with the model is refused, and the caller goes on", async () => {
+  test("continues when the other is not compatible with the model", async () => {
     const { runtime, models } = await embedded(byWorker({ a: [call("b"), "Ok."] }), {
       worker: calling("a", "b"),
       workers: { b: { name: "b", instructions: "You are b.", compatible_models: ["anthropic:*"] } },

@@ -5,7 +5,7 @@ import { aTool, aWorker, deploy, embedded, recordedBus } from "../support/embed-
 import { resultsIn } from "../support/scripted-models.ts";
 
 describe("a user interface on the bus", () => {
-  test("sees the worker, its words as they come, its tools and its end", async () => {
+  test("shows the worker, its text as it arrives, its tools and its end", async () => {
     const { bus, names, of } = recordedBus();
     const { runtime } = await embedded([deploy(), "Done."], { tools: [aTool()], bus });
 
@@ -33,7 +33,7 @@ describe("a user interface on the bus", () => {
     expect(of("sessionEnd")).toEqual([{ reason: "completed" }]);
   });
 
-  test("interrupts the run, and the next one works", async () => {
+  test("interrupts the run, and the next run works", async () => {
     const { bus, of } = recordedBus();
     let turn = 0;
     const { runtime } = await embedded(
@@ -50,7 +50,7 @@ describe("a user interface on the bus", () => {
     expect(await runtime.run("Go")).toMatchObject({ response: "Back." });
   });
 
-  test("hears why a run failed", async () => {
+  test("shows why a run failed", async () => {
     const { bus, of } = recordedBus();
     const { runtime } = await embedded([], { bus });
 
@@ -60,7 +60,7 @@ describe("a user interface on the bus", () => {
     expect(of("sessionEnd")).toEqual([{ reason: "error", message: "The script is over." }]);
   });
 
-  test("runs manual tools, as a person: the worker reads of it", async () => {
+  test("runs manual tools for the person, and the worker learns of it", async () => {
     const { bus, of, next } = recordedBus();
     const push = aTool({ name: "push", manualExecution: { mode: "manual", label: "Push it", category: "Git" } });
     const { runtime, models } = await embedded(["Seen."], { tools: [push, aTool()], bus });
@@ -76,7 +76,7 @@ describe("a user interface on the bus", () => {
     expect(JSON.stringify(models.requests[0]?.messages)).toContain("ran push with");
   });
 
-  test("is told when a manual tool cannot be run", async () => {
+  test("shows why a manual tool cannot be run", async () => {
     const { bus, next } = recordedBus();
     await embedded([], { tools: [aTool()], bus });
 
@@ -106,7 +106,7 @@ describe("a user interface on the bus", () => {
     expect(resultsIn(silent.models.requests[1])[0]).toContain("Nobody can be asked");
   });
 
-  test("sees which files changed, and each of them when asked", async () => {
+  test("shows which files changed, and the change of one on request", async () => {
     const { bus, of, next } = recordedBus();
     const write = { calls: [{ name: "write_file", args: { path: "b.txt", content: "new\n" } }] };
     const { runtime } = await embedded([write, "Done."], {
@@ -131,7 +131,7 @@ describe("a user interface on the bus", () => {
     });
   });
 
-  test("is left alone once the runtime is disposed of", async () => {
+  test("receives nothing after the runtime was disposed of", async () => {
     const { bus, names } = recordedBus();
     const { runtime } = await embedded([], { tools: [aTool({ manualExecution: { mode: "both" } })], bus });
     await runtime.dispose();
@@ -145,7 +145,7 @@ describe("a user interface on the bus", () => {
 });
 
 describe("a trace", () => {
-  test("tells each step in order, with iterations and totals", async () => {
+  test("reports each step in order, with iterations and totals", async () => {
     const events: RuntimeEvent[] = [];
     const { runtime } = await embedded([deploy(), "Done."], {
       tools: [aTool({ needsApproval: true })],
@@ -184,7 +184,7 @@ describe("a trace", () => {
     });
   });
 
-  test("tells of failures, and a listener that throws changes nothing", async () => {
+  test("reports failures, and survives a listener that throws", async () => {
     vi.spyOn(console, "error").mockImplementation(() => {});
     const types: string[] = [];
     const { runtime } = await embedded([{ calls: [{ name: "nothing" }] }], {

@@ -14,7 +14,7 @@ import { pseudoTerminal } from "../support/terminal-world.ts";
 let model: ModelServer | undefined;
 afterEach(() => model?.close());
 
-test("the integration of the specification: adapter, signal, approval at the prompt and trace", async () => {
+test("the program of the documentation: adapter, signal, approval at the prompt and trace", async () => {
   model = await startModelServer({
     script: ({ messages }) =>
       turnOf(messages) === 0

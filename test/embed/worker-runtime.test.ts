@@ -7,7 +7,7 @@ import { aTool, aWorker, deploy, embedded } from "../support/embed-world.ts";
 import { type Line, resultsIn, scriptedModels } from "../support/scripted-models.ts";
 
 describe("a run", () => {
-  test("answers, and says what it took", async () => {
+  test("returns the answer and what it used", async () => {
     const { runtime, models } = await embedded(["Hello."]);
 
     expect(await runtime.run("Say hello")).toEqual({
@@ -20,14 +20,14 @@ describe("a run", () => {
     expect(models.requests[0]?.messages).toEqual([{ role: "user", content: "Say hello" }]);
   });
 
-  test("calls tools and goes on with their results", async () => {
+  test("calls tools and continues with their results", async () => {
     const { runtime, models } = await embedded([deploy(), "Done."], { tools: [aTool()] });
 
     expect(await runtime.run("Deploy")).toMatchObject({ success: true, response: "Done.", toolCallCount: 1 });
     expect(resultsIn(models.requests[1])).toEqual([expect.stringContaining("deployed to here")]);
   });
 
-  test("has the toolsets its worker names, over files in memory", async () => {
+  test("has the toolsets that its worker names, over files in memory", async () => {
     const sandbox = createMemoryWorkspace({ "a.txt": "hello" });
     const script: Line[] = [
       { calls: [{ name: "read_file", args: { path: "a.txt" } }] },
@@ -44,7 +44,7 @@ describe("a run", () => {
     expect(String(await sandbox.read("b.txt"))).toBe("new");
   });
 
-  test("is refused without input, unless the worker takes that", async () => {
+  test("is refused without input, unless the worker allows it", async () => {
     const { runtime, models } = await embedded(["Never."]);
     const lax = await embedded(["Fine."], { worker: { ...aWorker, allow_empty_input: true } });
 
@@ -56,7 +56,7 @@ describe("a run", () => {
     expect(await lax.runtime.run("")).toMatchObject({ success: true, response: "Fine." });
   });
 
-  test("stops at its limit of calls of the model, and names it", async () => {
+  test("stops at its limit of model calls, and names the limit", async () => {
     const { runtime, models } = await embedded((_, turn) => deploy(`place ${turn}`), {
       tools: [aTool()],
       maxIterations: 3,
@@ -70,7 +70,7 @@ describe("a run", () => {
     expect(models.requests).toHaveLength(3);
   });
 
-  test("goes on after a tool that is not there, and after one that fails", async () => {
+  test("continues after an unknown tool and after a failed one", async () => {
     const script: Line[] = [{ calls: [{ name: "deplyo", args: {} }] }, deploy(), "Sorry."];
     const tools = [
       aTool({
@@ -86,7 +86,7 @@ describe("a run", () => {
     expect(resultsIn(models.requests[2])[1]).toContain("no disk");
   });
 
-  test("fails with what the model says when it cannot be called", async () => {
+  test("fails with the error of a model that cannot be called", async () => {
     const { runtime } = await embedded(() => {
       throw new Error("Network error");
     });
@@ -94,7 +94,7 @@ describe("a run", () => {
     expect(await runtime.run("Go")).toMatchObject({ success: false, error: "Network error" });
   });
 
-  test("needs initialize() first, and is one at a time", async () => {
+  test("needs initialize() first, and only one can be active", async () => {
     const models = scriptedModels(["One.", "Two."]);
     const runtime = new WorkerRuntime({ worker: aWorker, models });
 
@@ -108,7 +108,7 @@ describe("a run", () => {
 });
 
 describe("a chat", () => {
-  test("of a root remembers the runs before, until it is cleared", async () => {
+  test("of a root remembers earlier runs until it is cleared", async () => {
     const { runtime, models } = await embedded(["One.", "Two.", "Three."], { worker: { ...aWorker, mode: "chat" } });
 
     await runtime.run("first");
@@ -124,7 +124,7 @@ describe("a chat", () => {
     ]);
   });
 
-  test("counts its limits by run", async () => {
+  test("counts limits for each run", async () => {
     const { runtime } = await embedded(["One.", "Two.", "Three."], {
       worker: { ...aWorker, mode: "chat" },
       maxIterations: 1,
@@ -136,7 +136,7 @@ describe("a chat", () => {
   test.each([
     [{ mode: "single" as const }, {}],
     [{ mode: "chat" as const }, { depth: 1 }],
-  ])("%j at %j is single-shot", async (change, options) => {
+  ])("%j with %j does not remember earlier runs", async (change, options) => {
     const { runtime, models } = await embedded(["One.", "Two."], { worker: { ...aWorker, ...change }, ...options });
 
     await runtime.run("first");
@@ -147,7 +147,7 @@ describe("a chat", () => {
 });
 
 describe("an interrupt", () => {
-  test("before it starts: no call of the model, until it is reset", async () => {
+  test("before a run prevents it until the signal is reset", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime, models } = await embedded(["Back."], { interruptSignal });
     interruptSignal.interrupt();
@@ -158,7 +158,7 @@ describe("an interrupt", () => {
     expect(await runtime.run("Go")).toMatchObject({ response: "Back." });
   });
 
-  test("reaches the model", async () => {
+  test("aborts the model call", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime, models } = await embedded(
       ({ signal }) =>
@@ -173,7 +173,7 @@ describe("an interrupt", () => {
     expect(models.requests[0]?.signal.aborted).toBe(true);
   });
 
-  test("ends a model that does not listen", async () => {
+  test("ends a run whose model ignores the signal", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime } = await embedded(
       () => {
@@ -186,7 +186,7 @@ describe("an interrupt", () => {
     expect(await runtime.run("Go")).toMatchObject({ response: "[Interrupted]" });
   });
 
-  test("reaches the tool, and the model reads of it in the next run", async () => {
+  test("aborts the tool, and the model learns of it in the next run", async () => {
     const interruptSignal = createInterruptSignal();
     let aborted = false;
     const slow = aTool({
@@ -222,7 +222,7 @@ describe("an interrupt", () => {
     ]);
   });
 
-  test("dispose() interrupts and waits", async () => {
+  test("by dispose() ends the run before it resolves", async () => {
     const { runtime } = await embedded(() => new Promise(() => {}));
     const run = runtime.run("Go");
 
@@ -233,8 +233,8 @@ describe("an interrupt", () => {
   });
 });
 
-describe("what a runtime is made of", () => {
-  test("depth and root, as in the specification", () => {
+describe("the options of a runtime", () => {
+  test("depth and root are those of the options", () => {
     const root = new WorkerRuntime({ worker: aWorker, depth: 0 });
     const below = new WorkerRuntime({ worker: aWorker, depth: 2 });
 
@@ -242,7 +242,7 @@ describe("what a runtime is made of", () => {
     expect(() => new WorkerRuntime({ worker: aWorker, depth: -1 })).toThrow(/depth is a whole number/);
   });
 
-  test("its tools are filtered by who may call them; the model is offered its own alone", async () => {
+  test("tools are offered to those who may call them", async () => {
     const tools = [aTool(), aTool({ name: "push", manualExecution: { mode: "manual" } })];
     const { runtime, models } = await embedded(["Hi."], { tools });
 
@@ -252,7 +252,7 @@ describe("what a runtime is made of", () => {
     expect(models.requests[0]?.tools.map(({ name }) => name)).toEqual(["deploy"]);
   });
 
-  test("a worker is a definition, the text of a file or a path", async () => {
+  test("a worker can be a definition, the text of a file or a path", async () => {
     const text = "---\nname: told\n---\nYou tell.";
     const { runtime, models } = await embedded(["Hi."], { worker: text });
 
@@ -268,14 +268,14 @@ describe("what a runtime is made of", () => {
     ["anthropic:claude-haiku-4-5", ["anthropic:*"], true],
     ["openai:gpt-5", ["anthropic:*"], false],
     ["anthropic:claude-haiku-4-5", ["anthropic:claude-haiku-*"], true],
-  ])("the model %s with %j is taken: %j", (model, compatible_models, isTaken) => {
+  ])("the model %s is accepted with compatible_models %j: %j", (model, compatible_models, isTaken) => {
     const make = () => new WorkerRuntime({ worker: { ...aWorker, compatible_models }, model, models: {} });
 
     if (isTaken) expect(make().getModelId()).toBe(model);
     else expect(make).toThrow(/not compatible with the worker helper, which works with anthropic:\*/);
   });
 
-  test("without a model, or without its key, initialize() says what to set", async () => {
+  test("initialize() without a model or its key says what to set", async () => {
     const none = new WorkerRuntime({ worker: aWorker, models: {} });
     const keyless = new WorkerRuntime({ worker: aWorker, model: "anthropic:claude-haiku-4-5", models: {} });
 
@@ -284,7 +284,7 @@ describe("what a runtime is made of", () => {
   });
 
   test.each(["github", "pull_request", "git"])(
-    "the toolset %s is refused: there is nothing it could reach",
+    "the toolset %s is refused, since a program has no repository",
     async (name) => {
       const opening = embedded([], { worker: { ...aWorker, toolsets: { [name]: {} } } });
 
@@ -325,7 +325,7 @@ describe("attachments", () => {
     ]);
   });
 
-  test("are input enough", async () => {
+  test("are sufficient as input", async () => {
     const { runtime } = await embedded(["Seen."]);
 
     expect(await runtime.run("", [png])).toMatchObject({ success: true });
@@ -336,18 +336,21 @@ describe("attachments", () => {
     [{ max_total_bytes: 5 }, /at most 5 bytes.*these have 11/],
     [{ allowed_suffixes: [".png"] }, /ending in \.png are allowed.*not note\.TXT/],
     [{ denied_suffixes: ["txt"] }, /ending in \.txt are not allowed.*note\.TXT/],
-  ])("over the policy %j are refused, saying the policy and what was given", async (attachment_policy, message) => {
-    const { runtime, models } = await embedded(["Never."], { worker: { ...aWorker, attachment_policy } });
+  ])(
+    "that violate the policy %j are refused, with the policy and what was given",
+    async (attachment_policy, message) => {
+      const { runtime, models } = await embedded(["Never."], { worker: { ...aWorker, attachment_policy } });
 
-    const { success, error } = await runtime.run("Look", [png, note]);
+      const { success, error } = await runtime.run("Look", [png, note]);
 
-    expect(success).toBe(false);
-    expect(error).toMatch(/^Attachment policy violation: /);
-    expect(error).toMatch(message);
-    expect(models.requests).toEqual([]);
-  });
+      expect(success).toBe(false);
+      expect(error).toMatch(/^Attachment policy violation: /);
+      expect(error).toMatch(message);
+      expect(models.requests).toEqual([]);
+    },
+  );
 
-  test("within the policy are taken, whatever the case of the suffix", async () => {
+  test("within the policy are accepted, whatever the case of the suffix", async () => {
     const attachment_policy = { max_attachments: 2, allowed_suffixes: [".png", ".txt"] };
     const { runtime } = await embedded(["Seen."], { worker: { ...aWorker, attachment_policy } });
 
