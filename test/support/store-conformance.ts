@@ -141,6 +141,53 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       });
     });
 
+    describe("deliveries", () => {
+      const delivery = (key: string, queue = "q1") => ({ key, queue, content: { key } });
+      const claim = (now = 0, until = 100) => store.claimDelivery(now, until);
+
+      test("a delivery is stored once, also after it was processed", async () => {
+        expect(await store.saveDelivery(delivery("d1"))).toBe(true);
+        expect(await store.saveDelivery(delivery("d1"))).toBe(false);
+        await claim();
+        await store.completeDelivery("d1");
+        expect(await store.saveDelivery(delivery("d1"))).toBe(false);
+        expect(await claim()).toBeUndefined();
+      });
+
+      test("a delivery is claimed by one, with its content and how often it was claimed", async () => {
+        await store.saveDelivery(delivery("d1"));
+
+        const claims = await Promise.all([claim(), claim()]);
+
+        expect(claims.filter((claimed) => claimed !== undefined)).toEqual([
+          { ...delivery("d1"), receivedAt: expect.any(Number), attempts: 1 },
+        ]);
+      });
+
+      test("the deliveries of one queue are claimed in order, those of others meanwhile", async () => {
+        for (const [key, queue] of Object.entries({ d1: "q1", d2: "q1", d3: "q2" })) {
+          await store.saveDelivery(delivery(key, queue));
+        }
+
+        expect([(await claim())?.key, (await claim())?.key, await claim()]).toEqual(["d1", "d3", undefined]);
+        await store.completeDelivery("d1");
+        expect((await claim())?.key).toBe("d2");
+      });
+
+      test("a claim that was not completed in time is given again, and a postponed delivery when it is due", async () => {
+        await store.saveDelivery(delivery("d1"));
+
+        await claim(0, 100);
+        expect(await store.nextDeliveryAt()).toBe(100);
+        expect(await claim(99, 200)).toBeUndefined();
+        expect(await claim(100, 200)).toMatchObject({ key: "d1", attempts: 2 });
+        await store.postponeDelivery("d1", 150);
+        expect(await claim(150, 300)).toMatchObject({ key: "d1", attempts: 3 });
+        await store.completeDelivery("d1");
+        expect(await store.nextDeliveryAt()).toBeUndefined();
+      });
+    });
+
     describe("runs", () => {
       test("a run that is not there is undefined", async () => {
         expect(await store.findRun("nobody")).toBeUndefined();

@@ -125,12 +125,42 @@ export interface Post {
   updatedAt: number;
 }
 
+/** A webhook delivery that has to be processed. */
+export interface NewDelivery {
+  /** Identifies the delivery by what was signed: a second one with this key is not stored. */
+  key: string;
+  /** Deliveries of one queue are processed one at a time, in the order in which they arrived. */
+  queue: string;
+  /** JSON. */
+  content: unknown;
+}
+
+export interface Delivery extends NewDelivery {
+  receivedAt: number;
+  /** How often it was claimed, this time included. Above 1: it may have been processed already. */
+  attempts: number;
+}
+
+/** Webhook deliveries between their acknowledgement and their processing. */
+export interface DeliveryStore {
+  /** Stores a delivery; false when one with this key was stored within a month. */
+  saveDelivery(delivery: NewDelivery): Promise<boolean>;
+  /** Claims a delivery that is due and the oldest of its queue. It is due again at `until` unless it is completed before. */
+  claimDelivery(now: number, until: number): Promise<Delivery | undefined>;
+  /** Changes when a claimed delivery is due again: to keep the claim, or to retry. */
+  postponeDelivery(key: string, dueAt: number): Promise<void>;
+  /** Removes a delivery that was processed. Its key stays known. */
+  completeDelivery(key: string): Promise<void>;
+  /** When the next delivery is due. */
+  nextDeliveryAt(): Promise<number | undefined>;
+}
+
 /**
  * Everything that outlives the process. Each method is one transaction; it resolves after the commit is on disk, and
  * what it returns was true at that commit. Commits of one turn of the event loop are grouped. One conformance suite
  * holds every implementation.
  */
-export interface Store {
+export interface Store extends DeliveryStore {
   /**
    * Takes in what a front end heard. False, and nothing is written, when the delivery was taken in before.
    * A run whose id exists is not made again; its events are appended all the same unless their dedupe key is known.

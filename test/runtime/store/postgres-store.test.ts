@@ -39,7 +39,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     connection ??= await openPostgresConnection(await newDatabase());
     await connection.transaction(async (sql) => {
       await sql.script(
-        `delete from deliveries; delete from inbox; delete from events; delete from effects; delete from timers;
+        `delete from deliveries; delete from pending_deliveries; delete from inbox; delete from events; delete from effects; delete from timers;
           delete from approvals; delete from posts; delete from changes; delete from change_sets; delete from blobs;
           delete from runs; delete from repositories`,
       );

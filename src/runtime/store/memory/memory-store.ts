@@ -10,9 +10,11 @@ import type {
   Advance,
   Decision,
   DecisionResult,
+  Delivery,
   Effect,
   EffectCompletion,
   EffectQueue,
+  NewDelivery,
   NewEffect,
   NewEvent,
   NewRun,
@@ -54,6 +56,8 @@ export class MemoryStore implements Store {
   readonly #posts = new Map<string, Post>();
   readonly #repositories = new Map<number, RepositoryLocation>();
   readonly #deliveries = new Set<string>();
+  /** In the order they arrived. */
+  readonly #pendingDeliveries = new Map<string, Delivery & { dueAt: number }>();
   readonly #decisions = new Map<string, DecisionResult>();
   readonly #dedupeKeys = new Set<string>();
   #lastEventId = 0;
@@ -74,6 +78,44 @@ export class MemoryStore implements Store {
   async hasDelivery(deliveryId: string): Promise<boolean> {
     this.#checkOpen();
     return this.#deliveries.has(deliveryId);
+  }
+
+  async saveDelivery(delivery: NewDelivery): Promise<boolean> {
+    this.#checkOpen();
+    if (this.#deliveries.has(delivery.key)) return false;
+    this.#deliveries.add(delivery.key);
+    const pending = { ...structuredClone(delivery), receivedAt: Date.now(), attempts: 0, dueAt: 0 };
+    this.#pendingDeliveries.set(delivery.key, pending);
+    return true;
+  }
+
+  async claimDelivery(now: number, until: number): Promise<Delivery | undefined> {
+    this.#checkOpen();
+    const [next] = this.#firstDeliveries()
+      .filter(({ dueAt }) => dueAt <= now)
+      .sort((a, b) => a.dueAt - b.dueAt);
+    if (!next) return undefined;
+    next.dueAt = until;
+    next.attempts += 1;
+    const { dueAt: _, ...delivery } = next;
+    return structuredClone(delivery);
+  }
+
+  async postponeDelivery(key: string, dueAt: number): Promise<void> {
+    this.#checkOpen();
+    const pending = this.#pendingDeliveries.get(key);
+    if (pending) pending.dueAt = dueAt;
+  }
+
+  async completeDelivery(key: string): Promise<void> {
+    this.#checkOpen();
+    this.#pendingDeliveries.delete(key);
+  }
+
+  async nextDeliveryAt(): Promise<number | undefined> {
+    this.#checkOpen();
+    const due = this.#firstDeliveries().map(({ dueAt }) => dueAt);
+    return due.length > 0 ? Math.min(...due) : undefined;
   }
 
   async findRun(id: string): Promise<RunRow | undefined> {
@@ -404,6 +446,12 @@ export class MemoryStore implements Store {
     return [...this.#runs.values()]
       .filter((run) => run.spec.parentId === undefined && isWanted(run))
       .map((run) => this.#rowOf(run));
+  }
+
+  /** The oldest delivery of each queue. */
+  #firstDeliveries(): (Delivery & { dueAt: number })[] {
+    const groups = Map.groupBy(this.#pendingDeliveries.values(), ({ queue }) => queue);
+    return [...groups.values()].flatMap(([first]) => (first ? [first] : []));
   }
 
   #rowOf({ spec, status, snapshot, version, updatedAt, repositoryId, changes }: MemoryRun): RunRow {

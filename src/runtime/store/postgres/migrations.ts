@@ -145,4 +145,17 @@ export const migrations: readonly string[] = [
   create index runs_unplaced_of_installation on runs (((spec->'origin'->>'installationId')::bigint))
     where repository_id is null and parent_id is null and status <> 'done';
   `,
+  `
+  create table pending_deliveries (
+    number bigint generated always as identity primary key,
+    key text not null unique,
+    queue text not null,
+    content json not null,
+    received_at double precision not null,
+    due_at double precision not null default 0,
+    attempts integer not null default 0
+  );
+  create index pending_deliveries_of_queue on pending_deliveries (queue, number);
+  create index pending_deliveries_due on pending_deliveries (due_at, number);
+  `,
 ];

@@ -11,6 +11,7 @@ import { fireTimers } from "./fire-timers.ts";
 import { ingest } from "./ingest.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
 import { operationOrder } from "./operation-order.ts";
+import { claimDelivery, nextDeliveryAt, saveDelivery } from "./pending-deliveries.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { costOfRuns, countRuns, findLive, findRuns } from "./runs.ts";
 
@@ -55,6 +56,22 @@ export function openPostgresStore(
       read([deliveryName(guid)], async (sql) => {
         return (await sql.query("select 1 from deliveries where guid = $1 and part = ''", [guid])).length > 0;
       }),
+    saveDelivery: (delivery) => write([deliveryName(delivery.key)], (sql) => saveDelivery(sql, delivery)),
+    claimDelivery: (now, until) => {
+      const sql = open();
+      return order.write(["claimed delivery"], () => claimDelivery(sql, now, until));
+    },
+    postponeDelivery: async (key, dueAt) => {
+      const sql = open();
+      await order.write([deliveryName(key)], () =>
+        sql.query("update pending_deliveries set due_at = $2 where key = $1", [key, dueAt]),
+      );
+    },
+    completeDelivery: async (key) => {
+      const sql = open();
+      await order.write([deliveryName(key)], () => sql.query("delete from pending_deliveries where key = $1", [key]));
+    },
+    nextDeliveryAt: () => read(["claimed delivery"], nextDeliveryAt),
     findRun: (id) => read([id], async (sql) => (await findRuns(sql, "id", [id]))[0]),
     runsOfThread: ({ repositoryId, owner, repo, thread }) =>
       read(undefined, (sql) =>

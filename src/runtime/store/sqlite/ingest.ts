@@ -1,4 +1,4 @@
-import type { Store } from "#runtime/store/store.ts";
+import type { NewDelivery, Store } from "#runtime/store/store.ts";
 import { insertRun } from "./insert-run.ts";
 import type { SqliteTables } from "./sqlite-tables.ts";
 
@@ -15,5 +15,15 @@ export function ingest(tables: SqliteTables, heard: Parameters<Store["ingest"]>[
   if (heard.run) insertRun(tables, heard.run);
   for (const event of heard.events) events.append(event, now);
   for (const effect of heard.effects ?? []) effects.insert(effect);
+  return true;
+}
+
+/** Stores a delivery to be processed; false when it was stored before. */
+export function saveDelivery({ deliveries, pendingDeliveries }: SqliteTables, delivery: NewDelivery): boolean {
+  const now = Date.now();
+  const noted = { guid: delivery.key, part: "" };
+  if (deliveries.resultOf(noted) !== undefined) return false;
+  deliveries.note({ ...noted, result: null, now });
+  pendingDeliveries.insert(delivery, now);
   return true;
 }

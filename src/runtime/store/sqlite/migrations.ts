@@ -136,4 +136,17 @@ export const migrations: readonly string[] = [
   create index runs_of_place_by_age on runs (repository_id, created_at) where parent_id is null;
   create index runs_unplaced on runs (owner, repo, created_at) where repository_id is null;
   `,
+  `
+  create table pending_deliveries (
+    number integer primary key autoincrement,
+    key text not null unique,
+    queue text not null,
+    content text not null,
+    received_at real not null,
+    due_at real not null default 0,
+    attempts integer not null default 0
+  ) strict;
+  create index pending_deliveries_of_queue on pending_deliveries (queue, number);
+  create index pending_deliveries_due on pending_deliveries (due_at, number);
+  `,
 ];

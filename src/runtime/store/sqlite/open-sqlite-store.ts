@@ -5,7 +5,8 @@ import { decide } from "./decide.ts";
 import { dueQueries } from "./due-queries.ts";
 import { fireTimers } from "./fire-timers.ts";
 import { groupCommits } from "./group-commits.ts";
-import { ingest } from "./ingest.ts";
+import { ingest, saveDelivery } from "./ingest.ts";
+import { pendingDeliveriesTable } from "./pending-deliveries-table.ts";
 import { openReadOnlyConnection, openSqliteConnection, type SqliteConnection } from "./sqlite-connection.ts";
 import { sqliteTables } from "./sqlite-tables.ts";
 
@@ -14,7 +15,9 @@ import { sqliteTables } from "./sqlite-tables.ts";
  * One process at a time: a second one gets a UserError, as does a file that is not ours or newer than this program.
  */
 export async function openSqliteStore(path: string): Promise<Store> {
-  return sqliteStore(await openSqliteConnection(path));
+  const sql = await openSqliteConnection(path);
+  pendingDeliveriesTable(sql).releaseAll();
+  return sqliteStore(sql);
 }
 
 /** Opens the store in a SQLite file for reading, also while another process uses it. Writing to it fails. */
@@ -24,13 +27,28 @@ export function openSqliteStoreReadOnly(path: string): Store {
 
 function sqliteStore(sql: SqliteConnection): Store {
   const tables = sqliteTables(sql);
-  const { locations: repositories, runs, events, effects, approvals, changes, posts, deliveries } = tables;
+  const {
+    locations: repositories,
+    runs,
+    events,
+    effects,
+    approvals,
+    changes,
+    posts,
+    deliveries,
+    pendingDeliveries,
+  } = tables;
   const { dueRuns: awake, nextDueAt: nextDue } = dueQueries(sql);
   const { write, read, close } = groupCommits(sql);
 
   return {
     ingest: (heard) => write(() => ingest(tables, heard)),
     hasDelivery: (guid) => read(() => deliveries.resultOf({ guid, part: "" }) !== undefined),
+    saveDelivery: (delivery) => write(() => saveDelivery(tables, delivery)),
+    claimDelivery: (now, until) => write(() => pendingDeliveries.claim(now, until)),
+    postponeDelivery: (key, dueAt) => write(() => pendingDeliveries.postpone(key, dueAt)),
+    completeDelivery: (key) => write(() => pendingDeliveries.remove(key)),
+    nextDeliveryAt: () => read(() => pendingDeliveries.nextDueAt()),
     findRun: (id) => read(() => runs.find(id)),
     runsOfThread: (thread) => read(() => runs.ofThread(thread)),
     childrenOf: (runId) => read(() => runs.childrenOf(runId)),

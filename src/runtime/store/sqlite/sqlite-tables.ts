@@ -4,6 +4,7 @@ import { type DeliveriesTable, deliveriesTable } from "./deliveries-table.ts";
 import { type EffectsTable, effectsTable } from "./effects-table.ts";
 import { type EventsTable, eventsTable } from "./events-table.ts";
 import { type LocationsTable, locationsTable } from "./locations-table.ts";
+import { type PendingDeliveriesTable, pendingDeliveriesTable } from "./pending-deliveries-table.ts";
 import { type PostsTable, postsTable } from "./posts-table.ts";
 import { type RunsTable, runsTable } from "./runs-table.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
@@ -11,6 +12,7 @@ import { type TimersTable, timersTable } from "./timers-table.ts";
 
 export interface SqliteTables {
   deliveries: DeliveriesTable;
+  pendingDeliveries: PendingDeliveriesTable;
   locations: LocationsTable;
   runs: RunsTable;
   events: EventsTable;
@@ -24,6 +26,7 @@ export interface SqliteTables {
 export function sqliteTables(sql: SqliteConnection): SqliteTables {
   return {
     deliveries: deliveriesTable(sql),
+    pendingDeliveries: pendingDeliveriesTable(sql),
     locations: locationsTable(sql),
     runs: runsTable(sql),
     events: eventsTable(sql),
