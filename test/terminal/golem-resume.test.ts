@@ -103,3 +103,13 @@ test("a run that is open in another terminal is not resumed, and one that never 
 
   expect(list.text().trim().split("\n")).toHaveLength(1);
 });
+
+test("a run whose state folder cannot be written works, and says that it cannot be resumed", async () => {
+  const world = await golemWorld({ turns: [done] });
+  world.write("state-file", "");
+
+  const run = world.give(["run", "careful", "please"], { change: { XDG_STATE_HOME: world.at("state-file") } });
+
+  expect(await run.code).toBe(0);
+  expect(run.text()).toContain("This run cannot be resumed later: ");
+});

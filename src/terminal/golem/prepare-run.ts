@@ -60,10 +60,16 @@ export async function prepareRun(request: RunRequest, context: CommandContext): 
   }
   const id = randomUUID().slice(0, 8);
   const kept = request.dryRun ? { saved: undefined } : await save(savedRuns, id);
-  const checkout = await openCheckout(root, { policy: worker.sandbox, record: kept.saved?.record });
-  const repositoryInstructions = settings.instructions;
-  const chosen = { ...file, worker };
-  return { id, config, checkout, workers, chosen, models, model, task, repositoryInstructions, savedRuns, ...kept };
+  try {
+    const checkout = await openCheckout(root, { policy: worker.sandbox, record: kept.saved?.record });
+    const repositoryInstructions = settings.instructions;
+    const chosen = { ...file, worker };
+    return { id, config, checkout, workers, chosen, models, model, task, repositoryInstructions, savedRuns, ...kept };
+  } catch (error) {
+    await kept.saved?.store.close();
+    savedRuns.delete(id);
+    throw error;
+  }
 }
 
 /** Opens a saved run with its worker, model and changes. Rejects with a UserError when it cannot be resumed. */
