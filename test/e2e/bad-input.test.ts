@@ -255,7 +255,7 @@ describe.concurrent("answers to a worker", () => {
     one.comment(`/approve ${id}`);
     await one.botComment(/Proposed\./);
     one.comment(`/approve ${id}`);
-    await one.botComment(/approved already, by @\u200Bmaintainer/);
+    await one.botComment(/already approved by @\u200Bmaintainer/);
     expect((await other.comments()).some((text) => /Proposed\.$|Approved by/m.test(text))).toBe(false);
   });
 
@@ -298,7 +298,7 @@ describe.concurrent("answers to a worker", () => {
     );
 
     comment("/approve");
-    expect((await botComment(/Which one\?/)).body.match(/`\/approve \w+`/g)).toHaveLength(2);
+    expect((await botComment(/Several requests are waiting/)).body.match(/`\/approve \w+`/g)).toHaveLength(2);
     const [label, reply] = (await comments()).filter((text) => /asks for approval/.test(text));
     comment(`/deny ${approvalIdIn({ body: label ?? "" } as never)} labels are for triage`);
     comment(`/deny ${approvalIdIn({ body: reply ?? "" } as never)}`);
@@ -399,7 +399,7 @@ describe.concurrent("answers to a worker", () => {
     comment("/stop");
     await botComment(/Nothing is running/);
     comment("/approve");
-    await botComment(/Nothing here waits/);
+    await botComment(/Nothing in this thread is waiting/);
     comment("/resume");
     await botComment(/Nothing here is stopped/);
     comment("/help");

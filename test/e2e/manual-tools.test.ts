@@ -37,7 +37,10 @@ test("after a run, a maintainer looks at what it changed, pushes it by hand, and
   expect((await botComment(/`git_diff`, run by maintainer/)).body).toContain(
     "+export const total = (items) => items.length;",
   );
-  const { id } = comment('/git_push --message "Count every item once"');
+  comment('/git_push --message "Count every item once"');
+  const asked = await botComment(/`git_push` (?:asks before it runs|needs confirmation)/);
+  expect(asked.body).toContain("+export const total = (items) => items.length;");
+  const { id } = comment(/^\/tool git_push .*$/m.exec(asked.body)?.[0] ?? "");
   const pushed = await botComment(/`git_push`, run by maintainer/);
   expect(pushed.body).toMatch(new RegExp(`Pushed [0-9a-f]{7} to golem/${issue.number}-`));
   const branch = (await branches()).find((name) => name.startsWith(`golem/${issue.number}-`)) ?? "";

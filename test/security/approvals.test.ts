@@ -40,6 +40,7 @@ test("a run that is stopped while it pushes says so, and what is asked again fin
   const { runs, github, pulls, heard, model, ended, runtime, store, errors } = await world({
     script: turns(write, open, open, { text: "Opened." }),
     github: { files },
+    policy: { always_ask: [] },
   });
   const pushing = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();

@@ -53,7 +53,7 @@ test("an approval and a denial at the same moment are one decision, and the othe
   expect(won).toHaveLength(1);
   expect(await store.findApproval(id)).toMatchObject({ decidedBy: won[0]?.decidedBy });
   for (const outcome of outcomes) {
-    if (outcome.status === "rejected") expect(outcome.reason.message).toMatch(/was (approved|denied) already, by @/);
+    if (outcome.status === "rejected") expect(outcome.reason.message).toMatch(/was already (approved|denied) by @/);
   }
   const { log } = await ended();
   expect(log.filter((line) => /(approved|denied) /.test(line))).toHaveLength(1);
