@@ -1,3 +1,6 @@
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { endpoints } from "#bot/manifest.ts";
 import { byTurn, call, messageText, type Script } from "../support/forge-stories.ts";
@@ -7,7 +10,10 @@ import { checkRequest } from "../support/github-openapi.ts";
 let forge: Forge;
 
 beforeAll(async () => {
-  forge = await startForge({ script: (request) => scriptFor(request), repositories: [repository] });
+  const policy = join(await mkdtemp(join(tmpdir(), "golem-forge-policy-")), "policy.yml");
+  await writeFile(policy, "always_ask: []\n");
+  const environment = { GOLEM_FORGE_POLICY: policy };
+  forge = await startForge({ script: (request) => scriptFor(request), repositories: [repository], environment });
   // As if the app had been down for hours: it asks for what it missed.
   forge.github.onRequest(({ operation }) => {
     return operation === "GET /app/hook/deliveries" ? { status: 200, body: [missedDelivery] } : undefined;
