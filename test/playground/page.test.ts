@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { PlaygroundWorld, shop } from "../support/playground-world.ts";
+import { commitTo, PlaygroundWorld, shop } from "../support/playground-world.ts";
 
 let world: PlaygroundWorld;
 
@@ -20,7 +20,7 @@ function post(path: string, body: unknown, headers: Record<string, string> = {})
 
 const threads = "/-/repositories/playground/shop/threads";
 
-test("an issue and a comment of the page reach the app as webhooks", async () => {
+test("an issue and a comment made on the page are delivered to the app", async () => {
   const opened = await post(threads, { as: "visitor", title: "From the page", body: "Hello" });
   const { number } = (await opened.json()) as { number: number };
 
@@ -37,10 +37,11 @@ test("an issue and a comment of the page reach the app as webhooks", async () =>
 test.each([
   ["an empty comment", `${threads}/NUMBER/comments`, { as: "visitor", body: " " }, 422],
   ["an issue without a title", threads, { as: "visitor", title: "", body: "" }, 422],
-  ["somebody who does not exist", threads, { as: "nobody", title: "Hello", body: "" }, 404],
-  ["a visitor who closes what somebody else wrote", `${threads}/NUMBER/state`, { as: "visitor", state: "closed" }, 403],
-  ["a thread that is not there", `${threads}/999/comments`, { as: "visitor", body: "Hello" }, 404],
-])("%s gets a sentence", async (_, path, body, status) => {
+  ["an unknown user", threads, { as: "nobody", title: "Hello", body: "" }, 404],
+  ["closing somebody else's issue as a visitor", `${threads}/NUMBER/state`, { as: "visitor", state: "closed" }, 403],
+  ["a comment on an unknown issue", `${threads}/999/comments`, { as: "visitor", body: "Hello" }, 404],
+  ["merging an issue", `${threads}/NUMBER/merge`, { as: "maintainer" }, 404],
+])("%s is refused with a message", async (_, path, body, status) => {
   const { number } = world.github.as("maintainer").openIssue({ title: "One" });
 
   const answer = await post(path.replace("NUMBER", String(number)), body);
@@ -62,7 +63,7 @@ test.each([
   expect(await world.github.snapshot()).toEqual(before);
 });
 
-test("the page runs nothing that is not its own file", async () => {
+test("the page runs only its own scripts", async () => {
   const answer = await fetch(`${world.github.url}/playground/shop/issues/1`);
 
   expect(answer.headers.get("content-security-policy")).toMatch(/default-src 'none'; script-src 'self';/);
@@ -80,22 +81,33 @@ const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin
   existsSync(path),
 );
 
-describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: there is none on this machine)"}`, () => {
-  test("a person opens an issue, comments, and sees the bot's comment appear and change", {
-    timeout: 60_000,
-  }, async () => {
-    const browser = await chromium.launch({ executablePath: browserPath ?? "", args: ["--no-sandbox"] });
+describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: none is installed)"}`, () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await chromium.launch({ executablePath: browserPath ?? "", args: ["--no-sandbox"] });
+  }, 60_000);
+  afterAll(() => browser.close());
+
+  /** Opens a page as narrow as a phone, and collects the errors it reports. */
+  async function openPage(): Promise<{ page: Page; problems: string[] }> {
     const page = await browser.newPage({ viewport: { width: 390, height: 844 } });
     const problems: string[] = [];
     page.on("pageerror", (error) => problems.push(error.message));
     page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+    return { page, problems };
+  }
+
+  test("a person opens an issue, comments, and sees the bot's comment appear and change", {
+    timeout: 60_000,
+  }, async () => {
+    const { page, problems } = await openPage();
     const octokit = await world.client();
 
     await page.goto(world.github.url);
     await page.getByText("A scripted model answers.").waitFor();
     await page.getByRole("link", { name: "New issue" }).click();
     await page.getByLabel("Title").fill("Seen live");
-    await page.getByRole("button", { name: "Open the issue" }).click();
+    await page.getByRole("button", { name: "Create issue" }).click();
     await page.getByRole("heading", { name: "Seen live" }).waitFor();
     const issue_number = Number(new URL(page.url()).pathname.split("/").at(-1));
     await page.getByRole("button", { name: "Run fixer" }).click();
@@ -105,10 +117,40 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     await page.getByText("☐ Looking").waitFor();
     await octokit.rest.issues.updateComment({ ...shop, comment_id: data.id, body: "- [x] Looking" });
     await page.getByText("☑ Looking").waitFor();
-    const width = await page.evaluate("document.documentElement.scrollWidth");
-    await browser.close();
 
-    expect(width).toBe(390);
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
+    expect(problems).toEqual([]);
+  });
+
+  test("a person reviews lines of a pull request, marks it ready and merges it", { timeout: 60_000 }, async () => {
+    const { page, problems } = await openPage();
+    const { github } = world;
+    await commitTo(github, "work", { "src/total.js": "export const total = 2;\n" });
+    const contributor = github.as("contributor");
+    const { number } = await contributor.openPullRequest({ title: "Two", head: "work", base: "main", draft: true });
+    (await github.checks("work")).report("tests", { conclusion: "failure", title: "1 failed" });
+
+    await page.goto(`${github.url}/playground/shop/pull/${number}`);
+    await page.getByText("1 failed").waitFor();
+    await page.getByRole("button", { name: "Comment on line 1" }).last().click();
+    await page.getByRole("textbox", { name: "Comment on line 1" }).fill("Why two?");
+    await page.getByRole("button", { name: "Add to review" }).click();
+    await page.getByText("1 comment will be submitted").waitFor();
+    await page.getByLabel("Summary").fill("Please explain");
+    await page.getByRole("button", { name: "Request changes" }).click();
+    await page.getByText("maintainer requested changes").waitFor();
+    await page.getByPlaceholder("Reply").fill("Because");
+    await page.getByRole("button", { name: "Reply" }).click();
+    await page.getByText("Because").waitFor();
+    await page.getByRole("button", { name: "Resolve" }).click();
+    await page.getByRole("button", { name: "Ready for review" }).click();
+    await page.getByRole("button", { name: "Merge pull request" }).click();
+    await page.getByText("Merged", { exact: true }).waitFor();
+
+    const pull = (await github.snapshot())["playground/shop"]?.pulls.find((one) => one.number === number)?.pull;
+    expect(pull).toMatchObject({ merged: true, reviews: [{ state: "CHANGES_REQUESTED", body: "Please explain" }, {}] });
+    expect(pull?.reviews[0]?.comments).toMatchObject([{ path: "src/total.js", line: 1, resolved: true }]);
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
     expect(problems).toEqual([]);
   });
 });

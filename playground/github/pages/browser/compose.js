@@ -1,23 +1,28 @@
-import { element } from "./dom.js";
+import { attempt, button, element, problemLine } from "./dom.js";
 
-const remembered = "golem-forge-person";
+const storageKey = "golem-forge-person";
 
-/** Whom one acts as; kept for this browser tab. */
-export function personChoice(people) {
-  const chosen = sessionStorage.getItem(remembered) ?? people[0];
+/** The person to act as, remembered for this browser tab. */
+export function currentPerson(people) {
+  const stored = sessionStorage.getItem(storageKey);
+  return people.includes(stored) ? stored : people[0];
+}
+
+function personChoice(people) {
+  const chosen = currentPerson(people);
   const roles = { maintainer: "admin", contributor: "write", visitor: "read" };
   const select = element(
     "select",
-    { id: "person", name: "as", onchange: () => sessionStorage.setItem(remembered, select.value) },
+    { id: "person", name: "as", onchange: () => sessionStorage.setItem(storageKey, select.value) },
     people.map((login) =>
       element("option", { value: login, selected: login === chosen }, `${login} (${roles[login] ?? "read"})`),
     ),
   );
-  return { select, label: element("label", { for: "person" }, "Write as") };
+  return { select, label: element("label", { for: "person" }, "Act as") };
 }
 
-/** The box under a thread: whom to write as, quick replies, the text, and what to do with it. */
-export function commentBox({ people, submit, toggle }) {
+/** The form below a conversation: the person to act as, quick replies, the comment, and other actions. */
+export function commentBox({ people, submit, actions }) {
   const { select, label } = personChoice(people);
   const problem = problemLine();
   const text = element("textarea", {
@@ -29,14 +34,12 @@ export function commentBox({ people, submit, toggle }) {
       if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) form.requestSubmit();
     },
   });
-  const fill = (words, { select: [start, end] = [words.length, words.length] } = {}) => {
-    text.value = words;
+  const fill = (command) => {
+    text.value = command;
     text.focus();
-    text.setSelectionRange(start, end);
+    text.setSelectionRange(command.length, command.length);
   };
-  const quick = (title, words, options) =>
-    element("button", { type: "button", class: "quick", onclick: () => fill(words, options) }, title);
-  const because = "/deny because ";
+  const quick = (title, command) => button(title, () => fill(command), { class: "quick" });
   const form = element(
     "form",
     {
@@ -53,10 +56,10 @@ export function commentBox({ people, submit, toggle }) {
     element("div", { class: "row" }, label, select),
     element(
       "div",
-      { class: "row quicks", role: "group", "aria-label": "Put a command into the comment" },
+      { class: "row quicks", role: "group", "aria-label": "Insert a command" },
       quick("Run fixer", "/run fixer"),
       quick("Approve", "/approve"),
-      quick("Deny…", because),
+      quick("Deny…", "/deny because "),
       quick("Stop", "/stop"),
       quick("Resume", "/resume"),
       quick("Status", "/status"),
@@ -68,11 +71,7 @@ export function commentBox({ people, submit, toggle }) {
     element(
       "div",
       { class: "row end" },
-      element(
-        "button",
-        { type: "button", onclick: () => void attempt(form, problem, () => toggle.act(select.value)) },
-        toggle.title,
-      ),
+      actions.map(({ title, act }) => button(title, () => void attempt(form, problem, () => act(select.value)))),
       element("button", { type: "submit", class: "primary" }, "Comment"),
     ),
   );
@@ -97,28 +96,10 @@ export function issueForm({ people, submit }) {
     element("div", { class: "row" }, label, select),
     element("label", { for: "title" }, "Title"),
     title,
-    element("label", { for: "body" }, "What is wrong, or missing? Markdown works."),
+    element("label", { for: "body" }, "Description (Markdown)"),
     text,
     problem,
-    element("div", { class: "row end" }, element("button", { type: "submit", class: "primary" }, "Open the issue")),
+    element("div", { class: "row end" }, element("button", { type: "submit", class: "primary" }, "Create issue")),
   );
   return form;
-}
-
-function problemLine() {
-  return element("p", { class: "problem", role: "alert", hidden: true });
-}
-
-async function attempt(form, problem, work) {
-  const buttons = [...form.querySelectorAll("button")];
-  for (const button of buttons) button.disabled = true;
-  problem.hidden = true;
-  try {
-    await work();
-  } catch (error) {
-    problem.textContent = error.message;
-    problem.hidden = false;
-  } finally {
-    for (const button of buttons) button.disabled = false;
-  }
 }

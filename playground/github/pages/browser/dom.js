@@ -1,6 +1,6 @@
 /**
- * Makes an element. Attributes that are false or undefined are left out; `on…` members are listeners; children are
- * nodes or plain text, which is never read as HTML.
+ * Creates an element. Attributes that are false or undefined are left out; functions become listeners of `on…`; children
+ * are nodes or plain text, never HTML.
  */
 export function element(name, attributes = {}, ...children) {
   const node = document.createElement(name);
@@ -13,24 +13,48 @@ export function element(name, attributes = {}, ...children) {
   return node;
 }
 
-/** A time as people say it, with the exact one on hover. */
+/** A relative time, with the exact one on hover. */
 export function ago(iso) {
   const seconds = Math.round((Date.now() - new Date(iso).getTime()) / 1000);
-  const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+  const format = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
   const [amount, unit] =
     seconds < 60
       ? [0, "second"]
       : seconds < 3600
         ? [Math.floor(seconds / 60), "minute"]
         : [Math.floor(seconds / 3600), "hour"];
-  return element("time", { datetime: iso, title: new Date(iso).toLocaleString() }, words.format(-amount, unit));
+  return element("time", { datetime: iso, title: new Date(iso).toLocaleString() }, format.format(-amount, unit));
 }
 
 export function stateBadge({ state, kind }) {
-  const words = { open: "Open", closed: "Closed", draft: "Draft", merged: "Merged" };
-  return element("span", { class: `state ${state} ${kind}` }, words[state]);
+  const titles = { open: "Open", closed: "Closed", draft: "Draft", merged: "Merged" };
+  return element("span", { class: `state ${state} ${kind}` }, titles[state]);
 }
 
 export function authorName({ login, bot }) {
   return [element("strong", {}, login), bot && element("span", { class: "tag" }, "bot")];
+}
+
+export function button(title, onclick, options = {}) {
+  return element("button", { type: "button", onclick, ...options }, title);
+}
+
+/** A line for the problem of a form, hidden while there is none. */
+export function problemLine() {
+  return element("p", { class: "problem", role: "alert", hidden: true });
+}
+
+/** Runs an action with the buttons of its form disabled, and shows its error in the form. */
+export async function attempt(form, problem, action) {
+  const buttons = [...form.querySelectorAll("button")];
+  for (const one of buttons) one.disabled = true;
+  problem.hidden = true;
+  try {
+    await action();
+  } catch (error) {
+    problem.textContent = error.message;
+    problem.hidden = false;
+  } finally {
+    for (const one of buttons) one.disabled = false;
+  }
 }

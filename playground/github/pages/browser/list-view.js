@@ -2,7 +2,7 @@ import { issueForm } from "./compose.js";
 import { ago, element, stateBadge } from "./dom.js";
 import { load, send } from "./server.js";
 
-/** Every issue and pull request of a repository. */
+/** The issues and pull requests of a repository. */
 export function listView({ repository }) {
   const rows = element("div", {});
   const node = element("div", {}, rows);
@@ -30,8 +30,7 @@ function heading(repository, { description, cloneUrl }) {
 }
 
 function listOf(repository, threads) {
-  if (threads.length === 0)
-    return element("p", { class: "box quiet empty" }, "Nothing here yet. Open the first issue.");
+  if (threads.length === 0) return element("p", { class: "box quiet empty" }, "No issues yet. Create the first one.");
 
   const items = threads.map((thread) =>
     element(
@@ -61,7 +60,7 @@ function listOf(repository, threads) {
   return element("ul", { class: "box threads" }, items);
 }
 
-/** The page that opens an issue. */
+/** The form for a new issue. */
 export function newIssueView({ repository, people, visit }) {
   const submit = async (issue) => {
     const { number } = await send(`/-/repositories/${repository}/threads`, issue);

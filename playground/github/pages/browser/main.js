@@ -15,7 +15,7 @@ async function start() {
   await show();
   onChange(
     () => void refresh(),
-    (connected) => showNotice(connected ? world.notice : "The playground does not answer. Is it still running?"),
+    (connected) => showNotice(connected ? world.notice : "The playground is not responding. Is it still running?"),
   );
 }
 
@@ -45,7 +45,7 @@ function viewFor(path) {
   const [owner, name, section, part] = path.split("/").filter((word) => word !== "");
   const repository = owner && name ? `${decodeURIComponent(owner)}/${decodeURIComponent(name)}` : world.repositories[0];
   if (!repository)
-    return { node: element("p", {}, "There is no repository yet."), refresh: async () => {}, title: "Empty" };
+    return { node: element("p", {}, "There are no repositories yet."), refresh: async () => {}, title: "Empty" };
   if (section === "issues" && part === "new") return newIssueView({ repository, people: world.people, visit });
   if ((section === "issues" || section === "pull") && part) {
     return threadView({ repository, number: Number(part), people: world.people, announce });
@@ -60,8 +60,8 @@ function showCrumbs() {
   crumbs.replaceChildren(repository ? element("a", { href: `/${repository}` }, repository) : "");
 }
 
-function announce(words) {
-  live.textContent = words;
+function announce(message) {
+  live.textContent = message;
 }
 
 function visit(path) {

@@ -1,29 +1,29 @@
-/** Asks the playground for something. Throws an Error whose message can be shown. */
+/** Loads data from the playground. Throws an Error whose message can be shown. */
 export async function load(path) {
-  return answerOf(await fetch(path, { headers: { accept: "application/json" } }));
+  return parse(await fetch(path, { headers: { accept: "application/json" } }));
 }
 
-/** Tells the playground what a person did. */
+/** Sends an action of a person to the playground. */
 export async function send(path, body) {
   const headers = { "content-type": "application/json" };
-  return answerOf(await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
+  return parse(await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
-async function answerOf(response) {
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(answer.message ?? `The playground answered ${response.status}.`);
-  return answer;
+async function parse(response) {
+  const data = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(data.message ?? `The playground answered with status ${response.status}.`);
+  return data;
 }
 
-/** Calls back after changes, at most once per animation frame, and when the connection comes and goes. */
+/** Calls back after changes, at most every 50 ms, and when the connection is lost or restored. */
 export function onChange(changed, connection) {
   const events = new EventSource("/-/events");
-  let waiting = false;
+  let scheduled = false;
   events.addEventListener("message", () => {
-    if (waiting) return;
-    waiting = true;
+    if (scheduled) return;
+    scheduled = true;
     setTimeout(() => {
-      waiting = false;
+      scheduled = false;
       changed();
     }, 50);
   });

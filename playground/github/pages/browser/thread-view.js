@@ -1,66 +1,90 @@
 import { commentBox } from "./compose.js";
 import { changedFiles } from "./diff-view.js";
 import { ago, authorName, element, stateBadge } from "./dom.js";
+import { mergeBox, ReviewDraft, reviewBox, reviewThread } from "./review-view.js";
 import { load, send } from "./server.js";
 
-/** One issue or pull request; posts are drawn once and only redrawn when they change. */
+/** An issue or a pull request. Each part is drawn again only when its data changes. */
 export function threadView({ repository, number, people, announce }) {
   const path = `/-/repositories/${repository}/threads/${number}`;
-  const heading = element("div", {});
-  const posts = element("div", { class: "posts" });
-  const files = element("div", {});
-  const box = element("div", {});
-  const node = element("div", {}, heading, posts, files, box);
+  const parts = ["heading", "posts", "merge", "files", "review", "comment"].map((name) => [
+    name,
+    element("div", { class: name === "posts" ? "posts" : undefined }),
+  ]);
+  const nodes = Object.fromEntries(parts);
   const drawn = new Map();
+  const draft = new ReviewDraft(() => void drawFiles());
+  let thread;
 
   async function refresh() {
-    const thread = await load(path);
-    redraw("heading", headingData(thread), heading, () => [threadHeading(thread)]);
+    thread = await load(path);
+    const isOpen = thread.state === "open" || thread.state === "draft";
+    redraw("heading", headingData(thread), () => [threadHeading(thread)]);
     for (const post of thread.posts) drawPost(post);
-    redraw("files", thread.files, files, () => [thread.files ? changedFiles(thread) : ""]);
-    redraw("box", thread.state, box, () => [composer(thread)]);
+    const { state, mergeability, checks } = thread;
+    redraw("merge", [state, mergeability, checks], () => [
+      checks && isOpen
+        ? mergeBox(thread, { people, markReady: (body) => act("ready", body), merge: (body) => act("merge", body) })
+        : "",
+    ]);
+    drawFiles();
+    redraw("comment", thread.state, () => [composer(isOpen)]);
   }
 
-  function redraw(key, data, target, draw) {
-    const seen = JSON.stringify(data ?? null);
-    if (drawn.get(key) === seen) return;
-    drawn.set(key, seen);
-    target.replaceChildren(...draw());
+  function drawFiles() {
+    const { files, state } = thread;
+    const isOpen = state === "open" || state === "draft";
+    const review = [draft.comments, draft.editing];
+    redraw("files", [files, review], () => [files ? changedFiles(thread, isOpen ? draft : undefined) : ""]);
+    redraw("review", [isOpen, draft.comments], () => [
+      files && isOpen ? reviewBox({ people, draft, submit: (body) => act("reviews", body) }) : "",
+    ]);
+  }
+
+  async function act(what, body) {
+    await send(`${path}/${what}`, body);
+    await refresh();
+  }
+
+  function redraw(name, data, draw) {
+    const key = JSON.stringify(data ?? null);
+    if (drawn.get(name) === key) return;
+    drawn.set(name, key);
+    nodes[name].replaceChildren(...draw());
   }
 
   function drawPost(post) {
     const id = `post-${post.id}`;
-    const seen = JSON.stringify(post);
-    if (drawn.get(id) === seen) return;
+    const key = JSON.stringify(post);
+    if (drawn.get(id) === key) return;
     const isNew = !drawn.has(id);
-    drawn.set(id, seen);
-    const fresh = postNode(post, id);
+    drawn.set(id, key);
+    const threads = (post.threads ?? []).map((one) =>
+      reviewThread(one, {
+        people,
+        post: (reply) => markdown(reply.html),
+        reply: (body) => act("replies", body),
+        resolve: (body) => act("resolve", body),
+      }),
+    );
+    const fresh = postNode(post, id, threads);
     const old = document.getElementById(id);
     if (old) keepOpenDetails(old, fresh);
     if (old) old.replaceWith(fresh);
-    else posts.append(fresh);
-    if (isNew && drawn.has("box")) announce(`${post.author.login} wrote a comment.`);
+    else nodes.posts.append(fresh);
+    if (isNew && drawn.has("comment")) announce(`${post.author.login} wrote a comment.`);
   }
 
-  function composer(thread) {
-    const open = thread.state !== "closed" && thread.state !== "merged";
-    return commentBox({
-      people,
-      submit: async (comment) => {
-        await send(`${path}/comments`, comment);
-        await refresh();
-      },
-      toggle: {
-        title: open ? "Close" : "Reopen",
-        act: async (as) => {
-          await send(`${path}/state`, { as, state: open ? "closed" : "open" });
-          await refresh();
-        },
-      },
-    });
+  function composer(isOpen) {
+    const toggle = {
+      title: isOpen ? "Close" : "Reopen",
+      act: (as) => act("state", { as, state: isOpen ? "closed" : "open" }),
+    };
+    const actions = thread.state === "merged" ? [] : [toggle];
+    return commentBox({ people, actions, submit: (comment) => act("comments", comment) });
   }
 
-  return { node, refresh, title: `#${number} in ${repository}` };
+  return { node: element("div", {}, Object.values(nodes)), refresh, title: `#${number} in ${repository}` };
 }
 
 function headingData({ title, state, labels, head, base }) {
@@ -90,11 +114,8 @@ function threadHeading(thread) {
   );
 }
 
-function postNode({ author, role, createdAt, edited, html, reactions }, id) {
-  const body = element("div", { class: "markdown" });
-  // Rendered and sanitised by the server; the content security policy stops what might still slip through.
-  body.innerHTML = html === "" ? "<p><em>No words.</em></p>" : html;
-  markDiffs(body);
+function postNode({ author, role, createdAt, edited, html, reactions, verdict }, id, threads) {
+  const isEmptyReview = verdict && html === "";
   return element(
     "article",
     { id, class: author.bot ? "post bot" : "post", "aria-label": `Comment by ${author.login}` },
@@ -105,12 +126,13 @@ function postNode({ author, role, createdAt, edited, html, reactions }, id) {
       element(
         "header",
         {},
-        element("span", {}, authorName(author), " ", ago(createdAt), edited && " · edited"),
+        element("span", {}, authorName(author), verdict ? ` ${verdict} ` : " ", ago(createdAt), edited && " · edited"),
         !author.bot &&
           role !== "read" &&
           element("span", { class: "tag" }, role === "admin" ? "Maintainer" : "Collaborator"),
       ),
-      body,
+      !isEmptyReview && markdown(html === "" ? "<p><em>No description.</em></p>" : html),
+      threads,
       reactions.length > 0 &&
         element(
           "footer",
@@ -123,17 +145,22 @@ function postNode({ author, role, createdAt, edited, html, reactions }, id) {
   );
 }
 
-/** Colours the lines of diffs in comments. */
-function markDiffs(body) {
-  for (const code of body.querySelectorAll("code.language-diff")) {
-    const lines = code.textContent.replace(/\n$/, "").split("\n");
-    const kind = (line) =>
-      /^(\+\+\+|---|diff |index )/.test(line) ? "meta" : { "+": "added", "-": "removed", "@": "hunk" }[line[0]];
-    code.replaceChildren(...lines.map((line) => element("span", { class: `line ${kind(line) ?? ""}` }, `${line}\n`)));
-  }
+/** HTML that the server has rendered and sanitised; the content security policy is the second line of defence. */
+function markdown(html) {
+  const body = element("div", { class: "markdown" });
+  body.innerHTML = html;
+  for (const code of body.querySelectorAll("code.language-diff")) colourDiff(code);
+  return body;
 }
 
-/** A reader who opened the log of a comment keeps it open when the comment changes. */
+function colourDiff(code) {
+  const lines = code.textContent.replace(/\n$/, "").split("\n");
+  const kind = (line) =>
+    /^(\+\+\+|---|diff |index )/.test(line) ? "meta" : { "+": "added", "-": "removed", "@": "hunk" }[line[0]];
+  code.replaceChildren(...lines.map((line) => element("span", { class: `line ${kind(line) ?? ""}` }, `${line}\n`)));
+}
+
+/** Details that a reader has opened stay open when their comment changes. */
 function keepOpenDetails(old, fresh) {
   const before = [...old.querySelectorAll("details")];
   for (const [index, details] of [...fresh.querySelectorAll("details")].entries()) {
