@@ -214,7 +214,7 @@ function isNarrowable(workspace: Workspace): workspace is Workspace & Pick<Memor
 export function changeTracking(workspace: Workspace): ChangeTracking {
   if ("history" in workspace) return workspace as MemoryWorkspace;
   const base = { commit: "0".repeat(40), branch: "memory" };
-  return { base, pendingChanges: () => undefined, markStored: () => {}, rollback: () => {}, history: () => [] };
+  return { base, pendingChanges: () => undefined, markStored: () => {}, rollback: () => {}, history: async () => [] };
 }
 
 /** The given members; every other one throws a UserError that says what is missing here. */

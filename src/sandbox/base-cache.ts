@@ -1,83 +1,105 @@
 import type { Base } from "./base.ts";
+import type { ObjectStore } from "./object-store.ts";
 
 /**
- * The bases of this process, by key. The least used are let go when all together are larger than `maxBytes`; one that a
- * sandbox still stands on is found again all the same, since its memory is held anyway.
+ * The bases of this process. Evicts the least recently used when all together are larger than `maxBytes`; a base that a
+ * sandbox still uses is found all the same, since its memory is held anyway.
  */
 export interface BaseCache {
   /**
-   * The base of this key, loading it when it is not there. Loads of one key at the same time are one load, which goes
-   * on until the last one waiting for it gives up. The caller has checked that its own credentials open the repository.
+   * Returns a base, and loads it when it is not cached. Concurrent loads of one base are one load, which is aborted when
+   * all its callers are. The caller has checked that its own credentials can read the repository.
    */
-  get(key: string, load: (signal: AbortSignal) => Promise<Base>, signal: AbortSignal | undefined): Promise<Base>;
-  /** How many bytes it keeps alive by itself. */
+  get(request: BaseRequest): Promise<Base>;
+  /** The memory it keeps alive, in bytes. */
   bytes(): number;
+}
+
+export interface BaseRequest {
+  /** The tenant and the address of the repository. */
+  repository: string;
+  commit: string;
+  /** `previous` is the most recently used base of the same repository. */
+  load(signal: AbortSignal, previous: Base | undefined): Promise<Base>;
+  signal?: AbortSignal | undefined;
 }
 
 interface Loading {
   base: Promise<Base>;
   waiting: number;
-  stop: AbortController;
+  abort: AbortController;
 }
 
 export function createBaseCache(maxBytes: number): BaseCache {
-  const kept = new Map<string, Base>();
+  // The least recently used base comes first.
+  const kept = new Map<string, { repository: string; base: Base }>();
   const alive = new Map<string, WeakRef<Base>>();
   const loading = new Map<string, Loading>();
-  const forget = new FinalizationRegistry<string>((key) => {
+  const registry = new FinalizationRegistry<string>((key) => {
     if (!alive.get(key)?.deref()) alive.delete(key);
   });
-  const bytes = () => [...kept.values()].reduce((sum, base) => sum + base.bytes(), 0);
 
-  function keep(key: string, base: Base): Base {
-    // Last in the map is the one used last.
+  function keep(key: string, repository: string, base: Base): Base {
     kept.delete(key);
-    kept.set(key, base);
-    let total = bytes();
-    for (const [oldest, old] of kept) {
-      if (total <= maxBytes) break;
+    kept.set(key, { repository, base });
+    for (const oldest of kept.keys()) {
+      if (sizeOf(kept.values()) <= maxBytes) break;
       kept.delete(oldest);
-      total -= old.bytes();
     }
     return base;
   }
 
-  function start(key: string, load: (signal: AbortSignal) => Promise<Base>): Loading {
-    const stop = new AbortController();
-    const base = load(stop.signal)
+  function start(key: string, { repository, load }: BaseRequest): Loading {
+    const abort = new AbortController();
+    const previous = [...kept.values()].reverse().find((candidate) => candidate.repository === repository)?.base;
+    const base = load(abort.signal, previous)
       .then((loaded) => {
         alive.set(key, new WeakRef(loaded));
-        forget.register(loaded, key);
+        registry.register(loaded, key);
         return loaded;
       })
       .finally(() => {
-        if (loading.get(key)?.stop === stop) loading.delete(key);
+        if (loading.get(key)?.abort === abort) loading.delete(key);
       });
-    const begun = { base, waiting: 0, stop };
-    loading.set(key, begun);
-    return begun;
+    const started = { base, waiting: 0, abort };
+    loading.set(key, started);
+    return started;
   }
 
   return {
-    bytes,
-    get: async (key, load, signal) => {
+    bytes: () => sizeOf(kept.values()),
+    get: async (request) => {
+      const { repository, commit, signal } = request;
+      const key = JSON.stringify([repository, commit]);
       signal?.throwIfAborted();
-      const known = kept.get(key) ?? alive.get(key)?.deref();
-      if (known) return keep(key, known);
+      const known = kept.get(key)?.base ?? alive.get(key)?.deref();
+      if (known) return keep(key, repository, known);
 
-      const current = loading.get(key) ?? start(key, load);
+      const current = loading.get(key) ?? start(key, request);
       current.waiting++;
       try {
-        return keep(key, await unlessAborted(current.base, signal));
+        return keep(key, repository, await unlessAborted(current.base, signal));
       } finally {
         current.waiting--;
         if (current.waiting === 0 && signal?.aborted) {
           if (loading.get(key) === current) loading.delete(key);
-          current.stop.abort(signal.reason);
+          current.abort.abort(signal.reason);
         }
       }
     },
   };
+}
+
+/** The memory of bases, of which several may share a store. */
+function sizeOf(kept: Iterable<{ base: Base }>): number {
+  const stores = new Set<ObjectStore>();
+  let bytes = 0;
+  for (const { base } of kept) {
+    bytes += base.bytes();
+    stores.add(base.store);
+  }
+  for (const store of stores) bytes += store.bytes();
+  return bytes;
 }
 
 function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {

@@ -1,109 +1,165 @@
-import { UserError } from "#domain/errors.ts";
+import { EventLoopYielder } from "./event-loop.ts";
 import { isFolder, parseCommit, parseTree } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
 import { foldersAbove, foldPath, isGitName } from "./paths.ts";
+import { TreeBudget } from "./tree-budget.ts";
 
 /** One file of the base tree. */
 export interface BaseEntry {
   type: "file" | "symlink" | "submodule";
   oid: string;
   executable: boolean;
-  /** Bytes; 0 for a submodule. */
+  /** Bytes; 0 for a submodule, and for a file whose content is not loaded yet. */
   size: number;
 }
 
-/** A repository at one commit. Never changes, and is shared by every sandbox that stands on it. */
+/** A repository at one commit. Its tree never changes, and all sandboxes with that base share it. */
 export interface Base {
   commit: string;
   tree: string;
-  /** When it was committed. */
+  /** The commit time. */
   date: Date;
   store: ObjectStore;
-  /** Everything but folders, by path. */
+  /** Everything except folders, by path. */
   entries: ReadonlyMap<string, BaseEntry>;
   /** The paths of the files, sorted. */
   files: readonly string[];
-  /** The names directly in each folder; the root is `""`. */
+  /** The names of each folder's direct entries; the root is `""`. */
   folders: ReadonlyMap<string, readonly string[]>;
-  /** How many entries lie below each folder, at any depth. */
+  /** The number of entries below each folder, at any depth. */
   counts: ReadonlyMap<string, number>;
-  /** The path that a folded path stands for, files and folders alike. */
+  contents: BaseContents;
+  /** Files and folders by their folded path. */
   pathsByFoldedPath(): ReadonlyMap<string, string>;
+  /** The memory it holds in bytes, without the store, which bases share. */
   bytes(): number;
 }
 
-const maxEntries = 500_000;
-const maxDepth = 200;
+/** Loads the contents of a base's files, which may arrive after its tree. */
+export class BaseContents {
+  #isLoaded: boolean;
+  #loading: Promise<void> | undefined;
 
-/** Reads the tree of a commit that is in the store. Throws a UserError for a tree that nobody could check out. */
-export function createBase(store: ObjectStore, commit: string): Base {
+  constructor({ isLoaded }: { isLoaded: boolean }) {
+    this.#isLoaded = isLoaded;
+  }
+
+  get isLoaded(): boolean {
+    return this.#isLoaded;
+  }
+
+  /** Loads the contents once for all callers. A failed load is repeated by the next call. */
+  load(fetch: () => Promise<void>): Promise<void> {
+    if (this.#isLoaded) return Promise.resolve();
+    this.#loading ??= fetch()
+      .then(() => {
+        this.#isLoaded = true;
+      })
+      .finally(() => {
+        this.#loading = undefined;
+      });
+    return this.#loading;
+  }
+}
+
+const entryBytes = 400;
+
+/**
+ * Reads the tree of a commit from the store, and yields to the event loop meanwhile. Rejects with a UserError for a tree
+ * that is too large or too deep.
+ */
+export async function readBase(store: ObjectStore, commit: string): Promise<Base> {
+  const steps = readSteps(store, commit);
+  const yielder = new EventLoopYielder();
+  for (let step = steps.next(); ; step = steps.next()) {
+    if (step.done) return step.value;
+    if (yielder.isDue) await yielder.turn();
+  }
+}
+
+/** Like `readBase`, without yielding: for the few files of a workspace that has no repository. */
+export function readBaseSync(store: ObjectStore, commit: string): Base {
+  const steps = readSteps(store, commit);
+  for (let step = steps.next(); ; step = steps.next()) if (step.done) return step.value;
+}
+
+/** Reads one folder in each step. */
+function* readSteps(store: ObjectStore, commit: string): Generator<undefined, Base, undefined> {
   const head = store.read(commit);
   if (head?.type !== "commit") throw new Error(`The commit ${commit} is not in the pack that was fetched.`);
 
   const { tree, committed } = parseCommit(head.data);
+  const budget = new TreeBudget("The repository");
   const entries = new Map<string, BaseEntry>();
   const folders = new Map<string, string[]>([["", []]]);
-  flatten(store, tree, "", { entries, folders, trees: { read: 0 }, depth: 0 });
+  const stack = [{ oid: tree, folder: "", depth: 0 }];
+  for (let next = stack.pop(); next; next = stack.pop()) {
+    const { oid, folder, depth } = next;
+    const object = store.read(oid);
+    if (object?.type !== "tree") throw new Error("A folder of the repository is missing in the pack that was fetched.");
+
+    const names = folders.get(folder) ?? [];
+    for (const { mode, name: bytes, oid } of parseTree(object.data)) {
+      const name = toValidName(bytes);
+      const path = folder ? `${folder}/${name}` : `${name}`;
+      budget.spend(path, depth);
+      // An entry with an invalid name cannot be accessed, and stays in the tree as it is.
+      if (name === undefined) continue;
+
+      names.push(name);
+      if (isFolder({ mode })) {
+        folders.set(path, []);
+        stack.push({ oid, folder: path, depth: depth + 1 });
+      } else entries.set(path, new StoredEntry(store, mode, oid));
+    }
+    yield;
+  }
+  removeEmptyFolders(folders);
   return assembleBase({ commit, tree, date: committed, store, entries, folders });
 }
 
-interface Flattening {
-  entries: Map<string, BaseEntry>;
-  folders: Map<string, string[]>;
-  trees: { read: number };
-  depth: number;
-}
-
-function flatten(store: ObjectStore, tree: string, folder: string, into: Flattening): void {
-  const object = store.read(tree);
-  if (object?.type !== "tree") throw new Error("A folder of the repository is missing in the pack that was fetched.");
-  if (into.depth > maxDepth) throw new UserError("The repository has folders nested too deeply to work on.");
-
-  // A few small trees can refer to each other so often that the whole never ends.
-  into.trees.read++;
-  if (into.trees.read + into.entries.size > maxEntries) {
-    throw new UserError(`The repository has too many files to work on: more than ${maxEntries}.`);
-  }
-
-  for (const { mode, name: bytes, oid } of parseTree(object.data)) {
-    const name = readableName(bytes);
-    // Such an entry stays in the tree as it is; nobody can name it.
-    if (name === undefined) continue;
-
-    const path = folder ? `${folder}/${name}` : name;
-    if (isFolder({ mode })) {
-      into.folders.set(path, []);
-      flatten(store, oid, path, { ...into, depth: into.depth + 1 });
-      if (into.folders.get(path)?.length === 0) into.folders.delete(path);
-      else into.folders.get(folder)?.push(name);
-      continue;
-    }
-    into.folders.get(folder)?.push(name);
-    into.entries.set(path, readEntry(store, mode, oid));
-  }
-}
-
-/** The name as people can write it; undefined for one that nobody can name here. */
-function readableName(bytes: Buffer): string | undefined {
+/** The name as text; undefined for one that is not a valid name here. */
+function toValidName(bytes: Buffer): string | undefined {
   const name = bytes.toString("utf8");
   const isPlain = name !== "" && name !== "." && name !== ".." && !name.includes("/");
   return isPlain && !isGitName(name) && Buffer.from(name).equals(bytes) ? name : undefined;
 }
 
-function readEntry(store: ObjectStore, mode: string, oid: string): BaseEntry {
-  if (mode.startsWith("16")) return { type: "submodule", oid, executable: false, size: 0 };
-
-  const type = mode.startsWith("12") ? "symlink" : "file";
-  const executable = type === "file" && (Number.parseInt(mode, 8) & 0o100) !== 0;
-  return { type, oid, executable, size: store.sizeOf(oid) ?? 0 };
+/** Removes folders that only have entries with invalid names. Children come after their parents in the map. */
+function removeEmptyFolders(folders: Map<string, string[]>): void {
+  for (const [path, names] of [...folders].reverse()) {
+    if (names.length > 0 || path === "") continue;
+    folders.delete(path);
+    const parent = folders.get(path.slice(0, Math.max(0, path.lastIndexOf("/"))));
+    parent?.splice(parent.indexOf(path.slice(path.lastIndexOf("/") + 1)), 1);
+  }
 }
 
-type Parts = Pick<Base, "commit" | "tree" | "date" | "store" | "folders"> & { entries: ReadonlyMap<string, BaseEntry> };
+class StoredEntry implements BaseEntry {
+  readonly type: BaseEntry["type"];
+  readonly oid: string;
+  readonly executable: boolean;
+  readonly #store: ObjectStore;
 
-const entryBytes = 400;
+  constructor(store: ObjectStore, mode: string, oid: string) {
+    this.type = mode.startsWith("16") ? "submodule" : mode.startsWith("12") ? "symlink" : "file";
+    this.oid = oid;
+    this.executable = this.type === "file" && (Number.parseInt(mode, 8) & 0o100) !== 0;
+    this.#store = store;
+  }
 
-/** A base of these entries, with what is asked of it often counted once. */
-export function assembleBase({ commit, tree, date, store, entries, folders }: Parts): Base {
+  get size(): number {
+    return this.type === "submodule" ? 0 : (this.#store.sizeOf(this.oid) ?? 0);
+  }
+}
+
+type BaseParts = Pick<Base, "commit" | "tree" | "date" | "store" | "folders"> & {
+  entries: ReadonlyMap<string, BaseEntry>;
+  isLoaded?: boolean;
+};
+
+/** Assembles a base from its entries. Without `isLoaded`, looks whether the store has all contents. */
+export function assembleBase({ commit, tree, date, store, entries, folders, isLoaded }: BaseParts): Base {
   let folded: Map<string, string> | undefined;
   return {
     commit,
@@ -117,12 +173,27 @@ export function assembleBase({ commit, tree, date, store, entries, folders }: Pa
       .sort(),
     folders,
     counts: countBelow(entries.keys()),
+    contents: new BaseContents({ isLoaded: isLoaded ?? hasContents(store, entries) }),
     pathsByFoldedPath: () => {
       folded ??= foldAll(entries, folders);
       return folded;
     },
-    bytes: () => store.bytes() + entries.size * entryBytes,
+    bytes: () => entries.size * entryBytes,
   };
+}
+
+/** Whether the store has the contents of all entries. */
+export function hasContents(store: ObjectStore, entries: ReadonlyMap<string, BaseEntry>): boolean {
+  for (const { type, oid } of entries.values()) if (type !== "submodule" && !store.has(oid)) return false;
+  return true;
+}
+
+/** The content of an entry; undefined for a submodule. Throws when the contents are not loaded. */
+export function readEntry({ store }: Pick<Base, "store">, { type, oid }: BaseEntry): Buffer | undefined {
+  if (type === "submodule") return undefined;
+  const object = store.read(oid);
+  if (!object) throw new Error(`The content ${oid} of the base was read before it was loaded.`);
+  return object.data;
 }
 
 function countBelow(paths: Iterable<string>): Map<string, number> {

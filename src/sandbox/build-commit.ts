@@ -1,9 +1,9 @@
 import { packObjects, writeCommit } from "isomorphic-git";
 import type { Base } from "./base.ts";
 import { createGitFs, gitdir } from "./git-fs.ts";
-import { encodeTree, isFolder, parseTree, type TreeItem } from "./git-objects.ts";
+import { encodeTree, type GitObject, isFolder, parseTree, type TreeItem } from "./git-objects.ts";
 import type { Layer } from "./layer.ts";
-import { createObjectStore, type ObjectStore } from "./object-store.ts";
+import { ObjectStore } from "./object-store.ts";
 
 export interface CommitRequest {
   base: Base;
@@ -29,14 +29,19 @@ interface FolderChange {
 }
 
 /** Builds a commit of the changes over the base tree. Only folders that contain changes are rewritten. */
-export async function buildCommit(order: CommitRequest): Promise<BuiltCommit> {
-  const { base, layer, paths, parent, message, author, at } = order;
-  const fresh = new Set<string>();
-  const store = recording(createObjectStore(base.store), fresh);
+export async function buildCommit(request: CommitRequest): Promise<BuiltCommit> {
+  const { base, layer, paths, parent, message, author, at } = request;
+  const added = new Set<string>();
+  const store = new ObjectStore({ below: base.store });
+  const add: AddObject = (object) => {
+    const oid = store.add(object);
+    added.add(oid);
+    return oid;
+  };
   const change: FolderChange = { files: new Map(), folders: new Map() };
-  for (const path of paths) addFileChange(change, path, fileLine(store, layer, path));
+  for (const path of paths) addFileChange(change, path, treeItem(add, layer, path));
 
-  const tree = rewriteTree(store, base.tree, change) ?? store.add({ type: "tree", data: Buffer.alloc(0) });
+  const tree = rewriteTree({ store, add }, base.tree, change) ?? add({ type: "tree", data: Buffer.alloc(0) });
   const person = {
     name: sanitizeIdent(author.name) || "Golem Forge",
     email: sanitizeIdent(author.email),
@@ -49,29 +54,20 @@ export async function buildCommit(order: CommitRequest): Promise<BuiltCommit> {
     gitdir,
     commit: { tree, parent: [parent], author: person, committer: person, message },
   });
-  const { packfile } = await packObjects({ fs, gitdir, oids: [...fresh], write: false });
+  const { packfile } = await packObjects({ fs, gitdir, oids: [...added.add(commit)], write: false });
   if (!packfile) throw new Error("isomorphic-git gave no pack.");
   return { commit, pack: Buffer.from(packfile) };
 }
 
-function recording(store: ObjectStore, fresh: Set<string>): ObjectStore {
-  return {
-    ...store,
-    add: (object) => {
-      const oid = store.add(object);
-      fresh.add(oid);
-      return oid;
-    },
-  };
-}
+type AddObject = (object: GitObject) => string;
 
-function fileLine(store: ObjectStore, layer: Layer, path: string): TreeItem | undefined {
+function treeItem(add: AddObject, layer: Layer, path: string): TreeItem | undefined {
   const node = layer.node(path);
   const data = node?.type === "file" ? layer.read(path) : undefined;
   if (!data) return undefined;
 
   const name = Buffer.from(path.slice(path.lastIndexOf("/") + 1));
-  return { mode: node?.executable ? "100755" : "100644", name, oid: store.add({ type: "blob", data }) };
+  return { mode: node?.executable ? "100755" : "100644", name, oid: add({ type: "blob", data }) };
 }
 
 function addFileChange(change: FolderChange, path: string, line: TreeItem | undefined): void {
@@ -87,14 +83,20 @@ function addFileChange(change: FolderChange, path: string, line: TreeItem | unde
 }
 
 /** Returns the new tree, or undefined when it would be empty: git does not store empty folders. */
-function rewriteTree(store: ObjectStore, tree: string | undefined, change: FolderChange): string | undefined {
-  const old = tree ? store.read(tree) : undefined;
+function rewriteTree(
+  objects: { store: ObjectStore; add: AddObject },
+  tree: string | undefined,
+  change: FolderChange,
+): string | undefined {
+  const old = tree ? objects.store.read(tree) : undefined;
+  // Without this, the commit would delete everything else in the folder.
+  if (tree && !old) throw new Error(`The tree ${tree} of the base is missing.`);
   const lines = new Map((old ? parseTree(old.data) : []).map((line) => [line.name.toString("latin1"), line]));
   // Names in a tree are bytes and need not be valid UTF-8.
   const key = (name: string) => Buffer.from(name).toString("latin1");
   for (const [name, below] of change.folders) {
     const line = lines.get(key(name));
-    const oid = rewriteTree(store, line && isFolder(line) ? line.oid : undefined, below);
+    const oid = rewriteTree(objects, line && isFolder(line) ? line.oid : undefined, below);
     if (oid) lines.set(key(name), { mode: "40000", name: Buffer.from(name), oid });
     else if (line && isFolder(line)) lines.delete(key(name));
   }
@@ -103,7 +105,7 @@ function rewriteTree(store: ObjectStore, tree: string | undefined, change: Folde
     if (file) lines.set(key(name), file);
     else if (!becameFolder) lines.delete(key(name));
   }
-  return lines.size > 0 ? store.add({ type: "tree", data: encodeTree([...lines.values()]) }) : undefined;
+  return lines.size > 0 ? objects.add({ type: "tree", data: encodeTree([...lines.values()]) }) : undefined;
 }
 
 /** Removes the characters that would end a name or an address early in a commit header. */

@@ -1,8 +1,8 @@
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { createBase } from "./base.ts";
+import { readBaseSync } from "./base.ts";
 import { encodeTree, type TreeItem } from "./git-objects.ts";
-import { createObjectStore, type ObjectStore } from "./object-store.ts";
+import { ObjectStore } from "./object-store.ts";
 import { createOverlay } from "./overlay.ts";
 import { parsePath } from "./paths.ts";
 import type { Sandbox } from "./sandbox.ts";
@@ -26,17 +26,23 @@ export function createMemoryWorkspace(
   files: Readonly<Record<string, string | Uint8Array>> = {},
   policy: SandboxPolicy = {},
 ): MemoryWorkspace {
-  const store = createObjectStore();
+  const store = new ObjectStore();
   const contents = Object.entries(files).map(([path, content]): [string[], Buffer] => [
     parsePath(path).split("/"),
     Buffer.from(content as string),
   ]);
-  const base = createBase(store, addCommit(store, addTree(store, contents)));
+  const base = readBaseSync(store, addCommit(store, addTree(store, contents)));
   const overlay = createOverlay(base, [], isStagingFile);
-  const { pendingChanges, markStored, rollback, history } = overlay;
-  const steps = { base: { commit: base.commit, branch: "memory" }, pendingChanges, markStored, rollback, history };
+  const { pendingChanges, markStored, rollback } = overlay;
+  const steps = {
+    base: { commit: base.commit, branch: "memory" },
+    pendingChanges,
+    markStored,
+    rollback,
+    history: async () => overlay.history(),
+  };
   const viewFor = (zones: Zones): MemoryWorkspace => ({
-    ...createWorkspaceView(base, overlay, zones),
+    ...createWorkspaceView(base, overlay, { zones }),
     ...steps,
     restricted: (narrower) => viewFor(zones.narrow(narrower)),
   });

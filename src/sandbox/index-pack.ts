@@ -1,275 +1,266 @@
 import { createHash } from "node:crypto";
-import { setImmediate } from "node:timers/promises";
 import { inflateSync } from "node:zlib";
 import { UserError } from "#domain/errors.ts";
-import type { Recent } from "./byte-cache.ts";
-import { type GitObject, hashObject } from "./git-objects.ts";
+import { applyDelta, deltaResultSize } from "./apply-delta.ts";
+import { EventLoopYielder } from "./event-loop.ts";
+import type { GitObject } from "./git-objects.ts";
 import type { PackLimits } from "./pack-limits.ts";
 
-/** Where an object lies in a pack; a delta is read on top of its base. */
-export interface PackedObject {
-  type: GitObject["type"];
-  /** Bytes, unpacked. */
-  size: number;
-  pack: Buffer;
-  /** Where its compressed bytes start, and how many they become. */
-  start: number;
-  inflated: number;
-  base: PackedObject | GitObject | undefined;
-}
-
-interface Unresolved {
-  offset: number;
-  start: number;
-  inflated: number;
-  baseOffset?: number;
-  baseOid?: string;
-}
-
 export interface IndexPackOptions {
-  /** Finds the bases of a thin pack. */
-  find(oid: string): PackedObject | GitObject | undefined;
-  recent: Recent<PackedObject>;
   limits: PackLimits;
-  signal?: AbortSignal | undefined;
+  signal: AbortSignal | undefined;
+  /** Returns an object that was added before, or the base of a thin pack's delta. */
+  read(oid: string): GitObject | undefined;
+  /** Adds an object and returns its id. */
+  add(object: GitObject): string;
 }
 
-const typeOfCode: Record<number, GitObject["type"]> = { 1: "commit", 2: "tree", 3: "blob", 4: "tag" };
+/** A delta whose base was not added yet. */
+interface PendingDelta {
+  offset: number;
+  delta: Buffer;
+}
+
+interface ObjectHeader {
+  type: GitObject["type"] | "delta";
+  /** Bytes of the content, or of the delta. */
+  size: number;
+  /** Where the compressed bytes start. */
+  start: number;
+  /** The base of a delta: an offset in the pack, or an object id. */
+  base: number | string | undefined;
+}
+
+const typeByCode: Record<number, GitObject["type"]> = { 1: "commit", 2: "tree", 3: "blob", 4: "tag" };
 const offsetDelta = 6;
 const refDelta = 7;
-const turnMs = 15;
+const packHeaderBytes = 12;
+const checksumBytes = 20;
+// A size of ten bytes, and the longer of an offset and an object id.
+const maxObjectHeaderBytes = 30;
 
 /**
- * Reads a whole pack once and says where each object is. Throws a UserError when the repository is too large, and an
- * Error when the pack is damaged. Gives other work a turn in between.
+ * Adds the objects of a pack while it arrives. Written by hand because isomorphic-git needs the whole pack first,
+ * decompresses each object in JavaScript, and takes five times as long as git (see docs/benchmarks.md). Throws a
+ * UserError when the repository is too large, and an Error when the pack is damaged.
  */
-export async function indexPack(pack: Buffer, options: IndexPackOptions): Promise<Map<string, PackedObject>> {
-  const count = checkFrame(pack, options.limits);
-  const found = new Map<string, PackedObject>();
-  const byOffset = new Map<number, PackedObject>();
-  const children = new Map<number | string, Unresolved[]>();
-  const budget = createBudget(options.limits);
-  const turn = createTurns(options.signal);
+export async function indexPack(
+  pack: AsyncIterable<Buffer> | Iterable<Buffer>,
+  options: IndexPackOptions,
+): Promise<void> {
+  const indexer = new PackIndexer(options);
+  const yielder = new EventLoopYielder({ signal: options.signal });
+  for await (const chunk of pack) {
+    indexer.push(chunk);
+    await run(indexer, yielder);
+  }
+  indexer.end();
+  await run(indexer, yielder);
+  indexer.check();
+}
 
-  let unresolved = 0;
-  let at = 12;
-  for (let index = 0; index < count; index++) {
-    await turn();
-    const header = readHeader(pack, at);
-    budget(header.inflated);
-    const { data, used } = inflate(pack, header.start, header.inflated);
-    const type = typeOfCode[header.code];
-    if (type) {
-      const object: PackedObject = {
-        type,
-        size: data.length,
-        pack,
-        start: header.start,
-        inflated: header.inflated,
-        base: undefined,
-      };
-      found.set(hashObject({ type, data }), object);
-      byOffset.set(at, object);
-    } else {
-      const base = header.baseOid ?? header.baseOffset ?? -1;
-      children.set(base, [...(children.get(base) ?? []), { offset: at, ...header }]);
-      unresolved++;
+async function run(indexer: PackIndexer, yielder: EventLoopYielder): Promise<void> {
+  while (indexer.next()) {
+    if (yielder.isDue) await yielder.turn();
+  }
+}
+
+class PackIndexer {
+  readonly #options: IndexPackOptions;
+  readonly #checksum = createHash("sha1");
+  /** Bytes that were not read yet. The first one is at `#offset` of the pack. */
+  #buffer: Buffer = Buffer.alloc(0);
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
+  /** How many bytes the next step needs at least. */
+  #neededBytes = packHeaderBytes;
+  #offset = 0;
+  /** How many objects are still to come; undefined before the header was read. */
+  #objectsLeft: number | undefined;
+  #bytesLeft: number;
+  readonly #oidByOffset = new Map<number, string>();
+  readonly #pending = new Map<number | string, PendingDelta[]>();
+  /** Deltas whose base was added meanwhile. */
+  readonly #ready: { baseOid: string; delta: PendingDelta }[] = [];
+  #hasEnded = false;
+
+  constructor(options: IndexPackOptions) {
+    this.#options = options;
+    this.#bytesLeft = options.limits.total;
+  }
+
+  push(chunk: Buffer): void {
+    this.#waiting.push(chunk);
+    this.#waitingBytes += chunk.length;
+  }
+
+  /** Notes that there are no more chunks. */
+  end(): void {
+    this.#hasEnded = true;
+  }
+
+  /** Takes one step: reads the header or an object, or applies a delta. Returns false when it needs more bytes, or has finished. */
+  next(): boolean {
+    const ready = this.#ready.pop();
+    if (ready) {
+      const base = this.#options.read(ready.baseOid);
+      if (base) this.#resolve(base, ready.delta);
+      return true;
     }
-    at = header.start + used;
-  }
-  if (at !== pack.length - 20) throw damaged("it is longer than it says");
-
-  const stack: { object: PackedObject | GitObject; data: Buffer; keys: (number | string)[] }[] = [];
-  const resolveFrom = async (object: PackedObject | GitObject, keys: (number | string)[]) => {
-    stack.push({ object, data: readPacked(object, options.recent), keys });
-    for (let top = stack.pop(); top; top = stack.pop()) {
-      for (const child of takeChildren(children, top.keys)) {
-        await turn();
-        const delta = inflate(pack, child.start, child.inflated).data;
-        budget(deltaResultSize(delta));
-        const data = applyDelta(delta, top.data);
-        const type = top.object.type;
-        const { start, inflated } = child;
-        const packed: PackedObject = { type, size: data.length, pack, start, inflated, base: top.object };
-        const oid = hashObject({ type, data });
-        found.set(oid, packed);
-        unresolved--;
-        stack.push({ object: packed, data, keys: [child.offset, oid] });
-      }
+    if (this.#objectsLeft === 0) return false;
+    if (this.#buffer.length < this.#neededBytes) {
+      const isEnough = this.#buffer.length + this.#waitingBytes >= this.#neededBytes;
+      if (this.#waitingBytes === 0 || !(isEnough || this.#hasEnded)) return false;
+      this.#buffer = Buffer.concat([this.#buffer, ...this.#waiting]);
+      this.#waiting = [];
+      this.#waitingBytes = 0;
     }
-  };
-  const roots = [...found.entries()].map(([oid, object]) => ({ oid, object }));
-  const offsetOf = new Map([...byOffset].map(([offset, object]) => [object, offset]));
-  for (const { oid, object } of roots) {
-    const keys = [offsetOf.get(object) ?? -1, oid].filter((key) => children.has(key));
-    if (keys.length > 0) await resolveFrom(object, keys);
+    return this.#objectsLeft === undefined ? this.#readPackHeader() : this.#readObject();
   }
-  for (const base of [...children.keys()]) {
-    const external = typeof base === "string" ? options.find(base) : undefined;
-    if (external) await resolveFrom(external, [base]);
-  }
-  if (unresolved > 0) throw damaged("it lacks objects that others are built on");
 
-  return found;
+  /** Checks that the pack was complete. */
+  check(): void {
+    const rest = Buffer.concat([this.#buffer, ...this.#waiting]);
+    if (this.#objectsLeft !== 0) throw damaged("it ends too early");
+    if (rest.length > checksumBytes) throw damaged("it is longer than its header says");
+    if (!this.#checksum.digest().equals(rest)) throw damaged("its checksum is wrong");
+    if (this.#pending.size > 0) throw damaged("objects that others are based on are missing");
+  }
+
+  #readPackHeader(): boolean {
+    const header = this.#buffer;
+    if (header.length < packHeaderBytes) return false;
+    if (header.toString("latin1", 0, 4) !== "PACK") throw damaged("it does not start like a pack");
+    if (![2, 3].includes(header.readUInt32BE(4))) throw damaged("it has an unknown version");
+    this.#objectsLeft = header.readUInt32BE(8);
+    if (this.#objectsLeft > this.#options.limits.objects) {
+      throw new UserError(`The repository has too many files to work on: ${this.#objectsLeft} objects.`);
+    }
+    this.#consume(packHeaderBytes);
+    return true;
+  }
+
+  #readObject(): boolean {
+    const header = readObjectHeader(this.#buffer, this.#offset);
+    if (!header) return this.#needMore(maxObjectHeaderBytes);
+    this.#budget(header.size);
+    const inflated = inflate(this.#buffer, header);
+    if (!inflated) {
+      // It counts when the rest of it has arrived.
+      this.#bytesLeft += header.size;
+      return this.#needMore(2 * this.#buffer.length);
+    }
+    const offset = this.#offset;
+    this.#consume(header.start + inflated.used);
+    if (this.#objectsLeft !== undefined) this.#objectsLeft--;
+
+    if (header.type !== "delta") this.#add(offset, { type: header.type, data: inflated.data });
+    else if (header.base !== undefined) this.#addDelta(header.base, { offset, delta: inflated.data });
+    return true;
+  }
+
+  #needMore(bytes: number): boolean {
+    this.#neededBytes = Math.max(bytes, this.#buffer.length + 1);
+    return this.#waitingBytes > 0;
+  }
+
+  #consume(length: number): void {
+    this.#checksum.update(this.#buffer.subarray(0, length));
+    this.#buffer = this.#buffer.subarray(length);
+    this.#offset += length;
+    this.#neededBytes = 1;
+  }
+
+  #addDelta(base: number | string, delta: PendingDelta): void {
+    const oid = typeof base === "string" ? base : this.#oidByOffset.get(base);
+    const object = oid === undefined ? undefined : this.#options.read(oid);
+    if (object) this.#resolve(object, delta);
+    else this.#pending.set(base, [...(this.#pending.get(base) ?? []), delta]);
+  }
+
+  #resolve(base: GitObject, { offset, delta }: PendingDelta): void {
+    this.#budget(deltaResultSize(delta));
+    this.#add(offset, { type: base.type, data: applyDelta(delta, base.data) });
+  }
+
+  #add(offset: number, object: GitObject): void {
+    const oid = this.#options.add(object);
+    this.#oidByOffset.set(offset, oid);
+    for (const key of [offset, oid]) {
+      for (const delta of this.#pending.get(key) ?? []) this.#ready.push({ baseOid: oid, delta });
+      this.#pending.delete(key);
+    }
+  }
+
+  #budget(size: number): void {
+    const { object, total } = this.#options.limits;
+    this.#bytesLeft -= size;
+    if (size > object) {
+      throw new UserError(
+        `The repository contains a file of more than ${megabytes(object)} MB, which is too large to work on.`,
+      );
+    }
+    if (this.#bytesLeft < 0) {
+      throw new UserError(`The repository is too large to work on: its files have more than ${megabytes(total)} MB.`);
+    }
+  }
 }
 
-/** The bytes of an object, built up from the base of its base. They belong to whoever reads next, too: do not write to them. */
-export function readPacked(object: PackedObject | GitObject, recent: Recent<PackedObject>): Buffer {
-  const line: PackedObject[] = [];
-  let current: PackedObject | GitObject | undefined = object;
-  while (current && !("data" in current) && !recent.has(current)) {
-    line.push(current);
-    current = current.base;
-  }
-  let data = current && ("data" in current ? current.data : recent.get(current));
-  for (const packed of line.reverse()) {
-    const inflated = inflate(packed.pack, packed.start, packed.inflated).data;
-    data = data ? applyDelta(inflated, data) : inflated;
-    recent.set(packed, data);
-  }
-  return data ?? Buffer.alloc(0);
-}
-
-function takeChildren(children: Map<number | string, Unresolved[]>, keys: (number | string)[]): Unresolved[] {
-  return keys.flatMap((key) => {
-    const taken = children.get(key) ?? [];
-    children.delete(key);
-    return taken;
-  });
-}
-
-function checkFrame(pack: Buffer, limits: PackLimits): number {
-  if (pack.length < 32 || pack.toString("latin1", 0, 4) !== "PACK") throw damaged("it does not start like one");
-  if (![2, 3].includes(pack.readUInt32BE(4))) throw damaged("it has an unknown version");
-
-  const end = pack.length - 20;
-  if (!createHash("sha1").update(pack.subarray(0, end)).digest().equals(pack.subarray(end))) {
-    throw damaged("its checksum is wrong");
-  }
-  const count = pack.readUInt32BE(8);
-  if (count > limits.objects) throw new UserError(`The repository has too many files to work on: ${count} objects.`);
-  return count;
-}
-
-function readHeader(pack: Buffer, offset: number) {
-  let at = offset;
-  let byte = pack[at++] ?? 0;
+/** Reads the header of an object at the start of a buffer; undefined when more bytes are needed. */
+function readObjectHeader(buffer: Buffer, offset: number): ObjectHeader | undefined {
+  let at = 0;
+  let byte = buffer[at++];
+  if (byte === undefined) return undefined;
   const code = (byte >> 4) & 7;
-  let inflated = byte & 15;
+  let size = byte & 15;
   for (let factor = 16; byte & 128; factor *= 128) {
-    byte = pack[at++] ?? 0;
-    inflated += (byte & 127) * factor;
+    byte = buffer[at++];
+    if (byte === undefined) return undefined;
+    if (at > 10) throw damaged("an object has an impossible size");
+    size += (byte & 127) * factor;
   }
-  if (code === refDelta) return { code, inflated, start: at + 20, baseOid: pack.toString("hex", at, at + 20) };
+  if (code === refDelta) {
+    if (at + 20 > buffer.length) return undefined;
+    return { type: "delta", size, start: at + 20, base: buffer.toString("hex", at, at + 20) };
+  }
   if (code !== offsetDelta) {
-    if (!typeOfCode[code]) throw damaged("it has an object of no known type");
-    return { code, inflated, start: at };
+    const type = typeByCode[code];
+    if (!type) throw damaged("it has an object of an unknown type");
+    return { type, size, start: at, base: undefined };
   }
-  byte = pack[at++] ?? 0;
+  byte = buffer[at++];
+  if (byte === undefined) return undefined;
   let distance = byte & 127;
   while (byte & 128) {
-    byte = pack[at++] ?? 0;
+    byte = buffer[at++];
+    if (byte === undefined) return undefined;
     distance = (distance + 1) * 128 + (byte & 127);
   }
-  return { code, inflated, start: at, baseOffset: offset - distance };
+  if (distance === 0 || distance > offset) throw damaged("a delta is based on nothing");
+  return { type: "delta", size, start: at, base: offset - distance };
 }
 
-function inflate(pack: Buffer, start: number, size: number): { data: Buffer; used: number } {
+/** Decompresses an object; undefined when more bytes are needed. */
+function inflate(buffer: Buffer, { start, size }: ObjectHeader): { data: Buffer; used: number } | undefined {
   try {
     const options = { info: true, maxOutputLength: size + 1, chunkSize: Math.min(Math.max(size + 64, 64), 1 << 20) };
-    // The types do not know `info`, which the documentation has.
-    const result = inflateSync(pack.subarray(start, -20), options) as unknown as {
+    // The types lack the documented option `info`.
+    const result = inflateSync(buffer.subarray(start), options) as unknown as {
       buffer: Buffer;
       engine: { bytesWritten: number };
     };
     if (result.buffer.length === size) return { data: result.buffer, used: result.engine.bytesWritten };
   } catch (error) {
-    throw damaged("an object cannot be unpacked", error);
+    if ((error as NodeJS.ErrnoException).code === "Z_BUF_ERROR") return undefined;
+    throw damaged("an object cannot be decompressed", error);
   }
-  throw damaged("an object has not the size it claims");
-}
-
-function deltaSizes(delta: Buffer): { base: number; result: number; at: number } {
-  let at = 0;
-  const next = () => {
-    let value = 0;
-    let factor = 1;
-    for (;;) {
-      const byte = delta[at++];
-      if (byte === undefined) throw damaged("a delta ends too early");
-      value += (byte & 127) * factor;
-      if (!(byte & 128)) return value;
-      factor *= 128;
-    }
-  };
-  return { base: next(), result: next(), at };
-}
-
-function deltaResultSize(delta: Buffer): number {
-  return deltaSizes(delta).result;
-}
-
-function applyDelta(delta: Buffer, base: Buffer): Buffer {
-  const sizes = deltaSizes(delta);
-  if (sizes.base !== base.length) throw damaged("a delta does not fit its base");
-
-  const result = Buffer.allocUnsafe(sizes.result);
-  let at = sizes.at;
-  let filled = 0;
-  const byte = () => delta[at++] ?? 0;
-  while (at < delta.length) {
-    const code = byte();
-    let from: Buffer;
-    if (code & 128) {
-      let offset = 0;
-      let size = 0;
-      for (let bit = 0; bit < 4; bit++) if (code & (1 << bit)) offset += byte() * 256 ** bit;
-      for (let bit = 0; bit < 3; bit++) if (code & (16 << bit)) size += byte() * 256 ** bit;
-      size ||= 0x10000;
-      if (offset + size > base.length) throw damaged("a delta copies from beyond its base");
-      from = base.subarray(offset, offset + size);
-    } else {
-      if (code === 0 || at + code > delta.length) throw damaged("a delta makes no sense");
-      from = delta.subarray(at, at + code);
-      at += code;
-    }
-    if (filled + from.length > result.length) throw damaged("a delta writes beyond its end");
-    filled += from.copy(result, filled);
-  }
-  if (filled !== result.length) throw damaged("a delta ends too early");
-  return result;
-}
-
-function createBudget({ object, total }: PackLimits): (size: number) => void {
-  let left = total;
-  return (size) => {
-    left -= size;
-    if (size > object) {
-      throw new UserError(
-        `The repository holds a file of more than ${megabytes(object)} MB, which is too large to work on.`,
-      );
-    }
-    if (left < 0) {
-      throw new UserError(`The repository is too large to work on: its files are more than ${megabytes(total)} MB.`);
-    }
-  };
-}
-
-function createTurns(signal: AbortSignal | undefined): () => Promise<void> | undefined {
-  let since = performance.now();
-  return () => {
-    if (performance.now() - since < turnMs) return undefined;
-    return setImmediate().then(() => {
-      signal?.throwIfAborted();
-      since = performance.now();
-    });
-  };
+  throw damaged("an object does not have the size that its header says");
 }
 
 function megabytes(bytes: number): number {
   return Math.round(bytes / 1024 ** 2);
 }
 
-function damaged(what: string, cause?: unknown): Error {
-  return new Error(`The pack the git server sent is damaged: ${what}.`, { cause });
+function damaged(reason: string, cause?: unknown): Error {
+  return new Error(`The pack from the git server is damaged: ${reason}.`, { cause });
 }

@@ -1,5 +1,5 @@
 import { Volume } from "memfs";
-import type { Base, BaseEntry } from "./base.ts";
+import { type Base, type BaseEntry, readEntry } from "./base.ts";
 import { hashObject } from "./git-objects.ts";
 import { folderOf, foldersAbove, foldPath } from "./paths.ts";
 
@@ -146,7 +146,7 @@ export function createLayer(base: Base | undefined): Layer {
     read: (path) => {
       if (written.has(path)) return content(path);
       const entry = below(path);
-      return entry && entry.type !== "submodule" ? base?.store.read(entry.oid)?.data : undefined;
+      return base && entry && readEntry(base, entry);
     },
     namesIn: (folder) => {
       const inside = folder === "" ? "" : `${folder}/`;

@@ -1,8 +1,10 @@
 import { findMergeBase } from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
 import type { Base } from "./base.ts";
+import { compareTrees, hasTree, type TreeDifference, type TreeFile } from "./compare-trees.ts";
+import { EventLoopYielder } from "./event-loop.ts";
 import { createGitFs, gitdir } from "./git-fs.ts";
-import { isFolder, parseCommit, parseTree } from "./git-objects.ts";
+import { parseCommit } from "./git-objects.ts";
 import type { MergeConflict } from "./git-sandbox.ts";
 import type { Layer } from "./layer.ts";
 import { mergeFile } from "./merge-file.ts";
@@ -22,26 +24,15 @@ export interface MergePlan {
   conflicts: (MergeConflict & { executable: boolean })[];
 }
 
-interface TreeFile {
-  mode: string;
-  oid: string;
-}
-
-interface Difference {
-  path: string;
-  before: TreeFile | undefined;
-  after: TreeFile | undefined;
-}
-
 const depths = [100, 1_000, 10_000];
 
 /** Fetches a commit with its files into the base's store. */
 export async function fetchCommit(base: Base, remote: Remote, commit: string): Promise<void> {
-  if (hasFiles(base.store, commit)) return;
-  const answer = await remote.fetch({ wants: [commit], haves: [base.commit], depth: 1 });
-  if (answer.kind === "refused")
-    throw new UserError(`${remote.name} did not send the commit ${commit.slice(0, 10)}: ${answer.reason}.`);
-  await base.store.addPack(answer.pack);
+  if (await hasFiles(base.store, commit)) return;
+  const result = await remote.fetch({ wants: [commit], haves: [base.commit], depth: 1 });
+  if (result.kind === "refused")
+    throw new UserError(`${remote.name} did not send the commit ${commit.slice(0, 10)}: ${result.reason}.`);
+  await base.store.addPack(result.pack);
 }
 
 /** Computes the result of merging another branch into the working files, without applying it. */
@@ -56,24 +47,22 @@ export async function planMerge(
   await fetchCommit(base, remote, mergeBase);
 
   const plan: MergePlan = { mergeBase, edits: [], conflicts: [] };
-  const differences = compareTrees(base.store, treeOf(base.store, mergeBase), treeOf(base.store, commit));
-  for (const difference of differences) mergeOne(plan, base.store, layer, difference, name);
+  const differences = await compareTrees(base.store, {
+    before: treeOf(base.store, mergeBase),
+    after: treeOf(base.store, commit),
+    name: `The branch ${name}`,
+  });
+  const yielder = new EventLoopYielder();
+  for (const difference of differences) {
+    mergeOne(plan, base.store, layer, difference, name);
+    if (yielder.isDue) await yielder.turn();
+  }
   return plan;
 }
 
-function hasFiles(store: ObjectStore, commit: string): boolean {
+async function hasFiles(store: ObjectStore, commit: string): Promise<boolean> {
   const object = store.read(commit);
-  if (object?.type !== "commit") return false;
-  return hasTree(store, parseCommit(object.data).tree);
-}
-
-function hasTree(store: ObjectStore, tree: string): boolean {
-  const object = store.read(tree);
-  if (!object) return false;
-  return parseTree(object.data).every((line) => {
-    if (line.mode.startsWith("16")) return true;
-    return isFolder(line) ? hasTree(store, line.oid) : store.has(line.oid);
-  });
+  return object?.type === "commit" && hasTree(store, parseCommit(object.data).tree);
 }
 
 async function findCommonCommit(
@@ -82,14 +71,14 @@ async function findCommonCommit(
   { name, commit }: { name: string; commit: string },
 ): Promise<string> {
   for (const depth of depths) {
-    const answer = await remote.fetch({ wants: [...new Set([base.commit, commit])], depth, without: "trees" });
-    if (answer.kind === "refused") break;
+    const result = await remote.fetch({ wants: [...new Set([base.commit, commit])], depth, without: "trees" });
+    if (result.kind === "refused") break;
 
-    await base.store.addPack(answer.pack);
-    const fs = createGitFs(base.store, answer.shallow);
+    await base.store.addPack(result.pack);
+    const fs = createGitFs(base.store, result.shallow);
     const [common] = (await findMergeBase({ fs, gitdir, oids: [base.commit, commit] })) as string[];
     if (common) return common;
-    if (answer.shallow.length === 0) break;
+    if (result.shallow.length === 0) break;
   }
   throw new UserError(
     `The branch ${name} has no common history with the base commit of this run, so it cannot be merged.`,
@@ -102,47 +91,17 @@ function treeOf(store: ObjectStore, commit: string): string {
   return parseCommit(object.data).tree;
 }
 
-/** Lists the paths that differ between two trees. Does not read equal folders. */
-function compareTrees(
-  store: ObjectStore,
-  before: string | undefined,
-  after: string | undefined,
-  folder = "",
-): Difference[] {
-  if (before === after) return [];
-  const old = linesOf(store, before);
-  const fresh = linesOf(store, after);
-  return [...new Set([...old.keys(), ...fresh.keys()])].flatMap((name) => {
-    const [was, is] = [old.get(name), fresh.get(name)];
-    if (was?.oid === is?.oid && was?.mode === is?.mode) return [];
-
-    const path = folder ? `${folder}/${name}` : name;
-    const oldFolder = was && isFolder(was) ? was.oid : undefined;
-    const newFolder = is && isFolder(is) ? is.oid : undefined;
-    const below = compareTrees(store, oldFolder, newFolder, path);
-    const leaves = { path, before: oldFolder ? undefined : was, after: newFolder ? undefined : is };
-    return leaves.before || leaves.after ? [leaves, ...below] : below;
-  });
-}
-
-function linesOf(store: ObjectStore, tree: string | undefined): Map<string, TreeFile> {
-  const object = tree ? store.read(tree) : undefined;
-  return new Map(
-    (object ? parseTree(object.data) : []).map(({ name, mode, oid }) => [name.toString("utf8"), { mode, oid }]),
-  );
-}
-
 function mergeOne(
   plan: MergePlan,
   store: ObjectStore,
   layer: Layer,
-  { path, before, after }: Difference,
+  { path, before, after }: TreeDifference,
   name: string,
 ): void {
   const node = layer.node(path);
   const ours = node?.type === "file" ? layer.read(path) : undefined;
-  const base = before && store.read(before.oid)?.data;
-  const theirs = after && store.read(after.oid)?.data;
+  const base = before && readBlob(store, before);
+  const theirs = after && readBlob(store, after);
   const executable = mergeMode(before, after, node?.executable);
   const isPlain = (leaf: TreeFile | undefined) => !leaf || leaf.mode.startsWith("100");
   if (!isPlain(before) || !isPlain(after) || (node && node.type !== "file")) {
@@ -167,6 +126,13 @@ function mergeOne(
   if (merged?.clean) plan.edits.push({ path, content: Buffer.from(merged.content), executable });
   else if (merged) plan.conflicts.push({ path, kind: "content", content: merged.content, executable });
   else plan.conflicts.push({ path, kind: "other", executable });
+}
+
+function readBlob(store: ObjectStore, { mode, oid }: TreeFile): Buffer | undefined {
+  if (mode.startsWith("16")) return undefined;
+  const object = store.read(oid);
+  if (!object) throw new Error(`The file ${oid} was not fetched.`);
+  return object.data;
 }
 
 /** Returns the executable bit of the side that changed it. */

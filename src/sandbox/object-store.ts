@@ -1,58 +1,142 @@
-import { createRecent } from "./byte-cache.ts";
+import { deflateSync, inflateSync } from "node:zlib";
 import { type GitObject, hashObject } from "./git-objects.ts";
-import { indexPack, type PackedObject, readPacked } from "./index-pack.ts";
+import { indexPack } from "./index-pack.ts";
 import { type PackLimits, packLimits } from "./pack-limits.ts";
 
-/** Git objects held in memory, by oid. Objects are only ever added. */
-export interface ObjectStore {
-  has(oid: string): boolean;
-  /** Bytes of the content; undefined when the object is not there. */
-  sizeOf(oid: string): number | undefined;
-  read(oid: string): GitObject | undefined;
-  /** Adds one object and gives its oid. */
-  add(object: GitObject): string;
-  addPack(pack: Buffer, signal?: AbortSignal): Promise<void>;
-  /** About how many bytes of memory it holds, without what it stands on. */
-  bytes(): number;
+/** An object in a segment of the arena. */
+interface StoredObject {
+  type: GitObject["type"];
+  /** Bytes of the content. */
+  size: number;
+  segment: Buffer;
+  start: number;
+  /** Bytes in the segment: fewer than `size` when they are compressed. */
+  length: number;
+  isCompressed: boolean;
 }
 
-// What an entry costs in the map: the oid as a string, the object and its slot.
-const entryBytes = 250;
-const recentBytes = 16 * 1024 ** 2;
+/** Where a content lies in memory that it shares with others. A line break follows each content. */
+export interface ContentRange {
+  segment: Buffer;
+  start: number;
+  end: number;
+}
 
-/** A store of its own; with `below`, one that also has everything the other has and never writes to it. */
-export function createObjectStore(below?: ObjectStore, limits: PackLimits = packLimits): ObjectStore {
-  const objects = new Map<string, PackedObject | GitObject>();
-  // What was read last is likely to be read again, or to be what the next object is built on.
-  const recent = createRecent<PackedObject>(recentBytes);
-  let held = 0;
+const minSegmentBytes = 16 * 1024;
+const maxSegmentBytes = 8 * 1024 ** 2;
+/** Contents above this total are kept compressed, which takes a third of the memory and more time to read. */
+const maxPlainBytes = 256 * 1024 ** 2;
+// The object id as a string, the object and its slot in the map.
+const entryBytes = 180;
+const separator = 0x0a;
 
-  return {
-    has: (oid) => objects.has(oid) || (below?.has(oid) ?? false),
-    sizeOf: (oid) => {
-      const object = objects.get(oid);
-      if (!object) return below?.sizeOf(oid);
-      return "data" in object ? object.data.length : object.size;
-    },
-    read: (oid) => {
-      const object = objects.get(oid);
-      if (!object) return below?.read(oid);
-      return "data" in object ? object : { type: object.type, data: readPacked(object, recent) };
-    },
-    add: (object) => {
-      const oid = hashObject(object);
-      if (!objects.has(oid) && !below?.has(oid)) {
-        objects.set(oid, object);
-        held += object.data.length + entryBytes;
-      }
-      return oid;
-    },
-    addPack: async (pack, signal) => {
-      const find = (oid: string) => objects.get(oid) ?? below?.read(oid);
-      const found = await indexPack(pack, { find, limits, recent, signal });
-      for (const [oid, object] of found) if (!objects.has(oid)) objects.set(oid, object);
-      held += pack.length + found.size * entryBytes;
-    },
-    bytes: () => held,
-  };
+/**
+ * Git objects in memory, by object id. Objects are only added, to segments of an arena that hold many each: they are
+ * read without a copy, and a search scans whole segments.
+ */
+export class ObjectStore {
+  readonly #objects = new Map<string, StoredObject>();
+  readonly #below: ObjectStore | undefined;
+  readonly #limits: PackLimits;
+  /** The segment that is being filled. */
+  #segment = Buffer.alloc(0);
+  #filled = 0;
+  #segmentBytes = 0;
+
+  /** A store over `below` also has its objects, and never writes to it. */
+  constructor({ below, limits = packLimits }: { below?: ObjectStore; limits?: PackLimits } = {}) {
+    this.#below = below;
+    this.#limits = limits;
+  }
+
+  has(oid: string): boolean {
+    return this.#objects.has(oid) || (this.#below?.has(oid) ?? false);
+  }
+
+  /** The size of the content in bytes; undefined for an object that is missing. */
+  sizeOf(oid: string): number | undefined {
+    return this.#objects.get(oid)?.size ?? this.#below?.sizeOf(oid);
+  }
+
+  /** Returns an object, whose content is shared and must not be written to. */
+  read(oid: string): GitObject | undefined {
+    const object = this.#objects.get(oid);
+    if (!object) return this.#below?.read(oid);
+    const { type, segment, start, length, isCompressed } = object;
+    const stored = segment.subarray(start, start + length);
+    return { type, data: isCompressed ? inflateSync(stored) : stored };
+  }
+
+  /** Where a content lies; undefined when it is missing or kept compressed. */
+  locate(oid: string): ContentRange | undefined {
+    const object = this.#objects.get(oid);
+    if (!object) return this.#below?.locate(oid);
+    const { segment, start, length, isCompressed } = object;
+    return isCompressed ? undefined : { segment, start, end: start + length };
+  }
+
+  /** Adds an object and returns its id. */
+  add(object: GitObject): string {
+    const oid = hashObject(object);
+    this.#put(oid, object);
+    return oid;
+  }
+
+  /** Adds all objects of a pack, or none when it is damaged or too large. Yields to the event loop. */
+  async addPack(pack: AsyncIterable<Buffer> | Iterable<Buffer>, signal?: AbortSignal): Promise<void> {
+    const added: string[] = [];
+    try {
+      await indexPack(pack, {
+        limits: this.#limits,
+        signal,
+        read: (oid) => this.read(oid),
+        add: (object) => {
+          const oid = hashObject(object);
+          if (this.#put(oid, object)) added.push(oid);
+          return oid;
+        },
+      });
+    } catch (error) {
+      for (const oid of added) this.#objects.delete(oid);
+      throw error;
+    }
+  }
+
+  /** The ids of its own objects. */
+  oids(): string[] {
+    return [...this.#objects.keys()];
+  }
+
+  /** The memory it holds in bytes, without the store below it. */
+  bytes(): number {
+    return this.#objects.size === 0 ? 0 : this.#segmentBytes + this.#objects.size * entryBytes;
+  }
+
+  #put(oid: string, { type, data }: GitObject): boolean {
+    if (this.has(oid)) return false;
+    const isCompressed = this.#segmentBytes > maxPlainBytes;
+    const stored = isCompressed ? deflateSync(data, { level: 1 }) : data;
+    const { segment, start } = this.#append(stored);
+    this.#objects.set(oid, { type, size: data.length, segment, start, length: stored.length, isCompressed });
+    return true;
+  }
+
+  #append(data: Buffer): { segment: Buffer; start: number } {
+    const needed = data.length + 1;
+    let segment = this.#segment;
+    let start = this.#filled;
+    if (needed > segment.length - start) {
+      const next = Math.min(Math.max(minSegmentBytes, 2 * segment.length), maxSegmentBytes);
+      const isLarge = needed > next / 2;
+      segment = Buffer.allocUnsafeSlow(isLarge ? needed : next);
+      start = 0;
+      this.#segmentBytes += segment.length;
+      // A large object gets a segment of its own, and the current one is filled further.
+      if (!isLarge) this.#segment = segment;
+    }
+    data.copy(segment, start);
+    segment[start + data.length] = separator;
+    if (segment === this.#segment) this.#filled = start + needed;
+    return { segment, start };
+  }
 }

@@ -8,7 +8,7 @@ import { parseCommit, parseTree } from "./git-objects.ts";
 import type { GitSandbox } from "./git-sandbox.ts";
 import { readHistory } from "./history.ts";
 import { fetchCommit, type MergePlan, planMerge } from "./merge-branch.ts";
-import { openBase } from "./open-base.ts";
+import { fetchContents, openBase } from "./open-base.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
 import { fileChange } from "./preview-files.ts";
 import { assertPushableBranch, pushCommit } from "./push-changes.ts";
@@ -29,24 +29,38 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
   const opened = await openBase(connectRemote(signal), source, at, signal);
   const { base } = opened;
   const overlay = createOverlay(base, changes, isStagingFile);
-  const view = createWorkspaceView(base, overlay, zones);
+  const loadContents = () => base.contents.load(() => fetchContents(connectRemote(), base));
+  // The contents follow the tree; whoever needs them first waits for them and hears of a failure.
+  loadContents().catch(() => {});
+  const view = createWorkspaceView(base, overlay, { zones, loadContents });
   const layer = overlay.layers.repository;
   const staging = createStaging(overlay);
 
   return {
     ...view,
     base: opened.at,
-    restricted: (narrower) => createWorkspaceView(base, overlay, zones.narrow(narrower)),
+    restricted: (narrower) => createWorkspaceView(base, overlay, { zones: zones.narrow(narrower), loadContents }),
     pendingChanges: overlay.pendingChanges,
     markStored: overlay.markStored,
     rollback: overlay.rollback,
-    history: overlay.history,
-    log: async ({ limit, path }) =>
-      readHistory(base, connectRemote, { limit, ...(path === undefined ? {} : { path: view.resolve(path) }) }),
+    history: async () => {
+      await loadContents();
+      return overlay.history();
+    },
+    log: async ({ path, from, exclude, ...options }) => {
+      const remote = connectRemote();
+      return readHistory(base.store, connectRemote, {
+        ...options,
+        from: from === undefined ? base.commit : await commitOf(remote, from),
+        exclude: exclude === undefined ? undefined : await commitOf(remote, exclude),
+        path: path === undefined ? undefined : view.resolve(path),
+      });
+    },
 
     push: async (request) => {
       assertPushableBranch(request.branch, { base: opened.at.branch, default: opened.defaultBranch });
       const paths = request.changes.map(({ path }) => path);
+      await loadContents();
       assertUnchanged(request.changes, base, overlay);
       if (paths.length === 0 && !request.expectedTip)
         throw new UserError("There is nothing to push: this run has not changed any files.");
@@ -68,6 +82,7 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
     fetchBranch: async (name, stop) => {
       const remote = connectRemote(stop);
       const commit = await tipOf(remote, name);
+      await loadContents();
       await fetchCommit(base, remote, commit);
       return commit;
     },
@@ -76,6 +91,7 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
     previewMerge: async (name, { withConflicts = false, signal: stop } = {}) => {
       const remote = connectRemote(stop);
       const commit = await tipOf(remote, name);
+      await loadContents();
       const plan = await planMerge(base, layer, remote, { name, commit });
       const writes = plan.conflicts.length === 0 || withConflicts ? mergeWrites(plan) : [];
       const files = writes.map(({ path, content, executable }) => ({
@@ -108,7 +124,7 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
       };
     },
 
-    ...workingChanges({ base, overlay, view, staging }),
+    ...workingChanges({ base, overlay, view, staging, loadContents }),
   };
 }
 
@@ -127,6 +143,11 @@ async function listBranches(remote: Remote) {
   return refs
     .map(({ name, oid }) => ({ name: name.slice("refs/heads/".length), commit: oid }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** The commit of a full object id or a branch. */
+function commitOf(remote: Remote, name: string): Promise<string> {
+  return /^[0-9a-f]{40}$/.test(name) ? Promise.resolve(name) : tipOf(remote, name);
 }
 
 async function tipOf(remote: Remote, name: string): Promise<string> {

@@ -1,13 +1,15 @@
-import type { Base } from "./base.ts";
+import { type Base, readEntry } from "./base.ts";
 import { createLayer, type Layer, type LayerState } from "./layer.ts";
-import type { Sandbox, StepChanges, StoredChange } from "./sandbox.ts";
+import type { Sandbox, StepChanges, StoredChange, StoredStep } from "./sandbox.ts";
 import type { Space } from "./zones.ts";
 
 /** Everything a run has written to the repository and to its zones, with the state before each step. */
-export interface Overlay extends Pick<Sandbox, "pendingChanges" | "markStored" | "rollback" | "history"> {
+export interface Overlay extends Pick<Sandbox, "pendingChanges" | "markStored" | "rollback"> {
   layers: Readonly<Record<Space, Layer>>;
   write(space: Space, path: string, content: Uint8Array, executable?: boolean): void;
   remove(space: Space, path: string): void;
+  /** Every stored step, oldest first. The contents of the base must be loaded. */
+  history(): StoredStep[];
   /** Reverts a path to the base. */
   reset(path: string): void;
 }
@@ -114,7 +116,7 @@ function storedAt(base: Base, { space, path, before }: Touched): StoredChange {
   if (before.kind === "file") return stored(space, path, before.content, before.executable);
 
   const entry = before.kind === "base" && space === "repository" ? base.entries.get(path) : undefined;
-  return stored(space, path, entry && base.store.read(entry.oid)?.data, entry?.executable ?? false);
+  return stored(space, path, entry && readEntry(base, entry), entry?.executable ?? false);
 }
 
 function stored(space: Space, path: string, content: Buffer | undefined, executable: boolean): StoredChange {

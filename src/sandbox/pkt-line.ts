@@ -2,44 +2,50 @@
 export type Packet = Buffer | "flush" | "delimiter" | "end";
 
 const marks: Record<string, Packet> = { "0000": "flush", "0001": "delimiter", "0002": "end" };
+const lengthBytes = 4;
 
 export const flushPacket = Buffer.from("0000");
 export const delimiterPacket = Buffer.from("0001");
 
 export function encodePacket(text: string): Buffer {
   const data = Buffer.from(text);
-  return Buffer.concat([Buffer.from((data.length + 4).toString(16).padStart(4, "0")), data]);
+  return Buffer.concat([Buffer.from((data.length + lengthBytes).toString(16).padStart(lengthBytes, "0")), data]);
 }
 
-/** Splits an answer into its packets without copying. Throws an Error for what is none of git's. */
-export function parsePackets(answer: Buffer): Packet[] {
-  const packets: Packet[] = [];
-  for (let at = 0; at < answer.length; ) {
-    const head = answer.toString("latin1", at, at + 4);
-    const mark = marks[head];
-    if (mark) {
-      packets.push(mark);
-      at += 4;
-      continue;
+/** Splits a response into packets as it arrives, without copying complete ones. Throws an Error for anything else. */
+export async function* readPackets(response: AsyncIterable<Buffer> | Iterable<Buffer>): AsyncGenerator<Packet> {
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of response) {
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    let at = 0;
+    while (at + lengthBytes <= rest.length) {
+      const head = rest.toString("latin1", at, at + lengthBytes);
+      const mark = marks[head];
+      const size = mark ? lengthBytes : /^[0-9a-f]{4}$/i.test(head) ? Number.parseInt(head, 16) : 0;
+      if (size < lengthBytes) throw new Error("The response is not in the git server's protocol.");
+      if (at + size > rest.length) break;
+      yield mark ?? rest.subarray(at + lengthBytes, at + size);
+      at += size;
     }
-    const size = /^[0-9a-f]{4}$/i.test(head) ? Number.parseInt(head, 16) : 0;
-    if (size < 4 || at + size > answer.length) throw new Error("The git server's answer is cut off or not git's.");
-
-    packets.push(answer.subarray(at + 4, at + size));
-    at += size;
+    rest = rest.subarray(at);
   }
-  return packets;
+  if (rest.length > 0) throw new Error("The git server's response is cut off.");
 }
 
-/** Splits what came over the side band: the data, and what the server said in words. Throws what it reports as an error. */
-export function parseSideBand(packets: readonly Packet[]): { data: Buffer; words: string } {
-  const data: Buffer[] = [];
-  const words: Buffer[] = [];
-  for (const packet of packets) {
+/** Splits a complete response into packets. */
+export function parsePackets(response: Buffer): Promise<Packet[]> {
+  return Array.fromAsync(readPackets([response]));
+}
+
+/** Yields the data of the side band. Passes the server's messages to `onMessage`, and throws what it reports as an error. */
+export async function* readSideBand(
+  packets: AsyncIterable<Packet> | Iterable<Packet>,
+  onMessage: (message: Buffer) => void = () => {},
+): AsyncGenerator<Buffer> {
+  for await (const packet of packets) {
     if (typeof packet === "string") continue;
-    if (packet[0] === 1) data.push(packet.subarray(1));
-    if (packet[0] === 2) words.push(packet.subarray(1));
-    if (packet[0] === 3) throw new Error(`The git server stopped: ${packet.toString("utf8", 1).trim()}`);
+    if (packet[0] === 1) yield packet.subarray(1);
+    if (packet[0] === 2) onMessage(packet.subarray(1));
+    if (packet[0] === 3) throw new Error(`The git server reported an error: ${packet.toString("utf8", 1).trim()}`);
   }
-  return { data: Buffer.concat(data), words: Buffer.concat(words).toString("utf8") };
 }

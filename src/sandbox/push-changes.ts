@@ -21,8 +21,8 @@ export function assertPushableBranch(branch: string, { base, default: main }: Pr
 }
 
 /**
- * Moves the run's branch from `expectedTip` to the commit, without force. Retries during a short outage, and reads the
- * branch before each attempt so that a push is never repeated.
+ * Moves the run's branch from `expectedTip` to the commit, without force, in one request. Retries during a short outage. A
+ * push whose response was lost is recognized by the branch.
  */
 export function pushCommit(remote: Remote, request: PushRequest, built: BuiltCommit): Promise<PushResult> {
   return withRetries(() => pushOnce(remote, request, built), { signal: request.signal });
@@ -33,25 +33,25 @@ async function pushOnce(
   { branch, expectedTip }: PushRequest,
   { commit, pack }: BuiltCommit,
 ): Promise<PushResult> {
+  const response = await remote.push({ branch, from: expectedTip, to: commit, pack }).catch(async (error) => {
+    // The response was lost, but the push may have succeeded.
+    const tip = await tipOf(remote, branch).catch(() => expectedTip);
+    if (tip === commit) return { ok: true, reason: "" };
+    if (tip !== expectedTip) throw new UserError(describeMoved(remote.name, branch, tip, expectedTip));
+    throw error;
+  });
+  if (response.ok) return { commit, moved: true };
+
+  // The server compares and swaps, so the branch has to be looked at only when it refused.
   const tip = await tipOf(remote, branch);
   if (tip === commit) return { commit, moved: false };
   if (tip !== expectedTip) throw new UserError(describeMoved(remote.name, branch, tip, expectedTip));
-
-  const answer = await remote.push({ branch, from: expectedTip, to: commit, pack }).catch(async (error) => {
-    // The response was lost, but the push may have succeeded.
-    const now = await tipOf(remote, branch).catch(() => undefined);
-    if (now === commit) return { ok: true, reason: "" };
-    throw error;
-  });
-  if (answer.ok) return { commit, moved: true };
-
-  const now = await tipOf(remote, branch);
-  if (now === commit) return { commit, moved: false };
-  throw new UserError(`${remote.name} refused the push to ${branch}: ${answer.reason}`);
+  throw new UserError(`${remote.name} refused the push to ${branch}: ${response.reason}`);
 }
 
 async function tipOf(remote: Remote, branch: string): Promise<string | undefined> {
-  return (await remote.refsForPush()).get(`refs/heads/${branch}`);
+  const ref = `refs/heads/${branch}`;
+  return (await remote.refs([ref])).find(({ name }) => name === ref)?.oid;
 }
 
 function describeMoved(name: string, branch: string, tip: string | undefined, expectedTip: string | undefined) {

@@ -7,20 +7,22 @@ export interface GitRequest {
   url: URL;
   headers: Record<string, string>;
   body?: Buffer;
-  /** The largest answer taken, in bytes. */
+  /** The maximum size of the response in bytes. */
   maxBytes: number;
-  /** Asking twice does no harm. */
+  /** Whether sending the request twice is harmless. */
   repeatable: boolean;
   signal: AbortSignal;
 }
 
 export interface GitResponse {
   status: number;
+  /** The media type. */
   type: string;
-  body: Buffer;
+  /** Must be read to its end, or its iterator closed. */
+  body: AsyncIterable<Buffer>;
 }
 
-// An agent of our own: Node's global one closes what is silent for 5 s, and a git server may think longer than that.
+// Node's global agent closes connections that are idle for 5 s, and a git server may take longer to respond.
 const agents = {
   "http:": new http.Agent({ keepAlive: true, maxSockets: 32 }),
   "https:": new https.Agent({ keepAlive: true, maxSockets: 32 }),
@@ -28,18 +30,30 @@ const agents = {
 const idleTimeoutMs = 120_000;
 const staleConnectionCodes = ["ECONNRESET", "EPIPE", "ECONNABORTED"];
 
-/** One request, its whole answer in memory. A kept connection that turns out to be dead is replaced once. */
-export async function request(asked: GitRequest): Promise<GitResponse> {
-  const first = await attempt(asked);
+/** Sends a request, and sends it again when a keep-alive connection turns out to be closed. */
+export async function request(options: GitRequest): Promise<GitResponse> {
+  const first = await attempt(options);
   if (first !== "stale") return first;
 
-  const second = await attempt(asked);
+  const second = await attempt(options);
   if (second === "stale") throw new OutageError("The git server closed the connection.");
   return second;
 }
 
-function attempt(asked: GitRequest): Promise<GitResponse | "stale"> {
-  const { method, url, headers, body, signal } = asked;
+/** Reads a response body into memory. */
+export async function readBody({ body }: Pick<GitResponse, "body">): Promise<Buffer> {
+  return Buffer.concat(await Array.fromAsync(body));
+}
+
+function attempt({
+  method,
+  url,
+  headers,
+  body,
+  maxBytes,
+  repeatable,
+  signal,
+}: GitRequest): Promise<GitResponse | "stale"> {
   const secure = url.protocol === "https:";
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
@@ -54,35 +68,37 @@ function attempt(asked: GitRequest): Promise<GitResponse | "stale"> {
       outgoing.destroy(new OutageError(`The git server was silent for ${idleTimeoutMs / 1_000} seconds.`));
     });
     outgoing.once("response", (incoming) => {
-      read(incoming, asked.maxBytes).then(resolve, (error) => {
-        incoming.destroy();
-        if (signal.aborted) reject(signal.reason);
-        else reject(error instanceof UserError ? error : toOutageError(error));
+      resolve({
+        status: incoming.statusCode ?? 0,
+        type: incoming.headers["content-type"] ?? "",
+        body: readChunks(incoming, { maxBytes, signal }),
       });
     });
-    outgoing.once("error", (error: NodeJS.ErrnoException) => {
+    outgoing.on("error", (error: NodeJS.ErrnoException) => {
       if (signal.aborted) return reject(signal.reason);
       const stale = outgoing.reusedSocket && staleConnectionCodes.includes(error.code ?? "");
-      if (stale && asked.repeatable) return resolve("stale");
+      if (stale && repeatable) return resolve("stale");
       reject(toOutageError(error));
     });
     outgoing.end(body);
   });
 }
 
-async function read(incoming: http.IncomingMessage, maxBytes: number): Promise<GitResponse> {
-  const chunks: Buffer[] = [];
+async function* readChunks(
+  incoming: http.IncomingMessage,
+  { maxBytes, signal }: Pick<GitRequest, "maxBytes" | "signal">,
+): AsyncGenerator<Buffer> {
   let size = 0;
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > maxBytes) throw tooLargeError(maxBytes);
-    chunks.push(chunk);
+  try {
+    for await (const chunk of incoming as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > maxBytes) throw tooLargeError(maxBytes);
+      yield chunk;
+    }
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    throw error instanceof UserError ? error : toOutageError(error as NodeJS.ErrnoException);
   }
-  return {
-    status: incoming.statusCode ?? 0,
-    type: incoming.headers["content-type"] ?? "",
-    body: Buffer.concat(chunks),
-  };
 }
 
 function toOutageError(error: NodeJS.ErrnoException): OutageError {

@@ -34,6 +34,25 @@ export interface StepChanges {
   changes: StoredChange[];
 }
 
+/** A step with the contents before and after it. */
+export interface StoredStep {
+  step: string;
+  before: StoredChange[];
+  after: StoredChange[];
+}
+
+export interface LogOptions {
+  limit: number;
+  /** Only commits that changed this path. */
+  path?: string;
+  /** The branch or commit to start at; default: the base commit. */
+  from?: string;
+  /** A branch or commit to leave out, with its ancestors. */
+  exclude?: string;
+  /** How many commits to leave out before the first. */
+  skip?: number;
+}
+
 export interface LogEntry {
   commit: string;
   message: string;
@@ -75,9 +94,9 @@ export interface Sandbox extends Workspace {
   /** Reverts the changes since the last `markStored`, after an interrupted call. */
   rollback(): void;
   /** Every stored step, oldest first, with the previous contents, for undo. */
-  history(): { step: string; before: StoredChange[]; after: StoredChange[] }[];
-  /** The history of the base commit, newest first. Fetches more of it when needed. */
-  log(options: { limit: number; path?: string }): Promise<LogEntry[]>;
+  history(): Promise<StoredStep[]>;
+  /** Lists commits, newest first. Fetches the history as far as it is needed. */
+  log(options: LogOptions): Promise<LogEntry[]>;
   /**
    * Commits the run's changes over the base (or over `expectedTip`) and pushes them to the run's own branch. Retries
    * during a short outage. Throws a UserError with the remote's reason when the push is rejected.

@@ -1,11 +1,12 @@
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import type { Base } from "./base.ts";
+import { type Base, readEntry } from "./base.ts";
 import { assertWritable } from "./check-writable.ts";
 import { diffFile, type FileVersion } from "./diff-file.ts";
 import type { GitSandbox } from "./git-sandbox.ts";
 import type { Overlay } from "./overlay.ts";
 import { isWithin } from "./paths.ts";
+import type { FileVersions } from "./preview-files.ts";
 import type { Staging } from "./staging.ts";
 
 export type WorkingChanges = Pick<
@@ -19,11 +20,13 @@ export function workingChanges({
   overlay,
   view,
   staging,
+  loadContents = async () => {},
 }: {
   base: Base;
   overlay: Overlay;
   view: Workspace;
   staging: Staging;
+  loadContents?: () => Promise<void>;
 }): WorkingChanges {
   async function resolveChanged(paths: readonly string[]): Promise<string[]> {
     const wanted = paths.map((path) => view.resolve(path));
@@ -35,7 +38,10 @@ export function workingChanges({
     return changed.filter((path) => wanted.some((folder) => isWithin(path, folder)));
   }
 
-  const versionsOf = (path: string) => ({ path, before: versionBefore(base, path), after: versionNow(overlay, path) });
+  async function versionsOf(paths: readonly string[]): Promise<FileVersions[]> {
+    await loadContents();
+    return paths.map((path) => ({ path, before: versionBefore(base, path), after: versionNow(overlay, path) }));
+  }
 
   async function staged() {
     const names = new Set(staging.paths());
@@ -49,10 +55,8 @@ export function workingChanges({
   return {
     diffAgainstBase: async (path) => {
       const within = view.resolve(path ?? "");
-      const changed = (await view.changes()).filter((change) => isWithin(change.path, within));
-      return changed
-        .map((change) => diffFile(change.path, versionBefore(base, change.path), versionNow(overlay, change.path)))
-        .join("");
+      const changed = (await view.changes()).map((change) => change.path).filter((path) => isWithin(path, within));
+      return (await versionsOf(changed)).map(({ path, before, after }) => diffFile(path, before, after)).join("");
     },
 
     stage: async (paths) => staging.add(await resolveChanged(paths)),
@@ -61,11 +65,11 @@ export function workingChanges({
       return staging.remove(staging.paths().filter((path) => wanted.some((folder) => isWithin(path, folder))));
     },
     staged,
-    changedFiles: async () => (await view.changes()).map(({ path }) => versionsOf(path)),
+    changedFiles: async () => versionsOf((await view.changes()).map(({ path }) => path)),
     outgoing: async () => {
       const changes = await staged();
       const paths = changes.staged.length > 0 ? changes.staged : changes.unstaged;
-      return paths.map(versionsOf);
+      return versionsOf(paths);
     },
     discard: async (paths) => {
       const changed = await resolveChanged(paths);
@@ -79,7 +83,7 @@ export function workingChanges({
 /** A file or link in the base; undefined for anything else. */
 export function versionBefore(base: Base, path: string): FileVersion | undefined {
   const entry = base.entries.get(path);
-  const content = entry && base.store.read(entry.oid)?.data;
+  const content = entry && readEntry(base, entry);
   return content && { content, executable: entry.executable, ...(entry.type === "symlink" && { isLink: true }) };
 }
 

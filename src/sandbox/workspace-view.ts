@@ -1,5 +1,5 @@
-import type { Change, Entry, Workspace } from "#domain/workspace.ts";
-import type { Base } from "./base.ts";
+import type { Change, ContentChunk, Entry, Workspace } from "#domain/workspace.ts";
+import { type Base, readEntry } from "./base.ts";
 import { move, remove, write } from "./change-files.ts";
 import type { Overlay } from "./overlay.ts";
 import {
@@ -18,26 +18,59 @@ import {
 import type { Zones } from "./zones.ts";
 
 /** Creates the workspace of one worker: the overlay of its run, limited by the worker's zones. */
-export function createWorkspaceView(base: Base, overlay: Overlay, zones: Zones): Workspace {
+export function createWorkspaceView(
+  base: Base,
+  overlay: Overlay,
+  { zones, loadContents = async () => {} }: { zones: Zones; loadContents?: () => Promise<void> },
+): Workspace {
   const view: View = { base, overlay, zones };
+  /** Everything that reads a file, its size or a link waits for the contents of the base. */
+  async function loaded<Result>(operation: () => Result): Promise<Result> {
+    if (!base.contents.isLoaded) await loadContents();
+    return operation();
+  }
   return {
     resolve: (path) => resolvePath(view, path),
-    exists: async (path) => nodeAt(view, resolveParentLinks(view, path)) !== undefined,
-    stat: async (path) => {
-      const found = resolveParentLinks(view, path);
-      return describe(resolvePath(view, path), requireNode(view, found));
-    },
-    read: async (path) => read(view, path),
-    write: async (path, content, options) => write(view, resolvePath(view, path), content, options?.executable),
-    remove: async (path, options) => remove(view, resolvePath(view, path), options?.recursive ?? false),
-    move: async (from, to, options) =>
-      move(view, resolvePath(view, from), resolvePath(view, to), options?.overwrite ?? false),
-    list: async (path, options) => list(view, path, options?.recursive ?? false),
+    exists: (path) => loaded(() => nodeAt(view, resolveParentLinks(view, path)) !== undefined),
+    stat: (path) =>
+      loaded(() => {
+        const found = resolveParentLinks(view, path);
+        return describe(resolvePath(view, path), requireNode(view, found));
+      }),
+    read: (path) => loaded(() => read(view, path)),
+    write: (path, content, options) => loaded(() => write(view, resolvePath(view, path), content, options?.executable)),
+    remove: (path, options) => loaded(() => remove(view, resolvePath(view, path), options?.recursive ?? false)),
+    move: (from, to, options) =>
+      loaded(() => move(view, resolvePath(view, from), resolvePath(view, to), options?.overwrite ?? false)),
+    list: (path, options) => loaded(() => list(view, path, options?.recursive ?? false)),
     paths: async () => filePaths(view),
+    contents: async function* (paths) {
+      await loaded(() => {});
+      yield* contentsOf(view, paths);
+    },
     changes: async () => changes(view),
-    readBase: async (path) => readBase(view, resolvePath(view, path)),
+    readBase: (path) => loaded(() => readBase(view, resolvePath(view, path))),
     ruleFor: (path) => zones.ruleFor(resolvePath(view, path)),
   };
+}
+
+/** Groups the files by the memory that holds them. */
+function* contentsOf({ overlay, zones, base }: View, paths: readonly string[]): Iterable<ContentChunk> {
+  const bySegment = new Map<Buffer, { path: string; start: number; end: number }[]>();
+  for (const path of paths) {
+    const layer = overlay.layers[zones.spaceOf(path)];
+    const entry = layer === overlay.layers.repository && layer.state(path).kind === "base" && base.entries.get(path);
+    const range = zones.canSee(path) && entry && entry.type === "file" ? base.store.locate(entry.oid) : undefined;
+    if (range) {
+      const files = bySegment.get(range.segment) ?? [];
+      files.push({ path, start: range.start, end: range.end });
+      bySegment.set(range.segment, files);
+      continue;
+    }
+    const bytes = zones.canSee(path) && layer.node(path)?.type === "file" ? layer.read(path) : undefined;
+    if (bytes) yield { bytes, files: [{ path, start: 0, end: bytes.length }] };
+  }
+  for (const [bytes, files] of bySegment) yield { bytes, files: files.sort((a, b) => a.start - b.start) };
 }
 
 function read(view: View, path: string): Uint8Array {
@@ -82,7 +115,7 @@ function changes({ base, overlay, zones }: View): Change[] {
 
 function readBase({ base, zones }: View, path: string): Uint8Array | undefined {
   const entry = zones.spaceOf(path) === "repository" && zones.canSee(path) ? base.entries.get(path) : undefined;
-  return entry && entry.type !== "submodule" ? copyOf(base.store.read(entry.oid)?.data) : undefined;
+  return entry && copyOf(readEntry(base, entry));
 }
 
 /** Copies bytes of the base, which is shared and must not be written to. */

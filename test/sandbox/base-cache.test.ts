@@ -1,28 +1,36 @@
 import { expect, test } from "vitest";
 import type { Base } from "#sandbox/base.ts";
-import { createBaseCache } from "#sandbox/base-cache.ts";
+import { type BaseRequest, createBaseCache } from "#sandbox/base-cache.ts";
+import { ObjectStore } from "#sandbox/object-store.ts";
 
-const base = (bytes: number) => ({ bytes: () => bytes }) as Base;
+const base = (bytes: number, store = new ObjectStore()) => ({ bytes: () => bytes, store }) as Base;
+
+const request = (commit: string, load: BaseRequest["load"], signal?: AbortSignal): BaseRequest => ({
+  repository: "octo/demo",
+  commit,
+  load,
+  signal,
+});
 
 test("the cache evicts the least recently used bases when it exceeds its size", async () => {
   const cache = createBaseCache(250);
-  await cache.get("a", async () => base(100), undefined);
-  await cache.get("b", async () => base(100), undefined);
-  await cache.get("a", () => Promise.reject(new Error("it is there")), undefined);
+  await cache.get(request("a", async () => base(100)));
+  await cache.get(request("b", async () => base(100)));
+  await cache.get(request("a", () => Promise.reject(new Error("it is there"))));
 
-  await cache.get("c", async () => base(100), undefined);
+  await cache.get(request("c", async () => base(100)));
 
   expect(cache.bytes()).toBe(200);
-  await cache.get("a", () => Promise.reject(new Error("a was let go")), undefined);
-  await cache.get("c", () => Promise.reject(new Error("c was let go")), undefined);
+  await cache.get(request("a", () => Promise.reject(new Error("a was let go"))));
+  await cache.get(request("c", () => Promise.reject(new Error("c was let go"))));
 });
 
 test("a base that is still in use is shared after it was evicted", async () => {
   const cache = createBaseCache(10);
-  const inUse = await cache.get("a", async () => base(100), undefined);
+  const inUse = await cache.get(request("a", async () => base(100)));
   expect(cache.bytes()).toBe(0);
 
-  const again = await cache.get("a", () => Promise.reject(new Error("it is in use")), undefined);
+  const again = await cache.get(request("a", () => Promise.reject(new Error("it is in use"))));
 
   expect(again).toBe(inUse);
 });
@@ -38,8 +46,8 @@ test("concurrent requests share one load, which is aborted when the last of them
       });
     });
   const [one, two] = [new AbortController(), new AbortController()];
-  const first = cache.get("a", load, one.signal);
-  const second = cache.get("a", () => Promise.reject(new Error("there is a load already")), two.signal);
+  const first = cache.get(request("a", load, one.signal));
+  const second = cache.get(request("a", () => Promise.reject(new Error("there is a load already")), two.signal));
 
   one.abort("first");
   await expect(first).rejects.toBe("first");
@@ -47,12 +55,12 @@ test("concurrent requests share one load, which is aborted when the last of them
   await expect(second).rejects.toBe("second");
 
   expect(await stopped).toBe("second");
-  expect(await cache.get("a", async () => base(1), undefined)).toBeDefined();
+  expect(await cache.get(request("a", async () => base(1)))).toBeDefined();
 });
 
 test("a failed load is retried by the next request", async () => {
   const cache = createBaseCache(1_000);
-  await expect(cache.get("a", () => Promise.reject(new Error("outage")), undefined)).rejects.toThrow("outage");
+  await expect(cache.get(request("a", () => Promise.reject(new Error("outage"))))).rejects.toThrow("outage");
 
-  expect(await cache.get("a", async () => base(1), undefined)).toBeDefined();
+  expect(await cache.get(request("a", async () => base(1)))).toBeDefined();
 });

@@ -27,7 +27,9 @@ test("the error for a rejected token does not contain it", async () => {
   const error = await world.open(repository, { token: bad }).catch((thrown) => thrown);
 
   expect(error).toBeInstanceOf(UserError);
-  expect(error.message).toMatch(/^The git server does not let this app read octo\/demo-\d+ \(401\)\. It says: Invalid/);
+  expect(error.message).toMatch(
+    /^The git server does not allow this app to read octo\/demo-\d+ \(401\)\. It says: Invalid/,
+  );
   expect(printed(error)).not.toContain(bad);
 });
 
@@ -51,8 +53,8 @@ test("a cached base is not available to a token that the server rejects", async 
   const repository = await world.repositoryWith({ a: "1" });
   const { base } = await world.open(repository, { token: good });
 
-  await expect(world.open(repository, { token: bad })).rejects.toThrow(/does not let this app read/);
-  await expect(world.open(repository, { token: bad, at: base })).rejects.toThrow(/does not let this app read/);
+  await expect(world.open(repository, { token: bad })).rejects.toThrow(/does not allow this app to read/);
+  await expect(world.open(repository, { token: bad, at: base })).rejects.toThrow(/does not allow this app to read/);
 });
 
 test("the error for an address with credentials does not contain them", async () => {

@@ -108,7 +108,7 @@ test("a push contains only staged files, also after a restart", async () => {
 
   expect(await restarted.staged()).toEqual({ staged: ["a", "dir/c"], unstaged: ["b", "dir/d"] });
   expect(await repository.git("diff", "--name-only", "main", commit)).toBe("a\ndir/c\n");
-  expect(restarted.history().flatMap(({ after }) => after.map(({ path }) => path))).toEqual([
+  expect((await restarted.history()).flatMap(({ after }) => after.map(({ path }) => path))).toEqual([
     "a",
     "b",
     "dir/c",

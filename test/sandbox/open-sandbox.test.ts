@@ -99,7 +99,9 @@ test("a base that was garbage-collected on the server is reported", async () => 
 
   const again = world.open(repository, { at: base, source: another(repository.url) });
 
-  await expect(again).rejects.toThrow(/is gone from octo\/demo-\d+: the branch main was rewritten\. Start a new run\./);
+  await expect(again).rejects.toThrow(
+    /no longer exists in octo\/demo-\d+: the branch main was rewritten\. Start a new run\./,
+  );
 });
 
 test("a server that serves only branch tips is asked for more history until the base is included", async () => {

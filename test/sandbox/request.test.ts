@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { afterEach, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { type GitRequest, request } from "#sandbox/request.ts";
+import { type GitRequest, readBody, request } from "#sandbox/request.ts";
 
 const servers: { close: () => void }[] = [];
 afterEach(() => {
@@ -18,8 +18,8 @@ async function serve(listener: RequestListener): Promise<URL> {
   return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
 }
 
-const ask = (url: URL, more: Partial<GitRequest> = {}) =>
-  request({
+async function ask(url: URL, more: Partial<GitRequest> = {}): Promise<string> {
+  const response = await request({
     method: "GET",
     url,
     headers: {},
@@ -28,6 +28,8 @@ const ask = (url: URL, more: Partial<GitRequest> = {}) =>
     signal: new AbortController().signal,
     ...more,
   });
+  return (await readBody(response)).toString();
+}
 
 test("a stale keep-alive connection is replaced once", async () => {
   const seen = new WeakSet();
@@ -45,7 +47,7 @@ test("a stale keep-alive connection is replaced once", async () => {
 
   const answer = await ask(url);
 
-  expect(answer.body.toString()).toBe("here");
+  expect(answer).toBe("here");
   expect(dropped).toBe(1);
 });
 

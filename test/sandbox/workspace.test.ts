@@ -123,7 +123,7 @@ test("undoing a step restores a deleted link", async () => {
   await sandbox.remove("CLAUDE.md");
   sandbox.pendingChanges("call-1");
   sandbox.markStored();
-  const [step] = sandbox.history();
+  const [step] = await sandbox.history();
 
   for (const { path, content } of step?.before ?? []) if (content) await sandbox.write(path, content);
 
@@ -230,7 +230,7 @@ test("the history has every stored step with the previous contents", async () =>
   sandbox.pendingChanges("call-2");
   sandbox.markStored();
 
-  const readable = sandbox.history().map(({ step, before, after }) => ({
+  const readable = (await sandbox.history()).map(({ step, before, after }) => ({
     step,
     before: before.map(({ path, content }) => [path, textOf(content)]),
     after: after.map(({ path, content, mode }) => [path, textOf(content), mode]),
@@ -305,7 +305,7 @@ test("any sequence of operations gives the same tree as a plain map, also after 
       expect(await restarted.list("", { recursive: true })).toEqual(
         (await sandbox.list("", { recursive: true })).map((entry) => ({ ...entry, modified: expect.any(Date) })),
       );
-      expect(restarted.history()).toEqual(sandbox.history());
+      expect(await restarted.history()).toEqual(await sandbox.history());
     }),
     { numRuns: 40 },
   );

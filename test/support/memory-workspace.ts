@@ -1,7 +1,7 @@
 import { ToolError } from "#domain/errors.ts";
 import type { Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
-import type { LogEntry, PushRequest, PushResult, Sandbox, StoredChange } from "#sandbox/sandbox.ts";
+import type { LogEntry, PushRequest, PushResult, StoredChange, StoredStep } from "#sandbox/sandbox.ts";
 
 export interface MemoryWorkspaceOptions {
   /** What the zones say, by the first folder of a path. */
@@ -20,7 +20,7 @@ export function memoryWorkspace(
   const base = new Map(Object.entries(files).map(([path, content]) => [path, bytes(content)]));
   const tree = new Map(base);
   let settled = new Map(base);
-  const steps: ReturnType<Sandbox["history"]> = [];
+  const steps: StoredStep[] = [];
   let openStep = "";
 
   function resolve(path: string): string {
@@ -144,7 +144,7 @@ export function memoryWorkspace(
       tree.clear();
       for (const [path, content] of settled) tree.set(path, content);
     },
-    history: () => steps,
+    history: async () => steps,
     log: async ({ limit }) => log.slice(0, limit),
     branches: unsupported,
     fetchBranch: unsupported,

@@ -18,13 +18,17 @@ export async function startSandboxWorld(options?: GitServerOptions) {
       if (Object.keys(files).length > 0) await repository.commit({ files });
       return repository;
     },
-    open: (repository: GitRepository, { token, ...rest }: Partial<OpenSandbox> & { token?: string } = {}) =>
-      openSandbox({
+    /** Opens a sandbox and waits for its contents. */
+    open: async (repository: GitRepository, { token, ...rest }: Partial<OpenSandbox> & { token?: string } = {}) => {
+      const sandbox = await openSandbox({
         source: { tenant: repository.url, url: repository.url, token: async () => token },
         at: { branch: "main" },
         changes: [],
         ...rest,
-      }),
+      });
+      await sandbox.stat("");
+      return sandbox;
+    },
     close: () => server.close(),
   };
 }

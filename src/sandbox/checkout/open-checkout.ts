@@ -69,7 +69,7 @@ export async function openCheckout(
   const { base, branch, head, isStale } = await readWorkingTree(root, recorded);
   const overlay = createOverlay(base, changes, isStagingFile);
   const staging = createStaging(overlay);
-  const { markStored, rollback, history } = overlay;
+  const { markStored, rollback } = overlay;
   const isUnknown = (path: string) =>
     recorded.get(path)?.kind === "unknown" || (base.entries.has(path) && isStale(path));
 
@@ -89,7 +89,7 @@ export async function openCheckout(
   }
 
   const viewFor = (zones: Zones): CheckoutTree => {
-    const view = createWorkspaceView(base, overlay, zones);
+    const view = createWorkspaceView(base, overlay, { zones });
     return {
       ...view,
       ...workingChanges({ base, overlay, view, staging }),
@@ -97,7 +97,7 @@ export async function openCheckout(
       pendingChanges,
       markStored,
       rollback,
-      history,
+      history: async () => overlay.history(),
       log: async ({ limit, path }) => readLog(root, limit, path === undefined ? undefined : view.resolve(path)),
       branches: (signal) => readBranches(root, signal),
       restricted: (narrower) => viewFor(zones.narrow(narrower)),

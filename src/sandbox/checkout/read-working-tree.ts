@@ -4,7 +4,7 @@ import { ToolError, UserError } from "#domain/errors.ts";
 import type { Base, BaseEntry } from "#sandbox/base.ts";
 import { assembleBase } from "#sandbox/base.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
-import { createObjectStore, type ObjectStore } from "#sandbox/object-store.ts";
+import { ObjectStore } from "#sandbox/object-store.ts";
 import { folderOf, foldersAbove, isGitName } from "#sandbox/paths.ts";
 import type { RecordedFile } from "./base-record.ts";
 import { readDiskEntry } from "./read-disk-entry.ts";
@@ -38,7 +38,7 @@ export async function readWorkingTree(
     readBranch(root),
     runGit(["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { cwd: root }),
   ]);
-  const store = createObjectStore();
+  const store = new ObjectStore();
   const entries = new Map<string, BaseEntry>();
   const listedStats = new Map<string, BigIntStats>();
   const readPaths = new Set<string>();
@@ -88,6 +88,7 @@ export async function readWorkingTree(
     store,
     entries,
     folders,
+    isLoaded: true,
   });
   return {
     base,

@@ -110,7 +110,7 @@ async function planUndo(
   // Changes of other runs that came with the sandbox are not undone.
   const own = new Set(history.filter((call) => !isCallOf(call, tool)).map(({ step, callId }) => `${step}/${callId}`));
 
-  for (const { step, before, after } of sandbox.history().toReversed()) {
+  for (const { step, before, after } of (await sandbox.history()).toReversed()) {
     if (!own.has(step)) continue;
     const all = before
       .filter((change) => !isUndone(step, change.path))

@@ -1,5 +1,5 @@
-import { setImmediate } from "node:timers/promises";
 import type { ContentChunk } from "#domain/workspace.ts";
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { LineAutomaton, type Scan } from "./regex/line-automaton.ts";
 import { parseLiteral, parseRegex } from "./regex/parse-regex.ts";
 import { findRequiredFactors, maxFactorBytes, type RequiredFactor } from "./regex/required-factor.ts";
@@ -68,7 +68,7 @@ export class LineSearch {
   readonly #automaton: LineAutomaton;
   readonly #options: LineSearchOptions;
   readonly #deadline: number;
-  #yieldedAt = performance.now();
+  readonly #yielder: EventLoopYielder;
 
   /** Throws a RegexError for a pattern that is invalid or not supported. */
   constructor({ pattern, literal, ignoreCase }: LineQuery, options: LineSearchOptions) {
@@ -76,6 +76,7 @@ export class LineSearch {
     this.#factors = findRequiredFactors(node);
     this.#automaton = new LineAutomaton(node);
     this.#options = options;
+    this.#yielder = new EventLoopYielder({ everyMs: yieldEveryMs, signal: options.signal });
     this.#deadline = performance.now() + options.timeoutMs;
   }
 
@@ -129,7 +130,7 @@ export class LineSearch {
     /** Up to where every line is decided. */
     let decided = 0;
     for (const { from, to } of windowsOf(bytes, files)) {
-      if (this.#isYieldDue()) await this.#yield();
+      if (this.#yielder.isDue) await this.#turn();
       const endOfNext = finder(factor, bytes.subarray(from, to));
       for (let at = Math.max(decided - from, 0); at < to - from; at = decided - from) {
         const end = endOfNext(at);
@@ -149,7 +150,7 @@ export class LineSearch {
         decided = lineEnd + 1;
         if (factor.isExact || (await this.#scan(bytes, lineStart, lineEnd)).kind === "match")
           this.#add(file, lineStart);
-        if (this.#isYieldDue()) await this.#yield();
+        if (this.#yielder.isDue) await this.#turn();
       }
     }
   }
@@ -162,7 +163,7 @@ export class LineSearch {
         const { kind, at: end } = scan.kind === "paused" ? await this.#resume(bytes, scan, file.end) : scan;
         if (kind === "match") this.#add(file, startOfLine(bytes, end, file));
         at = kind === "match" ? indexOfNewline(bytes, end) + 1 : file.end;
-        if (this.#isYieldDue()) await this.#yield();
+        if (this.#yielder.isDue) await this.#turn();
       }
     }
   }
@@ -175,7 +176,7 @@ export class LineSearch {
   async #resume(bytes: Buffer, paused: Scan, to: number): Promise<Scan> {
     let scan = paused;
     while (scan.kind === "paused") {
-      if (this.#isYieldDue()) await this.#yield();
+      if (this.#yielder.isDue) await this.#turn();
       scan = this.#automaton.scan(bytes, scan.at, to, scan);
     }
     return scan;
@@ -186,15 +187,9 @@ export class LineSearch {
     if (file.lineStarts.length < this.#options.maxLinesPerFile) file.lineStarts.push(lineStart);
   }
 
-  #isYieldDue(): boolean {
-    return performance.now() - this.#yieldedAt > yieldEveryMs;
-  }
-
-  async #yield(): Promise<void> {
-    this.#options.signal?.throwIfAborted();
+  async #turn(): Promise<void> {
     if (performance.now() > this.#deadline) throw new SearchTimeout();
-    await setImmediate();
-    this.#yieldedAt = performance.now();
+    await this.#yielder.turn();
   }
 }
 
