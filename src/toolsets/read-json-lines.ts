@@ -1,40 +1,39 @@
 import type { Readable } from "node:stream";
 
+interface JsonLinesOptions {
+  maxBytes: number;
+  /** Receives the number of bytes that arrived, before they are parsed. */
+  onBytes?(count: number): void;
+  onValue(value: unknown): void;
+  /** Receives a line that is not valid JSON, which is then skipped. Default: such a line is a failure. */
+  onInvalidLine?(line: string): void;
+  /** Nothing more is read after a failure. */
+  onFailure(reason: string): void;
+}
+
 /**
- * Reads a stream of lines of JSON. JSON and not a richer format: it makes nothing but plain data, of about the size it
- * came in. A line longer than `maxBytes`, or one that is no JSON, is a failure, and the last thing heard.
+ * Reads a stream of lines of JSON. A line longer than `maxBytes` is a failure. JSON, unlike richer formats, creates
+ * nothing but plain data of about the size it arrived in.
  */
-export function readJsonLines(
-  stream: Readable,
-  {
-    maxBytes,
-    onBytes = () => {},
-    onValue,
-    onFailure,
-  }: {
-    maxBytes: number;
-    /** Hears how much arrived, before it is read. */
-    onBytes?(count: number): void;
-    onValue(value: unknown): void;
-    onFailure(why: string): void;
-  },
-): void {
-  let held: Buffer[] = [];
-  let heldBytes = 0;
+export function readJsonLines(stream: Readable, options: JsonLinesOptions): void {
+  const { maxBytes, onBytes = () => {}, onValue, onInvalidLine, onFailure } = options;
+  let pending: Buffer[] = [];
+  let pendingBytes = 0;
   let failed = false;
 
-  function fail(why: string): void {
+  function fail(reason: string): void {
     failed = true;
-    held = [];
-    onFailure(why);
+    pending = [];
+    onFailure(reason);
   }
 
-  function take(line: string): void {
+  function readLine(line: string): void {
     let value: unknown;
     try {
       value = JSON.parse(line);
     } catch {
-      fail("it said what is no message");
+      if (onInvalidLine) onInvalidLine(line);
+      else fail("it sent a line that is not valid JSON");
       return;
     }
     onValue(value);
@@ -45,16 +44,16 @@ export function readJsonLines(
     onBytes(chunk.length);
     let from = 0;
     for (let end = chunk.indexOf(10); end !== -1 && !failed; end = chunk.indexOf(10, from)) {
-      held.push(chunk.subarray(from, end));
+      pending.push(chunk.subarray(from, end));
       from = end + 1;
-      const line = Buffer.concat(held).toString("utf8");
-      held = [];
-      heldBytes = 0;
-      take(line);
+      const line = Buffer.concat(pending).toString("utf8");
+      pending = [];
+      pendingBytes = 0;
+      readLine(line);
     }
     if (failed) return;
-    held.push(chunk.subarray(from));
-    heldBytes += chunk.length - from;
-    if (heldBytes > maxBytes) fail("it said more at once than it may");
+    pending.push(chunk.subarray(from));
+    pendingBytes += chunk.length - from;
+    if (pendingBytes > maxBytes) fail("it sent a line that is too long");
   });
 }

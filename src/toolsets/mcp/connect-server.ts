@@ -1,26 +1,35 @@
 import { createMCPClient, type ListToolsResult, type MCPClient } from "@ai-sdk/mcp";
-import { createProgramTransport } from "./program-transport.ts";
+import { ProgramTransport } from "./program-transport.ts";
 import { createPublicFetch, limitedFetch } from "./public-fetch.ts";
 import type { ServerSettings } from "./server-settings.ts";
 
 const connectMs = 10_000;
-const mostPages = 20;
-const mostTools = 200;
+const maxPages = 20;
+const maxTools = 200;
 
 /** A tool as its server describes it. */
 export type ToolDefinition = ListToolsResult["tools"][number];
 
-/** A server that answered, with the tools it has. */
+/** A server that answered, with its tools. */
 export interface ServerConnection {
   client: MCPClient;
   definitions: readonly ToolDefinition[];
+  /** Why the server's program ended; undefined while it runs, and for a server over HTTP. */
+  describeEnd(): string | undefined;
+  /** A report of what the program wrote besides messages; undefined if there is nothing new. */
+  takeReport(): string | undefined;
   close(): Promise<void>;
 }
 
-/** Connects within 10 seconds and asks for the tools. With `publicOnly` no private address is reached. */
+/** The program of a server ended before it answered. The message says why. */
+export class ProgramEndedError extends Error {
+  override readonly name = "ProgramEndedError";
+}
+
+/** Connects within 10 seconds and lists the tools. With `publicOnly` no private address is reached. */
 export async function connectServer(settings: ServerSettings, publicOnly: boolean): Promise<ServerConnection> {
   const guarded = publicOnly ? createPublicFetch() : undefined;
-  const program = "command" in settings ? createProgramTransport(settings) : undefined;
+  const program = "command" in settings ? new ProgramTransport(settings) : undefined;
   const http = (address: { url: string; headers: Record<string, string> }) => ({
     ...address,
     type: "http" as const,
@@ -31,7 +40,7 @@ export async function connectServer(settings: ServerSettings, publicOnly: boolea
 
   async function close(): Promise<void> {
     await client?.close().catch(() => undefined);
-    // A server that never said hello was never the client's to close.
+    // A program that never answered does not belong to the client.
     await program?.close();
     await guarded?.close();
   }
@@ -41,20 +50,27 @@ export async function connectServer(settings: ServerSettings, publicOnly: boolea
       transport: program ?? http(settings as Exclude<ServerSettings, { command: string }>),
       clientName: "golem-forge",
       initializationOptions: { timeout: connectMs },
-      // What goes wrong between two calls is said by the next one.
+      // A failure between two calls is reported by the next one.
       onUncaughtError: () => {},
     });
-    return { client, definitions: await listTools(client), close };
+    return {
+      client,
+      definitions: await listTools(client),
+      describeEnd: () => program?.describeEnd(),
+      takeReport: () => program?.takeReport(),
+      close,
+    };
   } catch (error) {
     await close();
-    throw error;
+    const end = program?.describeEnd();
+    throw end === undefined ? error : new ProgramEndedError(end, { cause: error });
   }
 }
 
 async function listTools(client: MCPClient): Promise<ToolDefinition[]> {
   const definitions: ToolDefinition[] = [];
   let cursor: string | undefined;
-  for (let page = 0; page < mostPages && definitions.length < mostTools; page += 1) {
+  for (let page = 0; page < maxPages && definitions.length < maxTools; page += 1) {
     const listed = await client.listTools({
       ...(cursor !== undefined && { params: { cursor } }),
       options: { timeout: connectMs },
@@ -63,5 +79,5 @@ async function listTools(client: MCPClient): Promise<ToolDefinition[]> {
     cursor = listed.nextCursor;
     if (cursor === undefined) break;
   }
-  return definitions.slice(0, mostTools);
+  return definitions.slice(0, maxTools);
 }

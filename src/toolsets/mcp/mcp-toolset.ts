@@ -8,118 +8,133 @@ import { matchesPattern } from "#text/matches-pattern.ts";
 import { applyApprovalSettings, checkApprovalNames } from "#toolsets/approval-settings.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import type { ToolDefinition } from "./connect-server.ts";
-import { changed, openServer, type Server } from "./open-server.ts";
-import { fingerprint, pinsOf } from "./pins.ts";
+import { mcpResult } from "./mcp-result.ts";
+import { changedTool, McpServer } from "./mcp-server.ts";
+import { fingerprint, type Pins, pinsOf } from "./pins.ts";
 import { checkForRepository, ServerSettings, withVariables } from "./server-settings.ts";
-import { toResult } from "./to-result.ts";
 
 const serverName = z.string().regex(/^[A-Za-z][\w-]{0,30}$/, "A server's name is letters, digits, - and _");
 
 const config = z.strictObject({
   servers: z.record(serverName, ServerSettings),
-  /** The tools that are offered, as `name_tool`, with `*` for any text. */
+  /** The tools to offer, as `server_tool`, with `*` for any text. */
   tools: z.array(z.string().min(1)).min(1).default(["*"]),
   approval: ApprovalConfig.optional(),
-  /** What a tool must be, by its name: `sha256:…`. Without one, what it was when it was first seen. */
+  /** The fingerprint a tool must have, by its name: `sha256:…`. Default: the one it had when it was first seen. */
   fingerprints: z.record(z.string(), z.string().regex(/^sha256:[0-9a-f]{64}$/)).default({}),
-  /** Seconds a call may take. */
+  /** The time limit of a call in seconds. */
   timeout: z.number().positive().max(600).default(60),
 });
 type Config = z.infer<typeof config>;
 
-/** Tools of MCP servers: programs started for the run, or servers over HTTP. */
+/** Provides the tools of MCP servers: programs started for the run, or servers over HTTP. */
 export const mcpToolset: Toolset<Config> = {
   name: "mcp",
   config,
   async create({ servers, ...settings }, { workerDirectory, spec: { origin }, onClose }) {
     const isDeployments = workerDirectory !== undefined;
-    const opened = Object.entries(servers).map(([name, given]) => {
+    const opened = Object.entries(servers).map(([name, given]): OpenServer => {
       if (!isDeployments) checkForRepository(name, given, `${origin.owner}/${origin.repo}`);
       const filled = isDeployments ? withVariables(name, given, process.env) : given;
-      return { name, pins: pinsOf(name, filled), server: openServer(name, filled, !isDeployments) };
+      return { name, pins: pinsOf(name, filled), server: new McpServer(name, filled, !isDeployments) };
     });
     for (const { server } of opened) onClose?.(() => server.close());
 
-    const tools = (await Promise.all(opened.map((one) => toolsOf(one, settings)))).flat();
-    const isWhole = !tools.some((tool) => tool.name.endsWith(missingEnding));
-    if (isWhole)
+    const listed = await Promise.all(opened.map(listTools));
+    const names = new ToolNames();
+    const tools = listed.flatMap((list, index) => toolsOf(opened[index] as OpenServer, list, { settings, names }));
+    // While a server is down, its tools are not known.
+    if (listed.every((list) => "definitions" in list)) {
       checkApprovalNames(
         settings.approval,
         tools.map(({ name }) => name),
         "the MCP servers",
       );
+    }
     return tools;
   },
 };
 
-interface OpenedServer {
+interface OpenServer {
   name: string;
-  pins: Map<string, ToolDefinition>;
-  server: Server;
+  pins: Pins;
+  server: McpServer;
 }
 type Settings = Omit<Config, "servers">;
+type ListedTools = { definitions: readonly ToolDefinition[] } | { error: unknown };
 
-const missingEnding = "_unavailable";
-
-async function toolsOf({ name, pins, server }: OpenedServer, settings: Settings): Promise<NamedTool[]> {
-  let now: readonly ToolDefinition[];
+async function listTools({ pins, server }: OpenServer): Promise<ListedTools> {
   try {
-    now = await server.definitions();
+    return { definitions: await server.definitions() };
   } catch (error) {
-    // A run goes on without a server that is down; what is known of it says so when it is called.
-    if (pins.size === 0) return [missingServer(name, error)];
-    now = [...pins.values()];
+    // A run continues without a server that is down. The tools it had report the reason when they are called.
+    return pins.size === 0 ? { error } : { definitions: [...pins.values()] };
   }
-  const tools = new Map<string, NamedTool>();
-  for (const definition of now) {
-    const toolName = nameOf(name, definition.name);
-    if (tools.has(toolName) || !settings.tools.some((pattern) => matchesPattern(pattern, toolName))) continue;
-    tools.set(toolName, offer({ name, pins, server }, toolName, definition, settings));
-  }
-  return [...tools.values()];
 }
 
-/** `name_tool`, in the characters and the length that models take. */
-function nameOf(server: string, tool: string): string {
-  const plain = `${server}_${tool}`.replace(/[^\w-]/g, "_");
-  if (plain.length <= 64) return plain;
-  return `${plain.slice(0, 55)}_${createHash("sha256").update(tool).digest("hex").slice(0, 8)}`;
+function toolsOf(
+  opened: OpenServer,
+  listed: ListedTools,
+  { settings, names }: { settings: Settings; names: ToolNames },
+): NamedTool[] {
+  if ("error" in listed) return [missingServer(opened.name, listed.error)];
+  const definitions = [...new Map(listed.definitions.map((definition) => [definition.name, definition])).values()];
+  // A tool whose own name needs no change keeps it; another one that would get the same name gets a hash.
+  const needsChange = ({ name }: ToolDefinition) => /[^\w-]/.test(name);
+  const ordered = definitions.toSorted((a, b) => Number(needsChange(a)) - Number(needsChange(b)));
+  const toolNames = new Map(ordered.map((definition) => [definition, names.nameFor(opened.name, definition.name)]));
+  return definitions.flatMap((definition) => {
+    const toolName = toolNames.get(definition) ?? "";
+    const isWanted = settings.tools.some((pattern) => matchesPattern(pattern, toolName));
+    return isWanted ? [offer(opened, { toolName, definition, settings })] : [];
+  });
+}
+
+/** Names of tools as `server_tool`, in the characters and the length that models accept, each only once. */
+class ToolNames {
+  readonly #taken = new Set<string>();
+
+  nameFor(server: string, tool: string): string {
+    const plain = `${server}_${tool}`.replace(/[^\w-]/g, "_");
+    const isFree = plain.length <= 64 && !this.#taken.has(plain);
+    const hash = createHash("sha256").update(`${server}\n${tool}`).digest("hex").slice(0, 8);
+    const name = isFree ? plain : `${plain.slice(0, 55)}_${hash}`;
+    this.#taken.add(name);
+    return name;
+  }
 }
 
 function offer(
-  { name, pins, server }: OpenedServer,
-  toolName: string,
-  definition: ToolDefinition,
-  { approval, fingerprints, timeout }: Settings,
+  { name, pins, server }: OpenServer,
+  { toolName, definition, settings }: { toolName: string; definition: ToolDefinition; settings: Settings },
 ): NamedTool {
+  const { fingerprints, timeout, approval } = settings;
   const wanted = Object.hasOwn(fingerprints, toolName) ? fingerprints[toolName] : undefined;
   const current = fingerprint(definition);
-  // What the worker names is taken, and pinned anew; otherwise what was seen first stays.
+  // A fingerprint in the worker's settings replaces the tool that was seen first.
   if (!pins.has(definition.name) || wanted === current) pins.set(definition.name, definition);
   const pinned = pins.get(definition.name) ?? definition;
   const expected = wanted ?? fingerprint(pinned);
   if (expected !== current) return refusedTool(name, toolName, definition.name, current);
 
+  const description = definition.description ?? definition.title ?? `${definition.name} of ${name}.`;
   const tool: NamedTool = {
     name: toolName,
-    description: showHidden(definition.description ?? definition.title ?? `${definition.name} of ${name}.`).slice(
-      0,
-      4_000,
-    ),
+    description: showHidden(description).slice(0, 4_000),
     inputSchema: jsonSchema({ properties: {}, ...definition.inputSchema, type: "object" } as JSONSchema7),
     afterCrash: "report",
-    async execute(args, { abortSignal }) {
-      const options = { expected, timeoutMs: timeout * 1_000, signal: abortSignal };
-      return toResult(await server.call(definition.name, args, options), { server: name, tool: toolName });
+    async execute(args, { abortSignal, output }) {
+      const options = { expected, timeoutMs: timeout * 1_000, signal: abortSignal, output };
+      return mcpResult(await server.call(definition.name, args, options), { server: name, tool: toolName });
     },
   };
   return applyApprovalSettings(tool, approval);
 }
 
-/** A tool that is not what it was: nothing of its new description reaches the model. */
+/** A tool that has changed. Nothing of its new description reaches the model. */
 function refusedTool(server: string, toolName: string, tool: string, current: string): NamedTool {
   const refuse = () => {
-    throw changed(server, tool, current);
+    throw changedTool(server, tool, current);
   };
   return {
     name: toolName,
@@ -132,8 +147,8 @@ function refusedTool(server: string, toolName: string, tool: string, current: st
 
 function missingServer(server: string, error: unknown): NamedTool {
   return {
-    name: `${server}${missingEnding}`,
-    description: `The MCP server ${server} could not be reached, so its tools are missing in this run. Calling this says why.`,
+    name: `${server}_unavailable`,
+    description: `The MCP server ${server} cannot be reached, so its tools are missing in this run. Call this for the reason.`,
     inputSchema: jsonSchema({ type: "object", properties: {} }),
     needsApproval: false,
     execute: () => {

@@ -2,10 +2,10 @@ import type { LookupFunction } from "node:net";
 import { Agent, fetch as undiciFetch } from "undici";
 import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
 
-/** The longest answer taken from a server, in bytes. */
-const mostBytes = 32_000_000;
+/** The longest response taken from a server, in bytes. */
+const maxResponseBytes = 32_000_000;
 
-/** A fetch that connects to public addresses alone, to the very address that was checked, and its release. */
+/** Creates a fetch that connects only to public addresses, and to the very address that was checked. */
 export function createPublicFetch(resolve?: Resolve): { fetch: typeof globalThis.fetch; close(): Promise<void> } {
   const lookup: LookupFunction = (host, options, callback) => {
     publicAddresses(host, resolve).then(
@@ -17,7 +17,7 @@ export function createPublicFetch(resolve?: Resolve): { fetch: typeof globalThis
   const fetch = async (input: string | URL | Request, init?: RequestInit) => {
     const url = new URL(input instanceof Request ? input.url : input);
     const host = url.hostname.replace(/^\[|\]$/g, "");
-    // A literal address is never looked up.
+    // A literal address is not looked up.
     if ((/^[\d.]+$/.test(host) || host.includes(":")) && !isPublicAddress(host)) {
       throw new Error(`${host} is not on the public internet`);
     }
@@ -27,7 +27,7 @@ export function createPublicFetch(resolve?: Resolve): { fetch: typeof globalThis
   return { fetch: limitedFetch(fetch as typeof globalThis.fetch), close: () => agent.destroy() };
 }
 
-/** A fetch whose answers break off when they grow too long. */
+/** Wraps a fetch so that a response that is too long fails. */
 export function limitedFetch(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {
     const response = await fetch(input, init);
@@ -37,7 +37,7 @@ export function limitedFetch(fetch: typeof globalThis.fetch): typeof globalThis.
     const limit = new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
         bytes += chunk.length;
-        if (bytes > mostBytes) controller.error(new Error("The server's answer is too long"));
+        if (bytes > maxResponseBytes) controller.error(new Error("The server's response is too long"));
         else controller.enqueue(chunk);
       },
     });

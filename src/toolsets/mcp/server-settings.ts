@@ -2,28 +2,28 @@ import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { isPublicAddress } from "#executors/public-address.ts";
 
-/** A server that is a program, started for the run. */
+/** A server that is a program, which is started for the run. */
 const Program = z.strictObject({
   command: z.string().min(1),
   args: z.array(z.string()).default([]),
-  /** All it sees of the environment, besides PATH. */
+  /** Its environment, in addition to PATH. */
   env: z.record(z.string(), z.string()).default({}),
 });
 
-/** A server elsewhere, over HTTP. */
+/** A server over HTTP. */
 const Address = z.strictObject({
   url: z.url({ protocol: /^https?$/, error: "is the http or https address of an MCP server" }),
   headers: z.record(z.string(), z.string()).default({}),
 });
 
 export const ServerSettings = z.union([Program, Address], {
-  error: "is { command, args, env } for a program, or { url, headers } for a server elsewhere",
+  error: "is { command, args, env } for a program, or { url, headers } for a server over HTTP",
 });
 export type ServerSettings = z.infer<typeof ServerSettings>;
 
 const variable = /\$\{env:([A-Za-z_]\w*)\}/g;
 
-/** The settings with `${env:NAME}` replaced by the deployment's variables. Throws a UserError that names one that is not set. */
+/** The settings with the deployment's variables in place of `${env:NAME}`. Throws a UserError for a variable that is not set. */
 export function withVariables(
   server: string,
   settings: ServerSettings,
@@ -43,7 +43,7 @@ export function withVariables(
   return { url: fill(settings.url), headers: fillAll(settings.headers) };
 }
 
-/** Throws a UserError for what a worker of a repository may not ask of the deployment's machine and network. */
+/** Throws a UserError for settings that would give a repository's worker access to the deployment's machine or network. */
 export function checkForRepository(server: string, settings: ServerSettings, repository: string): void {
   const refuse = (what: string) => {
     throw new UserError(`The MCP server ${server} of a worker of ${repository} ${what}`);
@@ -53,7 +53,7 @@ export function checkForRepository(server: string, settings: ServerSettings, rep
     return;
   }
   if (JSON.stringify(settings).search(variable) !== -1) {
-    refuse("asks for variables of the deployment. Only the deployment's own workers may have them.");
+    refuse("uses variables of the deployment. Only the deployment's own workers may.");
   }
   const { protocol, hostname } = new URL(settings.url);
   const host = hostname.replace(/^\[|[\].]$/g, "");

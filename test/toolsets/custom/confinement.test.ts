@@ -152,7 +152,7 @@ describe("a tool that behaves badly", () => {
     ["crash", "EXECUTION_ERROR", /was ended: a stray error/],
     ["grow", "EXECUTION_ERROR", /too much memory/],
     ["swell", "EXECUTION_ERROR", /process of|allocat/i],
-    ["huge", "EXECUTION_ERROR", /said more at once than it may/],
+    ["huge", "EXECUTION_ERROR", /sent a line that is too long/],
   ])("%s ends in a clear error, and the next call finds a new process", async (tool, code, message) => {
     const { run } = await customTools(unruly, { tools, timeout: tool === "loop" || tool === "hang" ? 1 : 20 });
 

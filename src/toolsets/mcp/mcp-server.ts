@@ -1,0 +1,136 @@
+import type { CallToolResult } from "@ai-sdk/mcp";
+import { ToolError } from "#domain/errors.ts";
+import { connectServer, ProgramEndedError, type ServerConnection, type ToolDefinition } from "./connect-server.ts";
+import { fingerprint } from "./pins.ts";
+import type { ServerSettings } from "./server-settings.ts";
+
+export interface McpCallOptions {
+  /** The fingerprint that the tool must still have. */
+  expected: string;
+  timeoutMs: number;
+  signal: AbortSignal;
+  /** Receives reports for people, such as of lines that are not messages. */
+  output(text: string): void;
+}
+
+/** A server for the duration of a run. It is connected when it is first needed, and again after it was lost. */
+export class McpServer {
+  readonly #name: string;
+  readonly #settings: ServerSettings;
+  readonly #publicOnly: boolean;
+  #connecting: Promise<ServerConnection> | undefined;
+  #closed = false;
+
+  constructor(name: string, settings: ServerSettings, publicOnly: boolean) {
+    this.#name = name;
+    this.#settings = settings;
+    this.#publicOnly = publicOnly;
+  }
+
+  /** The tools it has now. Throws a ToolError `UNAVAILABLE`. */
+  async definitions(): Promise<readonly ToolDefinition[]> {
+    return (await this.#connection()).definitions;
+  }
+
+  /** Calls a tool. Throws ToolErrors. */
+  async call(
+    tool: string,
+    args: unknown,
+    { expected, timeoutMs, signal, output }: McpCallOptions,
+  ): Promise<CallToolResult> {
+    const connection = await this.#connection();
+    const current = connection.definitions.find((definition) => definition.name === tool);
+    if (!current) throw this.#unavailable(`it no longer has the tool ${tool}`);
+    if (fingerprint(current) !== expected) throw changedTool(this.#name, tool, fingerprint(current));
+
+    const deadline = AbortSignal.timeout(timeoutMs);
+    try {
+      return await connection.client.callTool({
+        name: tool,
+        arguments: (args ?? {}) as Record<string, unknown>,
+        options: { signal: AbortSignal.any([signal, deadline]) },
+      });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      if (deadline.aborted) throw this.#late(tool, timeoutMs);
+      // An error response is an answer. Anything else means that the connection is lost.
+      if (typeof (error as { code?: unknown }).code === "number") {
+        throw new ToolError(`${tool} of the MCP server ${this.#name} failed: ${reasonOf(error)}`, {
+          code: "EXECUTION_ERROR",
+          suggestion: "Change the arguments, or continue without this tool.",
+        });
+      }
+      await this.#drop();
+      throw this.#lost(tool, connection.describeEnd() ?? reasonOf(error), error);
+    } finally {
+      const report = connection.takeReport();
+      if (report) output(`The MCP server ${this.#name} ${report}\n`);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#drop();
+  }
+
+  async #connection(): Promise<ServerConnection> {
+    if (this.#closed) throw this.#unavailable("the run's tools are closed");
+    const connecting = this.#connecting ?? connectServer(this.#settings, this.#publicOnly);
+    this.#connecting = connecting;
+    try {
+      return await connecting;
+    } catch (error) {
+      if (this.#connecting === connecting) this.#connecting = undefined;
+      throw this.#unavailable(reasonOf(error), error);
+    }
+  }
+
+  async #drop(): Promise<void> {
+    const dropped = this.#connecting;
+    this.#connecting = undefined;
+    await dropped?.then((open) => open.close()).catch(() => undefined);
+  }
+
+  #unavailable(reason: string, cause?: unknown): ToolError {
+    return new ToolError(`The MCP server ${this.#name} cannot be reached: ${reason}.`, {
+      code: "UNAVAILABLE",
+      suggestion: "Continue without it, or try again later.",
+      cause,
+    });
+  }
+
+  #lost(tool: string, reason: string, cause: unknown): ToolError {
+    return new ToolError(`The MCP server ${this.#name} was lost during the call of ${tool}: ${reason}.`, {
+      code: "UNAVAILABLE",
+      suggestion: "It is not known whether the call took effect. Check before you call it again.",
+      cause,
+    });
+  }
+
+  #late(tool: string, timeoutMs: number): ToolError {
+    return new ToolError(`${tool} of the MCP server ${this.#name} did not answer within ${timeoutMs / 1_000} s.`, {
+      code: "TIMEOUT",
+      suggestion: "It is not known whether the call took effect. Check before you call it again.",
+    });
+  }
+}
+
+/** The refusal of a tool that has changed since it was first seen. */
+export function changedTool(server: string, tool: string, current: string): ToolError {
+  return new ToolError(
+    `The MCP server ${server} changed its tool ${tool} since it was first seen, so it is refused. Its fingerprint is now ` +
+      `${current}: the maintainer of the worker can review the change and add it to fingerprints.`,
+    { code: "BLOCKED", suggestion: "Continue without this tool, or report that it is needed." },
+  );
+}
+
+/** The innermost reason on one line, without the errors around it. */
+function reasonOf(error: unknown): string {
+  let reason = error;
+  for (let depth = 0; depth < 5 && reason instanceof Error && reason.cause instanceof Error; depth += 1) {
+    if (reason instanceof ProgramEndedError) break;
+    reason = reason.cause;
+  }
+  const message = reason instanceof Error ? reason.message : String(reason);
+  return message.replace(/\s+/g, " ").replace(/\.$/, "").slice(0, 600);
+}
