@@ -4,14 +4,17 @@ import type { SandboxCall } from "./messages.ts";
 
 const changing: ReadonlySet<SandboxCall["method"]> = new Set(["write", "remove", "move"]);
 
-/** Carries out a sandbox call of a tool's process, where the run's own rules for paths and zones hold. */
+/** Makes a sandbox call of a tool's process, by the run's own rules for paths and zones. */
 export async function answerSandboxCall(
   workspace: Workspace,
   call: SandboxCall,
   { mayChange }: { mayChange: boolean },
 ): Promise<unknown> {
   if (!mayChange && changing.has(call.method)) {
-    throw new ToolError("Nothing may be changed before the call is allowed.", { code: "PERMISSION_DENIED" });
+    throw new ToolError("The sandbox is read-only before the call is allowed.", {
+      code: "PERMISSION_DENIED",
+      suggestion: "Change files only in execute.",
+    });
   }
   switch (call.method) {
     case "exists":

@@ -3,38 +3,40 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { UserError } from "#domain/errors.ts";
 
-const endings = [".ts", ".mts", ".js", ".mjs", ".json"];
-const most = 500;
-const deepest = 6;
+const extensions = [".ts", ".mts", ".js", ".mjs", ".json"];
+const maxFiles = 500;
+const maxDepth = 6;
 
-/** True for the name of a module that a worker may call its own tools. */
+/** True for the file name of a module that may hold custom tools. */
 export function isModuleName(name: string): boolean {
-  return endings.slice(0, -1).some((ending) => name.endsWith(ending));
+  return extensions.slice(0, -1).some((extension) => name.endsWith(extension));
 }
 
 /**
- * The modules and JSON files of a folder and those below it, sorted: what a module there may import. Files with a dot
- * before their name, links and installed packages are not among them, nor is anything else: a key or a database
- * beside a worker stays out of reach.
+ * The modules and JSON files in a folder and below it, sorted: the files that a module there may import. Hidden files,
+ * links, installed packages and files of any other kind are left out, so that a key or a database beside a worker cannot
+ * be read.
  */
 export async function codeFiles(folder: string, depth = 0): Promise<string[]> {
-  if (depth > deepest) return [];
+  if (depth > maxDepth) return [];
   const entries = (await readdir(folder, { withFileTypes: true })).filter(
     ({ name }) => !name.startsWith(".") && name !== "node_modules",
   );
-  const here = entries.filter((entry) => entry.isFile() && endings.some((ending) => entry.name.endsWith(ending)));
+  const here = entries.filter(
+    (entry) => entry.isFile() && extensions.some((extension) => entry.name.endsWith(extension)),
+  );
   const folders = entries.filter((entry) => entry.isDirectory());
   const below = await Promise.all(folders.map(({ name }) => codeFiles(join(folder, name), depth + 1)));
   const found = [...here.map(({ name }) => join(folder, name)), ...below.flat()].sort();
-  if (found.length > most) {
+  if (found.length > maxFiles) {
     throw new UserError(
-      `${folder} holds more than ${most} modules. Put the workers and their tools.ts into a folder of their own.`,
+      `${folder} has more than ${maxFiles} modules. Move the workers and their tools.ts to a separate folder.`,
     );
   }
   return found;
 }
 
-/** The sha256 of files with their names: another one when any of them changed. */
+/** The sha256 of files and their names. */
 export async function digestOf(files: readonly string[]): Promise<string> {
   const hash = createHash("sha256");
   for (const file of files) {

@@ -9,9 +9,9 @@ import { applyApprovalSettings } from "#toolsets/approval-settings.ts";
 import type { ToolDescription } from "./messages.ts";
 import type { HostRequest, ToolProcess } from "./tool-process.ts";
 
-/** Milliseconds for what is asked around a call: its arguments, its approval, its preview. */
-const askMs = 5_000;
-const previewCharacters = 60_000;
+/** The time limit of everything but the call itself: its validation, its approval rule, its preview. */
+const maxCheckMs = 5_000;
+const maxPreviewCharacters = 60_000;
 
 const Checked = z.union([
   z.object({ valid: z.literal(true) }),
@@ -35,13 +35,13 @@ const Judgement = z.object({ needed: z.boolean().nullish(), reason: z.string().m
 
 export interface CustomToolOptions {
   approval: ApprovalConfig | undefined;
-  /** Milliseconds a call may take. */
+  /** The time limit of a call in milliseconds. */
   deadlineMs: number;
 }
 
-/** A tool of a module as the run has it: its schemas, its rules and its work are asked of the module's process. */
+/** A tool of a module. Its schemas, its approval rule and its execution are evaluated in the module's process. */
 export function customTool(
-  process: ToolProcess,
+  process: Pick<ToolProcess, "ask">,
   described: ToolDescription,
   { approval, deadlineMs }: CustomToolOptions,
 ): NamedTool {
@@ -53,11 +53,11 @@ export function customTool(
       task,
       tool: exportName,
       args,
-      deadlineMs: task === "execute" ? deadlineMs : Math.min(askMs, deadlineMs),
+      deadlineMs: task === "execute" ? deadlineMs : Math.min(maxCheckMs, deadlineMs),
       ...(context && contextOf(context)),
     });
   }
-  /** The schema of the module itself decides, in its own process: what it costs and what it runs stays there. */
+  /** The module's own schema decides, in the module's process, where its code and its cost belong. */
   function schemaOf(json: Record<string, unknown>, task: "checkInput" | "checkOutput") {
     return jsonSchema<unknown>(json, {
       async validate(value) {
@@ -65,7 +65,7 @@ export function customTool(
         if (checked.valid) return { success: true, value };
         return {
           success: false,
-          error: Object.assign(new Error("The value does not fit"), { issues: checked.issues }),
+          error: Object.assign(new Error("The value does not match the schema"), { issues: checked.issues }),
         };
       },
     });
@@ -81,7 +81,7 @@ export function customTool(
     ...(hasPreview && {
       preview: async (args, context) => {
         const preview = await ask("preview", args, context);
-        return typeof preview === "string" ? preview.slice(0, previewCharacters) : undefined;
+        return typeof preview === "string" ? preview.slice(0, maxPreviewCharacters) : undefined;
       },
     }),
     ...(typeof needsApproval === "boolean" && { needsApproval }),
@@ -107,14 +107,14 @@ export function customTool(
       if (reason) reasons.set(canonicalJson(args), reason);
       return needed ?? true;
     },
-    approvalReason: (args) => reasons.get(canonicalJson(args)) ?? `${described.name} asks to be allowed this call.`,
+    approvalReason: (args) => reasons.get(canonicalJson(args)) ?? `The worker wants to call ${described.name}.`,
   };
 
   async function judge(args: unknown, context: ToolContext): Promise<z.infer<typeof Judgement>> {
     try {
       return Judgement.parse(await ask("judge", args, context));
     } catch (error) {
-      // A rule that could not be asked has not refused: a person decides.
+      // A rule that could not be evaluated has not refused the call: a person decides.
       if (error instanceof ToolError && ["TIMEOUT", "EXECUTION_ERROR", "UNAVAILABLE"].includes(error.code)) {
         throw new Error(error.message, { cause: error });
       }
@@ -123,7 +123,7 @@ export function customTool(
   }
 }
 
-/** Arguments are checked once more where the tool runs, and what kept them from being asked about is then the result. */
+/** Arguments are validated again where the tool runs, so a check that failed to run is reported by the call itself. */
 function unchecked(task: HostRequest["task"], error: unknown): { valid: true } {
   if (task === "checkInput") return { valid: true };
   throw error;

@@ -2,7 +2,7 @@ import type { Toolset } from "#toolsets/toolset.ts";
 import { findModule } from "./find-module.ts";
 import { CustomToolsetConfig, loadModule } from "./load-custom-tools.ts";
 
-/** Tools of a worker's own, from a `tools.ts` beside it, run where they reach nothing but the sandbox. */
+/** Provides a worker's own tools from a `tools.ts` beside it. They can access nothing but the sandbox. */
 export const customToolset: Toolset<CustomToolsetConfig> = {
   name: "custom",
   config: CustomToolsetConfig,

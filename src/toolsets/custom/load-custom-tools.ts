@@ -9,34 +9,34 @@ import { digestOf } from "./code-files.ts";
 import { customTool } from "./custom-tool.ts";
 import { readableAround } from "./find-module.ts";
 import type { ToolDescription } from "./messages.ts";
-import { openToolProcess, type ToolModule, type ToolProcess } from "./tool-process.ts";
+import { type ToolModule, ToolProcess } from "./tool-process.ts";
 
 const exportName = z
   .string()
-  .regex(/^[A-Za-z_$][\w$]*$/, "A tool is named as the module exports it, such as calculateFibonacci");
+  .regex(/^[A-Za-z_$][\w$]*$/, "Name a tool as the module exports it, such as calculateFibonacci");
 
-/** Which tools of a module a worker gets, and how they are consented to. */
+/** The tools of a module that a worker gets, and their approval. */
 export const CustomToolsetConfig = z.strictObject({
   /** Relative to the worker file. */
   module: z.string().min(1),
-  /** The exports that become tools; nothing else of the module is reachable. */
+  /** The exports that become tools. Nothing else of the module can be called. */
   tools: z.array(exportName).min(1, "Name the exports that become tools").max(100),
   approval: ApprovalConfig.optional(),
-  /** Seconds a call may take. */
+  /** The time limit of a call in seconds. */
   timeout: z.number().positive().max(600).default(60),
 });
 export type CustomToolsetConfig = z.infer<typeof CustomToolsetConfig>;
 
 /**
- * Loads tools from a module on disk into a process that reaches nothing but what its calls are lent. Rejects with a
- * UserError that names the module, the export and what is there. `close` ends the process; it ends with this one too.
+ * Loads tools from a module on disk into a process that can access nothing but the sandbox of a call. Rejects with a
+ * UserError that names the module and the export. `close` ends the process; it also ends with this one.
  */
 export async function loadCustomTools(
   modulePath: string,
   config: Pick<CustomToolsetConfig, "tools" | "approval"> & { timeout?: number },
 ): Promise<NamedTool[] & { close(): Promise<void> }> {
   const path = await realpath(resolve(modulePath)).catch(() => {
-    throw new UserError(`There is no ${modulePath}.`);
+    throw new UserError(`${modulePath} does not exist.`);
   });
   const loaded = await loadModule({ path, shown: modulePath, readable: await readableAround(path) }, config);
   return Object.assign(loaded.tools, { close: loaded.close });
@@ -47,19 +47,19 @@ export interface LoadedModule {
   close(): Promise<void>;
 }
 
-/** What modules described, by what they were: one that did not change is started only when a tool is called. */
-const known = new Map<string, ToolDescription[]>();
-const mostKnown = 200;
+/** Descriptions of tools by the digest of their module: an unchanged module is started only when a tool is called. */
+const descriptionsByDigest = new Map<string, ToolDescription[]>();
+const maxDescriptions = 200;
 
 export async function loadModule(
   module: ToolModule,
   { tools: names, approval, timeout = 60 }: Pick<CustomToolsetConfig, "tools" | "approval"> & { timeout?: number },
 ): Promise<LoadedModule> {
   const wanted = [...new Set(names)];
-  const process = openToolProcess(module, wanted);
+  const process = new ToolProcess(module, wanted);
   try {
     const key = `${await digestOf(module.readable)} ${wanted.join(" ")}`;
-    const descriptions = known.get(key) ?? (await process.describe());
+    const descriptions = descriptionsByDigest.get(key) ?? (await process.describe());
     remember(key, descriptions);
     const callable = descriptions.flatMap(({ name, exportName }) => [name, exportName]);
     checkApprovalNames(approval, callable, module.shown);
@@ -74,22 +74,25 @@ export async function loadModule(
 }
 
 function remember(key: string, descriptions: ToolDescription[]): void {
-  known.delete(key);
-  known.set(key, descriptions);
-  const oldest = known.keys().next().value;
-  if (known.size > mostKnown && oldest !== undefined) known.delete(oldest);
+  descriptionsByDigest.delete(key);
+  descriptionsByDigest.set(key, descriptions);
+  const oldest = descriptionsByDigest.keys().next().value;
+  if (descriptionsByDigest.size > maxDescriptions && oldest !== undefined) descriptionsByDigest.delete(oldest);
 }
 
-/** A module that changes while its tools are in use would be judged by its old rules: it is refused until they are opened again. */
-function ensureUnchanged(process: ToolProcess, descriptions: ToolDescription[], shown: string): ToolProcess {
+/** Refuses calls of a module that changed since it was described: its old approval rules would apply to new code. */
+function ensureUnchanged(
+  process: ToolProcess,
+  descriptions: ToolDescription[],
+  shown: string,
+): Pick<ToolProcess, "ask"> {
   const expected = canonicalJson(descriptions);
   return {
-    ...process,
-    async ask(question) {
-      if (canonicalJson(await process.describe()) === expected) return process.ask(question);
-      throw new ToolError(`${shown} was changed while the run was at work.`, {
+    async ask(request) {
+      if (canonicalJson(await process.describe()) === expected) return process.ask(request);
+      throw new ToolError(`${shown} was changed while the run was active.`, {
         code: "STALE",
-        suggestion: "Its tools are there again when the run goes on after its next pause.",
+        suggestion: "Continue without its tools; they are available again after the run's next pause.",
       });
     },
   };

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { ToolRun } from "#domain/tool.ts";
 
-/** The longest line either side takes from the other, in bytes. */
-export const lineBytes = 32_000_000;
+/** The longest line that either process accepts from the other, in bytes. */
+export const maxLineBytes = 32_000_000;
 
-/** What a tool of a module can be asked. */
+/** The tasks of a tool: to run, to decide about its approval, to preview, and to check its input and output. */
 export type HostTask = "execute" | "judge" | "preview" | "checkInput" | "checkOutput";
 
 /** The part of a call's context that is data. */
@@ -14,7 +14,7 @@ export interface CallFacts {
   run: ToolRun;
 }
 
-/** An error as it crosses between processes. */
+/** An error as it is sent between processes. */
 export const PlainError = z.object({
   name: z.string().max(200),
   message: z.string().max(20_000),
@@ -25,7 +25,25 @@ export const PlainError = z.object({
 });
 export type PlainError = z.infer<typeof PlainError>;
 
-/** What the process of a module is told. */
+/** Makes a thrown value ready to be sent. */
+export function plainError(thrown: unknown): PlainError {
+  const fields = (typeof thrown === "object" && thrown !== null ? thrown : {}) as Record<string, unknown>;
+  const text = (value: unknown, length: number) =>
+    typeof value === "string" && value !== "" ? value.slice(0, length) : undefined;
+  const optional = {
+    code: text(fields.code, 100),
+    suggestion: text(fields.suggestion, 2_000),
+    toolName: text(fields.toolName, 200),
+    reason: text(fields.reason, 2_000),
+  };
+  return {
+    name: text(fields.name, 200) ?? "Error",
+    message: text(fields.message, 20_000) ?? text(String(thrown), 20_000) ?? "It failed and gave no reason",
+    ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
+  };
+}
+
+/** A message to the process of a module. */
 export type ToHost =
   | { kind: "load"; module: string; shown: string; tools: string[] }
   | { kind: "call"; id: number; task: HostTask; tool: string; args?: unknown; facts?: CallFacts | undefined }
@@ -34,15 +52,15 @@ export type ToHost =
 
 const name = z.string().regex(/^[A-Za-z_][\w-]{0,63}$/);
 
-/** A tool of a module, as far as it is data. */
+/** The part of a module's tool that is data. */
 export const ToolDescription = z.strictObject({
-  /** What the worker file calls it. */
+  /** The name in the worker file. */
   exportName: z.string(),
   name,
   description: z.string().max(10_000),
   inputSchema: z.record(z.string(), z.unknown()),
   outputSchema: z.record(z.string(), z.unknown()).optional(),
-  /** `rule`: a function, asked for each call. */
+  /** `rule` stands for a function, which is asked for each call. */
   needsApproval: z.union([z.boolean(), z.literal("rule")]).optional(),
   hasPreview: z.boolean(),
   hasReason: z.boolean(),
@@ -63,7 +81,7 @@ export type ToolDescription = z.infer<typeof ToolDescription>;
 const Bytes = z.strictObject({ base64: z.base64() });
 const path = z.string();
 
-/** A method of the sandbox, called from the other process. */
+/** A call of a sandbox method from the other process. */
 export const SandboxCall = z.discriminatedUnion("method", [
   z.strictObject({ method: z.literal("exists"), path }),
   z.strictObject({ method: z.literal("stat"), path }),
@@ -84,7 +102,7 @@ export const SandboxCall = z.discriminatedUnion("method", [
 ]);
 export type SandboxCall = z.infer<typeof SandboxCall>;
 
-/** What the process of a module may say. It runs somebody's code, so it is not believed to keep to this. */
+/** A message from the process of a module. The process runs untrusted code, so every message is validated. */
 export const FromHost = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("loaded"), tools: z.array(ToolDescription).max(100) }),
   z.object({ kind: z.literal("refused"), problem: z.string().max(20_000) }),

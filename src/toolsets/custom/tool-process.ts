@@ -4,28 +4,28 @@ import { spawnGuarded } from "#executors/spawn-guarded.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
 import { toJsonValue } from "#toolsets/to-json-value.ts";
 import { answerSandboxCall } from "./answer-sandbox-call.ts";
-import { plainError } from "./host/plain-error.ts";
 import {
   type CallFacts,
   FromHost,
   type HostTask,
-  lineBytes,
+  maxLineBytes,
   type PlainError,
+  plainError,
   type ToHost,
   type ToolDescription,
 } from "./messages.ts";
 
-/** A module on disk, and what its process may read. */
+/** A module on disk and the files that its process may read. */
 export interface ToolModule {
   path: string;
-  /** As the worker file calls it. */
+  /** The name in the worker file. */
   shown: string;
   readable: readonly string[];
 }
 
 export interface HostRequest {
   task: HostTask;
-  /** The export's name. */
+  /** The name of the export. */
   tool: string;
   args: unknown;
   facts?: CallFacts;
@@ -35,245 +35,258 @@ export interface HostRequest {
   output?(chunk: string): void;
 }
 
-/** The process that runs a module's tools. It is started when it is first needed, and again after it ended. */
-export interface ToolProcess {
-  /** What the module gives. Throws a UserError that says what is wrong with it. */
-  describe(): Promise<ToolDescription[]>;
-  /** Throws what the tool threw, or a ToolError for a process that ended, hung or spoke nonsense. */
-  ask(question: HostRequest): Promise<unknown>;
-  /** Resolves once the process is gone. */
-  close(): Promise<void>;
-}
-
 const memoryMb = 256;
 const limits = { dataMb: 1_024, cpuSeconds: 600 };
 const loadMs = 15_000;
-/** Milliseconds a call that was told to stop gets before its process is ended. */
-const stopMs = 500;
-/** What may arrive while calls are open, and while none is. */
-const busyBytes = 128_000_000;
-const idleBytes = 1_000_000;
-const openQuestions = 256;
-/** Answers that wait because the process does not read them. */
-const unreadBytes = 2 * lineBytes;
-const outputCharacters = 200_000;
+/** Milliseconds that an aborted call gets before its process is ended. */
+const abortGraceMs = 500;
+/** Bytes that may arrive while calls are open, and while none is. */
+const maxBusyBytes = 128_000_000;
+const maxIdleBytes = 1_000_000;
+const maxOpenSandboxCalls = 256;
+/** Bytes that may wait because the process does not read them. */
+const maxUnreadBytes = 2 * maxLineBytes;
+const maxOutputCharacters = 200_000;
 
-export function openToolProcess(module: ToolModule, tools: readonly string[]): ToolProcess {
-  let live: LiveProcess | undefined;
-  let closed = false;
+/** The process that runs a module's tools. It is started when it is first needed, and again after it ended. */
+export class ToolProcess {
+  readonly #module: ToolModule;
+  readonly #tools: readonly string[];
+  #running: RunningProcess | undefined;
+  #closed = false;
 
-  function running(): LiveProcess {
-    if (closed) throw new ToolError(`The tools of ${module.shown} are put away.`, { code: "UNAVAILABLE" });
-    if (!live?.alive()) live = startProcess(module, tools);
-    return live;
+  constructor(module: ToolModule, tools: readonly string[]) {
+    this.#module = module;
+    this.#tools = tools;
   }
 
-  return {
-    describe: async () => running().loaded,
-    async ask(question) {
-      const process = running();
-      await process.loaded;
-      return process.ask(question);
-    },
-    async close() {
-      closed = true;
-      await live?.end(new ToolError(`The tools of ${module.shown} were put away.`, { code: "UNAVAILABLE" }));
-    },
-  };
+  /** The tools of the module. Throws a UserError if the module is invalid. */
+  async describe(): Promise<ToolDescription[]> {
+    return this.#process().loaded;
+  }
+
+  /** Throws what the tool threw, or a ToolError if the process ended, hung or sent an invalid message. */
+  async ask(request: HostRequest): Promise<unknown> {
+    const process = this.#process();
+    await process.loaded;
+    return process.ask(request);
+  }
+
+  /** Resolves when the process has ended. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#running?.end(this.#closedError());
+  }
+
+  #process(): RunningProcess {
+    if (this.#closed) throw this.#closedError();
+    if (!this.#running?.isAlive) this.#running = new RunningProcess(this.#module, this.#tools);
+    return this.#running;
+  }
+
+  #closedError(): ToolError {
+    return new ToolError(`The tools of ${this.#module.shown} are closed.`, {
+      code: "UNAVAILABLE",
+      suggestion: "Continue without them; the run is ending.",
+    });
+  }
 }
 
-interface LiveProcess {
-  alive(): boolean;
-  loaded: Promise<ToolDescription[]>;
-  ask(question: HostRequest): Promise<unknown>;
-  end(why: Error): Promise<void>;
-}
-
-interface OpenCall {
-  question: HostRequest;
+interface OpenRequest {
+  request: HostRequest;
   printed: number;
   settle(outcome: { value: unknown } | { error: Error }): void;
 }
 
-function startProcess(module: ToolModule, tools: readonly string[]): LiveProcess {
-  requireNetworkWall();
-  const child = spawnGuarded({
-    entry: new URL("./host/tool-host.ts", import.meta.url),
-    memoryMb,
-    readable: module.readable,
-    limits,
-  });
-  // A process at rest must not keep this one from ending; while a call is open, its deadline does.
-  for (const handle of [child, child.stdin, child.stdout]) (handle as { unref?(): void }).unref?.();
+class RunningProcess {
+  readonly loaded: Promise<ToolDescription[]>;
+  isAlive = true;
+  readonly #module: ToolModule;
+  readonly #child: ReturnType<typeof spawnGuarded>;
+  readonly #open = new Map<number, OpenRequest>();
+  readonly #loading = Promise.withResolvers<ToolDescription[]>();
+  readonly #ended = Promise.withResolvers<void>();
+  readonly #loadDeadline: NodeJS.Timeout;
+  #lastId = 0;
+  #openSandboxCalls = 0;
+  #receivedBytes = 0;
 
-  const calls = new Map<number, OpenCall>();
-  const gone = Promise.withResolvers<void>();
-  const loading = Promise.withResolvers<ToolDescription[]>();
-  // Nobody may be waiting when it ends.
-  loading.promise.catch(() => undefined);
-  const loadDeadline = setTimeout(
-    () => end(new UserError(`${module.shown} was not loaded within ${loadMs / 1_000} s.`)),
-    loadMs,
-  );
-  let alive = true;
-  let asked = 0;
-  let answering = 0;
-  let heardBytes = 0;
-
-  function tell(message: ToHost): void {
-    if (!alive) return;
-    child.stdin.write(`${JSON.stringify(message)}\n`);
-    if (child.stdin.writableLength > unreadBytes) broken("it does not read its answers");
+  constructor(module: ToolModule, tools: readonly string[]) {
+    requireNetworkPermission();
+    this.#module = module;
+    this.loaded = this.#loading.promise;
+    // Nothing may be waiting for it when the process ends.
+    this.loaded.catch(() => undefined);
+    this.#child = spawnGuarded({
+      entry: new URL("./host/tool-host.ts", import.meta.url),
+      memoryMb,
+      readable: module.readable,
+      limits,
+    });
+    const late = new UserError(`${module.shown} was not loaded within ${loadMs / 1_000} s.`);
+    this.#loadDeadline = setTimeout(() => void this.end(late), loadMs);
+    this.#listen();
+    this.#send({ kind: "load", module: module.path, shown: module.shown, tools: [...tools] });
   }
 
-  function end(why: Error): Promise<void> {
-    if (alive) {
-      alive = false;
-      clearTimeout(loadDeadline);
-      // Whoever waits for the end gets to see it.
-      child.ref();
-      child.kill("SIGKILL");
-      loading.reject(why);
-      for (const call of calls.values()) call.settle({ error: why });
-    }
-    return gone.promise;
-  }
-
-  function broken(why: string): void {
-    void end(
-      new ToolError(`The process of ${module.shown} was ended: ${why}.`, {
-        code: "EXECUTION_ERROR",
-        suggestion: "The call may have been half done. A new process is started for the next call.",
-      }),
-    );
-  }
-
-  async function answer({ id, call, request }: Extract<FromHost, { kind: "ask" }>): Promise<void> {
-    answering += 1;
-    try {
-      const open = calls.get(call);
-      if (!open?.question.sandbox) throw new ToolError("The call is over.", { code: "PERMISSION_DENIED" });
-      if (answering > openQuestions) throw new ToolError("Too many questions at once.", { code: "TOO_LARGE" });
-      const mayChange = open.question.task === "execute" && !open.question.signal?.aborted;
-      tell({ kind: "answer", id, value: await answerSandboxCall(open.question.sandbox, request, { mayChange }) });
-    } catch (error) {
-      tell({ kind: "answer", id, error: plainError(error) });
-    } finally {
-      answering -= 1;
-    }
-  }
-
-  function hear(value: unknown): void {
-    const parsed = FromHost.safeParse(value);
-    if (parsed.success) hearMessage(parsed.data);
-    else broken("it said what is no message");
-  }
-
-  function hearMessage(message: FromHost): void {
-    switch (message.kind) {
-      case "loaded":
-        clearTimeout(loadDeadline);
-        loading.resolve(message.tools);
-        return;
-      case "refused":
-        void end(new UserError(message.problem));
-        return;
-      case "crashed":
-        broken(message.problem);
-        return;
-      case "done":
-        calls.get(message.id)?.settle({ value: toJsonValue(message.value) });
-        return;
-      case "failed":
-        calls.get(message.id)?.settle({ error: errorOf(message.error) });
-        return;
-      case "ask":
-        void answer(message);
-        return;
-      case "output": {
-        const call = calls.get(message.call);
-        if (!call || call.printed >= outputCharacters) return;
-        const chunk = message.chunk.slice(0, outputCharacters - call.printed);
-        call.printed += chunk.length;
-        call.question.output?.(chunk);
-      }
-    }
-  }
-
-  readJsonLines(child.stdout, {
-    maxBytes: lineBytes,
-    onBytes(count) {
-      heardBytes += count;
-      if (heardBytes > (calls.size > 0 ? busyBytes : idleBytes)) broken("it said more than it may");
-    },
-    onValue: hear,
-    onFailure: broken,
-  });
-  child.stdin.on("error", () => broken("it stopped listening"));
-  child.on("error", () => {
-    broken("it could not be started");
-    gone.resolve();
-  });
-  child.on("close", (code, signal) => {
-    broken(
-      signal ? `it was stopped by ${signal}, as one that takes too much memory is` : `it ended by itself (${code})`,
-    );
-    gone.resolve();
-  });
-  tell({ kind: "load", module: module.path, shown: module.shown, tools: [...tools] });
-
-  function ask(question: HostRequest): Promise<unknown> {
-    const { tool, task, args, facts, deadlineMs, signal } = question;
+  ask(request: HostRequest): Promise<unknown> {
+    const { tool, task, args, facts, deadlineMs, signal } = request;
     return new Promise((resolve, reject) => {
-      asked += 1;
-      const id = asked;
-      const late = setTimeout(() => end(timeout(tool, deadlineMs)), deadlineMs);
-      let stopping: NodeJS.Timeout | undefined;
-      const stop = () => {
+      this.#lastId += 1;
+      const id = this.#lastId;
+      const deadline = setTimeout(() => void this.end(timeout(tool, deadlineMs)), deadlineMs);
+      let grace: NodeJS.Timeout | undefined;
+      const abort = () => {
         const isDeadline = (signal?.reason as { name?: unknown } | undefined)?.name === "TimeoutError";
-        tell({ kind: "abort", id, reason: isDeadline ? "TimeoutError" : "AbortError" });
-        stopping = setTimeout(() => end(interrupted(tool)), stopMs);
+        this.#send({ kind: "abort", id, reason: isDeadline ? "TimeoutError" : "AbortError" });
+        grace = setTimeout(() => void this.end(interrupted(tool)), abortGraceMs);
       };
-      if (calls.size === 0) heardBytes = 0;
-      calls.set(id, {
-        question,
-        printed: 0,
-        settle(outcome) {
-          clearTimeout(late);
-          clearTimeout(stopping);
-          signal?.removeEventListener("abort", stop);
-          calls.delete(id);
-          if (calls.size === 0) heardBytes = 0;
-          if ("error" in outcome) reject(outcome.error);
-          else resolve(outcome.value);
-        },
-      });
-      tell({ kind: "call", id, task, tool, args, facts });
-      if (signal?.aborted) stop();
-      else signal?.addEventListener("abort", stop, { once: true });
+      const settle: OpenRequest["settle"] = (outcome) => {
+        clearTimeout(deadline);
+        clearTimeout(grace);
+        signal?.removeEventListener("abort", abort);
+        this.#open.delete(id);
+        if (this.#open.size === 0) this.#receivedBytes = 0;
+        if ("error" in outcome) reject(outcome.error);
+        else resolve(outcome.value);
+      };
+      if (this.#open.size === 0) this.#receivedBytes = 0;
+      this.#open.set(id, { request, printed: 0, settle });
+      this.#send({ kind: "call", id, task, tool, args, facts });
+      if (signal?.aborted) abort();
+      else signal?.addEventListener("abort", abort, { once: true });
     });
   }
 
-  return { alive: () => alive, loaded: loading.promise, ask, end };
+  /** Ends the process; every open request fails with this reason. */
+  end(reason: Error): Promise<void> {
+    if (this.isAlive) {
+      this.isAlive = false;
+      clearTimeout(this.#loadDeadline);
+      // The caller waits for the end of the process.
+      this.#child.ref();
+      this.#child.kill("SIGKILL");
+      this.#loading.reject(reason);
+      for (const open of this.#open.values()) open.settle({ error: reason });
+    }
+    return this.#ended.promise;
+  }
+
+  #listen(): void {
+    const child = this.#child;
+    // An idle process must not keep this one alive; while a request is open, its deadline does.
+    for (const handle of [child, child.stdin, child.stdout]) (handle as { unref?(): void }).unref?.();
+    readJsonLines(child.stdout, {
+      maxBytes: maxLineBytes,
+      onBytes: (count) => {
+        this.#receivedBytes += count;
+        if (this.#receivedBytes > (this.#open.size > 0 ? maxBusyBytes : maxIdleBytes))
+          this.#fail("it sent too much data");
+      },
+      onValue: (value) => {
+        const message = FromHost.safeParse(value);
+        if (message.success) this.#receive(message.data);
+        else this.#fail("it sent an invalid message");
+      },
+      onFailure: (reason) => this.#fail(reason),
+    });
+    child.stdin.on("error", () => this.#fail("it closed its input"));
+    child.on("error", () => {
+      this.#fail("it could not be started");
+      this.#ended.resolve();
+    });
+    child.on("close", (code, signal) => {
+      this.#fail(
+        signal ? `it was stopped by ${signal}, as happens when it uses too much memory` : `it exited with code ${code}`,
+      );
+      this.#ended.resolve();
+    });
+  }
+
+  #send(message: ToHost): void {
+    if (!this.isAlive) return;
+    this.#child.stdin.write(`${JSON.stringify(message)}\n`);
+    if (this.#child.stdin.writableLength > maxUnreadBytes) this.#fail("it does not read its input");
+  }
+
+  #receive(message: FromHost): void {
+    switch (message.kind) {
+      case "loaded":
+        clearTimeout(this.#loadDeadline);
+        this.#loading.resolve(message.tools);
+        return;
+      case "refused":
+        void this.end(new UserError(message.problem));
+        return;
+      case "crashed":
+        this.#fail(message.problem);
+        return;
+      case "done":
+        this.#open.get(message.id)?.settle({ value: toJsonValue(message.value) });
+        return;
+      case "failed":
+        this.#open.get(message.id)?.settle({ error: errorOf(message.error) });
+        return;
+      case "ask":
+        void this.#answerSandboxCall(message);
+        return;
+      case "output":
+        this.#print(message);
+    }
+  }
+
+  async #answerSandboxCall({ id, call, request }: Extract<FromHost, { kind: "ask" }>): Promise<void> {
+    this.#openSandboxCalls += 1;
+    try {
+      const open = this.#open.get(call)?.request;
+      if (!open?.sandbox) throw new ToolError("The call has ended.", { code: "PERMISSION_DENIED" });
+      if (this.#openSandboxCalls > maxOpenSandboxCalls) {
+        throw new ToolError("Too many calls of the sandbox at once.", { code: "TOO_LARGE" });
+      }
+      const mayChange = open.task === "execute" && !open.signal?.aborted;
+      this.#send({ kind: "answer", id, value: await answerSandboxCall(open.sandbox, request, { mayChange }) });
+    } catch (error) {
+      this.#send({ kind: "answer", id, error: plainError(error) });
+    } finally {
+      this.#openSandboxCalls -= 1;
+    }
+  }
+
+  #print({ call, chunk }: Extract<FromHost, { kind: "output" }>): void {
+    const open = this.#open.get(call);
+    if (!open || open.printed >= maxOutputCharacters) return;
+    const text = chunk.slice(0, maxOutputCharacters - open.printed);
+    open.printed += text.length;
+    open.request.output?.(text);
+  }
+
+  #fail(reason: string): void {
+    void this.end(
+      new ToolError(`The process of ${this.#module.shown} was ended: ${reason}.`, {
+        code: "EXECUTION_ERROR",
+        suggestion: "The call may have been half done. The next call starts a new process.",
+      }),
+    );
+  }
 }
 
-/** Throws a UserError on a Node whose permission model leaves the network open. */
-function requireNetworkWall(): void {
+/** Throws a UserError on a version of Node whose permission model does not restrict the network. */
+function requireNetworkPermission(): void {
   if (process.allowedNodeEnvironmentFlags.has("--allow-net")) return;
   throw new UserError(
-    `Custom tools need Node 25 or newer: the permission model of Node ${process.versions.node} does not hold the network.`,
+    `Custom tools need Node 25 or newer: the permission model of Node ${process.versions.node} does not restrict the network.`,
   );
 }
 
 function timeout(tool: string, deadlineMs: number): ToolError {
-  return new ToolError(`${tool} did not end within ${deadlineMs / 1_000} s, and its process was ended.`, {
+  return new ToolError(`${tool} did not finish within ${deadlineMs / 1_000} s, and its process was ended.`, {
     code: "TIMEOUT",
-    suggestion: "Try a smaller piece of the work.",
+    suggestion: "Divide the work into smaller calls.",
   });
 }
 
 function interrupted(tool: string): ToolError {
-  return new ToolError(`${tool} was stopped before it ended.`, { code: "INTERRUPTED" });
+  return new ToolError(`${tool} was stopped before it finished.`, { code: "INTERRUPTED" });
 }
 
 function errorOf({ name, message, code, suggestion, toolName, reason }: PlainError): Error {

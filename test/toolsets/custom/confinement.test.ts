@@ -64,7 +64,7 @@ beforeAll(async () => {
 afterAll(() => new Promise((closed) => server.close(closed)));
 
 describe("a tools.ts", () => {
-  test("reaches no file, network, process, thread, environment or path outside the sandbox", async () => {
+  test("cannot access files, network, processes, threads, the environment or paths outside of the sandbox", async () => {
     process.env.GOLEM_FORGE_TEST_SECRET = "secret";
     const { run, sandbox } = await customTools(
       source,
@@ -88,7 +88,7 @@ describe("a tools.ts", () => {
     delete process.env.GOLEM_FORGE_TEST_SECRET;
   });
 
-  test("that imports what it may not have is refused with a sentence", async () => {
+  test("that imports a forbidden module is refused with the reason", async () => {
     const opened = customTools(`import { readFileSync } from "node:fs"; export const a = readFileSync;`, {
       tools: ["a"],
     });
@@ -98,7 +98,7 @@ describe("a tools.ts", () => {
     );
   });
 
-  test("that is CommonJS is refused, for it would get at the loader", async () => {
+  test("that is CommonJS is refused, because it could reach the loader", async () => {
     const source = `const real = module.constructor._load("node:sqlite"); module.exports = { real };`;
 
     await expect(customTools(source, { tools: ["real"] })).rejects.toThrow(/cannot be loaded/);
@@ -143,17 +143,17 @@ export const answersForOthers = tool("answersForOthers", async () => {
 });
 `;
 
-describe("a tool that behaves badly", () => {
+describe("a tool that misbehaves", () => {
   const tools = [...unruly.matchAll(/export const (\w+) = tool/g)].map((match) => match[1] ?? "");
 
   test.each([
-    ["loop", "TIMEOUT", /did not end within 1 s/],
-    ["hang", "TIMEOUT", /did not end within 1 s/],
+    ["loop", "TIMEOUT", /did not finish within 1 s/],
+    ["hang", "TIMEOUT", /did not finish within 1 s/],
     ["crash", "EXECUTION_ERROR", /was ended: a stray error/],
     ["grow", "EXECUTION_ERROR", /too much memory/],
     ["swell", "EXECUTION_ERROR", /process of|allocat/i],
     ["huge", "EXECUTION_ERROR", /sent a line that is too long/],
-  ])("%s ends in a clear error, and the next call finds a new process", async (tool, code, message) => {
+  ])("%s ends in a clear error, and the next call gets a new process", async (tool, code, message) => {
     const { run } = await customTools(unruly, { tools, timeout: tool === "loop" || tool === "hang" ? 1 : 20 });
 
     const { error } = await run(tool);
@@ -162,7 +162,7 @@ describe("a tool that behaves badly", () => {
     expect(await run("steady")).toMatchObject({ llmContent: "still here" });
   });
 
-  test("gets no further with floods, forged messages, hostile objects and late calls", async () => {
+  test("achieves nothing with floods, forged messages, hostile objects and late calls", async () => {
     const { run, printed, sandbox } = await customTools(unruly, { tools });
 
     expect((await run("chatter")).llmContent).toBe("said");
@@ -177,7 +177,7 @@ describe("a tool that behaves badly", () => {
     expect(await sandbox.changes()).toEqual([]);
   });
 
-  test("changes nothing while it is only asked whether it needs approval, and then a person decides", async () => {
+  test("cannot change anything in its approval rule, and a person decides if the rule fails", async () => {
     const { review, sandbox } = await customTools(unruly, { tools });
 
     expect(await review("sly")).toMatchObject({ kind: "refuse", result: { error: { code: "PERMISSION_DENIED" } } });
@@ -185,13 +185,16 @@ describe("a tool that behaves badly", () => {
     expect(await sandbox.changes()).toEqual([]);
   });
 
-  test("a rule that hangs leaves the decision to a person", async () => {
+  test("an approval rule that hangs leaves the decision to a person", async () => {
     const { review } = await customTools(unruly, { tools, timeout: 1 });
 
-    expect(await review("stuck")).toMatchObject({ kind: "ask", reason: expect.stringContaining("did not end within") });
+    expect(await review("stuck")).toMatchObject({
+      kind: "ask",
+      reason: expect.stringContaining("did not finish within"),
+    });
   });
 
-  test("is told to stop, and is ended when it does not listen", async () => {
+  test("is told to stop, and is ended if it does not", async () => {
     const source = `import { z } from "zod";
       export const waitSchema = z.object({});
       export const wait = (args, { abortSignal, output }) => new Promise((resolve, reject) => {

@@ -46,7 +46,7 @@ export const calculateFibonacci: NamedTool = {
 `;
 
 describe("a function with a schema", () => {
-  test("is a tool that asks, described by its comment, with arguments checked by its schema", async () => {
+  test("is a tool that needs approval, described by its comment and validated by its schema", async () => {
     const { toolbox, run, review } = await customTools(fibonacci, { tools: ["calculateFibonacci"] });
 
     expect(toolbox.offered).toMatchObject([
@@ -63,7 +63,7 @@ describe("a function with a schema", () => {
     });
   });
 
-  test("is described by its schema first, and by its name when nothing else is there", async () => {
+  test("is described by its schema if it has a description, otherwise by its comment or its name", async () => {
     const source = `import { z } from "zod";
       /** Not this one. */
       export const other = 1;
@@ -90,7 +90,7 @@ describe("a function with a schema", () => {
 });
 
 describe("a tool object", () => {
-  test("runs unchanged as the design document writes it, and its own answer about approval wins", async () => {
+  test("runs as the design document writes it, and its own needsApproval takes precedence", async () => {
     const { run, review } = await customTools(fibonacciObject, {
       tools: ["calculateFibonacci"],
       approval: { default: "ask", tools: { calculateFibonacci: "ask" } },
@@ -100,7 +100,7 @@ describe("a tool object", () => {
     expect((await run("calculateFibonacci", { n: 5 })).llmContent).toBe("5");
   });
 
-  test("may be a tool of the AI SDK, with rules, previews and modes of its own", async () => {
+  test("may be a tool of the AI SDK with an approval rule, a preview and a mode", async () => {
     const source = `import { tool } from "ai";
       import { z } from "zod";
       export const publish = Object.assign(tool({
@@ -120,7 +120,7 @@ describe("a tool object", () => {
     expect(await review("publish", { level: "major" })).toMatchObject({
       kind: "ask",
       reason: "A major release cannot be taken back.",
-      preview: "- major",
+      preview: { sections: [{ text: "- major" }] },
     });
     expect((await run("publish", { level: "patch", at: "2026-05-01" })).value).toMatchObject({
       kind: "json",
@@ -128,7 +128,7 @@ describe("a tool object", () => {
     });
   });
 
-  test("returns results for both readers, and what does not fit its output schema is said", async () => {
+  test("may return a result value, and output that does not match its schema is an error", async () => {
     const source = `import { z } from "zod";
       const base = { description: "x", inputSchema: z.object({ ok: z.boolean() }), needsApproval: false };
       export const report = { ...base, execute: () => ({ kind: "file_list", path: ".", files: ["a.ts"], count: 1 }) };
@@ -139,13 +139,108 @@ describe("a tool object", () => {
     expect((await run("report", { ok: true })).value).toMatchObject({ kind: "file_list" });
     expect(await run("count", { ok: true })).toMatchObject({ value: { data: { count: 1 } } });
     expect(await run("count", { ok: false })).toMatchObject({
-      error: { code: "INVALID_OUTPUT", message: expect.stringContaining("count returned something else") },
+      error: {
+        code: "INVALID_OUTPUT",
+        message: expect.stringContaining("The output of count does not match its schema"),
+      },
     });
   });
 });
 
+describe("a tool of another shape", () => {
+  test("may return nothing, a function or a symbol", async () => {
+    const source = `import { z } from "zod";
+      const base = { description: "x", inputSchema: z.object({}), needsApproval: false };
+      export const nothing = { ...base, execute: () => {} };
+      export const aFunction = { ...base, execute: async () => () => 1 };
+      export const aSymbol = { ...base, execute: () => Symbol("x") };`;
+    const { run } = await customTools(source, { tools: ["nothing", "aFunction", "aSymbol"] });
+
+    for (const tool of ["nothing", "aFunction", "aSymbol"]) {
+      const result = await run(tool);
+      expect(result.error).toBeUndefined();
+      expect(result.llmContent).toBe("Done.");
+    }
+  });
+
+  test("may have a preview that returns nothing", async () => {
+    const source = `import { z } from "zod";
+      export const quiet = { description: "x", inputSchema: z.object({}), needsApproval: true, preview: () => undefined, execute: () => 1 };`;
+    const { review } = await customTools(source, { tools: ["quiet"] });
+
+    expect(await review("quiet")).toMatchObject({ kind: "ask", preview: undefined });
+  });
+
+  test("may have a plain JSON Schema", async () => {
+    const source = `const schema = { type: "object", properties: { n: { type: "integer", minimum: 0 } }, required: ["n"] };
+      export const double = { description: "Doubles", inputSchema: schema, needsApproval: false, execute: ({ n }) => 2 * n };
+      /** Halves. */
+      export const half = ({ n }) => n / 2;
+      export const halfSchema = schema;`;
+    const { run, toolbox } = await customTools(source, { tools: ["double", "half"] });
+
+    expect(toolbox.offered.map(({ description }) => description)).toEqual(["Doubles", "Halves."]);
+    expect((await run("double", { n: 4 })).llmContent).toBe("8");
+    expect((await run("half", { n: 4 })).llmContent).toBe("2");
+    expect(await run("double", { n: -1 })).toMatchObject({ error: { code: "INVALID_ARGUMENTS" } });
+  });
+
+  test("is refused by name if its schema is not one", async () => {
+    const source = `export const odd = () => 1; export const oddSchema = { fields: ["n"] };`;
+
+    await expect(customTools(source, { tools: ["odd"] })).rejects.toThrow(
+      /^The input schema of 'odd' in \.\/tools\.ts must be a schema such as z\.object\(\{ … \}\) or a JSON Schema, and is invalid: /,
+    );
+  });
+
+  test("may use requiresApproval instead of needsApproval", async () => {
+    const source = `import { z } from "zod";
+      const base = { description: "x", inputSchema: z.object({ path: z.string() }), execute: () => 1 };
+      export const always = { ...base, requiresApproval: true };
+      export const never = { ...base, requiresApproval: false };
+      export const sometimes = { ...base, requiresApproval: ({ path }) => path === "a" };`;
+    const approval = { default: "preApproved" };
+    const { review } = await customTools(source, { tools: ["always", "never", "sometimes"], approval });
+    const kindOf = async (tool: string, path: string) => (await review(tool, { path })).kind;
+
+    expect([await kindOf("always", "a"), await kindOf("never", "a")]).toEqual(["ask", "allow"]);
+    expect([await kindOf("sometimes", "a"), await kindOf("sometimes", "b")]).toEqual(["ask", "allow"]);
+  });
+
+  test("may answer with ok, success or llmContent and returnDisplay", async () => {
+    const source = `import { z } from "zod";
+      const base = { description: "x", inputSchema: z.object({}), needsApproval: false };
+      export const ok = { ...base, execute: () => ({ ok: true, value: { n: 1 } }) };
+      export const notOk = { ...base, execute: () => ({ ok: false, error: { code: "FILE_NOT_FOUND", message: "No a.txt." } }) };
+      export const failed = { ...base, execute: () => ({ success: false, error: "Nothing found", error_type: "user_error" }) };
+      export const shown = { ...base, execute: () => ({ llmContent: "for the model", returnDisplay: "for people" }) };`;
+    const { run } = await customTools(source, { tools: ["ok", "notOk", "failed", "shown"] });
+
+    expect((await run("ok")).value).toMatchObject({ kind: "json", data: { n: 1 } });
+    expect((await run("notOk")).error).toMatchObject({ code: "FILE_NOT_FOUND", message: "No a.txt." });
+    expect((await run("failed")).error).toMatchObject({ type: "user_error", message: "Nothing found" });
+    expect(await run("shown")).toMatchObject({ llmContent: "for the model", value: { content: "for people" } });
+  });
+
+  test("may be an object of a class of golem-forge/compat", async () => {
+    const source = `import { ActivityStream, BaseTool } from "golem-forge/compat";
+      class MyTool extends BaseTool {
+        name = "my_tool"; description = "Greets"; requiresConfirmation = false;
+        getFunctionDefinition() {
+          const parameters = { type: "object", properties: { who: { type: "string" } }, required: ["who"] };
+          return { type: "function", function: { name: this.name, description: this.description, parameters } };
+        }
+        async executeImpl({ who }) { return this.formatSuccessResponse({ result: "Hello " + who }); }
+      }
+      export const myTool = new MyTool(new ActivityStream());`;
+    const { run } = await customTools(source, { tools: ["myTool"] });
+
+    expect((await run("my_tool", { who: "Ada" })).value).toMatchObject({ data: { result: "Hello Ada" } });
+  });
+});
+
 describe("the second argument of a tool", () => {
-  test("has the sandbox, whose rules are those of the run", async () => {
+  test("has the sandbox with the rules of the run", async () => {
     const source = `import { z } from "zod";
       export const tourSchema = z.object({});
       export async function tour(_, { sandbox, run, toolCallId, idempotencyKey, output }) {
@@ -196,7 +291,7 @@ describe("the second argument of a tool", () => {
     expect(sandbox.text("c.txt")).toBe("b");
   });
 
-  test("carries the errors of the public API both ways", async () => {
+  test("passes errors of the public API in both directions", async () => {
     const source = `import { z } from "zod";
       import { BlockedError, ToolError } from "golem-forge";
       const inputSchema = z.object({});
@@ -234,7 +329,7 @@ describe("approval of custom tools", () => {
     expect((await review("own")).kind).toBe("allow");
   });
 
-  test("blocked by name blocks a tool whatever it says of itself, also when it is executed", async () => {
+  test("a tool blocked by name stays blocked whatever its own needsApproval, also at execution", async () => {
     const { review, run } = await customTools(source, { tools, approval: { tools: { own: "blocked" } } });
 
     expect((await review("own")).kind).toBe("refuse");
@@ -242,7 +337,7 @@ describe("approval of custom tools", () => {
   });
 });
 
-describe("a module that does not give what the worker names", () => {
+describe("a module that does not provide what the worker names", () => {
   const source = `${fibonacci}
     export const bare = () => 1;
     export const version = 3;
@@ -250,7 +345,7 @@ describe("a module that does not give what the worker names", () => {
     export const texted = () => 1;
     export const textedSchema = "n";`;
 
-  test("is refused with what is wrong with each name, and what is there", async () => {
+  test("is refused with the problem of each name and the exports that exist", async () => {
     const tools = ["calculateFibonaci", "toString", "bare", "version", "half", "texted"];
 
     const refused = await customTools(source, { tools }).catch((error: Error) => error.message);
@@ -263,12 +358,12 @@ describe("a module that does not give what the worker names", () => {
         `Schema 'bareSchema' required for function 'bare' in ./tools.ts: export const bareSchema = z.object({ … }). ${all}`,
         "Export 'version' in ./tools.ts must be a function or tool object, it is a number.",
         "Export 'half' in ./tools.ts must be a function or tool object, it is an object with description, inputSchema, and needs inputSchema and execute.",
-        "The input schema of 'texted' in ./tools.ts must be a schema such as z.object({ … }), it is a string.",
+        "The input schema of 'texted' in ./tools.ts must be a schema such as z.object({ … }) or a JSON Schema, it is a string.",
       ].join(" "),
     );
   });
 
-  test("is refused when it breaks while loading, or is not there", async () => {
+  test("is refused if it fails to load or does not exist", async () => {
     await expect(customTools("export const a: = 1;", { tools: ["a"] })).rejects.toThrow(
       /^\.\/tools\.ts cannot be loaded: /,
     );
@@ -279,23 +374,23 @@ describe("a module that does not give what the worker names", () => {
     const open = (module: string) =>
       toolboxWorld(customToolset, { module, tools: ["a"] }, { services: { workerDirectory: folder } });
     await expect(open("./tool.ts")).rejects.toThrow(
-      "module: there is no ./tool.ts in the folder of the worker. Did you mean ./tools.ts? There are: tools.ts.",
+      "module: ./tool.ts does not exist in the folder of the worker. Did you mean ./tools.ts? Modules there: tools.ts.",
     );
-    await expect(open("./tools.py")).rejects.toThrow("module: ./tools.py is no module.");
+    await expect(open("./tools.py")).rejects.toThrow("module: ./tools.py is not a module.");
   });
 
-  test("is refused outside the folder of the worker, also by a link", async () => {
+  test("is refused outside of the worker's folder, also through a link", async () => {
     const outside = await temporaryFolder({ "tools.ts": fibonacci });
     const folder = await temporaryFolder({});
     await symlink(join(outside, "tools.ts"), join(folder, "linked.ts"));
 
     for (const module of ["../tools.ts", join(outside, "tools.ts"), "./linked.ts"]) {
       const opened = toolboxWorld(customToolset, { module, tools: ["a"] }, { services: { workerDirectory: folder } });
-      await expect(opened).rejects.toThrow(/lies outside the folder of the worker/);
+      await expect(opened).rejects.toThrow(/is outside the folder of the worker/);
     }
   });
 
-  test("is refused when approval names a tool it does not give, or a setting is not known", async () => {
+  test("is refused if approval names an unknown tool, or a setting is invalid", async () => {
     const approval = { tools: { calculateFibonaci: "blocked" } };
 
     await expect(customTools(fibonacci, { tools: ["calculateFibonacci"], approval })).rejects.toThrow(
@@ -309,7 +404,7 @@ describe("a module that changes", () => {
   const version = (text: string) => `import { z } from "zod"; import { word } from "./word.ts";
     export const say = { description: "Says ${text}", inputSchema: z.object({}), needsApproval: false, execute: () => "${text} " + word };`;
 
-  test("is loaded anew when the tools are opened again, also for what it imports", async () => {
+  test("is loaded again when the tools are opened again, with its imports", async () => {
     const folder = await temporaryFolder({ "tools.ts": version("one"), "word.ts": `export const word = "old";` });
     const open = () =>
       toolboxWorld(customToolset, { module: "./tools.ts", tools: ["say"] }, { services: { workerDirectory: folder } });
@@ -330,7 +425,7 @@ describe("a module that changes", () => {
     ]);
   });
 
-  test("is refused when it changed between the opening and the first call", async () => {
+  test("is refused if it changed between opening and the first call", async () => {
     const files = { "tools.ts": version("one"), "word.ts": `export const word = "old";` };
     const folder = await temporaryFolder(files);
     const open = () =>
@@ -353,8 +448,8 @@ describe("tools of a repository's own worker", () => {
     const services = { github: github({ ".github/workers/tools.ts": fibonacci }) };
 
     await expect(toolboxWorld(customToolset, config, { services })).rejects.toThrow(
-      "The worker fixer comes from octo/sums and wants to run ./tools.ts, and custom tools of repositories are off. " +
-        "Whoever runs Golem Forge can allow them with GOLEM_FORGE_CUSTOM_TOOLS_FROM=octo/sums.",
+      "The worker fixer comes from octo/sums and uses ./tools.ts, but custom tools of repositories are off. " +
+        "The operator of this deployment can allow them with GOLEM_FORGE_CUSTOM_TOOLS_FROM=octo/sums.",
     );
   });
 
@@ -374,11 +469,11 @@ describe("tools of a repository's own worker", () => {
     const services = { github: github({}), customToolsFrom: () => true };
 
     await expect(toolboxWorld(customToolset, { ...config, module }, { services })).rejects.toThrow(
-      /lies outside \.github\/workers/,
+      /is outside \.github\/workers/,
     );
   });
 
-  test("are refused when the default branch has no such file", async () => {
+  test("are refused if the default branch has no such file", async () => {
     const services = { github: github({}), customToolsFrom: () => true };
 
     await expect(toolboxWorld(customToolset, config, { services })).rejects.toThrow(
@@ -391,7 +486,7 @@ describe("loadCustomTools", () => {
   let close: (() => Promise<void>) | undefined;
   afterEach(() => close?.());
 
-  test("gives the tools of a module to a program of its own", async () => {
+  test("loads the tools of a module for a program", async () => {
     const folder = await temporaryFolder({ "tools.ts": fibonacci });
 
     const tools = await loadCustomTools(join(folder, "tools.ts"), {

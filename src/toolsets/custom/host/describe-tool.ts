@@ -1,10 +1,9 @@
 import { z } from "zod";
-import { adaptTool } from "#compat/adapt-tool.ts";
+import { adaptTool, type ForeignTool, isClassTool } from "#compat/adapt-tool.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { compileSchema, type ToolSchema } from "#domain/tool-schema.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import type { ToolDescription } from "#toolsets/custom/messages.ts";
-import { docComment } from "./doc-comment.ts";
 
 /** A tool of the module, ready to be called. */
 export interface HostedTool {
@@ -16,12 +15,12 @@ export interface HostedTool {
 
 interface Module {
   exports: Record<string, unknown>;
-  /** As the worker file calls it. */
+  /** The name in the worker file. */
   shown: string;
   source: string;
 }
 
-/** Makes a tool of an export. Throws an Error that names module, export and what is there. */
+/** Makes a tool of an export. Throws an Error that names the module, the export and what is wrong with it. */
 export async function hostTool(module: Module, exportName: string): Promise<HostedTool> {
   const tool = adaptTool(readExport(module, exportName));
   const place = `'${exportName}' in ${module.shown}`;
@@ -51,34 +50,32 @@ export async function hostTool(module: Module, exportName: string): Promise<Host
   };
 }
 
-function readExport({ exports, shown, source }: Module, exportName: string): NamedTool {
+function readExport({ exports, shown, source }: Module, exportName: string): ForeignTool {
   if (!Object.hasOwn(exports, exportName)) throw new Error(missingExport(exports, shown, exportName));
 
   const found = exports[exportName];
+  if (isClassTool(found)) return found;
+  const comment = docComment(source, exportName) ?? `Custom tool: ${exportName}`;
   if (typeof found === "function") {
     const schemaName = `${exportName}Schema`;
     if (!Object.hasOwn(exports, schemaName)) {
       throw new Error(
         `Schema '${schemaName}' required for function '${exportName}' in ${shown}: export const ${schemaName} = ` +
-          `z.object({ … }). ${whatIsThere(exports)}`,
+          `z.object({ … }). ${listExports(exports)}`,
       );
     }
     const inputSchema = exports[schemaName] as NamedTool["inputSchema"];
-    const described = found as { description?: unknown };
     const description =
-      ownDescription(described.description) ??
-      ownDescription((inputSchema as { description?: unknown } | undefined)?.description) ??
-      docComment(source, exportName) ??
-      `Custom tool: ${exportName}`;
+      descriptionOf(found as { description?: unknown }) ??
+      descriptionOf(inputSchema as { description?: unknown } | undefined) ??
+      comment;
     return { name: exportName, description, inputSchema, execute: (args, context) => found(args, context) };
   }
   if (isToolObject(found)) {
-    return Object.assign(Object.create(found), {
-      name: found.name ?? exportName,
-      description: ownDescription(found.description) ?? docComment(source, exportName) ?? `Custom tool: ${exportName}`,
-    });
+    const [name, description] = [found.name ?? exportName, descriptionOf(found) ?? comment];
+    return Object.assign(Object.create(found), { name, description });
   }
-  throw new Error(`Export '${exportName}' in ${shown} must be a function or tool object, it is ${whatItIs(found)}.`);
+  throw new Error(`Export '${exportName}' in ${shown} must be a function or tool object, it is ${describe(found)}.`);
 }
 
 function isToolObject(value: unknown): value is Partial<NamedTool> {
@@ -88,28 +85,29 @@ function isToolObject(value: unknown): value is Partial<NamedTool> {
 }
 
 async function readSchema(schema: unknown, place: string): Promise<ToolSchema> {
+  const expected = "a schema such as z.object({ … }) or a JSON Schema";
   const isSchema = (typeof schema === "object" || typeof schema === "function") && schema !== null;
-  if (!isSchema) throw new Error(`${place} must be a schema such as z.object({ … }), it is ${whatItIs(schema)}.`);
+  if (!isSchema) throw new Error(`${place} must be ${expected}, it is ${describe(schema)}.`);
   try {
     return await compileSchema(schema as NamedTool["inputSchema"]);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new Error(`${place} must be a schema such as z.object({ … }), and cannot be understood: ${why}`);
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`${place} must be ${expected}, and is invalid: ${reason}`);
   }
 }
 
 function missingExport(exports: Record<string, unknown>, shown: string, exportName: string): string {
   const near = closestMatch(exportName, Object.keys(exports));
   const hint = near ? ` Did you mean '${near}'?` : "";
-  return `Tool '${exportName}' not found in ${shown}.${hint} ${whatIsThere(exports)}`;
+  return `Tool '${exportName}' not found in ${shown}.${hint} ${listExports(exports)}`;
 }
 
-function whatIsThere(exports: Record<string, unknown>): string {
+function listExports(exports: Record<string, unknown>): string {
   const names = Object.keys(exports).sort();
   return names.length > 0 ? `It exports: ${names.join(", ")}.` : "It exports nothing.";
 }
 
-function whatItIs(value: unknown): string {
+function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (Array.isArray(value)) return "a list";
   if (value instanceof z.ZodType) return "a schema";
@@ -118,6 +116,26 @@ function whatItIs(value: unknown): string {
   return `an object with ${keys.length > 0 ? keys.join(", ") : "nothing in it"}, and needs inputSchema and execute`;
 }
 
-function ownDescription(value: unknown): string | undefined {
-  return typeof value === "string" && value.trim() !== "" ? value : undefined;
+function descriptionOf(value: { description?: unknown } | undefined): string | undefined {
+  const description = value?.description;
+  return typeof description === "string" && description.trim() !== "" ? description : undefined;
+}
+
+/** The doc comment above an export on one line, up to its first tag. */
+function docComment(source: string, name: string): string | undefined {
+  const escaped = name.replaceAll("$", "\\$");
+  const exported = new RegExp(
+    `/\\*\\*((?:(?!\\*/)[\\s\\S])*)\\*/\\s*export\\s+(?:async\\s+)?(?:function\\s*\\*?|const|let|var)\\s+${escaped}(?![\\w$])`,
+  );
+  const comment = exported.exec(source)?.[1];
+  if (comment === undefined) return undefined;
+
+  const lines = comment.split("\n").map((line) => line.replace(/^\s*\*?\s?/, "").trim());
+  const tags = lines.findIndex((line) => line.startsWith("@"));
+  const text = lines
+    .slice(0, tags === -1 ? undefined : tags)
+    .join(" ")
+    .replace(/\s+/g, " ")
+    .trim();
+  return text || undefined;
 }

@@ -2,7 +2,7 @@ import type { Entry, Workspace } from "#domain/workspace.ts";
 import { parsePath } from "#sandbox/paths.ts";
 import type { SandboxCall } from "#toolsets/custom/messages.ts";
 
-/** The run's sandbox as a tool sees it: every call goes to the parent process, where its rules hold. */
+/** The run's sandbox for a tool in this process: every call is made in the parent process, by the run's rules. */
 export function remoteSandbox(ask: (request: SandboxCall) => Promise<unknown>): Workspace {
   const entry = (value: unknown): Entry => ({
     ...(value as Entry),
@@ -31,7 +31,7 @@ export function remoteSandbox(ask: (request: SandboxCall) => Promise<unknown>): 
       const value = await ask({ method: "readBase", path });
       return value === undefined || value === null ? undefined : bytes(value);
     },
-    // The one answer that cannot wait in the other process: here it is a promise, so it has to be awaited.
+    // Synchronous in the parent process; here it is a promise that a tool has to await.
     ruleFor: ((path: string) => ask({ method: "ruleFor", path })) as unknown as Workspace["ruleFor"],
   };
 }

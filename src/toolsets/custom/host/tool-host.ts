@@ -7,27 +7,35 @@ import { pathToFileURL } from "node:url";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolContext } from "#domain/tool.ts";
 import { confine } from "#executors/confine.ts";
-import { type CallFacts, type FromHost, lineBytes, type SandboxCall, type ToHost } from "#toolsets/custom/messages.ts";
+import {
+  type CallFacts,
+  type FromHost,
+  maxLineBytes,
+  plainError,
+  type SandboxCall,
+  type ToHost,
+} from "#toolsets/custom/messages.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
 import { toJsonValue } from "#toolsets/to-json-value.ts";
 import { type HostedTool, hostTool } from "./describe-tool.ts";
-import { plainError } from "./plain-error.ts";
 import { remoteSandbox } from "./remote-sandbox.ts";
 
-/** What a call may print before the rest is dropped, in characters. */
-const printedCharacters = 200_000;
+/** The process that runs the tools of one module. It speaks in lines of JSON with the process that started it. */
+
+/** The characters of output of one call; the rest is dropped. */
+const maxOutputCharacters = 200_000;
 
 const tools = new Map<string, HostedTool>();
 const calls = new Map<number, AbortController>();
-const questions = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
-const underWay = new AsyncLocalStorage<(chunk: string) => void>();
-let asked = 0;
+const sandboxCalls = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
+const currentOutput = new AsyncLocalStorage<(chunk: string) => void>();
+let lastSandboxCall = 0;
 
-function say(message: FromHost): void {
+function send(message: FromHost): void {
   process.stdout.write(`${JSON.stringify(message)}\n`);
 }
 
-function hear(message: ToHost): void {
+function receive(message: ToHost): void {
   switch (message.kind) {
     case "load":
       void load(message);
@@ -39,10 +47,10 @@ function hear(message: ToHost): void {
       calls.get(message.id)?.abort(new DOMException("The call was stopped.", message.reason));
       return;
     case "answer": {
-      const question = questions.get(message.id);
-      questions.delete(message.id);
-      if (!message.error) question?.resolve(message.value);
-      else question?.reject(Object.assign(new Error(message.error.message), message.error));
+      const sandboxCall = sandboxCalls.get(message.id);
+      sandboxCalls.delete(message.id);
+      if (!message.error) sandboxCall?.resolve(message.value);
+      else sandboxCall?.reject(Object.assign(new Error(message.error.message), message.error));
     }
   }
 }
@@ -54,15 +62,15 @@ async function load({ module, shown, tools: wanted }: Extract<ToHost, { kind: "l
     const outcomes = await Promise.allSettled(wanted.map((name) => hostTool({ exports, shown, source }, name)));
     const problems = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [messageOf(outcome.reason)] : []));
     if (problems.length > 0) {
-      say({ kind: "refused", problem: problems.join(" ") });
+      send({ kind: "refused", problem: problems.join(" ") });
       return;
     }
 
     const hosted = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
     for (const tool of hosted) tools.set(tool.description.exportName, tool);
-    say({ kind: "loaded", tools: hosted.map(({ description }) => description) });
+    send({ kind: "loaded", tools: hosted.map(({ description }) => description) });
   } catch (error) {
-    say({ kind: "refused", problem: `${shown} cannot be loaded: ${messageOf(error)}` });
+    send({ kind: "refused", problem: `${shown} cannot be loaded: ${messageOf(error)}` });
   }
 }
 
@@ -74,31 +82,35 @@ async function answer(call: Extract<ToHost, { kind: "call" }>): Promise<void> {
   const controller = new AbortController();
   calls.set(call.id, controller);
   try {
-    const value = await underWay.run(printer(call.id), () => carryOut(call, controller.signal));
-    say({ kind: "done", id: call.id, value: toJsonValue(value) });
+    const value = await currentOutput.run(outputOf(call.id), () => perform(call, controller.signal));
+    send({ kind: "done", id: call.id, value: toJsonValue(value) });
   } catch (error) {
-    say({ kind: "failed", id: call.id, error: plainError(error) });
+    send({ kind: "failed", id: call.id, error: plainError(error) });
   } finally {
     calls.delete(call.id);
   }
 }
 
-async function carryOut(call: Extract<ToHost, { kind: "call" }>, signal: AbortSignal): Promise<unknown> {
+async function perform(call: Extract<ToHost, { kind: "call" }>, signal: AbortSignal): Promise<unknown> {
   const hosted = tools.get(call.tool);
   if (!hosted) throw new Error(`${call.tool} is not loaded.`);
   const { tool, input, output } = hosted;
   if (call.task === "checkInput") return check(input, call.args);
   if (call.task === "checkOutput") return output ? check(output, call.args) : { valid: true };
 
-  const value = await validated(hosted, call.args);
+  const value = await parseInput(hosted, call.args);
   const context = contextOf(call, signal);
-  if (call.task === "preview") return tool.preview?.(value, context);
-  if (call.task === "judge") {
-    const needed =
-      typeof tool.needsApproval === "function" ? (await tool.needsApproval(value, context)) !== false : undefined;
-    return { needed, reason: tool.approvalReason?.(value) };
+  switch (call.task) {
+    case "preview":
+      return tool.preview?.(value, context);
+    case "judge": {
+      const { needsApproval } = tool;
+      const needed = typeof needsApproval === "function" ? (await needsApproval(value, context)) !== false : undefined;
+      return { needed, reason: tool.approvalReason?.(value) };
+    }
+    case "execute":
+      return tool.execute?.(value, context);
   }
-  return tool.execute?.(value, context);
 }
 
 async function check(schema: HostedTool["input"], value: unknown): Promise<unknown> {
@@ -106,48 +118,48 @@ async function check(schema: HostedTool["input"], value: unknown): Promise<unkno
   return checked.valid ? { valid: true } : { valid: false, issues: checked.issues.slice(0, 20) };
 }
 
-async function validated({ description, input }: HostedTool, args: unknown): Promise<unknown> {
+async function parseInput({ description, input }: HostedTool, args: unknown): Promise<unknown> {
   const checked = await input.validate(args);
   if (checked.valid) return checked.value;
 
   const problems = checked.issues
     .slice(0, 5)
     .map(({ path, message }) => `${path.join(".") || "arguments"}: ${message}`);
-  throw new ToolError(`The arguments for ${description.name} do not fit: ${problems.join(". ")}.`, {
+  throw new ToolError(`The arguments for ${description.name} do not match its schema: ${problems.join(". ")}.`, {
     code: "INVALID_ARGUMENTS",
+    suggestion: "Correct these arguments and call it again.",
   });
 }
 
 function contextOf({ id, facts }: Extract<ToHost, { kind: "call" }>, signal: AbortSignal): ToolContext {
   const { toolCallId, idempotencyKey, run } = facts as CallFacts;
-  const sandbox = remoteSandbox((request) => askParent(id, request));
-  return { sandbox, run, toolCallId, idempotencyKey, abortSignal: signal, messages: [], output: printer(id) };
+  const sandbox = remoteSandbox((request) => callSandbox(id, request));
+  return { sandbox, run, toolCallId, idempotencyKey, abortSignal: signal, messages: [], output: outputOf(id) };
 }
 
-function askParent(call: number, request: SandboxCall): Promise<unknown> {
+function callSandbox(call: number, request: SandboxCall): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    asked += 1;
-    questions.set(asked, { resolve, reject });
-    say({ kind: "ask", id: asked, call, request });
+    lastSandboxCall += 1;
+    sandboxCalls.set(lastSandboxCall, { resolve, reject });
+    send({ kind: "ask", id: lastSandboxCall, call, request });
   });
 }
 
-function printer(call: number): (chunk: string) => void {
+function outputOf(call: number): (chunk: string) => void {
   let printed = 0;
   return (chunk) => {
-    const rest = printedCharacters - printed;
-    const text = String(chunk).slice(0, rest);
+    const text = String(chunk).slice(0, maxOutputCharacters - printed);
     printed += text.length;
-    if (text !== "") say({ kind: "output", call, chunk: text });
+    if (text !== "") send({ kind: "output", call, chunk: text });
   };
 }
 
-/** What a tool prints is the output of its call, and never a message. */
-function printToCalls(): void {
+/** Makes the console write to the output of the current call, never to the messages on stdout. */
+function redirectConsole(): void {
   const stdout = new Writable({
     decodeStrings: false,
     write(chunk, _encoding, written) {
-      underWay.getStore()?.(String(chunk));
+      currentOutput.getStore()?.(String(chunk));
       written();
     },
   });
@@ -155,16 +167,16 @@ function printToCalls(): void {
 }
 
 process.on("uncaughtException", (error) => {
-  say({ kind: "crashed", problem: messageOf(error) });
+  send({ kind: "crashed", problem: messageOf(error) });
   process.exit(1);
 });
 process.stdin.on("end", () => process.exit(0));
-printToCalls();
+redirectConsole();
 confine(
   "a custom tool has no files, network, processes or environment of its own. Its second argument has the sandbox.",
 );
 readJsonLines(process.stdin, {
-  maxBytes: 2 * lineBytes,
-  onValue: (value) => hear(value as ToHost),
+  maxBytes: 2 * maxLineBytes,
+  onValue: (value) => receive(value as ToHost),
   onFailure: () => process.exit(1),
 });
