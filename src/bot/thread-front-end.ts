@@ -9,7 +9,7 @@ import type { OpenGitHub } from "#domain/github.ts";
 import type { RunSpec, RunView } from "#domain/run.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { redactDeep } from "#text/redact-all.ts";
+import { redactDeep } from "#text/redact.ts";
 
 export interface ThreadFrontEndOptions {
   openGitHub: OpenGitHub;

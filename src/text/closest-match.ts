@@ -1,10 +1,14 @@
 import { distance } from "fastest-levenshtein";
 
-/** The known word closest to the one given, when it is close enough to be a slip of the hand. */
+/** Longer words are not typos of anything. */
+const maxLength = 200;
+
+/** The known word that is closest to a misspelled one; undefined if none is close. */
 export function closestMatch(word: string, known: readonly string[]): string | undefined {
-  const ranked = known
-    .map((candidate) => ({ candidate, far: distance(word.toLowerCase(), candidate.toLowerCase()) }))
-    .sort((a, b) => a.far - b.far);
-  const best = ranked[0];
-  return best && best.far <= Math.max(2, Math.floor(word.length / 3)) ? best.candidate : undefined;
+  if (word.length > maxLength) return undefined;
+
+  const [best] = known
+    .map((candidate) => ({ candidate, edits: distance(word.toLowerCase(), candidate.toLowerCase()) }))
+    .sort((a, b) => a.edits - b.edits);
+  return best && best.edits <= Math.max(2, Math.floor(word.length / 3)) ? best.candidate : undefined;
 }

@@ -2,8 +2,8 @@ import type { z } from "zod";
 import { closestMatch } from "./closest-match.ts";
 
 /**
- * Everything a schema found wrong with what a person wrote, as sentences: `limits.steps: Too small. unknown field tolsets,
- * did you mean toolsets.` `fieldsAt` names the fields that are known at a place.
+ * Describes the validation issues of a file that a person wrote, in sentences: `limits.steps: Too small. Unknown field
+ * tolsets. Did you mean toolsets?` `fieldsAt` returns the known fields at a path.
  */
 export function describeProblems(
   issues: readonly z.core.$ZodIssue[],
@@ -13,11 +13,11 @@ export function describeProblems(
 }
 
 function describe(issue: z.core.$ZodIssue, known: readonly string[]): string[] {
-  const place = issue.path.map(String).join(".");
-  if (issue.code !== "unrecognized_keys") return [`${place ? `${place}: ` : ""}${issue.message}.`];
+  const path = issue.path.map(String).join(".");
+  if (issue.code !== "unrecognized_keys") return [`${path ? `${path}: ` : ""}${issue.message}.`];
 
   return issue.keys.map((key) => {
-    const near = closestMatch(key, known);
-    return `unknown field ${place ? `${place}.` : ""}${key}${near ? `, did you mean ${near}` : ""}.`;
+    const match = closestMatch(key, known);
+    return `Unknown field ${path ? `${path}.` : ""}${key}.${match ? ` Did you mean ${match}?` : ""}`;
   });
 }

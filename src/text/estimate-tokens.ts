@@ -1,20 +1,20 @@
 import { estimateTokenCount } from "tokenx";
 
-/** Longer than almost every word and path; base64 is wrapped at 64 or 76. */
+/** Longer than almost all words and paths. Base64 is usually wrapped at 64 or 76 characters. */
 const longRun = /\S{61,}/g;
 
-/** What stays above this has no structure the estimator knows: base64, hashes, scripts without word spaces. */
-const sparseCharactersPerToken = 4;
+/** With more characters per token than this, a run has no structure the estimator knows, such as base64 or hashes. */
+const maxCharactersPerToken = 4;
 
-/** Measured on base64, the densest of them. */
+/** Measured on base64, the densest kind of text. */
 const denseCharactersPerToken = 1.4;
 
-/** Roughly how many tokens a model will count in this text. Rather too many than too few for what is dense. */
+/** Estimates the tokens of a text. Tends to overestimate dense text such as base64. */
 export function estimateTokens(text: string): number {
   let dense = 0;
   const rest = text.replaceAll(longRun, (run) => {
-    // Compact JSON, lists of paths and minified code have no spaces either, but the estimator counts them well.
-    if (run.length <= estimateTokenCount(run) * sparseCharactersPerToken) return run;
+    // Compact JSON, lists of paths and minified code have long runs too, but the estimator counts them well.
+    if (run.length <= estimateTokenCount(run) * maxCharactersPerToken) return run;
     dense += run.length / denseCharactersPerToken;
     return " ";
   });

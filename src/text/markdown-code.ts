@@ -1,4 +1,4 @@
-/** A stretch of Markdown: code is shown as it is written, prose is not. */
+/** A part of a Markdown text: code, which is shown verbatim, or prose. */
 export interface MarkdownPart {
   text: string;
   code: boolean;
@@ -10,16 +10,17 @@ const htmlBlock = /^ {0,3}<(?:[A-Za-z/])/;
 const rawHtmlBlock = /^ {0,3}<(?:(script|pre|style|textarea)\b|(!--)|(\?)|(!\[CDATA\[)|(!))/i;
 
 /**
- * Splits Markdown into prose and code. Only what GitHub surely shows as code counts as code: where indentation, lists,
- * raw HTML or unmatched backticks leave a doubt, it is prose. The parts joined are the text again.
+ * Splits Markdown into prose and code. Counts as code only what GitHub certainly shows as code. If indentation, lists, raw
+ * HTML or unmatched backticks leave any doubt, the part counts as prose. The joined parts are the original text.
  */
 export function splitCode(markdown: string): MarkdownPart[] {
   return splitFences(markdown).flatMap((part) => (part.code ? [part] : splitParagraphs(part.text)));
 }
 
-/** The same for fenced code alone: code within a line counts as prose. */
+/** Like splitCode, but splits at fenced code only: inline code counts as prose. */
 export function splitFences(markdown: string): MarkdownPart[] {
-  const blocks = readBlocks(markdown.split("\n"));
+  const mayHaveFences = markdown.includes("```") || markdown.includes("~~~");
+  const blocks = mayHaveFences ? readBlocks(markdown.split("\n")) : undefined;
   if (!blocks) return [{ text: markdown, code: false }];
 
   return blocks.map(({ lines, code }, index) => ({
@@ -33,7 +34,7 @@ interface Block {
   code: boolean;
 }
 
-/** Undefined where it cannot be told for sure which lines are inside a fence. */
+/** Returns undefined if it is uncertain which lines are inside a fence. */
 function readBlocks(lines: string[]): Block[] | undefined {
   const blocks: Block[] = [];
   let block: Block = { lines: [], code: false };
@@ -47,7 +48,7 @@ function readBlocks(lines: string[]): Block[] | undefined {
   for (const line of lines) {
     if (fence) {
       block.lines.push(line);
-      if (closes(line, fence)) {
+      if (isClosingFence(line, fence)) {
         fence = undefined;
         begin(false);
       }
@@ -70,12 +71,12 @@ function readBlocks(lines: string[]): Block[] | undefined {
   return blocks;
 }
 
-function closes(line: string, fence: string): boolean {
+function isClosingFence(line: string, fence: string): boolean {
   const run = /^ {0,3}(`{3,}|~{3,})[ \t]*$/.exec(line)?.[1];
   return run !== undefined && run[0] === fence[0] && run.length >= fence.length;
 }
 
-/** What ends the block of raw HTML that goes on after this line; undefined when none does. */
+/** The pattern that ends the raw HTML block which continues after this line; undefined if there is none. */
 function htmlAfter(line: string, open: RegExp | undefined): RegExp | undefined {
   if (open) return open.test(line) ? undefined : open;
 
@@ -95,29 +96,35 @@ function htmlAfter(line: string, open: RegExp | undefined): RegExp | undefined {
   return htmlBlock.test(line) ? /^[ \t]*$/ : undefined;
 }
 
-/** Inline code counts where every line of its paragraph has its backticks in pairs, and no tag could hold one. */
+/** Counts inline code only in paragraphs with paired backticks on each line, and without tags that could contain one. */
 function splitParagraphs(text: string): MarkdownPart[] {
+  if (!text.includes("`")) return [{ text, code: false }];
+
   const parts = text.split(/(\n[ \t]*\n)/).flatMap((paragraph) => {
+    if (!paragraph.includes("`")) return [{ text: paragraph, code: false }];
     const lines = paragraph.split("\n").map(splitLine);
-    const sure = lines.flatMap((line, index) => [...(index > 0 ? [{ text: "\n", code: false }] : []), ...(line ?? [])]);
-    const doubtful = lines.includes(undefined) || sure.some((part) => !part.code && /<[A-Za-z/!?]/.test(part.text));
-    return doubtful ? [{ text: paragraph, code: false }] : sure;
+    const split = lines.flatMap((line, index) => [
+      ...(index > 0 ? [{ text: "\n", code: false }] : []),
+      ...(line ?? []),
+    ]);
+    const isUncertain = lines.includes(undefined) || split.some((part) => !part.code && /<[A-Za-z/!?]/.test(part.text));
+    return isUncertain ? [{ text: paragraph, code: false }] : split;
   });
   return joinProse(parts);
 }
 
-/** The line's prose and code spans; undefined when they cannot be told apart for sure. */
+/** Splits a line into prose and code spans. Returns undefined if they cannot be told apart with certainty. */
 function splitLine(line: string): MarkdownPart[] | undefined {
   const runs = [...line.matchAll(/`+/g)];
   const parts: MarkdownPart[] = [];
   let from = 0;
   for (let index = 0; index < runs.length; index += 2) {
     const [open, close] = [runs[index], runs[index + 1]];
-    // Runs of another length inside a span are legal, and rare: they count as a doubt.
+    // Runs of another length inside a span are legal but rare.
     if (!open || open[0] !== close?.[0]) return undefined;
     const end = close.index + close[0].length;
     const [prose, code] = [line.slice(from, open.index), line.slice(open.index, end)];
-    // An escaped backtick opens nothing, and in a table a bar ends the cell even inside backticks.
+    // An escaped backtick opens no span, and in a table a bar ends the cell even inside backticks.
     if (prose.endsWith("\\") || code.includes("|")) return undefined;
     parts.push({ text: prose, code: false }, { text: code, code: true });
     from = end;

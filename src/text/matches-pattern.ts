@@ -1,5 +1,5 @@
-/** True when the text fits a pattern in which `*` stands for any text. */
-// Not a regular expression: patterns come from repositories, and `*a*a*a*b` would make one run for ever.
+/** True if the text matches a pattern in which `*` stands for any text. */
+// Not a regular expression: patterns come from repositories, and `*a*a*a*b` would take exponential time.
 export function matchesPattern(pattern: string, text: string): boolean {
   const pieces = pattern.split("*");
   const first = pieces[0] ?? "";

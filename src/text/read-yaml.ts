@@ -1,14 +1,64 @@
-import { parse } from "yaml";
+import { isMap, isScalar, LineCounter, parseDocument, visit, type YAMLError } from "yaml";
 import { UserError } from "#domain/errors.ts";
 
-/** Reads YAML that a person wrote. Throws a UserError that names it, `The front matter of fixer.worker`, and the line. */
+/** The parser needs tens of milliseconds for hostile text of this length. */
+const maxCharacters = 32_768;
+
+/**
+ * Parses YAML. `name` starts the error messages, such as `The front matter of fixer.worker`. Throws a UserError with the
+ * position of the first error.
+ */
 export function readYaml(text: string, name: string): unknown {
-  try {
-    // Aliases multiply: a few lines could stand for gigabytes.
-    return parse(text, { maxAliasCount: 20 });
-  } catch (error) {
-    // The rest of the message draws the place, which a comment on GitHub does not show as it was drawn.
-    const [problem = ""] = (error instanceof Error ? error.message : String(error)).split("\n", 1);
-    throw new UserError(`${name} is not YAML: ${problem.replace(/:$/, ".")}`, { cause: error });
+  if (text.length > maxCharacters) {
+    const [length, max] = [text.length, maxCharacters].map((count) => count.toLocaleString("en-US"));
+    throw new UserError(`${name} is too long: it has ${length} characters, and the limit is ${max}.`);
   }
+  const lines = new LineCounter();
+  const problem = (message: string, position: number, cause?: unknown) => {
+    const { line, col } = lines.linePos(position);
+    return new UserError(`${name} is not valid YAML: ${message} at line ${line}, column ${col}.`, { cause });
+  };
+
+  // The parser's own check for duplicate keys takes quadratic time, and so do its pretty messages. Its warnings would
+  // print parts of the text to the log.
+  const options = { logLevel: "error", prettyErrors: false, uniqueKeys: false, lineCounter: lines } as const;
+  const document = readSafely(() => parseDocument(text, options), name);
+  const [error] = document.errors;
+  if (error) throw problem(messageOf(error), error.pos[0], error);
+  const duplicate = findDuplicateKey(document);
+  if (duplicate) throw problem(`The key "${duplicate.key}" occurs twice`, duplicate.position);
+  // Aliases multiply: a few lines could expand to gigabytes.
+  return readSafely(() => document.toJS({ maxAliasCount: 20 }), name);
+}
+
+function messageOf({ code, message }: YAMLError): string {
+  if (code === "MULTIPLE_DOCS") return "Only one document is allowed, but a second one begins";
+  return message.startsWith("Maximum call stack") ? "It is nested too deeply" : message;
+}
+
+function readSafely<T>(read: () => T, name: string): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof RangeError) throw new UserError(`${name} is nested too deeply.`, { cause: error });
+    const message = error instanceof Error ? error.message : String(error);
+    throw new UserError(`${name} is not valid YAML: ${message}`, { cause: error });
+  }
+}
+
+function findDuplicateKey(document: Parameters<typeof visit>[0]): { key: string; position: number } | undefined {
+  let found: { key: string; position: number } | undefined;
+  visit(document, {
+    Map(_, map) {
+      const keys = new Set<unknown>();
+      for (const { key } of isMap(map) ? map.items : []) {
+        if (!isScalar(key)) continue;
+        if (keys.has(key.value)) found = { key: String(key.value), position: key.range?.[0] ?? 0 };
+        if (found) return visit.BREAK;
+        keys.add(key.value);
+      }
+      return undefined;
+    },
+  });
+  return found;
 }

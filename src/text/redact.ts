@@ -1,16 +1,16 @@
 import { normalizeText, replaceHidden } from "./hidden-characters.ts";
 
-const removed = "[secret removed]";
+const replacement = "[secret removed]";
 
-/** Shorter ones are placeholders such as "none", and would take words out of ordinary text. */
-const shortestSecret = 8;
+/** Shorter secrets are placeholders such as "none". Redacting them would remove ordinary words. */
+const minSecretLength = 8;
 
-// No word boundary in front: a token glued to an escaped newline (`\nghp_…`) or to a colour code is a token all the same.
-const tokenShapes = [
-  // GitHub, the longer forms with dots and dashes included.
+// No word boundary in front: a token may follow an escaped line end (`\nghp_…`) or a color code.
+const tokenPatterns = [
+  // GitHub. Installation tokens contain a JSON Web Token, so they also have dots and dashes.
   "gh[pousr]_[A-Za-z0-9_][A-Za-z0-9_.-]{15,}",
   "github_pat_[A-Za-z0-9_]{20,}",
-  // Anthropic, OpenAI and those that copied their shape.
+  // Anthropic, OpenAI and others with the same format.
   "sk-(?:ant|proj|svcacct|or|lf)-[A-Za-z0-9_-]{10,}",
   "(?:(?<![A-Za-z])|(?<=\\\\[nrt]))sk-[A-Za-z0-9_][A-Za-z0-9_-]{18,}",
   "xox[a-z]-[A-Za-z0-9-]{10,}",
@@ -20,39 +20,75 @@ const tokenShapes = [
   "(?:AKIA|ASIA)[0-9A-Z]{16}",
   "AIza[0-9A-Za-z_-]{35}",
   "ya29\\.[0-9A-Za-z_-]{20,}",
-  // A JSON Web Token: both of its first parts are JSON objects in base64.
-  "eyJ[A-Za-z0-9_-]{8,}\\.eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]*",
-  // Credentials in an address.
+  // Credentials in a URL.
   "(?<=https?://)[^\\s/@:]{0,200}:[^\\s/@]{1,500}(?=@)",
 ];
 
-// A key may stand in a diff, a quotation or a string with escaped line ends, and its last line may be missing.
+// A key may be part of a diff, a quotation or a string with escaped line ends, and its last line may be missing.
 const privateKey =
   "-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----" +
   "(?:[\\r\\n\\\\n]{0,4}(?:Proc-Type|DEK-Info):[^\\n]{0,200})*" +
   "(?:[A-Za-z0-9+/=\\\\ \\t\\r]|\\n[-+ >|]?(?!-))*" +
   "(?:\\n?[-+ >|]?-----END [A-Z0-9 ]{0,40}-----)?";
 
-const shapes = new RegExp(`${privateKey}|${tokenShapes.join("|")}`, "g");
+const tokens = new RegExp(`${privateKey}|${tokenPatterns.join("|")}`, "g");
 
 /**
- * Gives a function that takes every held secret out of a text, also in base64, hex, URL or JSON encoding or written
- * backwards, and everything that has the shape of a well-known token. Time grows with the text alone.
+ * Returns a function that removes secrets from a text: the given ones, also in base64, hex, URL or JSON encoding or
+ * reversed, and everything that looks like a well-known token. It runs in linear time.
  */
 export function createRedactor(secrets: readonly string[]): (text: string) => string {
-  const forms = [...new Set(secrets.filter((secret) => secret.length >= shortestSecret).flatMap(formsOf))];
-  const held = forms.length > 0 ? new RegExp(forms.sort(longestFirst).map(escapePattern).join("|"), "g") : undefined;
-  const redact = (text: string) => (held ? text.replace(held, removed) : text).replace(shapes, removed);
+  const forms = [...new Set(secrets.filter((secret) => secret.length >= minSecretLength).flatMap(formsOf))];
+  const known =
+    forms.length > 0 ? new RegExp(forms.sort(byLengthDescending).map(escapePattern).join("|"), "g") : undefined;
+  const redact = (text: string) =>
+    redactJsonWebTokens((known ? text.replace(known, replacement) : text).replace(tokens, replacement));
 
   return (text) => {
     const direct = redact(text);
-    // Hidden characters may be there to break a token in two: where they do, the text goes without them.
-    const safe = redact(bare(text));
-    return bare(direct) === safe ? direct : safe;
+    // Hidden characters may split a token. If they do, the text is returned without them.
+    const safe = redact(withoutHidden(text));
+    return withoutHidden(direct) === safe ? direct : safe;
   };
 }
 
-function bare(text: string): string {
+/** Redacts every string in a value. Redact before truncating: half a secret is no longer recognized. */
+export function redactDeep<T>(value: T, redact: (text: string) => string): T {
+  return redactPart(value) as T;
+
+  function redactPart(part: unknown): unknown {
+    if (typeof part === "string") return redact(part);
+    if (Array.isArray(part)) return part.map(redactPart);
+    if (part === null || typeof part !== "object") return part;
+    return Object.fromEntries(Object.entries(part).map(([key, member]) => [redact(key), redactPart(member)]));
+  }
+}
+
+// Not a single pattern for the whole token: it would take quadratic time for `eyJeyJeyJ…`.
+function redactJsonWebTokens(text: string): string {
+  return text.replace(/[A-Za-z0-9_.-]+/g, (run) => (run.includes("eyJ") ? redactRun(run) : run));
+}
+
+/** A JSON Web Token has three parts, and the first two are JSON objects in base64. */
+function redactRun(run: string): string {
+  const parts = run.split(".");
+  const kept: string[] = [];
+  for (let index = 0; index < parts.length; index++) {
+    const part = parts[index] ?? "";
+    const start = part.indexOf("eyJ");
+    const isToken =
+      start >= 0 && isJsonPart(part.slice(start)) && isJsonPart(parts[index + 1]) && index + 2 < parts.length;
+    kept.push(isToken ? part.slice(0, start) + replacement : part);
+    if (isToken) index += 2;
+  }
+  return kept.join(".");
+}
+
+function isJsonPart(part = ""): boolean {
+  return part.startsWith("eyJ") && part.length >= 11;
+}
+
+function withoutHidden(text: string): string {
   return replaceHidden(normalizeText(text), () => "");
 }
 
@@ -70,21 +106,21 @@ function encodingsOf(text: string): string[] {
   const bytes = Buffer.from(text);
   const forms = [text, [...text].reverse().join(""), encodeURIComponent(text), JSON.stringify(text).slice(1, -1)];
   return [...forms, bytes.toString("hex"), bytes.toString("hex").toUpperCase(), ...insideBase64(bytes)].filter(
-    (form) => form.length >= shortestSecret,
+    (form) => form.length >= minSecretLength,
   );
 }
 
-/** The part that is the same wherever the bytes begin inside a longer base64 text. */
+/** The characters that encode the bytes at any offset within a longer base64 text. */
 function insideBase64(bytes: Buffer): string[] {
   return [0, 1, 2].flatMap((before) => {
     const shifted = Buffer.concat([Buffer.alloc(before), bytes]);
-    const from = before === 0 ? 0 : before + 1;
-    const sure = Math.floor((shifted.length * 8) / 6);
-    return [shifted.toString("base64").slice(from, sure), shifted.toString("base64url").slice(from, sure)];
+    const start = before === 0 ? 0 : before + 1;
+    const end = Math.floor((shifted.length * 8) / 6);
+    return [shifted.toString("base64").slice(start, end), shifted.toString("base64url").slice(start, end)];
   });
 }
 
-function longestFirst(a: string, b: string): number {
+function byLengthDescending(a: string, b: string): number {
   return b.length - a.length;
 }
 

@@ -1,15 +1,19 @@
 import markdownIt, { type StateCore, type Token } from "markdown-it";
 import sanitizeHtml from "sanitize-html";
+import { truncateMarkdown } from "./truncate.ts";
 
 const markdown = markdownIt({ html: true, linkify: true, breaks: true });
 markdown.core.ruler.push("references", linkReferences);
 
+/** Characters. The HTML sanitizer takes quadratic time for unclosed tags. */
+const maxLength = 60_000;
+
 /**
- * Markdown as an issue of the repository at `address` shows it, in HTML that is safe to put into a page: scripts,
- * styles, forms and images are gone.
+ * Renders Markdown as an issue of the repository at `address` shows it, to HTML without scripts, styles, forms and images.
+ * Longer text is shortened.
  */
 export function renderMarkdown(text: string, address: string): string {
-  return sanitizeHtml(tickTasks(markdown.render(text, { address })), {
+  return sanitizeHtml(renderTasks(markdown.render(truncateMarkdown(text, maxLength), { address })), {
     allowedTags: [
       ...["h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "ul", "ol", "li"],
       ...["a", "strong", "b", "em", "i", "s", "del", "ins", "sub", "sup", "kbd", "code", "pre", "span"],
@@ -26,27 +30,31 @@ export function renderMarkdown(text: string, address: string): string {
     },
     allowedSchemes: ["http", "https", "mailto"],
     disallowedTagsMode: "discard",
-    transformTags: { a: (_, attributes) => ({ tagName: "a", attribs: leadAway(attributes, address) }) },
+    transformTags: { a: (_, attributes) => ({ tagName: "a", attribs: resolveLink(attributes, address) }) },
     nestingLimit: 100,
   });
 }
 
-/** Where the page is not the repository's own, what is written as a path leads to the repository, and never to the page. */
-function leadAway(attributes: Record<string, string>, address: string): Record<string, string> {
+/** Relative links point to the repository, never to the page that shows the text. */
+function resolveLink(attributes: Record<string, string>, address: string): Record<string, string> {
   const { href = "", ...others } = attributes;
-  const away = URL.canParse(address) && URL.canParse(href, `${address}/`) ? new URL(href, `${address}/`).href : href;
-  return { ...others, href: away, rel: "nofollow noopener noreferrer" };
+  const canResolve = URL.canParse(address) && URL.canParse(href, `${address}/`);
+  return {
+    ...others,
+    href: canResolve ? new URL(href, `${address}/`).href : href,
+    rel: "nofollow noopener noreferrer",
+  };
 }
 
-/** GitHub's task lists: `- [x] done`. */
-function tickTasks(html: string): string {
+/** Renders the check boxes of task lists: `- [x] done`. */
+function renderTasks(html: string): string {
   return html.replace(/(<li>(?:\s*<p>)?)\[([ xX])\] /g, (_, start: string, mark: string) => {
     const done = mark !== " ";
     return `${start}<span class="${done ? "task-done" : "task-open"}">${done ? "☑" : "☐"}</span> `;
   });
 }
 
-/** `#12` leads to that issue or pull request, unless it stands in a link or in code. */
+/** Links `#12` to that issue or pull request, except in links and code. */
 function linkReferences({ tokens, env, Token }: StateCore): void {
   for (const block of tokens) {
     let depth = 0;

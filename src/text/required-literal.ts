@@ -1,5 +1,6 @@
-/** A text that every match of the regular expression contains; empty where none is plain to see. */
+/** A text that every match of a regular expression contains; empty if it is not obvious. Runs in linear time. */
 export function requiredLiteral(pattern: string): string {
+  const lastBrace = pattern.lastIndexOf("}");
   const runs: string[] = [];
   let run = "";
   const endRun = () => {
@@ -14,14 +15,14 @@ export function requiredLiteral(pattern: string): string {
       // A bracket that comes first is a member of the set.
       const end = pattern.indexOf("]", at + (next === "^" ? 3 : 2));
       const set = pattern.slice(at, end);
-      // In `[[:alpha:]]` the first bracket that closes is not the set's.
+      // In `[[:alpha:]]` the first closing bracket does not end the set.
       if (end === -1 || set.includes("\\") || set.includes("[:")) return "";
       endRun();
       at = end;
     } else if ("*?{".includes(character)) {
       run = [...run].slice(0, -1).join("");
       endRun();
-      if (character === "{") at = Math.max(at, pattern.indexOf("}", at));
+      if (character === "{" && at < lastBrace) at = pattern.indexOf("}", at);
     } else if (character === "\\" && /[^\w\s]/.test(next)) {
       run += next;
       at++;

@@ -1,61 +1,59 @@
 import { splitCode } from "./markdown-code.ts";
 
-const note = (characters: number) => `\n\n_… ${characters.toLocaleString("en-US")} characters are not shown …_\n\n`;
+/** How far a cut looks for the end of a word. Half a secret would no longer be recognized. */
+const maxWordLength = 4_096;
 
-/** How far a cut looks for the end of a word: half a secret would not be known for one any more. */
-const longestWord = 4_096;
-
-/** Text of at most `limit` characters: what is too much goes from the middle, in whole words, with a line that says so. */
+/** Shortens a text to `limit` characters. Whole words are cut from the middle, and a line tells how many characters. */
 export function truncateText(text: string, limit: number): string {
   if (text.length <= limit) return text;
 
-  const said = (gone: number) => `\n… ${gone.toLocaleString("en-US")} characters are not shown …\n`;
-  const room = Math.max(0, limit - said(text.length).length);
-  const head = toEndOfWord(text.slice(0, Math.ceil(room * 0.6)));
-  const tail = fromStartOfWord(text.slice(text.length - Math.floor(room * 0.4)));
-  return `${head}${said(text.length - head.length - tail.length)}${tail}`.toWellFormed();
+  const room = Math.max(0, limit - `\n${omission(text.length)}\n`.length);
+  const head = endAtWord(text.slice(0, Math.ceil(room * 0.6)));
+  const tail = startAtWord(text.slice(text.length - Math.floor(room * 0.4)));
+  return `${head}\n${omission(text.length - head.length - tail.length)}\n${tail}`.toWellFormed();
 }
 
-/** A word that takes more than half of what is left is cut all the same. */
-function toEndOfWord(head: string): string {
-  const space = Math.max(...[" ", "\n", "\t"].map((character) => head.lastIndexOf(character)));
-  return head.length - space < Math.min(longestWord, head.length / 2) ? head.slice(0, space + 1) : head;
-}
-
-function fromStartOfWord(tail: string): string {
-  const [word = ""] = /^\S*/.exec(tail.slice(0, longestWord)) ?? [];
-  return word.length < Math.min(longestWord, tail.length / 2) ? tail.slice(word.length) : tail;
-}
-
-/** The same for Markdown: fences and `<details>` that the cut leaves open are closed before it, and opened again after. */
+/** Shortens Markdown like truncateText. Code fences and `<details>` are closed before the cut and opened again after it. */
 export function truncateMarkdown(markdown: string, limit: number): string {
   if (markdown.length <= limit) return markdown;
 
-  // Room for the note and for what closes and opens again.
+  // Leaves room for the note and for closing and opening again.
   const room = Math.max(0, limit - 600);
   const lines = markdown.split("\n");
   const head = takeLines(lines, room * 0.6);
-  const tail = takeLines(lines.slice(head.length).reverse(), room - length(head)).reverse();
-  const before = head.join("\n");
-  const cut = lines.slice(0, lines.length - tail.length).join("\n");
-  const again = openAt(cut)
-    .map(({ open }) => open)
-    .join("\n\n");
-  const after = tail.length > 0 && again ? `${again}\n${tail.join("\n")}` : tail.join("\n");
-  return closeMarkdown(`${closeMarkdown(before)}${note(markdown.length - length(head) - length(tail))}${after}`);
+  const tail = takeLines(lines.slice(head.length).reverse(), room - lengthOf(head)).reverse();
+  const omitted = markdown.length - lengthOf(head) - lengthOf(tail);
+  const reopened = openBlocks(lines.slice(0, lines.length - tail.length).join("\n")).map(({ open }) => open);
+  const after = tail.length > 0 && reopened.length > 0 ? `${reopened.join("\n\n")}\n` : "";
+  return closeMarkdown(`${closeMarkdown(head.join("\n"))}\n\n_${omission(omitted)}_\n\n${after}${tail.join("\n")}`);
 }
 
-/** The Markdown with its open fence and its open `<details>` closed, so that what follows stands outside. */
+/** Closes the open code fence and the open `<details>` of a Markdown text, so that following text is outside of them. */
 export function closeMarkdown(markdown: string): string {
-  const ends = openAt(markdown).map(({ close }) => close);
+  const ends = openBlocks(markdown).map(({ close }) => close);
   return ends.length > 0 ? `${markdown}\n${ends.reverse().join("\n\n")}` : markdown;
 }
 
-function openAt(markdown: string): { open: string; close: string }[] {
-  const details = Math.max(0, count(markdown, /<details>|<details open>/g) - count(markdown, /<\/details>/g));
+function omission(characters: number): string {
+  return `… ${characters.toLocaleString("en-US")} characters are not shown …`;
+}
+
+/** Cuts inside a word only if the word takes more than half of the text. */
+function endAtWord(head: string): string {
+  const space = Math.max(...[" ", "\n", "\t"].map((character) => head.lastIndexOf(character)));
+  return head.length - space < Math.min(maxWordLength, head.length / 2) ? head.slice(0, space + 1) : head;
+}
+
+function startAtWord(tail: string): string {
+  const [word = ""] = /^\S*/.exec(tail.slice(0, maxWordLength)) ?? [];
+  return word.length < Math.min(maxWordLength, tail.length / 2) ? tail.slice(word.length) : tail;
+}
+
+/** The lines that close the blocks at the end of the text, and that open them again. */
+function openBlocks(markdown: string): { open: string; close: string }[] {
   const fence = openFence(markdown);
   return [
-    ...Array.from({ length: Math.min(details, 5) }, () => ({
+    ...Array.from({ length: Math.min(openDetails(markdown), 5) }, () => ({
       open: "<details><summary>…</summary>\n",
       close: "</details>",
     })),
@@ -63,12 +61,17 @@ function openAt(markdown: string): { open: string; close: string }[] {
   ];
 }
 
-function count(markdown: string, tag: RegExp): number {
-  return splitCode(markdown).reduce((sum, part) => sum + (part.code ? 0 : (part.text.match(tag)?.length ?? 0)), 0);
+function openDetails(markdown: string): number {
+  if (!markdown.includes("<details")) return 0;
+  const prose = splitCode(markdown).filter(({ code }) => !code);
+  const count = (tag: RegExp) => prose.reduce((sum, { text }) => sum + (text.match(tag)?.length ?? 0), 0);
+  return Math.max(0, count(/<details>|<details open>/g) - count(/<\/details>/g));
 }
 
-/** The run that opened the fence the text ends in; undefined when it ends outside of one. */
+/** The backticks or tildes of the fence in which the text ends; undefined if it ends outside of one. */
 function openFence(markdown: string): string | undefined {
+  if (!markdown.includes("```") && !markdown.includes("~~~")) return undefined;
+
   let fence: string | undefined;
   for (const line of markdown.split("\n")) {
     const [, run = "", rest = ""] = /^ {0,3}(`{3,}|~{3,})(.*)$/.exec(line) ?? [];
@@ -79,7 +82,7 @@ function openFence(markdown: string): string | undefined {
   return fence;
 }
 
-/** Whole lines while they fit; the first one is cut when it alone is too long. */
+/** The first lines that fit into the room. */
 function takeLines(lines: string[], room: number): string[] {
   const taken: string[] = [];
   let left = room;
@@ -91,6 +94,6 @@ function takeLines(lines: string[], room: number): string[] {
   return taken;
 }
 
-function length(lines: string[]): number {
+function lengthOf(lines: string[]): number {
   return lines.reduce((sum, line) => sum + line.length + 1, 0);
 }

@@ -4,13 +4,13 @@ import { splitFences } from "./markdown-code.ts";
 
 export interface CleanText {
   text: string;
-  /** What was hidden from a reader and is gone, each with its number: `2 HTML comments`. Empty for honest text. */
+  /** The removed kinds of hidden text with their numbers, such as `2 HTML comments`. */
   removed: string[];
 }
 
 /**
- * Takes out of a text from outside what a person reading it on GitHub does not see: comments, hidden attributes, alt
- * texts and titles, link definitions nobody uses, invisible characters. Code keeps all but the invisible characters.
+ * Removes what GitHub does not show to readers: comments, hidden attributes, image descriptions, link titles, unused link
+ * definitions and invisible characters. From code it only removes invisible characters.
  */
 export function cleanText(text: string): CleanText {
   const found = new Map<string, number>();
@@ -25,15 +25,15 @@ export function cleanText(text: string): CleanText {
 }
 
 /**
- * Marks a text as data from somebody, between two lines that the text cannot write itself: their id is the hash of
- * what stands between them. The same text and source give the same result.
+ * Marks a text as untrusted data, between two lines that the text cannot contain: their id is a hash of the text. The
+ * result is deterministic.
  */
 export function wrapUntrusted(text: string, source: string): string {
   const from = normalizeText(source)
     .replace(/["<>\s]+/g, " ")
     .trim()
     .slice(0, 200);
-  // A reader that compares no ids must not see an end where there is none.
+  // A reader that does not compare ids must not see a false end.
   const inside = text.replace(/<(?=\/?\s{0,9}untrusted)/gi, "‹");
   const id = createHash("sha256").update(`${from}\n${inside}`).digest("hex").slice(0, 24);
   return [
@@ -69,7 +69,7 @@ const namedInvisible: Record<string, string> = {
   applyfunction: "\u2061",
 };
 
-/** Numbers become their characters, except those that would make markup of visible text. */
+/** Decodes numeric entities, except those that would turn visible text into markup. */
 function decodeEntity(entity: string, name: string): string {
   if (!name.startsWith("#")) return namedInvisible[name.toLowerCase()] ?? entity;
 
@@ -81,7 +81,7 @@ function decodeEntity(entity: string, name: string): string {
 
 const shownAttributes = /^(?:href|src|open|width|height|align)$/i;
 
-/** Drops comments and the like, and leaves of each tag only the attributes that show. */
+/** Removes comments and similar blocks, and the attributes of tags that are not visible. */
 function dropMarkup(text: string, note: Note): string {
   let kept = "";
   let from = 0;
@@ -91,13 +91,13 @@ function dropMarkup(text: string, note: Note): string {
     const tag = hidden ? undefined : readTag(text, at);
     if (hidden) {
       const end = text.indexOf(hidden.end, at + hidden.begin.length);
-      // GitHub shows nothing of a comment that is never closed, down to the end of the text.
+      // GitHub hides everything after an unclosed comment.
       from = end === -1 ? text.length : end + hidden.end.length;
       kept += note(hidden.what);
     } else if (tag) {
       from = tag.end;
       kept += tag.text;
-      if (tag.hid) note("HTML tag with hidden attributes");
+      if (tag.hasHidden) note("HTML tag with hidden attributes");
     } else {
       from = at + 1;
       kept += "<";
@@ -116,21 +116,21 @@ const tagStart = /<\/?[a-z][a-z0-9-]{0,40}/iy;
 const attribute = /[\s/]*([^\s"'<>/=`]{1,200})(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'=<>`]{1,2000})))?/y;
 const tagEnd = /[\s/]*>/y;
 
-/** The tag that begins here, with what shows of it; undefined where it is no tag and so stands there as text. */
-function readTag(text: string, at: number): { text: string; end: number; hid: boolean } | undefined {
+/** Reads the tag at this position, with its visible attributes. Returns undefined if it is plain text. */
+function readTag(text: string, at: number): { text: string; end: number; hasHidden: boolean } | undefined {
   const start = matchAt(tagStart, text, at);
   if (!start) return undefined;
 
   let end = at + start[0].length;
   let shown = start[0];
-  let hid = false;
+  let hasHidden = false;
   for (let found = matchAt(attribute, text, end); found; found = matchAt(attribute, text, end)) {
     end += found[0].length;
     if (shownAttributes.test(found[1] ?? "")) shown += ` ${found[0].trim()}`;
-    else hid = true;
+    else hasHidden = true;
   }
   const close = matchAt(tagEnd, text, end);
-  return close ? { text: `${shown}>`, end: end + close[0].length, hid } : undefined;
+  return close ? { text: `${shown}>`, end: end + close[0].length, hasHidden } : undefined;
 }
 
 function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | null {
@@ -140,7 +140,7 @@ function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | n
 
 const definition = /^ {0,3}\[([^\]\n]{1,999})\]:(.*)$/gm;
 
-/** A definition shows nothing by itself: unused ones go whole, used ones lose their title. */
+/** Removes unused link definitions, and the titles of used ones. */
 function dropDefinitions(text: string, note: Note): string {
   if (!/^ {0,3}\[[^\]\n]{1,999}\]:/m.test(text)) return text;
 
@@ -149,13 +149,13 @@ function dropDefinitions(text: string, note: Note): string {
     used.set(label.toLowerCase(), (used.get(label.toLowerCase()) ?? 0) + 1);
   }
   return text.replace(definition, (line, label: string, rest: string) => {
-    if ((used.get(label.toLowerCase()) ?? 0) < 2) return note("link definition nobody uses");
+    if ((used.get(label.toLowerCase()) ?? 0) < 2) return note("unused link definition");
     const title = label.startsWith("^") ? undefined : /^(\s*\S+)\s+["'(].*$/.exec(rest);
     return title ? note("link title") + line.slice(0, line.length - rest.length) + title[1] : line;
   });
 }
 
-/** `![alt](image "title")` and `[text](link "title")`, without what only a pointer would show. */
+/** Removes the description of images and the titles of links: `![alt](image "title")`, `[text](link "title")`. */
 function dropLinkTexts(text: string, note: Note): string {
   return text
     .replace(/!\[(?:[^\]\n!]|!(?!\[))+\](?=[([])/g, () => `![]${note("image description")}`)
@@ -165,5 +165,5 @@ function dropLinkTexts(text: string, note: Note): string {
 }
 
 function countOf(what: string, times: number): string {
-  return times === 1 ? `1 ${what}` : `${times} ${what.replace(/^(run|definition)\b|(?<=^link )definition|$/, "$&s")}`;
+  return times === 1 ? `1 ${what}` : `${times} ${what.replace(/^run\b|$/, "$&s")}`;
 }

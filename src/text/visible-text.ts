@@ -14,6 +14,7 @@ export const maxVisibleColumns = 120;
 
 const tabColumns = 8;
 const maxCombiningMarks = 3;
+const maxEscapeLength = 32;
 
 // Controls, format characters, separators, surrogates, private and unassigned code points, blanks that are not the space,
 // and whatever Unicode calls ignorable. Tab and line feed are laid out below.
@@ -94,8 +95,8 @@ function wrap(line: string, columns: number): string[] {
 /** Where the character or escape that begins here ends: an escape is not broken in two. */
 function endOfUnit(line: string, index: number): number {
   if (line[index] === "⟨") {
-    const close = line.indexOf("⟩", index);
-    if (close !== -1) return close + 1;
+    const close = line.slice(index, index + maxEscapeLength).indexOf("⟩");
+    if (close !== -1) return index + close + 1;
   }
   return index + ((line.codePointAt(index) ?? 0) > 0xffff ? 2 : 1);
 }

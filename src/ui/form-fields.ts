@@ -221,7 +221,7 @@ function findParameter(option: string, parameters: Parameter[]): Parameter | und
 function unknownOption(option: string, parameters: Parameter[]): string {
   const names = parameters.map(({ name }) => name);
   const near = closestMatch(option, names);
-  if (near) return `There is no option ${option}, did you mean --${near}?`;
+  if (near) return `There is no option ${option}. Did you mean --${near}?`;
   return names.length === 0
     ? `There is no option ${option}: it takes none.`
     : `There is no option ${option}: there are ${names.map((name) => `--${name}`).join(", ")}.`;

@@ -47,13 +47,13 @@ test("describes who may approve", () => {
 });
 
 test.each([
-  ["wokers: [fixer]", "unknown field wokers, did you mean workers."],
-  ["limits: { step: 1 }", "unknown field limits.step, did you mean steps."],
+  ["wokers: [fixer]", "Unknown field wokers. Did you mean workers?"],
+  ["limits: { step: 1 }", "Unknown field limits.step. Did you mean steps?"],
   ["limits: { steps: 0 }", "limits.steps"],
   ["limits: { steps: 1e9 }", "limits.steps"],
   ["limits: { steps: 10abc }", "limits.steps"],
   ["approvers: []", "approvers"],
-  ["a: [", "is not YAML"],
+  ["a: [", "is not valid YAML"],
   ["just words", "is not valid"],
 ])("rejects %j", (text, message) => {
   expect(() => parseRepositorySettings(text)).toThrow(message);

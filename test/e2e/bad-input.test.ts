@@ -33,8 +33,8 @@ describe.concurrent("a worker that cannot be run is answered with a sentence", (
   });
 
   test.each([
-    ["misspelt", "unknown field toolset, did you mean toolsets"],
-    ["scrawl", "is not YAML"],
+    ["misspelt", "Unknown field toolset. Did you mean toolsets?"],
+    ["scrawl", "is not valid YAML"],
     ["twin", "the name and the file's name must be the same"],
     ["handless", "filesytem"],
     ["bare", "has no front matter"],

@@ -429,7 +429,7 @@ describe("what the repository's settings say", () => {
   test("settings that cannot be read start nothing", async () => {
     const { runs } = await world({ script: turns(), github: settings("limit: {}") });
 
-    await expect(runs.startRun({ origin, worker: "fixer", text: "x" })).rejects.toThrow("did you mean limits");
+    await expect(runs.startRun({ origin, worker: "fixer", text: "x" })).rejects.toThrow("Did you mean limits?");
   });
 
   test("a second person approves, also when everything is approved at once", async () => {
@@ -475,7 +475,7 @@ describe("what cannot work is said at once", () => {
       "a broken worker file",
       { worker: "odd" },
       { files: { ".github/workers/odd.worker": "---\nname: odd\ntolsets: {}\n---\nHi" } },
-      "did you mean toolsets",
+      "Did you mean toolsets?",
     ],
   ])("%s", async (_, request, github, sentence) => {
     const { runs } = await world({ script: turns(), github });

@@ -17,7 +17,7 @@ test.each([
   ["`#12`", /<code>#12<\/code>/],
   ["one\n<!-- golem-forge:hidden -->", /^<p>one<\/p>$/],
   ["| a |\n|---|\n| b |", /<table>[\s\S]*<td>b<\/td>/],
-])("%j looks as on GitHub", (text, expected) => {
+])("%j is rendered as on GitHub", (text, expected) => {
   expect(show(text)).toMatch(expected);
 });
 
@@ -35,7 +35,7 @@ test.each([
   expect(dangersIn(show(text))).toEqual([]);
 });
 
-test("whatever somebody writes is harmless", () => {
+test("any text is rendered to harmless HTML", () => {
   const piece = fc.oneof(
     fc.constantFrom(
       "<",

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { truncateText } from "#text/truncate.ts";
 
-test("a cut leaves no half of a word, so that a secret is left whole, and known, or not at all", () => {
+test("a cut never splits a word, so that no half of a secret remains", () => {
   const secret = "s3cr3t-0123456789-abcdefghijklmnopqrstuvwxyz";
   fc.assert(
     fc.property(fc.array(fc.constantFrom("a", "words of a line", secret), { maxLength: 200 }), (words) => {
@@ -14,7 +14,7 @@ test("a cut leaves no half of a word, so that a secret is left whole, and known,
 });
 
 test.each(["x".repeat(5_000), `${"x".repeat(3_000)} ${"y".repeat(3_000)}`])(
-  "a text without words is cut where it must be",
+  "a text without spaces is cut inside the word",
   (text) => {
     const cut = truncateText(text, 1_000);
 

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { escapeInvisible, visibleLine, visibleName, visibleText, wrapMark } from "#text/visible-text.ts";
 
-describe("characters that cannot be seen are shown as escapes", () => {
+describe("invisible characters are shown as escapes", () => {
   test.each([
     ["an ANSI escape sequence", "a\u001B[2Kb", "a⟨ESC⟩[2Kb"],
     ["an operating system command", "a\u001B]8;;x\u0007b", "a⟨ESC⟩]8;;x⟨U+0007⟩b"],
@@ -28,7 +28,7 @@ describe("characters that cannot be seen are shown as escapes", () => {
     expect(visibleText(`${wrapMark} rest`)).toBe("⟨U+2937⟩ rest");
   });
 
-  test("letters of every script stay as they are", () => {
+  test("letters of all scripts are left alone", () => {
     const text = "naïve café, Привет, 日本語, עברית, नमस्ते, 🎉";
 
     expect(visibleText(text)).toBe(text);
@@ -44,7 +44,7 @@ describe("characters that cannot be seen are shown as escapes", () => {
 });
 
 describe("long lines", () => {
-  test("are wrapped and marked, so that nothing is out of sight", () => {
+  test("are wrapped and marked", () => {
     const text = `short\n${" ".repeat(2_600)}evil()`;
 
     const lines = visibleText(text).split("\n");
@@ -55,18 +55,18 @@ describe("long lines", () => {
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(122);
   });
 
-  test("a tab counts as the columns it takes", () => {
+  test("a tab counts as its columns", () => {
     expect(visibleLine(`${"\t".repeat(20)}x`, 80)).toHaveLength(3);
   });
 
-  test("an escape is not broken in two", () => {
+  test("an escape is not split", () => {
     const parts = visibleLine("\u202E".repeat(40), 20);
 
     expect(parts.every((part) => /^(?:⟨U\+202E⟩)+$/.test(part))).toBe(true);
   });
 });
 
-test("different texts are shown differently, and nothing of a text is lost", () => {
+test("different texts look different, and no part of a text is lost", () => {
   const characters = fc.constantFrom(..."ab \t\r\n⟨⟩⤷\u202E\u200B\u001B\u0301é日🎉\uD800");
   const texts = fc.array(characters, { maxLength: 200 }).map((all) => all.join(""));
   fc.assert(
@@ -77,7 +77,7 @@ test("different texts are shown differently, and nothing of a text is lost", () 
   );
 });
 
-test("what is shown has no invisible character left", () => {
+test("the result has no invisible characters", () => {
   const texts = fc.string({ unit: "binary", maxLength: 300 });
   fc.assert(
     fc.property(texts, (text) => {

@@ -58,7 +58,7 @@ describe("opening a toolbox", () => {
     [
       "an unknown setting",
       { git: { remte: 1 } },
-      "The toolset git of the worker fixer cannot be set up so: unknown field remte.",
+      "The toolset git of the worker fixer cannot be set up so: Unknown field remte.",
     ],
   ])("refuses %s", async (_, names, message) => {
     await expect(open(names, [files, git])).rejects.toThrow(UserError);
@@ -68,7 +68,7 @@ describe("opening a toolbox", () => {
   test("a misspelled setting names the closest known one, and an invalid value is explained", async () => {
     const config = z.strictObject({ remote: z.string().optional(), depth: z.number().optional() });
     const set = aToolset("git", [], { config });
-    await expect(open({ git: { remte: "x" } }, [set])).rejects.toThrow("unknown field remte, did you mean remote.");
+    await expect(open({ git: { remte: "x" } }, [set])).rejects.toThrow("Unknown field remte. Did you mean remote?");
     await expect(open({ git: { depth: "x" } }, [set])).rejects.toThrow(/depth: .*expected number/);
   });
 

@@ -9,7 +9,7 @@ import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { redactDeep } from "#text/redact-all.ts";
+import { redactDeep } from "#text/redact.ts";
 import { parseToolCommand, type RunCommandOf } from "#ui/run-commands.ts";
 import type { ThreadCommand } from "./thread-command.ts";
 

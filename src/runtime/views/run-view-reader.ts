@@ -5,7 +5,7 @@ import type { OpenCall, RunOutcome, RunSpec, RunState, TokenUsage } from "#domai
 import { type Snapshot, stateName } from "#runtime/apply-events.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
 import type { RunRow, Store } from "#runtime/store/store.ts";
-import { redactDeep } from "#text/redact-all.ts";
+import { redactDeep } from "#text/redact.ts";
 import { activityOf, emptySummary, outcomeOf, type RunSummary, summarize } from "./run-summary.ts";
 
 /** A call as one line can tell of it, for results that stand far below it. */

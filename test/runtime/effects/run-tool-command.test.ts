@@ -226,7 +226,7 @@ describe("what cannot run is said, and nothing runs", () => {
       'There is no tool "git_psh" here. Did you mean git_push?',
     ],
     ["a tool of the worker", "/tool write_file --path x", "write_file is a tool of the worker"],
-    ["an unknown option, with the nearest one", "/git_push --brnch main", "did you mean --branch?"],
+    ["an unknown option, with the nearest one", "/git_push --brnch main", "Did you mean --branch?"],
     ["a wrong value", "/git_push --force maybe", 'force is yes or no, not "maybe".'],
     ["a value without its name", "/t git_push main", '"main" stands alone'],
     ["a name of nothing, like no other bot's", "/make_coffee", "There is no tool"],
