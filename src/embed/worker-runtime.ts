@@ -251,7 +251,7 @@ export class WorkerRuntime {
     }
 
     const spec = this.#newRun(session);
-    // Whatever the program itself wrote meanwhile is part of the files from now on.
+    // Files that the program itself has written since are no change of this run.
     changeTracking(session.workspace).markStored();
     const text = input.content.trim() === "" && files.length === 0 ? "Begin." : input.content;
     const message: RunEvent = { type: "message.received", kind: "prompt", text, by: person };
@@ -373,7 +373,7 @@ export class WorkerRuntime {
     await session.host.invokeTool(runId, call);
   }
 
-  /** A run that has ended before it began holds what the person did before the first run of the worker. */
+  /** Starts a conversation with a run that ends at once, to hold what the person does before the worker runs. */
   async #beginConversation(session: Session): Promise<string> {
     const spec = this.#newRun(session);
     const { commit, branch } = changeTracking(session.workspace).base;
