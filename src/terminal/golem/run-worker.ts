@@ -1,28 +1,30 @@
 import { dirname } from "node:path";
+import type { Writable } from "node:stream";
 import { UserError } from "#domain/errors.ts";
 import { approveOnBus } from "#embed/approve-on-bus.ts";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { plain } from "#terminal/paint.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
-import type { RuntimeEventCallback } from "#ui/runtime-events.ts";
+import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
 import { createRuntimeUI } from "#ui/runtime-ui.ts";
 import { type BackupPatch, createBackupPatch } from "./backup-patch.ts";
 import { briefing } from "./briefing.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { type ConversationEnd, converse } from "./converse.ts";
 import { type Delivery, deliverChanges } from "./deliver-changes.ts";
-import { describeTools } from "./describe-tools.ts";
 import { endOnSignals } from "./end-on-signals.ts";
 import { createGitUncommittedTool } from "./git-uncommitted.ts";
-import { createJsonLines, type JsonLines } from "./json-lines.ts";
 import { checkPreApproved, createPreApproval } from "./pre-approval.ts";
 import { noneIfUnreadable, type PreparedRun, prepareResume, prepareRun } from "./prepare-run.ts";
 import type { ResumeRequest, RunFlags, RunRequest } from "./run-request.ts";
 import { markDelivered, turnsOf } from "./saved-runs.ts";
-import { startupLines } from "./startup-lines.ts";
+import { describeTools, startupLines } from "./startup-lines.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 import { findCodeToTrust } from "./trusted-code.ts";
+
+/** Reports events to a script. */
+type JsonLines = (event: RuntimeEvent | { type: "result" | "dry_run"; [more: string]: unknown }) => void;
 
 /** A run with what it needs of the terminal. */
 interface StartedRun extends PreparedRun {
@@ -205,4 +207,12 @@ function describeUsage({ toolCallCount, tokens: { input, output }, cost }: Conve
   const calls = `${toolCallCount} ${toolCallCount === 1 ? "tool call" : "tool calls"}`;
   const tokens = `${(input + output).toLocaleString("en")} tokens`;
   return [calls, tokens, ...(cost > 0 ? [`$${cost.toFixed(4)}`] : [])].join(", ");
+}
+
+/** Writes one event per line. The messages sent to a model are replaced by their number. */
+function createJsonLines(output: Writable): JsonLines {
+  return (event) => {
+    const { messages, ...rest } = event as { messages?: unknown[] };
+    output.write(`${JSON.stringify(messages ? { ...rest, messageCount: messages.length } : rest)}\n`);
+  };
 }
