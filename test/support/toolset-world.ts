@@ -5,9 +5,11 @@ import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
+import type { PushRequest } from "#sandbox/sandbox.ts";
 import type { FinishedCall, ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { previewText, toPreview } from "#ui/request-blocks.ts";
 import { type MemoryWorkspaceOptions, memoryWorkspace } from "./memory-workspace.ts";
+import type { TestGitHub } from "./test-github.ts";
 
 export const runSpec: RunSpec = {
   id: "run-1",
@@ -115,3 +117,15 @@ const unreachable = new Proxy({} as GitHub, {
     throw new Error(`this test does not expect ${String(method)} to be asked of GitHub`);
   },
 });
+
+/** Pushes to a real branch of the local GitHub, and records the requests. */
+export function pushTo(hub: TestGitHub, pushes: PushRequest[]): NonNullable<MemoryWorkspaceOptions["push"]> {
+  return async (request) => {
+    pushes.push(request);
+    const { branch, message, at } = request;
+    const files = Object.fromEntries(request.changes.map(({ path }) => [path, `push ${pushes.length}\n`]));
+    await hub.push({ branch, message, author: "golem-forge[bot]", at, files });
+    const commit = hub.repository().knownBranches.get(`refs/heads/${branch}`) ?? "";
+    return { commit, moved: true };
+  };
+}

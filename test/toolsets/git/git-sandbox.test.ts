@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { isManualTool } from "#domain/tool.ts";
+import { readCommit } from "#playground/github/git/git-repository.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { gitToolset } from "#toolsets/git/git-toolset.ts";
@@ -7,17 +8,22 @@ import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.
 import { searchToolset } from "#toolsets/search/search-toolset.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { type GitRepository, type GitServer, startGitServer } from "../../support/git-server.ts";
-import { memoryGitHub } from "../../support/memory-github.ts";
+import { GitHubWorld } from "../../support/github-world.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 let server: GitServer;
+let github: GitHubWorld;
 let repository: GitRepository;
 let count = 0;
 
 beforeAll(async () => {
   server = await startGitServer();
+  github = await GitHubWorld.start();
 });
-afterAll(() => server.close());
+afterAll(async () => {
+  await server.close();
+  await github.close();
+});
 
 async function world(toolset: Toolset = gitToolset, options: WorldOptions = {}) {
   repository = await server.repository(`octo/r${++count}`);
@@ -30,8 +36,7 @@ async function world(toolset: Toolset = gitToolset, options: WorldOptions = {}) 
     at: { branch: "main" },
     changes: [],
   });
-  const { github } = memoryGitHub();
-  return toolsetWorld(toolset, { sandbox, ...options, services: { github, ...options.services } });
+  return toolsetWorld(toolset, { sandbox, ...options, services: { github: github.github, ...options.services } });
 }
 
 test("a person pushes to the run's own branch, and to no other, never with force", async () => {
@@ -148,16 +153,30 @@ test("search passes over links and submodules", async () => {
 });
 
 test("a pull request is pushed to a real remote, and the same call again makes the same commit", async () => {
-  const { call, sandbox, history } = await world(pullRequestToolset);
-  await sandbox.write("b.txt", "B\n");
+  const { hub } = github;
+  const sandbox = await openSandbox({
+    source: {
+      tenant: "1:octo/sums",
+      url: `${hub.url}/octo/sums.git`,
+      token: () => github.github.createGitToken("write"),
+    },
+    at: { branch: "main" },
+    changes: [],
+  });
+  const { call, history } = await world(pullRequestToolset, { sandbox });
+  const tip = () => readCommit(hub.repository().gitDirectory, String(hub.repository().knownBranches.get(branch)));
+  const branch = "refs/heads/golem/7-run-1";
+  await sandbox.write("README.md", "# Better sums\n");
   await call("open_pull_request", { title: "Use B", body: "Because." });
-  const first = await repository.git("rev-parse", "golem/7-run-1");
+  const first = await tip();
   history.length = 0;
 
   await call("open_pull_request", { title: "Use B", body: "Because." });
 
-  expect(await repository.git("rev-parse", "golem/7-run-1")).toBe(first);
-  expect(await repository.git("log", "-1", "--format=%an <%ae>%n%B", "golem/7-run-1")).toContain(
-    "golem-forge[bot] <golem-forge[bot]@users.noreply.github.com>\nUse B\n\nBecause.",
-  );
+  expect(await tip()).toEqual(first);
+  expect(first.author).toMatchObject({
+    name: "golem-forge[bot]",
+    email: "golem-forge[bot]@users.noreply.github.com",
+  });
+  expect(first.message).toContain("Use B\n\nBecause.");
 });

@@ -2,28 +2,29 @@ import { expect, test } from "vitest";
 import type { PushRequest } from "#sandbox/sandbox.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.ts";
-import { type MemoryGitHubOptions, memoryGitHub } from "../../support/memory-github.ts";
-import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
+import { type GitHubWorld, githubWorlds } from "../../support/github-world.ts";
+import { pushTo, runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const secret = "hunter2-hunter2-hunter2";
+const startGitHub = githubWorlds();
 
-async function world(options: WorldOptions & { hub?: MemoryGitHubOptions } = {}) {
+/** Issue 7 of a GitHub, and the toolset for a run on it. */
+async function world({ github: given, ...options }: WorldOptions & { github?: GitHubWorld } = {}) {
+  const github = given ?? (await startGitHub());
+  if (!given) github.openIssue(7, { title: "add() subtracts" });
   const pushes: PushRequest[] = [];
-  const hub = memoryGitHub(options.hub);
   const opened = await toolsetWorld(pullRequestToolset, {
     files: { "src/add.ts": "a - b\n" },
-    push: async (request) => {
-      pushes.push(request);
-      return { commit: String(pushes.length).repeat(40), moved: true };
-    },
+    push: pushTo(github.hub, pushes),
     ...options,
-    services: { github: hub.github, sanitize: createSanitizer([secret]), ...options.services },
+    services: { github: github.github, sanitize: createSanitizer([secret]), ...options.services },
   });
-  return { ...opened, ...hub, pushes };
+  const pulls = async () => (await github.hub.snapshot())["octo/sums"]?.pulls ?? [];
+  return { ...opened, github, hub: github.hub, pushes, pulls };
 }
 
 test("the run's changes are pushed to its own branch and proposed as a draft", async () => {
-  const { call, sandbox, pushes, writes } = await world();
+  const { call, sandbox, pushes, pulls } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
 
   const { llmContent, value } = await call("open_pull_request", { title: "Add, not subtract", body: "It subtracted." });
@@ -36,84 +37,76 @@ test("the run's changes are pushed to its own branch and proposed as a draft", a
     },
   ]);
   expect(pushes[0]).not.toHaveProperty("expected");
-  expect(writes).toEqual([
-    {
-      method: "createPullRequest",
-      args: {
-        head: "golem/7-run-1",
-        base: "main",
-        title: "Add, not subtract",
-        body: "It subtracted.\n\n---\nFor #7. Proposed by the worker `fixer`.",
-        draft: true,
-      },
-    },
-  ]);
-  expect(llmContent).toContain("Opened draft pull request #100: Add, not subtract");
-  expect(value).toMatchObject({ kind: "pull_request", data: { number: 100, pushed: { commit: "1".repeat(40) } } });
+  const [pull] = await pulls();
+  expect(pull).toMatchObject({
+    title: "Add, not subtract",
+    body: "It subtracted.\n\n---\nFor #7. Proposed by the worker `fixer`.",
+    pull: { head: "golem/7-run-1", base: "main", draft: true },
+  });
+  expect(llmContent).toContain("Opened draft pull request #8: Add, not subtract");
+  expect(value).toMatchObject({ kind: "pull_request", data: { number: 8, pushed: { commit: pull?.pull?.commit } } });
 });
 
-test("the issue is closed by the pull request only when asked for, and only the run's own", async () => {
-  const { call, sandbox, writes } = await world();
+test("the pull request closes the run's own issue when asked to, and no other", async () => {
+  const { call, sandbox, pulls } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
 
   await call("open_pull_request", { title: "Add", body: "Fixes #12 and @bob knows.", closes_issue: true });
 
-  const body = writes.map(({ args }) => (args as { body: string }).body).join();
-  expect(body).toContain("Closes #7.");
-  expect(body).not.toContain("#12");
-  expect(body).not.toContain("@bob");
+  const [pull] = await pulls();
+  expect(pull?.body).toContain("Closes #7.");
+  expect(pull?.body).not.toContain("#12");
+  expect(pull?.body).not.toContain("@bob");
 });
 
-test("no secret leaves in title, body or commit message", async () => {
-  const { call, sandbox, writes, pushes } = await world();
+test("no secret is sent in the title, the body or the commit message", async () => {
+  const { call, sandbox, github, pushes } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
 
   await call("open_pull_request", { title: `Use ${secret}`, body: `It is ${secret}` });
 
-  expect(JSON.stringify([writes, pushes])).not.toContain(secret);
+  expect(JSON.stringify([github.writes, pushes])).not.toContain(secret);
 });
 
-test("the same call made again after a crash makes the same commit and no second pull request", async () => {
+test("the same call repeated after a crash makes the same commit and no second pull request", async () => {
   const first = await world();
   await first.sandbox.write("src/add.ts", "a + b\n");
   const args = { title: "Add", body: "Text" };
   await first.call("open_pull_request", args);
-  const second = await world({ hub: { pulls: first.pulls } });
+  const second = await world({ github: first.github });
   await second.sandbox.write("src/add.ts", "a + b\n");
 
   const { llmContent } = await second.call("open_pull_request", args);
 
   expect({ ...second.pushes[0], signal: undefined }).toEqual({ ...first.pushes[0], signal: undefined });
-  expect(second.writes).toEqual([]);
-  expect(llmContent).toContain("pull request #100");
+  expect(first.github.writes.map(({ operation }) => operation)).toEqual(["POST /repos/{owner}/{repo}/pulls"]);
+  expect(llmContent).toContain("pull request #8");
 });
 
 test("a later call adds a commit on top of what the run pushed before and keeps the one pull request", async () => {
-  const { call, sandbox, pushes, writes } = await world();
+  const { call, sandbox, pushes, github, pulls } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
   await call("open_pull_request", { title: "Add", body: "" });
+  const tip = (await pulls())[0]?.pull?.commit;
   await sandbox.write("src/add.ts", "a + b;\n");
 
   await call("open_pull_request", { title: "Add properly", body: "" });
 
-  expect(pushes[1]).toMatchObject({ expectedTip: "1".repeat(40) });
-  expect(writes.map(({ method }) => method)).toEqual(["createPullRequest", "updatePullRequest"]);
+  expect(pushes[1]).toMatchObject({ expectedTip: tip });
+  expect(github.writes.map(({ operation }) => operation)).toEqual([
+    "POST /repos/{owner}/{repo}/pulls",
+    "PATCH /repos/{owner}/{repo}/pulls/{pull_number}",
+  ]);
 });
 
-test("what was pushed before GitHub failed is built upon, not fought with", async () => {
-  const hub = memoryGitHub();
-  const { call, sandbox, pushes, history } = await world({
-    services: {
-      github: {
-        ...hub.github,
-        ownLogin: hub.github.ownLogin,
-        findPullRequest: hub.github.findPullRequest,
-        createPullRequest: () => Promise.reject(Object.assign(new Error("422"), { status: 422 })),
-      },
-    },
-  });
+test("a commit that was pushed before GitHub failed is the base of the next", async () => {
+  const { call, sandbox, pushes, history, hub } = await world();
+  hub.onRequest(({ operation }) =>
+    operation === "POST /repos/{owner}/{repo}/pulls" ? { status: 422, body: { message: "No" } } : undefined,
+  );
   await sandbox.write("src/add.ts", "a + b\n");
   const failure = await call("open_pull_request", { title: "Add", body: "" }).catch((error) => error);
+  const pushed = hub.repository().knownBranches.get("refs/heads/golem/7-run-1");
   const { type, code, message, details } = failure;
   const result = { llmContent: message, value: { kind: "text" as const, content: message } };
   history.push({
@@ -127,46 +120,37 @@ test("what was pushed before GitHub failed is built upon, not fought with", asyn
 
   await call("open_pull_request", { title: "Add", body: "" }).catch(() => undefined);
 
-  expect(message).toContain("is pushed, but GitHub did not open the pull request: 422");
-  expect(pushes[1]).toMatchObject({ expectedTip: "1".repeat(40) });
+  expect(message).toMatch(/is pushed, but GitHub did not open the pull request: No/);
+  expect(pushes[1]).toMatchObject({ expectedTip: pushed });
 });
 
-test("a pull request whose making fails for a while is made in the same call, and one whose answer was lost is found", async () => {
-  const { github, pulls, ...hub } = memoryGitHub();
-  const { createPullRequest } = github;
-  const failures = ["lost before", "lost after"];
-  const { call, sandbox } = await world({
-    services: {
-      github: {
-        ...github,
-        ownLogin: github.ownLogin,
-        findPullRequest: github.findPullRequest,
-        createPullRequest: async (pull) => {
-          const failure = failures.shift();
-          if (failure === "lost after") await createPullRequest(pull);
-          throw Object.assign(new Error("Server Error"), { status: 502 });
-        },
-      },
-    },
-  });
+test("a pull request is opened through a short outage, and one whose response was lost is found", async () => {
+  const { call, sandbox, hub, pulls } = await world();
+  const isOpening = (operation: string | undefined) => operation === "POST /repos/{owner}/{repo}/pulls";
+  const outages = [{ status: 502 }];
+  hub.onRequest(({ operation }) => (isOpening(operation) ? outages.shift() : undefined));
+  const stopLosing = hub.afterWrite(({ operation }) => (isOpening(operation) ? "drop" : undefined));
   await sandbox.write("src/add.ts", "a + b\n");
 
   const { llmContent } = await call("open_pull_request", { title: "Add", body: "" });
+  stopLosing();
 
-  expect(llmContent).toContain("Opened draft pull request #100");
-  expect(pulls).toHaveLength(1);
-  expect([hub.writes.length, failures]).toEqual([1, []]);
+  expect(llmContent).toContain("Opened draft pull request #8");
+  expect(await pulls()).toHaveLength(1);
+  expect(outages).toEqual([]);
 });
 
-test.each([
-  ["closed", false],
-  ["merged", true],
-])("a pull request that people %s is left alone, and nothing is pushed", async (word, merged) => {
-  const { call, sandbox, pushes } = await world({ hub: { pulls: [{ state: "closed", merged }] } });
+test.each(["closed", "merged"])("a pull request that people %s is left alone, and nothing is pushed", async (end) => {
+  const { call, sandbox, pushes, hub } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
+  await call("open_pull_request", { title: "Add", body: "" });
+  const ada = hub.as("ada");
+  ada.markReady(8);
+  await (end === "merged" ? ada.merge(8) : ada.close(8));
+  await sandbox.write("src/add.ts", "a + b;\n");
 
-  await expect(call("open_pull_request", { title: "Add" })).rejects.toThrow(`was ${word} already`);
-  expect(pushes).toEqual([]);
+  await expect(call("open_pull_request", { title: "Add" })).rejects.toThrow(`was ${end} already`);
+  expect(pushes).toHaveLength(1);
 });
 
 test("nothing changed, too many files or too many bytes are refused before anything leaves", async () => {
@@ -186,14 +170,14 @@ test("nothing changed, too many files or too many bytes are refused before anyth
 });
 
 test("on a pull request thread the proposal goes to its branch and closes nothing", async () => {
-  const { call, sandbox, writes } = await world({
+  const { call, sandbox, pulls } = await world({
     services: { spec: { ...runSpec, origin: { ...runSpec.origin, isPullRequest: true } } },
   });
   await sandbox.write("src/add.ts", "a + b\n");
 
   await call("open_pull_request", { title: "Add", closes_issue: true });
 
-  expect(writes[0]?.args).toMatchObject({ base: "main", body: expect.stringContaining("For #7.") });
+  expect(await pulls()).toMatchObject([{ body: expect.stringContaining("For #7."), pull: { base: "main" } }]);
 });
 
 test("it asks unless the worker file approves it, and always where protected files changed", async () => {

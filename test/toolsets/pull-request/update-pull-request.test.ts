@@ -1,44 +1,44 @@
 import { expect, test } from "vitest";
 import type { PushRequest } from "#sandbox/sandbox.ts";
-import { createSanitizer } from "#text/sanitize.ts";
 import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.ts";
-import { type MemoryGitHubOptions, memoryGitHub } from "../../support/memory-github.ts";
-import { toolsetWorld } from "../../support/toolset-world.ts";
+import { githubWorlds } from "../../support/github-world.ts";
+import { pushTo, toolsetWorld } from "../../support/toolset-world.ts";
 
-async function world(hub: MemoryGitHubOptions = {}) {
+const startGitHub = githubWorlds();
+
+/** Issue 7 of a GitHub, and the toolset for a run that has changed a file. */
+async function world() {
+  const github = await startGitHub();
+  github.openIssue(7, { title: "Use b" });
   const pushes: PushRequest[] = [];
-  const { github, writes } = memoryGitHub(hub);
   const opened = await toolsetWorld(pullRequestToolset, {
     files: { "a.txt": "a\n" },
-    push: async (request) => {
-      pushes.push(request);
-      return { commit: String(pushes.length).repeat(40), moved: true };
-    },
-    services: { github, sanitize: createSanitizer([]) },
+    push: pushTo(github.hub, pushes),
+    services: { github: github.github },
   });
-  return { ...opened, writes, pushes };
+  await opened.sandbox.write("a.txt", "b\n");
+  return { ...opened, github, hub: github.hub, pushes };
 }
 
 test("further changes are pushed on top, and texts change only when given", async () => {
-  const { call, sandbox, pushes, writes } = await world();
-  await sandbox.write("a.txt", "b\n");
+  const { call, sandbox, pushes, github, hub } = await world();
   await call("open_pull_request", { title: "First", body: "" });
+  const first = hub.repository().knownBranches.get("refs/heads/golem/7-run-1");
   await sandbox.write("a.txt", "c\n");
 
   const { llmContent } = await call("update_pull_request", { message: "Use c" });
   await call("update_pull_request", { message: "Name it", title: "Second", body: "New text" });
 
-  expect(pushes).toMatchObject([{}, { message: "Use c", expectedTip: "1".repeat(40) }]);
-  expect(llmContent).toContain("Updated draft pull request #100: First");
-  expect(writes).toMatchObject([
-    { method: "createPullRequest" },
-    { method: "updatePullRequest", args: { number: 100, title: "Second", body: expect.stringContaining("New text") } },
+  expect(pushes).toMatchObject([{}, { message: "Use c", expectedTip: first }]);
+  expect(llmContent).toContain("Updated draft pull request #8: First");
+  expect(github.writes).toMatchObject([
+    { operation: "POST /repos/{owner}/{repo}/pulls" },
+    { path: "/repos/octo/sums/pulls/8", body: { title: "Second", body: expect.stringContaining("New text") } },
   ]);
 });
 
-test("nothing new is said and not pushed", async () => {
-  const { call, sandbox, pushes } = await world();
-  await sandbox.write("a.txt", "b\n");
+test("without new changes nothing is pushed, and the model is told", async () => {
+  const { call, pushes } = await world();
   await call("open_pull_request", { title: "First", body: "" });
 
   expect((await call("update_pull_request", { message: "Again" })).llmContent).toContain("Nothing new for");
@@ -47,26 +47,27 @@ test("nothing new is said and not pushed", async () => {
 
 test("without a pull request, or with one that people closed, nothing is pushed", async () => {
   const none = await world();
-  const closed = await world({ pulls: [{ state: "closed" }] });
-  await none.sandbox.write("a.txt", "b\n");
-  await closed.sandbox.write("a.txt", "b\n");
+  const closed = await world();
+  await closed.call("open_pull_request", { title: "First", body: "" });
+  closed.hub.as("ada").close(8);
+  await closed.sandbox.write("a.txt", "c\n");
 
   await expect(none.call("update_pull_request", { message: "x" })).rejects.toThrow("has not opened a pull request");
   await expect(closed.call("update_pull_request", { message: "x" })).rejects.toThrow("was closed already");
-  expect([...none.pushes, ...closed.pushes]).toEqual([]);
+  expect([none.pushes.length, closed.pushes.length]).toEqual([0, 1]);
 });
 
-test("a review comment of this pull request is answered once, and no other", async () => {
-  const { call, writes, asks } = await world({
-    pulls: [{}],
-    reviewComments: [{ id: 5, path: "a.txt", line: 1, body: "Why?", author: "ada" }],
-  });
-  const args = { review_comment_id: 5, text: "Because." };
+test("a review comment of the pull request is answered once, and no other", async () => {
+  const { call, github, hub, asks } = await world();
+  await call("open_pull_request", { title: "First", body: "" });
+  const { id } = await hub.as("ada").reviewComment(8, { path: "a.txt", line: 1, body: "Why?" });
+  const args = { review_comment_id: id, text: "Because." };
 
   await call("reply_to_review", args, { idempotencyKey: "k" });
   await call("reply_to_review", args, { idempotencyKey: "k" });
 
-  expect(writes).toMatchObject([{ method: "replyToReview", args: { number: 100, reviewCommentId: 5 } }]);
+  const replies = github.writes.filter(({ path }) => path.endsWith("/replies"));
+  expect(replies.map(({ path }) => path)).toEqual([`/repos/octo/sums/pulls/8/comments/${id}/replies`]);
   await expect(call("reply_to_review", { ...args, review_comment_id: 6 })).rejects.toThrow("no review comment 6");
   expect(await asks("reply_to_review", args)).toBe(true);
 });

@@ -1,0 +1,102 @@
+import { pino } from "pino";
+import { afterEach } from "vitest";
+import { connectApp } from "#bot/github/connect-app.ts";
+import { createOpenGitHub } from "#bot/github/open-github.ts";
+import { readConfig } from "#config/config.ts";
+import type { GitHub, OpenGitHub, RepositoryRef } from "#domain/github.ts";
+import type { NewRepository } from "#playground/github/create-world.ts";
+import type { RequestRecord } from "#playground/github/request-log.ts";
+import { appId, privateKey, TestGitHub, type TestGitHubOptions } from "./test-github.ts";
+
+export const webhookSecret = "a webhook secret";
+
+/** The configuration of an app at this GitHub. */
+export function configFor(hub: TestGitHub, environment: Record<string, string> = {}) {
+  return readConfig({
+    APP_ID: String(appId),
+    PRIVATE_KEY: privateKey,
+    WEBHOOK_SECRET: webhookSecret,
+    GHE_HOST: hub.host,
+    GHE_PROTOCOL: "http",
+    HOST: "127.0.0.1",
+    PORT: "0",
+    LOG_LEVEL: "silent",
+    GOLEM_FORGE_WRITE_INTERVAL_MS: "0",
+    ...environment,
+  });
+}
+
+/** The repository octo/sums, on which ada may write and mallory may not. */
+export const sums: NewRepository = {
+  owner: "octo",
+  name: "sums",
+  permissions: { ada: "write", mallory: "read" },
+  commits: [
+    {
+      branch: "main",
+      message: "Sums",
+      author: "ada",
+      at: new Date("2026-01-01T00:00:00Z"),
+      files: { "sum.js": "export const sum = 1;\n", "README.md": "# Sums\n" },
+    },
+  ],
+};
+
+/** The playground's GitHub with one repository, and the product's own client for it. */
+export class GitHubWorld {
+  readonly hub: TestGitHub;
+  readonly openGitHub: OpenGitHub;
+  readonly repository: RepositoryRef;
+  readonly github: GitHub;
+
+  static async start({
+    repository = sums,
+    environment,
+    ...options
+  }: TestGitHubOptions & { repository?: NewRepository; environment?: Record<string, string> } = {}) {
+    const hub = await TestGitHub.start({ repositories: [repository], ...options });
+    const config = configFor(hub, environment);
+    const { rest } = await connectApp(config, pino({ level: "silent" }));
+    return new GitHubWorld(hub, createOpenGitHub(rest, config));
+  }
+
+  private constructor(hub: TestGitHub, openGitHub: OpenGitHub) {
+    const { id, owner, name } = hub.repository();
+    this.hub = hub;
+    this.openGitHub = openGitHub;
+    this.repository = { installationId: hub.installationId, repositoryId: id, owner: owner.login, repo: name };
+    this.github = openGitHub(this.repository);
+  }
+
+  /** Opens the issue of this number; those before it are opened as well. */
+  openIssue(number: number, issue: { title: string; body?: string; labels?: string[]; by?: string }) {
+    const { threads } = this.hub.repository();
+    const visitor = this.hub.as("visitor");
+    while (threads.size < number - 1) visitor.openIssue({ title: `Issue ${threads.size + 1}` });
+    const { by = "mallory", ...fields } = issue;
+    return this.hub.as(by).openIssue(fields);
+  }
+
+  /** The requests that changed something, without those for tokens. */
+  get writes(): RequestRecord[] {
+    return this.hub.requests.filter(
+      ({ method, operation = "" }) =>
+        /^(POST|PATCH|PUT|DELETE)$/.test(method) && !/access_tokens|^git-/.test(operation),
+    );
+  }
+
+  close(): Promise<void> {
+    return this.hub.close();
+  }
+}
+
+/** Starts worlds and closes each when its test has ended. */
+export function githubWorlds(): (...options: Parameters<typeof GitHubWorld.start>) => Promise<GitHubWorld> {
+  const open: GitHubWorld[] = [];
+  afterEach(() => Promise.all(open.splice(0).map((world) => world.close())));
+  return async (...options) => {
+    const world = await GitHubWorld.start(...options);
+    open.push(world);
+    return world;
+  };
+}
