@@ -255,11 +255,67 @@ describe("the in-memory shell holds", () => {
   test("a loop ends at its deadline, and the next command works", async () => {
     const session = await executor.open();
 
-    const result = await sh("while true; do while true; do :; done; done", { timeoutMs: 300 }, { session });
+    const result = await sh("while true; do sleep 0.01; done", { timeoutMs: 300 }, { session });
 
-    expect(result.exitCode === 126 || result.timedOut).toBe(true);
+    expect(result).toMatchObject({ timedOut: true, exitCode: null });
     expect((await sh("echo still here", {}, { session })).stdout).toBe("still here\n");
     await session.close();
+  });
+
+  test("a loop that never waits ends at the limit on commands", async () => {
+    const session = await executor.open();
+
+    const result = await sh("while true; do while true; do :; done; done", { timeoutMs: 60_000 }, { session });
+
+    expect(result).toMatchObject({ timedOut: false, exitCode: 126 });
+    expect((await sh("echo still here", {}, { session })).stdout).toBe("still here\n");
+    await session.close();
+  });
+
+  test.each([
+    "rm -rf /",
+    "rm -rf //",
+    "rm -rf /*",
+    "rm -rf /.",
+    "rm -rf /workspace",
+    "rm -rf /workspace/",
+    "rm -rf /workspace/../",
+    "rm -fr -- /",
+    "rm -r -f --no-preserve-root /",
+    "\\rm -rf '/'",
+    'X=; rm -rf "$X/"',
+    "cd src && rm -rf ../../workspace",
+    "cd / && rm -rf workspace",
+    "rm -rf src/../../workspace/./",
+    "echo / | xargs rm -rf",
+    "find / -delete",
+    "find . -delete",
+    "find /workspace -exec rm -rf {} +",
+    "find / -type f -exec rm {} \\;",
+    "mv /workspace /tmp/x",
+    "bash -c 'rm -rf /'",
+    "eval 'rm -rf /'",
+    "env rm -rf /",
+    "command rm -rf /",
+    'f() { rm -rf "$1"; }; f /',
+  ])("%s deletes nothing", async (script) => {
+    const session = await executor.open();
+
+    const { changes, exitCode } = await sh(script, {}, { session });
+
+    expect(changes).toMatchObject({ written: [], deleted: [] });
+    expect(exitCode).not.toBe(0);
+    await session.close();
+  });
+
+  test("what a command names in the repository is deleted", async () => {
+    const { changes } = await sh(
+      "rm -rf src/deep; find . -name 'add.ts' -delete",
+      {},
+      { session: await executor.open() },
+    );
+
+    expect(changes.deleted.sort()).toEqual(["src/add.ts", "src/deep/mul.ts"]);
   });
 
   test("sleep past the deadline is a timeout", async () => {

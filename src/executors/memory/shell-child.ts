@@ -1,5 +1,6 @@
 import { Bash, InMemoryFs } from "just-bash";
 import { type AskParent, serveParent } from "#executors/serve-parent.ts";
+import { guardedDeletions } from "./deletion-guard.ts";
 import { directFiles } from "./direct-files.ts";
 import { gitCommand } from "./git-command.ts";
 import { loadedTree, root } from "./loaded-tree.ts";
@@ -32,6 +33,7 @@ const customCommands = [
     },
     ask: async (question) => present?.ask(question),
   }),
+  ...guardedDeletions(),
   ...unavailableCommands(),
 ];
 

@@ -1,44 +1,37 @@
 import type { ApprovalDecisionType } from "#domain/approval.ts";
-import { programName, runsUnseen, withInner } from "./inner-commands.ts";
-import { readCommand, type SimpleCommand } from "./read-command.ts";
-
-export interface CommandRule {
-  /** The first words of a command, such as `git status`. */
-  pattern: string;
-  approval: ApprovalDecisionType;
-}
-
-export interface CommandVerdict {
-  decision: ApprovalDecisionType;
-  /** Why, as the end of "because …". */
-  reason: string;
-}
+import {
+  allowsEverything,
+  atLeastAsk,
+  type CommandPolicy,
+  type CommandRule,
+  type CommandVerdict,
+  judgeUninspectable,
+  wordsOf,
+} from "./command-policy.ts";
+import { withInner } from "./inner-commands.ts";
+import { inspectScript } from "./inspect-script.ts";
+import { effectOf, onlyReads, pathWords } from "./program-effects.ts";
+import { type CommandWord, leavesTree, programName, type SimpleCommand } from "./simple-command.ts";
 
 const severity: ApprovalDecisionType[] = ["preApproved", "ask", "blocked"];
 
-// Set for a program, these make it run another one.
-const steering =
-  /^(LD_|DYLD_|PATH$|IFS$|ENV$|BASH_|SHELLOPTS$|PS4$|NODE_OPTIONS$|PYTHON|PERL5|RUBY|GIT_|PAGER$|EDITOR$|VISUAL$|npm_config_)/;
+/** Variables that make a program run another one, load code or read other settings. */
+const steering = new RegExp(
+  [
+    "^(LD_|DYLD_|PATH$|IFS$|ENV$|BASH_|SHELLOPTS$|PS[0-4]$|PROMPT_COMMAND$|NODE_|PYTHON|PERL|RUBY|GIT_|JAVA_|LESS|MAN|AWK|GLOB)",
+    "^(CARGO_|RUST|GO[A-Z]+$|NPM_|npm_|YARN_|PNPM_|PIP_|UV_|BUNDLE_|GEM_|XDG_|HOME$|TERM|CC$|CXX$|LD$|AR$|SSH_|FPATH$|CDPATH$|HIST)",
+    "(PAGER|EDITOR|VISUAL|BROWSER|SHELL|COMMAND|CMD|OPTIONS|OPTS|FLAGS|PRELOAD|PATH|RC|INIT|STARTUP|HOOK|PROXY|proxy|WRAPPER|CONFIG|ARGV0)$",
+  ].join("|"),
+);
 
-/** What the rules say of a command line: every command in it must be allowed, and the strictest verdict counts. */
-export function judgeCommand(
-  line: string,
-  rules: readonly CommandRule[],
-  otherwise: ApprovalDecisionType,
-): CommandVerdict {
-  const read = readCommand(line);
-  if (read.kind === "unclear") {
-    // What cannot be read cannot be allowed, and must not slip past a rule that forbids.
-    const named = rules.find(({ approval, pattern }) => approval === "blocked" && mentions(line, pattern));
-    if (named) return { decision: "blocked", reason: `\`${named.pattern}\` is blocked` };
-    return {
-      decision: otherwise === "blocked" ? "blocked" : "ask",
-      reason: `${read.why}, so its commands cannot be told apart`,
-    };
-  }
-  return read.commands
+/** Judges a script by the rules: every command in it has to be allowed, and the strictest verdict counts. */
+export function judgeCommand(line: string, policy: CommandPolicy): CommandVerdict {
+  if (allowsEverything(policy)) return { decision: "preApproved", reason: "every command is allowed" };
+  const inspection = inspectScript(line);
+  if (inspection.kind === "notInspectable") return judgeUninspectable(line, policy, inspection.reason);
+  return inspection.commands
     .flatMap(withInner)
-    .map((command) => judgeSimple(command, rules, otherwise))
+    .map((command) => judgeSimple(command, policy))
     .reduce(stricter);
 }
 
@@ -46,58 +39,100 @@ function stricter(one: CommandVerdict, other: CommandVerdict): CommandVerdict {
   return severity.indexOf(other.decision) > severity.indexOf(one.decision) ? other : one;
 }
 
-function judgeSimple(
-  command: SimpleCommand,
-  rules: readonly CommandRule[],
-  otherwise: ApprovalDecisionType,
-): CommandVerdict {
+function judgeSimple(command: SimpleCommand, policy: CommandPolicy): CommandVerdict {
+  const { rules, otherwise } = policy;
   const [program] = command.words;
-  if (!program) return verdictForNoProgram(command, otherwise);
-  if (!program.fixed) return atLeastAsk(otherwise, "which program it runs is not known before it runs");
+  if (!program) return judgeWithoutProgram(command, otherwise);
+  if (!program.fixed)
+    return atLeastAsk(otherwise, "it is not inspectable: the program it runs is known only at run time");
 
   const at = rules.findIndex((rule) => matchOf(command, rule) !== "none");
   const rule = rules[at];
-  if (!rule) {
-    if (runsUnseen(command)) return atLeastAsk(otherwise, `what \`${shown(command)}\` runs is not in the command`);
-    return { decision: otherwise, reason: `no rule speaks of \`${shown(command)}\`` };
-  }
+  if (!rule) return judgeUncovered(command, policy);
+
   const match = matchOf(command, rule);
-  const because = `\`${rule.pattern}\` is ${rule.approval === "preApproved" ? "allowed" : rule.approval === "ask" ? "always asked" : "blocked"}`;
-  if (rule.approval === "blocked" && match !== "perhaps") return { decision: "blocked", reason: because };
+  const verb = { preApproved: "allowed", ask: "always asked", blocked: "blocked" }[rule.approval];
+  const reason = `\`${rule.pattern}\` is ${verb}`;
+  if (rule.approval === "blocked" && match !== "possible") return { decision: "blocked", reason };
   if (match !== "exact") {
-    const why = match === "perhaps" ? `\`${shown(command)}\` may come to be \`${rule.pattern}\`` : because;
-    return stricter({ decision: "ask", reason: why }, judgeSimple(command, rules.slice(at + 1), otherwise));
+    const why = match === "possible" ? `\`${shown(command)}\` may become \`${rule.pattern}\`` : reason;
+    return stricter({ decision: "ask", reason: why }, judgeSimple(command, { ...policy, rules: rules.slice(at + 1) }));
   }
-  if (rule.approval === "ask") return { decision: "ask", reason: because };
+  if (rule.approval === "ask") return { decision: "ask", reason };
 
-  if (command.writes) return { decision: "ask", reason: `\`${shown(command)}\` writes into a file` };
-  const steered = command.assigned.find((name) => steering.test(name));
-  return steered ? { decision: "ask", reason: `it sets ${steered}` } : { decision: "preApproved", reason: because };
+  const excess = excessOf(command, wordsOf(rule.pattern).length);
+  return excess ? { decision: "ask", reason: excess } : { decision: "preApproved", reason };
 }
 
-function verdictForNoProgram({ assigned, writes }: SimpleCommand, otherwise: ApprovalDecisionType): CommandVerdict {
-  if (writes) return atLeastAsk(otherwise, "it writes into a file");
-  return assigned.some((name) => steering.test(name))
-    ? atLeastAsk(otherwise, `it sets ${assigned.join(", ")}`)
-    : { decision: "preApproved", reason: "it only sets a variable" };
+function judgeUncovered(command: SimpleCommand, { otherwise, reading = otherwise }: CommandPolicy): CommandVerdict {
+  const uncovered = `no rule covers \`${shown(command)}\``;
+  // Where everything else is allowed, what starts other programs gets past the rules that restrict them.
+  if (otherwise === "preApproved") {
+    const effect = effectOf(command);
+    return effect ? { decision: "ask", reason: effect.reason } : { decision: otherwise, reason: uncovered };
+  }
+  if (onlyReads(command)) {
+    const excess = excessOf(command, 1);
+    if (excess) return { decision: otherwise, reason: excess };
+    return { decision: reading, reason: reading === "preApproved" ? "it only reads" : uncovered };
+  }
+  return { decision: otherwise, reason: uncovered };
 }
 
-function atLeastAsk(otherwise: ApprovalDecisionType, why: string): CommandVerdict {
-  return { decision: otherwise === "blocked" ? "blocked" : "ask", reason: why };
+/** What a command does that a rule with its first words does not allow; undefined when there is nothing. */
+function excessOf(command: SimpleCommand, coveredWords: number): string | undefined {
+  if (command.writes) return `\`${shown(command)}\` writes to a file`;
+  const steered = command.assigned.find(isSteering);
+  if (steered) return `it sets ${steered.name}`;
+
+  const effect = effectOf(command);
+  const isCovered = command.words.slice(0, coveredWords).some((word) => word === effect?.word);
+  if (effect && !isCovered) return effect.reason;
+
+  const paths = pathWords(command);
+  const outside = paths.find((word) => isOutside(word.text));
+  if (outside) return `\`${outside.text.slice(0, 80)}\` is outside the repository`;
+  const unknown = paths.find((word) => word.unknown);
+  return unknown && `it is not inspectable: \`${unknown.text || shown(command)}\` is known only at run time`;
 }
 
-type Match = "exact" | "alike" | "perhaps" | "none";
+/** A path, also as the value of an option. */
+function isOutside(text: string): boolean {
+  const attached = /^-[A-Za-z](\/[^\s/].*)$/.exec(text)?.[1];
+  return [text, attached ?? "", ...text.split(/[=:,@]/).slice(1)].some(
+    (part) => !part.startsWith("//") && leavesTree(part),
+  );
+}
 
-/** What allows has to stand there word for word. What restricts is also met behind a folder and options, or behind what is not known yet. */
+function judgeWithoutProgram(command: SimpleCommand, otherwise: ApprovalDecisionType): CommandVerdict {
+  if (command.writes) return atLeastAsk(otherwise, "it writes to a file");
+  const outside = command.reads.find(({ text, unknown }) => unknown || leavesTree(text));
+  if (outside) return atLeastAsk(otherwise, `\`${outside.text.slice(0, 80)}\` may be outside the repository`);
+  const steered = command.assigned.find(({ name }) => steering.test(name));
+  if (steered) return atLeastAsk(otherwise, `it sets ${steered.name}`);
+  return { decision: "preApproved", reason: "it only sets a variable" };
+}
+
+/** In the environment of a program, any variable may steer it: only plain values pass. */
+function isSteering({ name, value, isExported }: SimpleCommand["assigned"][number]): boolean {
+  return steering.test(name) || (isExported && (value === undefined || !/^[\w.,:+-]*$/.test(value)));
+}
+
+type Match = "exact" | "alike" | "possible" | "none";
+
+/**
+ * A rule that allows has to match word for word. One that restricts also matches behind a folder and behind options, and
+ * where a word is not known.
+ */
 function matchOf(command: SimpleCommand, { pattern, approval }: CommandRule): Match {
   const wanted = wordsOf(pattern);
   const isExact = wanted.every((text, at) => command.words[at]?.fixed && command.words[at].text === text);
   if (isExact) return "exact";
   if (approval === "preApproved" || wanted[0] !== programName(command)) return "none";
-  return alike(command, wanted);
+  return matchRestriction(command.words, wanted.slice(1));
 }
 
-function alike({ words }: SimpleCommand, [, ...wanted]: readonly string[]): Match {
+function matchRestriction(words: readonly CommandWord[], wanted: readonly string[]): Match {
   let at = 1;
   let isSure = true;
   const is = (text: string) => words[at]?.fixed && words[at]?.text === text;
@@ -113,32 +148,7 @@ function alike({ words }: SimpleCommand, [, ...wanted]: readonly string[]): Matc
     if (!word.fixed) isSure = false;
     at += 1;
   }
-  return isSure ? "alike" : "perhaps";
-}
-
-function wordsOf(pattern: string): string[] {
-  return pattern.split(/\s+/).filter(Boolean);
-}
-
-function mentions(line: string, pattern: string): boolean {
-  const plain = line.replace(/["'\\]/g, "");
-  const [program = "", ...rest] = wordsOf(pattern);
-  const named = new RegExp(`(^|[^\\w.-])${escapeForRegExp(program)}($|[^\\w-])`);
-  // One command at a time, and its words in their order, whatever stands between them.
-  return plain.split(/[;&|\n(){}`]/).some((part) => {
-    const found = named.exec(part);
-    return found !== null && areInOrder(rest, part.slice(found.index).split(/\s+/));
-  });
-}
-
-function areInOrder(wanted: readonly string[], words: readonly string[]): boolean {
-  let at = 0;
-  for (const word of words) if (word === wanted[at]) at += 1;
-  return at >= wanted.length;
-}
-
-function escapeForRegExp(text: string): string {
-  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  return isSure ? "alike" : "possible";
 }
 
 function shown({ words }: SimpleCommand): string {

@@ -1,5 +1,6 @@
 import { withInner } from "./inner-commands.ts";
-import { readCommand, type SimpleCommand } from "./read-command.ts";
+import { inspectScript } from "./inspect-script.ts";
+import type { SimpleCommand } from "./simple-command.ts";
 
 const always = new Map([
   ...["vi", "vim", "nvim", "nano", "emacs", "pico", "ed"].map(
@@ -10,7 +11,7 @@ const always = new Map([
   ...["ssh", "sftp", "telnet", "ftp", "mosh"].map((name) => [name, "There is no network here."] as const),
   ...["tmux", "screen", "script"].map((name) => [name, "Run the command itself."] as const),
   ...["passwd", "su", "login", "fzf", "mc", "ranger", "dialog", "whiptail"].map(
-    (name) => [name, "There is nobody to answer it."] as const,
+    (name) => [name, "Nobody can answer it here."] as const,
   ),
 ]);
 
@@ -20,25 +21,25 @@ const promptWhenBare = new Set(
   ),
 );
 
-/** Why a command would wait for somebody at a keyboard, and what to do instead; undefined when none of it does. */
+/** Explains which command would wait for a person at a keyboard and what to run instead; undefined when none would. */
 export function interactiveProblem(line: string): string | undefined {
-  const read = readCommand(line);
-  if (read.kind === "unclear") return undefined;
-  for (const command of read.commands.flatMap(withInner)) {
+  const inspection = inspectScript(line);
+  if (inspection.kind === "notInspectable") return undefined;
+  for (const command of inspection.commands.flatMap(withInner)) {
     const problem = problemOf(command);
     if (problem) return problem;
   }
   return undefined;
 }
 
-function problemOf({ words, fed }: SimpleCommand): string | undefined {
+function problemOf({ words, hasInput }: SimpleCommand): string | undefined {
   const [name = "", ...args] = words.map(({ text }) => text);
   const program = name.slice(name.lastIndexOf("/") + 1);
-  const asks = (why: string) => `${program} waits for somebody at a keyboard, and there is nobody. ${why}`;
+  const asks = (why: string) => `${program} waits for input from a keyboard, and there is none. ${why}`;
 
   const hint = always.get(program);
   if (hint && !args.some((arg) => arg === "--version" || arg === "--help")) return asks(hint);
-  if (promptWhenBare.has(program) && !fed && (args.length === 0 || args.every((arg) => arg === "-i"))) {
+  if (promptWhenBare.has(program) && !hasInput && (args.length === 0 || args.every((arg) => arg === "-i"))) {
     return asks("Give it a script, with -c, -e or a file.");
   }
   if (program === "git") return gitProblem(args, asks);

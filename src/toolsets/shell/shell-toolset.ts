@@ -6,22 +6,24 @@ import { commandResult } from "#toolsets/commands/command-result.ts";
 import { closeSessionWithTools, runCommand } from "#toolsets/commands/run-command.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
-import { judgeCommand } from "./command-rules.ts";
-import { interactiveProblem } from "./interactive-command.ts";
+import type { CommandPolicy } from "./command-policy.ts";
+import { reviewCommand } from "./review-command.ts";
 
 const config = z.strictObject({
-  /** `memory` works everywhere; `os` and `remote` run real programs where they stand. */
+  /** `memory` works everywhere; `os` and `remote` run real programs where they are available. */
   tier: z.enum(["memory", "os", "remote"]).default("memory"),
   /** Seconds. */
   timeout: z.number().positive().default(5),
   max_timeout: z.number().positive().max(3_600).default(60),
   /** Bytes kept of stdout and of stderr. */
   output_bytes: z.number().int().min(200).max(1_000_000).default(30_000),
-  /** By the first words of a command; the first that fits decides. */
+  /** By the first words of a command; the first that matches decides. */
   rules: z
     .array(z.strictObject({ pattern: z.string().trim().min(1), approval: ApprovalDecisionType.default("ask") }))
     .default([]),
-  /** For commands no rule speaks of. */
+  /** For commands that only read files of the repository. Default: preApproved, and blocked where `default` blocks. */
+  reading: z.strictObject({ approval: ApprovalDecisionType }).optional(),
+  /** For commands that no rule covers. */
   default: z.strictObject({ approval: ApprovalDecisionType.default("ask") }).prefault({}),
 });
 type Config = z.infer<typeof config>;
@@ -62,19 +64,21 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
       .optional()
       .describe(`Seconds; default ${settings.timeout}, at most ${settings.max_timeout}`),
   });
-  const judge = (command: string) => judgeCommand(command, settings.rules, settings.default.approval);
+  const policy = policyOf(settings);
+  /** Why a person is asked, by command: a reason is given without waiting. */
+  const reasons = new Map<string, string>();
 
-  /** True when a person has to agree. Throws for what nobody may run, or nobody could. */
-  function review(command: string): boolean {
-    const { decision, reason: why } = judge(command);
-    if (decision === "blocked") throw new BlockedError("shell", why);
-    const problem = interactiveProblem(command);
-    if (problem) throw new ToolError(problem, { code: "INVALID_ARGUMENTS" });
+  /** Resolves to true when a person has to approve. Throws for what is blocked, and for what would wait for a person. */
+  async function review(command: string): Promise<boolean> {
+    const { decision, reason, interactive } = await reviewCommand(command, policy);
+    if (decision === "blocked") throw new BlockedError("shell", reason);
+    if (interactive) throw new ToolError(interactive, { code: "INVALID_ARGUMENTS" });
+    if (decision === "ask") reasons.set(command, reason);
     return decision === "ask";
   }
 
   async function execute({ command, description, working_dir, timeout }: Input, context: ToolContext) {
-    const personAgreed = review(command);
+    const isAsked = await review(command);
     const seconds = Math.min(timeout ?? settings.timeout, settings.max_timeout);
     const ran = await runCommand(services, {
       tier: settings.tier,
@@ -86,8 +90,8 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
         signal: context.abortSignal,
         onOutput: (_, chunk) => context.output(chunk),
       },
-      // Who approved the command saw its text, so a file that is always asked has to be named in it.
-      isApproved: (path) => personAgreed && (!isProtectedPath(path) || command.includes(path)),
+      // The person who approved the command saw its text, so it has to name a file that always asks.
+      isApproved: (path) => isAsked && (!isProtectedPath(path) || command.includes(path)),
     });
     return commandResult(ran, description ?? command.split("\n")[0]?.slice(0, 80) ?? "command");
   }
@@ -100,9 +104,14 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
     needsApproval: ({ command }) => review(command),
     approvalReason: ({ command, description }) => {
       const what = description ? ` (${description})` : "";
-      return `The worker wants to run a shell command${what}, and a person is asked because ${judge(command).reason}.`;
+      const reason = reasons.get(command);
+      return `The worker wants to run a shell command${what}.${reason ? ` It needs approval because ${reason}.` : ""}`;
     },
     preview: ({ command, working_dir }) => (working_dir ? `cd ${working_dir}\n${command}` : command),
     execute,
   };
+}
+
+function policyOf({ rules, reading, default: { approval: otherwise } }: Config): CommandPolicy {
+  return { rules, reading: reading?.approval ?? (otherwise === "blocked" ? "blocked" : "preApproved"), otherwise };
 }

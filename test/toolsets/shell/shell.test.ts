@@ -90,17 +90,42 @@ describe("the shell tool", () => {
     const { asks, tool, call } = await world({ config: { rules } });
 
     expect(await asks("shell", { command: "ls -la" })).toBe(false);
-    expect(await asks("shell", { command: "ls; cat x" })).toBe(true);
+    expect(await asks("shell", { command: "ls; touch x" })).toBe(true);
     await expect(asks("shell", { command: "ls && git push" })).rejects.toThrow(
       "Tool 'shell' blocked: `git push` is blocked",
     );
     await expect(call("shell", { command: "git push" })).rejects.toThrow("blocked");
-    expect(tool("shell").approvalReason?.({ command: "cat x" })).toBe(
-      "The worker wants to run a shell command, and a person is asked because no rule speaks of `cat x`.",
+    expect(tool("shell").approvalReason?.({ command: "ls; touch x" })).toBe(
+      "The worker wants to run a shell command. It needs approval because no rule covers `touch x`.",
     );
   });
 
-  test("refuses what waits for somebody at a keyboard, before anybody is asked", async () => {
+  test("says that a command whose parts are not known is not inspectable", async () => {
+    const { asks, tool } = await world();
+
+    expect(await asks("shell", { command: "cat $FILE" })).toBe(true);
+    expect(await asks("shell", { command: "((x[1]))" })).toBe(true);
+
+    expect(tool("shell").approvalReason?.({ command: "cat $FILE", description: "Read" })).toBe(
+      "The worker wants to run a shell command (Read). It needs approval because it is not inspectable: `$FILE` is known only at run time.",
+    );
+    expect(tool("shell").approvalReason?.({ command: "((x[1]))" })).toContain(
+      "It needs approval because it is not inspectable: it has arithmetic.",
+    );
+  });
+
+  test("commands that only read the repository run without approval, unless everything else is blocked", async () => {
+    const { asks } = await world();
+    const strict = await world({ config: { default: { approval: "blocked" } } });
+    const careful = await world({ config: { reading: { approval: "ask" } } });
+
+    expect(await asks("shell", { command: "grep -rn TODO src | head; git log --oneline -5" })).toBe(false);
+    expect(await asks("shell", { command: "cat /etc/passwd" })).toBe(true);
+    expect(await careful.asks("shell", { command: "ls" })).toBe(true);
+    await expect(strict.asks("shell", { command: "ls" })).rejects.toThrow("blocked");
+  });
+
+  test("refuses a command that waits for a keyboard before anyone is asked", async () => {
     const { asks } = await world();
 
     await expect(asks("shell", { command: "vim README.md" })).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });

@@ -1,0 +1,63 @@
+import type { ApprovalDecisionType } from "#domain/approval.ts";
+
+export interface CommandRule {
+  /** The first words of a command, such as `git status`. */
+  pattern: string;
+  approval: ApprovalDecisionType;
+}
+
+export interface CommandPolicy {
+  /** The first rule that matches a command decides. */
+  rules: readonly CommandRule[];
+  /** For commands that only read inside the repository, where no rule covers them. Default: as for all others. */
+  reading?: ApprovalDecisionType;
+  /** For commands that no rule covers. */
+  otherwise: ApprovalDecisionType;
+}
+
+export interface CommandVerdict {
+  decision: ApprovalDecisionType;
+  /** Completes "because …". */
+  reason: string;
+}
+
+/** The verdict for a script whose commands are not known. It must not get past a rule that blocks. */
+export function judgeUninspectable(line: string, { rules, otherwise }: CommandPolicy, reason: string): CommandVerdict {
+  const named = rules.find(({ approval, pattern }) => approval === "blocked" && mentions(line, pattern));
+  if (named) return { decision: "blocked", reason: `\`${named.pattern}\` is blocked` };
+  return atLeastAsk(otherwise, `it is not inspectable: ${reason}`);
+}
+
+/** True where no rule restricts anything, so that no command has to be judged. */
+export function allowsEverything({ rules, otherwise }: CommandPolicy): boolean {
+  return otherwise === "preApproved" && rules.every(({ approval }) => approval === "preApproved");
+}
+
+export function atLeastAsk(otherwise: ApprovalDecisionType, reason: string): CommandVerdict {
+  return { decision: otherwise === "blocked" ? "blocked" : "ask", reason };
+}
+
+export function wordsOf(pattern: string): string[] {
+  return pattern.split(/\s+/).filter(Boolean);
+}
+
+function mentions(line: string, pattern: string): boolean {
+  const plain = line.replace(/["'\\]/g, "");
+  const [program = "", ...rest] = wordsOf(pattern);
+  const named = new RegExp(`(^|[^\\w.-])${escapeForRegExp(program)}($|[^\\w-])`);
+  // One command at a time, and its words in their order, with anything between them.
+  return plain.split(/[;&|\n(){}`]/).some((part) => {
+    const found = named.exec(part);
+    return found !== null && areInOrder(rest, part.slice(found.index).split(/\s+/));
+  });
+}
+
+function areInOrder(wanted: readonly string[], words: readonly string[]): boolean {
+  let at = 0;
+  for (const word of words) if (word === wanted[at]) at += 1;
+  return at >= wanted.length;
+}
+
+function escapeForRegExp(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}

@@ -1,0 +1,173 @@
+import type { CommandWord, ProgramEffect, SimpleCommand } from "./simple-command.ts";
+
+// sed, awk and sqlite3 take programs as arguments. Each is read just as far as to know whether it starts another program
+// or writes a file; what is not understood counts as if it did.
+
+/** Finds out whether a sed command does more than edit its input. */
+export function findSedEffect(args: readonly CommandWord[]): ProgramEffect | undefined {
+  const scripts: CommandWord[] = [];
+  const operands: CommandWord[] = [];
+  for (let at = 0; at < args.length; at += 1) {
+    const word = args[at];
+    if (!word) continue;
+    const { text } = word;
+    if (word.mayBeOption) return { reason: `\`${text}\` may become an option of \`sed\``, word };
+    const attached = /^(?:-[nErsuz]*e|--expression=)(.+)$/s.exec(text)?.[1];
+    if (attached !== undefined) scripts.push({ ...word, text: attached });
+    else if (/^(-[nErsuz]*e|--expression)$/.test(text)) {
+      at += 1;
+      const script = args[at];
+      if (script) scripts.push(script);
+    } else if (
+      /^-[nErsuz]*i|^--in-place|^-[nErsuz]+$|^--(quiet|silent|regexp-extended|separate|null-data|unbuffered|posix|sandbox|debug)$/.test(
+        text,
+      )
+    )
+      continue;
+    else if (text === "-l" || text === "--line-length") at += 1;
+    else if (/^--?[A-Za-z]/.test(text))
+      return { reason: `\`sed ${text.slice(0, 60)}\` runs a script that is not in the command`, word };
+    else operands.push(word);
+  }
+  if (scripts.length === 0 && operands[0]) scripts.push(operands[0]);
+  const unsafe = scripts.find(({ text, fixed }) => !fixed || !isPlainSed(text));
+  return unsafe && { reason: "its sed script can run programs or write files", word: unsafe };
+}
+
+const address = String.raw`(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]*|\\,(?:[^,\\\n]|\\.)*,[IM]*|[+~]\d+)`;
+const prefix = new RegExp(String.raw`[\s;]*(?:${address}(?:\s*,\s*${address})?)?\s*!?\s*`, "y");
+/** Commands that stay with the input: not e, w, W, r, R, F, v. */
+const oneLetter = /[{}=dDgGhHnNpPxz]|[lqQ]\s*\d*|[btT:][ \t]*[\w.-]*/y;
+const appended = /[aic](?:\\\n|[ \t]*\\?)[^\n]*/y;
+
+function isPlainSed(script: string): boolean {
+  let at = 0;
+  while (at < script.length) {
+    const comment = matchAt(/[\s;]*#[^\n]*/y, script, at);
+    if (comment > at) {
+      at = comment;
+      continue;
+    }
+    at = matchAt(prefix, script, at);
+    if (at >= script.length) return true;
+    const end =
+      script[at] === "s" || script[at] === "y"
+        ? endOfSubstitution(script, at)
+        : Math.max(matchAt(oneLetter, script, at), matchAt(appended, script, at));
+    if (end <= at) return false;
+    at = end;
+    if (at < script.length && !/[\s;}]/.test(script[at] ?? "") && script[at - 1] !== "{") return false;
+  }
+  return true;
+}
+
+function matchAt(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at;
+  const found = pattern.exec(text);
+  return found ? at + found[0].length : at;
+}
+
+/** Past `s/a/b/flags`; -1 for a flag that runs or writes. */
+function endOfSubstitution(script: string, start: number): number {
+  const delimiter = script[start + 1] ?? "\n";
+  if (/[\s\\]/.test(delimiter)) return -1;
+  let at = start + 2;
+  for (let part = 0; part < 2; part += 1) {
+    let isInBrackets = false;
+    while (at < script.length && (script[at] !== delimiter || (isInBrackets && part === 0))) {
+      if (script[at] === "\\") at += 1;
+      // A delimiter in brackets is read in two ways by different programs.
+      else if (part === 0 && script[at] === "[") isInBrackets = true;
+      else if (script[at] === "]") isInBrackets = false;
+      if (isInBrackets && script[at] === delimiter) return -1;
+      at += 1;
+    }
+    if (at >= script.length) return -1;
+    at += 1;
+  }
+  return matchAt(/[gpiImM0-9]*/y, script, at);
+}
+
+/** Finds out whether an awk command does more than print. */
+export function findAwkEffect(args: readonly CommandWord[]): ProgramEffect | undefined {
+  let program: CommandWord | undefined;
+  for (let at = 0; at < args.length; at += 1) {
+    const word = args[at];
+    if (!word) continue;
+    const { text } = word;
+    if (/^-[Fv]$/.test(text)) at += 1;
+    else if (/^-[Fv]./.test(text) && !word.mayBeOption) continue;
+    else if (
+      /^--(field-separator|assign|csv|posix|traditional|re-interval|sandbox)(=|$)/.test(text) &&
+      text.includes("=") !== (text === "--csv")
+    )
+      continue;
+    else if (text.startsWith("-"))
+      return { reason: `\`awk ${text.slice(0, 60)}\` can run code that is not in the command`, word };
+    else {
+      program = word;
+      break;
+    }
+  }
+  if (!program || (program.fixed && isPlainAwk(program.text))) return undefined;
+  return { reason: "its awk program can run programs or write files", word: program };
+}
+
+function isPlainAwk(program: string): boolean {
+  const code = withoutLiterals(program);
+  if (code === undefined || /\b(system|getline|close|fflush|ENVIRON|PROCINFO|SYMTAB|FUNCTAB)\b|@/.test(code))
+    return false;
+  if (/(?<!\|)\|(?!\|)/.test(code)) return false;
+  return !/\bprintf?\b[^;}\n]*>/.test(code);
+}
+
+/** An awk program with its strings and patterns emptied; undefined where they cannot be told from the rest. */
+function withoutLiterals(program: string): string | undefined {
+  let code = "";
+  for (let at = 0; at < program.length; at += 1) {
+    const char = program[at] ?? "";
+    const isPattern = char === "/" && /(^|[(,{;!~&|\n])\s*$/.test(code.slice(-200));
+    if (char === "#") {
+      const end = program.indexOf("\n", at);
+      at = (end === -1 ? program.length : end) - 1;
+    } else if (char === '"' || isPattern) {
+      const end = endOfLiteral(program, at);
+      if (end === undefined) return undefined;
+      code += '""';
+      at = end;
+    } else code += char;
+  }
+  return code;
+}
+
+function endOfLiteral(text: string, start: number): number | undefined {
+  for (let at = start + 1; at < text.length && text[at] !== "\n"; at += 1) {
+    if (text[at] === "\\") at += 1;
+    else if (text[at] === "[" && text[start] === "/") {
+      // A slash in brackets ends the pattern for one awk and not for another.
+      const close = text.indexOf("]", at + 2);
+      if (close === -1 || text.slice(at, close).includes("/")) return undefined;
+      at = close;
+    } else if (text[at] === text[start]) return at;
+  }
+  return undefined;
+}
+
+/** Finds out whether a sqlite3 command does more than query its database. */
+export function findSqlEffect(
+  args: readonly CommandWord[],
+  { hasInput }: Pick<SimpleCommand, "hasInput">,
+): ProgramEffect | undefined {
+  if (hasInput) return { reason: "its SQL is not in the command", word: undefined };
+  const unsafe = args.find(
+    ({ text, fixed }) =>
+      !fixed ||
+      /^\s*\./m.test(text) ||
+      /\b(readfile|writefile|load_extension|edit|attach|vacuum|fts3_tokenizer|pragma)\b/i.test(text) ||
+      (/^-/.test(text) &&
+        !/^--?(json|csv|line|list|column|header|noheader|readonly|markdown|table|box|batch|bail|html|separator)$/.test(
+          text,
+        )),
+  );
+  return unsafe && { reason: "its SQL can run programs or write files", word: unsafe };
+}

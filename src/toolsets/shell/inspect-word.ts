@@ -1,0 +1,240 @@
+import type { CommandNode, ScriptNode, WordNode } from "just-bash";
+import { type CommandWord, leavesTree } from "./simple-command.ts";
+
+/** Thrown where a script cannot be known from its text. The message completes "it is not inspectable: …". */
+export class NotInspectable extends Error {}
+
+type WordPart = WordNode["parts"][number];
+type Expansion = Extract<WordPart, { type: "ParameterExpansion" }>;
+type Operation = NonNullable<Expansion["operation"]>;
+type Arithmetic = Extract<WordPart, { type: "ArithmeticExpansion" }>["expression"]["expression"];
+type Condition = Extract<CommandNode, { type: "ConditionalCommand" }>["expression"];
+
+/** What each variable of a script may hold, by all its assignments; undefined when one of them is not known. */
+export type VariableValues = Map<string, CommandWord[] | undefined>;
+
+interface WordInspectorOptions {
+  /** The values that variables are known to have. */
+  known: VariableValues;
+  /** Called with the commands of a substitution. Returns true when all they print is paths of the repository. */
+  onScript(script: ScriptNode): boolean;
+}
+
+/** Reads the words of one script, and collects what it assigns to variables. */
+export class WordInspector {
+  readonly values: VariableValues = new Map();
+  /** How many quotes that follow a dollar sign end a string, or are in one, and so do not begin one. */
+  dollarsBeforeQuotes = 0;
+  readonly #known: VariableValues;
+  readonly #onScript: (script: ScriptNode) => boolean;
+
+  constructor({ known, onScript }: WordInspectorOptions) {
+    this.#known = known;
+    this.#onScript = onScript;
+  }
+
+  addValues(name: string, values: CommandWord[] | undefined): void {
+    const before = this.values.has(name) ? this.values.get(name) : [];
+    this.values.set(name, values && before && [...before, ...values]);
+  }
+
+  /** `quoted` is for the text of a here-document. */
+  inspect(word: WordNode, { quoted = false } = {}): CommandWord {
+    const found: CommandWord = { text: "", fixed: true, mayBeOption: false, unknown: false };
+    for (const part of word.parts) this.#part(part, found, quoted);
+    return found;
+  }
+
+  #part(part: WordPart, word: CommandWord, quoted: boolean): void {
+    switch (part.type) {
+      case "Literal":
+        if (quoted) this.dollarsBeforeQuotes += part.value.split(/\$(?=['"])/).length - 1;
+        else checkUnquoted(part.value);
+        word.text += part.value;
+        break;
+      case "Escaped":
+        if (!quoted) checkUnquoted(part.value);
+        word.text += part.value;
+        break;
+      case "SingleQuoted":
+        if (part.value.endsWith("$")) this.dollarsBeforeQuotes += 1;
+        word.text += part.value;
+        break;
+      case "DoubleQuoted":
+        for (const inner of part.parts) this.#part(inner, word, true);
+        if (endsInDollar(part.parts.at(-1))) this.dollarsBeforeQuotes += 1;
+        break;
+      case "ParameterExpansion":
+        this.#parameter(part, word, quoted);
+        break;
+      case "CommandSubstitution":
+        expand(word, "$(…)", { quoted, unknown: !this.#onScript(part.body) });
+        break;
+      case "ProcessSubstitution":
+        this.#onScript(part.body);
+        expand(word, "<(…)", { quoted: true, unknown: false });
+        break;
+      case "ArithmeticExpansion":
+        checkArithmetic(part.expression.expression);
+        expand(word, "$((…))", { quoted: true, unknown: false });
+        break;
+      case "BraceExpansion":
+        for (const item of part.items) if (item.type === "Word") this.#braceItem(item.word, word);
+        expand(word, "{…}", { quoted: word.text !== "", unknown: false });
+        break;
+      case "TildeExpansion":
+        expand(word, `~${part.user ?? ""}`, { quoted: true, unknown: true });
+        break;
+      case "Glob":
+        // A bracket that is not closed is itself, as in `[ -f x ]`.
+        if (part.pattern === "[") {
+          word.text += part.pattern;
+          break;
+        }
+        expand(word, part.pattern, { quoted: word.text !== "", unknown: false });
+        break;
+      default:
+        part satisfies never;
+    }
+  }
+
+  #braceItem(item: WordNode, word: CommandWord): void {
+    const { text, unknown, mayBeOption } = this.inspect(item);
+    // Dots and slashes may join with what is around them.
+    if (unknown || leavesTree(text) || /^\.+$/.test(text)) word.unknown = true;
+    if (mayBeOption) word.mayBeOption = true;
+  }
+
+  #parameter({ parameter, operation }: Expansion, word: CommandWord, quoted: boolean): void {
+    if (!/^([A-Za-z_]\w*(\[(\d+|[@*])\])?|\d+|[?$!@*#-])$/.test(parameter)) {
+      throw new NotInspectable("it has an expansion with a subscript");
+    }
+    if (operation) this.#operation(operation);
+    const values = operation ? undefined : this.#known.get(parameter);
+    const isNumber = /^[?$!#]$/.test(parameter) || operation?.type === "Length";
+    if (isNumber || values?.every(isOrdinary)) expand(word, `$${parameter}`, { quoted: true, unknown: false });
+    else expand(word, `$${parameter}`, { quoted, unknown: true });
+  }
+
+  #operation(operation: Operation): void {
+    switch (operation.type) {
+      case "DefaultValue":
+      case "UseAlternative":
+        this.inspect(operation.word);
+        break;
+      case "ErrorIfUnset":
+        if (operation.word) this.inspect(operation.word);
+        break;
+      case "PatternRemoval":
+        this.inspect(operation.pattern);
+        break;
+      case "PatternReplacement":
+        this.inspect(operation.pattern);
+        if (operation.replacement) this.inspect(operation.replacement);
+        break;
+      case "CaseModification":
+        if (operation.pattern) this.inspect(operation.pattern);
+        break;
+      case "Substring":
+        checkArithmetic(operation.offset.expression);
+        if (operation.length) checkArithmetic(operation.length.expression);
+        break;
+      case "Length":
+      case "ArrayKeys":
+      case "VarNamePrefix":
+        break;
+      case "Transform":
+        // `P` expands the value as a prompt, which may hold commands.
+        if (operation.operator === "P") throw new NotInspectable("it expands a variable as a prompt");
+        break;
+      case "AssignDefault":
+      case "Indirection":
+      case "BadSubstitution":
+      case "LengthSliceError":
+        throw new NotInspectable("it has an expansion that does more than read a variable");
+      default:
+        operation satisfies never;
+    }
+  }
+
+  condition(expression: Condition): void {
+    switch (expression.type) {
+      case "CondAnd":
+      case "CondOr":
+        this.condition(expression.left);
+        this.condition(expression.right);
+        break;
+      case "CondNot":
+        this.condition(expression.operand);
+        break;
+      case "CondGroup":
+        this.condition(expression.expression);
+        break;
+      case "CondWord":
+        this.inspect(expression.word);
+        break;
+      case "CondUnary": {
+        const { text, fixed } = this.inspect(expression.operand);
+        const isName = expression.operator === "-v" || expression.operator === "-R";
+        if (isName && (!fixed || !/^\w+$/.test(text))) throw new NotInspectable("it has a subscript");
+        break;
+      }
+      case "CondBinary": {
+        const operands = [expression.left, expression.right].map((operand) => this.inspect(operand));
+        // These evaluate their operands as arithmetic.
+        const isArithmetic = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"].includes(expression.operator);
+        if (isArithmetic && operands.some(({ text, fixed }) => !fixed || !/^-?\d+$/.test(text))) {
+          throw new NotInspectable("it has arithmetic");
+        }
+        break;
+      }
+      default:
+        expression satisfies never;
+    }
+  }
+}
+
+function endsInDollar(part: WordPart | undefined): boolean {
+  return part?.type === "Literal" && part.value.endsWith("$");
+}
+
+/** A value that stays one word, is no option and lies in the repository. */
+function isOrdinary({ text, fixed, mayBeOption, unknown }: CommandWord): boolean {
+  if (unknown || mayBeOption || text === "" || leavesTree(text)) return false;
+  return /^[\w./:@%+,=][\w./:@%+,=*?[\]-]*$/.test(text) && (fixed || !text.includes("$"));
+}
+
+function expand(word: CommandWord, text: string, { quoted, unknown }: { quoted: boolean; unknown: boolean }): void {
+  if (!quoted || (unknown && word.text === "")) word.mayBeOption = true;
+  word.text += text;
+  word.fixed = false;
+  word.unknown ||= unknown;
+}
+
+// A character that looks like a space and is part of a word to bash: shells need not agree on it.
+function checkUnquoted(text: string): void {
+  if (/[^\S \t\n]|[\p{Cc}\p{Cf}]/u.test(text.replaceAll(/[\t\n]/g, ""))) {
+    throw new NotInspectable("it has a space or a control character of a special kind");
+  }
+}
+
+/** Variables in arithmetic are evaluated in turn, and a subscript in one of them may run commands. */
+function checkArithmetic(expression: Arithmetic): void {
+  switch (expression.type) {
+    case "ArithNumber":
+      break;
+    case "ArithBinary":
+      checkArithmetic(expression.left);
+      checkArithmetic(expression.right);
+      break;
+    case "ArithUnary":
+      checkArithmetic(expression.operand);
+      break;
+    case "ArithGroup":
+    case "ArithNested":
+      checkArithmetic(expression.expression);
+      break;
+    default:
+      throw new NotInspectable("it has arithmetic");
+  }
+}

@@ -1,0 +1,410 @@
+import { findAwkEffect, findSedEffect, findSqlEffect } from "./embedded-languages.ts";
+import {
+  codeRunners,
+  expressionPrograms,
+  interpreters,
+  pathlessPrograms,
+  readingPrograms,
+  type Subcommands,
+  separatingPrograms,
+  shells,
+  subcommands,
+  type Wrapper,
+  wrappers,
+} from "./program-lists.ts";
+import { type CommandWord, leavesTree, type ProgramEffect, programName, type SimpleCommand } from "./simple-command.ts";
+
+/**
+ * Finds out whether a command starts another program, runs code that is not in the command, reaches the network, or
+ * writes where its name does not say so. Undefined when it does none of that, and for programs that are not known here.
+ */
+export function effectOf(command: SimpleCommand): ProgramEffect | undefined {
+  const name = programName(command);
+  const args = command.words.slice(1);
+  const [first] = args;
+  if (args.length === 1 && first?.fixed && /^(--?version|--?help|-V)$/.test(first.text)) return undefined;
+
+  const unseen = unseenCode(name, args);
+  if (unseen) return unseen;
+  const special = specialEffects.get(name);
+  if (special) return special(args, command);
+  const known = subcommands.get(name);
+  if (known) return subcommandEffect(name, args, known);
+  if (codeRunners.has(name)) return { reason: `\`${name}\` can run other programs`, word: codeWord(name, args) };
+  const wrapper = wrappers.get(name);
+  if (wrapper) return wrapperEffect(name, args, wrapper);
+  return readingPrograms.has(name) ? undefined : optionEffect(name, args);
+}
+
+/** What a wrapper starts is judged by itself, as long as it is certain which of its words that is. */
+function wrapperEffect(
+  name: string,
+  args: readonly CommandWord[],
+  { valued, flags, operands }: Wrapper,
+): ProgramEffect | undefined {
+  let left = operands;
+  for (let at = 0; at < args.length; at += 1) {
+    const word = args[at];
+    if (!word || word.mayBeOption) return describe(name, word);
+    const { text } = word;
+    if (/^[A-Za-z_]\w*=/.test(text) || text === "--") continue;
+    if (!/^-./.test(text)) {
+      if (left === 0) return undefined;
+      left -= 1;
+      continue;
+    }
+    const names = text.startsWith("--") ? [text.slice(2).split("=")[0] ?? ""] : [...text.slice(1)];
+    for (const [index, option] of names.entries()) {
+      if (valued.test(option)) {
+        if (index === names.length - 1 && !text.includes("=")) at += 1;
+        break;
+      }
+      if (!flags.test(option)) return { reason: `\`${name} ${text.slice(0, 60)}\` is not known here`, word };
+    }
+  }
+  return undefined;
+}
+
+/** True for a command that reads files, and neither changes one nor runs anything but itself. */
+export function onlyReads(command: SimpleCommand): boolean {
+  const name = programName(command);
+  const args = command.words.slice(1);
+  if (command.words[0]?.text !== name || command.writes) return false;
+  if (name === "git") return readsGit(args, command);
+  if (name === "set") return args.every(({ text, fixed }) => fixed && /^([-+][eux]*o?|pipefail)$/.test(text));
+  if (!readingPrograms.has(name) || effectOf(command)) return false;
+  const changesFile = { sed: { short: "i", long: ["in-place"], valued: "ef" }, yq: { short: "i", long: ["inplace"] } };
+  const options = name === "sed" || name === "yq" ? changesFile[name] : undefined;
+  return !options || !riskyWord(args, options);
+}
+
+/** The words of a command that may name files. */
+export function pathWords(command: SimpleCommand): CommandWord[] {
+  const name = programName(command);
+  const args = command.words.slice(1);
+  if (pathlessPrograms.has(name)) return command.reads;
+  const skipped = expressionPrograms.has(name) ? expressionsOf(args) : [];
+  const takesSeparator = separatingPrograms.has(name);
+  const named = args.filter(
+    (word, at) => !skipped.includes(word) && !(takesSeparator && isSeparator(word, args[at - 1])),
+  );
+  return [...named, ...command.reads];
+}
+
+/** True when all that a command prints is paths of the repository. */
+export function listsPaths(command: SimpleCommand): boolean {
+  const name = programName(command);
+  const args = command.words.slice(1);
+  if (
+    effectOf(command) ||
+    command.writes ||
+    pathWords(command).some(({ text, unknown }) => unknown || leavesTree(text))
+  )
+    return false;
+  const has = (option: RegExp) => args.some(({ text }) => option.test(text));
+  switch (name) {
+    case "ls":
+    case "fd":
+    case "fdfind":
+      return true;
+    case "find":
+      return !has(/^-(printf|ls|exec|ok)/);
+    case "rg":
+      return has(/^(-\w*l\w*|--files|--files-with-matches|--files-without-match)$/);
+    case "git":
+      return (
+        has(/^(ls-files|status)$/) || (has(/^(diff|grep)$/) && has(/^(--name-only|-\w*l\w*|--files-with-matches)$/))
+      );
+    case "grep":
+      if (has(/^(-\w*[lL]\w*|--files-with(out)?-match(es)?)$/)) return true;
+      return filters(command) && !has(/^-\w*[onbc]/);
+    case "sort":
+    case "uniq":
+    case "head":
+    case "tail":
+      return filters(command);
+    default:
+      return false;
+  }
+}
+
+/** A filter prints lines of its input, which is the command before it. */
+function filters({ source, words }: SimpleCommand): boolean {
+  const operands = words.slice(1).filter(({ text }) => !/^-|^\d+$/.test(text));
+  const isFilter = operands.length <= (programName({ words }) === "grep" ? 1 : 0);
+  return isFilter && source !== undefined && listsPaths(source);
+}
+
+/** The patterns and scripts among the arguments: those after `-e`, or else the first operand. */
+function expressionsOf(args: readonly CommandWord[]): CommandWord[] {
+  const before = (at: number) => args[at - 1]?.text ?? "";
+  const given = args.filter((_, at) => /^-\w*e$|^--(expression|regexp)$/.test(before(at)));
+  if (given.length > 0) return given;
+  if (args.some(({ text }) => /^(-\w*f|--file|--from-file)/.test(text))) return [];
+  return args
+    .filter(
+      ({ text }, at) => !text.startsWith("-") && !/^-([ABCmFvtgTL]|-arg|-argjson|-include|-exclude)$/.test(before(at)),
+    )
+    .slice(0, 1);
+}
+
+/** `-d /`, as cut, sort and awk take it. */
+function isSeparator({ text }: CommandWord, before: CommandWord | undefined): boolean {
+  return text === "/" && /^-([dtFs]|-delimiter|-separator|-field-separator)$/.test(before?.text ?? "");
+}
+
+/** A shell or an interpreter whose code is not in the line: it is in a file, or is fed to it. */
+function unseenCode(name: string, args: readonly CommandWord[]): ProgramEffect | undefined {
+  if (name === "." || name === "source") return { reason: `\`${name}\` runs a file`, word: args[0] };
+  if (name === "alias") {
+    const defined = args.find(({ text }) => text.includes("="));
+    return defined && { reason: "it defines an alias", word: undefined };
+  }
+  if (!shells.has(name) || shellScript(args)) return undefined;
+  return { reason: `what \`${name}\` runs is not in the command`, word: args.find(({ text }) => !/^[-+]/.test(text)) };
+}
+
+/** What a shell is told to run by `-c`; undefined when it reads its commands elsewhere. */
+export function shellScript(args: readonly CommandWord[]): CommandWord | undefined {
+  let isGiven = false;
+  for (let at = 0; at < args.length; at += 1) {
+    const text = args[at]?.text ?? "";
+    if (text === "--" || text === "-") return isGiven ? args[at + 1] : undefined;
+    if (!/^[-+]/.test(text)) return isGiven ? args[at] : undefined;
+    if (/^-[a-zA-Z]*c/.test(text)) isGiven = true;
+    if (/^([-+][a-zA-Z]*[oO]|--(rcfile|init-file))$/.test(text)) at += 1;
+  }
+  return undefined;
+}
+
+/** The word a rule has to include to allow what such a program runs. */
+function codeWord(name: string, args: readonly CommandWord[]): CommandWord | undefined {
+  const isFlag =
+    interpreters.has(name) && /^(-|--)(c|e|m|r|p|E|n|x|eval|print|command|require|import)?$/.test(args[0]?.text ?? "");
+  return isFlag ? args[1] : args[0];
+}
+
+interface RiskyOptions {
+  /** Letters. */
+  short?: string;
+  /** Names, which may be abbreviated on the command line. */
+  long?: readonly string[];
+  /** Letters whose value may follow in the same word. */
+  valued?: string;
+}
+
+/** The first word that is one of these options, or may expand to one. */
+function riskyWord(args: readonly CommandWord[], { short = "", long = [], valued = "" }: RiskyOptions) {
+  for (const word of args) {
+    const { text, fixed, mayBeOption } = word;
+    if (fixed && text === "--") return undefined;
+    if (mayBeOption) return word;
+    if (text.startsWith("--")) {
+      const [name = ""] = text.slice(2).split("=");
+      if (name.length > 1 && long.some((option) => option.startsWith(name))) return word;
+    } else if (text.startsWith("-")) {
+      const letters = [...text.slice(1)];
+      const end = letters.findIndex((letter) => valued.includes(letter));
+      if ((end === -1 ? letters : letters.slice(0, end)).some((letter) => short.includes(letter))) return word;
+    }
+  }
+  return undefined;
+}
+
+type FindEffect = (args: readonly CommandWord[], command: SimpleCommand) => ProgramEffect | undefined;
+
+function without(name: string, options: RiskyOptions): FindEffect {
+  return (args) => describe(name, riskyWord(args, options));
+}
+
+function describe(name: string, word: CommandWord | undefined): ProgramEffect | undefined {
+  if (!word) return undefined;
+  const text = word.text.slice(0, 60);
+  const isOption = !word.mayBeOption;
+  const reason = isOption
+    ? `\`${name} ${text}\` can run other programs or write files`
+    : `\`${text || "the input of xargs"}\` may become an option of \`${name}\``;
+  return { reason, word };
+}
+
+/** Names that say in any program's options that another one is started or loaded. */
+const tellingOption =
+  /^--?(\w+-)*(exec|eval|command|cmd|rsh|shell|pager|editor|browser|hook|script|plugins?|loader|require|import|engine|preload|filter|wrapper|runner|interpreter)(-\w+)*(=|$)/i;
+const shellPath = /(^|=)(\/(usr\/)?bin\/)?(ba|da|z|k|c|tc|fi)?sh(\s|$)/;
+
+function optionEffect(name: string, args: readonly CommandWord[]): ProgramEffect | undefined {
+  return describe(
+    name,
+    args.find(({ text }) => tellingOption.test(text) || shellPath.test(text)),
+  );
+}
+
+function subcommandEffect(
+  name: string,
+  args: readonly CommandWord[],
+  { allowed, alone, risky }: Subcommands,
+): ProgramEffect | undefined {
+  const [first, ...rest] = args;
+  if (!first) return undefined;
+  const reason = `\`${name} ${first.text.slice(0, 60)}\` can run other programs`;
+  // Without a name it installs what the manifest lists.
+  const isBare = alone?.test(first.text) && rest.every(({ text, mayBeOption }) => text.startsWith("-") && !mayBeOption);
+  if (!first.fixed || !(allowed.test(first.text) || isBare)) return { reason, word: first };
+  return (
+    describe(
+      name,
+      args.find(({ text, mayBeOption }) => mayBeOption || risky.test(text)),
+    ) ?? optionEffect(name, rest)
+  );
+}
+
+const archiver = (name: string, options: RiskyOptions): FindEffect => {
+  const find = without(name, options);
+  return (args, command) => {
+    const remote = args.find(({ text }) => /^[\w.@-]+:(?!\/\/)/.test(text));
+    if (remote) return { reason: `\`${remote.text.slice(0, 60)}\` is on another machine`, word: remote };
+    // tar takes its first letters without a dash, too.
+    const [first, ...rest] = args;
+    const isOldStyle = name === "tar" && first !== undefined && /^[A-Za-z]/.test(first.text);
+    const found = find(
+      isOldStyle ? [{ ...first, text: `-${first.text.replaceAll("f", "")}` }, ...rest] : args,
+      command,
+    );
+    return found && isOldStyle && found.word && !args.includes(found.word) ? { ...found, word: first } : found;
+  };
+};
+
+/** For programs that read their first operand and write the second. */
+const oneOperand = (name: string, valued: string): FindEffect => {
+  const isValue = new RegExp(`^-[${valued}]$`);
+  return (args) => {
+    const operands = args.filter(({ text }, at) => !/^-./.test(text) && !isValue.test(args[at - 1]?.text ?? ""));
+    const second = operands.find((word, at) => at > 0 || word.mayBeOption);
+    return second && { reason: `\`${name}\` writes to its second file`, word: second };
+  };
+};
+
+const readingGit =
+  "status|log|diff|show|ls-files|ls-tree|rev-parse|rev-list|blame|annotate|shortlog|describe|grep|cat-file|diff-tree|merge-base|name-rev|show-ref|for-each-ref|count-objects|whatchanged|version";
+const isReadingGit = new RegExp(`^(${readingGit})$`);
+const isKnownGit = new RegExp(
+  `^(${readingGit}|add|rm|mv|restore|switch|checkout|reset|commit|branch|tag|stash|merge|cherry-pick|revert|fetch|pull|push|remote|init|apply|am|clean|rebase|reflog|format-patch|notes)$`,
+);
+const riskyGit = [
+  ...["ext-diff", "textconv", "upload-pack", "receive-pack", "exec", "open-files-in-pager", "output", "no-index"],
+  ...["output-directory", "unsafe-paths", "directory", "template", "config", "filters", "strategy", "help", "editor"],
+];
+
+/** The subcommand of git and what follows it; the options before it that change nothing but where it looks are skipped. */
+function gitSubcommand(args: readonly CommandWord[]): CommandWord[] {
+  let at = 0;
+  while (/^(--no-pager|-P|--no-optional-locks|--literal-pathspecs|-C)$/.test(args[at]?.text ?? "")) {
+    at += args[at]?.text === "-C" ? 2 : 1;
+  }
+  return args.slice(at);
+}
+
+const findGitEffect: FindEffect = (args) => {
+  const [subcommand, ...rest] = gitSubcommand(args);
+  if (!subcommand) return undefined;
+  const name = `git ${subcommand.text.slice(0, 60)}`;
+  if (!subcommand.fixed || !isKnownGit.test(subcommand.text)) {
+    return { reason: `\`${name}\` can run other programs`, word: subcommand };
+  }
+  const short = { grep: "O", rebase: "x", merge: "s", pull: "s" }[subcommand.text] ?? "";
+  const found = riskyWord(rest, { short, long: riskyGit, valued: short === "O" ? "eABCmf" : "mFX" });
+  return describe(name, found ?? rest.find(({ text }) => /^ext::|ProxyCommand/i.test(text)));
+};
+
+function readsGit(args: readonly CommandWord[], command: SimpleCommand): boolean {
+  const [subcommand, ...rest] = gitSubcommand(args);
+  if (!subcommand?.fixed) return false;
+  if (subcommand.text === "branch") {
+    return rest.every(({ text, fixed }) => fixed && /^(--show-current|--list|-a|-r|-v|-vv|--all)$/.test(text));
+  }
+  return isReadingGit.test(subcommand.text) && findGitEffect(args, command) === undefined;
+}
+
+const plainCurl =
+  /^(-[sSfLikIgv]+|--(silent|show-error|fail|location|head|include|compressed|verbose|fail-with-body)|-[mX]|--(max-time|connect-timeout|retry|request)|\d+|GET|HEAD|https?:\/\/[^@\s]+)$/;
+
+const findCurlEffect: FindEffect = (args) => {
+  const other = args.find(({ text, fixed }) => !fixed || !plainCurl.test(text));
+  return other && { reason: `\`curl ${other.text.slice(0, 60)}\` can send or write files`, word: other };
+};
+
+const findMakeEffect: FindEffect = (args) =>
+  describe(
+    "make",
+    args.find(
+      ({ text, mayBeOption }) =>
+        mayBeOption || /=/.test(text) || /^-[a-zA-Z]*[fCIEoW]|^--(ev|f|mak|dir|inc|env|w)/.test(text),
+    ),
+  );
+
+const findCompilerEffect: FindEffect = (args) =>
+  describe(
+    "the compiler",
+    args.find(
+      ({ text, mayBeOption }) =>
+        mayBeOption || /^(-wrapper|-B|--?specs|-f(plugin|use-ld)|-X|@|-Wl,|-load|--config)/.test(text),
+    ),
+  );
+
+const findFindEffect: FindEffect = (args) =>
+  describe(
+    "find",
+    args.find(({ text, mayBeOption }) => mayBeOption || /^-(fprint|fls|files0-from)/.test(text)),
+  );
+
+const specialEffects = new Map<string, FindEffect>(
+  Object.entries({
+    tar: archiver("tar", {
+      short: "IFP",
+      long: [
+        ...["to-command", "checkpoint-action", "use-compress-program", "rsh-command", "rmt-command", "info-script"],
+        ...["new-volume-script", "transform", "xform", "absolute-names"],
+      ],
+      valued: "fCXT",
+    }),
+    rsync: archiver("rsync", { short: "eM", long: ["rsh", "rsync-path", "daemon", "remote-option", "config"] }),
+    zip: without("zip", { short: "T", long: ["test", "unzip-command"] }),
+    unzip: without("unzip", { short: "K:" }),
+    find: findFindEffect,
+    fd: without("fd", { short: "xX", long: ["exec", "exec-batch"], valued: "eEtdcSgj" }),
+    fdfind: without("fdfind", { short: "xX", long: ["exec", "exec-batch"], valued: "eEtdcSgj" }),
+    rg: without("rg", { long: ["pre", "hostname-bin"], valued: "egtTmABCjMdfr" }),
+    ag: without("ag", { long: ["pager"] }),
+    sort: without("sort", {
+      short: "oT",
+      long: ["output", "compress-program", "files0-from", "random-source", "temporary-directory"],
+      valued: "ktS",
+    }),
+    split: without("split", { long: ["filter"] }),
+    shuf: without("shuf", { short: "o", long: ["output", "random-source"], valued: "ein" }),
+    uniq: oneOperand("uniq", "fsw"),
+    xxd: oneOperand("xxd", "cglonsR"),
+    tree: without("tree", { short: "o", long: ["output"], valued: "PILH" }),
+    install: without("install", { short: "s", long: ["strip", "strip-program"] }),
+    sed: findSedEffect,
+    gsed: findSedEffect,
+    awk: findAwkEffect,
+    gawk: findAwkEffect,
+    mawk: findAwkEffect,
+    nawk: findAwkEffect,
+    sqlite3: findSqlEffect,
+    git: findGitEffect,
+    curl: findCurlEffect,
+    make: findMakeEffect,
+    gmake: findMakeEffect,
+    mapfile: without("mapfile", { short: "C" }),
+    readarray: without("readarray", { short: "C" }),
+    gcc: findCompilerEffect,
+    "g++": findCompilerEffect,
+    cc: findCompilerEffect,
+    "c++": findCompilerEffect,
+    clang: findCompilerEffect,
+    "clang++": findCompilerEffect,
+    hash: without("hash", { short: "pl" }),
+  }),
+);

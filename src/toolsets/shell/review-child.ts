@@ -1,0 +1,10 @@
+import { serveParent } from "#executors/serve-parent.ts";
+import type { CommandPolicy } from "./command-policy.ts";
+import { judgeCommand } from "./command-rules.ts";
+import { interactiveProblem } from "./interactive-command.ts";
+import type { CommandReview } from "./review-command.ts";
+
+serveParent(async (request): Promise<CommandReview> => {
+  const { command, policy } = request as { command: string; policy: CommandPolicy };
+  return { ...judgeCommand(command, policy), interactive: interactiveProblem(command) };
+});

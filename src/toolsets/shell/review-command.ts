@@ -1,0 +1,49 @@
+import { z } from "zod";
+import { ApprovalDecisionType } from "#domain/approval.ts";
+import { SerialQueue } from "#domain/serial-queue.ts";
+import { type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
+import { type CommandPolicy, judgeUninspectable } from "./command-policy.ts";
+
+const CommandReview = z.object({
+  decision: ApprovalDecisionType,
+  /** Completes "because …". */
+  reason: z.string(),
+  /** Why the command would wait for a person at a keyboard, where it would. */
+  interactive: z.string().optional(),
+});
+export type CommandReview = z.infer<typeof CommandReview>;
+
+/** A script of 20,000 characters takes a tenth of this. */
+const timeoutMs = 2_000;
+const idleMs = 60_000;
+
+const queue = new SerialQueue();
+let child: GuardedChild | undefined;
+let idle: NodeJS.Timeout | undefined;
+
+/**
+ * Judges a command by the rules. The parser runs in a process that is killed when it takes too long: scripts were found
+ * for which just-bash 3.4.2 never stops asking for memory (``(($`x`))``).
+ */
+export function reviewCommand(command: string, policy: CommandPolicy): Promise<CommandReview> {
+  return queue.run(() => callChild(command, policy));
+}
+
+async function callChild(command: string, policy: CommandPolicy): Promise<CommandReview> {
+  clearTimeout(idle);
+  child = child?.alive ? child : startChild();
+  try {
+    await child.ready;
+    return CommandReview.parse(await child.call({ command, policy }, { killAfterMs: timeoutMs }));
+  } catch {
+    child.kill();
+    return judgeUninspectable(command, policy, "reading it took too long");
+  } finally {
+    idle = setTimeout(() => child?.kill(), idleMs).unref();
+  }
+}
+
+function startChild(): GuardedChild {
+  const entry = new URL("./review-child.ts", import.meta.url);
+  return startGuardedChild({ entry, memoryMb: 256, messageBytes: 1_000_000, cpuSeconds: 3_600 });
+}
