@@ -6,7 +6,7 @@ import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { modelMatches } from "#models/model-matches.ts";
+import { modelMatches } from "#models/model-name.ts";
 import type { Models } from "#models/models.ts";
 import { initialRun, type Snapshot, stateName } from "#runtime/apply-events.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";

@@ -1,34 +1,35 @@
 import { APICallError } from "ai";
+import { createRedactor } from "#text/redact.ts";
 import { ModelFailure } from "./models.ts";
 import type { Provider } from "./providers.ts";
 import { retryAfter } from "./retry-after.ts";
 
-/** What is known of an error, wherever it came from: an HTTP answer, an event in the stream, or the network. */
+/** The known facts about an error, from an HTTP response, a stream event or the network. */
 interface Facts {
   status: number | undefined;
-  /** The provider's own word for it, such as `overloaded_error`, or the operating system's, such as `ECONNREFUSED`. */
+  /** Error codes of the provider, such as `overloaded_error`, or of the operating system, such as `ECONNREFUSED`. */
   codes: string[];
-  /** What the provider said. */
+  /** The provider's message. */
   message: string;
   body: string;
   headers: Record<string, string> | undefined;
 }
 
-/** The sentence for people, and what to do about it. */
+/** A sentence for people, and whether a retry may help. */
 interface Explanation {
   sentence: string;
   retryable: boolean;
 }
 
-/** Turns whatever went wrong in a call into a ModelFailure: a sentence for people that holds no key and no password. */
+/** Turns any error of a model call into a ModelFailure with a message for people, without keys and passwords. */
 export function explainFailure(error: unknown, provider: Provider, model: string): ModelFailure {
   if (error instanceof ModelFailure) return error;
 
   const facts = factsOf(error);
-  const explain = facts.status === undefined ? explainBreak : explainStatus;
+  const explain = facts.status === undefined ? explainConnectionError : explainStatus;
   const { sentence, retryable } = explainRefusal(facts, provider, model) ?? explain(facts, provider);
   const retryAfterMs = retryable ? retryAfter(facts.headers, facts.body) : undefined;
-  // No cause: the SDK's error holds the whole request, and its message may quote the key.
+  // Without a cause: the SDK's error contains the whole request, and its message may quote the key.
   return new ModelFailure(tidy(sentence, provider, 600), {
     retryable,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
@@ -37,31 +38,31 @@ export function explainFailure(error: unknown, provider: Provider, model: string
 
 function explainRefusal(facts: Facts, provider: Provider, model: string): Explanation | undefined {
   const { status, codes } = facts;
-  const said = `${facts.message} ${facts.body} ${codes.join(" ")}`;
+  const details = `${facts.message} ${facts.body} ${codes.join(" ")}`;
   const refuse = (sentence: string): Explanation => ({ sentence, retryable: false });
 
-  if (status === 402 || isOutOfCredit.test(said)) {
-    return refuse(`${provider.label} says that the account has no credit left: ${quote(facts, provider)}`);
+  if (status === 402 || isOutOfCredit.test(details)) {
+    return refuse(`${provider.label} reports that the account has no credit left: ${quote(facts, provider)}`);
   }
-  if (status === 401 || isBadKey.test(said)) {
-    return refuse(`${provider.label} refused the key: check ${provider.keyVariable}.`);
+  if (status === 401 || isBadKey.test(details)) {
+    return refuse(`${provider.label} rejected the key. Check ${provider.keyVariable}.`);
   }
   if (status === 403) {
     return refuse(
-      `${provider.label} refused the request (HTTP 403): check ${provider.keyVariable}, and that it may use ${model}.`,
+      `${provider.label} refused the request (HTTP 403). Check ${provider.keyVariable}, and whether its account may use ${model}.`,
     );
   }
-  if (status === 413 || (status !== 429 && isTooLong.test(said))) {
+  if (status === 413 || (status !== 429 && isTooLong.test(details))) {
     return refuse(
-      `The conversation has become too long for ${model}: use a model with a larger context, or start again with a smaller task.`,
+      `The conversation is too long for ${model}. Use a model with a larger context, or start again with a smaller task.`,
     );
   }
-  if (status !== 429 && isFiltered.test(said)) {
+  if (status !== 429 && isFiltered.test(details)) {
     return refuse(`${provider.label} withheld the answer: its content filter refused this conversation.`);
   }
-  if (status === 404 || isUnknownModel.test(said)) {
-    const address = provider.urlVariable ? ` or the address in ${provider.urlVariable} is wrong` : "";
-    return refuse(`${provider.label} does not know the model ${model}${address}.`);
+  if (status === 404 || isUnknownModel.test(details)) {
+    const hint = provider.urlVariable ? `, or the URL in ${provider.urlVariable} is wrong` : "";
+    return refuse(`${provider.label} does not know the model ${model}${hint}.`);
   }
   return undefined;
 }
@@ -69,57 +70,57 @@ function explainRefusal(facts: Facts, provider: Provider, model: string): Explan
 function explainStatus(facts: Facts, provider: Provider): Explanation {
   const status = facts.status ?? 0;
   if (status === 429) {
-    return { sentence: `${provider.label} is limiting our requests: ${quote(facts, provider)}`, retryable: true };
+    return { sentence: `${provider.label} is rate-limiting requests: ${quote(facts, provider)}`, retryable: true };
   }
   if (status === 529 || status === 503) {
-    return { sentence: `${provider.label} is overloaded at the moment (HTTP ${status}).`, retryable: true };
+    return { sentence: `${provider.label} is overloaded (HTTP ${status}).`, retryable: true };
   }
   if (status >= 500) {
     return {
-      sentence: `${provider.label} has trouble of its own (HTTP ${status}): ${quote(facts, provider)}`,
+      sentence: `${provider.label} failed (HTTP ${status}): ${quote(facts, provider)}`,
       retryable: true,
     };
   }
   const retryable = status === 408 || status === 409 || status === 425;
   return {
-    sentence: `${provider.label} did not accept the request (HTTP ${status}): ${quote(facts, provider)}`,
+    sentence: `${provider.label} rejected the request (HTTP ${status}): ${quote(facts, provider)}`,
     retryable,
   };
 }
 
-function explainBreak(facts: Facts, provider: Provider): Explanation {
+function explainConnectionError(facts: Facts, provider: Provider): Explanation {
   const host = hostOf(provider);
   const has = (pattern: RegExp) => facts.codes.some((code) => pattern.test(code));
 
-  if (has(/rate_limit/i)) return { sentence: `${provider.label} is limiting our requests.`, retryable: true };
+  if (has(/rate_limit/i)) return { sentence: `${provider.label} is rate-limiting requests.`, retryable: true };
   if (has(/overloaded|unavailable/i)) {
-    return { sentence: `${provider.label} is overloaded at the moment.`, retryable: true };
+    return { sentence: `${provider.label} is overloaded.`, retryable: true };
   }
   if (has(/^(CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL)/)) {
-    return { sentence: `${provider.label} at ${host} shows a certificate that is not trusted here.`, retryable: false };
+    return { sentence: `${provider.label} at ${host} uses a certificate that is not trusted.`, retryable: false };
   }
   if (has(/^(ENOTFOUND|EAI_)/)) {
-    return { sentence: `${provider.label} cannot be reached: no host ${host} is known.`, retryable: true };
+    return { sentence: `${provider.label} cannot be reached: the host ${host} was not found.`, retryable: true };
   }
   if (has(/^ECONNREFUSED$/)) {
     return {
-      sentence: `${provider.label} cannot be reached: nothing answers at ${host}. Is it running?`,
+      sentence: `${provider.label} cannot be reached: ${host} refused the connection. Is it running?`,
       retryable: true,
     };
   }
   if (has(/TIMEOUT|ETIMEDOUT/)) {
-    return { sentence: `${provider.label} did not answer in time at ${host}.`, retryable: true };
+    return { sentence: `${provider.label} at ${host} did not answer in time.`, retryable: true };
   }
   if (has(/^(ECONN|EPIPE|ENET|EHOST|UND_ERR_SOCKET|UND_ERR_RES)/) || /terminated|fetch failed/.test(facts.message)) {
-    return { sentence: `${provider.label} broke off the connection in mid-answer.`, retryable: true };
+    return { sentence: `${provider.label} closed the connection before the end of its answer.`, retryable: true };
   }
   if (has(/server_error|api_error|timeout_error/i)) {
-    return { sentence: `${provider.label} has trouble of its own: ${quote(facts, provider)}`, retryable: true };
+    return { sentence: `${provider.label} failed: ${quote(facts, provider)}`, retryable: true };
   }
   if (has(/JSONParse|TypeValidation|InvalidResponseData|EmptyResponseBody|NoContent/)) {
-    return { sentence: `${provider.label} sent an answer that cannot be read.`, retryable: true };
+    return { sentence: `${provider.label} sent an invalid response.`, retryable: true };
   }
-  return { sentence: `${provider.label} could not be asked: ${quote(facts, provider)}`, retryable: false };
+  return { sentence: `${provider.label} could not be called: ${quote(facts, provider)}`, retryable: false };
 }
 
 const isOutOfCredit =
@@ -136,7 +137,7 @@ function factsOf(error: unknown): Facts {
   const call = chain.find((link) => APICallError.isInstance(link));
   const status = call?.statusCode ?? record(chain[0]).statusCode;
   return {
-    // A connection that breaks in the middle of a good answer is reported with that answer's 200.
+    // A connection that breaks in the middle of an answer is reported with status 200.
     status: typeof status === "number" && status >= 400 ? status : undefined,
     codes: chain.flatMap(codesOf),
     message: chain.map((link) => text(record(link).message)).find((message) => message !== "") ?? text(chain[0]),
@@ -145,7 +146,7 @@ function factsOf(error: unknown): Facts {
   };
 }
 
-/** An error and what caused it, outermost first. */
+/** An error and its causes, outermost first. */
 function causes(error: unknown): unknown[] {
   const chain: unknown[] = [];
   for (let link = error; link !== undefined && link !== null && chain.length < 8; ) {
@@ -170,23 +171,24 @@ function text(value: unknown): string {
 }
 
 function quote(facts: Facts, provider: Provider): string {
-  // An HTML page says nothing to a person in a sentence.
-  const said = /<\w/.test(facts.message) ? "" : tidy(facts.message, provider, 300);
-  if (said === "") return "it gave no reason.";
-  return /[.!?…]$/.test(said) ? said : `${said}.`;
+  // An HTML page is of no use in a sentence.
+  const message = /<\w/.test(facts.message) ? "" : tidy(facts.message, provider, 300);
+  if (message === "") return "no reason given.";
+  return /[.!?…]$/.test(message) ? message : `${message}.`;
 }
 
 function hostOf({ baseUrl }: Provider): string {
-  return URL.canParse(baseUrl) ? new URL(baseUrl).host : "its address";
+  return URL.canParse(baseUrl) ? new URL(baseUrl).host : "its URL";
 }
 
-/** One line without the key, and without what may be secret in an address: user, password and query. */
-function tidy(said: string, { apiKey }: Provider, limit: number): string {
-  const withoutKey = apiKey ? said.replaceAll(apiKey, "***") : said;
-  const line = withoutKey
+/** Shortens a text to one line without keys, and without the user, password and query of URLs. */
+function tidy(text: string, { apiKey }: Provider, limit: number): string {
+  const redact = createRedactor(apiKey ? [apiKey] : []);
+  const withoutCredentials = text
     .replaceAll(/\b(https?:\/\/)[^\s/@]*@/gi, "$1")
-    .replaceAll(/(https?:\/\/[^\s?"']*)\?[^\s"']*/gi, "$1")
-    .replaceAll(/\b(sk|pk|key|AIza)[-_][\w*-]{8,}/g, "***")
+    .replaceAll(/(https?:\/\/[^\s?"']*)\?[^\s"']*/gi, "$1");
+  const line = redact(withoutCredentials)
+    .replaceAll(/\b(sk|pk|key|AIza)[-_][\w*-]{8,}/g, "[secret removed]")
     .replaceAll(/\s+/g, " ")
     .trim();
   return line.length > limit ? `${line.slice(0, limit - 1)}…` : line;

@@ -1,55 +1,55 @@
 import { ModelFailure } from "./models.ts";
 
+export interface GuardedFetchOptions {
+  /** The provider's name. */
+  provider: string;
+  /** The variable that holds the provider's URL; undefined for a fixed URL. */
+  urlVariable: string | undefined;
+  /** Called for each part of the response. */
+  onActivity: () => void;
+}
+
 /**
- * `fetch` for asking a provider: tells of every piece of the answer as it arrives, so that silence is noticed;
- * follows no redirect, which would carry the key to another host; and refuses a page or a document where a stream of
- * events was asked for. `who` names the provider, `where` the setting that holds its address.
+ * `fetch` for model calls. Reports each part of the response, so that silence is noticed. Refuses redirects, which would
+ * send the key to another host, and responses that are a page or a document instead of a stream of events.
  */
-export function guardedFetch({
-  who,
-  where,
-  heard,
-}: {
-  who: string;
-  where: string | undefined;
-  heard: () => void;
-}): typeof fetch {
+export function guardedFetch(options: GuardedFetchOptions): typeof fetch {
   return async (input, init) => {
     const response = await fetch(input, { ...init, redirect: "manual" });
-    heard();
-    if (response.status >= 300 && response.status < 400) throw redirected(who, where, response.headers.get("location"));
+    options.onActivity();
+    if (response.status >= 300 && response.status < 400) throw redirected(options, response.headers.get("location"));
     if (!response.ok || !response.body) return response;
 
     const type = response.headers.get("content-type") ?? "";
     if (/text\/html|application\/json/i.test(type)) {
       await response.body.cancel();
-      throw notAStream(who, where, /html/i.test(type));
+      throw notAStream(options, /html/i.test(type));
     }
-    return new Response(response.body.pipeThrough(listen(heard)), response);
+    return new Response(response.body.pipeThrough(reportActivity(options.onActivity)), response);
   };
 }
 
-function listen(heard: () => void): TransformStream<Uint8Array, Uint8Array> {
+function reportActivity(onActivity: () => void): TransformStream<Uint8Array, Uint8Array> {
   return new TransformStream({
-    transform(piece, controller) {
-      heard();
-      controller.enqueue(piece);
+    transform(chunk, controller) {
+      onActivity();
+      controller.enqueue(chunk);
     },
   });
 }
 
-function redirected(who: string, where: string | undefined, location: string | null): ModelFailure {
+function redirected({ provider, urlVariable }: GuardedFetchOptions, location: string | null): ModelFailure {
   const target = location && URL.canParse(location) ? ` to ${new URL(location).host}` : "";
-  const advice = where ? ` Set ${where} to the address it points to.` : "";
-  return new ModelFailure(`${who} sends its callers away with a redirect${target}, which is not followed.${advice}`, {
+  const advice = urlVariable ? ` Set ${urlVariable} to the URL it redirects to.` : "";
+  return new ModelFailure(`${provider} answered with a redirect${target}, which is not followed.${advice}`, {
     retryable: false,
   });
 }
 
-function notAStream(who: string, where: string | undefined, isPage: boolean): ModelFailure {
-  const what = isPage ? "a web page instead of JSON" : "a document instead of a stream of events";
-  const advice = where
-    ? `Check ${where}: it should be the root of an API, often ending in /v1.`
-    : "Something between here and it, such as a proxy, may be answering instead.";
-  return new ModelFailure(`${who} answered with ${what}. ${advice}`, { retryable: false });
+function notAStream({ provider, urlVariable }: GuardedFetchOptions, isPage: boolean): ModelFailure {
+  const received = isPage ? "a web page instead of JSON" : "a document instead of a stream of events";
+  const advice = urlVariable
+    ? `Check ${urlVariable}: it should be the root of an API, often ending in /v1.`
+    : "A proxy may be answering in its place.";
+  return new ModelFailure(`${provider} answered with ${received}. ${advice}`, { retryable: false });
 }

@@ -9,35 +9,35 @@ export interface ModelRequest {
   model: string;
   instructions: string;
   messages: ModelMessage[];
-  /** Offered without `execute`: the model asks, the runtime acts. */
+  /** Sent to the model without `execute`: only the runtime executes tools. */
   tools: readonly NamedTool[];
-  /** Run by the provider itself while it answers, where it can; an offered tool of the same name stands back then. */
+  /** Tools that the provider runs, if it has them. They replace tools of the same name. */
   serverSideTools?: readonly ServerSideTool[];
   signal: AbortSignal;
-  /** Text as it arrives, for whoever is watching. */
+  /** Receives the text as it arrives. */
   onText?: (delta: string) => void;
 }
 
 export interface ModelAnswer {
-  /** With the pages that the provider found by itself, where it names any. */
+  /** Includes the sources of the provider's own web searches. */
   text: string;
-  /** Every call the model made, also those for tools that do not exist or with arguments that are no JSON. */
+  /** All tool calls, including those of unknown tools and those with invalid JSON. */
   calls: ModelCall[];
-  /** The assistant messages to send back verbatim next time; never a tool message. */
+  /** The assistant messages, to be sent back verbatim with the next request. Contains no tool messages. */
   messages: ModelMessage[];
-  /** What the provider looked up by itself, a query or an address each. */
+  /** The provider's own web searches: a query or a URL each. */
   searches: string[];
   usage: TokenUsage;
-  /** US dollars; undefined where the price is not known. */
+  /** US dollars; undefined if the price is unknown. */
   cost: number | undefined;
   finishReason: string;
 }
 
-/** The provider failed: the message is a sentence for people. */
+/** A model call failed. The message is written for people. */
 export class ModelFailure extends Error {
   override readonly name = "ModelFailure";
   readonly retryable: boolean;
-  /** How long the provider asked us to wait. */
+  /** The delay that the provider asked for. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -50,14 +50,14 @@ export class ModelFailure extends Error {
   }
 }
 
-/** The language models this deployment can reach. */
+/** The language models that are configured. */
 export interface Models {
-  /** The model to use when a worker names none; undefined when none is configured. */
+  /** The model for workers that name none; undefined if none is configured. */
   readonly defaultModel: string | undefined;
-  /** Why this model cannot be used here, as a sentence that says what to set; undefined when it can. */
+  /** Explains why a model cannot be used and what to set; undefined if it can be used. */
   findModelProblem(model: string): string | undefined;
-  /** Why its provider does not run this tool, or not as it is set up; undefined when it does. */
+  /** Explains why the model's provider cannot run a tool with its settings; undefined if it can. */
   findToolProblem(model: string, tool: ServerSideTool): string | undefined;
-  /** One call, no retries, nothing executed. Throws ModelFailure, or the signal's reason when aborted. */
+  /** Calls a model once, without retries and without executing tools. Throws ModelFailure, or the signal's reason if aborted. */
   call(request: ModelRequest): Promise<ModelAnswer>;
 }

@@ -1,4 +1,4 @@
-import { parseModelName } from "./parse-model-name.ts";
+import { parseModelName } from "./model-name.ts";
 
 /** US dollars per million tokens. */
 interface Price {
@@ -6,20 +6,20 @@ interface Price {
   /** Input read from the provider's cache. */
   cached: number;
   output: number;
-  /** Input written to the cache; default: as other input. */
+  /** Input written to the cache; default: the price of other input. */
   write?: number;
-  /** A call with more input than `above` costs so many times as much, all of it. */
+  /** Factors for the whole call if it has more input than `above`. */
   long?: { above: number; input: number; output: number };
 }
 
-/** What is paid for in one call: tokens by what they cost, and searches. */
+/** The billed tokens and searches of one call. */
 export interface BilledCall {
-  /** All input, cached or not. */
+  /** All input tokens, cached or not. */
   input: number;
   cacheRead: number;
   cacheWrite: number;
   output: number;
-  /** Searches that the provider made itself. */
+  /** Web searches by the provider. */
   searches: number;
 }
 
@@ -28,9 +28,9 @@ const long200 = { above: 200_000, input: 2, output: 1.5 };
 const long272 = { above: 272_000, input: 2, output: 1.5 };
 
 /**
- * List prices without batch, priority or regional rates, as they stood in November 2026 on platform.claude.com/docs
- * (pricing), developers.openai.com/api/docs/pricing and ai.google.dev/gemini-api/docs/pricing. Where a price is lowered
- * for a time only, the lasting one stands here: a budget should rather stop too early than too late.
+ * List prices of November 2026, without batch, priority or regional rates, from platform.claude.com/docs (pricing),
+ * developers.openai.com/api/docs/pricing and ai.google.dev/gemini-api/docs/pricing. Temporary discounts are not included:
+ * a limit should stop a run too early rather than too late.
  */
 const prices: Record<string, Price> = {
   "anthropic:claude-fable-5-2": { input: 8, cached: 0.2, write: 10, output: 40 },
@@ -94,10 +94,10 @@ const prices: Record<string, Price> = {
   "google:gemini-2.5-flash-lite": { input: 0.1, cached: 0.01, output: 0.4 },
 };
 
-/** US dollars for one search that the provider makes itself, from the same pages. */
+/** US dollars per web search by the provider, from the same pages. */
 const searchPrices: Record<string, number> = { anthropic: 0.01, openai: 0.01, google: 0.014 };
 
-/** What one call cost in US dollars; undefined where the model's price is not known. */
+/** The cost of a call in US dollars; undefined if the model's price is unknown. */
 export function costOf(
   model: string,
   { input, cacheRead, cacheWrite, output, searches }: BilledCall,
@@ -105,16 +105,16 @@ export function costOf(
   const price = priceOf(model);
   if (!price) return undefined;
 
-  const times = price.long && input > price.long.above ? price.long : { input: 1, output: 1 };
+  const factor = price.long && input > price.long.above ? price.long : { input: 1, output: 1 };
   const fresh = Math.max(0, input - cacheRead - cacheWrite);
   const inputCost = fresh * price.input + cacheRead * price.cached + cacheWrite * (price.write ?? price.input);
-  const tokens = (inputCost * times.input + output * price.output * times.output) / million;
+  const tokens = (inputCost * factor.input + output * price.output * factor.output) / million;
   return tokens + searches * (searchPrices[parseModelName(model).provider] ?? 0);
 }
 
 function priceOf(model: string): Price | undefined {
   const { provider, model: name } = parseModelName(model);
-  // A dated snapshot costs what its model costs: claude-haiku-4-5-20251001, gpt-5-2025-08-07.
+  // A dated snapshot has the price of its model: claude-haiku-4-5-20251001, gpt-5-2025-08-07.
   const undated = name.replace(/-(\d{8}|\d{4}-\d{2}-\d{2})$/, "");
   const key = `${provider}:${undated}`;
   return Object.hasOwn(prices, key) ? prices[key] : undefined;

@@ -5,27 +5,27 @@ import type { SharedV4ProviderOptions } from "@ai-sdk/provider";
 import type { Tool } from "ai";
 import type { WebSearchSettings } from "#domain/server-side-tool.ts";
 
-/** A provider's own web search, as one call of a model takes it. */
-export interface OwnSearch {
+/** A provider's web search, ready for a model call. */
+export interface ProviderSearch {
   tool: Tool;
   callOptions?: SharedV4ProviderOptions;
 }
 
-/** Sets up a provider's own search for a model; a sentence where it has none, or not with these settings. */
-export type ProviderSearch = (model: string, settings: WebSearchSettings) => OwnSearch | string;
+/** Sets up a provider's web search for a model. Returns a sentence if the model has none, or none with these settings. */
+export type CreateProviderSearch = (model: string, settings: WebSearchSettings) => ProviderSearch | string;
 
-const fewSearches = 5;
+const defaultMaxSearches = 5;
 
-/** The search of each provider that has one. */
+/** The web search of each provider that has one. */
 export const providerSearch = { anthropic: anthropicSearch, openai: openaiSearch, google: googleSearch };
 
-function anthropicSearch(_model: string, settings: WebSearchSettings): OwnSearch {
+function anthropicSearch(_model: string, settings: WebSearchSettings): ProviderSearch {
   const {
-    max_uses: maxUses = fewSearches,
+    max_uses: maxUses = defaultMaxSearches,
     allowed_domains: allowedDomains,
     blocked_domains: blockedDomains,
   } = settings;
-  // Later versions let the model run code over what was found, at the provider, where nobody sees it.
+  // Later versions let the model run code on the results at the provider, where nobody can see it.
   return {
     tool: anthropic.tools.webSearch_20250305({
       maxUses,
@@ -35,9 +35,9 @@ function anthropicSearch(_model: string, settings: WebSearchSettings): OwnSearch
   };
 }
 
-function openaiSearch(_model: string, settings: WebSearchSettings): OwnSearch {
+function openaiSearch(_model: string, settings: WebSearchSettings): ProviderSearch {
   const {
-    max_uses: maxToolCalls = fewSearches,
+    max_uses: maxToolCalls = defaultMaxSearches,
     allowed_domains: allowedDomains,
     blocked_domains: blockedDomains,
   } = settings;
@@ -45,9 +45,11 @@ function openaiSearch(_model: string, settings: WebSearchSettings): OwnSearch {
   return { tool: openai.tools.webSearch({ filters }), callOptions: { openai: { maxToolCalls } } };
 }
 
-function googleSearch(model: string, settings: WebSearchSettings): OwnSearch | string {
-  if (/^gemini-[12]\b/.test(model)) return `${model} cannot search the web beside other tools: Gemini 3 and later can.`;
+function googleSearch(model: string, settings: WebSearchSettings): ProviderSearch | string {
+  if (/^gemini-[12]\b/.test(model)) {
+    return `${model} cannot combine web search with other tools. Use Gemini 3 or later.`;
+  }
   const given = Object.keys(settings);
-  if (given.length > 0) return `Google's search takes no ${given.join(" and no ")}.`;
+  if (given.length > 0) return `Google's search does not support ${given.join(" or ")}.`;
   return { tool: google.tools.googleSearch({}) };
 }

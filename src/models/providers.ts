@@ -4,26 +4,26 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4, SharedV4ProviderOptions } from "@ai-sdk/provider";
 import type { Config } from "#config/config.ts";
-import { type ProviderSearch, providerSearch } from "./provider-search.ts";
+import { type CreateProviderSearch, providerSearch } from "./provider-search.ts";
 
-/** A place to ask models, as the configuration knows it. */
+/** A configured model provider. */
 export interface Provider {
-  /** As people call it. */
+  /** The name for people. */
   label: string;
   /** The environment variable that holds its key. */
   keyVariable: string;
-  /** The environment variable that holds its address; undefined where it has only one. */
+  /** The environment variable that holds its URL; undefined if the URL is fixed. */
   urlVariable: string | undefined;
   apiKey: string | undefined;
   baseUrl: string;
-  /** A sentence that says what to set; undefined when it can be asked. */
+  /** A sentence that says what to set; undefined if the provider can be used. */
   problem: string | undefined;
-  /** Goes with every call. */
+  /** Options for every call. */
   callOptions?: SharedV4ProviderOptions;
-  /** Marks the end of a part of the prompt that the provider may keep for the next call. */
+  /** Marks a position up to which the provider may cache the prompt. */
   cacheMark?: SharedV4ProviderOptions;
-  /** Undefined where it has no search of its own. */
-  search?: ProviderSearch;
+  /** Undefined if the provider has no web search. */
+  createSearch?: CreateProviderSearch;
   connect(model: string, fetch: typeof globalThis.fetch): LanguageModelV4;
 }
 
@@ -31,7 +31,7 @@ const anthropicUrl = "https://api.anthropic.com/v1";
 const openaiUrl = "https://api.openai.com/v1";
 const googleUrl = "https://generativelanguage.googleapis.com/v1beta";
 
-/** Every provider by the word that stands before the colon in a model's name. */
+/** All providers, by the part of a model's name before the colon. */
 export function providers(config: Config["models"]): Map<string, Provider> {
   return new Map([
     ["anthropic", anthropic(config.anthropic)],
@@ -51,7 +51,7 @@ function anthropic({ apiKey, baseUrl }: Config["models"]["anthropic"]): Provider
     baseUrl: url,
     problem: credentialsIn(baseUrl, "ANTHROPIC_BASE_URL") ?? missing(apiKey, "ANTHROPIC_API_KEY"),
     cacheMark: { anthropic: { cacheControl: { type: "ephemeral" } } },
-    search: providerSearch.anthropic,
+    createSearch: providerSearch.anthropic,
     connect: (model, fetch) => createAnthropic({ apiKey: apiKey ?? "", baseURL: url, fetch })(model),
   };
 }
@@ -66,11 +66,11 @@ function openai({ apiKey, baseUrl }: Config["models"]["openai"]): Provider {
     apiKey,
     baseUrl: url,
     problem: credentialsIn(baseUrl, "OPENAI_BASE_URL") ?? missing(apiKey, "OPENAI_API_KEY"),
-    // A run may wait for days: nothing of it may be kept only on OpenAI's side, where it expires.
-    ...(isOpenAI && { callOptions: { openai: { store: false } }, search: providerSearch.openai }),
+    // Responses stored at OpenAI expire, and a run may wait for days.
+    ...(isOpenAI && { callOptions: { openai: { store: false } }, createSearch: providerSearch.openai }),
     connect(model, fetch) {
       const provider = createOpenAI({ apiKey: apiKey ?? "", baseURL: url, fetch });
-      // Servers that only look like OpenAI's speak chat completions, not its newer API.
+      // Compatible servers usually support chat completions, and not the newer API.
       return isOpenAI ? provider(model) : provider.chat(model);
     },
   };
@@ -84,7 +84,7 @@ function google({ apiKey }: Config["models"]["google"]): Provider {
     apiKey,
     baseUrl: googleUrl,
     problem: missing(apiKey, "GOOGLE_GENERATIVE_AI_API_KEY"),
-    search: providerSearch.google,
+    createSearch: providerSearch.google,
     connect: (model, fetch) => createGoogle({ apiKey: apiKey ?? "", baseURL: googleUrl, fetch })(model),
   };
 }
@@ -100,7 +100,7 @@ function compatible({ apiKey, baseUrl }: Config["models"]["compatible"]): Provid
       credentialsIn(baseUrl, "OPENAI_COMPATIBLE_BASE_URL") ??
       (baseUrl
         ? undefined
-        : "OPENAI_COMPATIBLE_BASE_URL is not set: give it the address of the model server, such as http://localhost:11434/v1."),
+        : "OPENAI_COMPATIBLE_BASE_URL is not set. Set it to the URL of the model server, such as http://localhost:11434/v1."),
     connect: (model, fetch) =>
       createOpenAICompatible({ name: "compatible", baseURL: baseUrl ?? "", apiKey, includeUsage: true, fetch })(model),
   };
@@ -114,11 +114,11 @@ function credentialsIn(url: string | undefined, variable: string): string | unde
   if (!url) return undefined;
   const { username, password } = new URL(url);
   return username || password
-    ? `${variable} holds a user name or a password, with which no request can be made: keep only the address there, and put the secret into the variable of the key.`
+    ? `${variable} contains a user name or a password, which is not supported. Set only the URL, and put the secret into the variable for the key.`
     : undefined;
 }
 
-// Anthropic's own tools take this address without its version, so people have it in their environment that way.
+// Anthropic's own tools expect this URL without the version, so it is often set that way.
 function withVersion(baseUrl: string | undefined): string | undefined {
   if (!baseUrl) return undefined;
   const { pathname } = new URL(baseUrl);

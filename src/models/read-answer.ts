@@ -1,14 +1,13 @@
 import { randomInt } from "node:crypto";
 import type { AssistantContent, ContentPart, JSONValue, ModelMessage, ToolCallPart, ToolResultPart, ToolSet } from "ai";
+import { z } from "zod";
 import type { ModelCall } from "#domain/events.ts";
-import { citeSources } from "./cite-sources.ts";
-import { readSearches } from "./read-searches.ts";
 
 type Part = ContentPart<ToolSet>;
 type CallPart = Extract<Part, { type: "tool-call" }>;
 type AssistantPart = Exclude<AssistantContent, string>[number];
 
-/** What a model said, as the runtime keeps it. */
+/** An answer of the model in the form that the runtime stores. */
 export interface ReadAnswer {
   text: string;
   calls: ModelCall[];
@@ -17,11 +16,11 @@ export interface ReadAnswer {
 }
 
 /**
- * Sorts the parts of an answer into text, calls, the provider's own searches and the assistant message to send back. What
- * the provider has done itself is no call: it goes back with its result, as it came. `taken` holds the ids of calls
- * made before in this conversation: a call whose id is empty or taken gets a new one, here and in the message.
+ * Splits an answer into text, tool calls, the provider's web searches and the assistant message to send back. Calls that the
+ * provider executed itself are sent back with their results and are not returned as tool calls. Calls with an empty id or
+ * an id of `usedIds` get a new one.
  */
-export function readAnswer(parts: readonly Part[], taken: Set<string>): ReadAnswer {
+export function readAnswer(parts: readonly Part[], usedIds: Set<string>): ReadAnswer {
   const calls: ModelCall[] = [];
   const content: AssistantPart[] = [];
   for (const part of parts) {
@@ -29,13 +28,13 @@ export function readAnswer(parts: readonly Part[], taken: Set<string>): ReadAnsw
       content.push(...toSendBack(part));
       continue;
     }
-    const call = readCall(part, taken);
+    const call = readCall(part, usedIds);
     calls.push(call);
     content.push(callToSendBack(part, call));
   }
   const text = parts.map((part) => (part.type === "text" ? part.text : "")).join("");
   return {
-    // Sources belong to an answer, and not to every thought on the way to it.
+    // Sources are added to final answers only.
     text: calls.length > 0 || text.trim() === "" ? text : text + citeSources(parts),
     calls,
     messages: content.length > 0 ? [{ role: "assistant", content }] : [],
@@ -43,7 +42,7 @@ export function readAnswer(parts: readonly Part[], taken: Set<string>): ReadAnsw
   };
 }
 
-/** The ids of every tool call in a conversation. */
+/** The ids of all tool calls in a conversation. */
 export function callIdsIn(messages: readonly ModelMessage[]): Set<string> {
   const parts = messages.flatMap((message): AssistantPart[] =>
     message.role === "assistant" && typeof message.content !== "string" ? message.content : [],
@@ -51,45 +50,45 @@ export function callIdsIn(messages: readonly ModelMessage[]): Set<string> {
   return new Set(parts.flatMap((part) => (part.type === "tool-call" ? [part.toolCallId] : [])));
 }
 
-function readCall(part: CallPart, taken: Set<string>): ModelCall {
-  const callId = uniqueId(part.toolCallId, taken);
-  const tool = acceptableName(part.toolName);
-  // A model that has nothing to say to a tool often says nothing instead of {}.
+function readCall(part: CallPart, usedIds: Set<string>): ModelCall {
+  const callId = uniqueId(part.toolCallId, usedIds);
+  const tool = validName(part.toolName);
+  // Models often send nothing instead of {} for a call without arguments.
   if (part.input === "" || part.input === undefined) return { callId, tool, args: {} };
 
-  const unreadable = typeof part.input === "string" && part.invalid ? describeBrokenJson(part.input) : undefined;
-  return { callId, tool, args: part.input, ...(unreadable && { parseError: unreadable }) };
+  const parseError = typeof part.input === "string" && part.invalid ? describeInvalidJson(part.input) : undefined;
+  return { callId, tool, args: part.input, ...(parseError && { parseError }) };
 }
 
-function uniqueId(given: string, taken: Set<string>): string {
+function uniqueId(given: string, usedIds: Set<string>): string {
   let id = given.trim();
-  while (id === "" || taken.has(id)) id = newId();
-  taken.add(id);
+  while (id === "" || usedIds.has(id)) id = newId();
+  usedIds.add(id);
   return id;
 }
 
-// Mistral takes only ids of nine letters and digits, and everyone else takes those as well.
+// Mistral only accepts ids of nine letters and digits. All other providers accept them, too.
 function newId(): string {
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
   return Array.from({ length: 9 }, () => alphabet.charAt(randomInt(alphabet.length))).join("");
 }
 
-// An invented name such as "functions.read file" would make providers refuse every later call of the conversation.
-function acceptableName(name: string): string {
+// After an invented name such as "functions.read file", providers would refuse all further requests of the conversation.
+function validName(name: string): string {
   return name.replaceAll(/[^\w-]/g, "_").slice(0, 64) || "unnamed";
 }
 
-function describeBrokenJson(text: string): string {
+function describeInvalidJson(text: string): string {
   try {
     JSON.parse(text);
   } catch (error) {
-    return `The arguments are no JSON: ${error instanceof Error ? error.message : error}`;
+    return `The arguments are not valid JSON: ${error instanceof Error ? error.message : error}`;
   }
-  return "The arguments are JSON that is not accepted: they must be an object, without a __proto__ or constructor key.";
+  return "The arguments must be a JSON object without the keys __proto__ and constructor.";
 }
 
 function callToSendBack({ providerMetadata }: CallPart, { callId, tool, args }: ModelCall): ToolCallPart {
-  // Providers refuse a message in which the input of a call is anything but an object.
+  // Providers refuse messages with tool inputs that are not objects.
   const input = typeof args === "object" && args !== null && !Array.isArray(args) ? args : {};
   return { type: "tool-call", toolCallId: callId, toolName: tool, input, ...options(providerMetadata) };
 }
@@ -110,7 +109,7 @@ function toSendBack(part: Part): AssistantPart[] {
   switch (part.type) {
     case "text":
     case "reasoning":
-      // An empty part with metadata is a signature or an encrypted thought, which must go back.
+      // An empty part with metadata is a signature or encrypted reasoning, which has to be sent back.
       if (part.text === "" && !part.providerMetadata) return [];
       return [{ type: part.type, text: part.text, ...options(part.providerMetadata) }];
     case "file":
@@ -135,4 +134,57 @@ function toSendBack(part: Part): AssistantPart[] {
 
 function options<T>(metadata: T | undefined): { providerOptions?: T } {
   return metadata === undefined ? {} : { providerOptions: metadata };
+}
+
+const maxSources = 10;
+
+/** Lists the pages that the provider found, in Markdown to append to the answer; `""` if it names none. */
+function citeSources(parts: readonly Part[]): string {
+  const sources = new Map<string, string>();
+  for (const part of parts) {
+    if (part.type === "source" && part.sourceType === "url" && isWebUrl(part.url)) {
+      sources.set(part.url, part.title ?? sources.get(part.url) ?? "");
+    }
+  }
+  if (sources.size === 0) return "";
+  return `\n\nFound on the web:\n${[...sources].slice(0, maxSources).map(citeSource).join("\n")}`;
+}
+
+function isWebUrl(url: string): boolean {
+  return /^https?:\/\//.test(url) && URL.canParse(url);
+}
+
+function citeSource([url, title]: [string, string]): string {
+  const target = new URL(url).href.replace(/[()]/g, (character) => (character === "(" ? "%28" : "%29"));
+  const name = title
+    .replace(/[[\]\\`<>]/g, "")
+    .replace(/\s+/g, " ")
+    .trim()
+    .slice(0, 120);
+  return `- [${name || new URL(url).host}](${target})`;
+}
+
+const searchText = z.string().min(1);
+/** How providers report searches: Anthropic in the call, OpenAI in the result, Google as a list in the call. */
+const Search = z.union([
+  z.object({ action: z.object({ queries: z.array(searchText).min(1) }) }).transform(({ action }) => action.queries),
+  z.object({ action: z.object({ query: searchText }) }).transform(({ action }) => [action.query]),
+  z.object({ action: z.object({ url: searchText }) }).transform(({ action }) => [action.url]),
+  z.object({ queries: z.array(searchText).min(1) }).transform(({ queries }) => queries),
+  z.object({ query: searchText }).transform(({ query }) => [query]),
+]);
+const maxSearchLength = 200;
+
+/** The provider's web searches in one answer, in order: a query or a URL each. */
+function readSearches(parts: readonly Part[]): string[] {
+  return parts.flatMap((part) => {
+    if (part.type === "tool-call" && part.providerExecuted) return searchesIn(part.input);
+    if (part.type === "tool-result" && part.providerExecuted) return searchesIn(part.output);
+    return [];
+  });
+}
+
+function searchesIn(value: unknown): string[] {
+  const searches = Search.safeParse(value).data ?? [];
+  return searches.map((search) => search.replace(/\s+/g, " ").trim().slice(0, maxSearchLength));
 }

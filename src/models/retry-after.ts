@@ -1,14 +1,14 @@
 /**
- * How long a provider asks us to wait, in milliseconds, from its answer's headers (`retry-after-ms`, or `retry-after`
- * in seconds or as a date) or, as Google says it, from the body. Undefined when it does not say.
+ * Reads the delay that a provider asks for, in milliseconds: from the headers `retry-after-ms` or `retry-after` (seconds or
+ * a date), or from Google's response body. Returns undefined if there is none.
  */
 export function retryAfter(
   headers: Record<string, string> | undefined,
   body: string | undefined,
   now = Date.now(),
 ): number | undefined {
-  const said = headers ?? {};
-  return milliseconds(said["retry-after-ms"], 1) ?? fromRetryAfter(said["retry-after"], now) ?? fromGoogle(body);
+  const { "retry-after-ms": delayMs, "retry-after": delay } = headers ?? {};
+  return milliseconds(delayMs, 1) ?? fromRetryAfter(delay, now) ?? fromGoogle(body);
 }
 
 function fromRetryAfter(value: string | undefined, now: number): number | undefined {
@@ -17,7 +17,7 @@ function fromRetryAfter(value: string | undefined, now: number): number | undefi
   if (seconds !== undefined) return seconds;
 
   const date = Date.parse(value);
-  // A bare word or a negative number is no date, whatever Date.parse makes of it.
+  // Date.parse also accepts single words and negative numbers.
   return /[a-z]{3}.*:\d\d/i.test(value) && !Number.isNaN(date) ? Math.max(0, date - now) : undefined;
 }
 

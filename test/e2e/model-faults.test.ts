@@ -30,7 +30,7 @@ describe.concurrent("a model that", () => {
 
     comment("/run fixer");
 
-    await botComment(/Waiting to try the model again: OpenAI is limiting our requests: Slow down\./);
+    await botComment(/Waiting to try the model again: OpenAI is rate-limiting requests: Slow down\./);
     await botComment(/Patience paid\./);
     expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThanOrEqual(1_000);
   });
@@ -42,7 +42,7 @@ describe.concurrent("a model that", () => {
     comment("/run fixer");
 
     expect((await botComment(/failed[\s\S]*To try again/)).body).toContain(
-      "> OpenAI is limiting our requests: Come back tomorrow.",
+      "> OpenAI is rate-limiting requests: Come back tomorrow.",
     );
     expect(requests).toHaveLength(1);
   });
@@ -108,7 +108,7 @@ describe.concurrent("a model that", () => {
     [
       "refuses the key",
       { status: 401, message: `Incorrect API key provided: ${key}.` },
-      "> OpenAI refused the key: check OPENAI_API_KEY.",
+      "> OpenAI rejected the key. Check OPENAI_API_KEY.",
     ],
     [
       "is not known",

@@ -43,7 +43,7 @@ function request(changes: Partial<ModelRequest> = {}): ModelRequest {
   };
 }
 
-/** A model server with a script and a way to ask it. */
+/** A scripted model server, and functions that call it. */
 async function world(script: Script, settings: Partial<CallTimeouts> & { apiKey?: string } = {}) {
   const server = await startModelServer({ script: typeof script === "function" ? script : () => script });
   open.push(server);
@@ -63,7 +63,7 @@ function resultOf(callId: string, value: string): ModelMessage {
 }
 
 describe("an answer", () => {
-  test("streams its text as it arrives and says what it used", async () => {
+  test("streams its text and reports its usage", async () => {
     const { ask, server } = await world({
       text: "A sentence that arrives in several pieces.",
       usage: { inputTokens: 120, outputTokens: 8, cachedInputTokens: 100 },
@@ -91,7 +91,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("may hold two calls, which nobody executes", async () => {
+  test("may contain several tool calls, which are not executed", async () => {
     const { ask, server } = await world({
       text: "I will look.",
       calls: [
@@ -120,7 +120,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("goes back verbatim with the results on the next turn", async () => {
+  test("is sent back verbatim with the results on the next turn", async () => {
     const { ask, server } = await world(({ messages }) =>
       turnOf(messages) === 0
         ? { reasoning: "I need the file.", calls: [{ name: "read_file", args: { path: "a" } }] }
@@ -129,7 +129,7 @@ describe("an answer", () => {
     const asked: ModelMessage[] = [{ role: "user", content: "What is in a?" }];
 
     const first = await ask({ messages: asked });
-    // As the event log gives it back.
+    // As it is read from the event log.
     const kept = JSON.parse(JSON.stringify(first.messages)) as ModelMessage[];
     const second = await ask({ messages: [...asked, ...kept, resultOf("call_1_1", "hello")] });
 
@@ -145,7 +145,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("keeps a call of a tool nobody offered, and one with arguments that fit no schema", async () => {
+  test("keeps calls of unknown tools and calls with invalid arguments", async () => {
     const { ask } = await world({
       calls: [
         { name: "rm_rf", args: { path: "/" } },
@@ -168,7 +168,7 @@ describe("an answer", () => {
     ["read_file", "path=a"],
     ["no_such_tool", "{]"],
     ["read_file", '{"__proto__": {"path": "a"}}'],
-  ])("says that a call of %s with %j cannot be read, and stays acceptable", async (name, text) => {
+  ])("reports that a call of %s with %j is not valid JSON, and can be sent back", async (name, text) => {
     const { ask, server } = await world(({ messages }) =>
       turnOf(messages) === 0 ? { rawCalls: [{ name, arguments: text }] } : { text: "Sorry." },
     );
@@ -183,7 +183,7 @@ describe("an answer", () => {
     expect(server.requests[1]?.messages[2]?.tool_calls?.[0]?.function.arguments).toBe("{}");
   });
 
-  test("takes no arguments at all for an empty object", async () => {
+  test("treats missing arguments as an empty object", async () => {
     const { ask } = await world({
       rawCalls: [
         { name: "read_file", arguments: "" },
@@ -193,13 +193,13 @@ describe("an answer", () => {
 
     const answer = await ask();
 
-    expect(answer.calls.map(({ args, parseError: unreadable }) => ({ args, unreadable }))).toEqual([
+    expect(answer.calls.map(({ args, parseError }) => ({ args, parseError }))).toEqual([
       { args: {}, parseError: undefined },
       { args: {}, parseError: undefined },
     ]);
   });
 
-  test("gives calls with empty, repeated or used ids ids of their own", async () => {
+  test("gives new ids to calls with an empty or repeated id", async () => {
     const { ask } = await world({
       calls: [
         { name: "read_file", args: { path: "a" }, id: "" },
@@ -220,7 +220,7 @@ describe("an answer", () => {
     expect(sentBack.map((part) => (part.type === "tool-call" ? part.toolCallId : ""))).toEqual(ids);
   });
 
-  test("has no name of a tool in it that providers would refuse", async () => {
+  test("contains only tool names that providers accept", async () => {
     const { ask } = await world({ calls: [{ name: "functions.read file", args: {} }] });
 
     const answer = await ask();
@@ -229,7 +229,7 @@ describe("an answer", () => {
     expect(answer.messages).toMatchObject([{ content: [{ toolName: "functions_read_file" }] }]);
   });
 
-  test("of a server that counts no tokens is estimated", async () => {
+  test("of a server without usage counts has its tokens estimated", async () => {
     const { ask } = await world({ text: "Yes.", usage: { inputTokens: 0, outputTokens: 0 } });
 
     const { usage } = await ask({ messages: [{ role: "user", content: "word ".repeat(1_000) }] });
@@ -240,7 +240,7 @@ describe("an answer", () => {
 });
 
 describe("a server", () => {
-  test("needs no key, and gets one when there is one", async () => {
+  test("is sent a key only if one is set", async () => {
     const seen: unknown[] = [];
     const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async (_, init) => {
       seen.push(new Headers(init?.headers).get("authorization"));
@@ -256,17 +256,17 @@ describe("a server", () => {
 });
 
 describe("a failure", () => {
-  test("429 with seconds is retryable after them", async () => {
+  test("status 429 is retryable after the given seconds", async () => {
     const { failure } = await world({ status: 429, retryAfter: 7, message: "Slow down" });
 
     expect(await failure()).toMatchObject({
-      message: "The model server is limiting our requests: Slow down.",
+      message: "The model server is rate-limiting requests: Slow down.",
       retryable: true,
       retryAfterMs: 7_000,
     });
   });
 
-  test("429 with a date is retryable then", async () => {
+  test("status 429 is retryable at the given date", async () => {
     const { failure } = await world({ status: 429, retryAfter: new Date(Date.now() + 90_000).toUTCString() });
 
     const { retryable, retryAfterMs } = await failure();
@@ -277,27 +277,27 @@ describe("a failure", () => {
   });
 
   test.each([
-    [401, "Bad key secret-key-1", "The model server refused the key: check OPENAI_COMPATIBLE_API_KEY.", false],
+    [401, "Bad key secret-key-1", "The model server rejected the key. Check OPENAI_COMPATIBLE_API_KEY.", false],
     [
       403,
       "No",
-      "The model server refused the request (HTTP 403): check OPENAI_COMPATIBLE_API_KEY, and that it may use compatible:scripted.",
+      "The model server refused the request (HTTP 403). Check OPENAI_COMPATIBLE_API_KEY, and whether its account may use compatible:scripted.",
       false,
     ],
-    [402, "Pay up", "The model server says that the account has no credit left: Pay up.", false],
+    [402, "Pay up", "The model server reports that the account has no credit left: Pay up.", false],
     [
       404,
       "No such model",
-      "The model server does not know the model compatible:scripted or the address in OPENAI_COMPATIBLE_BASE_URL is wrong.",
+      "The model server does not know the model compatible:scripted, or the URL in OPENAI_COMPATIBLE_BASE_URL is wrong.",
       false,
     ],
-    [500, "Oops secret-key-1", "The model server has trouble of its own (HTTP 500): Oops ***.", true],
-    [503, "Busy", "The model server is overloaded at the moment (HTTP 503).", true],
-    [529, "Busy", "The model server is overloaded at the moment (HTTP 529).", true],
+    [500, "Oops secret-key-1", "The model server failed (HTTP 500): Oops [secret removed].", true],
+    [503, "Busy", "The model server is overloaded (HTTP 503).", true],
+    [529, "Busy", "The model server is overloaded (HTTP 529).", true],
     [
       400,
       "This model's maximum context length is 8192 tokens.",
-      "The conversation has become too long for compatible:scripted: use a model with a larger context, or start again with a smaller task.",
+      "The conversation is too long for compatible:scripted. Use a model with a larger context, or start again with a smaller task.",
       false,
     ],
     [
@@ -309,42 +309,42 @@ describe("a failure", () => {
     [
       400,
       "Ask http://ada:hunter2@proxy.example/path?key=1 instead",
-      "The model server did not accept the request (HTTP 400): Ask http://proxy.example/path instead.",
+      "The model server rejected the request (HTTP 400): Ask http://proxy.example/path instead.",
       false,
     ],
-  ])("HTTP %i saying %j is told to people", async (status, message, sentence, retryable) => {
+  ])("HTTP %i with the message %j is explained", async (status, message, sentence, retryable) => {
     const { failure } = await world({ status, message }, { apiKey: "secret-key-1" });
 
     expect(await failure()).toMatchObject({ message: sentence, retryable, retryAfterMs: undefined });
   });
 
-  test("of an account without credit is not retried, though it comes as 429", async () => {
+  test("of an account without credit is not retryable, although its status is 429", async () => {
     const { failure } = await world({ status: 429, code: "insufficient_quota", message: "You exceeded your quota" });
 
     expect(await failure()).toMatchObject({ retryable: false });
   });
 
-  test("a connection dropped in mid-answer is retryable, and what was heard was heard", async () => {
+  test("a connection that breaks during the answer is retryable, and the text so far was streamed", async () => {
     const { failure } = await world({ dropAfterBytes: 500, text: "word ".repeat(100) });
     const deltas: string[] = [];
 
     const error = await failure({ onText: (delta) => deltas.push(delta) });
 
     expect(error).toMatchObject({
-      message: "The model server broke off the connection in mid-answer.",
+      message: "The model server closed the connection before the end of its answer.",
       retryable: true,
     });
     expect(deltas.join("")).toMatch(/^word /);
   });
 
-  test("a server that is not there is retryable and says where it was looked for", async () => {
+  test("an unreachable server is retryable and named with its host", async () => {
     const { failure, server } = await world({ text: "never" });
     await server.close();
 
     const error = await failure();
 
     expect(error.retryable).toBe(true);
-    expect(error.message).toMatch(/^The model server cannot be reached: nothing answers at 127\.0\.0\.1:\d+\./);
+    expect(error.message).toMatch(/^The model server cannot be reached: 127\.0\.0\.1:\d+ refused the connection\./);
   });
 
   test("an empty answer is retryable", async () => {
@@ -353,15 +353,15 @@ describe("a failure", () => {
     expect(await failure()).toMatchObject({ message: "The model server gave an empty answer.", retryable: true });
   });
 
-  test("an answer that the content filter ended is not retried", async () => {
+  test("an answer that the content filter ended is not retryable", async () => {
     const { failure } = await world({ text: "I would", finishReason: "content_filter" });
 
     expect(await failure()).toMatchObject({ retryable: false, message: expect.stringContaining("content filter") });
   });
 });
 
-describe("silence", () => {
-  test("before the answer ends the call", async () => {
+describe("a timeout or limit", () => {
+  test("ends the call if the answer does not begin", async () => {
     const { failure } = await world({ hang: true }, { firstMs: 50 });
 
     expect(await failure()).toMatchObject({
@@ -370,29 +370,29 @@ describe("silence", () => {
     });
   });
 
-  test("in mid-answer ends the call", async () => {
+  test("ends the call if the answer stops", async () => {
     const { failure } = await world({ hang: true, text: "Well, " }, { idleMs: 50 });
 
     expect(await failure()).toMatchObject({
-      message: "The model server stopped in mid-answer for 0.05 seconds.",
+      message: "The model server stopped in the middle of its answer for 0.05 seconds.",
       retryable: true,
     });
   });
 
-  test("is no excuse to talk without end", async () => {
+  test("ends the call if the answer is too long", async () => {
     const { failure } = await world({ text: "words ".repeat(100_000) });
 
     expect(await failure()).toMatchObject({
-      message: "The model server said more than 500,000 characters in one answer, and was cut off.",
+      message: "The model server sent more than 500,000 characters in one answer. The answer was cut off.",
       retryable: false,
     });
   });
 
-  test("is no excuse to talk for ever", async () => {
+  test("ends the call if the answer takes too long", async () => {
     const { failure } = await world({ hang: true, text: "Well, " }, { totalMs: 60 });
 
     expect(await failure()).toMatchObject({
-      message: "The model server was still answering after 0.06 seconds.",
+      message: "The model server had not finished its answer after 0.06 seconds.",
       retryable: true,
     });
   });
@@ -401,21 +401,21 @@ describe("silence", () => {
 describe("an interruption", () => {
   test.each([
     ["before the answer", { hang: true } as const],
-    ["in mid-answer", { hang: true, text: "Well, " } as const],
-  ])("%s throws the signal's reason", async (_, reply) => {
+    ["during the answer", { hang: true, text: "Well, " } as const],
+  ])("%s rejects with the signal's reason", async (_, reply) => {
     const { ask, server } = await world(reply);
     const stop = new AbortController();
     const reason = new Error("ada said stop");
 
-    const heard = Promise.withResolvers<void>();
-    const answer = ask({ signal: stop.signal, onText: () => heard.resolve() });
-    await ("text" in reply ? heard.promise : expect.poll(() => server.requests.length).toBe(1));
+    const began = Promise.withResolvers<void>();
+    const answer = ask({ signal: stop.signal, onText: () => began.resolve() });
+    await ("text" in reply ? began.promise : expect.poll(() => server.requests.length).toBe(1));
     stop.abort(reason);
 
     await expect(answer).rejects.toBe(reason);
   });
 
-  test("before the call asks nothing of anybody", async () => {
+  test("before the call sends no request", async () => {
     const { ask, server } = await world({ text: "never" });
 
     await expect(ask({ signal: AbortSignal.abort("no") })).rejects.toBe("no");
@@ -424,7 +424,7 @@ describe("an interruption", () => {
 });
 
 describe("the connection", () => {
-  /** A server that speaks nothing but what the test says. */
+  /** A server that sends only what the test writes. */
   async function rawServer(answer: (response: ServerResponse) => void): Promise<string> {
     const server = createServer((_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
@@ -436,14 +436,14 @@ describe("the connection", () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  const said = (content: string, finish: string | null) =>
+  const chunk = (content: string, finish: string | null) =>
     `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
 
-  test("is closed when the call is interrupted, so that a local model stops working", async () => {
+  test("is closed when the call is interrupted, so that a local model stops generating", async () => {
     const closed = Promise.withResolvers<void>();
     const baseUrl = await rawServer((response) => {
       response.on("close", closed.resolve);
-      response.write(said("Well, ", null));
+      response.write(chunk("Well, ", null));
     });
     const stop = new AbortController();
 
@@ -453,14 +453,14 @@ describe("the connection", () => {
     await closed.promise;
   });
 
-  test("lives as long as there are signs of life, though they say nothing", async () => {
+  test("stays open as long as any data arrives", async () => {
     const baseUrl = await rawServer((response) => {
       let left = 8;
       const beat = setInterval(() => {
         left -= 1;
         if (left > 0) return response.write(": still thinking\n\n");
         clearInterval(beat);
-        return response.end(said("Done.", "stop"));
+        return response.end(chunk("Done.", "stop"));
       }, 25);
     });
 

@@ -4,7 +4,7 @@ import { explainFailure } from "#models/explain-failure.ts";
 import { ModelFailure } from "#models/models.ts";
 import { providers } from "#models/providers.ts";
 
-const secret = "a-key-nobody-may-see";
+const secret = "a-key-that-must-not-leak";
 const provider = providers({
   default: undefined,
   anthropic: { apiKey: undefined, baseUrl: undefined },
@@ -12,55 +12,55 @@ const provider = providers({
   google: { apiKey: undefined },
   compatible: { apiKey: secret, baseUrl: "https://models.example:8443/v1" },
 }).get("compatible");
-if (!provider) throw new Error("The provider is gone.");
+if (!provider) throw new Error("There is no such provider.");
 
 const explain = (error: unknown) => explainFailure(error, provider, "compatible:llama");
 
-/** As fetch fails: with the system's error inside. */
+/** An error of fetch, with the system's error as its cause. */
 function networkError(code: string): Error {
   return new TypeError("fetch failed", { cause: Object.assign(new Error(`connect ${code}`), { code }) });
 }
 
 test.each([
-  ["ECONNREFUSED", "nothing answers at models.example:8443. Is it running?", true],
-  ["ENOTFOUND", "no host models.example:8443 is known.", true],
-  ["EAI_AGAIN", "no host models.example:8443 is known.", true],
-  ["ECONNRESET", "broke off the connection in mid-answer.", true],
-  ["UND_ERR_SOCKET", "broke off the connection in mid-answer.", true],
-  ["UND_ERR_HEADERS_TIMEOUT", "did not answer in time at models.example:8443.", true],
-  ["ETIMEDOUT", "did not answer in time at models.example:8443.", true],
-  ["DEPTH_ZERO_SELF_SIGNED_CERT", "shows a certificate that is not trusted here.", false],
-  ["CERT_HAS_EXPIRED", "shows a certificate that is not trusted here.", false],
-])("%s is told as: %s", (code, words, retryable) => {
+  ["ECONNREFUSED", "models.example:8443 refused the connection. Is it running?", true],
+  ["ENOTFOUND", "the host models.example:8443 was not found.", true],
+  ["EAI_AGAIN", "the host models.example:8443 was not found.", true],
+  ["ECONNRESET", "closed the connection before the end of its answer.", true],
+  ["UND_ERR_SOCKET", "closed the connection before the end of its answer.", true],
+  ["UND_ERR_HEADERS_TIMEOUT", "at models.example:8443 did not answer in time.", true],
+  ["ETIMEDOUT", "at models.example:8443 did not answer in time.", true],
+  ["DEPTH_ZERO_SELF_SIGNED_CERT", "uses a certificate that is not trusted.", false],
+  ["CERT_HAS_EXPIRED", "uses a certificate that is not trusted.", false],
+])("%s is explained: %s", (code, sentence, retryable) => {
   const failure = explain(networkError(code));
 
   expect(failure.message).toMatch(/^The model server /);
-  expect(failure.message).toContain(words);
+  expect(failure.message).toContain(sentence);
   expect(failure.retryable).toBe(retryable);
 });
 
-test("both addresses of a host refusing is one sentence", () => {
+test("two refused addresses of one host give one sentence", () => {
   const refused = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 
   const failure = explain(new TypeError("fetch failed", { cause: new AggregateError([refused, refused]) }));
 
-  expect(failure.message).toContain("nothing answers at models.example:8443");
+  expect(failure.message).toContain("models.example:8443 refused the connection");
 });
 
-test("a failure that is explained already stays as it is", () => {
+test("a ModelFailure is returned unchanged", () => {
   const failure = new ModelFailure("It is Sunday.", { retryable: true, retryAfterMs: 5 });
 
   expect(explain(failure)).toBe(failure);
 });
 
-test("what nobody foresaw is not retried, and said", () => {
+test("an unexpected error is not retryable, and its message is passed on", () => {
   expect(explain(new RangeError("Too much of everything"))).toMatchObject({
-    message: "The model server could not be asked: Too much of everything.",
+    message: "The model server could not be called: Too much of everything.",
     retryable: false,
   });
 });
 
-test("whatever is thrown becomes one line without the key or a password", () => {
+test("any thrown value becomes one line without keys and passwords", () => {
   const noise = fc.string({ maxLength: 40 });
   const thrown = fc.oneof(
     fc.anything(),
@@ -78,4 +78,10 @@ test("whatever is thrown becomes one line without the key or a password", () => 
       expect(cause).toBeUndefined();
     }),
   );
+});
+
+test("a key that is too short to be a secret is not redacted, so that the message stays readable", () => {
+  const failure = explainFailure(new Error("You exceeded your current quota"), { ...provider, apiKey: "x" }, "a:b");
+
+  expect(failure.message).toContain("You exceeded your current quota");
 });

@@ -17,7 +17,7 @@ test.each([
   expect(costOf(model, tokens)).toBeCloseTo(dollars, 9);
 });
 
-test("a long call of a model that asks more for it costs more", () => {
+test("long calls cost more with models that have a higher price for them", () => {
   const long = costOf("google:gemini-2.5-pro", { ...plain, input: 400_000, output: 100_000 });
   const cached = costOf("anthropic:claude-haiku-5-5", {
     input: 200_000,
@@ -35,12 +35,12 @@ test.each([
   ["anthropic:claude-haiku-4-5", 3, 0.03],
   ["openai:gpt-5", 1, 0.01],
   ["google:gemini-3.8-flash", 2, 0.028],
-])("searches that %s makes itself are paid for, %i of them", (model, searches, dollars) => {
+])("web searches by the provider of %s are billed: %i of them", (model, searches, dollars) => {
   expect(costOf(model, { ...plain, input: 0, output: 0, searches })).toBeCloseTo(dollars, 9);
 });
 
 test.each(["compatible:llama", "anthropic:claude-nobody", "openai:claude-haiku-4-5", "__proto__:x", "constructor"])(
-  "the price of %s is not known",
+  "the price of %s is unknown",
   (model) => {
     expect(costOf(model, { ...plain, input: 10, output: 10 })).toBeUndefined();
   },

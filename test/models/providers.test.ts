@@ -85,7 +85,7 @@ const anthropicEvents = [
 ];
 
 describe("Anthropic", () => {
-  test("gets the tools without anything to execute, and marks for its prompt cache", async () => {
+  test("is sent the tools without execute functions, and marks for its prompt cache", async () => {
     const seen = streaming(anthropicUrl, anthropicEvents);
 
     await ask("anthropic:claude-haiku-4-5", {
@@ -112,7 +112,7 @@ describe("Anthropic", () => {
     expect(JSON.stringify(seen[0]?.body).split("cache_control").length).toBe(3);
   });
 
-  test("answers with a call, a signed thought, and a price that knows the cache", async () => {
+  test("answers with a call, signed reasoning, and a cost that considers the cache", async () => {
     streaming(anthropicUrl, anthropicEvents);
 
     const answer = await ask("anthropic:claude-haiku-4-5");
@@ -126,7 +126,7 @@ describe("Anthropic", () => {
     expect(answer.cost).toBeCloseTo((100 * 1 + 1_000 * 0.1 + 200 * 1.25 + 50 * 5) / 1_000_000, 12);
   });
 
-  test("gets its thought and its signature back on the next turn", async () => {
+  test("is sent its signed reasoning again on the next turn", async () => {
     const seen = streaming(anthropicUrl, anthropicEvents);
     const asked: ModelMessage[] = [{ role: "user", content: "Read a" }];
 
@@ -151,26 +151,26 @@ describe("Anthropic", () => {
     ]);
   });
 
-  test("that falls silent before it says why it stopped has not answered", async () => {
+  test("that ends without a stop reason has sent an incomplete answer", async () => {
     streaming(anthropicUrl, anthropicEvents.slice(0, 7));
 
     expect(await failureOf(ask("anthropic:claude-haiku-4-5"))).toMatchObject({
-      message: "Anthropic broke off its answer before the end.",
+      message: "Anthropic sent an incomplete answer.",
       retryable: true,
     });
   });
 
-  test("that is overloaded in mid-answer is asked again", async () => {
+  test("that is overloaded during the answer can be retried", async () => {
     const error = { type: "overloaded_error", message: "Overloaded" };
     streaming(anthropicUrl, [...anthropicEvents.slice(0, 7), { type: "error", error }]);
 
     expect(await failureOf(ask("anthropic:claude-haiku-4-5"))).toMatchObject({
-      message: expect.stringMatching(/^Anthropic is overloaded at the moment/),
+      message: expect.stringMatching(/^Anthropic is overloaded/),
       retryable: true,
     });
   });
 
-  test("that refuses to answer is not asked again", async () => {
+  test("that refuses to answer is not retryable", async () => {
     const refusal = { type: "message_delta", delta: { stop_reason: "refusal" }, usage: { output_tokens: 0 } };
     streaming(anthropicUrl, [...anthropicEvents.slice(0, 1), refusal, { type: "message_stop" }]);
 
@@ -181,30 +181,30 @@ describe("Anthropic", () => {
   });
 
   test.each([
-    [401, "authentication_error", "invalid x-api-key", "Anthropic refused the key: check ANTHROPIC_API_KEY.", false],
+    [401, "authentication_error", "invalid x-api-key", "Anthropic rejected the key. Check ANTHROPIC_API_KEY.", false],
     [404, "not_found_error", "model: x", "Anthropic does not know the model anthropic:claude-haiku-4-5.", false],
     [
       400,
       "invalid_request_error",
       "Your credit balance is too low to access the Anthropic API.",
-      "Anthropic says that the account has no credit left: Your credit balance is too low to access the Anthropic API.",
+      "Anthropic reports that the account has no credit left: Your credit balance is too low to access the Anthropic API.",
       false,
     ],
     [
       400,
       "invalid_request_error",
       "prompt is too long: 210000 tokens > 200000 maximum",
-      "The conversation has become too long for anthropic:claude-haiku-4-5: use a model with a larger context, or start again with a smaller task.",
+      "The conversation is too long for anthropic:claude-haiku-4-5. Use a model with a larger context, or start again with a smaller task.",
       false,
     ],
-    [529, "overloaded_error", "Overloaded", "Anthropic is overloaded at the moment (HTTP 529).", true],
+    [529, "overloaded_error", "Overloaded", "Anthropic is overloaded (HTTP 529).", true],
   ])("%i %s: %s", async (status, type, message, sentence, retryable) => {
     use(http.post(anthropicUrl, () => HttpResponse.json({ type: "error", error: { type, message } }, { status })));
 
     expect(await failureOf(ask("anthropic:claude-haiku-4-5"))).toMatchObject({ message: sentence, retryable });
   });
 
-  test("that limits us in milliseconds is heard", async () => {
+  test("may give its delay in milliseconds", async () => {
     use(
       http.post(anthropicUrl, () =>
         HttpResponse.json(
@@ -217,7 +217,7 @@ describe("Anthropic", () => {
     expect(await failureOf(ask("anthropic:claude-haiku-4-5"))).toMatchObject({ retryable: true, retryAfterMs: 1_234 });
   });
 
-  test("behind an address without a version is found all the same", async () => {
+  test("may have a URL without a version", async () => {
     const seen = streaming("http://proxy.test/v1/messages", anthropicEvents);
     const proxied = { ...config, anthropic: { apiKey: "k", baseUrl: "http://proxy.test" } };
 
@@ -226,7 +226,7 @@ describe("Anthropic", () => {
     expect(seen.length).toBe(1);
   });
 
-  test("that sends us elsewhere does not get the key carried there", async () => {
+  test("cannot redirect requests, so the key is sent nowhere else", async () => {
     use(
       http.post(
         anthropicUrl,
@@ -235,14 +235,14 @@ describe("Anthropic", () => {
     );
 
     expect(await failureOf(ask("anthropic:claude-haiku-4-5"))).toMatchObject({
-      message: "Anthropic sends its callers away with a redirect to evil.test, which is not followed.",
+      message: "Anthropic answered with a redirect to evil.test, which is not followed.",
       retryable: false,
     });
   });
 });
 
 describe("OpenAI", () => {
-  test("itself is asked by its own API, and keeps nothing of the run", async () => {
+  test("is called through its own API, without storing anything there", async () => {
     const seen = streaming("https://api.openai.com/v1/responses", [
       { type: "response.created", response: { id: "r", created_at: 0, model: "gpt-5-mini" } },
       { type: "response.output_item.added", output_index: 0, item: { type: "message", id: "m" } },
@@ -268,7 +268,7 @@ describe("OpenAI", () => {
     expect(answer.cost).toBeCloseTo((600 * 0.25 + 400 * 0.025 + 100 * 2) / 1_000_000, 12);
   });
 
-  test("at another address is asked for chat completions", async () => {
+  test("at another URL is called through chat completions", async () => {
     const seen = streaming("http://proxy.test/v1/chat/completions", [
       { id: "c", created: 0, model: "m", choices: [{ index: 0, delta: { content: "Hello." }, finish_reason: "stop" }] },
     ]);
@@ -280,14 +280,14 @@ describe("OpenAI", () => {
     expect(seen[0]?.body).not.toHaveProperty("store");
   });
 
-  test("whose connection ends without a reason to stop has not answered", async () => {
+  test("whose connection ends without a finish reason has sent an incomplete answer", async () => {
     streaming("http://proxy.test/v1/chat/completions", [
       { id: "c", created: 0, model: "m", choices: [{ index: 0, delta: { content: "Hel" } }] },
     ]);
     const proxied = { ...config, openai: { apiKey: "k", baseUrl: "http://proxy.test/v1" } };
 
     expect(await failureOf(ask("openai:some-model", { config: proxied }))).toMatchObject({
-      message: "OpenAI broke off its answer before the end.",
+      message: "OpenAI sent an incomplete answer.",
       retryable: true,
     });
   });
@@ -296,7 +296,7 @@ describe("OpenAI", () => {
 describe("Google", () => {
   const url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent";
 
-  test("gets the tools, and its signed call back", async () => {
+  test("is sent the tools, and its signed call again", async () => {
     const call = { name: "read_file", args: { path: "a" } };
     const seen = streaming(url, [
       {
@@ -330,7 +330,7 @@ describe("Google", () => {
     [
       400,
       { message: "API key not valid. Please pass a valid API key.", status: "INVALID_ARGUMENT" },
-      { message: "Google refused the key: check GOOGLE_GENERATIVE_AI_API_KEY.", retryable: false },
+      { message: "Google rejected the key. Check GOOGLE_GENERATIVE_AI_API_KEY.", retryable: false },
     ],
     [
       429,
@@ -356,7 +356,7 @@ describe("Google", () => {
 describe("a model server", () => {
   const local = { ...config, compatible: { apiKey: undefined, baseUrl: "http://model.test" } };
 
-  test("that answers with a web page is probably at another address", async () => {
+  test("that answers with a web page probably has another URL", async () => {
     use(http.post("http://model.test/chat/completions", () => HttpResponse.html("<h1>Welcome</h1>")));
 
     expect(await failureOf(ask("compatible:llama", { config: local }))).toMatchObject({
@@ -366,7 +366,7 @@ describe("a model server", () => {
     });
   });
 
-  test("whose gateway answers with an error page is asked again, and the page is not shown", async () => {
+  test("whose gateway answers with an error page can be retried, and the page is not shown", async () => {
     use(
       http.post("http://model.test/chat/completions", () =>
         HttpResponse.html("<h1>502 Bad Gateway</h1>", { status: 502 }),
@@ -374,12 +374,12 @@ describe("a model server", () => {
     );
 
     expect(await failureOf(ask("compatible:llama", { config: local }))).toMatchObject({
-      message: expect.stringMatching(/^The model server has trouble of its own \(HTTP 502\): [^<]*$/),
+      message: expect.stringMatching(/^The model server failed \(HTTP 502\): [^<]*$/),
       retryable: true,
     });
   });
 
-  test("that sends rubbish in its stream is asked again", async () => {
+  test("that sends invalid data can be retried", async () => {
     use(
       http.post(
         "http://model.test/chat/completions",
@@ -388,21 +388,21 @@ describe("a model server", () => {
     );
 
     expect(await failureOf(ask("compatible:llama", { config: local }))).toMatchObject({
-      message: "The model server sent an answer that cannot be read.",
+      message: "The model server sent an invalid response.",
       retryable: true,
     });
   });
 
-  test("that reports its trouble inside the stream is understood", async () => {
+  test("may report an error inside the stream", async () => {
     streaming("http://model.test/chat/completions", [{ error: { message: "CUDA out of memory", code: 500 } }]);
 
     expect(await failureOf(ask("compatible:llama", { config: local }))).toMatchObject({
-      message: "The model server has trouble of its own (HTTP 500): CUDA out of memory.",
+      message: "The model server failed (HTTP 500): CUDA out of memory.",
       retryable: true,
     });
   });
 
-  test("gets the address of a picture as it is: nothing is fetched for it from here", async () => {
+  test("is sent the URL of an image unchanged, without fetching it", async () => {
     const seen = streaming("http://model.test/chat/completions", [
       { id: "c", created: 0, model: "m", choices: [{ index: 0, delta: { content: "Hm." }, finish_reason: "stop" }] },
     ]);
@@ -422,17 +422,17 @@ describe("a problem", () => {
     ["google:x", "The model google:x cannot be used: GOOGLE_GENERATIVE_AI_API_KEY is not set."],
     [
       "compatible:x",
-      "The model compatible:x cannot be used: OPENAI_COMPATIBLE_BASE_URL is not set: give it the address of the model server, such as http://localhost:11434/v1.",
+      "The model compatible:x cannot be used: OPENAI_COMPATIBLE_BASE_URL is not set. Set it to the URL of the model server, such as http://localhost:11434/v1.",
     ],
     ["antropic:x", "There is no provider antropic for the model antropic:x. Did you mean anthropic:x?"],
     [
       "openrouter:meta/llama:free",
-      "There is no provider openrouter for the model openrouter:meta/llama:free. There are anthropic, openai, google, compatible.",
+      "There is no provider openrouter for the model openrouter:meta/llama:free. The providers are anthropic, openai, google, compatible.",
     ],
-    ["gpt-5", '"gpt-5" names no model: write provider:model, such as anthropic:claude-haiku-4-5.'],
-    ["", '"" names no model: write provider:model, such as anthropic:claude-haiku-4-5.'],
-    ["openai:", '"openai:" names no model: write provider:model, such as anthropic:claude-haiku-4-5.'],
-  ])("with %j is told before and instead of a call", async (model, sentence) => {
+    ["gpt-5", '"gpt-5" is not a model name. Write provider:model, such as anthropic:claude-haiku-4-5.'],
+    ["", '"" is not a model name. Write provider:model, such as anthropic:claude-haiku-4-5.'],
+    ["openai:", '"openai:" is not a model name. Write provider:model, such as anthropic:claude-haiku-4-5.'],
+  ])("with %j is reported before and instead of a call", async (model, sentence) => {
     const nothing = {
       default: undefined,
       anthropic: { apiKey: undefined, baseUrl: undefined },
@@ -445,7 +445,7 @@ describe("a problem", () => {
     expect(await failureOf(ask(model, { config: nothing }))).toMatchObject({ message: sentence, retryable: false });
   });
 
-  test("with a password in an address does not repeat it", () => {
+  test("with a password in a URL does not repeat the password", () => {
     const models = createModels({
       ...config,
       compatible: { apiKey: undefined, baseUrl: "http://ada:hunter2@model.test/v1" },
@@ -453,11 +453,11 @@ describe("a problem", () => {
 
     const problem = models.findModelProblem("compatible:x");
 
-    expect(problem).toContain("OPENAI_COMPATIBLE_BASE_URL holds a user name or a password");
+    expect(problem).toContain("OPENAI_COMPATIBLE_BASE_URL contains a user name or a password");
     expect(problem).not.toContain("hunter2");
   });
 
-  test("is none for a model that can be asked, and no model is guessed", () => {
+  test("is not reported for usable models, and there is no built-in default model", () => {
     const models = createModels(config);
 
     expect(models.findModelProblem("anthropic:claude-haiku-4-5")).toBeUndefined();
@@ -466,7 +466,7 @@ describe("a problem", () => {
   });
 });
 
-test("a tool whose input has no JSON schema is named", async () => {
+test("a tool whose input schema has no JSON Schema is named", async () => {
   const tool: NamedTool = {
     name: "odd",
     description: "",
@@ -474,7 +474,7 @@ test("a tool whose input has no JSON schema is named", async () => {
   };
 
   expect(await failureOf(ask("anthropic:claude-haiku-4-5", { tools: [tool] }))).toMatchObject({
-    message: expect.stringMatching(/^The tool odd cannot be offered to a model/),
+    message: expect.stringMatching(/^The tool odd cannot be used/),
     retryable: false,
   });
 });

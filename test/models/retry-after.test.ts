@@ -19,11 +19,11 @@ test.each([
   expect(retryAfter(headers, body, now)).toBe(expected);
 });
 
-test("whatever a server says, the wait is undefined or a number from 0", () => {
+test("any header gives undefined or a delay of at least 0", () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), (value, body) => {
-      const wait = retryAfter({ "retry-after": value }, body, now);
-      expect(wait === undefined || wait >= 0).toBe(true);
+      const delay = retryAfter({ "retry-after": value }, body, now);
+      expect(delay === undefined || delay >= 0).toBe(true);
     }),
   );
 });

@@ -514,7 +514,7 @@ describe("what cannot work is said at once", () => {
     });
 
     await expect(runs.startRun({ origin, worker: "searcher", text: "please" })).rejects.toThrow(
-      "searcher cannot have the server-side tool web_search here: The model server has no web search of its own.",
+      "searcher cannot have the server-side tool web_search here: The model server has no web search.",
     );
   });
 

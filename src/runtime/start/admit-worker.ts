@@ -3,7 +3,7 @@ import { narrowLimits, type RepositorySettings, settingsPath } from "#config/rep
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
-import { modelMatches } from "#models/model-matches.ts";
+import { modelMatches } from "#models/model-name.ts";
 import type { Models } from "#models/models.ts";
 import { readSettings } from "#runtime/read-settings.ts";
 import type { RepositoryAccess, RunEnvironment } from "#runtime/run-environment.ts";

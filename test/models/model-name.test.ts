@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { modelMatches } from "#models/model-matches.ts";
-import { parseModelName } from "#models/parse-model-name.ts";
+import { modelMatches, parseModelName } from "#models/model-name.ts";
 
 test.each([
   [["anthropic:*"], "anthropic:claude-haiku-4-5", true],
@@ -18,8 +17,8 @@ test.each([
   [["anthropic"], "anthropic:claude-haiku-4-5", false],
   [undefined, "anthropic:claude-haiku-4-5", true],
   [[], "anthropic:claude-haiku-4-5", false],
-])("%j fits %s: %s", (patterns, model, fits) => {
-  expect(modelMatches(patterns, model)).toBe(fits);
+])("%j fits %s: %s", (patterns, model, matches) => {
+  expect(modelMatches(patterns, model)).toBe(matches);
 });
 
 test.each([
@@ -27,14 +26,14 @@ test.each([
   ["anthropic:claude-haiku-4-5", "anthropic", "claude-haiku-4-5"],
   ["gpt-5", "", "gpt-5"],
   ["openai:", "openai", ""],
-])("%s is split at its first colon", (text, provider, model) => {
+])("%s is split at the first colon", (text, provider, model) => {
   expect(parseModelName(text)).toEqual({ provider, model });
 });
 
 const word = fc.stringMatching(/^[a-c:*]{0,8}$/);
 const plain = fc.stringMatching(/^[a-c:]{0,12}$/);
 
-test("matching agrees with a regular expression that says the same", () => {
+test("matching agrees with the equivalent regular expression", () => {
   fc.assert(
     fc.property(word, plain, (pattern, model) => {
       const expected = new RegExp(`^${pattern.replaceAll("*", ".*")}$`).test(model);
@@ -43,7 +42,7 @@ test("matching agrees with a regular expression that says the same", () => {
   );
 });
 
-test("a model fits itself, its beginning with a star, and its end after a star", () => {
+test("a model matches itself, and a star replaces its beginning or its end", () => {
   fc.assert(
     fc.property(plain, fc.nat(12), (model, at) => {
       expect(modelMatches([model], model)).toBe(true);
@@ -53,6 +52,6 @@ test("a model fits itself, its beginning with a star, and its end after a star",
   );
 });
 
-test("a hostile pattern is answered at once", () => {
+test("a hostile pattern is matched quickly", () => {
   expect(modelMatches([`${"*a".repeat(200)}b`], "a".repeat(10_000))).toBe(false);
 });

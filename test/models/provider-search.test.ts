@@ -41,7 +41,7 @@ function kept(messages: ModelMessage[]): ModelMessage[] {
   return JSON.parse(JSON.stringify(messages)) as ModelMessage[];
 }
 
-describe("Anthropic's own search", () => {
+describe("Anthropic's web search", () => {
   const url = "https://api.anthropic.com/v1/messages";
   const start = {
     type: "message_start",
@@ -90,7 +90,7 @@ describe("Anthropic's own search", () => {
     { type: "message_stop" },
   ];
 
-  test("takes the place of the tool of its name, within the bounds the worker sets", async () => {
+  test("replaces the tool of the same name, within the worker's limits", async () => {
     const seen = streaming(url, [start, ...says(0, "Hello."), ...end("end_turn")]);
 
     await ask("anthropic:claude-haiku-4-5", { max_uses: 2, allowed_domains: ["nodejs.org"] });
@@ -103,7 +103,7 @@ describe("Anthropic's own search", () => {
     expect(seen[1]?.body.tools).toContainEqual({ type: "web_search_20250305", name: "web_search", max_uses: 5 });
   });
 
-  test("is no call to execute, is named with what it found, and is paid for", async () => {
+  test("is not a tool call, is listed with its sources, and is billed", async () => {
     streaming(url, [start, ...search(0, found), ...says(2, "Node 26 is out."), ...end("end_turn")]);
 
     const answer = await ask("anthropic:claude-haiku-4-5", undefined);
@@ -114,7 +114,7 @@ describe("Anthropic's own search", () => {
     expect(answer.cost).toBeCloseTo((1_000 * 1 + 100 * 5) / 1_000_000 + 0.01, 12);
   });
 
-  test("goes back with what it found, and what it did not find, on the next turn", async () => {
+  test("is sent back with its results and errors on the next turn", async () => {
     const failed = { type: "web_search_tool_result_error", error_code: "max_uses_exceeded" };
     const seen = streaming(url, [
       start,
@@ -145,7 +145,7 @@ describe("Anthropic's own search", () => {
     ]);
   });
 
-  test("that pauses an answer is asked to go on, and the answer is one", async () => {
+  test("continues a paused answer, which becomes one answer", async () => {
     const seen = streaming(
       url,
       [start, ...says(0, "I look it up. "), ...search(1, found), ...end("pause_turn")],
@@ -169,7 +169,7 @@ describe("Anthropic's own search", () => {
     expect(answer.messages).toHaveLength(1);
   });
 
-  test("that pauses for ever is left with what it has said", async () => {
+  test("that pauses again and again ends with the answer so far", async () => {
     const seen = streaming(url, [start, ...says(0, "Wait. "), ...end("pause_turn")]);
 
     const { text } = await ask("anthropic:claude-haiku-4-5", undefined);
@@ -179,7 +179,7 @@ describe("Anthropic's own search", () => {
   });
 });
 
-describe("OpenAI's own search", () => {
+describe("OpenAI's web search", () => {
   const url = "https://api.openai.com/v1/responses";
   const call = { type: "web_search_call", id: "ws_1", status: "completed" };
   const action = { type: "search", query: "node 26", queries: ["node 26"] };
@@ -210,7 +210,7 @@ describe("OpenAI's own search", () => {
     { type: "response.completed", response: { usage: { input_tokens: 1_000, output_tokens: 100 } } },
   ];
 
-  test("is bounded, named, cited and paid for, and goes back though nothing is stored there", async () => {
+  test("is limited, listed, cited, billed and sent back, although nothing is stored there", async () => {
     const seen = streaming(url, answerEvents);
 
     const answer = await ask("openai:gpt-5-mini", { max_uses: 3, blocked_domains: ["spam.example"] });
@@ -238,10 +238,10 @@ describe("OpenAI's own search", () => {
   });
 });
 
-describe("Google's own search", () => {
+describe("Google's web search", () => {
   const url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3.8-flash:streamGenerateContent";
 
-  test("works beside other tools, is named and paid for, and goes back signed", async () => {
+  test("works together with other tools, is listed, billed and sent back signed", async () => {
     const args = { queries: ["node 26", "node 26 news"] };
     const seen = streaming(url, [
       {
@@ -293,7 +293,7 @@ describe("Google's own search", () => {
   });
 });
 
-test("a server without a search of its own is offered the tool of that name", async () => {
+test("a server without a web search is sent the tool of that name", async () => {
   const seen = streaming("http://model.test/chat/completions", [
     { id: "c", created: 0, model: "m", choices: [{ index: 0, delta: { content: "Hello." }, finish_reason: "stop" }] },
   ]);
@@ -307,9 +307,13 @@ test("a server without a search of its own is offered the tool of that name", as
 });
 
 test.each([
-  ["compatible:llama", {}, "The model server has no web search of its own."],
-  ["google:gemini-2.5-flash", {}, "gemini-2.5-flash cannot search the web beside other tools: Gemini 3 and later can."],
-  ["google:gemini-3.8-flash", { max_uses: 2 }, "Google's search takes no max_uses."],
+  ["compatible:llama", {}, "The model server has no web search."],
+  [
+    "google:gemini-2.5-flash",
+    {},
+    "gemini-2.5-flash cannot combine web search with other tools. Use Gemini 3 or later.",
+  ],
+  ["google:gemini-3.8-flash", { max_uses: 2 }, "Google's search does not support max_uses."],
   ["anthropic:claude-haiku-4-5", { max_uses: 2 }, undefined],
   ["openai:gpt-5", { allowed_domains: ["nodejs.org"] }, undefined],
 ])("%s with %j: %s", (model, settings, problem) => {
