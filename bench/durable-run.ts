@@ -1,12 +1,11 @@
 import type { RunEvent } from "../src/domain/events.ts";
-import type { EffectRequest } from "../src/machines/effects.ts";
 import { applyEvents, initialRun } from "../src/runtime/apply-events.ts";
-import type { Effect, Store } from "../src/runtime/store/store.ts";
+import { type Effect, readable, type Store } from "../src/runtime/store/store.ts";
 import { sampleSpec } from "../test/support/store-samples.ts";
 
 const text = "A sentence that the model says, about as long as such sentences are. ".repeat(8);
 
-/** One run of so many steps, its start counted: an effect is begun, its result stored, the machine folds it. */
+/** One run of so many steps, its start counted: an effect is begun, its result stored, and applied to the machine. */
 export async function durableRun(store: Store, runId: string, steps: number): Promise<void> {
   const spec = sampleSpec(runId);
   spec.worker.limits.steps = steps;
@@ -16,15 +15,15 @@ export async function durableRun(store: Store, runId: string, steps: number): Pr
     if (!effect) throw new Error("There is nothing to do");
     await store.completeEffect({ key: effect.key, events: [{ runId, event: answerTo(effect, step) }] });
     const [row, inbox] = await Promise.all([store.findRun(runId), store.inbox(runId)]);
-    const folded = row && applyEvents(row, inbox, Date.now());
-    if (!folded || !(await store.advance(folded.advance))) throw new Error("The step was not taken");
+    const applied = row && applyEvents(readable(row), inbox, Date.now());
+    if (!applied || !(await store.advance(applied.advance))) throw new Error("The step was not taken");
   }
 }
 
 /** What the outside world would have answered. */
-function answerTo({ kind, input }: Effect, step: number): RunEvent {
+function answerTo({ request }: Effect, step: number): RunEvent {
   const tool = "read_file";
-  switch (kind as EffectRequest["kind"]) {
+  switch (request.kind) {
     case "sandbox.open":
       return { type: "sandbox.opened", commit: "0".repeat(40), branch: "main" };
     case "model.call":
@@ -43,7 +42,7 @@ function answerTo({ kind, input }: Effect, step: number): RunEvent {
         verdicts: [{ kind: "allow", callId: `call-${step - 1}`, tool, answeredBy: "tool" }],
       };
     case "tool.execute": {
-      const { callId } = input as { callId: string };
+      const { callId } = request;
       return {
         type: "tool.finished",
         callId,
@@ -52,6 +51,6 @@ function answerTo({ kind, input }: Effect, step: number): RunEvent {
       };
     }
     default:
-      throw new Error(`${kind} is not expected here`);
+      throw new Error(`${request.kind} is not expected here`);
   }
 }

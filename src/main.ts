@@ -8,7 +8,7 @@ import { createModels } from "#models/create-models.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openStore } from "#runtime/store/open-store.ts";
-import { createRunViewReader, type RunViewReader } from "#runtime/views/run-view-reader.ts";
+import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { checkAppAtStart } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";
 import { createRedactor } from "#text/redact.ts";
@@ -50,7 +50,7 @@ async function main(): Promise<void> {
     createRunPages({
       config: { ...config, page: config.page },
       books: () => {
-        books ??= createRunViewReader({ store, live: started().live, redact, now: Date.now });
+        books ??= new RunViewReader({ store, live: started().live, redact, now: Date.now });
         return books;
       },
       runs: () => started().runs,

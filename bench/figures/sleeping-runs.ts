@@ -2,7 +2,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { openSqliteStore } from "../../src/runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "../../src/runtime/store/store.ts";
-import { sampleApproval, sampleEffect, sampleSpec, sampleStep } from "../../test/support/store-samples.ts";
+import {
+  sampleApproval,
+  sampleEffect,
+  sampleSnapshot,
+  sampleSpec,
+  sampleStep,
+} from "../../test/support/store-samples.ts";
 import type { Bench } from "../figure.ts";
 import { interleaved, median } from "../measure.ts";
 import { runProgram } from "../run-program.ts";
@@ -77,13 +83,18 @@ async function sleep(store: Store, index: number): Promise<void> {
   const spec = sampleSpec(id, { origin, createdAt: Date.now() });
   const expiresAt = Date.now() + 72 * 60 * 60_000;
   const written = [
-    store.ingest({ run: { spec, snapshot: { value: "working" }, effects: [sampleEffect(id, key)] }, events: [] }),
+    store.ingest({
+      run: { spec, snapshot: sampleSnapshot("preparing"), effects: [sampleEffect(id, key)] },
+      events: [],
+    }),
     store.claimEffect(id, "work", Date.now()),
     store.completeEffect({
       key,
       approvals: [sampleApproval(id, `ask-${index}`, { requestedAt: Date.now(), expiresAt })],
     }),
-    store.advance(sampleStep(id, { snapshot: { value: { handlingCalls: "awaitingApproval" } }, status: "waiting" })),
+    store.advance(
+      sampleStep(id, { snapshot: sampleSnapshot({ handlingCalls: "awaitingApproval" }), status: "waiting" }),
+    ),
   ];
   if ((await Promise.all(written)).some((result) => result === false)) throw new Error(`${id} does not sleep`);
 }

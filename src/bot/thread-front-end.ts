@@ -37,7 +37,7 @@ export function createThreadFrontEnd({
   /** What does not fit a request stands before it: whoever sees the request has been shown all of it. */
   const postAbove = async (view: RunView, comments: readonly string[], { name }: PostOptions) => {
     for (const [index, markdown] of comments.entries()) {
-      await post(view, markdown, { name: `${name}/${index + 1}`, repeated: true });
+      await post(view, markdown, { name: `${name}/${index + 1}` });
     }
   };
 

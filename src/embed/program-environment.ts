@@ -5,7 +5,7 @@ import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { embeddedInstructionsFor } from "#runtime/model/instructions.ts";
 import type { RepositoryAccess, RunEnvironment, RunWorkspace } from "#runtime/run-environment.ts";
-import type { Store } from "#runtime/store/store.ts";
+import { requireRun, type Store } from "#runtime/store/store.ts";
 import type { MemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { openToolbox } from "#toolsets/open-toolbox.ts";
 import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
@@ -90,8 +90,8 @@ export class ProgramEnvironment implements RunEnvironment {
   /** The workspace as a run may see it: never more than its parent. */
   async workspaceOf(spec: RunSpec): Promise<Workspace> {
     const { store, workspace } = this.#options;
-    const parent = spec.parentId === undefined ? undefined : await store.findRun(spec.parentId);
-    const outer = parent ? await this.workspaceOf(parent.spec) : workspace;
+    const { parentId } = spec;
+    const outer = parentId === undefined ? workspace : await this.workspaceOf((await requireRun(store, parentId)).spec);
     checkToolsets(spec, outer);
     return narrow(outer, spec);
   }

@@ -4,9 +4,9 @@ import type { RunSpec } from "#domain/run.ts";
 import type { Models } from "#models/models.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import { createRunHost, type RunHost } from "#runtime/create-runtime.ts";
-import type { Invocation } from "#runtime/effects/run-tool-command.ts";
 import { reopenRequests } from "#runtime/reopen-requests.ts";
 import type { RunEnvironment } from "#runtime/run-environment.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
@@ -49,7 +49,7 @@ export class ProgramHost {
         if (result.kind !== "unknown") this.#host.scheduler.wake(result.approval.runId);
       },
       deliver: (runId, event) => this.#deliver(runId, event),
-      invoke: (runId, { callId, agreed, ...call }) => this.#invoke(runId, { callId, by: person, call, agreed }),
+      invoke: (runId, call) => this.#invoke(runId, call),
       onOutcome: ({ spec }) => {
         if (this.#current?.rootId === spec.id) this.#current.ended.resolve();
       },
@@ -96,7 +96,7 @@ export class ProgramHost {
 
   /** Runs a tool for the person, with the tools and the conversation of this run. */
   invokeTool(runId: string, call: { tool: string; args: unknown }): Promise<void> {
-    return this.#invoke(runId, { callId: `manual-${randomUUID().slice(0, 8)}`, by: person, call });
+    return this.#invoke(runId, { callId: `manual-${randomUUID().slice(0, 8)}`, ...call });
   }
 
   /** Closes the host. Runs that have not ended go on when another host starts with their store. */
@@ -136,12 +136,12 @@ export class ProgramHost {
     this.#host.scheduler.wake(runId);
   }
 
-  async #invoke(runId: string, input: Invocation): Promise<void> {
+  async #invoke(runId: string, call: Omit<EffectOf<"tool.invoke">, "kind" | "by">): Promise<void> {
     await this.start();
-    const key = `${runId}/${input.callId}${"agreed" in input ? "/agreed" : ""}`;
+    const key = `${runId}/${call.callId}${call.agreed === undefined ? "" : "/agreed"}`;
     await this.#store.ingest({
       events: [],
-      effects: [{ key, runId, queue: "work", kind: "tool.invoke", input }],
+      effects: [{ key, runId, queue: "work", request: { kind: "tool.invoke", by: person, ...call } }],
     });
     this.#host.scheduler.wake(runId);
   }

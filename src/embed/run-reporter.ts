@@ -71,12 +71,15 @@ export class RunReporter implements RunObserver, LiveOutput {
     this.#trace(spec, { type: "execution_start", workerName: spec.worker.name, model: spec.model });
   }
 
-  effectStarted(...[{ kind, input }, spec]: EffectStarted): void {
-    const { callId, call } = input as { callId?: string; call?: Omit<ModelCall, "callId"> };
-    if (callId === undefined) return;
-    const run = this.#run(spec);
-    if (kind === "tool.execute" || kind === "child.spawn") this.#callStarted(run, callOf(run, callId));
-    if (kind === "tool.invoke" && call) this.#callStarted(run, { callId, ...call });
+  effectStarted(...[{ request }, spec]: EffectStarted): void {
+    if (request.kind === "tool.execute" || request.kind === "child.spawn") {
+      const run = this.#run(spec);
+      this.#callStarted(run, callOf(run, request.callId));
+    }
+    if (request.kind === "tool.invoke") {
+      const { callId, tool, args } = request;
+      this.#callStarted(this.#run(spec), { callId, tool, args });
+    }
   }
 
   effectCompleted(...[{ runId }, { events = [], approvals = [], run: child }]: EffectCompleted): void {

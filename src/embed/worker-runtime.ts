@@ -8,10 +8,10 @@ import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { modelMatches } from "#models/model-name.ts";
 import type { Models } from "#models/models.ts";
-import { initialRun, type Snapshot, stateName } from "#runtime/apply-events.ts";
+import { initialRun, stateName } from "#runtime/apply-events.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
-import type { Store } from "#runtime/store/store.ts";
+import { readable, type Store } from "#runtime/store/store.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { ApprovalController } from "#ui/approval-controller.ts";
 import { getManualToolInfos } from "#ui/form-fields.ts";
@@ -154,10 +154,11 @@ export class WorkerRuntime {
     return this.#exclusively("resume", async (session) => {
       const [newest] = await this.#store.runsOfThread(localOrigin);
       if (!newest) return undefined;
-      this.#continues = newest.spec.id;
-      if (newest.status === "done" || stateName(newest.snapshot as Snapshot) === "interrupted") return undefined;
-      await this.#restoreReporter(newest.spec);
-      return this.#follow(session, newest.spec, (signal) => session.host.resume(newest.spec, signal));
+      const { id, spec, status, snapshot } = readable(newest);
+      this.#continues = id;
+      if (status === "done" || stateName(snapshot) === "interrupted") return undefined;
+      await this.#restoreReporter(spec);
+      return this.#follow(session, spec, (signal) => session.host.resume(spec, signal));
     });
   }
 
@@ -302,7 +303,7 @@ export class WorkerRuntime {
       this.#store.childrenOf(spec.id),
     ]);
     this.#reporter.follow(spec, log, approvals);
-    for (const child of children) if (child.status !== "done") await this.#restoreReporter(child.spec);
+    for (const child of children) if (child.status !== "done") await this.#restoreReporter(readable(child).spec);
   }
 
   async #showChanges(workspace: Workspace): Promise<void> {

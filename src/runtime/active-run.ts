@@ -1,6 +1,7 @@
 import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { Store } from "#runtime/store/store.ts";
+import { SerialQueue } from "#domain/serial-queue.ts";
+import { readable, type Store } from "#runtime/store/store.ts";
 import type { BaseCommit, StepChanges } from "#sandbox/sandbox.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { LiveOutput } from "./live-output.ts";
@@ -15,9 +16,11 @@ export interface ActiveRunOptions {
 
 /** Opens a run. Throws when there is no run of this id. */
 export async function openActiveRun(runId: string, options: ActiveRunOptions): Promise<ActiveRun> {
-  const row = await options.store.findRun(runId);
-  if (!row) throw new Error(`There is no run ${runId}`);
-  return new ActiveRun(row.spec, options);
+  const run = await options.store.findRun(runId);
+  // The status of a run that cannot be read is shown all the same; the session performs nothing else of it.
+  const spec = run?.unreadable ? run.displaySpec : run?.spec;
+  if (!spec) throw run?.unreadable ?? new Error(`There is no run ${runId}.`);
+  return new ActiveRun(spec, options);
 }
 
 /** The resources an active run holds. Each is opened when first needed; all are closed when the run waits or ends. */
@@ -29,7 +32,7 @@ export class ActiveRun {
   readonly #store: Store;
   readonly #environment: RunEnvironment;
   #events: readonly LoggedEvent[] = [];
-  #reading: Promise<void> = Promise.resolve();
+  readonly #reads = new SerialQueue();
   #workspace: Promise<RunWorkspace> | undefined;
   #toolbox: Promise<Toolbox> | undefined;
 
@@ -44,8 +47,10 @@ export class ActiveRun {
   /** Returns the whole log, with the conversation this run continues. Only events that are new are read. */
   log(): Promise<readonly LoggedEvent[]> {
     // One read at a time, so that no event is added twice.
-    this.#reading = this.#reading.catch(() => undefined).then(() => this.#readLog());
-    return this.#reading.then(() => this.#events);
+    return this.#reads.run(async () => {
+      await this.#readLog();
+      return this.#events;
+    });
   }
 
   /** Opens the workspace for the first time and returns the base it stands on. */
@@ -147,5 +152,5 @@ export class ActiveRun {
 async function continuedLog(store: Store, { continues }: RunSpec): Promise<LoggedEvent[]> {
   const run = continues === undefined ? undefined : await store.findRun(continues);
   if (!run) return [];
-  return [...(await continuedLog(store, run.spec)), ...(await store.log(run.spec.id))];
+  return [...(await continuedLog(store, readable(run).spec)), ...(await store.log(run.id))];
 }

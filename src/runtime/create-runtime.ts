@@ -2,7 +2,6 @@ import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import { openActiveRun } from "./active-run.ts";
-import { createRuns } from "./create-runs.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
@@ -12,6 +11,7 @@ import { localDispatch } from "./local-dispatch.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 import type { RunObserver } from "./run-observer.ts";
 import { RunScheduler } from "./run-scheduler.ts";
+import { RunService } from "./run-service.ts";
 import type { Runs } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import type { Store } from "./store/store.ts";
@@ -28,7 +28,7 @@ export interface RunHostOptions {
   live?: LiveOutput;
   approvalMs: number;
   statusIntervalMs: number;
-  /** What the deployment allows. Undefined for a program that runs its own workers. */
+  /** Undefined for a program that runs its own workers. */
   policy?: DeploymentPolicy;
   /** Failures that no run can report, and those that are tried again. */
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
@@ -112,6 +112,6 @@ export function createRuntime(options: RuntimeOptions): Runtime {
   const { store, models, catalog, openGitHub, runsPerHour, policy } = options;
   const host = createRunHost({ ...options, environment: createGitHubEnvironment(options) });
   const { scheduler } = host;
-  const runs = createRuns({ store, scheduler, catalog, models, openGitHub, now: Date.now, runsPerHour, policy });
+  const runs = new RunService({ store, scheduler, catalog, models, openGitHub, now: Date.now, runsPerHour, policy });
   return { ...host, runs };
 }

@@ -2,116 +2,101 @@ import { findApproverProblem } from "#config/repository-settings.ts";
 import { type Approval, approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { isShownWhole } from "#domain/preview.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { readSettings } from "./read-settings.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
+import { type DecisionResult, requireRun } from "./store/store.ts";
 
-/** Approvals of a thread, and what people say of them; see `Runs.decide` and `Runs.pendingApprovals`. */
-export function createDecideApprovals({
-  store,
-  scheduler,
-  openGitHub,
-  now,
-}: Pick<RunsOptions, "store" | "scheduler" | "openGitHub" | "now">): Pick<
-  Runs,
-  "decideApprovals" | "pendingApprovals"
-> {
-  async function decide(thread: ThreadRef, decision: Parameters<Runs["decideApprovals"]>[1]): Promise<Approval[]> {
-    const { approve, by, via, note, remember, changedArgs, deliveryId } = decision;
-    if (deliveryId !== undefined && (await store.hasDelivery(deliveryId))) return [];
+type DecideOptions = Pick<RunsOptions, "store" | "scheduler" | "openGitHub" | "now">;
+type RequestedDecision = Parameters<Runs["decideApprovals"]>[1];
 
-    const chosen = await choose(thread, decision);
-    if (remember === "session") chosen.forEach(assertRememberable);
-    if (changedArgs !== undefined && chosen.length !== 1)
-      throw new UserError("Changed arguments need exactly one approval: name its id.");
+/** See `Runs.decideApprovals`. */
+export async function decideApprovals(
+  options: DecideOptions,
+  thread: ThreadRef,
+  decision: RequestedDecision,
+): Promise<Approval[]> {
+  const { store, scheduler } = options;
+  const { approve, by, changedArgs, deliveryId } = decision;
+  if (deliveryId !== undefined && (await store.hasDelivery(deliveryId))) return [];
 
-    const refusal = approve ? await refusalOf(thread, chosen, by) : undefined;
-    if (refusal) throw new UserError(refusal);
-
-    const decided: Approval[] = [];
-    for (const approval of chosen) {
-      const result = await store.decideApproval({
-        approvalId: approval.id,
-        decision: approve ? "approved" : "denied",
-        by,
-        via,
-        note: note && cleanText(note).text,
-        remember,
-        changed:
-          changedArgs === undefined
-            ? undefined
-            : {
-                args: changedArgs,
-                digest: approvalDigest({
-                  ...approval,
-                  preview: approval.preview,
-                  args: changedArgs,
-                  argsChanged: true,
-                }),
-              },
-        now: now(),
-        deliveryId: deliveryId && `${deliveryId}/${approval.id}`,
-      });
-      if (result.kind === "decided") decided.push(result.approval);
-      else if (chosen.length === 1) throw settled(approval.id, result.kind === "settled" ? result.approval : undefined);
-      scheduler.wake(approval.runId);
-    }
-    if (deliveryId) await store.ingest({ deliveryId, events: [] });
-    return decided;
+  const chosen = await chooseApprovals(options, thread, decision);
+  if (changedArgs !== undefined && chosen.length !== 1) {
+    throw new UserError("Changed arguments apply to one approval only. Name its id.");
   }
+  if (approve) await checkApprover(options, thread, { chosen, by });
 
-  /** The repository may say who approves, and that nobody approves what they started. */
-  async function refusalOf(thread: ThreadRef, chosen: Approval[], by: string): Promise<string | undefined> {
-    const settings = await readSettings(openGitHub(thread));
-    const roots = await Promise.all(chosen.map(({ rootId }) => store.findRun(rootId)));
-    const refusals = roots.map((root) =>
-      findApproverProblem(settings, { by, requestedBy: root?.spec.origin.requestedBy ?? by }),
-    );
-    return refusals.find((refusal) => refusal !== undefined);
+  const decided: Approval[] = [];
+  for (const approval of chosen) {
+    const result = await store.decideApproval(toDecision(approval, decision, options.now()));
+    if (result.kind === "decided") decided.push(result.approval);
+    else if (chosen.length === 1) throw alreadySettled(approval.id, result);
+    scheduler.wake(approval.runId);
   }
+  if (deliveryId) await store.ingest({ deliveryId, events: [] });
+  return decided;
+}
 
-  async function choose(
-    thread: ThreadRef,
-    { target, commentId }: { target: string | undefined; commentId?: number | undefined },
-  ): Promise<Approval[]> {
-    const all = await approvalsOf(thread);
-    const waiting = all.filter(({ status }) => status === "pending");
-    const shown = await Promise.all(waiting.map(async (approval) => isShownBefore(approval, commentId)));
-    const pending = waiting.filter((_, index) => shown[index]);
-    if (target !== undefined && target !== "all") {
-      const named = all.find(({ id }) => id === target.toLowerCase());
-      if (!named) {
-        const others = pending.length === 0 ? " Nothing is waiting for approval." : "";
-        throw new UserError(`There is no approval ${target} in this thread.${others}`);
-      }
-      if (named.status === "pending" && !pending.includes(named)) throw notShownYet(named.id);
-      return [named];
-    }
-    const [unseen] = waiting;
-    if (pending.length === 0 && unseen) throw notShownYet(unseen.id);
-    if (pending.length === 0) throw new UserError("Nothing in this thread is waiting for approval.");
-    if (target === undefined && pending.length > 1)
-      throw new UserError("Several requests are waiting. Name the id of one.");
-    return pending;
+/** See `Runs.pendingApprovals`. */
+export async function pendingApprovals(options: DecideOptions, thread: ThreadRef): Promise<Approval[]> {
+  return (await approvalsOf(options, thread)).filter(({ status }) => status === "pending");
+}
+
+async function approvalsOf({ store }: DecideOptions, thread: ThreadRef): Promise<Approval[]> {
+  const roots = await store.runsOfThread(thread);
+  try {
+    return (await Promise.all(roots.map(({ id }) => store.approvalsOf(id)))).flat();
+  } catch (error) {
+    if (!(error instanceof UnreadableDataError)) throw error;
+    throw new UserError(error.message, { cause: error });
   }
+}
 
-  /** A comment cannot mean a request that its author had not seen. Ids of comments grow in GitHub's order. */
-  async function isShownBefore({ id }: Approval, commentId: number | undefined): Promise<boolean> {
-    if (commentId === undefined) return true;
-    const post = await store.findPost(`approval/${id}`);
-    return post !== undefined && post.commentId < commentId;
+async function chooseApprovals(
+  options: DecideOptions,
+  thread: ThreadRef,
+  { target, commentId, remember }: RequestedDecision,
+): Promise<Approval[]> {
+  const approvals = await approvalsOf(options, thread);
+  const pending = approvals.filter(({ status }) => status === "pending");
+  const chosen = matchTarget(approvals, target);
+  const unseen: Approval[] = [];
+  for (const approval of pending) if (!(await wasShownBefore(options, approval, commentId))) unseen.push(approval);
+
+  const seen = chosen.filter((approval) => !unseen.includes(approval));
+  const [missed] = chosen.filter((approval) => unseen.includes(approval));
+  if (missed && seen.length === 0) throw notShownYet(missed.id);
+  if (target === undefined && seen.length > 1) {
+    throw new UserError("Several requests are waiting. Name the id of one.");
   }
+  if (remember === "session") seen.forEach(assertRememberable);
+  return seen;
+}
 
-  async function approvalsOf(thread: ThreadRef): Promise<Approval[]> {
-    const roots = await store.runsOfThread(thread);
-    return (await Promise.all(roots.map(({ spec }) => store.approvalsOf(spec.id)))).flat();
+/** Without a target, all pending approvals match. */
+function matchTarget(approvals: readonly Approval[], target: string | undefined): Approval[] {
+  const pending = approvals.filter(({ status }) => status === "pending");
+  if (target !== undefined && target !== "all") {
+    const named = approvals.find(({ id }) => id === target.toLowerCase());
+    if (named) return [named];
+    const note = pending.length === 0 ? " Nothing is waiting for approval." : "";
+    throw new UserError(`There is no approval ${target} in this thread.${note}`);
   }
+  if (pending.length === 0) throw new UserError("Nothing in this thread is waiting for approval.");
+  return pending;
+}
 
-  return {
-    decideApprovals: decide,
-    pendingApprovals: async (thread) => (await approvalsOf(thread)).filter((approval) => approval.status === "pending"),
-  };
+/** A comment cannot refer to a request that its author had not seen. The ids of comments increase in GitHub's order. */
+async function wasShownBefore(
+  { store }: DecideOptions,
+  { id }: Approval,
+  commentId: number | undefined,
+): Promise<boolean> {
+  if (commentId === undefined) return true;
+  const post = await store.findPost(`approval/${id}`);
+  return post !== undefined && post.commentId < commentId;
 }
 
 function notShownYet(id: string): UserError {
@@ -123,18 +108,54 @@ function assertRememberable({ id, preview }: Approval): void {
   throw new UserError(`Not everything in ${id} can be shown, so it can only be approved once: leave out session.`);
 }
 
-function settled(id: string, approval: Approval | undefined): UserError {
-  switch (approval?.status) {
+/** Repositories can restrict who approves, and forbid people to approve the runs they started. */
+async function checkApprover(
+  { store, openGitHub }: DecideOptions,
+  thread: ThreadRef,
+  { chosen, by }: { chosen: readonly Approval[]; by: string },
+): Promise<void> {
+  const settings = await readSettings(openGitHub(thread));
+  for (const { rootId } of chosen) {
+    const { requestedBy } = (await requireRun(store, rootId)).spec.origin;
+    const problem = findApproverProblem(settings, { by, requestedBy });
+    if (problem) throw new UserError(problem);
+  }
+}
+
+function toDecision(
+  approval: Approval,
+  { approve, by, via, note, remember, changedArgs, deliveryId }: RequestedDecision,
+  now: number,
+): Parameters<RunsOptions["store"]["decideApproval"]>[0] {
+  const changedSubject = { ...approval, preview: approval.preview, args: changedArgs, argsChanged: true };
+  return {
+    approvalId: approval.id,
+    decision: approve ? "approved" : "denied",
+    by,
+    via,
+    note: note && cleanText(note).text,
+    remember,
+    changed: changedArgs === undefined ? undefined : { args: changedArgs, digest: approvalDigest(changedSubject) },
+    now,
+    deliveryId: deliveryId && `${deliveryId}/${approval.id}`,
+  };
+}
+
+function alreadySettled(id: string, result: Exclude<DecisionResult, { kind: "decided" }>): UserError {
+  const notFound = new UserError(`There is no approval ${id}.`);
+  if (result.kind === "unknown") return notFound;
+  const { status, decidedBy } = result.approval;
+  switch (status) {
     case "approved":
     case "used":
-      return new UserError(`${id} was already approved by @${approval.decidedBy}.`);
+      return new UserError(`${id} was already approved by @${decidedBy}.`);
     case "denied":
-      return new UserError(`${id} was already denied by @${approval.decidedBy}.`);
+      return new UserError(`${id} was already denied by @${decidedBy}.`);
     case "expired":
       return new UserError(`${id} expired before anyone answered.`);
     case "withdrawn":
       return new UserError(`${id} is no longer needed: its run was stopped.`);
-    default:
-      return new UserError(`There is no approval ${id}.`);
+    case "pending":
+      return notFound;
   }
 }

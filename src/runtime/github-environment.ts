@@ -5,12 +5,11 @@ import type { RunSpec } from "#domain/run.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import { instructionsFor } from "#runtime/model/instructions.ts";
 import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
-import type { Store } from "#runtime/store/store.ts";
+import { requireRun, type Store } from "#runtime/store/store.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import type { SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
 import { openToolbox } from "#toolsets/open-toolbox.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { branchOf } from "./branch-of.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 
 /** The services that a deployment provides to the tools of every run. */
@@ -69,6 +68,11 @@ export function createGitHubEnvironment({
   };
 }
 
+/** Returns the only branch a run may push, which is that of its root: `golem/<thread>-<run>`. */
+function branchOf({ rootId, origin }: RunSpec): string {
+  return `golem/${origin.thread}-${rootId}`;
+}
+
 async function startBranch({ origin }: RunSpec, github: GitHub): Promise<string> {
   if (!origin.isPullRequest) return (await github.getRepository()).defaultBranch;
 
@@ -85,16 +89,14 @@ async function storedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]
 
 /** The policies from the root's down to the run's own: a child sees and may do no more than each worker above it. */
 async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<SandboxPolicy[]> {
-  const parent = parentId ? await store.findRun(parentId) : undefined;
-  const above = parent ? await policiesOf(store, parent.spec) : [];
+  const above = parentId ? await policiesOf(store, (await requireRun(store, parentId)).spec) : [];
   return worker.sandbox ? [...above, worker.sandbox] : above;
 }
 
 /** A child starts from its parent's tree as it was when the child was spawned. */
 async function inheritedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
   if (!spec.parentId) return [];
-  const parent = await store.findRun(spec.parentId);
-  if (!parent) return [];
+  const parent = await requireRun(store, spec.parentId);
   const above = await inheritedChanges(store, parent.spec);
   return [...above, ...(await store.changesOf(spec.parentId, spec.parentChanges))];
 }

@@ -2,9 +2,9 @@ import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
-type Answered = Extract<RunEvent, { type: "model.answered" }>;
+type ModelAnswered = Extract<RunEvent, { type: "model.answered" }>;
 
-/** The commit the run stands on, once it is fixed. */
+/** Returns the base commit of the run; undefined until it is pinned. */
 export function readBase(log: readonly LoggedEvent[]): BaseCommit | undefined {
   for (const { event } of log) {
     if (event.type === "sandbox.opened") return { commit: event.commit, branch: event.branch };
@@ -12,19 +12,19 @@ export function readBase(log: readonly LoggedEvent[]): BaseCommit | undefined {
   return undefined;
 }
 
-/** The model's last answer, and which it was, counted from 1. */
-export function lastAnswer(log: readonly LoggedEvent[]): { answer: Answered; step: number } | undefined {
+/** Returns the model's last answer with its number, counted from 1. */
+export function lastAnswer(log: readonly LoggedEvent[]): { answer: ModelAnswered; step: number } | undefined {
   const answer = log.findLast(({ event }) => event.type === "model.answered")?.event;
   if (answer?.type !== "model.answered") return undefined;
   return { answer, step: stepsOf(log) };
 }
 
-/** How often the model has answered: the step a person's call belongs to. */
+/** Returns the number of the model's answers, which is also the step of a call made by a person. */
 export function stepsOf(log: readonly LoggedEvent[]): number {
   return log.filter(({ event }) => event.type === "model.answered").length;
 }
 
-/** A call of the last answer. Throws for one that is not there, which would be a bug. */
+/** Returns a call of the last answer. Throws when there is no such call, which would be a bug. */
 export function openCallOf(log: readonly LoggedEvent[], callId: string): { call: ModelCall; step: number } {
   const last = lastAnswer(log);
   const call = last?.answer.calls.find((made) => made.callId === callId);
@@ -32,23 +32,37 @@ export function openCallOf(log: readonly LoggedEvent[], callId: string): { call:
   return { call, step: last.step };
 }
 
-/** A question that the run put to people, and the answer once there is one. Throws for a call that was never made. */
+/** Returns a question of the run, with its answer if there is one. Throws when there is no such call. */
 export function questionOf(
   log: readonly LoggedEvent[],
   callId: string,
 ): { call: ModelCall; step: number; answer: { by: string; text: string; at: number } | undefined } {
-  const asked = log.findLastIndex(({ event }) => event.type === "model.answered" && hasCall(event, callId));
+  const asked = indexOfCall(log, callId);
   const { call, step } = openCallOf(log.slice(0, asked + 1), callId);
   const answered = log.slice(asked).find(({ event }) => event.type === "question.answered" && event.callId === callId);
   if (answered?.event.type !== "question.answered") return { call, step, answer: undefined };
   return { call, step, answer: { by: answered.event.by, text: answered.event.text, at: answered.at } };
 }
 
-function hasCall({ calls }: Answered, callId: string): boolean {
-  return calls.some((call) => call.callId === callId);
+/** Returns the id of the event that put an open question to people: its review, or the approval of its call. */
+export function questionAskedId(log: readonly LoggedEvent[], callId: string): number {
+  const sinceCall = log.slice(indexOfCall(log, callId));
+  const asked = sinceCall.findLast(
+    ({ event }) =>
+      (event.type === "approval.granted" && event.callId === callId) ||
+      (event.type === "calls.reviewed" && event.verdicts.some((verdict) => verdict.callId === callId)),
+  );
+  return asked?.id ?? 0;
 }
 
-/** Every tool call that is over, the model's and people's, with what was asked and what came of it, oldest first. */
+/** A provider may use the id of a call again, so the last call of this id counts. */
+function indexOfCall(log: readonly LoggedEvent[], callId: string): number {
+  return log.findLastIndex(
+    ({ event }) => event.type === "model.answered" && event.calls.some((call) => call.callId === callId),
+  );
+}
+
+/** Returns the finished tool calls of the model and of people, oldest first. */
 export function finishedCalls(log: readonly LoggedEvent[]): FinishedCall[] {
   let step = 0;
   let calls: ModelCall[] = [];

@@ -1,13 +1,14 @@
 import type { ActiveRun } from "./active-run.ts";
+import { statusEffect } from "./apply-events.ts";
 import type { Dispatch, DispatchTarget } from "./dispatch.ts";
-import type { EffectHandler } from "./effects/effect-handler.ts";
+import type { EffectHandlers } from "./effects/effect-handler.ts";
 import type { RunObserver } from "./run-observer.ts";
 import { RunSession } from "./run-session.ts";
 import type { Store } from "./store/store.ts";
 
 export interface RunSchedulerOptions {
   store: Store;
-  handlers: Record<string, EffectHandler>;
+  handlers: EffectHandlers;
   openActiveRun: (runId: string) => Promise<ActiveRun>;
   /** Told of runs that have no session here. */
   dispatch: Pick<Dispatch, "wake">;
@@ -23,6 +24,8 @@ const maxTimerMs = 60 * 60_000;
 export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   readonly #options: RunSchedulerOptions;
   readonly #sessions = new Map<string, RunSession>();
+  /** The problem that the status of a run shows. */
+  readonly #shownProblems = new Map<string, string>();
   #idle = Promise.withResolvers<void>();
   #timer: NodeJS.Timeout | undefined;
   #isDraining = false;
@@ -97,6 +100,8 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
       ...options,
       wake: (id) => this.wake(id),
       onTimerSet: () => this.schedule(),
+      showProblem: (id, reason) => this.#showProblem(id, reason),
+      clearProblem: (id) => this.#shownProblems.delete(id),
       isDraining: () => this.#isDraining,
       onIdle: (idle) => this.#inBackground(this.#close(idle)),
     });
@@ -112,6 +117,16 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     if (this.#sessions.size > 0) return;
     this.#idle.resolve();
     this.#idle = Promise.withResolvers();
+  }
+
+  async #showProblem(runId: string, reason: string): Promise<boolean> {
+    if (this.#shownProblems.get(runId) === reason) return false;
+    this.#shownProblems.set(runId, reason);
+    const run = await this.#options.store.findRun(runId);
+    if (!run) return true;
+    await this.#options.store.ingest({ events: [], effects: [statusEffect(run.rootId)] });
+    this.wake(run.rootId);
+    return true;
   }
 
   async #fireDueTimers(): Promise<void> {

@@ -1,16 +1,17 @@
 import { UserError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
-import { interruptibleEffects } from "#machines/effects.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { ActiveRun } from "./active-run.ts";
-import { applyEvents } from "./apply-events.ts";
-import { type EffectHandler, type EffectResult, Postponed } from "./effects/effect-handler.ts";
+import { applyEvents, isInterruptible } from "./apply-events.ts";
+import { type EffectHandler, type EffectHandlers, type EffectResult, Postponed } from "./effects/effect-handler.ts";
 import type { RunObserver } from "./run-observer.ts";
-import type { Effect, EffectQueue, Store } from "./store/store.ts";
+import { type Effect, type EffectQueue, readable, type Store } from "./store/store.ts";
+import { unreadableRetryMs } from "./store/stored-rows.ts";
 
 /** What a session needs from its scheduler. */
 export interface SessionHost {
   store: Store;
-  handlers: Record<string, EffectHandler>;
+  handlers: EffectHandlers;
   observer?: RunObserver | undefined;
   now(): number;
   /** Something may have happened to this run. */
@@ -21,6 +22,9 @@ export interface SessionHost {
   isDraining(): boolean;
   /** The session has nothing left to do. It is not used any more after this call. */
   onIdle(session: RunSession): void;
+  /** Shows in the run's status why it does not continue. Returns false when it shows that already. */
+  showProblem(runId: string, reason: string): Promise<boolean>;
+  clearProblem(runId: string): void;
   onError(error: unknown, about: { runId: string; kind?: string }): void;
 }
 
@@ -44,6 +48,8 @@ export class RunSession {
   readonly #performing = new Map<string, { kind: string; controller: AbortController }>();
   readonly #closed = Promise.withResolvers<void>();
   #lastSeenEventId = 0;
+  /** The run or its inbox cannot be read: nothing but its status is performed. */
+  #isUnreadable = false;
   #leaseRevoked = false;
 
   constructor(runId: string, active: Promise<ActiveRun>, host: SessionHost) {
@@ -67,7 +73,15 @@ export class RunSession {
     this.#passes += 1;
     void this.#inbox
       .run(() => this.#applyInbox())
-      .catch((error) => this.#report(error))
+      .then(
+        () => {
+          this.#isUnreadable = false;
+        },
+        (error) => {
+          this.#isUnreadable = error instanceof UnreadableDataError;
+          return this.#report(error);
+        },
+      )
       .then(() => {
         this.#passes -= 1;
         for (const queue of queues) this.#startQueue(queue);
@@ -96,9 +110,11 @@ export class RunSession {
   async #applyInbox(): Promise<void> {
     const { store, now, onTimerSet, wake } = this.#host;
     while (!this.#leaseRevoked) {
-      const [row, inbox] = await Promise.all([store.findRun(this.runId), store.inbox(this.runId)]);
+      const [run, inbox] = await Promise.all([store.findRun(this.runId), store.inbox(this.runId)]);
+      if (!run) return;
+      const row = readable(run);
       const newestId = inbox.at(-1)?.id ?? 0;
-      if (!row || newestId <= this.#lastSeenEventId) return;
+      if (newestId <= this.#lastSeenEventId) return;
 
       const applied = applyEvents(row, inbox, now());
       if (!applied) return;
@@ -108,18 +124,18 @@ export class RunSession {
       if (applied.interrupted) this.#abortInterruptible();
       if (applied.sandboxChanged) await (await this.#active).discardWorkspace();
       if (applied.advance.timers?.set) await onTimerSet();
-      if (row.spec.rootId !== this.runId) wake(row.spec.rootId);
+      if (row.rootId !== this.runId) wake(row.rootId);
     }
   }
 
   #abortInterruptible(): void {
-    const kinds: readonly string[] = interruptibleEffects;
     for (const { kind, controller } of this.#performing.values()) {
-      if (kinds.includes(kind)) controller.abort(new Error("The run was interrupted."));
+      if (isInterruptible(kind)) controller.abort(new Error("The run was interrupted."));
     }
   }
 
   #startQueue(queue: EffectQueue): void {
+    if (this.#isUnreadable && queue !== "status") return;
     if (this.#busyQueues.has(queue)) this.#notifiedQueues.add(queue);
     else void this.#runQueue(queue);
   }
@@ -132,7 +148,7 @@ export class RunSession {
         await this.#emptyQueue(queue);
       } while (this.#notifiedQueues.has(queue) && !this.#host.isDraining());
     } catch (error) {
-      this.#report(error);
+      await this.#report(error);
     } finally {
       this.#busyQueues.delete(queue);
       // A pass that is not finished starts the queues again, and the last of them gets here.
@@ -150,7 +166,7 @@ export class RunSession {
 
   async #perform(effect: Effect): Promise<void> {
     const controller = new AbortController();
-    this.#performing.set(effect.key, { kind: effect.kind, controller });
+    this.#performing.set(effect.key, { kind: effect.request.kind, controller });
     try {
       const result = await this.#attempt(effect, controller.signal);
       if (result) await this.#complete(effect, result);
@@ -162,8 +178,7 @@ export class RunSession {
   /** Undefined when there is nothing to store: the effect was aborted or postponed. */
   async #attempt(effect: Effect, signal: AbortSignal): Promise<EffectResult | undefined> {
     const { store, handlers, observer, now, onError } = this.#host;
-    const handler = handlers[effect.kind];
-    if (!handler) throw new Error(`There is no handler for the effect ${effect.kind}`);
+    const handler: EffectHandler = handlers[effect.request.kind];
     const active = await this.#active;
     observer?.effectStarted(effect, active.spec);
     try {
@@ -175,12 +190,18 @@ export class RunSession {
         return undefined;
       }
       if (error instanceof Postponed) {
-        await store.postponeEffect(effect.key, error.until);
+        await this.#postpone(effect, error);
+        return undefined;
+      }
+      if (error instanceof UnreadableDataError) {
+        const problem = { kind: "unreadable" as const, reason: error.message };
+        await store.postponeEffect(effect.key, now() + unreadableRetryMs, { isUncounted: true, problem });
+        await this.#report(error);
         return undefined;
       }
       // Trying again does not help when a person has to act.
       if (error instanceof UserError) return handler.onFailure(effect, active, error);
-      onError(error, { runId: this.runId, kind: effect.kind });
+      onError(error, { runId: this.runId, kind: effect.request.kind });
       if (effect.attempts >= handler.maxAttempts) return handler.onFailure(effect, active, error);
       await store.postponeEffect(effect.key, now() + backoffMs(effect.attempts));
       return undefined;
@@ -195,15 +216,28 @@ export class RunSession {
       return;
     }
     afterCommit?.();
+    if (effect.queue !== "status") this.#host.clearProblem(this.runId);
     observer?.effectCompleted(effect, result);
     const { run, events = [], effects = [] } = result;
     const affected = [effect, ...events, ...effects].map(({ runId }) => runId);
     for (const runId of new Set([...affected, ...(run ? [run.spec.id] : [])])) wake(runId);
   }
 
-  /** What fails because another process has taken over is no failure. */
-  #report(error: unknown): void {
-    if (!this.#leaseRevoked) this.#host.onError(error, { runId: this.runId });
+  /** The effect has not been attempted. People are told when something outside this process has to answer first. */
+  async #postpone(effect: Effect, { until, reason, cause }: Postponed): Promise<void> {
+    const { store, showProblem, onError } = this.#host;
+    const problem = reason === undefined ? undefined : { kind: "postponed" as const, reason };
+    await store.postponeEffect(effect.key, until, { isUncounted: true, ...(problem && { problem }) });
+    if (reason !== undefined && (await showProblem(this.runId, reason))) {
+      onError(cause, { runId: this.runId, kind: effect.request.kind });
+    }
+  }
+
+  /** After the lease was revoked, failures are expected. */
+  async #report(error: unknown): Promise<void> {
+    if (this.#leaseRevoked) return;
+    const isShown = error instanceof UnreadableDataError && !(await this.#host.showProblem(this.runId, error.message));
+    if (!isShown) this.#host.onError(error, { runId: this.runId });
   }
 }
 

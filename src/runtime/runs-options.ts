@@ -5,7 +5,6 @@ import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import type { RunScheduler } from "./run-scheduler.ts";
 import type { Store } from "./store/store.ts";
 
-/** What the door to the runtime stands on. */
 export interface RunsOptions {
   store: Store;
   scheduler: RunScheduler;
@@ -13,7 +12,7 @@ export interface RunsOptions {
   models: Models;
   openGitHub: OpenGitHub;
   now: () => number;
-  /** How many runs one person, and all people of a repository together, may start in an hour. */
+  /** How many runs may be started in an hour, by one person and in one repository. */
   runsPerHour: { person: number; repository: number };
   policy: DeploymentPolicy;
 }

@@ -4,9 +4,9 @@ import type { ReportedLocation } from "#domain/repository-location.ts";
 import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
 import type { ParsedCommand } from "#ui/command.ts";
 
-/** An issue or pull request: where root runs live. */
+/** An issue or pull request, to which root runs belong. */
 export interface ThreadRef {
-  /** GitHub's number of the repository: runs are found by it, whatever they were called when they were made. */
+  /** Runs are found by the repository id, whatever the repository was called when they were created. */
   repositoryId?: number | undefined;
   installationId: number;
   owner: string;
@@ -14,38 +14,41 @@ export interface ThreadRef {
   thread: number;
 }
 
-/** What an app reaches by an installation, or some of it. */
+/** An installation, or some of its repositories. */
 export type InstallationScope = { installationId: number; repositoryIds?: readonly number[] };
 
-/** Words of a person, with what names their delivery: each name counts once. */
 interface PersonRequest {
   by: string;
-  /** Default: in the thread. */
+  /** Default: the thread. */
   via?: Channel;
-  /** Whoever delivers twice gives the same; made of what cannot be forged. */
+  /** The idempotency key, made of data that nobody can forge. A request with a known key changes nothing. */
   deliveryId?: string;
 }
 
 /**
- * The door to the runtime: what front ends ask of runs. Authorisation is the caller's work. Every method resolves
- * after its effect is on disk; what a person did wrong throws a UserError that says how to do it right; a delivery
- * heard before resolves like the first time and changes nothing.
+ * What front ends request of runs. Callers have to authorize the person first. Every method resolves after its effect is
+ * on disk. A request that cannot be carried out throws a UserError that says what to do. A known delivery resolves like
+ * the first time and changes nothing.
  */
 export interface Runs {
-  /** Starts a worker on a thread with the person's words as its task. Refuses an unknown or broken worker, a model that cannot be used, too many runs. */
+  /** Starts a worker on a thread. Throws for an unknown or invalid worker, an unusable model, and too many runs. */
   startRun(request: {
     origin: RunOrigin;
     worker: string;
+    /** The task. */
     text: string;
-    /** The issue as the person saw it, and when; default: as it is now. Nothing written later is told to the worker. */
+    /** The issue as the person saw it. Default: as it is now. Nothing that was written later reaches the worker. */
     seen?: { at: Date; title: string; body: string };
     deliveryId?: string;
   }): Promise<RunSpec>;
-  /** A plain sentence: answers the oldest open question of the thread's live runs, or steers the newest live run. False when nobody listens. */
-  deliverMessage(thread: ThreadRef, words: PersonRequest & { text: string }): Promise<boolean>;
   /**
-   * Decides one approval by id, or `all` that are pending in the thread; without an id the only one pending. A request
-   * that is not posted yet, or was posted after the deciding comment, is not decided.
+   * Delivers a plain comment: as the answer to the oldest open question of the thread's live runs, or as a message to the
+   * newest live run. Returns false when no run is live.
+   */
+  deliverMessage(thread: ThreadRef, message: PersonRequest & { text: string }): Promise<boolean>;
+  /**
+   * Decides one approval by its id, `all` that are pending in the thread or, without a target, the only pending one. A
+   * request that is not posted yet, or was posted after the deciding comment, is not decided.
    */
   decideApprovals(
     thread: ThreadRef,
@@ -54,49 +57,48 @@ export interface Runs {
       approve: boolean;
       note?: string;
       remember?: "none" | "session";
-      /** Arguments in place of the asked ones; validated before anything runs. */
+      /** Arguments that replace the original ones. They are validated before anything runs. */
       changedArgs?: unknown;
-      /** The comment that decides. It counts for requests that were posted before it alone, by GitHub's order of comments. */
+      /** The deciding comment. Only requests posted before it are decided, by GitHub's order of comments. */
       commentId?: number | undefined;
     },
   ): Promise<Approval[]>;
-  /** Interrupts the thread's live runs and their children; they can be resumed. */
-  requestStop(thread: ThreadRef, heard: PersonRequest): Promise<RunSpec[]>;
-  /** Goes on with stopped runs, with the person's words if there are any. */
-  requestResume(thread: ThreadRef, heard: PersonRequest & { text?: string }): Promise<RunSpec[]>;
-  /** Ends the thread's live runs for good. */
-  requestCancel(thread: ThreadRef, heard: PersonRequest): Promise<RunSpec[]>;
+  /** Stops the thread's live runs and their children, which can be resumed. Returns the ids of the runs. */
+  requestStop(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
+  /** Resumes the thread's stopped runs, with a message if there is one. Returns the ids of the runs. */
+  requestResume(thread: ThreadRef, request: PersonRequest & { text?: string }): Promise<string[]>;
+  /** Ends the thread's live runs for good. Returns the ids of the runs. */
+  requestCancel(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
   /**
    * Runs a command for the tools of the thread's newest run, live or ended: `/tool name --option value`, `/name …`, `/tool
-   * name -i`, `/tools`. The reply is posted to the thread once the run can do it; until then the thread says what it waits
-   * for. `mayBeForeign`: the command may be another bot's, so there is no reply unless a tool has its name. Refuses a
-   * thread without runs.
+   * name -i`, `/tools`. The reply is posted in the thread. While the run is busy, the reply says what the command waits
+   * for. `mayBeForeign`: the command may be meant for another bot, so it is ignored unless a tool has its name. Throws for
+   * a thread without runs.
    */
   runToolCommand(
     thread: ThreadRef,
     request: PersonRequest & { command: ParsedCommand; mayBeForeign?: boolean },
   ): Promise<void>;
   /**
-   * Notes where a repository is, as a delivery says. What is older than the last word on it changes nothing. When it came
-   * to another owner its live runs are stopped, with all they asked: other people decide there now.
+   * Saves the location of a repository that a delivery reports, unless a newer one is known. When the repository has a new
+   * owner, its live runs are stopped and their requests withdrawn, since other people decide there now.
    */
-  reportLocation(heard: ReportedLocation): Promise<void>;
-  /** Stops the live runs of an installation or of repositories that the app may not reach any more, and says why. */
+  reportLocation(reported: ReportedLocation): Promise<void>;
+  /** Stops the live runs of an installation or of repositories that the app can no longer reach. */
   stopUnreachable(where: InstallationScope, why: { reason: string; deliveryId?: string }): Promise<void>;
   /**
-   * Shows once more what is live where the app may reach it again: it may not have been shown. What is known of the given
-   * places is brought up to date first.
+   * Shows the live runs again where the app has regained access, since nothing could be posted meanwhile. Known
+   * repositories among the given locations are updated first.
    */
-  refreshReachable(where: InstallationScope, places: readonly ReportedLocation[]): Promise<void>;
-  /** True for the first time this key is given within a month, across restarts. */
+  refreshReachable(where: InstallationScope, locations: readonly ReportedLocation[]): Promise<void>;
+  /** Records a key. Returns true for the first time within a month, across restarts. */
   recordOnce(key: string): Promise<boolean>;
-  /** Whether a worker was ever started in the thread, and whether one is still alive. Cheap: it is asked of every comment. */
+  /** Returns whether a worker was started in the thread, and whether one is live. It is cheap, for every comment. */
   threadActivity(thread: ThreadRef): Promise<"none" | "ended" | "live">;
-  /** The thread's root runs, newest first, with their children. */
+  /** Returns the thread's root runs, newest first, with their children. */
   status(thread: ThreadRef): Promise<RunView[]>;
   pendingApprovals(thread: ThreadRef): Promise<Approval[]>;
-  /** The workers one can start in this repository. */
+  /** Returns the workers that can be started in this repository. */
   listWorkers(thread: ThreadRef): Promise<{ name: string; description?: string }[]>;
-  /** One run with its children, by id. */
   view(runId: string): Promise<RunView | undefined>;
 }

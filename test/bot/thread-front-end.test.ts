@@ -19,10 +19,9 @@ const writes = () =>
   state.requests.filter((request) => !request.startsWith("GET") && !request.includes("access_tokens"));
 
 test("a status is posted once and edited from then on", async () => {
-  const id = await frontEnd.showStatus(sampleView(), { name: "status/run1", repeated: false });
+  const id = await frontEnd.showStatus(sampleView(), { name: "status/run1" });
   const again = await frontEnd.showStatus(sampleView({ activity: "Running grep." }), {
     name: "status/run1",
-    repeated: false,
     commentId: id,
   });
 
@@ -37,13 +36,13 @@ test("a post whose id was lost finds itself by its marker", async () => {
   const id = await frontEnd.askQuestion(
     sampleView(),
     { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
-    { name: "question/1", repeated: false },
+    { name: "question/1" },
   );
 
   const again = await frontEnd.askQuestion(
     sampleView(),
     { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
-    { name: "question/1", repeated: true },
+    { name: "question/1" },
   );
 
   expect(again).toBe(id);
@@ -61,7 +60,6 @@ test("a marker that somebody else wrote, or that stands in the middle of ours, i
 
   await frontEnd.showOutcome(sampleView({ outcome: { kind: "answered", text: "Done." } }), {
     name: "outcome/run1",
-    repeated: true,
   });
 
   expect(state.comments).toHaveLength(4);
@@ -69,9 +67,9 @@ test("a marker that somebody else wrote, or that stands in the middle of ours, i
 });
 
 test("an approval that is decided is edited where it was asked", async () => {
-  const id = await frontEnd.showApproval(sampleView(), sampleApproval(), { name: "approval/k7mq", repeated: false });
+  const id = await frontEnd.showApproval(sampleView(), sampleApproval(), { name: "approval/k7mq" });
   const decided = sampleApproval({ status: "denied", decidedBy: "mia", note: "wrong file" });
-  await frontEnd.showApproval(sampleView(), decided, { name: "approval/k7mq", repeated: true, commentId: id });
+  await frontEnd.showApproval(sampleView(), decided, { name: "approval/k7mq", commentId: id });
 
   expect(state.comments.map(({ body }) => body)).toEqual([expect.stringMatching(/Denied by mia[\s\S]*wrong file/)]);
 });
@@ -79,12 +77,12 @@ test("an approval that is decided is edited where it was asked", async () => {
 test("a request too long for one comment stands below all that it asks for, and is decided where it was asked", async () => {
   const preview = samplePreview("+a line\n".repeat(10_000));
   const approval = sampleApproval({ preview });
-  const options = { name: "approval/k7mq", repeated: false };
+  const options = { name: "approval/k7mq" };
 
   await frontEnd.showApproval(sampleView(), approval, options);
-  const commentId = await frontEnd.showApproval(sampleView(), approval, { ...options, repeated: true });
+  const commentId = await frontEnd.showApproval(sampleView(), approval, { ...options });
   const decided = sampleApproval({ preview, status: "denied", decidedBy: "mia" });
-  await frontEnd.showApproval(sampleView(), decided, { ...options, repeated: true, commentId });
+  await frontEnd.showApproval(sampleView(), decided, { ...options, commentId });
 
   expect(state.comments.map(({ body }) => body?.split("\n").find((line) => line.startsWith("### ")))).toEqual([
     "### 🔐 Approval `k7mq` of **fixer**, digest `0123456789ab`, part 1 of 2",
@@ -103,10 +101,10 @@ test("ten comments are as many as a person is asked to read", () => {
 });
 
 test("a comment that somebody deleted is posted anew", async () => {
-  const id = await frontEnd.showStatus(sampleView(), { name: "status/run1", repeated: false });
+  const id = await frontEnd.showStatus(sampleView(), { name: "status/run1" });
   state.comments = [];
 
-  const again = await frontEnd.showStatus(sampleView(), { name: "status/run1", repeated: false, commentId: id });
+  const again = await frontEnd.showStatus(sampleView(), { name: "status/run1", commentId: id });
 
   expect(again).not.toBe(id);
   expect(state.comments).toHaveLength(1);
@@ -117,7 +115,6 @@ test("what a model says leaves clean: no secret, no mention, no marker but the l
 
   await frontEnd.showOutcome(sampleView({ outcome: { kind: "answered", text } }), {
     name: "outcome/run1",
-    repeated: false,
   });
 
   const body = state.comments[0]?.body ?? "";
@@ -126,8 +123,8 @@ test("what a model says leaves clean: no secret, no mention, no marker but the l
 });
 
 test("a name cannot end its comment early", async () => {
-  await frontEnd.showOutcome(sampleView(), { name: "a --> b--c", repeated: false });
-  await frontEnd.showOutcome(sampleView(), { name: "a --> b--c", repeated: true });
+  await frontEnd.showOutcome(sampleView(), { name: "a --> b--c" });
+  await frontEnd.showOutcome(sampleView(), { name: "a --> b--c" });
 
   expect(state.comments).toHaveLength(1);
   expect(state.comments[0]?.body).toMatch(/\n<!-- golem-forge:[^>-]*(?:-[^>-]+)* -->$/);
@@ -137,7 +134,7 @@ test("a secret where a line is cut is gone as a whole, and not up to the cut", a
   const secret = botConfig().app.webhookSecret;
   const log = [`${"x".repeat(290)} ${secret}`];
 
-  await frontEnd.showStatus(sampleView({ log }), { name: "status/run1", repeated: false });
+  await frontEnd.showStatus(sampleView({ log }), { name: "status/run1" });
 
   expect(state.comments[0]?.body).toContain("xxx [secret");
   expect(state.comments[0]?.body).not.toContain(secret.slice(0, 6));

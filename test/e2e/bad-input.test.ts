@@ -401,7 +401,7 @@ describe.concurrent("answers to a worker", () => {
     comment("/approve");
     await botComment(/Nothing in this thread is waiting/);
     comment("/resume");
-    await botComment(/Nothing here is stopped/);
+    await botComment(/No worker is stopped here/);
     comment("/help");
     await botComment(/\| `\/cancel` \|/);
     comment("/run");

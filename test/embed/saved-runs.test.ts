@@ -59,6 +59,6 @@ test("changes of called workers are stored with the root, in the order they were
   await runtime.run("Go");
 
   const [root] = await store.runsOfThread({ owner: "local", repo: "local", thread: 1 });
-  const changes = await store.changesOf(root?.spec.id ?? "");
+  const changes = await store.changesOf(root?.id ?? "");
   expect(changes.flatMap((step) => step.changes.map(({ path }) => path))).toEqual(["a.txt"]);
 });

@@ -246,7 +246,7 @@ test("trouble at the provider is waited out, as long as it asks for", async () =
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Here I am." });
 });
 
-test("an approval covers what was shown: when the tree has changed since, it is asked anew", async () => {
+test("an approval covers what was shown: when the files have changed since, it is requested again", async () => {
   const both = {
     calls: [
       { name: "open_pull_request", args: { title: "Add two", body: "" } },
@@ -317,7 +317,7 @@ describe("stop", () => {
   test("with nothing running says so", async () => {
     const { runs } = await world({ script: turns() });
 
-    await expect(runs.requestStop(origin, { by: "ada" })).rejects.toThrow("Nothing is running here.");
+    await expect(runs.requestStop(origin, { by: "ada" })).rejects.toThrow("No worker is running here.");
   });
 });
 
@@ -392,7 +392,7 @@ describe("a worker that calls another", () => {
 
     await ended();
     const [child] = await store.childrenOf(id);
-    expect(await store.changesOf(child?.spec.id ?? "")).toEqual([]);
+    expect(await store.changesOf(child?.id ?? "")).toEqual([]);
     expect(model.requests.map(({ messages }) => JSON.stringify(messages.at(-1))).join()).toMatch(/read-only/i);
   });
 
@@ -486,7 +486,7 @@ describe("what cannot work is said at once", () => {
   test("an empty task on an empty issue", async () => {
     const { runs } = await world({ script: turns(), github: { issue: { body: "" } } });
 
-    await expect(runs.startRun({ origin, worker: "fixer", text: " " })).rejects.toThrow("needs something to do");
+    await expect(runs.startRun({ origin, worker: "fixer", text: " " })).rejects.toThrow("needs a task");
   });
 
   test("too many runs of one person", async () => {
@@ -494,7 +494,7 @@ describe("what cannot work is said at once", () => {
     await runs.startRun({ origin, worker: "fixer", text: "one" });
 
     await expect(runs.startRun({ origin, worker: "fixer", text: "two" })).rejects.toThrow(
-      "@ada started 1 runs in the last hour, which is the limit here",
+      "@ada has started 1 runs in the last hour, which is the limit",
     );
     await runs.startRun({ origin: { ...origin, requestedBy: "mia" }, worker: "fixer", text: "three" });
   });
@@ -567,9 +567,7 @@ describe("a repository with a number", () => {
     await runs.stopUnreachable({ installationId: 1 }, { ...gone, deliveryId: "d10" });
 
     const { view } = await heard(({ view }) => view.state === "interrupted");
-    expect(view.activity).toContain(
-      "The app was uninstalled from octo. When that is put right, it goes on with /resume.",
-    );
+    expect(view.activity).toContain("The app was uninstalled from octo. When this is resolved, continue with /resume.");
     await runs.refreshReachable({ installationId: 3, repositoryIds: [11, 12] }, [
       { ...there, installationId: 3, at: 4_000 },
     ]);

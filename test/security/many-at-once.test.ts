@@ -14,7 +14,7 @@ test("fifty commands of one person at once start as many runs as the limit allow
 
   expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(3);
   expect(outcomes.find(({ status }) => status === "rejected")).toMatchObject({
-    reason: { name: "UserError", message: expect.stringContaining("@ada started 3 runs in the last hour") },
+    reason: { name: "UserError", message: expect.stringContaining("@ada has started 3 runs in the last hour") },
   });
   expect(await store.countRuns({ since: 0 })).toBe(3);
 });
@@ -30,7 +30,7 @@ test("fifty people of one repository at once start as many runs as the repositor
 
   expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(2);
   expect(outcomes.at(-1)).toMatchObject({
-    reason: { message: expect.stringContaining("The people of octo/sums started 2 runs in the last hour") },
+    reason: { message: expect.stringContaining("2 runs were started in octo/sums in the last hour") },
   });
   expect(await store.countRuns({ since: 0 })).toBe(2);
 });

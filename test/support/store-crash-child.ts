@@ -32,7 +32,7 @@ async function chain(n: number): Promise<void> {
 
   const consumed = (await store.inbox(runId)).map(({ id }) => id);
   await store.advance(
-    sampleStep(runId, { consumed, seen: consumed[0] ?? 0, snapshot: n, effects: [sampleEffect(runId, `next-${n}`)] }),
+    sampleStep(runId, { consumed, seen: consumed[0] ?? 0, effects: [sampleEffect(runId, `next-${n}`)] }),
   );
   say(`advanced ${n}`);
 

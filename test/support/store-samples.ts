@@ -2,6 +2,8 @@ import type { Approval } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
+import type { WorkerContext } from "#machines/worker-machine.ts";
+import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import type { Advance, NewEffect, NewRun } from "#runtime/store/store.ts";
 
 const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix what is asked." });
@@ -23,11 +25,28 @@ export function sampleSpec(id: string, changes: Partial<RunSpec> = {}): RunSpec 
 }
 
 export function sampleRun(id: string, effects: NewEffect[] = [], changes: Partial<RunSpec> = {}): NewRun {
-  return { spec: sampleSpec(id, changes), snapshot: { value: "idle" }, effects };
+  return { spec: sampleSpec(id, changes), snapshot: sampleSnapshot("idle"), effects };
+}
+
+export function sampleSnapshot(value: WorkerSnapshot["value"], changes: Partial<WorkerContext> = {}): WorkerSnapshot {
+  const { mode, limits } = worker;
+  const context = {
+    mode,
+    limits,
+    steps: 0,
+    tokens: 0,
+    cost: 0,
+    consecutiveFailures: 0,
+    unreadMessages: 0,
+    requestedCalls: 0,
+    openCalls: [],
+    ...changes,
+  };
+  return { version: 1, value, context, workedMs: 0 };
 }
 
 export function sampleEffect(runId: string, key: string, changes: Partial<NewEffect> = {}): NewEffect {
-  return { key, runId, queue: "work", kind: "callModel", input: { prompt: key }, ...changes };
+  return { key, runId, queue: "work", request: { kind: "model.call" }, ...changes };
 }
 
 export function said(text: string): RunEvent {
@@ -40,7 +59,7 @@ export function sampleStep(runId: string, changes: Partial<Advance> = {}): Advan
     version: 0,
     consumed: [],
     seen: 0,
-    snapshot: { value: "callingModel" },
+    snapshot: sampleSnapshot("callingModel"),
     status: "active",
     effects: [],
     ...changes,

@@ -6,11 +6,12 @@ import type { Approval } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { WorkerContext } from "#machines/worker-machine.ts";
-import { initialRun, type Snapshot } from "#runtime/apply-events.ts";
-import { createRuns } from "#runtime/create-runs.ts";
+import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
+import { initialRun } from "#runtime/apply-events.ts";
 import { createLiveOutput } from "#runtime/live-output.ts";
+import { RunService } from "#runtime/run-service.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import { createRunViewReader } from "#runtime/views/run-view-reader.ts";
+import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createRunPages } from "#web/create-run-pages.ts";
 import { createRunLinks, deriveKey } from "#web/run-links.ts";
@@ -52,7 +53,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
   const now = () => Date.now() + clock.offset;
   const live = createLiveOutput();
   const errors: unknown[] = [];
-  const runs = createRuns({
+  const runs = new RunService({
     store,
     scheduler: { wake: () => {} } as never,
     catalog: undefined as never,
@@ -81,7 +82,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     onError: (error) => errors.push(error),
     now,
   });
-  const books = createRunViewReader({ store, live, redact: createRedactor([heldSecret]), now });
+  const books = new RunViewReader({ store, live, redact: createRedactor([heldSecret]), now });
   answer = pages.answer;
   const links = createRunLinks(webhookSecret);
   const cookies = createSealedCookies({ key: deriveKey(webhookSecret, "cookies"), secure: false, now });
@@ -100,7 +101,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
       events?: RunEvent[];
       approvals?: Partial<Approval>[];
       spec?: Partial<RunSpec>;
-      value?: unknown;
+      value?: WorkerSnapshot["value"];
       context?: Partial<WorkerContext>;
     } = {},
   ): Promise<RunSpec> {
@@ -108,7 +109,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     const spec = sampleSpec(id, { ...changes, origin });
     const run = initialRun(spec);
     await store.ingest({ run, events: events.map((event) => ({ runId: id, event })) });
-    const snapshot = run.snapshot as Snapshot;
+    const { snapshot } = run;
     const inbox = await store.inbox(id);
     await store.advance({
       runId: id,

@@ -1,24 +1,50 @@
-import type { Preview } from "#domain/preview.ts";
-import type { ToolResult } from "#domain/result.ts";
+import { z } from "zod";
+import { Preview } from "#domain/preview.ts";
+import { ToolResult } from "#domain/result.ts";
 import type { ManualToolInfo } from "#ui/form-fields.ts";
 
-/** What a person's command for a tool came to. */
-export type ToolReply =
-  /** It was heard, and runs when what the worker is doing is done. */
-  | { kind: "queued"; by: string; behind: "model" | "tool" | "step" }
-  | { kind: "result"; by: string; tool: string; args: unknown; result: ToolResult }
-  /** Nothing ran yet: `command` does it, as long as it would still do what is shown here. */
-  | {
-      kind: "confirm";
-      callId: string;
-      tool: string;
-      args: unknown;
-      preview?: Preview;
-      command: string;
-      /** Stands for exactly this call. */
-      word: string;
-    }
-  | { kind: "form"; tool: ManualToolInfo }
-  | { kind: "list"; tools: ManualToolInfo[] }
-  /** Nothing ran; the sentences say why, and what to do. */
-  | { kind: "refused"; by: string; message: string };
+const ManualTool = z.object({
+  name: z.string(),
+  label: z.string(),
+  description: z.string(),
+  category: z.string().optional(),
+  fields: z.array(
+    z.object({
+      name: z.string(),
+      description: z.string(),
+      type: z.enum(["text", "number", "select", "boolean"]),
+      required: z.boolean(),
+      options: z.array(z.string()).optional(),
+      default: z.unknown().optional(),
+    }),
+  ),
+}) satisfies z.ZodType<ManualToolInfo>;
+
+/** The reply to a person's call of a tool. */
+export const ToolReply = z.discriminatedUnion("kind", [
+  /** The call is accepted and runs when the worker's current work has ended. */
+  z.object({ kind: z.literal("queued"), by: z.string(), behind: z.enum(["model", "tool", "step"]) }),
+  z.object({
+    kind: z.literal("result"),
+    by: z.string(),
+    tool: z.string(),
+    args: z.unknown(),
+    result: ToolResult,
+  }),
+  /** Nothing has run. `command` confirms exactly the call shown here. */
+  z.object({
+    kind: z.literal("confirm"),
+    callId: z.string(),
+    tool: z.string(),
+    args: z.unknown(),
+    preview: Preview.optional(),
+    command: z.string(),
+    /** The word that stands for exactly this call. */
+    word: z.string(),
+  }),
+  z.object({ kind: z.literal("form"), tool: ManualTool }),
+  z.object({ kind: z.literal("list"), tools: z.array(ManualTool) }),
+  /** Nothing has run. The message says why and what to do. */
+  z.object({ kind: z.literal("refused"), by: z.string(), message: z.string() }),
+]);
+export type ToolReply = z.infer<typeof ToolReply>;

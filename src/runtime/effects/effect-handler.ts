@@ -1,30 +1,57 @@
+import type { DeploymentPolicy } from "#config/deployment-policy.ts";
+import type { Models } from "#models/models.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import type { StoredWork } from "#runtime/run-environment.ts";
-import type { Effect, EffectCompletion } from "#runtime/store/store.ts";
+import type { FrontEnd } from "#runtime/front-end.ts";
+import type { RunEnvironment, StoredWork } from "#runtime/run-environment.ts";
+import type { RunObserver } from "#runtime/run-observer.ts";
+import type { EffectOf, RuntimeEffect } from "#runtime/runtime-effect.ts";
+import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
 
 /** Performs one kind of effect. After a crash it is called again for the same key, with `effect.attempts` above 1. */
-export interface EffectHandler {
+export interface EffectHandler<Request extends RuntimeEffect = RuntimeEffect> {
   /**
    * Performs the effect and returns its result. Throws `Postponed` to be called again later, and the signal's reason when
    * it is aborted.
    */
-  perform(effect: Effect, active: ActiveRun, signal: AbortSignal): Promise<EffectResult>;
+  perform(effect: Effect<Request>, run: ActiveRun, signal: AbortSignal): Promise<EffectResult>;
   /** Returns the result to store when the last attempt has failed. */
-  onFailure(effect: Effect, active: ActiveRun, error: unknown): Promise<EffectResult>;
+  onFailure(effect: Effect<Request>, run: ActiveRun, error: unknown): Promise<EffectResult>;
   /** The number of attempts when something outside this process fails. */
   maxAttempts: number;
 }
 
+/** One handler for each kind of effect. */
+export type EffectHandlers = { [Kind in RuntimeEffect["kind"]]: EffectHandler<EffectOf<Kind>> };
+
 /** Everything an effect asks to be stored, and the callbacks of its workspace changes. */
 export type EffectResult = Omit<EffectCompletion, "key"> & StoredWork;
 
-/** Thrown by a handler that has done nothing yet and wants to be called again at that time. */
+/** The services of all handlers. Each call also gets the resources of its run. */
+export interface EffectServices {
+  store: Store;
+  models: Models;
+  frontEnd: FrontEnd;
+  catalog: RunEnvironment["catalog"];
+  observer?: RunObserver | undefined;
+  now: () => number;
+  /** How long an approval stays open. */
+  approvalMs: number;
+  /** The least time between two edits of a status comment. */
+  statusIntervalMs: number;
+  /** Undefined for a program that runs its own workers. */
+  policy?: DeploymentPolicy | undefined;
+}
+
+/** Thrown by a handler that has not done anything yet and wants to be called again at that time. */
 export class Postponed extends Error {
   /** Milliseconds since 1970. */
   readonly until: number;
+  /** A sentence for people, when something outside this process has to answer first. */
+  readonly reason: string | undefined;
 
-  constructor(until: number) {
-    super("Postponed");
+  constructor(until: number, { reason, cause }: { reason?: string; cause?: unknown } = {}) {
+    super("Postponed", { cause });
     this.until = until;
+    this.reason = reason;
   }
 }

@@ -1,25 +1,16 @@
-import type { EffectRequest } from "#machines/effects.ts";
-import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
 import { callModel } from "./call-model.ts";
-import { closeApprovals } from "./close-approvals.ts";
-import type { EffectServices } from "./effect-services.ts";
+import { spawnChild, stopChildren } from "./children.ts";
+import type { EffectHandlers, EffectServices } from "./effect-handler.ts";
 import { executeTool } from "./execute-tool.ts";
 import { openSandbox } from "./open-sandbox.ts";
-import { postApproval } from "./post-approval.ts";
+import { invokeTool, runCommand } from "./person-calls.ts";
+import { closeApprovals, postApproval, postQuestion } from "./post-requests.ts";
 import { postToolReply } from "./post-tool-reply.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reviewCalls } from "./review-calls.ts";
-import { invokeTool } from "./run-tool-command.ts";
-import { showQuestion } from "./show-question.ts";
 import { showStatus } from "./show-status.ts";
-import { spawnChild } from "./spawn-child.ts";
-import { stopChildren } from "./stop-children.ts";
 
-/** What is not asked for by a run itself. */
-type OtherEffect = "status.show" | "tool.invoke" | "tool.reply";
-
-/** Who does what runs and people ask for: one handler for each kind of effect. */
-export function effectHandlers(services: EffectServices): Record<EffectRequest["kind"] | OtherEffect, EffectHandler> {
+export function effectHandlers(services: EffectServices): EffectHandlers {
   return {
     "sandbox.open": openSandbox(services),
     "model.call": callModel(services),
@@ -27,12 +18,13 @@ export function effectHandlers(services: EffectServices): Record<EffectRequest["
     "tool.execute": executeTool(services),
     "approval.post": postApproval(services),
     "approvals.close": closeApprovals(services),
-    "question.post": showQuestion(services),
-    "question.close": showQuestion(services),
+    "question.post": postQuestion(services),
+    "question.close": postQuestion(services),
     "child.spawn": spawnChild(services),
     "children.stop": stopChildren(services),
     "outcome.report": reportOutcome(services),
     "status.show": showStatus(services),
+    "command.run": runCommand(services),
     "tool.invoke": invokeTool(services),
     "tool.reply": postToolReply(services),
   };

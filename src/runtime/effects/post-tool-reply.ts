@@ -1,29 +1,28 @@
 import type { LoggedEvent } from "#domain/events.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
-import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { readView } from "#runtime/views/read-view.ts";
-import type { EffectServices } from "./effect-services.ts";
+import type { EffectHandler, EffectServices } from "./effect-handler.ts";
+import { post } from "./post.ts";
 
-/** Answers a person's command for a tool in the thread: one comment, from the first word about it to its result. */
-export function postToolReply({ store, frontEnd }: EffectServices): EffectHandler {
+/** Replies to a person's call of a tool. One comment shows it as queued, and later with its result. */
+export function postToolReply({
+  store,
+  frontEnd,
+}: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"tool.reply">> {
   return {
     maxAttempts: 12,
-    async perform(effect, desk) {
-      const { callId, words } = effect.input as { callId: string; words?: ToolReply };
-      const reply = resultOf(await desk.log(), callId) ?? words;
-      const view = await readView(store, effect.runId);
+    async perform({ runId, request }, run) {
+      const reply = findResult(await run.log(), request.callId) ?? request.reply;
+      const view = await readView(store, runId);
       if (!reply || !view) return {};
-
-      const name = `tool/${effect.runId}/${callId}`;
-      const post = await store.findPost(name);
-      const options = { name, repeated: effect.attempts > 1, commentId: post?.commentId };
-      return { post: { name, commentId: await frontEnd.showToolReply(view, reply, options) } };
+      return post(store, `tool/${runId}/${request.callId}`, (options) => frontEnd.showToolReply(view, reply, options));
     },
     onFailure: async () => ({}),
   };
 }
 
-function resultOf(log: readonly LoggedEvent[], callId: string): ToolReply | undefined {
+function findResult(log: readonly LoggedEvent[], callId: string): ToolReply | undefined {
   for (const { event } of log) {
     if (event.type === "tool.invoked" && event.callId === callId) {
       const { by, tool, args, result } = event;

@@ -1,51 +1,58 @@
 import { describeApprovers, type RepositorySettings } from "#config/repository-settings.ts";
 import type { Approval } from "#domain/approval.ts";
 import type { Verdict } from "#domain/events.ts";
-import type { ActiveRun } from "#runtime/active-run.ts";
+import type { RunSpec } from "#domain/run.ts";
 import { reviewAnswer } from "#runtime/calls/review-answer.ts";
-import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/read-settings.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Store } from "#runtime/store/store.ts";
-import { callContext } from "./call-context.ts";
-import type { EffectServices } from "./effect-services.ts";
+import type { EffectHandler, EffectServices } from "./effect-handler.ts";
+import { callContext } from "./tool-call.ts";
 
-/** Asks policy about every call of the last answer, and writes down what people have to be asked. */
-export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices): EffectHandler {
+type ReviewServices = Pick<EffectServices, "store" | "frontEnd" | "now" | "approvalMs">;
+
+/** Checks every call of the last answer against policy, and creates the approvals people have to give. */
+export function reviewCalls({
+  store,
+  frontEnd,
+  now,
+  approvalMs,
+}: ReviewServices): EffectHandler<EffectOf<"calls.review">> {
   return {
     maxAttempts: 3,
-    async perform(effect, desk, signal) {
-      const [log, toolbox] = await Promise.all([desk.log(), desk.tools(signal)]);
+    async perform({ runId }, run, signal) {
+      const [log, toolbox] = await Promise.all([run.log(), run.tools(signal)]);
       const last = lastAnswer(log);
-      if (!last) throw new Error(`Run ${effect.runId} has no answer to review`);
+      if (!last) throw new Error(`Run ${runId} has no answer to review`);
 
-      const remembered = await rememberedApprovals(store, desk, now());
-      // GitHub is asked once, and only where somebody is: most answers need no approval.
+      const { step } = last;
+      // Read only when an approval is needed: most answers need none.
       let settings: Promise<RepositorySettings> | undefined;
       const { verdicts, approvals } = await reviewAnswer({
-        spec: desk.spec,
+        spec: run.spec,
         toolbox,
         calls: last.answer.calls,
-        contextOf: (call) => callContext(desk, call, last.step, signal),
-        remembered,
+        contextOf: ({ callId }) => callContext(run, { callId, step, signal }),
+        remembered: await sessionApprovals(store, run.spec, now()),
         baseCommit: readBase(log)?.commit ?? "",
         canShow: frontEnd.canShow,
         open: async ({ callId }) => {
-          settings ??= readSettings(desk.repository);
+          settings ??= readSettings(run.repository);
           return {
-            id: await freeId(store, `${effect.runId}/${last.step}/${callId}`),
-            approvers: describeApprovers(await settings, desk.spec.origin.requestedBy),
+            id: await unusedId(store, `${runId}/${step}/${callId}`),
+            approvers: describeApprovers(await settings, run.spec.origin.requestedBy),
             requestedAt: now(),
             expiresAt: now() + approvalMs,
           };
         },
       });
       signal.throwIfAborted();
-      return { events: [{ runId: effect.runId, event: { type: "calls.reviewed", verdicts } }], approvals };
+      return { events: [{ runId, event: { type: "calls.reviewed", verdicts } }], approvals };
     },
-    async onFailure(effect, desk, error) {
-      const calls = lastAnswer(await desk.log())?.answer.calls ?? [];
+    async onFailure({ runId }, run, error) {
+      const calls = lastAnswer(await run.log())?.answer.calls ?? [];
       const message = `This call could not be reviewed: ${error instanceof Error ? error.message : "unknown reason"}`;
       const result = {
         llmContent: message,
@@ -53,22 +60,22 @@ export function reviewCalls({ store, frontEnd, now, approvalMs }: EffectServices
         error: { type: "system_error" as const, code: "UNAVAILABLE" as const, message },
       };
       const verdicts = calls.map(({ callId, tool }): Verdict => ({ kind: "refuse", callId, tool, result }));
-      return { events: [{ runId: effect.runId, event: { type: "calls.reviewed", verdicts } }] };
+      return { events: [{ runId, event: { type: "calls.reviewed", verdicts } }] };
     },
   };
 }
 
-/** Approvals for the session cover calls of this run alone: never its parent's or children's, and not after they expire. */
-async function rememberedApprovals(store: Store, { spec }: ActiveRun, now: number): Promise<Approval[]> {
-  const approvals = await store.approvalsOf(spec.rootId);
+/** Returns the approvals that cover more calls of this run. They do not count for its parent or its children. */
+async function sessionApprovals(store: Store, { id, rootId }: RunSpec, now: number): Promise<Approval[]> {
+  const approvals = await store.approvalsOf(rootId);
   return approvals.filter(
     ({ runId, remember, status, expiresAt }) =>
-      runId === spec.id && remember === "session" && (status === "approved" || status === "used") && now < expiresAt,
+      runId === id && remember === "session" && (status === "approved" || status === "used") && now < expiresAt,
   );
 }
 
-/** Four letters are enough for a thread; two approvals never share them, so a clash takes one more. */
-async function freeId(store: Store, seed: string): Promise<string> {
+/** Returns an approval id that is not in use. Four letters are usually enough. */
+async function unusedId(store: Store, seed: string): Promise<string> {
   for (let length = 4; length < 16; length += 1) {
     const id = shortId(seed, length);
     if (!(await store.findApproval(id))) return id;

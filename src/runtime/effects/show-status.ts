@@ -1,22 +1,27 @@
-import { type EffectHandler, Postponed } from "#runtime/effects/effect-handler.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { readView } from "#runtime/views/read-view.ts";
-import type { EffectServices } from "./effect-services.ts";
+import { type EffectHandler, type EffectServices, Postponed } from "./effect-handler.ts";
+import { post } from "./post.ts";
 
-/** Draws the one living status comment of a root run, at its pace, as things stand at that moment. */
-export function showStatus({ store, frontEnd, now, statusIntervalMs }: EffectServices): EffectHandler {
+/** Posts or edits the status comment of a root run, at most once in every interval. */
+export function showStatus({
+  store,
+  frontEnd,
+  now,
+  statusIntervalMs,
+}: Pick<EffectServices, "store" | "frontEnd" | "now" | "statusIntervalMs">): EffectHandler<EffectOf<"status.show">> {
   return {
     maxAttempts: 12,
-    async perform(effect) {
-      if (!frontEnd.showStatus) return {};
-      const name = `status/${effect.runId}`;
-      const post = await store.findPost(name);
-      const earliest = post ? post.updatedAt + statusIntervalMs : 0;
+    async perform({ runId }) {
+      const { showStatus } = frontEnd;
+      if (!showStatus) return {};
+      const name = `status/${runId}`;
+      const known = await store.findPost(name);
+      const earliest = known ? known.updatedAt + statusIntervalMs : 0;
       if (earliest > now()) throw new Postponed(earliest);
 
-      const view = await readView(store, effect.runId);
-      if (!view) return {};
-      const options = { name, repeated: effect.attempts > 1, commentId: post?.commentId };
-      return { post: { name, commentId: await frontEnd.showStatus(view, options) } };
+      const view = await readView(store, runId);
+      return view ? post(store, name, (options) => frontEnd.showStatus?.(view, options) ?? Promise.resolve(0)) : {};
     },
     onFailure: async () => ({}),
   };

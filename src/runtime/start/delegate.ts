@@ -1,10 +1,9 @@
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Limits, WorkerDefinition } from "#domain/worker.ts";
-import type { Snapshot } from "#runtime/apply-events.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 
-/** Throws a UserError when a run may not call this worker: it is above it, too deep, or one too many. */
+/** Throws a UserError when a run may not call this worker: it is one of its ancestors, too deep, or one too many. */
 export function checkDelegation({ worker, workerPath, depth }: RunSpec, name: string, siblings: number): void {
   const path = `${workerPath} -> ${name}`;
   const ancestors = workerPath.split(" -> ").map((ancestor) => ancestor.toLowerCase());
@@ -17,30 +16,29 @@ export function checkDelegation({ worker, workerPath, depth }: RunSpec, name: st
     );
   }
   if (siblings >= worker.limits.children) {
-    throw new UserError(`${worker.name} may start ${worker.limits.children} workers, and has.`);
+    throw new UserError(`${worker.name} has already started ${worker.limits.children} workers, which is its limit.`);
   }
 }
 
-interface ChildOf {
+interface ChildOptions {
   id: string;
   callId: string;
   worker: WorkerDefinition;
   source: RunSpec["workerSource"];
   model: string;
   now: number;
-  /** The other runs its parent started. */
+  /** The other children of its parent. */
   siblings: readonly RunRow[];
-  /** The run at the head of the tree. */
   root: RunSpec;
 }
 
 /**
- * The run that answers a worker call: single, one deeper, with its share of what its parent has left. Throws a
- * UserError when that is next to nothing.
+ * Returns the spec of the run that answers a worker call, with its share of the budget its parent has left. Throws a
+ * UserError when the share is too small.
  */
 export function childSpec(
   parent: RunRow,
-  { id, callId, worker, source, model, now, siblings, root }: ChildOf,
+  { id, callId, worker, source, model, now, siblings, root }: ChildOptions,
 ): RunSpec {
   const { spec } = parent;
   const share = shareOf(parent, siblings);
@@ -52,7 +50,7 @@ export function childSpec(
     parentCallId: callId,
     depth: spec.depth + 1,
     workerPath: `${spec.workerPath} -> ${worker.name}`,
-    worker: { ...worker, mode: "single", limits: narrowed(worker.limits, parent, share) },
+    worker: { ...worker, mode: "single", limits: narrowLimits(worker.limits, parent, share) },
     workerSource: source,
     model,
     parentChanges: parent.changeSets,
@@ -62,44 +60,43 @@ export function childSpec(
 
 type Share = Pick<Limits, "tokens" | "cost">;
 
-/** Every worker call that is open has a part of what is left: what was lent out already, or an equal part of the rest. */
+/** Divides what is left equally among the open worker calls, without the shares their runs got already. */
 function shareOf({ spec, snapshot }: RunRow, siblings: readonly RunRow[]): Share {
   const { limits } = spec.worker;
-  const { openCalls: open, tokens, cost } = (snapshot as Snapshot).context;
-  const calls = open.filter(({ answeredBy }) => answeredBy === "worker").map(({ callId }) => callId);
-  const lent = siblings.filter(({ spec: { parentCallId = "" } }) => calls.includes(parentCallId));
-  const parts = Math.max(1, calls.length - lent.length);
-  const sumOf = (kind: keyof Share) => lent.reduce((sum, sibling) => sum + sibling.spec.worker.limits[kind], 0);
+  const { openCalls, tokens, cost } = snapshot.context;
+  const calls = openCalls.filter(({ answeredBy }) => answeredBy === "worker").map(({ callId }) => callId);
+  const running = siblings.filter(({ spec: { parentCallId = "" } }) => calls.includes(parentCallId));
+  const parts = Math.max(1, calls.length - running.length);
+  const allotted = (kind: keyof Share) => running.reduce((sum, { spec }) => sum + spec.worker.limits[kind], 0);
   return {
-    tokens: Math.floor((limits.tokens - tokens - sumOf("tokens")) / parts),
-    cost: (limits.cost - cost - sumOf("cost")) / parts,
+    tokens: Math.floor((limits.tokens - tokens - allotted("tokens")) / parts),
+    cost: (limits.cost - cost - allotted("cost")) / parts,
   };
 }
 
-/** A run may go past its limit by one call of the model: a hundred runs of a tree are enough of that. */
-const smallestShare = 0.01;
+/** The smallest share of the root's limit. A run can exceed its limit by one model call, so their number is bounded. */
+const minShare = 0.01;
 
 function checkShare({ name, limits }: WorkerDefinition, { tokens, cost }: Share, { worker }: RunSpec): void {
-  const needs = (kind: keyof Share) => Math.min(limits[kind], worker.limits[kind] * smallestShare);
+  const needs = (kind: keyof Share) => Math.min(limits[kind], worker.limits[kind] * minShare);
   if (tokens >= needs("tokens") && cost >= needs("cost")) return;
-  throw new UserError(`There is too little left of this run's budget to lend ${name} a part of it. Do it yourself.`);
+  throw new UserError(`The remaining budget of this run is too small to start ${name}. Do the task yourself.`);
 }
 
-/** The budget is the tree's: a child may use its share of what its parent has left, and no more than its own file says. */
-function narrowed(own: Limits, { spec, snapshot }: RunRow, share: Share): Limits {
-  const { workedMs } = snapshot as Snapshot;
+/** A child may use its share of what its parent has left, and no more than its own limits. */
+function narrowLimits(own: Limits, { spec, snapshot }: RunRow, share: Share): Limits {
   const { limits } = spec.worker;
   return {
     steps: own.steps,
     tokens: Math.min(own.tokens, share.tokens),
     cost: Math.min(own.cost, share.cost),
-    minutes: Math.max(1, Math.min(own.minutes, limits.minutes - workedMs / 60_000)),
+    minutes: Math.max(1, Math.min(own.minutes, limits.minutes - snapshot.workedMs / 60_000)),
     depth: Math.min(own.depth, limits.depth),
     children: own.children,
   };
 }
 
-/** What a worker call asks for, as the child's first words. */
+/** Returns the task of a worker call, as the child's first message. */
 export function taskOf(args: unknown): string {
   const { task, context } = args as { task?: unknown; context?: unknown };
   return [task, context].filter((text) => typeof text === "string" && text !== "").join("\n\n");

@@ -1,40 +1,34 @@
 import { randomUUID } from "node:crypto";
 import { UserError } from "#domain/errors.ts";
 import type { RunOrigin, RunSpec } from "#domain/run.ts";
+import { SerialQueue } from "#domain/serial-queue.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { shortId } from "#runtime/short-id.ts";
-import type { NewEvent } from "#runtime/store/store.ts";
+import { type NewEvent, readable } from "#runtime/store/store.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
 import { briefing } from "./briefing.ts";
 
-/** Puts a worker to work on an issue or pull request, within the limits of people and repositories; see `Runs.start`. */
-export function createStartRun({
-  store,
-  scheduler,
-  catalog,
-  models,
-  openGitHub,
-  now,
-  runsPerHour,
-  policy,
-}: RunsOptions): Runs["startRun"] {
-  let entering: Promise<unknown> = Promise.resolve();
+/** Starts workers on issues and pull requests, within the limits of people and repositories. */
+export class RunStarter {
+  readonly #options: RunsOptions;
+  /** Counting and storing are two steps, so requests that arrive at once take turns. */
+  readonly #admissions = new SerialQueue();
 
-  async function start({
-    origin,
-    worker: name,
-    text,
-    seen,
-    deliveryId,
-  }: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
+  constructor(options: RunsOptions) {
+    this.#options = options;
+  }
+
+  /** See `Runs.startRun`. */
+  async start({ origin, worker: name, text, seen, deliveryId }: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
+    const { store, scheduler, catalog, models, openGitHub, now, policy } = this.#options;
     const id = shortId(deliveryId ?? randomUUID(), 8);
     const known = await store.findRun(id);
-    if (known) return known.spec;
+    if (known) return readable(known).spec;
 
-    await checkRate(origin);
+    await this.#checkRate(origin);
     const github = openGitHub(origin);
     const { worker, source, model } = await admitWorker(name, {
       catalog,
@@ -43,20 +37,18 @@ export function createStartRun({
       model: models.defaultModel,
       policy,
     });
-    const budget = await remainingBudget(origin);
+    const budget = await this.#remainingBudget(origin);
     const task = cleanText(text).text.trim();
-    const found = await github.getIssue(origin.thread);
-    if (!found) throw new UserError(`#${origin.thread} cannot be read.`);
-    // What was changed between the command and now is not what the person saw.
-    const issue = seen ? { ...found, title: seen.title, body: seen.body } : found;
-    const about = await briefing(github, issue, seen?.at ?? new Date(now()));
+    const current = await github.getIssue(origin.thread);
+    if (!current) throw new UserError(`#${origin.thread} cannot be read.`);
+    // Changes made after the command are not what the person saw.
+    const issue = seen ? { ...current, title: seen.title, body: seen.body } : current;
+    const context = await briefing(github, issue, seen?.at ?? new Date(now()));
     if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input) {
-      throw new UserError(
-        `${worker.name} needs something to do: write it behind the command, or into the ${origin.isPullRequest ? "description" : "issue"}.`,
-      );
+      const place = origin.isPullRequest ? "the pull request's description" : "the issue";
+      throw new UserError(`${worker.name} needs a task. Write it after the command, or in ${place}.`);
     }
 
-    const createdAt = now();
     const spec: RunSpec = {
       id,
       rootId: id,
@@ -67,57 +59,52 @@ export function createStartRun({
       model,
       origin,
       ...(task ? { task } : {}),
-      createdAt,
+      createdAt: now(),
     };
     const events: NewEvent[] = [
-      { runId: id, event: { type: "message.received", kind: "context", text: about, by: issue.author } },
+      { runId: id, event: { type: "message.received", kind: "context", text: context, by: issue.author } },
       { runId: id, event: { type: "message.received", kind: "request", text: task, by: origin.requestedBy } },
     ];
-    await enter(spec, () => store.ingest({ deliveryId, run: initialRun(spec), events }));
+    await this.#admissions.run(async () => {
+      if (await store.findRun(id)) return;
+      await this.#checkRate(origin);
+      await store.ingest({ deliveryId, run: initialRun(spec), events });
+    });
     scheduler.wake(id);
     return spec;
   }
 
-  /** Counting and writing are two steps: one after the other for all, so that fifty at once are not all the first. */
-  function enter({ id, origin }: RunSpec, write: () => Promise<unknown>): Promise<unknown> {
-    const entered = entering.then(async () => {
-      if (await store.findRun(id)) return;
-      await checkRate(origin);
-      await write();
-    });
-    entering = entered.catch(() => undefined);
-    return entered;
-  }
-
-  /** US dollars that are left of the day's budget. Throws a UserError when nothing is. */
-  async function remainingBudget({ repositoryId, owner, repo }: RunOrigin): Promise<number> {
+  /** Returns the US dollars that are left of the day's budget. Throws a UserError when it is used up. */
+  async #remainingBudget({ repositoryId, owner, repo }: RunOrigin): Promise<number> {
+    const { store, now, policy } = this.#options;
     const since = now() - 24 * 60 * 60_000;
-    const [own, all] = await Promise.all([
+    const [ofRepository, ofAll] = await Promise.all([
       repositoryId === undefined ? 0 : store.costOfRuns({ repositoryId, since }),
       store.costOfRuns({ since }),
     ]);
     const { repository, total } = policy.cost_per_day;
-    if (own >= repository) {
+    if (ofRepository >= repository) {
       throw new UserError(
-        `Runs on ${owner}/${repo} have cost $${own.toFixed(2)} in the last 24 hours; the deployment allows $${repository}. Try again later.`,
+        `Runs on ${owner}/${repo} have cost $${ofRepository.toFixed(2)} in the last 24 hours; the deployment allows $${repository}. Try again later.`,
       );
     }
-    if (all >= total)
+    if (ofAll >= total) {
       throw new UserError(`This deployment has spent its budget of the last 24 hours ($${total}). Try again later.`);
-    return Math.min(repository - own, total - all);
+    }
+    return Math.min(repository - ofRepository, total - ofAll);
   }
 
-  async function checkRate({ requestedBy, repositoryId, owner, repo }: RunOrigin): Promise<void> {
+  async #checkRate({ requestedBy, repositoryId, owner, repo }: RunOrigin): Promise<void> {
+    const { store, now, runsPerHour } = this.#options;
     const since = now() - 60 * 60_000;
-    const [own, all] = await Promise.all([
+    const [ofPerson, ofRepository] = await Promise.all([
       store.countRuns({ requestedBy, since }),
       store.countRuns(repositoryId === undefined ? { owner, repo, since } : { repositoryId, since }),
     ]);
-    const isOwn = own >= runsPerHour.person;
-    if (!isOwn && all < runsPerHour.repository) return;
-    const [who, count] = isOwn ? [`@${requestedBy}`, own] : [`The people of ${owner}/${repo}`, all];
-    throw new UserError(`${who} started ${count} runs in the last hour, which is the limit here. Try again later.`);
+    const exceeded =
+      ofPerson >= runsPerHour.person
+        ? `@${requestedBy} has started ${ofPerson} runs`
+        : ofRepository >= runsPerHour.repository && `${ofRepository} runs were started in ${owner}/${repo}`;
+    if (exceeded) throw new UserError(`${exceeded} in the last hour, which is the limit. Try again later.`);
   }
-
-  return start;
 }

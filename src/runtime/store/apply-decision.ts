@@ -1,11 +1,10 @@
 import type { Approval } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
-import { expire } from "./expire.ts";
 import type { Decision, DecisionResult } from "./store.ts";
 
 /**
- * What a decision makes of an approval. With an event, the approval in the result is to be written down and its run hears
- * the event; without one, nothing changes.
+ * Applies a decision to an approval. With an event, the approval of the result has to be stored and the event appended to
+ * its run; without one, nothing changes.
  */
 export function applyDecision(
   approval: Approval | undefined,
@@ -18,7 +17,16 @@ export function applyDecision(
     return { result: { kind: "settled", approval: expired.approval }, event: expired.event };
   }
   const decided = withDecision(approval, decision);
-  return { result: { kind: "decided", approval: decided }, event: eventOf(decided, decision) };
+  return { result: { kind: "decided", approval: decided }, event: toEvent(decided, decision) };
+}
+
+/** Returns the approval as expired, and the event for its run. */
+export function expire(approval: Approval): { approval: Approval; event: RunEvent } {
+  const { id, callId } = approval;
+  return {
+    approval: { ...approval, status: "expired" },
+    event: { type: "approval.expired", approvalId: id, callId },
+  };
 }
 
 function withDecision(approval: Approval, { decision, by, via, note, remember, changed, now }: Decision): Approval {
@@ -34,9 +42,9 @@ function withDecision(approval: Approval, { decision, by, via, note, remember, c
   };
 }
 
-function eventOf({ id, callId }: Approval, { decision, by, via, note, changed }: Decision): RunEvent {
-  const about = { approvalId: id, callId, by, ...(via !== undefined && { via }) };
+function toEvent({ id, callId }: Approval, { decision, by, via, note, changed }: Decision): RunEvent {
+  const decided = { approvalId: id, callId, by, ...(via !== undefined && { via }) };
   return decision === "approved"
-    ? { type: "approval.granted", ...about, ...(changed && { args: changed.args }) }
-    : { type: "approval.denied", ...about, ...(note !== undefined && { reason: note }) };
+    ? { type: "approval.granted", ...decided, ...(changed && { args: changed.args }) }
+    : { type: "approval.denied", ...decided, ...(note !== undefined && { reason: note }) };
 }

@@ -1,7 +1,7 @@
 import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 
-/** A name, and since when it belonged to one repository alone; milliseconds since 1970. */
-interface HeldName {
+/** A repository name, and the time since which it has belonged to one repository alone; milliseconds since 1970. */
+interface OwnName {
   owner: string;
   repo: string;
   since: number;
@@ -9,34 +9,34 @@ interface HeldName {
 
 export interface ResolvedLocation {
   location: RepositoryLocation;
-  /** Runs made under this name since then, and stored without a number, are of this repository. */
-  name: HeldName;
-  /** It belongs to another account than before. */
+  /** Runs that were stored under this name since then, without a repository id, belong to the repository. */
+  name: OwnName;
+  /** The repository belongs to another account than before. */
   ownerChanged: boolean;
 }
 
 /**
- * What is known of a repository's place after a delivery; undefined when the delivery is older than that. Whoever takes a
- * name that became free holds it from then on, and none of what was made under it before.
+ * Returns the location of a repository after a report, or undefined when the report is older than what is known. A
+ * repository that takes a free name owns it from then on: runs stored under the name earlier are not its own.
  */
 export function resolveLocation(
-  before: RepositoryLocation | undefined,
-  heard: ReportedLocation,
+  known: RepositoryLocation | undefined,
+  reported: ReportedLocation,
 ): ResolvedLocation | undefined {
-  const { at, createdAt = at, previousName, ...there } = heard;
-  if (!before) {
-    const { owner, repo } = previousName ?? there;
+  const { at, createdAt = at, previousName, ...current } = reported;
+  if (!known) {
+    const { owner, repo } = previousName ?? current;
     return {
-      location: { ...there, since: previousName ? at : createdAt },
+      location: { ...current, since: previousName ? at : createdAt },
       name: { owner, repo, since: createdAt },
       ownerChanged: false,
     };
   }
-  if (isSame(before, there)) return { location: before, name: before, ownerChanged: false };
-  if (at < before.since) return undefined;
-  return { location: { ...there, since: at }, name: before, ownerChanged: before.ownerId !== there.ownerId };
+  if (isSame(known, current)) return { location: known, name: known, ownerChanged: false };
+  if (at < known.since) return undefined;
+  return { location: { ...current, since: at }, name: known, ownerChanged: known.ownerId !== current.ownerId };
 }
 
-function isSame(before: RepositoryLocation, there: Omit<RepositoryLocation, "since">): boolean {
-  return (["installationId", "ownerId", "owner", "repo"] as const).every((part) => before[part] === there[part]);
+function isSame(known: RepositoryLocation, current: Omit<RepositoryLocation, "since">): boolean {
+  return (["installationId", "ownerId", "owner", "repo"] as const).every((part) => known[part] === current[part]);
 }

@@ -3,101 +3,128 @@ import type { Channel } from "#domain/channel.ts";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 import type { RunSpec } from "#domain/run.ts";
+import type { UnreadableDataError } from "#domain/stored-data.ts";
+import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
+import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 
 /**
- * Each queue does one thing at a time for a run, in order: `work` is the job itself, `thread` what people must be told,
- * `status` the living comment, whose pace must hold up neither.
+ * The queues of a run. Each performs one effect at a time, in order: `work` does the job, `thread` posts what people have
+ * to see, and `status` updates the status comment. Slow status updates never delay the other two.
  */
 export type EffectQueue = "work" | "thread" | "status";
 
 export interface NewEffect {
   /**
-   * Names this effect for ever. Adding a key that is there already changes nothing, unless that one is under way: then it
-   * is done once more, since what it saw may be out of date.
+   * The idempotency key. Adding a known key changes nothing, unless that effect is being performed: then it is performed
+   * again afterwards, since what it read may be out of date.
    */
   key: string;
   runId: string;
   queue: EffectQueue;
-  kind: string;
-  /** JSON. */
-  input: unknown;
+  request: RuntimeEffect;
   /** Not before this time; milliseconds since 1970. Default: at once. */
   dueAt?: number;
 }
 
-export interface Effect extends NewEffect {
+export interface Effect<Request extends RuntimeEffect = RuntimeEffect> extends NewEffect {
+  request: Request;
   dueAt: number;
-  /** How often it was begun, this time included. Above 1: it may have happened already, ask the outside world first. */
+  /** Counted from 1. Above 1 the effect may have happened already, so the outside world has to be asked first. */
   attempts: number;
+}
+
+/** Why an effect of a run is not performed. */
+export interface EffectProblem {
+  /** `unreadable`: this release cannot read it. `postponed`: something outside this process has to answer first. */
+  kind: "unreadable" | "postponed";
+  /** A sentence for people. */
+  reason: string;
 }
 
 export interface NewEvent {
   runId: string;
   event: RunEvent;
-  /** An event with a key that the store has seen is not appended again. */
+  /** An event with a known key is not appended again. */
   dedupe?: string;
 }
 
 export interface NewRun {
   spec: RunSpec;
-  snapshot: unknown;
+  snapshot: WorkerSnapshot;
   effects: NewEffect[];
 }
 
-/** Asleep runs cost a row: `waiting` for people or timers, `done` for ever. */
+export type TimerName = "retry" | "deadline";
+
+/** `active` runs work, `waiting` runs wait for people or timers, `done` runs have ended. */
 export type RunStatus = "active" | "waiting" | "done";
 
-export interface RunRow {
-  /** Its origin says where the repository is today. */
-  spec: RunSpec;
+interface RunSummaryRow {
+  id: string;
+  rootId: string;
   status: RunStatus;
-  /** The machine's snapshot, under 2 KB of JSON. */
-  snapshot: unknown;
-  /** Grows by one with every advance. */
-  version: number;
-  /** How many change sets are stored. */
-  changeSets: number;
   updatedAt: number;
 }
 
-/** One fold of the mailbox into the machine, written whole or not at all. */
+export interface RunRow extends RunSummaryRow {
+  unreadable?: undefined;
+  /** Its origin has the current location of the repository. */
+  spec: RunSpec;
+  /** Under 2 KB of JSON. */
+  snapshot: WorkerSnapshot;
+  /** Incremented by every advance. */
+  version: number;
+  /** The number of stored change sets. */
+  changeSets: number;
+}
+
+/** A run whose spec or snapshot this release cannot read. Nothing of it is performed, and it is shown as stopped. */
+export interface UnreadableRun extends RunSummaryRow {
+  unreadable: UnreadableDataError;
+  /** The spec as far as it can be read, for display only; undefined when not even the origin can be read. */
+  displaySpec: RunSpec | undefined;
+}
+
+export type StoredRun = RunRow | UnreadableRun;
+
+/** The result of applying events of the inbox to a run's machine. It is stored completely or not at all. */
 export interface Advance {
   runId: string;
-  /** The version this was computed from; anything else in the store means another writer was faster. */
+  /** The version this was computed from. Nothing is stored when the run has another version by now. */
   version: number;
-  /** Ids of the events taken in. Events left out stay in the inbox, parked. */
+  /** Ids of the events that were applied. The others stay in the inbox. */
   consumed: number[];
   /**
-   * The highest event id of the inbox this was computed from, 0 when it was empty. Later events are unseen and keep the
-   * run awake, even if they arrived before this was written; those up to here that were left out do not.
+   * The highest event id in the inbox this was computed from, 0 when it was empty. A run with later events is due again,
+   * even when they arrived before this was stored. Events up to this id that stay in the inbox do not make it due.
    */
   seen: number;
-  snapshot: unknown;
+  snapshot: WorkerSnapshot;
   status: RunStatus;
-  /** May belong to another run of the tree: a child has its root's status drawn again. */
+  /** May belong to another run of the tree: a child requests an update of its root's status. */
   effects: NewEffect[];
-  /** Effects not begun yet that are no longer wanted; what is under way is aborted by the caller. */
+  /** Removes the run's effects of these kinds. The caller aborts those that are being performed. */
   cancelEffects?: { kinds: string[] };
-  timers?: { set?: { timer: "retry" | "deadline"; dueAt: number }[]; clear?: ("retry" | "deadline")[] };
-  /** Pending approvals of this run become `withdrawn`. */
+  timers?: { set?: { timer: TimerName; dueAt: number }[]; clear?: TimerName[] };
+  /** Withdraws the run's pending approvals. */
   withdrawApprovals?: boolean;
 }
 
-/** What an effect came to. */
+/** An effect that has been performed, with everything its result changes. */
 export interface EffectCompletion {
   key: string;
   events?: NewEvent[];
   changes?: StepChanges;
   approvals?: Approval[];
-  /** The approval this effect has spent. */
+  /** The approval this effect has used up. */
   usedApproval?: string;
-  /** A comment that now stands in the thread, under a name that is looked up before it is posted again. */
+  /** A comment that was posted or edited, under the name by which it is found again. */
   post?: { name: string; commentId: number };
   effects?: NewEffect[];
-  /** A child run to be made with it. */
+  /** A child run to create. */
   run?: NewRun;
-  /** Changes a child hands to its parent. */
+  /** Changes a child hands over to its parent. */
   parentChanges?: { runId: string; changes: StepChanges };
 }
 
@@ -108,7 +135,7 @@ export interface Decision {
   via?: Channel | undefined;
   note?: string;
   remember?: "none" | "session";
-  /** Arguments that replace the asked ones, and the digest that covers them. */
+  /** Arguments that replace the original ones, and the digest over them. */
   changed?: { args: unknown; digest: string };
   now: number;
   deliveryId?: string;
@@ -116,7 +143,7 @@ export interface Decision {
 
 export type DecisionResult =
   | { kind: "decided"; approval: Approval }
-  /** It was not pending any more; the approval says what became of it. */
+  /** The approval was no longer pending; its status says why. */
   | { kind: "settled"; approval: Approval }
   | { kind: "unknown" };
 
@@ -156,31 +183,36 @@ export interface DeliveryStore {
 }
 
 /**
- * Everything that outlives the process. Each method is one transaction; it resolves after the commit is on disk, and
- * what it returns was true at that commit. Commits of one turn of the event loop are grouped. One conformance suite
- * holds every implementation.
+ * Everything that outlives the process. Each method is one transaction, resolves when it is committed to disk, and
+ * returns what was true at that commit. Commits of one turn of the event loop are grouped. All implementations pass one
+ * conformance suite. Reading data that this release cannot read throws UnreadableDataError, unless a method says
+ * otherwise.
  */
 export interface Store extends DeliveryStore {
   /**
-   * Takes in what a front end heard. False, and nothing is written, when the delivery was taken in before.
-   * A run whose id exists is not made again; its events are appended all the same unless their dedupe key is known.
-   * `effects` are for runs that are there already.
+   * Stores a delivery with its events. Returns false, and stores nothing, for a delivery that was stored before. A run
+   * whose id exists is not created again; its events are appended unless their dedupe key is known. `effects` are for
+   * existing runs.
    */
-  ingest(heard: { deliveryId?: string; run?: NewRun; events: NewEvent[]; effects?: NewEffect[] }): Promise<boolean>;
+  ingest(delivery: { deliveryId?: string; run?: NewRun; events: NewEvent[]; effects?: NewEffect[] }): Promise<boolean>;
 
-  /** True for a delivery that was taken in before. */
   hasDelivery(deliveryId: string): Promise<boolean>;
 
-  findRun(id: string): Promise<RunRow | undefined>;
-  /** The root runs of an issue or pull request, newest first: those of its repository's number, or those without a number of its name. */
+  /** Does not throw for a run that cannot be read. */
+  findRun(id: string): Promise<StoredRun | undefined>;
+  /**
+   * The root runs of an issue or pull request, newest first: those with this repository id or, without an id, those that
+   * were stored without one under this name. Does not throw for runs that cannot be read.
+   */
   runsOfThread(thread: {
     repositoryId?: number | undefined;
     owner: string;
     repo: string;
     thread: number;
-  }): Promise<RunRow[]>;
-  childrenOf(runId: string): Promise<RunRow[]>;
-  /** Root runs that this person asked for, or of this repository, since then; for rate limits. */
+  }): Promise<StoredRun[]>;
+  /** Does not throw for runs that cannot be read. */
+  childrenOf(runId: string): Promise<StoredRun[]>;
+  /** Counts the root runs since a time that a person requested, or those of a repository; for rate limits. */
   countRuns(query: {
     requestedBy?: string;
     repositoryId?: number;
@@ -190,50 +222,74 @@ export interface Store extends DeliveryStore {
   }): Promise<number>;
   /** US dollars that root runs created since then have cost, with their children: of one repository, or of all. */
   costOfRuns(query: { repositoryId?: number; since: number }): Promise<number>;
-  /** Root runs that are not done: of an installation as it is today, less those of repositories that are not named. */
-  liveRuns(where: { installationId: number; repositoryIds?: readonly number[] }): Promise<RunRow[]>;
+  /**
+   * The root runs of an installation, or of some of its repositories, that have not ended. Does not throw for runs that
+   * cannot be read.
+   */
+  liveRuns(where: { installationId: number; repositoryIds?: readonly number[] }): Promise<StoredRun[]>;
 
-  /** Where the repository of this number was last. */
   findLocation(repositoryId: number): Promise<RepositoryLocation | undefined>;
   /**
-   * Notes where a repository is, as `settlePlace` has it; the origins of its runs say so from here on. Runs without a number
-   * that were made there become its own.
+   * Saves the location of a repository as `resolveLocation` decides. From then on the origins of its runs have it. Runs
+   * that were stored there without a repository id are assigned to the repository.
    */
-  saveLocation(heard: ReportedLocation): Promise<void>;
+  saveLocation(reported: ReportedLocation): Promise<void>;
 
-  /** Events not taken in yet, in order: new ones and parked ones. */
+  /** The events that were not consumed yet, in order. */
   inbox(runId: string): Promise<LoggedEvent[]>;
-  /** The events of the run, in order, from after the given event id: all of them, or so many. */
+  /** The events of a run in order: all, or at most `limit`, after the given event id. */
   log(runId: string, after?: number, limit?: number): Promise<LoggedEvent[]>;
 
-  /** False, and nothing is written, when the version has moved on. */
+  /** Returns false, and stores nothing, when the version has changed. */
   advance(step: Advance): Promise<boolean>;
 
-  /** The effect of this queue to do next, its oldest, if it is due; it counts as begun from here on. Undefined otherwise. */
+  /** Claims the oldest effect of the queue if it is due. An effect that cannot be read is not claimed. */
   claimEffect(runId: string, queue: EffectQueue, now: number): Promise<Effect | undefined>;
-  /** The effect is over: its row goes, its consequences are written. False when it had been cancelled meanwhile; then nothing is written. */
-  completeEffect(finish: EffectCompletion): Promise<boolean>;
-  /** Try again then. The attempt stays counted. */
-  postponeEffect(key: string, dueAt: number): Promise<void>;
+  /** Removes a performed effect and stores its result. Returns false, and stores nothing, when it was cancelled. */
+  completeEffect(completion: EffectCompletion): Promise<boolean>;
+  /**
+   * Puts a claimed effect off. `isUncounted`: nothing was attempted, so the attempt does not count. `problem`: the reason,
+   * until the effect is claimed again.
+   */
+  postponeEffect(
+    key: string,
+    dueAt: number,
+    options?: { isUncounted?: boolean; problem?: EffectProblem },
+  ): Promise<void>;
+  /** The problem of the effect to perform next in one of the run's queues. */
+  effectProblem(runId: string): Promise<EffectProblem | undefined>;
 
-  /** Runs with something to do at that time: an unseen event or a due effect. For the start, and for the sweep. */
+  /** The runs with an unseen event or a due effect at that time. */
   dueRuns(now: number): Promise<string[]>;
-  /** Appends the events of timers and approvals that ran out. Resolves to the runs that woke. */
+  /** Appends the events of due timers and expired approvals, and returns the ids of their runs. */
   fireTimers(now: number): Promise<string[]>;
-  /** When the next timer, approval or postponed effect is due. */
+  /** The time when the next timer, approval or postponed effect is due. */
   nextDueAt(): Promise<number | undefined>;
 
   findApproval(id: string): Promise<Approval | undefined>;
-  /** Approvals of a root run's tree, oldest first. */
+  /** The approvals of a root run and its descendants, oldest first. */
   approvalsOf(rootId: string): Promise<Approval[]>;
-  /** One decision for ever: the first wins. Appends the event to the run. */
+  /** Decides a pending approval and appends the event to its run. The first decision is final. */
   decideApproval(decision: Decision): Promise<DecisionResult>;
 
-  /** The run's stored changes, oldest first. */
+  /** The stored changes of a run, oldest first: all, or the first `upTo` sets. */
   changesOf(runId: string, upTo?: number): Promise<StepChanges[]>;
   findPost(name: string): Promise<Post | undefined>;
 
-  /** Answers when the database does. */
+  /** Resolves when the database answers. */
   ping(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** Returns the run for work on it. Throws UnreadableDataError for one that this release cannot read. */
+export function readable(run: StoredRun): RunRow {
+  if (run.unreadable) throw run.unreadable;
+  return run;
+}
+
+/** Returns the run of this id for work on it. Throws when there is none, or when this release cannot read it. */
+export async function requireRun(store: Pick<Store, "findRun">, id: string): Promise<RunRow> {
+  const run = await store.findRun(id);
+  if (!run) throw new Error(`There is no run ${id}.`);
+  return readable(run);
 }

@@ -2,37 +2,52 @@ import { describeChannel } from "#domain/channel.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
-import { type Snapshot, stateName } from "#runtime/apply-events.ts";
-import type { RunRow, Store } from "#runtime/store/store.ts";
-import { activityOf, emptySummary, outcomeOf, summarize } from "./run-summary.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
+import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
+import { emptySummary, progressOf, summarize } from "./run-summary.ts";
 
-/** A run and its children as people may see them, derived from the store alone. */
+/** Returns a run and its descendants as people see them. Undefined when there is no such run, or nothing of it can be shown. */
 export async function readView(store: Store, runId: string): Promise<RunView | undefined> {
-  const row = await store.findRun(runId);
-  return row && viewOf(store, row);
+  const run = await store.findRun(runId);
+  return run && viewOf(store, run);
 }
 
-async function viewOf(store: Store, row: RunRow): Promise<RunView> {
-  const [log, children] = await Promise.all([store.log(row.spec.id), store.childrenOf(row.spec.id)]);
-  const snapshot = row.snapshot as Snapshot;
-  const { cost, steps, openCalls: open } = snapshot.context;
-  const state = stateName(snapshot);
+async function viewOf(store: Store, run: StoredRun): Promise<RunView | undefined> {
+  const spec = run.unreadable ? run.displaySpec : run.spec;
+  if (!spec) return undefined;
+
+  const [{ log, problem }, children] = await Promise.all([readLog(store, run.id), store.childrenOf(run.id)]);
   const summary = log.reduce(summarize, emptySummary);
+  const { state, activity, steps, cost, openCalls, outcome } = progressOf(run, summary, problem);
+  const views = await Promise.all(children.map((child) => viewOf(store, child)));
   return {
-    spec: row.spec,
+    spec,
     state,
-    activity: activityOf(state, snapshot, summary),
+    activity,
     tasks: summary.tasks,
     steps,
     usage: summary.usage,
     ...(cost > 0 ? { cost } : {}),
-    openCalls: open,
+    openCalls,
     log: log.flatMap(lineOf),
-    outcome: outcomeOf(snapshot, summary),
-    children: await Promise.all(children.map((child) => viewOf(store, child))),
-    startedAt: row.spec.createdAt,
-    updatedAt: row.updatedAt,
+    outcome,
+    children: views.filter((view) => view !== undefined),
+    startedAt: spec.createdAt,
+    updatedAt: run.updatedAt,
   };
+}
+
+/** A log that cannot be read is left out, with the reason. */
+async function readLog(
+  store: Store,
+  runId: string,
+): Promise<{ log: LoggedEvent[]; problem?: EffectProblem | undefined }> {
+  try {
+    return { log: await store.log(runId), problem: await store.effectProblem(runId) };
+  } catch (error) {
+    if (!(error instanceof UnreadableDataError)) throw error;
+    return { log: [], problem: { kind: "unreadable", reason: error.message } };
+  }
 }
 
 function lineOf({ event }: LoggedEvent): string[] {

@@ -1,19 +1,21 @@
 import type { LoggedEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
-import type { RunOutcome, RunState, TokenUsage } from "#domain/run.ts";
-import type { Snapshot } from "#runtime/apply-events.ts";
+import type { OpenCall, RunOutcome, RunState, TokenUsage } from "#domain/run.ts";
+import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
+import { stateName } from "#runtime/apply-events.ts";
+import type { EffectProblem, StoredRun } from "#runtime/store/store.ts";
 
-/** What a view says of a whole log, gathered event by event, so that a long one need not be read again. */
+/** The parts of a view that come from the log. They are collected event by event, so that a log is read only once. */
 export interface RunSummary {
-  /** What this run spent itself and what its children reported. */
+  /** The usage of this run and of the children that have reported. */
   usage: Required<TokenUsage>;
-  /** The newest list of tasks. */
+  /** The newest task list. */
   tasks: Task[];
-  /** Why the model failed the last time it did. */
+  /** The reason of the model's last failure. */
   failure: string | undefined;
-  /** Why it was stopped, where no person asked for it. */
-  stopped: string | undefined;
-  /** The model's last words. */
+  /** The reason of the last stop, when no person requested it. */
+  stopReason: string | undefined;
+  /** The text of the model's last answer. */
   answer: string;
 }
 
@@ -21,20 +23,20 @@ export const emptySummary: RunSummary = {
   usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0 },
   tasks: [],
   failure: undefined,
-  stopped: undefined,
+  stopReason: undefined,
   answer: "",
 };
 
 export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "event">): RunSummary {
   switch (event.type) {
     case "model.answered":
-      return { ...summary, usage: sum(summary.usage, event.usage), answer: event.text };
+      return { ...summary, usage: addUsage(summary.usage, event.usage), answer: event.text };
     case "child.finished":
-      return { ...summary, usage: sum(summary.usage, event.usage) };
+      return { ...summary, usage: addUsage(summary.usage, event.usage) };
     case "model.failed":
       return { ...summary, failure: event.reason };
     case "run.stop":
-      return { ...summary, stopped: event.reason };
+      return { ...summary, stopReason: event.reason };
     case "tool.finished":
       return event.result.value.kind === "task_list" && "tasks" in event.result.value
         ? { ...summary, tasks: event.result.value.tasks }
@@ -55,7 +57,7 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
   }
 }
 
-function sum(usage: RunSummary["usage"], more: TokenUsage): RunSummary["usage"] {
+function addUsage(usage: RunSummary["usage"], more: TokenUsage): RunSummary["usage"] {
   return {
     inputTokens: usage.inputTokens + more.inputTokens,
     outputTokens: usage.outputTokens + more.outputTokens,
@@ -63,19 +65,67 @@ function sum(usage: RunSummary["usage"], more: TokenUsage): RunSummary["usage"] 
   };
 }
 
-/** How a run ended, with the text of its answer; undefined while it goes on. */
-export function outcomeOf(
-  { context: { outcome } }: Snapshot,
-  { answer }: Pick<RunSummary, "answer">,
-): RunOutcome | undefined {
+/** The parts of a view that come from the machine's snapshot. */
+export interface RunProgress {
+  state: RunState;
+  /** One sentence about what the run is doing. */
+  activity: string;
+  steps: number;
+  /** Input and output tokens, including those of children: the number that counts against the limit. */
+  tokens: number;
+  /** US dollars, for the calls whose price is known. */
+  cost: number;
+  /** Milliseconds in busy states, without the current one. */
+  workedMs: number;
+  /** When the current busy state was entered; undefined while the run waits. */
+  busySince: number | undefined;
+  openCalls: OpenCall[];
+  outcome: RunOutcome | undefined;
+}
+
+/** Describes a run. One that cannot be read, or has data that cannot be read, is shown as stopped with the reason. */
+export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectProblem | undefined): RunProgress {
+  if (run.unreadable) return { ...stopped(run.unreadable.message), ...noProgress };
+
+  const { snapshot } = run;
+  const { steps, tokens, cost, openCalls, outcome } = snapshot.context;
+  const state = stateName(snapshot);
+  return {
+    ...(problem?.kind === "unreadable"
+      ? stopped(problem.reason)
+      : { state, activity: problem?.reason ?? activityOf(state, openCalls, summary) }),
+    steps,
+    tokens,
+    cost,
+    workedMs: snapshot.workedMs,
+    busySince: snapshot.busySince,
+    openCalls,
+    outcome: toOutcome(outcome, summary.answer),
+  };
+}
+
+const noProgress = {
+  steps: 0,
+  tokens: 0,
+  cost: 0,
+  workedMs: 0,
+  busySince: undefined,
+  openCalls: [],
+  outcome: undefined,
+};
+
+function stopped(reason: string): Pick<RunProgress, "state" | "activity"> {
+  return { state: "interrupted", activity: `Stopped. ${reason}` };
+}
+
+function toOutcome(outcome: WorkerSnapshot["context"]["outcome"], answer: string): RunOutcome | undefined {
   return outcome?.kind === "answered" ? { kind: "answered", text: answer } : outcome;
 }
 
-/** One sentence about what a run is doing. */
-export function activityOf(
+function activityOf(
   state: RunState,
-  { context }: Pick<Snapshot, "context">,
-  { failure = "it did not answer.", stopped }: Pick<RunSummary, "failure" | "stopped">,
+  openCalls: readonly OpenCall[],
+  { failure = "it did not answer.", stopReason }: Pick<RunSummary, "failure" | "stopReason">,
 ): string {
   switch (state) {
     case "preparing":
@@ -85,19 +135,19 @@ export function activityOf(
     case "retrying":
       return `Waiting to try the model again: ${failure}`;
     case "executing":
-      return `Running ${runningTool(context) ?? "a tool"}.`;
+      return `Running ${runningTool(openCalls) ?? "a tool"}.`;
     case "awaitingApproval":
-      return "Waiting for a person to approve or deny.";
+      return "Waiting for an approval.";
     case "awaitingAnswer":
-      return "Waiting for a person's answer.";
+      return "Waiting for an answer.";
     case "awaitingChild":
       return "Waiting for another worker.";
     case "idle":
-      return "Waiting for the next sentence.";
+      return "Waiting for the next message.";
     case "interrupted":
-      return stopped
-        ? `Stopped. ${stopped} When that is put right, it goes on with /resume.`
-        : "Stopped. It goes on with /resume.";
+      return stopReason
+        ? `Stopped. ${stopReason} When this is resolved, continue with /resume.`
+        : "Stopped. Continue with /resume.";
     case "ended":
       return "Done.";
     case "reviewing":
@@ -108,6 +158,6 @@ export function activityOf(
   }
 }
 
-function runningTool({ openCalls: open }: Snapshot["context"]): string | undefined {
-  return open.find(({ answeredBy, status }) => answeredBy === "tool" && status === "running")?.tool;
+function runningTool(openCalls: readonly OpenCall[]): string | undefined {
+  return openCalls.find(({ answeredBy, status }) => answeredBy === "tool" && status === "running")?.tool;
 }

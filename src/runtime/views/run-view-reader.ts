@@ -1,47 +1,33 @@
 import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
-import type { OpenCall, RunOutcome, RunSpec, RunState, TokenUsage } from "#domain/run.ts";
-import { type Snapshot, stateName } from "#runtime/apply-events.ts";
+import type { OpenCall, RunSpec, RunState, TokenUsage } from "#domain/run.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
-import type { RunRow, Store } from "#runtime/store/store.ts";
+import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
 import { redactDeep } from "#text/redact.ts";
-import { activityOf, emptySummary, outcomeOf, type RunSummary, summarize } from "./run-summary.ts";
+import { emptySummary, progressOf, type RunProgress, type RunSummary, summarize } from "./run-summary.ts";
 
-/** A call as one line can tell of it, for results that stand far below it. */
+/** A call in one line, for results that are shown far below it. */
 export interface CallLine {
   tool: string;
   args: string;
 }
 
-/** One run of a tree, as somebody who watches it sees it. */
-export interface RunNode {
+/** One run of a tree, as its page shows it. */
+export interface RunNode extends RunProgress {
   spec: RunSpec;
-  /** The machine's state, such as `callingModel`. */
-  state: RunState;
-  activity: string;
-  steps: number;
-  /** In and out, its children's included: what counts against its limit. */
-  tokens: number;
-  /** US dollars, of the calls whose price is known. */
-  cost: number;
-  /** Milliseconds it worked until it was last written down. */
-  workedMs: number;
-  /** Since when it is at work; undefined while it waits. */
-  busySince: number | undefined;
   usage: TokenUsage;
   tasks: Task[];
-  openCalls: OpenCall[];
-  outcome: RunOutcome | undefined;
-  /** By id. */
+  /** By call id. */
   calls: ReadonlyMap<string, CallLine>;
-  /** The id of its newest event; 0 when there is none. */
+  /** The id of the newest event; 0 when there is none. */
   newest: number;
-  /** What is being printed or said at this moment, when it happens in this process. */
+  /** The end of what is being printed or written at the moment, when that happens in this process. */
   live: { text: string; version: number } | undefined;
 }
 
-/** A root run with its children, each after its parent. */
+/** A root run with its descendants, each after its parent. */
 export interface RunTree {
   runs: RunNode[];
   /** Oldest first. */
@@ -51,216 +37,250 @@ export interface RunTree {
 export interface EventsPage {
   /** Oldest first. */
   events: LoggedEvent[];
-  /** How many there are before these. */
+  /** The number of events before these. */
   earlier: number;
 }
 
-/**
- * Reads trees of runs for those who watch them: however many ask, the store is asked a few times in a second for what is
- * new, and never again for what was read. What is read is the store's, whichever replica drives the run.
- */
-export interface RunViewReader {
-  /** Undefined when there is no root run of this id. */
-  readTree(rootId: string): Promise<RunTree | undefined>;
-  /** Something was written to the tree a moment ago: who reads next sees it. */
-  invalidate(rootId: string): void;
-  /** The last so many events of a run of the tree before the given one, or all after the given one, so many at most. */
-  readEvents(
-    rootId: string,
-    runId: string,
-    page: { before?: number | undefined; after?: number | undefined; limit: number },
-  ): Promise<EventsPage>;
-}
-
-/** How long what was read may be shown again, in milliseconds. */
+/** How long a tree may be shown again without reading the store. */
 const freshMs = 250;
-/** Books nobody opened for this long are put away, in milliseconds. */
+/** A tree that nobody has read for this long is evicted. */
 const idleMs = 60_000;
-const mostBooks = 200;
-const readAtOnce = 500;
-const longestArguments = 400;
-/** Of what is printed or said at the moment, in characters and lines. */
-const shownMoment = 4_000;
-const shownLines = 20;
+const maxTrees = 200;
+const eventsPerRead = 500;
+const maxArgumentsLength = 400;
+/** Characters and lines of live output. */
+const maxLiveLength = 4_000;
+const maxLiveLines = 20;
 
-interface Chapter {
-  row: RunRow;
-  ids: number[];
+interface CachedRun {
+  run: StoredRun;
+  spec: RunSpec;
+  eventIds: number[];
   calls: Map<string, CallLine>;
   summary: RunSummary;
+  problem: EffectProblem | undefined;
 }
 
-interface Book {
-  chapters: Map<string, Chapter>;
+interface CachedTree {
+  runs: Map<string, CachedRun>;
   approvals: Approval[];
   readAt: number;
-  /** Something was written since it was last read. */
-  stale: boolean;
+  /** Something was stored since it was read. */
+  isStale: boolean;
   usedAt: number;
+  /** Resolves to false when there is no such tree. */
   reading: Promise<boolean>;
 }
 
 export interface RunViewReaderOptions {
-  store: Pick<Store, "findRun" | "log" | "childrenOf" | "approvalsOf">;
+  store: Pick<Store, "findRun" | "log" | "childrenOf" | "approvalsOf" | "effectProblem">;
   live: Pick<LiveOutput, "read">;
-  /** Everything that is read passes it before it is cut. */
+  /** Applied to everything before it is shortened. */
   redact: (text: string) => string;
   now: () => number;
 }
 
-export function createRunViewReader({ store, live, redact, now }: RunViewReaderOptions): RunViewReader {
-  const books = new Map<string, Book>();
+/**
+ * Reads trees of runs for people who watch them. However many watch, the store is read a few times a second, and only for
+ * what is new. It works for the runs of all replicas, apart from live output.
+ */
+export class RunViewReader {
+  readonly #store: RunViewReaderOptions["store"];
+  readonly #live: RunViewReaderOptions["live"];
+  readonly #redact: (text: string) => string;
+  readonly #now: () => number;
+  /** The least recently used first. */
+  readonly #trees = new Map<string, CachedTree>();
 
-  async function read(rootId: string): Promise<RunTree | undefined> {
-    const book = openBook(rootId);
-    // One reading after the other, and those who come meanwhile share the next.
-    book.reading = book.reading.catch(() => true).then(() => bringUpToDate(book, rootId));
-    if (!(await book.reading)) {
-      books.delete(rootId);
+  constructor({ store, live, redact, now }: RunViewReaderOptions) {
+    this.#store = store;
+    this.#live = live;
+    this.#redact = redact;
+    this.#now = now;
+  }
+
+  /** Returns undefined when there is no root run of this id, or nothing of it can be shown. */
+  async readTree(rootId: string): Promise<RunTree | undefined> {
+    const tree = this.#useTree(rootId);
+    // One update at a time. Callers that arrive meanwhile share the next one.
+    tree.reading = tree.reading.catch(() => true).then(() => this.#update(tree, rootId));
+    if (!(await tree.reading)) {
+      this.#trees.delete(rootId);
       return undefined;
     }
-    return { runs: inOrder([...book.chapters.values()]).map(laneOf), approvals: book.approvals };
+    return {
+      runs: parentsFirst([...tree.runs.values()]).map((cached) => this.#toNode(cached)),
+      approvals: tree.approvals,
+    };
   }
 
-  function openBook(rootId: string): Book {
-    const time = now();
-    for (const [id, { usedAt }] of books) if (time - usedAt > idleMs || books.size > mostBooks) books.delete(id);
-    const book = books.get(rootId) ?? {
-      chapters: new Map(),
+  /** Something was stored for the tree: the next reader sees it. */
+  invalidate(rootId: string): void {
+    const tree = this.#trees.get(rootId);
+    if (tree) tree.isStale = true;
+  }
+
+  /** Returns the last events of a run before the given one, or the first ones after the given one. */
+  async readEvents(
+    rootId: string,
+    runId: string,
+    { before, after, limit }: { before?: number | undefined; after?: number | undefined; limit: number },
+  ): Promise<EventsPage> {
+    const ids = this.#trees.get(rootId)?.runs.get(runId)?.eventIds ?? [];
+    if (after !== undefined) {
+      return { events: await this.#readLog(runId, after, limit), earlier: indexOf(ids, after + 1) };
+    }
+    const end = before === undefined ? ids.length : indexOf(ids, before);
+    const start = Math.max(0, end - limit);
+    if (end === start) return { events: [], earlier: 0 };
+    return { events: await this.#readLog(runId, ids[start - 1] ?? 0, end - start), earlier: start };
+  }
+
+  async #readLog(runId: string, after: number, limit: number): Promise<LoggedEvent[]> {
+    const { value } = await tolerant(() => this.#store.log(runId, after, limit));
+    return redactDeep(value ?? [], this.#redact);
+  }
+
+  #useTree(rootId: string): CachedTree {
+    const now = this.#now();
+    for (const [id, { usedAt }] of this.#trees) {
+      if (now - usedAt > idleMs || this.#trees.size > maxTrees) this.#trees.delete(id);
+    }
+    const tree = this.#trees.get(rootId) ?? {
+      runs: new Map(),
       approvals: [],
       readAt: Number.NEGATIVE_INFINITY,
-      stale: false,
-      usedAt: time,
+      isStale: false,
+      usedAt: now,
       reading: Promise.resolve(true),
     };
-    book.usedAt = time;
-    // The one used last stands last, so that the first is the one to put away.
-    books.delete(rootId);
-    books.set(rootId, book);
-    return book;
+    tree.usedAt = now;
+    this.#trees.delete(rootId);
+    this.#trees.set(rootId, tree);
+    return tree;
   }
 
-  async function bringUpToDate(book: Book, rootId: string): Promise<boolean> {
-    if (!book.stale && now() - book.readAt < freshMs) return true;
-    book.stale = false;
-    const root = await store.findRun(rootId);
-    if (!root || root.spec.parentId) return false;
+  async #update(tree: CachedTree, rootId: string): Promise<boolean> {
+    if (!tree.isStale && this.#now() - tree.readAt < freshMs) return true;
+    tree.isStale = false;
+    const root = await this.#store.findRun(rootId);
+    if (!root || root.id !== root.rootId || !displaySpec(root)) return false;
 
-    if (await readOn(book, root)) book.approvals = redactDeep(await store.approvalsOf(rootId), redact);
-    book.readAt = now();
+    if (await this.#updateRun(tree, root)) {
+      const { value = [], problem } = await tolerant(() => this.#store.approvalsOf(rootId));
+      tree.approvals = redactDeep(value, this.#redact);
+      const cached = tree.runs.get(rootId);
+      if (problem && cached) cached.problem = problem;
+    }
+    tree.readAt = this.#now();
     return true;
   }
 
-  /** True when there was something new in this run or below. */
-  async function readOn(book: Book, row: RunRow): Promise<boolean> {
-    const { id } = row.spec;
-    const known = book.chapters.get(id);
-    // A run that is over hears nothing without its version growing.
-    if (known?.row.status === "done" && known.row.version === row.version) return false;
-    const chapter = known ?? { row, ids: [], calls: new Map(), summary: emptySummary };
-    book.chapters.set(id, chapter);
-    const before = chapter.ids.length;
+  /** Returns true when there is something new in this run or its descendants. */
+  async #updateRun(tree: CachedTree, run: StoredRun): Promise<boolean> {
+    const spec = displaySpec(run);
+    if (!spec) return false;
+    const known = tree.runs.get(run.id);
+    // The version of a run that has ended is incremented with every later event.
+    if (known && known.run.status === "done" && versionOf(known.run) === versionOf(run)) return false;
+
+    const cached = known ?? { run, spec, eventIds: [], calls: new Map(), summary: emptySummary, problem: undefined };
+    tree.runs.set(run.id, cached);
+    const eventsBefore = cached.eventIds.length;
+    cached.problem = (await this.#readNewEvents(cached)) ?? (await this.#store.effectProblem(run.id));
+    const isChanged = !known || versionOf(known.run) !== versionOf(run) || cached.eventIds.length > eventsBefore;
+    cached.run = run;
+    cached.spec = spec;
+
+    const changedChildren: boolean[] = [];
+    for (const child of await this.#store.childrenOf(run.id)) changedChildren.push(await this.#updateRun(tree, child));
+    return isChanged || changedChildren.some(Boolean);
+  }
+
+  /** Returns the problem when the log cannot be read to its end. */
+  async #readNewEvents(cached: CachedRun): Promise<EffectProblem | undefined> {
     for (;;) {
-      const news = await store.log(id, chapter.ids.at(-1), readAtOnce);
-      for (const logged of news) note(chapter, logged, redact);
-      if (news.length < readAtOnce) break;
+      const read = () => this.#store.log(cached.run.id, cached.eventIds.at(-1), eventsPerRead);
+      const { value: events, problem } = await tolerant(read);
+      if (!events) return problem;
+      for (const logged of events) this.#addEvent(cached, logged);
+      if (events.length < eventsPerRead) return undefined;
     }
-    const isNews = !known || known.row.version !== row.version || chapter.ids.length > before;
-    chapter.row = row;
-
-    const children = await store.childrenOf(id);
-    const below = [];
-    for (const child of children) below.push(await readOn(book, child));
-    return isNews || below.some(Boolean);
   }
 
-  async function events(
-    rootId: string,
-    runId: string,
-    { before, after, limit }: Parameters<RunViewReader["readEvents"]>[2],
-  ): Promise<EventsPage> {
-    const ids = books.get(rootId)?.chapters.get(runId)?.ids ?? [];
-    if (after !== undefined) {
-      const from = placeOf(ids, after + 1);
-      return { events: redactDeep(await store.log(runId, after, limit), redact), earlier: from };
+  #addEvent(cached: CachedRun, logged: LoggedEvent): void {
+    const { id, event } = logged;
+    cached.eventIds.push(id);
+    cached.summary = summarize(cached.summary, logged);
+    if (event.type !== "model.answered") return;
+    for (const { callId, tool, args } of event.calls) {
+      cached.calls.set(callId, { tool: this.#redact(tool), args: describeArguments(redactDeep(args, this.#redact)) });
     }
-    const end = before === undefined ? ids.length : placeOf(ids, before);
-    const start = Math.max(0, end - limit);
-    if (end === start) return { events: [], earlier: 0 };
-    const events = await store.log(runId, ids[start - 1] ?? 0, end - start);
-    return { events: redactDeep(events, redact), earlier: start };
   }
 
-  function laneOf({ row, ids, calls, summary }: Chapter): RunNode {
-    const { spec } = row;
-    const snapshot = row.snapshot as Snapshot;
-    const { steps, tokens, cost, openCalls: open } = snapshot.context;
-    const state = stateName(snapshot);
+  #toNode({ run, spec, eventIds, calls, summary, problem }: CachedRun): RunNode {
+    const progress = progressOf(run, summary, problem);
     return {
+      ...progress,
       spec,
-      state,
-      activity: redact(activityOf(state, snapshot, summary)),
-      steps,
-      tokens,
-      cost,
-      workedMs: snapshot.workedMs,
-      busySince: snapshot.busySince,
+      activity: this.#redact(progress.activity),
+      outcome: redactDeep(progress.outcome, this.#redact),
       usage: summary.usage,
-      tasks: redactDeep(summary.tasks, redact),
-      openCalls: open,
-      outcome: redactDeep(outcomeOf(snapshot, summary), redact),
+      tasks: redactDeep(summary.tasks, this.#redact),
       calls,
-      newest: ids.at(-1) ?? 0,
-      live: liveOf(spec.id, state, open),
+      newest: eventIds.at(-1) ?? 0,
+      live: this.#liveOutput(run.id, progress),
     };
   }
 
-  /** What was said before the run moved on is in the log by now. */
-  function liveOf(runId: string, state: RunState, open: readonly OpenCall[]): RunNode["live"] {
-    const moment = live.read(runId);
-    if (!moment) return undefined;
-    const isOn = moment.source.startsWith("model/")
+  /** Output of an earlier step is in the log already. */
+  #liveOutput(runId: string, { state, openCalls }: { state: RunState; openCalls: OpenCall[] }): RunNode["live"] {
+    const output = this.#live.read(runId);
+    if (!output) return undefined;
+    const isCurrent = output.source.startsWith("model/")
       ? state === "callingModel"
-      : open.some(({ callId, status }) => callId === moment.source && status === "running");
-    return isOn ? { text: lastLines(redact(moment.text)), version: moment.version } : undefined;
+      : openCalls.some(({ callId, status }) => callId === output.source && status === "running");
+    return isCurrent ? { text: lastLines(this.#redact(output.text)), version: output.version } : undefined;
   }
-
-  function renew(rootId: string): void {
-    const book = books.get(rootId);
-    if (book) book.stale = true;
-  }
-
-  return { readTree: read, invalidate: renew, readEvents: events };
 }
 
-/** Whole words of the end: what is still being written may be the first half of a secret, and what was cut off the second. */
+function displaySpec(run: StoredRun): RunSpec | undefined {
+  return run.unreadable ? run.displaySpec : run.spec;
+}
+
+function versionOf(run: StoredRun): number | undefined {
+  return run.unreadable ? undefined : run.version;
+}
+
+async function tolerant<Value>(
+  read: () => Promise<Value>,
+): Promise<{ value: Value; problem?: undefined } | { value?: undefined; problem: EffectProblem }> {
+  try {
+    return { value: await read() };
+  } catch (error) {
+    if (!(error instanceof UnreadableDataError)) throw error;
+    return { problem: { kind: "unreadable", reason: error.message } };
+  }
+}
+
+/** Returns complete words only, since a secret whose other half is still missing, or was cut off, is not redacted. */
 function lastLines(text: string): string {
-  const whole = text.slice(0, Math.max(text.lastIndexOf("\n"), text.lastIndexOf(" ")) + 1);
-  const tail = whole.slice(-shownMoment).split("\n").slice(-shownLines);
-  return (whole.length > shownMoment ? tail.slice(1) : tail).join("\n");
+  const complete = text.slice(0, Math.max(text.lastIndexOf("\n"), text.lastIndexOf(" ")) + 1);
+  const tail = complete.slice(-maxLiveLength).split("\n").slice(-maxLiveLines);
+  return (complete.length > maxLiveLength ? tail.slice(1) : tail).join("\n");
 }
 
-function note(chapter: Chapter, logged: LoggedEvent, redact: (text: string) => string): void {
-  const { id, event } = logged;
-  chapter.ids.push(id);
-  chapter.summary = summarize(chapter.summary, logged);
-  if (event.type === "model.answered") {
-    for (const { callId, tool, args } of event.calls)
-      chapter.calls.set(callId, { tool: redact(tool), args: lineOf(redactDeep(args, redact)) });
-  }
-}
-
-/** A call's arguments on a line: what is text speaks for itself, the rest has its name. */
-function lineOf(args: unknown): string {
+/** Returns the arguments in one line. Text is shown without its name. */
+function describeArguments(args: unknown): string {
   const values = args !== null && typeof args === "object" ? Object.entries(args) : [["", args]];
-  const words = values.map(([name, value]) =>
+  const parts = values.map(([name, value]) =>
     typeof value === "string" ? value : `${name} ${(JSON.stringify(value) ?? "").slice(0, 2_000)}`.trim(),
   );
-  return words.join(" · ").replaceAll(/\s+/g, " ").slice(0, longestArguments);
+  return parts.join(" · ").replaceAll(/\s+/g, " ").slice(0, maxArgumentsLength);
 }
 
-/** Where the first id that is not below this one stands. */
-function placeOf(ids: readonly number[], id: number): number {
+/** Returns the index of the first id that is not below the given one. */
+function indexOf(ids: readonly number[], id: number): number {
   let [low, high] = [0, ids.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -270,10 +290,8 @@ function placeOf(ids: readonly number[], id: number): number {
   return low;
 }
 
-function inOrder(chapters: readonly Chapter[]): Chapter[] {
-  const below = (parentId: string | undefined): Chapter[] =>
-    chapters
-      .filter(({ row }) => row.spec.parentId === parentId)
-      .flatMap((chapter) => [chapter, ...below(chapter.row.spec.id)]);
-  return below(undefined);
+function parentsFirst(runs: readonly CachedRun[]): CachedRun[] {
+  const childrenOf = (parentId: string | undefined): CachedRun[] =>
+    runs.filter(({ spec }) => spec.parentId === parentId).flatMap((run) => [run, ...childrenOf(run.spec.id)]);
+  return childrenOf(undefined);
 }

@@ -6,7 +6,7 @@ import { UserError } from "#domain/errors.ts";
 import { localOrigin } from "#embed/worker-runtime.ts";
 import { DatabaseInUseError } from "#runtime/store/sqlite/database-lock.ts";
 import { openSqliteStore, openSqliteStoreReadOnly } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import type { RunRow, Store } from "#runtime/store/store.ts";
+import { type RunRow, readable, type Store } from "#runtime/store/store.ts";
 import { BaseRecord } from "#sandbox/checkout/base-record.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 import type { CommandContext } from "./command-context.ts";
@@ -100,7 +100,7 @@ export class SavedRuns {
 
 /** The turns of a run, oldest first: each sentence of the person starts one. */
 export async function turnsOf(store: Store): Promise<RunRow[]> {
-  return (await store.runsOfThread(localOrigin)).toReversed();
+  return (await store.runsOfThread(localOrigin)).map(readable).toReversed();
 }
 
 export async function changesOfTurns(store: Store, turns: readonly RunRow[]): Promise<StepChanges[]> {

@@ -1,7 +1,7 @@
 import type { LoggedEvent, ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
-import type { RunRow, Store } from "#runtime/store/store.ts";
+import { type RunRow, readable, type Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { createPaint, type Paint, plain } from "#terminal/paint.ts";
@@ -62,7 +62,7 @@ async function transcriptOf(store: Store, paint: Paint): Promise<string> {
 
 /** The events of a run, with the workers it called below the calls they answered. */
 async function linesOfRun(store: Store, { spec }: RunRow, paint: Paint): Promise<string[]> {
-  const children = await store.childrenOf(spec.id);
+  const children = (await store.childrenOf(spec.id)).map(readable);
   const calls = new Map<string, ModelCall>();
   const lines: string[] = [];
   for (const { event } of await store.log(spec.id)) {

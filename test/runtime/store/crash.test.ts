@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import type { Store } from "#runtime/store/store.ts";
+import { requireRun, type Store } from "#runtime/store/store.ts";
 
 const script = fileURLToPath(new URL("../../support/store-crash-child.ts", import.meta.url));
 const kills = 10;
@@ -50,7 +50,7 @@ async function progressOf(store: Store, n: number) {
     post: (await store.findPost(`post-${n}`)) ? 1 : 0,
     child: (await store.childrenOf(runId)).length,
   };
-  return { version: (await store.findRun(runId))?.version, parts: Object.values(parts) };
+  return { version: (await requireRun(store, runId)).version, parts: Object.values(parts) };
 }
 
 test("kill -9 at any moment loses nothing that was acknowledged and leaves nothing half written", async () => {

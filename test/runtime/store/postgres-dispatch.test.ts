@@ -5,6 +5,7 @@ import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { DispatchTarget } from "#runtime/dispatch.ts";
 import { openSharedStore } from "#runtime/store/postgres/open-shared-store.ts";
+import { requireRun } from "#runtime/store/store.ts";
 import {
   postgresPrograms,
   restartPostgresServer,
@@ -75,15 +76,15 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
   const lockOf = (holder: string) =>
     `select pid from pg_locks where locktype = 'advisory' and objid = (${holder}) and classid = ${0x474c4d46}`;
 
-  test("every event is taken in, by one replica at a time, whoever hears it and however often both are rung", async () => {
+  test("every event is applied, by one replica at a time, whichever replica is woken and however often", async () => {
     const driving = new Map<string, number>();
     let most = 0;
     const takeIn: Parameters<typeof startReplica>[0] = async (runId, { store }) => {
       driving.set(runId, (driving.get(runId) ?? 0) + 1);
       most = Math.max(most, driving.get(runId) ?? 0);
-      const [row, inbox] = await Promise.all([store.findRun(runId), store.inbox(runId)]);
+      const [row, inbox] = await Promise.all([requireRun(store, runId), store.inbox(runId)]);
       const ids = inbox.map(({ id }) => id);
-      const taken = { version: row?.version ?? 0, consumed: ids, seen: ids.at(-1) ?? 0, status: "waiting" as const };
+      const taken = { version: row.version, consumed: ids, seen: ids.at(-1) ?? 0, status: "waiting" as const };
       expect(await store.advance(sampleStep(runId, taken))).toBe(true);
       driving.set(runId, (driving.get(runId) ?? 0) - 1);
     };
@@ -112,14 +113,16 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     expect(both.flatMap(({ errors }) => errors)).toEqual([]);
   });
 
-  test("what is rung for when its driver is just done is driven once more", async () => {
+  test("a run that is woken while its processing ends is processed again", async () => {
     const holder = await startHolder();
     await holder.store.ingest({ run: sampleRun("n1"), events: [] });
     holder.dispatch.wake("n1");
     await vi.waitUntil(() => holder.driver.process.mock.calls.length === 1);
 
     holder.dispatch.wake("n1");
-    await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge.runs where rung")).rowCount === 1);
+    await vi.waitUntil(
+      async () => (await sql.query("select 1 from golem_forge.runs where wake_requested")).rowCount === 1,
+    );
     holder.letGo("n1");
 
     await vi.waitUntil(() => holder.driver.process.mock.calls.length === 2);
@@ -128,7 +131,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     expect((await sql.query("select 1 from golem_forge_queue.job")).rowCount).toBe(0);
   });
 
-  test("one that loses the session that says it lives stops what it does, writes nothing more, and joins anew", async () => {
+  test("one that loses its lock stops its work, stores nothing more, and joins again", async () => {
     const cut = await startHolder();
     await cut.store.ingest({
       run: sampleRun("l1", [sampleEffect("l1", "l1/0"), sampleEffect("l1", "l1/1")]),
@@ -151,13 +154,13 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     expect(await old.store.completeEffect({ key: "l1/0", events: [{ runId: "l1", event: said("stale") }] })).toBe(
       false,
     );
-    await expect(old.store.advance(sampleStep("l1"))).rejects.toThrow("Another replica drives the run l1 now.");
+    await expect(old.store.advance(sampleStep("l1"))).rejects.toThrow("Another replica has the run l1 now.");
     await old.store.postponeEffect("l1/0", 1_000_000);
     expect(await next.store.claimEffect("l1", "work", 0)).toMatchObject({ key: "l1/0", attempts: 2 });
     expect(await next.store.completeEffect({ key: "l1/0" })).toBe(true);
     next.letGo("l1");
     cut.letGo("l1");
-    expect(cut.errors.map(String)).toEqual([expect.stringContaining("was lost")]);
+    expect(cut.errors.map(String)).toEqual([expect.stringContaining("lost its liveness lock")]);
 
     await cut.store.ingest({ run: sampleRun("l2"), events: [] });
     const opened = () =>
@@ -216,7 +219,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     expect(most).toBe(1);
   });
 
-  test("when the server is started anew, they go on as soon as it answers", async () => {
+  test("when the server is restarted, they continue as soon as it answers", async () => {
     const folder = await mkdtemp(join(tmpdir(), "golem-restart-"));
     const server = await startPostgresServer(folder);
     const replica = await startHolder(server.url("postgres"));

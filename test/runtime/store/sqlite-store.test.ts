@@ -7,7 +7,15 @@ import { UserError } from "#domain/errors.ts";
 import { migrations } from "#runtime/store/sqlite/migrations.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
-import { said, sampleApproval, sampleEffect, sampleRun, sampleSpec, sampleStep } from "../../support/store-samples.ts";
+import {
+  said,
+  sampleApproval,
+  sampleEffect,
+  sampleRun,
+  sampleSnapshot,
+  sampleSpec,
+  sampleStep,
+} from "../../support/store-samples.ts";
 
 let folder: string;
 let files = 0;
@@ -114,21 +122,21 @@ describe("the file", () => {
 
     const opening = openSqliteStore(path);
     await expect(opening).rejects.toThrow(UserError);
-    await expect(opening).rejects.toThrow("newer version of Golem Forge (schema 99, this one knows");
+    await expect(opening).rejects.toThrow("newer version of Golem Forge (schema 99; this one supports up to");
 
     tamper(path, `pragma user_version = ${migrations.length}`);
     await (await openSqliteStore(path)).close();
   });
 
-  test("of the version before numbers were kept goes on, and its runs are found when their repository is heard of", async () => {
+  test("of the version before repository ids were stored is migrated, and its runs are found when their repository is reported", async () => {
     const path = newPath();
     await mkdir(join(path, ".."), { recursive: true });
-    const spec = JSON.stringify(sampleSpec("r1"));
+    const [spec, snapshot] = [sampleSpec("r1"), sampleSnapshot("idle")].map((value) => JSON.stringify(value));
     tamper(
       path,
       `${migrations[0]}; pragma user_version = 1; pragma application_id = ${0x474c4d46};
         insert into runs (id, root_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot)
-          values ('r1', 'r1', 'ada', 'engine', 7, 'ada', 1000, 1000, 'waiting', '{}');
+          values ('r1', 'r1', 'ada', 'engine', 7, 'ada', 1000, 1000, 'waiting', '${snapshot}');
         insert into specs (run_id, spec) values ('r1', '${spec}');`,
     );
 
@@ -168,12 +176,10 @@ describe("the file", () => {
   });
 
   test.each([
-    { table: "events", id: 1, sql: `update events set event = '{"type":"nonsense"}'`, ask: "log" as const },
-    { table: "events", id: 1, sql: "update events set event = '{'", ask: "log" as const },
-    { table: "specs", id: "r1", sql: `update specs set spec = '{"id":"r1"}'`, ask: "findRun" as const },
-    { table: "runs", id: "r1", sql: "update runs set snapshot = '{'", ask: "findRun" as const },
-    { table: "approvals", id: "a1", sql: `update approvals set approval = '[]'`, ask: "approvalsOf" as const },
-  ])("with a broken row says which: $sql", async ({ table, id, sql, ask }) => {
+    ["event", `update events set event = '{"type":"unknown"}'`, "log", "Event 1 cannot be read: "],
+    ["event", "update events set event = '{'", "log", "Event 1 is not valid JSON."],
+    ["approval", "update approvals set approval = '[]'", "approvalsOf", "Approval a1 cannot be read: "],
+  ] as const)("with an unreadable %s says which: %s", async (_, sql, read, message) => {
     const path = newPath();
     const store = await openSqliteStore(path);
     await store.ingest({
@@ -185,7 +191,7 @@ describe("the file", () => {
     tamper(path, sql);
 
     const broken = await openSqliteStore(path);
-    await expect(broken[ask]("r1")).rejects.toThrow(`Table ${table}, id ${id} does not hold`);
+    await expect(broken[read]("r1")).rejects.toThrow(message);
     await broken.close();
   });
 });

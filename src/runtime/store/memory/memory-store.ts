@@ -1,10 +1,8 @@
-import { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 import type { RunSpec } from "#domain/run.ts";
-import { applyDecision } from "#runtime/store/apply-decision.ts";
-import { expire } from "#runtime/store/expire.ts";
+import { applyDecision, expire } from "#runtime/store/apply-decision.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type {
   Advance,
@@ -13,6 +11,7 @@ import type {
   Delivery,
   Effect,
   EffectCompletion,
+  EffectProblem,
   EffectQueue,
   NewDelivery,
   NewEffect,
@@ -21,10 +20,9 @@ import type {
   Post,
   RunRow,
   Store,
+  TimerName,
 } from "#runtime/store/store.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
-
-const CostOf = z.object({ context: z.object({ cost: z.number() }) });
 
 interface MemoryRun extends Pick<RunRow, "spec" | "status" | "snapshot" | "version" | "updatedAt"> {
   /** The repository the run belongs to, once it is known. */
@@ -35,13 +33,14 @@ interface MemoryRun extends Pick<RunRow, "spec" | "status" | "snapshot" | "versi
   /** The highest event id that an advance has seen. */
   seen: number;
   changes: StepChanges[];
-  timers: Map<"retry" | "deadline", number>;
+  timers: Map<TimerName, number>;
 }
 
 interface MemoryEffect extends Effect {
-  isUnderWay: boolean;
-  /** Requested again while it was under way. */
+  isClaimed: boolean;
+  /** Requested again while it was being performed. */
   isRepeated: boolean;
+  problem: EffectProblem | undefined;
 }
 
 /**
@@ -151,7 +150,7 @@ export class MemoryStore implements Store {
     return this.#roots(
       ({ spec, ...run }) =>
         spec.createdAt >= since && (repositoryId === undefined || run.repositoryId === repositoryId),
-    ).reduce((sum, { snapshot }) => sum + (CostOf.safeParse(snapshot).data?.context.cost ?? 0), 0);
+    ).reduce((sum, { snapshot }) => sum + snapshot.context.cost, 0);
   }
 
   async liveRuns({ installationId, repositoryIds }: Parameters<Store["liveRuns"]>[0]): Promise<RunRow[]> {
@@ -169,17 +168,17 @@ export class MemoryStore implements Store {
     return location && { ...location };
   }
 
-  async saveLocation(heard: ReportedLocation): Promise<void> {
+  async saveLocation(reported: ReportedLocation): Promise<void> {
     this.#checkOpen();
-    const resolved = resolveLocation(this.#repositories.get(heard.repositoryId), heard);
+    const resolved = resolveLocation(this.#repositories.get(reported.repositoryId), reported);
     if (!resolved) return;
 
     const { location, name } = resolved;
-    this.#repositories.set(heard.repositoryId, structuredClone(location));
+    this.#repositories.set(reported.repositoryId, structuredClone(location));
     for (const run of this.#runs.values()) {
       const { origin, createdAt } = run.spec;
       if (run.repositoryId === undefined && createdAt >= name.since && isNamed(origin, name)) {
-        run.repositoryId = heard.repositoryId;
+        run.repositoryId = reported.repositoryId;
       }
     }
   }
@@ -209,8 +208,8 @@ export class MemoryStore implements Store {
     run.snapshot = structuredClone(step.snapshot);
     run.status = step.status;
     run.updatedAt = Math.max(run.updatedAt, Date.now());
-    for (const { key, runId, kind } of [...this.#effects.values()]) {
-      if (runId === step.runId && step.cancelEffects?.kinds.includes(kind)) this.#effects.delete(key);
+    for (const { key, runId, request } of [...this.#effects.values()]) {
+      if (runId === step.runId && step.cancelEffects?.kinds.includes(request.kind)) this.#effects.delete(key);
     }
     for (const effect of effects) this.#addEffect(effect);
     for (const timer of timers?.clear ?? []) run.timers.delete(timer);
@@ -225,8 +224,9 @@ export class MemoryStore implements Store {
     if (!head || head.dueAt > now) return undefined;
 
     head.attempts += 1;
-    head.isUnderWay = true;
-    const { isUnderWay: _, isRepeated: __, ...effect } = head;
+    head.isClaimed = true;
+    head.problem = undefined;
+    const { isClaimed: _, isRepeated: __, problem: ___, ...effect } = head;
     return structuredClone(effect);
   }
 
@@ -252,10 +252,20 @@ export class MemoryStore implements Store {
     return true;
   }
 
-  async postponeEffect(key: string, dueAt: number): Promise<void> {
+  async postponeEffect(
+    key: string,
+    dueAt: number,
+    { isUncounted, problem }: Parameters<Store["postponeEffect"]>[2] = {},
+  ): Promise<void> {
     this.#checkOpen();
     const effect = this.#effects.get(key);
-    if (effect) Object.assign(effect, { dueAt, isUnderWay: false });
+    if (!effect) return;
+    Object.assign(effect, { dueAt, isClaimed: false, problem, attempts: effect.attempts - (isUncounted ? 1 : 0) });
+  }
+
+  async effectProblem(runId: string): Promise<EffectProblem | undefined> {
+    this.#checkOpen();
+    return this.#heads().find((effect) => effect.runId === runId && effect.problem)?.problem;
   }
 
   async dueRuns(now: number): Promise<string[]> {
@@ -294,7 +304,7 @@ export class MemoryStore implements Store {
       ...[...this.#runs.values()].flatMap(({ timers }) => [...timers.values()]),
       ...[...this.#approvals.values()].filter(({ status }) => status === "pending").map(({ expiresAt }) => expiresAt),
       ...this.#heads()
-        .filter(({ dueAt, isUnderWay }) => dueAt > 0 && !isUnderWay)
+        .filter(({ dueAt, isClaimed }) => dueAt > 0 && !isClaimed)
         .map(({ dueAt }) => dueAt),
     ];
     return due.length > 0 ? Math.min(...due) : undefined;
@@ -412,16 +422,16 @@ export class MemoryStore implements Store {
   #addEffect(effect: NewEffect): void {
     const known = this.#effects.get(effect.key);
     if (known) {
-      known.isRepeated ||= known.isUnderWay;
+      known.isRepeated ||= known.isClaimed;
       return;
     }
     const added = { ...structuredClone(effect), dueAt: effect.dueAt ?? 0 };
-    this.#effects.set(effect.key, { ...added, attempts: 0, isUnderWay: false, isRepeated: false });
+    this.#effects.set(effect.key, { ...added, attempts: 0, isClaimed: false, isRepeated: false, problem: undefined });
   }
 
   #endEffect(effect: MemoryEffect): void {
     if (!effect.isRepeated) this.#effects.delete(effect.key);
-    else Object.assign(effect, { isRepeated: false, isUnderWay: false, attempts: 0, dueAt: 0 });
+    else Object.assign(effect, { isRepeated: false, isClaimed: false, attempts: 0, dueAt: 0 });
   }
 
   /** The oldest effect of each queue of each run: the others wait for it. */
@@ -456,6 +466,8 @@ export class MemoryStore implements Store {
 
   #rowOf({ spec, status, snapshot, version, updatedAt, repositoryId, changes }: MemoryRun): RunRow {
     return structuredClone({
+      id: spec.id,
+      rootId: spec.rootId,
       spec: this.#located(spec, repositoryId),
       status,
       snapshot,

@@ -1,37 +1,44 @@
-import { Approval } from "#domain/approval.ts";
-import { parseStored } from "#runtime/store/parse-stored.ts";
+import type { z } from "zod";
+import type { Approval } from "#domain/approval.ts";
+import { ApprovalColumns, readApproval, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
-interface Row {
-  id: string;
-  status: string;
-  approval: string;
-}
-
-/** The approvals of one of these, in the order given by `order`. The ledger's column has the last word on the status. */
-export async function findApprovals(
+/** Returns the rows of approvals, in the order they were added. */
+export function findApprovalRows(
   sql: Pick<Sql, "query">,
   condition: "id = $1" | "root_id = $1" | "id = any ($1::text[]) and status = 'pending' and expires_at <= $2",
   values: readonly unknown[],
-): Promise<Approval[]> {
-  const rows = await sql.query<Row>(
+): Promise<z.infer<typeof ApprovalColumns>[]> {
+  return sql.query(
+    ApprovalColumns,
     `select id, status, approval from approvals where ${condition} order by number`,
     values,
   );
-  return rows.map(({ id, status, approval }) => ({
-    ...parseStored(Approval, approval, { table: "approvals", id }),
-    status: status as Approval["status"],
-  }));
 }
 
-/** Writes what became of pending approvals. */
+export async function findApprovals(
+  sql: Pick<Sql, "query">,
+  condition: "id = $1" | "root_id = $1",
+  id: string,
+): Promise<Approval[]> {
+  return (await findApprovalRows(sql, condition, [id])).map(readApproval);
+}
+
+export function addApproval(sql: Sql, approval: Approval): Promise<number> {
+  return sql.run(
+    "insert into approvals (id, run_id, root_id, status, expires_at, approval) values ($1, $2, $3, $4, $5, $6)",
+    [approval.id, approval.runId, approval.rootId, approval.status, approval.expiresAt, serializeRecord(approval)],
+  );
+}
+
+/** Stores the decisions or the expiry of pending approvals. */
 export async function settleApprovals(sql: Sql, approvals: readonly Approval[]): Promise<void> {
   await Promise.all(
     approvals.map((approval) =>
-      sql.query("update approvals set status = $2, approval = $3 where id = $1 and status = 'pending'", [
+      sql.run("update approvals set status = $2, approval = $3 where id = $1 and status = 'pending'", [
         approval.id,
         approval.status,
-        JSON.stringify(approval),
+        serializeRecord(approval),
       ]),
     ),
   );

@@ -1,27 +1,83 @@
-import type { StepChanges, StoredChange } from "#sandbox/sandbox.ts";
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { ChangeColumns, readChange } from "#runtime/store/stored-rows.ts";
+import type { StepChanges } from "#sandbox/sandbox.ts";
 import type { Sql } from "./postgres-connection.ts";
 
-interface Row {
-  id: number;
-  step: string;
-  path: string | null;
-  mode: StoredChange["mode"];
-  content: Buffer | null;
-}
+const ChangeSet = z.object({ id: z.number(), step: z.string() });
+const SetRow = z.union([
+  z.object({ ...ChangeSet.shape, ...ChangeColumns.shape }),
+  /** A set without changes. */
+  z.object({ ...ChangeSet.shape, path: z.null() }),
+]);
 
-/** The run's change sets, oldest first, the first `upTo` of them. */
+/** Returns the run's change sets, oldest first: all, or the first `upTo`. */
 export async function readChanges(sql: Pick<Sql, "query">, runId: string, upTo?: number): Promise<StepChanges[]> {
-  const rows = await sql.query<Row>(
+  const rows = await sql.query(
+    SetRow,
     `select sets.id, step, path, mode, content
       from (select id, step from change_sets where run_id = $1 order by id limit $2) as sets
       left join changes on changes.change_set = sets.id left join blobs on blobs.hash = changes.blob
       order by sets.id, changes.position`,
     [runId, upTo ?? null],
   );
-  return [...Map.groupBy(rows, ({ id }) => id).values()].map((of) => ({
-    step: of[0]?.step ?? "",
-    changes: of.flatMap(({ path, mode, content }) =>
-      path === null ? [] : [{ path, mode, content: content ? new Uint8Array(content) : undefined }],
-    ),
+  return [...Map.groupBy(rows, ({ id }) => id).values()].map((set) => ({
+    step: set[0]?.step ?? "",
+    changes: set.flatMap((row) => ("mode" in row ? [readChange(row)] : [])),
   }));
+}
+
+export interface RunChanges {
+  runId: string;
+  changes: StepChanges;
+}
+
+/** Stores change sets in order. Equal contents are stored once. The runs must be locked. */
+export async function addChanges(sql: Sql, sets: readonly RunChanges[]): Promise<void> {
+  await addBlobs(
+    sql,
+    sets.flatMap(({ changes }) => changes.changes.map(({ content }) => content)),
+  );
+  for (const { runId, changes } of sets) {
+    await sql.run(
+      `with set as (
+          insert into change_sets (run_id, step) values ($1, $2) returning id
+        ), added as (
+          insert into changes (change_set, position, path, mode, blob)
+            select set.id, position, path, mode, blob
+              from set, unnest($3::text[], $4::text[], $5::bytea[]) with ordinality as given (path, mode, blob, position)
+        )
+        update runs set change_sets = change_sets + 1 where id = $1`,
+      [
+        runId,
+        changes.step,
+        changes.changes.map(({ path }) => path),
+        changes.changes.map(({ mode }) => mode),
+        changes.changes.map(({ content }) => (content === undefined ? null : hashOf(content))),
+      ],
+    );
+  }
+}
+
+/** Adds them in the order of their hashes, so that two transactions that store the same contents do not deadlock. */
+async function addBlobs(sql: Sql, contents: readonly (Uint8Array | undefined)[]): Promise<void> {
+  const blobs = new Map<string, { hash: Buffer; content: Buffer }>();
+  for (const content of contents) {
+    if (content === undefined) continue;
+    const hash = hashOf(content);
+    blobs.set(hash.toString("hex"), {
+      hash,
+      content: Buffer.from(content.buffer, content.byteOffset, content.byteLength),
+    });
+  }
+  const sorted = [...blobs.values()].sort((a, b) => Buffer.compare(a.hash, b.hash));
+  await Promise.all(
+    sorted.map(({ hash, content }) =>
+      sql.run("insert into blobs (hash, content) values ($1, $2) on conflict do nothing", [hash, content]),
+    ),
+  );
+}
+
+function hashOf(content: Uint8Array): Buffer {
+  return createHash("sha256").update(content).digest();
 }

@@ -1,35 +1,57 @@
-import { type LoggedEvent, RunEvent } from "#domain/events.ts";
-import { parseStored } from "#runtime/store/parse-stored.ts";
+import type { LoggedEvent } from "#domain/events.ts";
+import type { NewEvent } from "#runtime/store/store.ts";
+import { EventColumns, readEvent, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
-interface Row {
-  id: number;
-  at: number;
-  event: string;
-}
-
-/** Events not taken in yet, in order. */
+/** Returns the events that were not consumed yet, in order. */
 export async function readInbox(sql: Pick<Sql, "query">, runId: string): Promise<LoggedEvent[]> {
-  const rows = await sql.query<Row>(
+  const rows = await sql.query(
+    EventColumns,
     `select events.id, at, event from inbox join events on events.id = inbox.event_id
       where inbox.run_id = $1 order by inbox.event_id`,
     [runId],
   );
-  return rows.map((row) => logged(runId, row));
+  return rows.map((row) => readEvent(runId, row));
 }
 
-/** The events of the run from after the given one, in order: all of them, or so many. */
+/** Returns the events of the run after the given one, in order: all, or at most `limit`. */
 export async function readLog(
   sql: Pick<Sql, "query">,
   { runId, after = 0, limit }: { runId: string; after?: number | undefined; limit?: number | undefined },
 ): Promise<LoggedEvent[]> {
-  const rows = await sql.query<Row>(
+  const rows = await sql.query(
+    EventColumns,
     "select id, at, event from events where run_id = $1 and id > $2 order by id limit $3",
     [runId, after, limit ?? null],
   );
-  return rows.map((row) => logged(runId, row));
+  return rows.map((row) => readEvent(runId, row));
 }
 
-function logged(runId: string, { id, at, event }: Row): LoggedEvent {
-  return { id, runId, at, event: parseStored(RunEvent, event, { table: "events", id }) };
+/**
+ * Appends events to logs and inboxes in the given order, and makes their runs due. Events with known dedupe keys are
+ * skipped. The runs must be locked.
+ */
+export async function appendEvents(sql: Sql, events: readonly NewEvent[], at: number): Promise<void> {
+  if (events.length === 0) return;
+
+  await sql.run(
+    `with appended as (
+        insert into events (run_id, at, dedupe, event)
+          select run_id, $1::double precision, dedupe, event
+            from unnest($2::text[], $3::text[], $4::json[]) with ordinality as given (run_id, dedupe, event, position)
+            order by position
+          on conflict (dedupe) where dedupe is not null do nothing
+          returning id, run_id
+      ), unread as (
+        insert into inbox (run_id, event_id) select run_id, id from appended
+      )
+      update runs set last_event = newest.id, updated_at = greatest(updated_at, $1)
+        from (select run_id, max(id) as id from appended group by run_id) as newest where runs.id = newest.run_id`,
+    [
+      at,
+      events.map(({ runId }) => runId),
+      events.map(({ dedupe }) => dedupe ?? null),
+      events.map(({ event }) => serializeRecord(event)),
+    ],
+  );
 }

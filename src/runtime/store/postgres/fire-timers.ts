@@ -1,64 +1,87 @@
-import { expire } from "#runtime/store/expire.ts";
+import { z } from "zod";
+import type { Approval } from "#domain/approval.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
+import { expire } from "#runtime/store/apply-decision.ts";
 import type { NewEvent } from "#runtime/store/store.ts";
-import { appendEvents } from "./append-events.ts";
-import { findApprovals, settleApprovals } from "./approvals.ts";
+import { type ApprovalColumns, readApproval, TimerColumns, unreadableRetryMs } from "#runtime/store/stored-rows.ts";
+import { findApprovalRows, settleApprovals } from "./approvals.ts";
+import { appendEvents } from "./events.ts";
 import { lockRuns } from "./lock-runs.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 
-/** How many of each kind fall due in one transaction. */
-const atOnce = 500;
+/** How many timers and approvals are handled in one transaction. */
+const batchSize = 500;
 
-interface Fired {
-  woken: string[];
-  /** There are others. */
-  more: boolean;
+interface FiredTimers {
+  runIds: string[];
+  hasMore: boolean;
 }
 
-interface Timer {
-  runId: string;
-  timer: "retry" | "deadline";
-  dueAt: number;
-}
+const DueTimer = z.object({ runId: z.string() });
+const ExpiringApproval = z.object({ runId: z.string(), id: z.string() });
 
 /**
- * Appends the events of timers and approvals that ran out, the earliest first, and gives the runs they
- * belong to. Of several replicas that do this, the one that has a run's row first fires its timers.
+ * Appends the events of due timers and expired approvals, the earliest first. When several replicas do this at once, each
+ * timer fires once. Timers and approvals that this release cannot read are left to another one.
  */
-export async function fireTimers(sql: Sql, now: number): Promise<Outcome<Fired>> {
+export async function fireTimers(sql: Sql, now: number): Promise<Outcome<FiredTimers>> {
+  const names = TimerColumns.shape.timer.options;
   const [due, late] = await Promise.all([
-    sql.query<{ runId: string }>('select run_id as "runId" from timers where due_at <= $1 order by due_at limit $2', [
-      now,
-      atOnce,
-    ]),
-    sql.query<{ runId: string; id: string }>(
+    sql.query(
+      DueTimer,
+      'select run_id as "runId" from timers where due_at <= $1 and timer = any ($3::text[]) order by due_at limit $2',
+      [now, batchSize, names],
+    ),
+    sql.query(
+      ExpiringApproval,
       `select run_id as "runId", id from approvals where status = 'pending' and expires_at <= $1
         order by expires_at limit $2`,
-      [now, atOnce],
+      [now, batchSize],
     ),
   ]);
-  if (due.length === 0 && late.length === 0) return { result: { woken: [], more: false }, undo: true };
+  if (due.length === 0 && late.length === 0) return { result: { runIds: [], hasMore: false }, undo: true };
 
-  const runIds = [...new Set([...due, ...late].map(({ runId }) => runId))];
-  await lockRuns(sql, runIds);
-  const taken = await sql.query<Timer>(
-    `delete from timers where run_id = any ($1::text[]) and due_at <= $2 returning run_id as "runId", timer, due_at as "dueAt"`,
-    [runIds, now],
+  const candidates = [...new Set([...due, ...late].map(({ runId }) => runId))];
+  await lockRuns(sql, candidates);
+  const timers = await sql.query(
+    TimerColumns,
+    `delete from timers where run_id = any ($1::text[]) and due_at <= $2 and timer = any ($3::text[])
+      returning run_id as "runId", timer, due_at as "dueAt"`,
+    [candidates, now, names],
   );
-  const pending = await findApprovals(sql, "id = any ($1::text[]) and status = 'pending' and expires_at <= $2", [
+  const rows = await findApprovalRows(sql, "id = any ($1::text[]) and status = 'pending' and expires_at <= $2", [
     late.map(({ id }) => id),
     now,
   ]);
-  const expired = pending.sort((one, other) => one.expiresAt - other.expiresAt).map(expire);
-  const rung = taken
-    .sort((one, other) => one.dueAt - other.dueAt)
+  const expired = (await readExpired(sql, rows, now)).map(expire);
+  const fired = timers
+    .sort((a, b) => a.dueAt - b.dueAt)
     .map(({ runId, timer }): NewEvent => ({ runId, event: { type: "timer.due", timer } }));
 
   await settleApprovals(
     sql,
     expired.map(({ approval }) => approval),
   );
-  const events = [...rung, ...expired.map(({ approval, event }) => ({ runId: approval.runId, event }))];
+  const events = [...fired, ...expired.map(({ approval, event }) => ({ runId: approval.runId, event }))];
   await appendEvents(sql, events, now);
-  const woken = [...new Set(events.map(({ runId }) => runId))];
-  return { result: { woken, more: Math.max(due.length, late.length) === atOnce } };
+  const runIds = [...new Set(events.map(({ runId }) => runId))];
+  return { result: { runIds, hasMore: Math.max(due.length, late.length) === batchSize } };
+}
+
+/** Returns the approvals, the earliest first. Those that cannot be read expire later. */
+async function readExpired(
+  sql: Sql,
+  rows: readonly z.infer<typeof ApprovalColumns>[],
+  now: number,
+): Promise<Approval[]> {
+  const approvals: Approval[] = [];
+  for (const row of rows) {
+    try {
+      approvals.push(readApproval(row));
+    } catch (error) {
+      if (!(error instanceof UnreadableDataError)) throw error;
+      await sql.run("update approvals set expires_at = $2 where id = $1", [row.id, now + unreadableRetryMs]);
+    }
+  }
+  return approvals.sort((a, b) => a.expiresAt - b.expiresAt);
 }

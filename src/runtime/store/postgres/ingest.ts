@@ -1,16 +1,23 @@
 import type { Store } from "#runtime/store/store.ts";
-import { addEffects } from "./add-effects.ts";
-import { addRun } from "./add-run.ts";
-import { appendEvents } from "./append-events.ts";
+import { addEffects } from "./effects.ts";
+import { appendEvents } from "./events.ts";
 import { lockRuns } from "./lock-runs.ts";
-import { noteDelivery } from "./note-delivery.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
+import { addRun } from "./runs.ts";
 
-/** Takes in what a front end heard; false when the delivery was taken in before. */
-export async function ingest(sql: Sql, heard: Parameters<Store["ingest"]>[0]): Promise<Outcome<boolean>> {
-  const { deliveryId, run, events, effects = [] } = heard;
+// GitHub allows a delivery to be sent again for three days.
+const keptMs = 30 * 24 * 60 * 60_000;
+
+export interface DeliveryPart {
+  guid: string;
+  part: string;
+}
+
+/** Stores a delivery. Returns false for one that was stored before. */
+export async function ingest(sql: Sql, delivery: Parameters<Store["ingest"]>[0]): Promise<Outcome<boolean>> {
+  const { deliveryId, run, events, effects = [] } = delivery;
   const now = Date.now();
-  if (deliveryId !== undefined && !(await noteDelivery(sql, { guid: deliveryId, part: "" }, now))) {
+  if (deliveryId !== undefined && !(await addDelivery(sql, { guid: deliveryId, part: "" }, now))) {
     return { undo: true, result: false };
   }
   if (run) await addRun(sql, run);
@@ -20,4 +27,18 @@ export async function ingest(sql: Sql, heard: Parameters<Store["ingest"]>[0]): P
   );
   await Promise.all([appendEvents(sql, events, now), addEffects(sql, effects)]);
   return { result: true };
+}
+
+/** Adds a delivery. Returns false when it is known; a transaction that adds the same one at the same time waits. */
+export async function addDelivery(sql: Sql, { guid, part }: DeliveryPart, now: number): Promise<boolean> {
+  const added = await sql.run(
+    `with old as (
+        delete from deliveries where (guid, part) in
+          -- A few at a time, so that no delivery waits for a long deletion.
+          (select guid, part from deliveries where received_at < $4 order by received_at limit 100 for update skip locked)
+      )
+      insert into deliveries (guid, part, received_at) values ($1, $2, $3) on conflict do nothing`,
+    [guid, part, now, now - keptMs],
+  );
+  return added > 0;
 }

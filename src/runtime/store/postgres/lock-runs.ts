@@ -1,31 +1,31 @@
+import { z } from "zod";
 import type { Sql } from "./postgres-connection.ts";
 
-export interface LockedRun {
-  id: string;
-  version: number;
-  holder: number | null;
-}
+const LockedRun = z.object({ id: z.string(), version: z.number(), holder: z.number().nullable() });
+export type LockedRun = z.infer<typeof LockedRun>;
 
 /**
- * Takes the rows of these runs, and of the run an effect belongs to, until the transaction ends: in one order for all, so
- * that nobody waits in a circle. Whoever appends an event has the run's row first: ids are given out before a commit, and
- * a reader that saw the later one would never look for the earlier. Throws when a run is not there.
+ * Locks the rows of these runs, and of the run an effect belongs to, until the transaction ends. All transactions lock in
+ * the same order, so that they do not deadlock. A run has to be locked before an event is appended: ids are assigned
+ * before the commit, and a reader that saw a later id would never look for an earlier one. Throws when a run does not
+ * exist.
  */
 export async function lockRuns(
   sql: Sql,
   runIds: readonly string[],
   effectKey: string | null = null,
 ): Promise<Map<string, LockedRun>> {
-  const asked = [...new Set(runIds)];
-  if (asked.length === 0 && effectKey === null) return new Map();
+  const ids = [...new Set(runIds)];
+  if (ids.length === 0 && effectKey === null) return new Map();
 
-  const rows = await sql.query<LockedRun>(
+  const rows = await sql.query(
+    LockedRun,
     `select id, version, holder from runs
       where id = any ($1::text[] || array(select run_id from effects where key = $2)) order by id for no key update`,
-    [asked, effectKey],
+    [ids, effectKey],
   );
   const locked = new Map(rows.map((row) => [row.id, row]));
-  const missing = asked.find((id) => !locked.has(id));
+  const missing = ids.find((id) => !locked.has(id));
   if (missing !== undefined) throw new Error(`There is no run ${missing}.`);
   return locked;
 }

@@ -1,21 +1,27 @@
+import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { migrations } from "./migrations.ts";
 
-/** Where everything lives, so that the database may be shared with other programs. */
+const Name = z.object({ name: z.string() });
+const Version = z.object({ version: z.number() });
+
+/** The schema of all tables, so that the database can be shared with other programs. */
 export const schema = "golem_forge";
 
 /** The statements a migration needs. */
 interface Sql {
-  query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  query<Schema extends z.ZodType>(row: Schema, text: string, values?: readonly unknown[]): Promise<z.output<Schema>[]>;
+  run(text: string, values?: readonly unknown[]): Promise<number>;
   script(text: string): Promise<void>;
 }
 
 /**
- * Brings the schema up to date, in a transaction of its own: of many replicas that start together one does it and the others
- * wait. Throws a UserError, and changes nothing, when the schema is newer than this program or somebody else's.
+ * Applies the missing steps of the schema, in a transaction. Of replicas that start together, one does it and the others
+ * wait. Throws a UserError, and changes nothing, when a newer release or another program wrote the schema.
  */
 export async function migrate(sql: Sql, database: string): Promise<void> {
-  const [encoding] = await sql.query<{ name: string }>(
+  const [encoding] = await sql.query(
+    Name,
     "select pg_encoding_to_char(encoding) as name from pg_database where datname = current_database()",
   );
   if (encoding?.name !== "UTF8") {
@@ -24,11 +30,11 @@ export async function migrate(sql: Sql, database: string): Promise<void> {
     );
   }
 
-  await sql.query("select pg_advisory_xact_lock(hashtext('golem_forge schema'))");
+  await sql.run("select pg_advisory_xact_lock(hashtext('golem_forge schema'))");
   const version = await schemaVersion(sql, database);
   if (version > migrations.length) {
     throw new UserError(
-      `The database ${database} was written by a newer version of Golem Forge (schema ${version}, this one knows ${migrations.length}). Install that version again, or restore a backup from before.`,
+      `The database ${database} was written by a newer version of Golem Forge (schema ${version}; this one supports up to ${migrations.length}). Install that version again, or restore an older backup.`,
     );
   }
   if (version === migrations.length) return;
@@ -37,19 +43,17 @@ export async function migrate(sql: Sql, database: string): Promise<void> {
   if (version === 0)
     await sql.script("create table schema_version (version integer not null); insert into schema_version values (0)");
   for (const step of migrations.slice(version)) await sql.script(step);
-  await sql.query("update schema_version set version = $1", [migrations.length]);
+  await sql.run("update schema_version set version = $1", [migrations.length]);
 }
 
 async function schemaVersion(sql: Sql, database: string): Promise<number> {
-  const tables = await sql.query<{ name: string }>("select tablename as name from pg_tables where schemaname = $1", [
-    schema,
-  ]);
+  const tables = await sql.query(Name, "select tablename as name from pg_tables where schemaname = $1", [schema]);
   if (tables.length === 0) return 0;
   if (!tables.some(({ name }) => name === "schema_version")) {
     throw new UserError(
       `The schema ${schema} of the database ${database} belongs to another program. Set DATABASE_URL to another database.`,
     );
   }
-  const [row] = await sql.query<{ version: number }>("select version from schema_version");
+  const [row] = await sql.query(Version, "select version from schema_version");
   return row?.version ?? 0;
 }

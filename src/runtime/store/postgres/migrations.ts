@@ -1,8 +1,8 @@
 /**
- * The schema, one step after another; `schema_version` counts the steps a database has taken. Steps that were released
- * are never edited: a change is a new step at the end, and one that a replica of the version before can live with.
+ * The steps of the schema. `schema_version` counts the steps that were applied to a database. A released step is never
+ * edited: a change is a new step at the end, and replicas of the previous release must still work after it.
  *
- * `json`, not `jsonb`: a text must come back as it was, and jsonb refuses \\u0000.
+ * `json` rather than `jsonb`, which changes the text it stores and refuses \\u0000.
  */
 export const migrations: readonly string[] = [
   `
@@ -35,12 +35,12 @@ export const migrations: readonly string[] = [
     status text not null,
     version integer not null default 0,
     change_sets integer not null default 0,
-    latest bigint not null default 0,
-    seen bigint not null default 0,
+    last_event bigint not null default 0,
+    last_seen_event bigint not null default 0,
     holder bigint,
     job uuid,
-    rung boolean not null default false,
-    snapshot json,
+    wake_requested boolean not null default false,
+    snapshot json not null,
     spec json not null
   );
   create index runs_of_thread on runs (owner, repo, thread, number) where parent_id is null;
@@ -48,7 +48,7 @@ export const migrations: readonly string[] = [
   create index runs_of_person on runs (requested_by, created_at) where parent_id is null;
   create index runs_by_age on runs (created_at) where parent_id is null;
   create index runs_of_parent on runs (parent_id, number) where parent_id is not null;
-  create index runs_unseen on runs (id) where latest > seen and status <> 'done';
+  create index runs_unseen on runs (id) where last_event > last_seen_event and status <> 'done';
   create index runs_held on runs (holder) where holder is not null;
 
   create table events (
@@ -73,11 +73,12 @@ export const migrations: readonly string[] = [
     run_id text not null references runs (id),
     queue text not null,
     kind text not null,
+    input json not null,
     due_at double precision not null,
     attempts integer not null default 0,
-    under_way boolean not null default false,
-    again boolean not null default false,
-    input json
+    claimed boolean not null default false,
+    repeat boolean not null default false,
+    problem text
   );
   create index effects_of_queue on effects (run_id, queue, id);
   create index effects_due on effects (due_at);
@@ -139,10 +140,10 @@ export const migrations: readonly string[] = [
   );
   create index repositories_of_installation on repositories (installation_id);
   alter table runs add column repository_id bigint;
-  create index runs_of_place on runs (repository_id, thread, number) where parent_id is null;
-  create index runs_of_place_by_age on runs (repository_id, created_at) where parent_id is null;
-  create index runs_unplaced on runs (owner, repo, created_at) where repository_id is null;
-  create index runs_unplaced_of_installation on runs (((spec->'origin'->>'installationId')::bigint))
+  create index runs_of_location on runs (repository_id, thread, number) where parent_id is null;
+  create index runs_of_location_by_age on runs (repository_id, created_at) where parent_id is null;
+  create index runs_without_location on runs (owner, repo, created_at) where repository_id is null;
+  create index runs_without_location_of_installation on runs (((spec->'origin'->>'installationId')::bigint))
     where repository_id is null and parent_id is null and status <> 'done';
   `,
   `

@@ -3,17 +3,17 @@ import type { Store } from "#runtime/store/store.ts";
 import { openJobQueue } from "./job-queue.ts";
 import { openPostgresStore } from "./open-postgres-store.ts";
 import { openPostgresConnection } from "./postgres-connection.ts";
-import { createPostgresDispatch } from "./postgres-dispatch.ts";
+import { PostgresDispatch } from "./postgres-dispatch.ts";
 
 export interface SharedDatabase {
   url: string;
-  /** How many runs of one repository may be at work at once, over all replicas. Default: any number. */
+  /** How many runs of one repository may be active at once, over all replicas. Default: any number. */
   runsPerRepository: number | undefined;
 }
 
 /**
- * The store in a PostgreSQL database, and the dispatch that divides its runs among the replicas that share it: stop the
- * dispatch, then close the store.
+ * Opens the store in a PostgreSQL database, and the dispatch that divides its runs among the replicas that share it. Detach
+ * the dispatch before closing the store.
  */
 export async function openSharedStore(
   { url, runsPerRepository }: SharedDatabase,
@@ -22,8 +22,8 @@ export async function openSharedStore(
   const connection = await openPostgresConnection(url);
   try {
     const queue = await openJobQueue(connection, { runsPerRepository, onError });
-    const dispatch = createPostgresDispatch({ connection, queue, onError });
-    const store = openPostgresStore(connection, dispatch.holder);
+    const dispatch = new PostgresDispatch({ connection, queue, onError });
+    const store = openPostgresStore(connection, () => dispatch.holder);
     const close = async () => {
       await queue.close();
       await store.close();

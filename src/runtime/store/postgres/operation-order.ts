@@ -1,59 +1,47 @@
 /**
- * Calls of one process that touch the same thing happen in the order they were asked, though each has a connection of its
- * own; others pass each other. Reads wait for the writes before them and hold up nobody.
+ * Orders the operations of one process, which run on several connections: an operation waits for the writes before it that
+ * touch the same names. Reads never make another operation wait.
  */
-export interface OperationOrder {
-  /** `touched` names what it writes; undefined: it may be anything. */
-  write<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>): Promise<Result>;
-  read<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>): Promise<Result>;
-  /** Resolves when everything asked so far is over. */
-  settled(): Promise<void>;
-}
+export class OperationOrder {
+  /** The last write of each name. */
+  readonly #last = new Map<string, Promise<void>>();
+  readonly #writes = new Set<Promise<void>>();
+  readonly #pending = new Set<Promise<void>>();
+  /** The last write that may touch anything. */
+  #fence: Promise<void> | undefined;
 
-export function operationOrder(): OperationOrder {
-  const last = new Map<string, Promise<void>>();
-  const pending = new Set<Promise<void>>();
-  const writing = new Set<Promise<void>>();
-  let fence: Promise<void> | undefined;
-
-  async function waitFor(touched: readonly string[] | undefined): Promise<void> {
-    const before = touched ? [fence, ...touched.map((name) => last.get(name))] : [...writing];
-    await Promise.all(before.filter((promise) => promise !== undefined));
+  /** `touched` are the names the work writes; undefined means that it may write anything. */
+  write<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>): Promise<Result> {
+    const { result, ended } = this.#start(touched, work);
+    this.#writes.add(ended);
+    if (touched) for (const name of touched) this.#last.set(name, ended);
+    else this.#fence = ended;
+    void ended.then(() => {
+      this.#writes.delete(ended);
+      if (this.#fence === ended) this.#fence = undefined;
+      for (const name of touched ?? []) if (this.#last.get(name) === ended) this.#last.delete(name);
+    });
+    return result;
   }
 
-  function start<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>) {
-    const waiting = waitFor(touched);
-    const result = waiting.then(work);
-    const over = result.then(
+  read<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>): Promise<Result> {
+    return this.#start(touched, work).result;
+  }
+
+  /** Resolves when every operation so far has ended. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#pending);
+  }
+
+  #start<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>) {
+    const before = touched ? [this.#fence, ...touched.map((name) => this.#last.get(name))] : [...this.#writes];
+    const result = Promise.all(before).then(work);
+    const ended = result.then(
       () => undefined,
       () => undefined,
     );
-    pending.add(over);
-    void over.then(() => pending.delete(over));
-    return { result, over };
+    this.#pending.add(ended);
+    void ended.then(() => this.#pending.delete(ended));
+    return { result, ended };
   }
-
-  return {
-    write: (touched, work) => {
-      const { result, over } = start(touched, work);
-      writing.add(over);
-      void over.then(() => writing.delete(over));
-      if (touched) {
-        for (const name of touched) last.set(name, over);
-        void over.then(() => {
-          for (const name of touched) if (last.get(name) === over) last.delete(name);
-        });
-      } else {
-        fence = over;
-        void over.then(() => {
-          if (fence === over) fence = undefined;
-        });
-      }
-      return result;
-    },
-    read: (touched, work) => start(touched, work).result,
-    settled: async () => {
-      await Promise.all(pending);
-    },
-  };
 }

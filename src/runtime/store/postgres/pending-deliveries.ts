@@ -1,20 +1,15 @@
-import { readJson } from "#runtime/store/parse-stored.ts";
+import { z } from "zod";
 import type { Delivery, NewDelivery } from "#runtime/store/store.ts";
-import { noteDelivery } from "./note-delivery.ts";
+import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
+import { addDelivery } from "./ingest.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 
-interface Row {
-  key: string;
-  queue: string;
-  content: string;
-  received_at: number;
-  attempts: number;
-}
+const Due = z.object({ due: z.number().nullable() });
 
 export async function saveDelivery(sql: Sql, { key, queue, content }: NewDelivery): Promise<Outcome<boolean>> {
   const now = Date.now();
-  if (!(await noteDelivery(sql, { guid: key, part: "" }, now))) return { undo: true, result: false };
-  await sql.query("insert into pending_deliveries (key, queue, content, received_at) values ($1, $2, $3, $4)", [
+  if (!(await addDelivery(sql, { guid: key, part: "" }, now))) return { undo: true, result: false };
+  await sql.run("insert into pending_deliveries (key, queue, content, received_at) values ($1, $2, $3, $4)", [
     key,
     queue,
     JSON.stringify(content),
@@ -23,13 +18,14 @@ export async function saveDelivery(sql: Sql, { key, queue, content }: NewDeliver
   return { result: true };
 }
 
-/** Claims the first delivery that is due and the oldest of its queue; of several replicas, one gets it. */
+/** Claims the first delivery that is due and the oldest of its queue. One of several replicas gets it. */
 export async function claimDelivery(
   sql: Pick<Sql, "query">,
   now: number,
   until: number,
 ): Promise<Delivery | undefined> {
-  const [row] = await sql.query<Row>(
+  const [row] = await sql.query(
+    DeliveryColumns,
     `update pending_deliveries set due_at = $2, attempts = attempts + 1 where number =
       (select number from pending_deliveries as a where due_at <= $1
           and not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)
@@ -37,13 +33,12 @@ export async function claimDelivery(
       returning key, queue, content, received_at, attempts`,
     [now, until],
   );
-  if (!row) return undefined;
-  const { key, queue, received_at: receivedAt, attempts } = row;
-  return { key, queue, content: readJson(row.content, { table: "pending_deliveries", id: key }), receivedAt, attempts };
+  return row && readDelivery(row);
 }
 
 export async function nextDeliveryAt(sql: Pick<Sql, "query">): Promise<number | undefined> {
-  const [row] = await sql.query<{ due: number | null }>(
+  const [row] = await sql.query(
+    Due,
     `select min(due_at) as due from pending_deliveries as a
       where not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)`,
   );

@@ -1,57 +1,58 @@
 import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
+import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
-import { isConnectionLost, isTransient } from "./connection-errors.ts";
-import { describeDatabase } from "./describe-database.ts";
 import { migrate, schema } from "./migrate.ts";
 
-/** Statements on one connection, carried out in the order they were asked for; a turn's statements share a round trip. */
+/** Statements on one connection, carried out in the order of the calls. The statements of one turn share a round trip. */
 export interface Sql {
-  /** Prepared once on each connection. Values are `$1`, `$2`. */
-  query<Row>(text: string, values?: readonly unknown[]): Promise<Row[]>;
-  /** Statements without values, several at a time, for the schema. */
+  /** Returns the parsed rows. The statement is prepared once on each connection; values are `$1`, `$2`. */
+  query<Schema extends z.ZodType>(row: Schema, text: string, values?: readonly unknown[]): Promise<z.output<Schema>[]>;
+  /** Returns the number of rows that were changed or returned. */
+  run(text: string, values?: readonly unknown[]): Promise<number>;
+  /** Several statements without values, for the schema. */
   script(text: string): Promise<void>;
-  /** For a library that brings statements of its own, and reads what they give as the driver does. */
+  /** For a library with statements of its own, which reads rows as the driver returns them. */
   raw(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
 }
 
-/** What a transaction came to. */
 export interface Outcome<Result> {
   result: Result;
-  /** Everything it wrote is undone. */
+  /** The transaction is rolled back. */
   undo?: true;
 }
 
-export interface PostgresConnection extends Pick<Sql, "query" | "raw"> {
+export interface PostgresConnection extends Omit<Sql, "script"> {
   /**
-   * All or nothing, at READ COMMITTED. What the server refused for the moment (a deadlock, a restart) is tried again;
-   * not so when the connection breaks during the commit, since nobody knows then whether it stands: that is an error.
+   * Runs a transaction at READ COMMITTED. It is retried after a temporary failure, such as a deadlock or a restart. When
+   * the connection breaks during the commit it is not known whether the commit succeeded: that is an error.
    */
   transaction<Result>(work: (sql: Sql) => Promise<Outcome<Result>>): Promise<Result>;
-  /** A session of its own beside the pool, for locks and notifications that last as long as it does. */
+  /** Opens a session outside the pool, for locks and notifications that last as long as the session. */
   connect(): Promise<pg.Client>;
   close(): Promise<void>;
 }
 
-const attempts = 6;
+const maxAttempts = 6;
 const firstPauseMs = 50;
 
-// A text of JSON stays one, since the store says where it could not be read; counts and ids are below 2^53.
+// JSON stays text, since it is parsed where it is read; counts and ids are below 2^53.
 const oids = { json: 114, int8: 20 };
 const types: pg.CustomTypesConfig = {
   getTypeParser: (oid: number, format?: "text" | "binary") => {
     if (oid === oids.json) return (text: string) => text;
     if (oid === oids.int8) return Number;
-    return pg.types.getTypeParser(oid, format as "text");
+    // The driver's types lack the overload for both formats.
+    return format === "binary" ? pg.types.getTypeParser(oid, "binary") : pg.types.getTypeParser(oid, "text");
   },
 };
 
-// Whoever turned it off for the server did not do it for us: what is acknowledged is on disk.
-const setUp = `set search_path to ${schema};
+// A commit has to be on disk, also where the server's default says otherwise.
+const sessionSetup = `set search_path to ${schema};
   select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
 
-/** Opens the database and brings its schema up to date. Throws a UserError, without the password, when that cannot be. */
+/** Opens the database and migrates its schema. Throws a UserError, without the password, when it cannot be opened. */
 export async function openPostgresConnection(url: string): Promise<PostgresConnection> {
   const database = describeDatabase(url);
   const options = {
@@ -61,83 +62,80 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
     connectionTimeoutMillis: 5_000,
   };
   const pool = new pg.Pool({ ...options, pipeline: true });
-  // The pool replaces connections that break; whoever was using one is told by its query.
+  // The pool replaces broken connections. Queries that were running on them reject.
   pool.on("error", () => undefined);
   pool.on("connect", (client) => {
     client.on("error", () => undefined);
-    client.query(setUp).catch(() => undefined);
+    client.query(sessionSetup).catch(() => undefined);
   });
 
-  async function transaction<Result>(work: (sql: Sql) => Promise<Outcome<Result>>): Promise<Result> {
-    return again(async () => {
-      const client = await pool.connect();
-      let committing = false;
-      let broken = false;
-      try {
-        // Not waited for, so that it shares a round trip with the first statement.
-        const begun = client.query("begin");
-        begun.catch(() => undefined);
-        const { result, undo } = await work(sqlOn(client));
-        committing = !undo;
-        await client.query(undo ? "rollback" : "commit");
-        return result;
-      } catch (error) {
-        broken = isConnectionLost(error);
-        if (broken && committing) {
-          throw new Error("The connection to the database broke during a commit, so nobody knows whether it stands.", {
-            cause: error,
-          });
-        }
-        if (!broken) await client.query("rollback").catch(() => (broken = true));
-        throw error;
-      } finally {
-        client.release(broken);
-      }
-    });
-  }
-
-  const query: Sql["query"] = (text, values) => again(() => sqlOn(pool).query(text, values));
-
+  const connection: PostgresConnection = {
+    query: (row, text, values) => withRetries(() => sqlOn(pool).query(row, text, values)),
+    run: (text, values) => withRetries(() => sqlOn(pool).run(text, values)),
+    raw: (text, values) => withRetries(() => sqlOn(pool).raw(text, values)),
+    transaction: (work) => withRetries(() => runTransaction(pool, work)),
+    connect: async () => {
+      const client = new pg.Client(options);
+      client.on("error", () => undefined);
+      await client.connect();
+      await client.query(sessionSetup);
+      return client;
+    },
+    close: () => pool.end(),
+  };
   try {
-    await transaction(async (sql) => ({ result: await migrate(sql, database) }));
+    await connection.transaction(async (sql) => ({ result: await migrate(sql, database) }));
+    return connection;
   } catch (error) {
     await pool.end();
     if (error instanceof UserError) throw error;
     throw new UserError(`The database ${database} cannot be opened: ${reasonOf(error)}.`, { cause: error });
   }
-
-  return {
-    query,
-    transaction,
-    connect: async () => {
-      const client = new pg.Client(options);
-      client.on("error", () => undefined);
-      await client.connect();
-      await client.query(setUp);
-      return client;
-    },
-    raw: (text, values) => again(() => sqlOn(pool).raw(text, values)),
-    close: () => pool.end(),
-  };
 }
 
-async function again<Result>(work: () => Promise<Result>): Promise<Result> {
+async function runTransaction<Result>(pool: pg.Pool, work: (sql: Sql) => Promise<Outcome<Result>>): Promise<Result> {
+  const client = await pool.connect();
+  let isCommitting = false;
+  let isBroken = false;
+  try {
+    // Not awaited, so that it shares a round trip with the first statement.
+    const begun = client.query("begin");
+    begun.catch(() => undefined);
+    const { result, undo } = await work(sqlOn(client));
+    isCommitting = !undo;
+    await client.query(undo ? "rollback" : "commit");
+    return result;
+  } catch (error) {
+    isBroken = isConnectionLost(error);
+    if (isBroken && isCommitting) {
+      throw new Error("The connection to the database was lost during a commit, which may or may not have succeeded.", {
+        cause: error,
+      });
+    }
+    if (!isBroken) await client.query("rollback").catch(() => (isBroken = true));
+    throw error;
+  } finally {
+    client.release(isBroken);
+  }
+}
+
+async function withRetries<Result>(work: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await work();
     } catch (error) {
-      if (attempt === attempts || !isTransient(error)) throw error;
+      if (attempt === maxAttempts || !isTemporary(error)) throw error;
       await pause(firstPauseMs * 2 ** (attempt - 1));
     }
   }
 }
 
 function sqlOn(client: pg.Pool | pg.PoolClient): Sql {
+  const execute = (text: string, values: readonly unknown[] = []) =>
+    client.query({ name: statementName(text), text, values: [...values], types });
   return {
-    query: async <Row>(text: string, values: readonly unknown[] = []) => {
-      const { rows } = await client.query({ name: nameOf(text), text, values: [...values], types });
-      return rows as Row[];
-    },
+    query: async (row, text, values) => (await execute(text, values)).rows.map((found) => row.parse(found)),
+    run: async (text, values) => (await execute(text, values)).rowCount ?? 0,
     script: async (text) => {
       await client.query(text);
     },
@@ -145,18 +143,58 @@ function sqlOn(client: pg.Pool | pg.PoolClient): Sql {
   };
 }
 
-const names = new Map<string, string>();
+const statementNames = new Map<string, string>();
 
-function nameOf(text: string): string {
-  const known = names.get(text);
+function statementName(text: string): string {
+  const known = statementNames.get(text);
   if (known) return known;
   const name = createHash("sha256").update(text).digest("hex").slice(0, 24);
-  names.set(text, name);
+  statementNames.set(text, name);
   return name;
 }
 
+/**
+ * Names a database for messages, without user and password. Throws a UserError when the address, or a file it names,
+ * cannot be read.
+ */
+export function describeDatabase(url: string): string {
+  try {
+    const { host, port, database } = new pg.Client({ connectionString: url });
+    return `${database ?? "of the user"} at ${host}:${port}`;
+  } catch (error) {
+    const path = error instanceof Error && "path" in error && `${error.path} cannot be read (${codeOf(error)})`;
+    // Without the cause, which may quote the address and its password.
+    throw new UserError(`DATABASE_URL cannot be used: ${path || "it is not the address of a PostgreSQL database"}.`);
+  }
+}
+
+const serializationFailure = "40001";
+const deadlock = "40P01";
+const tooManyConnections = "53300";
+const socketCodes = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOENT", "EHOSTUNREACH"];
+
+/** Returns true when the connection is gone: the server has stopped, or the network is down. */
+function isConnectionLost(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.every(isConnectionLost);
+  const code = codeOf(error);
+  // 57P01 to 57P03: the server is shutting down, was killed, or is starting.
+  if (/^08/.test(code) || /^57P0[123]$/.test(code) || socketCodes.includes(code)) return true;
+  return (
+    error instanceof Error && /^Connection terminated|^Client has encountered a connection error/.test(error.message)
+  );
+}
+
+/** Returns true when the same work may succeed a moment later, provided that nothing of it was stored. */
+function isTemporary(error: unknown): boolean {
+  return isConnectionLost(error) || [serializationFailure, deadlock, tooManyConnections].includes(codeOf(error));
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}
+
 function reasonOf(error: unknown): string {
-  // Several addresses of one host failed, each for its own reason.
+  // Each address of the host failed, for its own reason.
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   return error instanceof Error ? error.message.replace(/\.$/, "") : String(error);
 }

@@ -3,12 +3,7 @@ import type { Dispatch, DispatchTarget } from "#runtime/dispatch.ts";
 import type { Job, JobQueue } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { joinReplicas, type Replica } from "./replica.ts";
-import { createRunLeases } from "./run-leases.ts";
-
-export interface PostgresDispatch extends Dispatch {
-  /** The number this replica goes by; 0, which holds nothing, while it is cut off from the others. */
-  holder(): number;
-}
+import { type Release, RunLeases } from "./run-leases.ts";
 
 export interface PostgresDispatchOptions {
   connection: PostgresConnection;
@@ -16,189 +11,202 @@ export interface PostgresDispatchOptions {
   onError: (error: unknown) => void;
 }
 
-/** How often the others are looked at, and the queue besides, should a notification be lost. */
-const lookMs = 500;
-const touchMs = 2_000;
+/** How often to look for dead replicas and, in case a notification was lost, for jobs. */
+const pollMs = 500;
+const heartbeatMs = 2_000;
 const retryMs = 1_000;
-const takenAtOnce = 50;
+const batchSize = 50;
 
 /**
- * The dispatch of replicas that share a PostgreSQL database. A replica that dies is noticed by its lock, within a second,
- * and its runs go on elsewhere; one that hangs, when it has not touched its jobs for ten seconds. A replica that loses its
- * lock aborts what it has under way and joins again under another number.
+ * Divides runs among the replicas that share a PostgreSQL database. The runs of a replica that dies go on elsewhere within
+ * a second, since its lock is released; those of one that hangs, when it has sent no heartbeat for ten seconds. A replica
+ * that loses its lock aborts its work and joins again under another number.
  */
-export function createPostgresDispatch({ connection, queue, onError }: PostgresDispatchOptions): PostgresDispatch {
-  const claims = createRunLeases(connection, queue);
-  const held = new Map<string, Job>();
-  const releasing = new Set<Promise<unknown>>();
-  const ringing = new Set<string>();
-  let driver: DispatchTarget | undefined;
-  let replica: Replica | undefined;
-  let taking: Promise<void> | undefined;
-  let takeAgain = false;
-  let flushing: Promise<void> | undefined;
-  let stopping = false;
-  let stopped = false;
-  const timers: NodeJS.Timeout[] = [];
+export class PostgresDispatch implements Dispatch {
+  readonly #connection: PostgresConnection;
+  readonly #queue: JobQueue;
+  readonly #leases: RunLeases;
+  readonly #onError: (error: unknown) => void;
+  readonly #held = new Map<string, Job>();
+  readonly #releasing = new Set<Promise<unknown>>();
+  /** Runs to wake, collected over one turn of the event loop. */
+  readonly #toWake = new Set<string>();
+  #target: DispatchTarget | undefined;
+  #replica: Replica | undefined;
+  #acquiring: Promise<void> | undefined;
+  #mayHaveJobs = false;
+  #flushing: Promise<void> | undefined;
+  #isDetaching = false;
+  #isDetached = false;
+  readonly #timers: NodeJS.Timeout[] = [];
 
-  const holder = () => replica?.id ?? 0;
-
-  async function start(given: DispatchTarget): Promise<void> {
-    driver = given;
-    await join();
-    timers.push(setInterval(() => void look().catch(onError), lookMs));
-    timers.push(setInterval(() => void touch().catch(onError), touchMs));
-    await settleIn([]);
+  constructor({ connection, queue, onError }: PostgresDispatchOptions) {
+    this.#connection = connection;
+    this.#queue = queue;
+    this.#leases = new RunLeases(connection, queue);
+    this.#onError = onError;
   }
 
-  async function join(): Promise<void> {
-    const joined = await joinReplicas(connection, hear);
-    if (stopped) return joined.leave();
-    replica = joined;
+  /** The current number of this replica; 0, which holds nothing, while it is not connected. */
+  get holder(): number {
+    return this.#replica?.id ?? 0;
+  }
+
+  async attach(target: DispatchTarget): Promise<void> {
+    this.#target = target;
+    await this.#join();
+    this.#timers.push(setInterval(() => void this.#poll().catch(this.#onError), pollMs));
+    this.#timers.push(setInterval(() => void this.#sendHeartbeat().catch(this.#onError), heartbeatMs));
+    await this.#reclaimAndAcquire([]);
+  }
+
+  wake(runId: string): void {
+    this.#toWake.add(runId);
+    this.#startFlush();
+  }
+
+  async detach(drain: () => Promise<void>): Promise<void> {
+    this.#isDetaching = true;
+    await this.#acquiring;
+    await drain();
+    await Promise.all(this.#releasing);
+    await this.#flushing;
+    this.#isDetached = true;
+    for (const timer of this.#timers) clearInterval(timer);
+    const leaving = this.#replica;
+    this.#replica = undefined;
+    if (!leaving) return;
+    // Runs that were not finished in time go to other replicas.
+    await this.#leases.reclaim(leaving.id, [leaving.id]).catch(this.#onError);
+    await leaving.leave();
+  }
+
+  async #join(): Promise<void> {
+    const joined = await joinReplicas(this.#connection, (payload) => this.#onNotification(payload));
+    if (this.#isDetached) return joined.leave();
+    this.#replica = joined;
     void joined.lost.then(async () => {
-      if (replica === joined) await rejoin(joined.id);
+      if (this.#replica === joined) await this.#rejoin(joined.id);
     });
   }
 
-  /** Whoever saw the lock go may have these runs already. */
-  async function rejoin(former: number): Promise<void> {
-    replica = undefined;
-    for (const runId of held.keys()) driver?.revokeLease(runId);
-    held.clear();
-    onError(new Error("The session that says that this replica lives was lost; its runs go on wherever there is one."));
-    while (!replica && !stopped) {
+  /** A replica that saw the lock released may have our runs already. */
+  async #rejoin(previousId: number): Promise<void> {
+    this.#replica = undefined;
+    for (const runId of this.#held.keys()) this.#target?.revokeLease(runId);
+    this.#held.clear();
+    this.#onError(
+      new Error("This replica lost its liveness lock. Its runs continue on any replica that holds a lock."),
+    );
+    while (!this.#replica && !this.#isDetached) {
       try {
-        await join();
+        await this.#join();
       } catch (error) {
-        onError(error);
+        this.#onError(error);
         await pause(retryMs);
       }
     }
-    await settleIn([former]).catch(onError);
-    await driver?.sweep().catch(onError);
+    await this.#reclaimAndAcquire([previousId]).catch(this.#onError);
+    await this.#target?.sweep().catch(this.#onError);
   }
 
-  async function settleIn(former: number[]): Promise<void> {
-    if (replica) await claims.reclaim(replica.id, former);
-    take();
+  async #reclaimAndAcquire(replicas: readonly number[]): Promise<void> {
+    if (this.#replica) await this.#leases.reclaim(this.#replica.id, replicas);
+    this.#startAcquiring();
   }
 
-  function hear(runId: string): void {
-    if (runId === "" || !driver?.notify(runId)) take();
+  #onNotification(payload: string): void {
+    if (payload === "" || !this.#target?.notify(payload)) this.#startAcquiring();
   }
 
-  function wake(runId: string): void {
-    ringing.add(runId);
-    ringAll();
-  }
-
-  function ringAll(): void {
-    flushing ??= flush().finally(() => {
-      flushing = undefined;
-      if (ringing.size > 0 && !stopped) ringAll();
+  #startFlush(): void {
+    this.#flushing ??= this.#flush().finally(() => {
+      this.#flushing = undefined;
+      if (this.#toWake.size > 0 && !this.#isDetached) this.#startFlush();
     });
   }
 
-  /** All that is asked in one turn goes together. */
-  async function flush(): Promise<void> {
+  async #flush(): Promise<void> {
+    // Wake-ups of the same turn go together.
     await Promise.resolve();
-    while (ringing.size > 0 && !stopped) {
-      const runIds = [...ringing].sort();
-      ringing.clear();
+    while (this.#toWake.size > 0 && !this.#isDetached) {
+      const runIds = [...this.#toWake].sort();
+      this.#toWake.clear();
       try {
-        await claims.requestWake(runIds);
+        await this.#leases.requestWake(runIds);
       } catch (error) {
-        onError(error);
-        for (const runId of runIds) ringing.add(runId);
+        this.#onError(error);
+        for (const runId of runIds) this.#toWake.add(runId);
         await pause(retryMs);
       }
     }
   }
 
-  function take(): void {
-    takeAgain = true;
-    taking ??= takeAll()
-      .catch(onError)
+  #startAcquiring(): void {
+    this.#mayHaveJobs = true;
+    this.#acquiring ??= this.#acquire()
+      .catch(this.#onError)
       .finally(() => {
-        taking = undefined;
-        if (takeAgain && replica && !stopping) take();
+        this.#acquiring = undefined;
+        if (this.#mayHaveJobs && this.#replica && !this.#isDetaching) this.#startAcquiring();
       });
   }
 
-  async function takeAll(): Promise<void> {
-    while (takeAgain && replica && !stopping) {
-      takeAgain = false;
-      const id = replica.id;
-      const jobs = await claims.acquire(id, takenAtOnce);
-      for (const job of jobs) void hold(id, job).catch(onError);
-      if (jobs.length === takenAtOnce) takeAgain = true;
+  async #acquire(): Promise<void> {
+    while (this.#mayHaveJobs && this.#replica && !this.#isDetaching) {
+      this.#mayHaveJobs = false;
+      const { id } = this.#replica;
+      const jobs = await this.#leases.acquire(id, batchSize);
+      for (const job of jobs) void this.#process(id, job).catch(this.#onError);
+      if (jobs.length === batchSize) this.#mayHaveJobs = true;
     }
   }
 
-  async function hold(id: number, job: Job): Promise<void> {
+  async #process(replicaId: number, job: Job): Promise<void> {
     const { runId } = job;
-    held.set(runId, job);
-    do await driver?.process(runId);
-    while ((await release(id, job)) === "again");
-    if (held.get(runId) === job) held.delete(runId);
-    take();
+    this.#held.set(runId, job);
+    do await this.#target?.process(runId);
+    while ((await this.#release(replicaId, job)) === "renewed");
+    if (this.#held.get(runId) === job) this.#held.delete(runId);
+    this.#startAcquiring();
   }
 
-  async function release(id: number, job: Job): Promise<"released" | "again" | "lost"> {
-    const work = giveUp(id, job);
-    releasing.add(work);
-    return work.finally(() => releasing.delete(work));
+  async #release(replicaId: number, job: Job): Promise<Release> {
+    const releasing = this.#tryRelease(replicaId, job);
+    this.#releasing.add(releasing);
+    return releasing.finally(() => this.#releasing.delete(releasing));
   }
 
-  /** Tried until it stands, since a run that is held by someone who does nothing is driven by nobody. */
-  async function giveUp(id: number, job: Job): Promise<"released" | "again" | "lost"> {
-    // What was lost to another is not ours to give up.
-    while (holder() === id && held.get(job.runId) === job) {
+  /** Retries until it succeeds: nobody else would process a run that is held here. */
+  async #tryRelease(replicaId: number, job: Job): Promise<Release> {
+    // A lease that was lost belongs to another replica.
+    while (this.holder === replicaId && this.#held.get(job.runId) === job) {
       try {
-        return await claims.release(id, job, stopping);
+        return await this.#leases.release(replicaId, job, this.#isDetaching);
       } catch (error) {
-        onError(error);
+        this.#onError(error);
         await pause(retryMs);
       }
     }
     return "lost";
   }
 
-  async function look(): Promise<void> {
-    if (!replica || stopping) return;
-    take();
-    const dead = await replica.dead().catch(() => []);
-    if (dead.length === 0 || !replica) return;
-    await claims.reclaim(replica.id);
-    await driver?.sweep();
+  async #poll(): Promise<void> {
+    if (!this.#replica || this.#isDetaching) return;
+    this.#startAcquiring();
+    const dead = await this.#replica.findDead().catch(() => []);
+    if (dead.length === 0 || !this.#replica) return;
+    await this.#leases.reclaim(this.#replica.id);
+    await this.#target?.sweep();
   }
 
-  async function touch(): Promise<void> {
-    const touched = [...held.values()];
-    const ours = new Set(await queue.touch(touched));
+  async #sendHeartbeat(): Promise<void> {
+    const touched = [...this.#held.values()];
+    const ours = new Set(await this.#queue.touch(touched));
     for (const job of touched) {
-      if (ours.has(job) || held.get(job.runId) !== job) continue;
-      held.delete(job.runId);
-      driver?.revokeLease(job.runId);
+      if (ours.has(job) || this.#held.get(job.runId) !== job) continue;
+      this.#held.delete(job.runId);
+      this.#target?.revokeLease(job.runId);
     }
   }
-
-  async function stop(finish: () => Promise<void>): Promise<void> {
-    stopping = true;
-    await taking;
-    await finish();
-    await Promise.all(releasing);
-    await flushing;
-    stopped = true;
-    for (const timer of timers) clearInterval(timer);
-    const leaving = replica;
-    replica = undefined;
-    if (leaving) {
-      // What was not done in time is somebody else's.
-      await claims.reclaim(leaving.id, [leaving.id]).catch(onError);
-      await leaving.leave();
-    }
-  }
-
-  return { attach: start, wake, holder, detach: stop };
 }

@@ -1,48 +1,55 @@
 import type { Client, Notification } from "pg";
+import { z } from "zod";
 import type { PostgresConnection } from "./postgres-connection.ts";
 
-/** What is said on the channel: the id of a run that has news, or nothing when there may be something to take. */
+/** The notification channel. A payload is the id of a run that was woken, or empty when the queue may have a job. */
 export const channel = "golem_forge";
 
-/** "GLMF": tells our advisory locks from those of other programs. */
+/** "GLMF": keeps our advisory locks apart from those of other programs. */
 export const lockClass = 0x474c4d46;
 
+/** The driver returns bigint columns of plain queries as text. */
+const Ids = z.array(z.object({ id: z.coerce.number() }));
+
 /**
- * This process among those that share the database: a session that holds a lock for as long as it lives, under a number
- * that is never given again. When the process dies the server lets go of the lock, and the others see it at once.
+ * This process as one of those that share the database. Its session holds a lock under a number that is never used again.
+ * When the process dies, the server releases the lock and the other replicas see it at once.
  */
 export interface Replica {
   readonly id: number;
-  /** The numbers of others that died and were not cleared away yet. Rejects when the session does not answer. */
-  dead(): Promise<number[]>;
-  /** Resolves when the session is gone, whoever ended it: somebody else may have everything this replica held. */
+  /** Returns the ids of dead replicas that were not removed yet. Rejects when the session does not answer. */
+  findDead(): Promise<number[]>;
+  /** Resolves when the session has ended. From then on other replicas may take over what this one holds. */
   readonly lost: Promise<void>;
   leave(): Promise<void>;
 }
 
-const answerMs = 5_000;
+const timeoutMs = 5_000;
 
-/** Joins under a new number, and hears what is said on the channel. */
-export async function joinReplicas(connection: PostgresConnection, hear: (said: string) => void): Promise<Replica> {
+/** Joins under a new number, and listens to the channel. */
+export async function joinReplicas(
+  connection: PostgresConnection,
+  onNotification: (payload: string) => void,
+): Promise<Replica> {
   const client = await connection.connect();
   const { promise: lost, resolve: lose } = Promise.withResolvers<void>();
   client.on("error", () => lose());
   client.on("end", () => lose());
-  client.on("notification", ({ payload = "" }: Notification) => hear(payload));
+  client.on("notification", ({ payload = "" }: Notification) => onNotification(payload));
   try {
-    // A host that is gone without a word is noticed by the server within some ten seconds.
+    // The server notices within about ten seconds that a host has gone without closing the connection.
     await client.query("set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 3");
-    const id = await enter(client);
-    return { id, dead: () => findDead(client, id), lost, leave: () => client.end() };
+    const id = await register(client);
+    return { id, findDead: () => findDead(client, id), lost, leave: () => client.end() };
   } catch (error) {
     await client.end().catch(() => undefined);
     throw error;
   }
 }
 
-async function enter(client: Client): Promise<number> {
-  const { rows } = await client.query<{ id: string }>("select nextval('replica_ids') as id");
-  const id = Number(rows[0]?.id);
+async function register(client: Client): Promise<number> {
+  const { rows } = await client.query("select nextval('replica_ids') as id");
+  const id = Ids.parse(rows)[0]?.id ?? 0;
   await client.query("select pg_advisory_lock($1, $2)", [lockClass, id]);
   await client.query(`listen ${channel}`);
   await client.query("insert into replicas (id) values ($1)", [id]);
@@ -50,15 +57,15 @@ async function enter(client: Client): Promise<number> {
 }
 
 async function findDead(client: Client, id: number): Promise<number[]> {
-  // The lock may be gone without our knowing: ended here, it is gone for sure.
-  const late = setTimeout(() => void client.end(), answerMs);
+  // Without an answer the lock may be lost without our knowing. Ending the session makes it certain.
+  const timeout = setTimeout(() => void client.end(), timeoutMs);
   try {
-    const { rows } = await client.query<{ id: string }>(
+    const { rows } = await client.query(
       "select id from replicas where id <> $1 and pg_try_advisory_xact_lock($2, id::integer)",
       [id, lockClass],
     );
-    return rows.map((row) => Number(row.id));
+    return Ids.parse(rows).map((row) => row.id);
   } finally {
-    clearTimeout(late);
+    clearTimeout(timeout);
   }
 }

@@ -1,56 +1,59 @@
 import { createHash } from "node:crypto";
-import type { StepChanges, StoredChange } from "#sandbox/sandbox.ts";
+import { z } from "zod";
+import { ChangeColumns, readChange } from "#runtime/store/stored-rows.ts";
+import type { StepChanges } from "#sandbox/sandbox.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
-/** What runs changed in their sandboxes; equal contents are stored once. */
-export interface ChangesTable {
-  append(runId: string, changes: StepChanges): void;
-  of(runId: string, upTo: number | undefined): StepChanges[];
-}
+const Id = z.object({ id: z.number() });
+const ChangeSet = z.object({ id: z.number(), step: z.string() });
 
-interface ChangeRow {
-  path: string;
-  mode: StoredChange["mode"];
-  content: Uint8Array | null;
-}
+/** The changes that runs made to their sandboxes. Equal contents are stored once. */
+export class ChangesTable {
+  readonly #sql: SqliteConnection;
 
-export function changesTable(sql: SqliteConnection): ChangesTable {
-  function keepBlob(content: Uint8Array): number {
-    const hash = createHash("sha256").update(content).digest();
-    const known = sql.get<{ id: number }>("select id from blobs where hash = :hash", { hash });
-    return known?.id ?? sql.insert("insert into blobs (hash, content) values (:hash, :content)", { hash, content });
+  constructor(sql: SqliteConnection) {
+    this.#sql = sql;
   }
 
-  return {
-    append: (runId, { step, changes }) => {
-      const set = sql.insert("insert into change_sets (run_id, step) values (:runId, :step)", { runId, step });
-      for (const { path, mode, content } of changes) {
-        const blob = content === undefined ? null : keepBlob(content);
-        sql.run("insert into changes (change_set, path, mode, blob) values (:set, :path, :mode, :blob)", {
-          set,
-          path,
-          mode,
-          blob,
-        });
-      }
-      sql.run("update runs set change_sets = change_sets + 1 where id = :runId", { runId });
-    },
-    of: (runId, upTo) =>
-      sql
-        .all<{ id: number; step: string }>(
-          "select id, step from change_sets where run_id = :runId order by id limit :limit",
-          // SQLite reads -1 as no limit.
-          { runId, limit: upTo ?? -1 },
+  append(runId: string, { step, changes }: StepChanges): void {
+    const set = this.#sql.insert("insert into change_sets (run_id, step) values (:runId, :step)", { runId, step });
+    for (const { path, mode, content } of changes) {
+      const blob = content === undefined ? null : this.#addBlob(content);
+      this.#sql.run("insert into changes (change_set, path, mode, blob) values (:set, :path, :mode, :blob)", {
+        set,
+        path,
+        mode,
+        blob,
+      });
+    }
+    this.#sql.run("update runs set change_sets = change_sets + 1 where id = :runId", { runId });
+  }
+
+  of(runId: string, upTo: number | undefined): StepChanges[] {
+    const sets = this.#sql.all(
+      ChangeSet,
+      "select id, step from change_sets where run_id = :runId order by id limit :limit",
+      // SQLite reads -1 as no limit.
+      { runId, limit: upTo ?? -1 },
+    );
+    return sets.map(({ id, step }) => ({
+      step,
+      changes: this.#sql
+        .all(
+          ChangeColumns,
+          `select path, mode, content from changes left join blobs on blobs.id = changes.blob
+            where change_set = :id order by changes.id`,
+          { id },
         )
-        .map(({ id, step }) => ({
-          step,
-          changes: sql
-            .all<ChangeRow>(
-              `select path, mode, content from changes left join blobs on blobs.id = changes.blob
-                where change_set = :id order by changes.id`,
-              { id },
-            )
-            .map(({ path, mode, content }) => ({ path, mode, content: content ?? undefined })),
-        })),
-  };
+        .map(readChange),
+    }));
+  }
+
+  #addBlob(content: Uint8Array): number {
+    const hash = createHash("sha256").update(content).digest();
+    const known = this.#sql.get(Id, "select id from blobs where hash = :hash", { hash });
+    return (
+      known?.id ?? this.#sql.insert("insert into blobs (hash, content) values (:hash, :content)", { hash, content })
+    );
+  }
 }

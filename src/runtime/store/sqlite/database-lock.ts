@@ -9,11 +9,11 @@ export class DatabaseInUseError extends UserError {
 }
 
 /**
- * Keeps every other process off the database at this path, until `close` or until this process ends, however it ends.
- * Throws a DatabaseInUseError when another process has it.
+ * Locks the database at this path for this process, until `close` is called or the process ends in any way. Throws a
+ * DatabaseInUseError when another process has the lock.
  */
 export function lockDatabase(path: string): { close(): void } {
-  // A file of its own rather than `locking_mode = exclusive`, so that backups can read the database while it is in use.
+  // A separate file rather than `locking_mode = exclusive`, so that backups can read the database while it is in use.
   const lock = new DatabaseSync(`${path}.lock`);
   try {
     lock.exec("begin exclusive");

@@ -1,80 +1,107 @@
-import { readJson } from "#runtime/store/parse-stored.ts";
-import type { Effect, EffectQueue, NewEffect } from "#runtime/store/store.ts";
+import { z } from "zod";
+import type { Effect, EffectProblem, EffectQueue, NewEffect, Store } from "#runtime/store/store.ts";
+import {
+  EffectColumns,
+  NextEffectColumns,
+  readEffect,
+  readProblem,
+  serializeRecord,
+  serializeRequest,
+} from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
-/** What runs want done and is not done yet. A row goes when its effect is over or no longer wanted. */
-export interface EffectsTable {
-  insert(effect: NewEffect): void;
-  claim(runId: string, queue: EffectQueue, now: number): Effect | undefined;
+// The oldest effect of its queue: the others wait for it.
+const isNext = `not exists (select 1 from effects as older
+  where older.run_id = effects.run_id and older.queue = effects.queue and older.id < effects.id)`;
+
+const Head = z.object({ id: z.number(), due_at: z.number() });
+const Owner = z.object({ runId: z.string() });
+const Due = z.object({ due: z.number() });
+
+/** The outbox: effects that were requested and not performed yet. */
+export class EffectsTable {
+  readonly #sql: SqliteConnection;
+
+  constructor(sql: SqliteConnection) {
+    this.#sql = sql;
+  }
+
+  insert({ key, runId, queue, request, dueAt }: NewEffect): void {
+    this.#sql.run(
+      `insert into effects (key, run_id, queue, kind, input, due_at)
+        values (:key, :runId, :queue, :kind, :input, :dueAt) on conflict (key) do update set repeat = 1 where claimed = 1`,
+      { key, runId, queue, ...serializeRequest(request), dueAt: dueAt ?? 0 },
+    );
+  }
+
+  claim(runId: string, queue: EffectQueue, now: number): Effect | undefined {
+    const head = this.#sql.get(
+      Head,
+      "select id, due_at from effects where run_id = :runId and queue = :queue order by id limit 1",
+      { runId, queue },
+    );
+    if (!head || head.due_at > now) return undefined;
+
+    const claimed = this.#sql.get(
+      EffectColumns,
+      `update effects set attempts = attempts + 1, claimed = 1, problem = null where id = :id
+        returning key, kind, input, due_at, attempts`,
+      { id: head.id },
+    );
+    return claimed && readEffect(claimed, { runId, queue });
+  }
+
   /**
-   * It is over: its row goes, or starts anew if it was asked for again while it was under way. Gives the run it belongs
-   * to; undefined when it is not there: it was over or no longer wanted.
+   * Removes the effect, or makes it start again if it was requested again while it was performed. Returns the id of its
+   * run, or undefined when there is no such effect.
    */
-  complete(key: string): string | undefined;
-  removeKinds(runId: string, kinds: string[]): void;
-  postpone(key: string, dueAt: number): void;
-}
+  complete(key: string): string | undefined {
+    const repeated = this.#sql.get(
+      Owner,
+      `update effects set repeat = 0, claimed = 0, attempts = 0, due_at = 0 where key = :key and repeat = 1
+        returning run_id as runId`,
+      { key },
+    );
+    const completed =
+      repeated ?? this.#sql.get(Owner, "delete from effects where key = :key returning run_id as runId", { key });
+    return completed?.runId;
+  }
 
-interface Row {
-  key: string;
-  kind: string;
-  due_at: number;
-  attempts: number;
-  input: string | null;
-}
+  removeKinds(runId: string, kinds: readonly string[]): void {
+    for (const kind of kinds) {
+      this.#sql.run("delete from effects where run_id = :runId and kind = :kind", { runId, kind });
+    }
+  }
 
-export function effectsTable(sql: SqliteConnection): EffectsTable {
-  return {
-    insert: ({ key, runId, queue, kind, input, dueAt }) => {
-      sql.run(
-        `insert into effects (key, run_id, queue, kind, due_at, input)
-          values (:key, :runId, :queue, :kind, :dueAt, :input) on conflict (key) do update set again = 1 where under_way = 1`,
-        { key, runId, queue, kind, dueAt: dueAt ?? 0, input: JSON.stringify(input) ?? null },
-      );
-    },
-    claim: (runId, queue, now) => {
-      const head = sql.get<{ id: number; due_at: number }>(
-        "select id, due_at from effects where run_id = :runId and queue = :queue order by id limit 1",
-        { runId, queue },
-      );
-      if (!head || head.due_at > now) return;
+  postpone(key: string, dueAt: number, { isUncounted, problem }: Parameters<Store["postponeEffect"]>[2] = {}): void {
+    this.#sql.run(
+      `update effects set due_at = :dueAt, claimed = 0, problem = :problem, attempts = attempts - :uncounted
+        where key = :key`,
+      { key, dueAt, problem: problem ? serializeRecord(problem) : null, uncounted: isUncounted ? 1 : 0 },
+    );
+  }
 
-      const begun = sql.get<Row>(
-        `update effects set attempts = attempts + 1, under_way = 1 where id = :id
-          returning key, kind, due_at, attempts, input`,
-        { id: head.id },
-      );
-      return begun && effect(runId, queue, begun);
-    },
-    complete: (key) => {
-      const anew = sql.get<{ runId: string }>(
-        `update effects set again = 0, under_way = 0, attempts = 0, due_at = 0 where key = :key and again = 1
-          returning run_id as runId`,
-        { key },
-      );
-      const ended =
-        anew ?? sql.get<{ runId: string }>("delete from effects where key = :key returning run_id as runId", { key });
-      return ended?.runId;
-    },
-    removeKinds: (runId, kinds) => {
-      for (const kind of kinds) {
-        sql.run("delete from effects where run_id = :runId and kind = :kind", { runId, kind });
-      }
-    },
-    postpone: (key, dueAt) => {
-      sql.run("update effects set due_at = :dueAt, under_way = 0 where key = :key", { key, dueAt });
-    },
-  };
-}
+  problemOf(runId: string): EffectProblem | undefined {
+    const next = this.#sql.all(
+      NextEffectColumns,
+      `select key, kind, input, problem from effects where run_id = :runId and ${isNext}`,
+      { runId },
+    );
+    return next.map(readProblem).find((problem) => problem !== undefined);
+  }
 
-function effect(runId: string, queue: EffectQueue, { key, kind, due_at, attempts, input }: Row): Effect {
-  return {
-    key,
-    runId,
-    queue,
-    kind,
-    input: readJson(input, { table: "effects", id: key }),
-    dueAt: due_at,
-    attempts,
-  };
+  /** The runs with an effect that can be performed. */
+  dueRuns(now: number): string[] {
+    return this.#sql
+      .all(Owner, `select run_id as runId from effects where due_at <= :now and ${isNext}`, { now })
+      .map(({ runId }) => runId);
+  }
+
+  /** The time when the next postponed effect is due. */
+  nextDueAt(): number | undefined {
+    return this.#sql.get(
+      Due,
+      `select due_at as due from effects where due_at > 0 and claimed = 0 and ${isNext} order by due_at limit 1`,
+    )?.due;
+  }
 }

@@ -1,70 +1,64 @@
-import { type LoggedEvent, RunEvent } from "#domain/events.ts";
-import { parseStored } from "#runtime/store/parse-stored.ts";
+import type { LoggedEvent } from "#domain/events.ts";
 import type { NewEvent } from "#runtime/store/store.ts";
+import { EventColumns, readEvent, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
-/** The log of all runs, only ever appended to, and beside it the inbox: which of its events are not taken in yet. */
-export interface EventsTable {
-  /** Appends and wakes the run. Nothing happens when the dedupe key is known. Throws when there is no such run. */
-  append(event: NewEvent, at: number): void;
-  inbox(runId: string): LoggedEvent[];
-  log(runId: string, after: number, limit: number | undefined): LoggedEvent[];
-  isInInbox(runId: string, eventId: number): boolean;
-  takeFromInbox(runId: string, eventId: number): void;
-}
+/** The logs of all runs, which are only appended to, and the inboxes: the events that were not consumed yet. */
+export class EventsTable {
+  readonly #sql: SqliteConnection;
 
-interface EventRow {
-  id: number;
-  at: number;
-  event: string;
-}
+  constructor(sql: SqliteConnection) {
+    this.#sql = sql;
+  }
 
-export function eventsTable(sql: SqliteConnection): EventsTable {
-  const logged = (runId: string, { id, at, event }: EventRow): LoggedEvent => ({
-    id,
-    runId,
-    at,
-    event: parseStored(RunEvent, event, { table: "events", id }),
-  });
+  /** Appends the event and makes its run due. Does nothing when the dedupe key is known. Throws when there is no such run. */
+  append({ runId, event, dedupe }: NewEvent, at: number): void {
+    if (dedupe !== undefined && this.#sql.exists("select 1 from events where dedupe = :dedupe", { dedupe })) return;
 
-  return {
-    append: ({ runId, event, dedupe }, at) => {
-      if (dedupe !== undefined && sql.get("select 1 from events where dedupe = :dedupe", { dedupe })) return;
-
-      const id = sql.insert("insert into events (run_id, at, dedupe, event) values (:runId, :at, :dedupe, :event)", {
+    const id = this.#sql.insert(
+      "insert into events (run_id, at, dedupe, event) values (:runId, :at, :dedupe, :event)",
+      {
         runId,
         at,
         dedupe: dedupe ?? null,
-        event: JSON.stringify(event),
-      });
-      sql.run("insert into inbox (run_id, event_id) values (:runId, :id)", { runId, id });
-      const woken = sql.run("update runs set latest = :id, updated_at = max(updated_at, :at) where id = :runId", {
-        runId,
-        id,
-        at,
-      });
-      if (woken === 0) throw new Error(`There is no run ${runId}.`);
-    },
-    inbox: (runId) =>
-      sql
-        .all<EventRow>(
-          `select events.id, at, event from inbox join events on events.id = inbox.event_id
-            where inbox.run_id = :runId order by inbox.event_id`,
-          { runId },
-        )
-        .map((row) => logged(runId, row)),
-    log: (runId, after, limit) =>
-      sql
-        .all<EventRow>(
-          "select id, at, event from events where run_id = :runId and id > :after order by id limit :limit",
-          // SQLite reads -1 as no limit.
-          { runId, after, limit: limit ?? -1 },
-        )
-        .map((row) => logged(runId, row)),
-    isInInbox: (runId, eventId) =>
-      sql.get("select 1 from inbox where run_id = :runId and event_id = :eventId", { runId, eventId }) !== undefined,
-    takeFromInbox: (runId, eventId) => {
-      sql.run("delete from inbox where run_id = :runId and event_id = :eventId", { runId, eventId });
-    },
-  };
+        event: serializeRecord(event),
+      },
+    );
+    this.#sql.run("insert into inbox (run_id, event_id) values (:runId, :id)", { runId, id });
+    const updated = this.#sql.run(
+      "update runs set last_event = :id, updated_at = max(updated_at, :at) where id = :runId",
+      { runId, id, at },
+    );
+    if (updated === 0) throw new Error(`There is no run ${runId}.`);
+  }
+
+  inbox(runId: string): LoggedEvent[] {
+    return this.#sql
+      .all(
+        EventColumns,
+        `select events.id, at, event from inbox join events on events.id = inbox.event_id
+          where inbox.run_id = :runId order by inbox.event_id`,
+        { runId },
+      )
+      .map((row) => readEvent(runId, row));
+  }
+
+  log(runId: string, after: number, limit: number | undefined): LoggedEvent[] {
+    return this.#sql
+      .all(
+        EventColumns,
+        "select id, at, event from events where run_id = :runId and id > :after order by id limit :limit",
+        // SQLite reads -1 as no limit.
+        { runId, after, limit: limit ?? -1 },
+      )
+      .map((row) => readEvent(runId, row));
+  }
+
+  isInInbox(runId: string, eventId: number): boolean {
+    return this.#sql.exists("select 1 from inbox where run_id = :runId and event_id = :eventId", { runId, eventId });
+  }
+
+  removeFromInbox(runId: string, eventId: number): void {
+    this.#sql.run("delete from inbox where run_id = :runId and event_id = :eventId", { runId, eventId });
+  }
 }

@@ -1,91 +1,95 @@
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
-/**
- * Transactions that share a commit: everything asked in one turn of the event loop is written together, since what
- * a commit costs is its fsync. Promises settle after the commit.
- */
-export interface GroupCommits {
-  /** All or nothing: when `work` throws, its own writes are undone, and the rest of the group stands. */
-  write<Result>(work: () => Result): Promise<Result>;
-  /** Sees the writes before it, and resolves no sooner than they are on disk. */
-  read<Result>(work: () => Result): Promise<Result>;
-  /** Commits what is open and closes the connection. Everything asked later is refused. */
-  close(): Promise<void>;
-}
-
 interface Member {
   resolve(): void;
   reject(error: unknown): void;
 }
 
-export function groupCommits(sql: SqliteConnection): GroupCommits {
-  let group: Member[] | undefined;
-  let closed = false;
+/**
+ * Groups the transactions requested in one turn of the event loop into one commit, since a commit costs an fsync. Promises
+ * settle after the commit.
+ */
+export class GroupCommits {
+  readonly #sql: SqliteConnection;
+  #group: Member[] | undefined;
+  #isClosed = false;
 
-  function commit(): void {
+  constructor(sql: SqliteConnection) {
+    this.#sql = sql;
+  }
+
+  /** Stores everything `work` writes or, when it throws, nothing of it. The rest of the group is not affected. */
+  write<Result>(work: () => Result): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const group = this.#open();
+      this.#sql.run("savepoint call");
+      try {
+        const result = work();
+        this.#sql.run("release call");
+        group.push({ resolve: () => resolve(result), reject });
+      } catch (error) {
+        this.#undo(error);
+        reject(error);
+      }
+    });
+  }
+
+  /** Reads what was written before it. Resolves when those writes are on disk. */
+  read<Result>(work: () => Result): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#assertOpen();
+      const result = work();
+      if (this.#group) this.#group.push({ resolve: () => resolve(result), reject });
+      else resolve(result);
+    });
+  }
+
+  /** Commits the open group and closes the connection. Later calls reject. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#commit();
+    this.#sql.close();
+  }
+
+  #assertOpen(): void {
+    if (this.#isClosed) throw new Error("The store is closed.");
+  }
+
+  #open(): Member[] {
+    this.#assertOpen();
+    if (this.#group) return this.#group;
+
+    this.#sql.run("begin immediate");
+    setImmediate(() => this.#commit());
+    this.#group = [];
+    return this.#group;
+  }
+
+  #commit(): void {
+    const group = this.#group;
     if (!group) return;
 
-    const members = group;
-    group = undefined;
+    this.#group = undefined;
     try {
-      sql.run("commit");
+      this.#sql.run("commit");
     } catch (error) {
-      if (sql.inTransaction()) sql.run("rollback");
-      for (const member of members) member.reject(error);
+      if (this.#sql.inTransaction()) this.#sql.run("rollback");
+      for (const member of group) member.reject(error);
       return;
     }
-    for (const member of members) member.resolve();
+    for (const member of group) member.resolve();
   }
 
-  function join(): Member[] {
-    if (closed) throw new Error("The store is closed.");
-    if (group) return group;
-
-    sql.run("begin immediate");
-    setImmediate(commit);
-    group = [];
-    return group;
-  }
-
-  function undo(error: unknown): void {
-    if (sql.inTransaction()) {
-      sql.run("rollback to call");
-      sql.run("release call");
+  #undo(error: unknown): void {
+    if (this.#sql.inTransaction()) {
+      this.#sql.run("rollback to call");
+      this.#sql.run("release call");
       return;
     }
-
-    // SQLite gives up the whole transaction when the disk is full or failing.
-    const members = group ?? [];
-    group = undefined;
-    for (const member of members) member.reject(error);
+    // SQLite rolls the whole transaction back when the disk is full or fails.
+    const group = this.#group ?? [];
+    this.#group = undefined;
+    for (const member of group) member.reject(error);
   }
-
-  return {
-    write: (work) =>
-      new Promise((resolve, reject) => {
-        const members = join();
-        sql.run("savepoint call");
-        try {
-          const result = work();
-          sql.run("release call");
-          members.push({ resolve: () => resolve(result), reject });
-        } catch (error) {
-          undo(error);
-          reject(error);
-        }
-      }),
-    read: (work) =>
-      new Promise((resolve, reject) => {
-        if (closed) throw new Error("The store is closed.");
-        const result = work();
-        if (group) group.push({ resolve: () => resolve(result), reject });
-        else resolve(result);
-      }),
-    close: async () => {
-      if (closed) return;
-      closed = true;
-      commit();
-      sql.close();
-    },
-  };
 }

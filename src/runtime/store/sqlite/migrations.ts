@@ -1,6 +1,6 @@
 /**
- * The schema, one step after another; `PRAGMA user_version` counts the steps a database has taken. Steps that were
- * released are never edited: a change is a new step at the end.
+ * The steps of the schema. `PRAGMA user_version` counts the steps that were applied to a database. A released step is
+ * never edited: a change is a new step at the end.
  */
 export const migrations: readonly string[] = [
   `
@@ -26,16 +26,16 @@ export const migrations: readonly string[] = [
     status text not null,
     version integer not null default 0,
     change_sets integer not null default 0,
-    latest integer not null default 0,
-    seen integer not null default 0,
-    snapshot text
+    last_event integer not null default 0,
+    last_seen_event integer not null default 0,
+    snapshot text not null
   ) strict;
   create index runs_of_thread on runs (owner, repo, thread) where parent_id is null;
   create index runs_of_repository on runs (owner, repo, created_at) where parent_id is null;
   create index runs_of_person on runs (requested_by, created_at) where parent_id is null;
   create index runs_by_age on runs (created_at) where parent_id is null;
   create index runs_of_parent on runs (parent_id) where parent_id is not null;
-  create index runs_unseen on runs (id) where latest > seen and status <> 'done';
+  create index runs_unseen on runs (id) where last_event > last_seen_event and status <> 'done';
 
   create table specs (
     run_id text primary key not null references runs (id),
@@ -64,15 +64,16 @@ export const migrations: readonly string[] = [
     run_id text not null references runs (id),
     queue text not null,
     kind text not null,
+    input text not null,
     due_at real not null,
     attempts integer not null default 0,
-    under_way integer not null default 0,
-    again integer not null default 0,
-    input text
+    claimed integer not null default 0,
+    repeat integer not null default 0,
+    problem text
   ) strict;
   create index effects_of_queue on effects (run_id, queue);
   create index effects_due on effects (due_at);
-  create index effects_later on effects (due_at) where due_at > 0 and under_way = 0;
+  create index effects_later on effects (due_at) where due_at > 0 and claimed = 0;
 
   create table timers (
     run_id text not null references runs (id),
@@ -132,9 +133,9 @@ export const migrations: readonly string[] = [
   ) strict;
   create index repositories_of_installation on repositories (installation_id);
   alter table runs add column repository_id integer;
-  create index runs_of_place on runs (repository_id, thread) where parent_id is null;
-  create index runs_of_place_by_age on runs (repository_id, created_at) where parent_id is null;
-  create index runs_unplaced on runs (owner, repo, created_at) where repository_id is null;
+  create index runs_of_location on runs (repository_id, thread) where parent_id is null;
+  create index runs_of_location_by_age on runs (repository_id, created_at) where parent_id is null;
+  create index runs_without_location on runs (owner, repo, created_at) where repository_id is null;
   `,
   `
   create table pending_deliveries (

@@ -1,77 +1,276 @@
-import type { Store } from "#runtime/store/store.ts";
-import { advance } from "./advance.ts";
-import { completeEffect } from "./complete-effect.ts";
-import { decide } from "./decide.ts";
-import { dueQueries } from "./due-queries.ts";
-import { fireTimers } from "./fire-timers.ts";
-import { groupCommits } from "./group-commits.ts";
-import { ingest, saveDelivery } from "./ingest.ts";
-import { pendingDeliveriesTable } from "./pending-deliveries-table.ts";
+import { z } from "zod";
+import { UnreadableDataError } from "#domain/stored-data.ts";
+import { applyDecision, expire } from "#runtime/store/apply-decision.ts";
+import type {
+  Advance,
+  Decision,
+  DecisionResult,
+  EffectCompletion,
+  NewDelivery,
+  NewRun,
+  Post,
+  Store,
+} from "#runtime/store/store.ts";
+import {
+  PostColumns,
+  readApproval,
+  readDecision,
+  serializeRecord,
+  TimerColumns,
+  unreadableRetryMs,
+} from "#runtime/store/stored-rows.ts";
+import { ApprovalsTable } from "./approvals-table.ts";
+import { ChangesTable } from "./changes-table.ts";
+import { DeliveriesTable } from "./deliveries-table.ts";
+import { EffectsTable } from "./effects-table.ts";
+import { EventsTable } from "./events-table.ts";
+import { GroupCommits } from "./group-commits.ts";
+import { LocationsTable } from "./locations-table.ts";
+import { PendingDeliveriesTable } from "./pending-deliveries-table.ts";
+import { RunsTable } from "./runs-table.ts";
 import { openReadOnlyConnection, openSqliteConnection, type SqliteConnection } from "./sqlite-connection.ts";
-import { sqliteTables } from "./sqlite-tables.ts";
 
 /**
- * The store in one SQLite file, made with its folder when there is none; `:memory:` for one that goes with the process.
- * One process at a time: a second one gets a UserError, as does a file that is not ours or newer than this program.
+ * Opens the store in a SQLite file, which is created with its folder if it does not exist. `:memory:` is a store that ends
+ * with the process. Only one process can use a file: another one gets a UserError, as for a file of another program or of
+ * a newer release.
  */
 export async function openSqliteStore(path: string): Promise<Store> {
   const sql = await openSqliteConnection(path);
-  pendingDeliveriesTable(sql).releaseAll();
+  new PendingDeliveriesTable(sql).releaseAll();
   return sqliteStore(sql);
 }
 
-/** Opens the store in a SQLite file for reading, also while another process uses it. Writing to it fails. */
+/** Opens the store in a SQLite file for reading, even while another process uses it. Writes fail. */
 export function openSqliteStoreReadOnly(path: string): Store {
   return sqliteStore(openReadOnlyConnection(path));
 }
 
 function sqliteStore(sql: SqliteConnection): Store {
-  const tables = sqliteTables(sql);
-  const {
-    locations: repositories,
-    runs,
-    events,
-    effects,
-    approvals,
-    changes,
-    posts,
-    deliveries,
-    pendingDeliveries,
-  } = tables;
-  const { dueRuns: awake, nextDueAt: nextDue } = dueQueries(sql);
-  const { write, read, close } = groupCommits(sql);
+  const tables = new Tables(sql);
+  const { locations, runs, events, effects, approvals, changes, deliveries, pendingDeliveries } = tables;
+  const commits = new GroupCommits(sql);
 
   return {
-    ingest: (heard) => write(() => ingest(tables, heard)),
-    hasDelivery: (guid) => read(() => deliveries.resultOf({ guid, part: "" }) !== undefined),
-    saveDelivery: (delivery) => write(() => saveDelivery(tables, delivery)),
-    claimDelivery: (now, until) => write(() => pendingDeliveries.claim(now, until)),
-    postponeDelivery: (key, dueAt) => write(() => pendingDeliveries.postpone(key, dueAt)),
-    completeDelivery: (key) => write(() => pendingDeliveries.remove(key)),
-    nextDeliveryAt: () => read(() => pendingDeliveries.nextDueAt()),
-    findRun: (id) => read(() => runs.find(id)),
-    runsOfThread: (thread) => read(() => runs.ofThread(thread)),
-    childrenOf: (runId) => read(() => runs.childrenOf(runId)),
-    countRuns: (query) => read(() => runs.count(query)),
-    costOfRuns: (query) => read(() => runs.cost(query)),
-    liveRuns: (where) => read(() => runs.live(where)),
-    findLocation: (repositoryId) => read(() => repositories.find(repositoryId)),
-    saveLocation: (heard) => write(() => repositories.save(heard)),
-    inbox: (runId) => read(() => events.inbox(runId)),
-    log: (runId, after = 0, limit) => read(() => events.log(runId, after, limit)),
-    advance: (step) => write(() => advance(tables, step)),
-    claimEffect: (runId, queue, now) => write(() => effects.claim(runId, queue, now)),
-    completeEffect: (finished) => write(() => completeEffect(tables, finished)),
-    postponeEffect: (key, dueAt) => write(() => effects.postpone(key, dueAt)),
-    dueRuns: (now) => read(() => awake(now)),
-    fireTimers: (now) => write(() => fireTimers(tables, now)),
-    nextDueAt: () => read(nextDue),
-    findApproval: (id) => read(() => approvals.find(id)),
-    approvalsOf: (rootId) => read(() => approvals.ofRoot(rootId)),
-    decideApproval: (decision) => write(() => decide(tables, decision)),
-    changesOf: (runId, upTo) => read(() => changes.of(runId, upTo)),
-    findPost: (name) => read(() => posts.find(name)),
-    ping: () => read(() => sql.ping()),
-    close: () => close(),
+    ingest: (delivery) => commits.write(() => tables.ingest(delivery)),
+    hasDelivery: (guid) => commits.read(() => deliveries.resultOf({ guid, part: "" }) !== undefined),
+    saveDelivery: (delivery) => commits.write(() => tables.saveDelivery(delivery)),
+    claimDelivery: (now, until) => commits.write(() => pendingDeliveries.claim(now, until)),
+    postponeDelivery: (key, dueAt) => commits.write(() => pendingDeliveries.postpone(key, dueAt)),
+    completeDelivery: (key) => commits.write(() => pendingDeliveries.remove(key)),
+    nextDeliveryAt: () => commits.read(() => pendingDeliveries.nextDueAt()),
+    findRun: (id) => commits.read(() => runs.find(id)),
+    runsOfThread: (thread) => commits.read(() => runs.ofThread(thread)),
+    childrenOf: (runId) => commits.read(() => runs.childrenOf(runId)),
+    countRuns: (query) => commits.read(() => runs.count(query)),
+    costOfRuns: (query) => commits.read(() => runs.cost(query)),
+    liveRuns: (where) => commits.read(() => runs.live(where)),
+    findLocation: (repositoryId) => commits.read(() => locations.find(repositoryId)),
+    saveLocation: (reported) => commits.write(() => locations.save(reported)),
+    inbox: (runId) => commits.read(() => events.inbox(runId)),
+    log: (runId, after = 0, limit) => commits.read(() => events.log(runId, after, limit)),
+    advance: (step) => commits.write(() => tables.advance(step)),
+    claimEffect: (runId, queue, now) => commits.write(() => effects.claim(runId, queue, now)),
+    completeEffect: (completion) => commits.write(() => tables.completeEffect(completion)),
+    postponeEffect: (key, dueAt, options) => commits.write(() => effects.postpone(key, dueAt, options)),
+    effectProblem: (runId) => commits.read(() => effects.problemOf(runId)),
+    dueRuns: (now) => commits.read(() => [...new Set([...tables.runsWithEvents(), ...effects.dueRuns(now)])]),
+    fireTimers: (now) => commits.write(() => tables.fireTimers(now)),
+    nextDueAt: () => commits.read(() => tables.nextDueAt()),
+    findApproval: (id) => commits.read(() => approvals.find(id)),
+    approvalsOf: (rootId) => commits.read(() => approvals.ofRoot(rootId)),
+    decideApproval: (decision) => commits.write(() => tables.decide(decision)),
+    changesOf: (runId, upTo) => commits.read(() => changes.of(runId, upTo)),
+    findPost: (name) => commits.read(() => tables.findPost(name)),
+    ping: () => commits.read(() => sql.ping()),
+    close: () => commits.close(),
   };
+}
+
+const Id = z.object({ id: z.string() });
+const Due = z.object({ due: z.number() });
+
+// Timers of a newer release stay where they are.
+const isKnownTimer = `timer in (${TimerColumns.shape.timer.options.map((name) => `'${name}'`).join(", ")})`;
+
+/** The tables of the database, and the transactions that touch several of them. */
+class Tables {
+  readonly #sql: SqliteConnection;
+  readonly runs: RunsTable;
+  readonly events: EventsTable;
+  readonly effects: EffectsTable;
+  readonly approvals: ApprovalsTable;
+  readonly changes: ChangesTable;
+  readonly deliveries: DeliveriesTable;
+  readonly pendingDeliveries: PendingDeliveriesTable;
+  readonly locations: LocationsTable;
+
+  constructor(sql: SqliteConnection) {
+    this.#sql = sql;
+    this.runs = new RunsTable(sql);
+    this.events = new EventsTable(sql);
+    this.effects = new EffectsTable(sql);
+    this.approvals = new ApprovalsTable(sql);
+    this.changes = new ChangesTable(sql);
+    this.deliveries = new DeliveriesTable(sql);
+    this.pendingDeliveries = new PendingDeliveriesTable(sql);
+    this.locations = new LocationsTable(sql);
+  }
+
+  ingest({ deliveryId, run, events, effects = [] }: Parameters<Store["ingest"]>[0]): boolean {
+    const now = Date.now();
+    if (deliveryId !== undefined) {
+      const delivery = { guid: deliveryId, part: "" };
+      if (this.deliveries.resultOf(delivery) !== undefined) return false;
+      this.deliveries.add({ ...delivery, result: null, now });
+    }
+
+    if (run) this.#addRun(run);
+    for (const event of events) this.events.append(event, now);
+    for (const effect of effects) this.effects.insert(effect);
+    return true;
+  }
+
+  saveDelivery(delivery: NewDelivery): boolean {
+    const now = Date.now();
+    const known = { guid: delivery.key, part: "" };
+    if (this.deliveries.resultOf(known) !== undefined) return false;
+    this.deliveries.add({ ...known, result: null, now });
+    this.pendingDeliveries.insert(delivery, now);
+    return true;
+  }
+
+  advance(step: Advance): boolean {
+    const { runId } = step;
+    if (!this.runs.isAt(runId, step.version)) return false;
+    if (!step.consumed.every((eventId) => this.events.isInInbox(runId, eventId))) return false;
+
+    for (const eventId of step.consumed) this.events.removeFromInbox(runId, eventId);
+    this.runs.advance({ ...step, seen: Math.max(step.seen, ...step.consumed) }, Date.now());
+
+    this.effects.removeKinds(runId, step.cancelEffects?.kinds ?? []);
+    for (const effect of step.effects) this.effects.insert(effect);
+    this.#setTimers(step);
+    if (step.withdrawApprovals) this.approvals.withdraw(runId);
+    return true;
+  }
+
+  completeEffect({ key, events = [], effects = [], approvals = [], ...result }: EffectCompletion): boolean {
+    const now = Date.now();
+    const owner = this.effects.complete(key);
+    if (owner === undefined) return false;
+
+    const { run, changes, parentChanges, usedApproval, post } = result;
+    // The child first, since events and effects may be for it.
+    if (run) this.#addRun(run);
+    for (const event of events) this.events.append(event, now);
+    for (const effect of effects) this.effects.insert(effect);
+    if (changes) this.changes.append(owner, changes);
+    if (parentChanges) this.changes.append(parentChanges.runId, parentChanges.changes);
+    for (const approval of approvals) this.approvals.insert(approval);
+    if (usedApproval !== undefined) this.approvals.markUsed(usedApproval);
+    if (post) this.#savePost(post, now);
+    return true;
+  }
+
+  /** A delivery that comes again gets the result of the first time. */
+  decide(decision: Decision): DecisionResult {
+    const { deliveryId, approvalId, now } = decision;
+    if (deliveryId === undefined) return this.#settle(decision);
+
+    // One delivery may decide several approvals: `/approve all`.
+    const delivery = { guid: deliveryId, part: `approval ${approvalId}` };
+    const earlier = this.deliveries.resultOf(delivery);
+    if (earlier) return readDecision(earlier, deliveryId);
+
+    const result = this.#settle(decision);
+    this.deliveries.add({ ...delivery, result: serializeRecord(result), now });
+    return result;
+  }
+
+  fireTimers(now: number): string[] {
+    const due = this.#sql.all(
+      TimerColumns,
+      `select run_id as runId, timer, due_at as dueAt from timers where due_at <= :now and ${isKnownTimer} order by due_at`,
+      { now },
+    );
+    this.#sql.run(`delete from timers where due_at <= :now and ${isKnownTimer}`, { now });
+    for (const { runId, timer } of due) this.events.append({ runId, event: { type: "timer.due", timer } }, now);
+
+    const expired = this.approvals.expired(now).flatMap((row) => this.#expire(row, now));
+    return [...new Set([...due.map(({ runId }) => runId), ...expired])];
+  }
+
+  runsWithEvents(): string[] {
+    return this.#sql
+      .all(Id, "select id from runs where last_event > last_seen_event and status <> 'done'")
+      .map(({ id }) => id);
+  }
+
+  nextDueAt(): number | undefined {
+    const timer = this.#sql.get(
+      Due,
+      `select due_at as due from timers where ${isKnownTimer} order by due_at limit 1`,
+    )?.due;
+    const due = [timer, this.approvals.nextExpiry(), this.effects.nextDueAt()].filter((at) => at !== undefined);
+    return due.length > 0 ? Math.min(...due) : undefined;
+  }
+
+  findPost(name: string): Post | undefined {
+    return this.#sql.get(
+      PostColumns,
+      "select comment_id as commentId, updated_at as updatedAt from posts where name = :name",
+      { name },
+    );
+  }
+
+  #addRun(run: NewRun): void {
+    if (!this.runs.insert(run)) return;
+    for (const effect of run.effects) this.effects.insert(effect);
+  }
+
+  /** A timer that is both cleared and set is set. */
+  #setTimers({ runId, timers = {} }: Advance): void {
+    for (const timer of timers.clear ?? []) {
+      this.#sql.run("delete from timers where run_id = :runId and timer = :timer", { runId, timer });
+    }
+    for (const { timer, dueAt } of timers.set ?? []) {
+      this.#sql.run(
+        `insert into timers (run_id, timer, due_at) values (:runId, :timer, :dueAt)
+          on conflict (run_id, timer) do update set due_at = excluded.due_at`,
+        { runId, timer, dueAt },
+      );
+    }
+  }
+
+  #savePost({ name, commentId }: NonNullable<EffectCompletion["post"]>, now: number): void {
+    this.#sql.run(
+      `insert into posts (name, comment_id, updated_at) values (:name, :commentId, :now)
+        on conflict (name) do update set comment_id = excluded.comment_id, updated_at = excluded.updated_at`,
+      { name, commentId, now },
+    );
+  }
+
+  #settle(decision: Decision): DecisionResult {
+    const { result, event } = applyDecision(this.approvals.find(decision.approvalId), decision);
+    if (!event || result.kind === "unknown") return result;
+
+    this.approvals.settle(result.approval);
+    this.events.append({ runId: result.approval.runId, event }, decision.now);
+    return result;
+  }
+
+  /** Returns the run of the approval. One that cannot be read stays pending for another release. */
+  #expire(row: ReturnType<ApprovalsTable["expired"]>[number], now: number): string[] {
+    try {
+      const { approval, event } = expire(readApproval(row));
+      this.approvals.settle(approval);
+      this.events.append({ runId: approval.runId, event }, now);
+      return [approval.runId];
+    } catch (error) {
+      if (!(error instanceof UnreadableDataError)) throw error;
+      this.approvals.postponeExpiry(row.id, now + unreadableRetryMs);
+      return [];
+    }
+  }
 }

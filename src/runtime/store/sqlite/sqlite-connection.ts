@@ -1,43 +1,45 @@
 import { mkdir, open, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { lockDatabase } from "./database-lock.ts";
 import { migrations } from "./migrations.ts";
 
 type Values = Record<string, SQLInputValue>;
 
-/** SQL with named values; every statement is prepared once. */
+/** SQL with named values. Every statement is prepared once, and every row that is read is parsed. */
 export interface SqliteConnection {
-  get<Row>(sql: string, values?: Values): Row | undefined;
-  all<Row>(sql: string, values?: Values): Row[];
-  /** The number of rows changed. */
+  get<Schema extends z.ZodType>(row: Schema, sql: string, values?: Values): z.output<Schema> | undefined;
+  all<Schema extends z.ZodType>(row: Schema, sql: string, values?: Values): z.output<Schema>[];
+  exists(sql: string, values?: Values): boolean;
+  /** Returns the number of changed rows. */
   run(sql: string, values?: Values): number;
-  /** Like `run` for one inserted row, and gives its row id. */
+  /** Inserts one row and returns its row id. */
   insert(sql: string, values?: Values): number;
   inTransaction(): boolean;
-  /** Throws when the file does not answer. */
+  /** Throws when the file cannot be read. */
   ping(): void;
   close(): void;
 }
 
 const memory = ":memory:";
 
-// "GLMF": tells our files from those of other programs.
+// "GLMF": identifies our files.
 const applicationId = 0x474c4d46;
 
 /**
- * Opens the database and brings its schema up to date, and is the only process that has it. Throws a UserError when
- * another process has it, or when the file is newer than this program, not ours, or out of reach.
+ * Opens the database for this process alone and migrates its schema. Throws a UserError when another process uses the
+ * file, when a newer release or another program wrote it, and when it cannot be opened.
  */
 export async function openSqliteConnection(path: string): Promise<SqliteConnection> {
   if (path === memory) return connect(memory, { close: () => {} });
 
   try {
-    const file = await settlePath(path);
+    const file = await resolvePath(path);
     const lock = lockDatabase(file);
     try {
-      // Created here, since SQLite would let everyone on the machine read it.
+      // SQLite would create a file that every user of the machine can read.
       await (await open(file, "a", 0o600)).close();
       return connect(file, lock);
     } catch (error) {
@@ -51,11 +53,11 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
   }
 }
 
-/** Opens a database for reading, also one that another process uses. Throws a UserError when it cannot be read. */
+/** Opens a database for reading, even while another process uses it. Throws a UserError when it cannot be read. */
 export function openReadOnlyConnection(path: string): SqliteConnection {
   const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
   try {
-    refuseStrangers(database, path);
+    assertOwnDatabase(database, path);
     if (readPragma(database, "user_version") < migrations.length) {
       throw new UserError(`The database ${path} was written by an older version of Golem Forge.`);
     }
@@ -66,8 +68,8 @@ export function openReadOnlyConnection(path: string): SqliteConnection {
   }
 }
 
-/** The one true path of the file, so that two names for it are one lock. */
-async function settlePath(path: string): Promise<string> {
+/** Returns the real path of the file, so that two names for it share one lock. */
+async function resolvePath(path: string): Promise<string> {
   const absolute = resolve(path);
   await mkdir(dirname(absolute), { recursive: true, mode: 0o700 });
   try {
@@ -80,10 +82,10 @@ async function settlePath(path: string): Promise<string> {
 function connect(path: string, lock: { close(): void }): SqliteConnection {
   const database = new DatabaseSync(path, { timeout: 5_000, enableForeignKeyConstraints: true });
   try {
-    refuseStrangers(database, path);
+    assertOwnDatabase(database, path);
     database.exec("pragma journal_mode = wal");
     database.exec("pragma synchronous = full");
-    // On macOS a plain fsync does not reach the disk; elsewhere this does nothing.
+    // On macOS, fsync alone does not reach the disk. Elsewhere this has no effect.
     database.exec("pragma fullfsync = on");
     database.exec("pragma journal_size_limit = 67108864");
     migrate(database);
@@ -105,8 +107,15 @@ function connectionOf(database: DatabaseSync, lock: { close(): void }): SqliteCo
   };
 
   return {
-    get: <Row>(sql: string, values: Values = {}) => prepared(sql).get(values) as Row | undefined,
-    all: <Row>(sql: string, values: Values = {}) => prepared(sql).all(values) as Row[],
+    get: (row, sql, values = {}) => {
+      const found = prepared(sql).get(values);
+      return found && row.parse(found);
+    },
+    all: (row, sql, values = {}) =>
+      prepared(sql)
+        .all(values)
+        .map((found) => row.parse(found)),
+    exists: (sql, values = {}) => prepared(sql).get(values) !== undefined,
     run: (sql, values = {}) => Number(prepared(sql).run(values).changes),
     insert: (sql, values = {}) => Number(prepared(sql).run(values).lastInsertRowid),
     inTransaction: () => database.isTransaction,
@@ -120,16 +129,16 @@ function connectionOf(database: DatabaseSync, lock: { close(): void }): SqliteCo
   };
 }
 
-/** Looks before anything is written. */
-function refuseStrangers(database: DatabaseSync, path: string): void {
+/** Called before anything is written. */
+function assertOwnDatabase(database: DatabaseSync, path: string): void {
   const version = readPragma(database, "user_version");
   const owner = readPragma(database, "application_id");
   if (owner !== applicationId && (owner !== 0 || version !== 0 || hasTables(database))) {
-    throw new UserError(`The database ${path} belongs to another program. Set DATABASE_URL to a file of its own.`);
+    throw new UserError(`The database ${path} belongs to another program. Set DATABASE_URL to another file.`);
   }
   if (version > migrations.length) {
     throw new UserError(
-      `The database ${path} was written by a newer version of Golem Forge (schema ${version}, this one knows ${migrations.length}). Install that version again, or restore a backup from before.`,
+      `The database ${path} was written by a newer version of Golem Forge (schema ${version}; this one supports up to ${migrations.length}). Install that version again, or restore an older backup.`,
     );
   }
 }

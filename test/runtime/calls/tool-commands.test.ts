@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { writeCommand } from "#runtime/calls/write-tool-command.ts";
+import { writeToolCommand } from "#runtime/calls/tool-commands.ts";
 import { parseCommand } from "#ui/command.ts";
 
 test.each([
@@ -8,7 +8,7 @@ test.each([
   [{ message: 'say "hi"\\' }, '/tool git_push --message="say \\"hi\\"\\\\"'],
   [{ count: "-1", empty: "" }, '/tool git_push --count="-1" --empty=""'],
 ])("%j is written as a person would", (options, line) => {
-  expect(writeCommand("git_push", options)).toBe(line);
+  expect(writeToolCommand("git_push", options)).toBe(line);
 });
 
 test("whatever was typed, the line that is written reads as the same", () => {
@@ -16,7 +16,7 @@ test("whatever was typed, the line that is written reads as the same", () => {
   const value = fc.oneof(fc.string(), fc.constant(true), fc.constantFrom("—x", "--", "-", "“", "a=b", "'", "\\"));
   fc.assert(
     fc.property(fc.dictionary(name, value), (options) => {
-      const parsed = parseCommand(writeCommand("git_push", options));
+      const parsed = parseCommand(writeToolCommand("git_push", options));
 
       expect(parsed).toMatchObject({ name: "tool", args: ["git_push"] });
       expect(parsed?.options).toEqual({ ...options });

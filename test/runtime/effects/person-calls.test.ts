@@ -1,9 +1,9 @@
 import { describe, expect, test, vi } from "vitest";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import { type Invocation, invokeTool } from "#runtime/effects/run-tool-command.ts";
+import { runCommand } from "#runtime/effects/person-calls.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import type { Effect, Store } from "#runtime/store/store.ts";
+import type { Store } from "#runtime/store/store.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../../support/runtime-world.ts";
 import { aTool, toolboxWorld } from "../../support/toolbox-world.ts";
@@ -181,7 +181,7 @@ describe("what must be agreed to", () => {
     expect(await store.changesOf(id)).toHaveLength(2);
   });
 
-  test("is shown anew when it would do something else by now", async () => {
+  test("is shown again when it would do something else by now", async () => {
     const { invoke, toolReply } = await afterRun({ github: { files: careful } }, "careful");
     await invoke("/undo --path new.js");
     const shown = await toolReply(0);
@@ -193,7 +193,7 @@ describe("what must be agreed to", () => {
 
   test.each([
     ["approvers: [mia]", "@ada may not approve here. Approvers: @mia."],
-    ["second_person: true", "Here a second person has to agree"],
+    ["second_person: true", "needs the approval of a second person"],
   ])("is not agreed to by one who may not approve: %s", async (settings, refusal) => {
     const files = { ...careful, ".github/golem-forge.yml": settings };
     const { invoke, toolReply, store, id } = await afterRun({ github: { files } }, "careful");
@@ -225,10 +225,10 @@ describe("what cannot run is said, and nothing runs", () => {
       "/tool git_psh",
       'There is no tool "git_psh" here. Did you mean git_push?',
     ],
-    ["a tool of the worker", "/tool write_file --path x", "write_file is a tool of the worker"],
+    ["a tool of the worker", "/tool write_file --path x", "write_file can only be called by the worker"],
     ["an unknown option, with the nearest one", "/git_push --brnch main", "Did you mean --branch?"],
     ["a wrong value", "/git_push --force maybe", 'force is yes or no, not "maybe".'],
-    ["a value without its name", "/t git_push main", '"main" stands alone'],
+    ["a value without its name", "/t git_push main", 'Give "main" with the name of an option'],
     ["a name of nothing, like no other bot's", "/make_coffee", "There is no tool"],
   ])("%s", async (_, line, sentence) => {
     const { invoke, toolReply, store, id } = await afterRun();
@@ -246,7 +246,7 @@ describe("what cannot run is said, and nothing runs", () => {
     await invoke("/tool git_push");
 
     expect(await toolReply()).toMatchObject({
-      message: expect.stringContaining("does not confirm that you have write access"),
+      message: expect.stringContaining("You need write access to octo/sums"),
     });
     expect(await repository.git("branch", "--list", "golem/*")).toBe("");
   });
@@ -256,7 +256,7 @@ describe("what cannot run is said, and nothing runs", () => {
 
     await expect(
       runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/tool git_push") }),
-    ).rejects.toThrow("No worker was started");
+    ).rejects.toThrow("No worker has been started");
   });
 
   test("a command for a run that never opened its repository", async () => {
@@ -329,28 +329,31 @@ describe("after a crash", () => {
     const base = { type: "sandbox.opened" as const, commit: "c".repeat(40), branch: "main" };
     const desk = {
       spec: { id: "r1", workerPath: "fixer", worker: { name: "fixer" }, origin },
-      repository: { getPermission: async () => "write" },
+      repository: { confirmPermission: async () => "write" },
       log: async () => [{ id: 1, runId: "r1", at: 0, event: base }],
       tools: async () => toolbox,
       change: async (work: () => Promise<unknown>) => ({ result: await work(), stored: {} }),
     } as unknown as ActiveRun;
-    const input: Invocation = {
+    const request = {
+      kind: "command.run" as const,
       callId: "by-1",
       by: "ada",
       command: parseToolCommand("/deploy --path x"),
       mayBeForeign: false,
     };
-    const effect: Effect = { key: "k", runId: "r1", queue: "work", kind: "tool.invoke", dueAt: 0, attempts: 2, input };
+    const effect = { key: "k", runId: "r1", queue: "work" as const, request, dueAt: 0, attempts: 2 };
+    const frontEnd = { canShow: () => true } as Partial<FrontEnd> as FrontEnd;
 
-    const done = await invokeTool({ frontEnd: { canShow: () => true } as Partial<FrontEnd> as FrontEnd }).perform(
-      effect,
-      desk,
-      new AbortController().signal,
-    );
+    const done = await runCommand({ frontEnd, now: Date.now }).perform(effect, desk, new AbortController().signal);
 
     expect(execute).not.toHaveBeenCalled();
     expect(done.events).toMatchObject([
-      { event: { type: "tool.invoked", result: { error: { message: expect.stringContaining("not known whether") } } } },
+      {
+        event: {
+          type: "tool.invoked",
+          result: { error: { message: expect.stringContaining("may or may not have taken effect") } },
+        },
+      },
     ]);
   });
 });

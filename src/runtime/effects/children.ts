@@ -1,0 +1,91 @@
+import { UserError } from "#domain/errors.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
+import { initialRun } from "#runtime/apply-events.ts";
+import { openCallOf } from "#runtime/read-log.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
+import { shortId } from "#runtime/short-id.ts";
+import { admitWorker } from "#runtime/start/admit-worker.ts";
+import { checkDelegation, childSpec, taskOf } from "#runtime/start/delegate.ts";
+import { readable, requireRun } from "#runtime/store/store.ts";
+import { checkApproval } from "./check-approval.ts";
+import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
+
+type SpawnServices = Pick<EffectServices, "store" | "catalog" | "models" | "now" | "policy">;
+
+/** Spawns the child run that answers a call of a worker. It gets a share of what its parent has left. */
+export function spawnChild(services: SpawnServices): EffectHandler<EffectOf<"child.spawn">> {
+  return {
+    maxAttempts: 4,
+    async perform({ runId, request }, run, signal) {
+      try {
+        return await spawn(services, run, request, signal);
+      } catch (error) {
+        if (!(error instanceof UserError)) throw error;
+        return refused(runId, request.callId, error.message);
+      }
+    },
+    onFailure: async ({ runId, request }) => refused(runId, request.callId, "The worker could not be started."),
+  };
+}
+
+async function spawn(
+  { store, catalog, models, policy, now }: SpawnServices,
+  run: ActiveRun,
+  { callId, approvalId }: EffectOf<"child.spawn">,
+  signal: AbortSignal,
+): Promise<EffectResult> {
+  const { spec, repository } = run;
+  const { call, step } = openCallOf(await run.log(), callId);
+  const granted = approvalId && (await checkApproval({ store, now }, run, { call, step, approvalId, signal }));
+  const answeredBy = (await run.tools(signal)).find(call.tool)?.answeredBy;
+  if (answeredBy?.kind !== "worker") throw new UserError(`${call.tool} does not call a worker.`);
+
+  const [parent, root, children] = await Promise.all([
+    requireRun(store, spec.id),
+    requireRun(store, spec.rootId),
+    store.childrenOf(spec.id),
+  ]);
+  const id = `${spec.rootId}-${shortId(`${spec.id}/${step}/${callId}`, 6)}`;
+  const siblings = children.filter((child) => child.id !== id).map(readable);
+  checkDelegation(spec, answeredBy.worker, siblings.length);
+
+  const { worker, source, model } = await admitWorker(answeredBy.worker, {
+    catalog,
+    models,
+    repository,
+    model: spec.model,
+    policy,
+  });
+  const child = childSpec(parent, { id, callId, worker, source, model, now: now(), siblings, root: root.spec });
+  const event = {
+    type: "message.received" as const,
+    kind: "prompt" as const,
+    text: taskOf(granted ? granted.args : call.args),
+    by: spec.worker.name,
+  };
+  return { run: initialRun(child), events: [{ runId: id, event, dedupe: `${id}/task` }], usedApproval: approvalId };
+}
+
+function refused(runId: string, callId: string, reason: string): EffectResult {
+  const event = {
+    type: "child.finished" as const,
+    callId,
+    childId: "",
+    outcome: { kind: "failed" as const, reason },
+    usage: { inputTokens: 0, outputTokens: 0 },
+  };
+  return { events: [{ runId, event }] };
+}
+
+/** Cancels every child that has not ended. Each child does the same with its own. */
+export function stopChildren({ store }: Pick<EffectServices, "store">): EffectHandler<EffectOf<"children.stop">> {
+  return {
+    maxAttempts: 12,
+    async perform({ runId }, { spec }) {
+      const live = (await store.childrenOf(runId)).filter(({ status }) => status !== "done");
+      const event = { type: "run.cancel" as const, by: spec.worker.name };
+      return { events: live.map(({ id }) => ({ runId: id, event, dedupe: `${id}/cancel` })) };
+    },
+    onFailure: async () => ({}),
+  };
+}

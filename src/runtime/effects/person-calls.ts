@@ -1,0 +1,188 @@
+import { findApproverProblem } from "#config/repository-settings.ts";
+import { approvalDigest } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
+import type { Preview } from "#domain/preview.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
+import { readToolCommand, type ToolCommand, writeToolCommand } from "#runtime/calls/tool-commands.ts";
+import type { ToolReply } from "#runtime/calls/tool-reply.ts";
+import { readBase, stepsOf } from "#runtime/read-log.ts";
+import { readSettings } from "#runtime/read-settings.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
+import { shortId } from "#runtime/short-id.ts";
+import type { Effect } from "#runtime/store/store.ts";
+import { resultOfError } from "#toolsets/failed-result.ts";
+import type { CallContext, Review } from "#toolsets/toolbox.ts";
+import type { ParsedCommand } from "#ui/command.ts";
+import { argumentsFromOptions } from "#ui/form-fields.ts";
+import { hasWriteAccess } from "./check-approval.ts";
+import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
+import { callContext, interruptedCall } from "./tool-call.ts";
+
+type PersonEffect = Effect<EffectOf<"command.run" | "tool.invoke">>;
+type PersonServices = Pick<EffectServices, "frontEnd" | "now">;
+
+interface PersonCall {
+  tool: string;
+  args: unknown;
+  /** The word that confirms the call. */
+  agreed: string | undefined;
+  /** The options of the command, to write it again with the word that confirms it. */
+  options: ParsedCommand["options"];
+}
+
+/**
+ * Runs a person's command for the run's tools. The changes of a tool are stored together with its result. A call that has
+ * to be confirmed is shown first, and runs when the command is repeated with the word that stands for exactly this call.
+ */
+export function runCommand(services: PersonServices): EffectHandler<EffectOf<"command.run">> {
+  return {
+    maxAttempts: 3,
+    async perform(effect, run, signal) {
+      await checkAccess(effect, run, { ...services, signal });
+      const command = readToolCommand(effect.request.command, await run.tools(signal));
+      switch (command.kind) {
+        case "list":
+        case "form":
+          return reply(effect, command);
+        case "unknown":
+          return effect.request.mayBeForeign ? {} : refuse(effect, new UserError(command.message));
+        case "run":
+          return refuseUserErrors(effect, async () => {
+            const call = { ...command, tool: command.tool.name, args: await readArguments(command) };
+            return execute(effect, run, call, { ...services, signal });
+          });
+      }
+    },
+    onFailure: async (effect, _run, error) => (effect.request.mayBeForeign ? {} : refuse(effect, error)),
+  };
+}
+
+/** Calls a tool for a person at a user interface, as `runCommand` does for a command. */
+export function invokeTool(services: PersonServices): EffectHandler<EffectOf<"tool.invoke">> {
+  return {
+    maxAttempts: 3,
+    async perform(effect, run, signal) {
+      await checkAccess(effect, run, { ...services, signal });
+      const { tool, args, agreed } = effect.request;
+      const call = { tool, args, agreed, options: {} };
+      return refuseUserErrors(effect, () => execute(effect, run, call, { ...services, signal }));
+    },
+    onFailure: async (effect, _run, error) => refuse(effect, error),
+  };
+}
+
+async function checkAccess(
+  { request: { by } }: PersonEffect,
+  run: ActiveRun,
+  options: { now: () => number; signal: AbortSignal },
+): Promise<void> {
+  const { owner, repo } = run.spec.origin;
+  if (!(await hasWriteAccess(run, by, options))) {
+    throw new UserError(`You need write access to ${owner}/${repo} to call tools.`);
+  }
+  if (!readBase(await run.log())) throw new UserError("This run never opened the repository, so it has no tools.");
+}
+
+async function execute(
+  effect: PersonEffect,
+  run: ActiveRun,
+  call: PersonCall,
+  { frontEnd, signal }: PersonServices & { signal: AbortSignal },
+): Promise<EffectResult> {
+  const { callId, by } = effect.request;
+  const step = stepsOf(await run.log());
+  const context: CallContext = { ...callContext(run, { callId, step, signal }), invokedBy: "person" };
+  const toolbox = await run.tools(signal);
+  const found = toolbox.find(call.tool);
+  const tool = found?.name ?? call.tool;
+
+  const { result, stored } = await run.change(reviewAndExecute, { step: `${step}/${callId}`, signal });
+  return { ...result, ...stored };
+
+  async function reviewAndExecute(): Promise<EffectResult> {
+    const review = await toolbox.review({ callId, tool: call.tool, args: call.args }, context, []);
+    signal.throwIfAborted();
+    if (review.kind === "refuse") throw toUserError(review, tool);
+    const { args } = review;
+    const preview = review.kind === "ask" ? review.preview : undefined;
+    if (review.kind === "ask") {
+      if (!frontEnd.canShow(review)) throw tooLong(tool);
+      const word = await confirmationWord(run, { tool, args, preview });
+      if (call.agreed !== word) {
+        const command = writeToolCommand(tool, { ...call.options, yes: word });
+        return reply(effect, { kind: "confirm", callId, tool, args, preview, command, word });
+      }
+      await checkMayConfirm(run, by, tool);
+    }
+
+    const mayHaveRun = effect.attempts > 1 && found?.afterCrash === "report";
+    const outcome = mayHaveRun
+      ? resultOfError(interruptedCall())
+      : await toolbox.execute({ callId, tool: call.tool, args }, { ...context, ...(preview && { approved: preview }) });
+    const event = { type: "tool.invoked" as const, callId, tool, by, args, result: outcome };
+    return { ...reply(effect), events: [{ runId: effect.runId, event }] };
+  }
+}
+
+/** A person confirms their own call only where they may approve, and where one person is enough. */
+async function checkMayConfirm({ repository }: ActiveRun, by: string, tool: string): Promise<void> {
+  const settings = await readSettings(repository);
+  const problem = findApproverProblem({ ...settings, second_person: false }, { by, requestedBy: by });
+  if (problem) throw new UserError(problem);
+  if (!settings.second_person) return;
+  throw new UserError(
+    `${tool} needs the approval of a second person here, so it cannot be called with a command. Ask the worker to call it.`,
+  );
+}
+
+async function readArguments({
+  tool,
+  options,
+}: Extract<ToolCommand, { kind: "run" }>): Promise<Record<string, unknown>> {
+  try {
+    return await argumentsFromOptions(tool.inputSchema, options);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw new UserError(`${error.message}\n/tool ${tool.name} -i shows its options.`, { cause: error });
+  }
+}
+
+function toUserError({ result: { error } }: Extract<Review, { kind: "refuse" }>, tool: string): UserError {
+  return new UserError([error?.message ?? `${tool} is not allowed here.`, error?.suggestion].filter(Boolean).join(" "));
+}
+
+function tooLong(tool: string): UserError {
+  return new UserError(
+    `${tool} needs your confirmation, but what it would do is too long to be shown in comments. Do it in smaller parts.`,
+  );
+}
+
+/** Returns the word for this call of this run with this preview, so that nobody confirms anything they were not shown. */
+async function confirmationWord(
+  run: ActiveRun,
+  shown: { tool: string; args: unknown; preview: Preview | undefined },
+): Promise<string> {
+  const { id: runId, workerPath } = run.spec;
+  const baseCommit = readBase(await run.log())?.commit ?? "";
+  return shortId(approvalDigest({ ...shown, runId, workerPath, callId: "", baseCommit }), 8);
+}
+
+async function refuseUserErrors(effect: PersonEffect, work: () => Promise<EffectResult>): Promise<EffectResult> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return refuse(effect, error);
+  }
+}
+
+function refuse(effect: PersonEffect, error: unknown): EffectResult {
+  const message =
+    error instanceof UserError ? error.message : "The call failed because of an internal error. Try again.";
+  return reply(effect, { kind: "refused", by: effect.request.by, message });
+}
+
+/** A reply is an effect of its own, so that a failed post does not run the tool again. Without one, the result is posted. */
+function reply({ key, runId, request: { callId } }: PersonEffect, reply?: ToolReply): EffectResult {
+  return { effects: [{ key: `${key}/reply`, runId, queue: "thread", request: { kind: "tool.reply", callId, reply } }] };
+}

@@ -1,0 +1,85 @@
+import { UserError } from "#domain/errors.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { Question } from "#runtime/front-end.ts";
+import { questionOf } from "#runtime/read-log.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
+import { readView } from "#runtime/views/read-view.ts";
+import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
+import { post } from "./post.ts";
+
+type PostServices = Pick<EffectServices, "store" | "frontEnd">;
+
+/** Posts an approval request in the root's thread, or updates it with the decision. */
+export function postApproval({ store, frontEnd }: PostServices): EffectHandler<EffectOf<"approval.post">> {
+  return {
+    maxAttempts: 12,
+    async perform({ request: { approvalId } }, { spec }) {
+      const approval = await store.findApproval(approvalId);
+      const view = await readView(store, spec.rootId);
+      if (!approval || !view) return {};
+      return post(store, `approval/${approvalId}`, (options) => frontEnd.showApproval(view, approval, options));
+    },
+    onFailure: async ({ request: { approvalId } }, { spec }, error) => {
+      // Nobody can answer a request that is not visible. A decision is in the ledger, visible or not.
+      const approval = await store.findApproval(approvalId);
+      return approval?.status === "pending" ? stopUnpostable(spec, error) : {};
+    },
+  };
+}
+
+/** Updates the requests of a run that were withdrawn when it was stopped or ended. */
+export function closeApprovals({ store, frontEnd }: PostServices): EffectHandler<EffectOf<"approvals.close">> {
+  return {
+    maxAttempts: 12,
+    async perform(_effect, { spec }) {
+      const approvals = await store.approvalsOf(spec.rootId);
+      for (const approval of approvals) {
+        if (approval.runId !== spec.id || approval.status !== "withdrawn") continue;
+        const name = `approval/${approval.id}`;
+        const known = await store.findPost(name);
+        const view = await readView(store, spec.rootId);
+        // A request that is not posted yet will be posted as withdrawn.
+        if (known && view) await frontEnd.showApproval(view, approval, { name, commentId: known.commentId });
+      }
+      return {};
+    },
+    onFailure: async () => ({}),
+  };
+}
+
+/** Posts the question of a worker in the root's thread, or updates it when it is answered or withdrawn. */
+export function postQuestion({
+  store,
+  frontEnd,
+}: PostServices): EffectHandler<EffectOf<"question.post" | "question.close">> {
+  return {
+    maxAttempts: 12,
+    async perform({ request: { kind, callId } }, run) {
+      const { spec } = run;
+      const { call, step, answer } = questionOf(await run.log(), callId);
+      const view = await readView(store, spec.rootId);
+      if (!view) return {};
+
+      const question: Question = { runId: spec.id, callId, text: questionText(call.args), workerPath: spec.workerPath };
+      if (answer) question.end = { kind: "answered", ...answer };
+      else if (kind === "question.close") question.end = { kind: "withdrawn" };
+      const name = `question/${spec.id}/${step}/${callId}`;
+      return post(store, name, (options) => frontEnd.askQuestion(view, question, options));
+    },
+    onFailure: async ({ request: { kind } }, { spec }, error) =>
+      kind === "question.post" ? stopUnpostable(spec, error) : {},
+  };
+}
+
+function questionText(args: unknown): string {
+  const { question, options } = args as { question?: unknown; options?: unknown };
+  const choices = Array.isArray(options) ? options.map((option) => `- ${String(option)}`) : [];
+  return [String(question ?? "What should I do?"), ...choices].join("\n");
+}
+
+/** Stops the tree of a run whose request cannot be posted. When it is resumed, the request is made again. */
+function stopUnpostable({ rootId, workerPath }: RunSpec, error: unknown): EffectResult {
+  const cause = error instanceof UserError ? error.message : "GitHub did not accept it for a long time.";
+  const reason = `The request of ${workerPath} could not be posted. ${cause}`;
+  return { events: [{ runId: rootId, event: { type: "run.stop", by: "golem-forge", reason } }] };
+}

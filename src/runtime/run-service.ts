@@ -1,0 +1,256 @@
+import { randomUUID } from "node:crypto";
+import type { Approval } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { ReportedLocation } from "#domain/repository-location.ts";
+import type { RunSpec, RunState, RunView } from "#domain/run.ts";
+import type { ToolReply } from "#runtime/calls/tool-reply.ts";
+import { RunStarter } from "#runtime/start/start-run.ts";
+import { resolveLocation } from "#runtime/store/resolve-location.ts";
+import { readView } from "#runtime/views/read-view.ts";
+import { cleanText } from "#text/untrusted.ts";
+import { redisplayEffects, stateName } from "./apply-events.ts";
+import { decideApprovals, pendingApprovals } from "./decide-approvals.ts";
+import { questionAskedId } from "./read-log.ts";
+import type { InstallationScope, Runs, ThreadRef } from "./runs.ts";
+import type { RunsOptions } from "./runs-options.ts";
+import { shortId } from "./short-id.ts";
+import { type NewEffect, type NewEvent, type RunRow, readable, type StoredRun } from "./store/store.ts";
+
+/** How many runs `/status` shows. */
+const maxShownRuns = 5;
+
+/** Implements what front ends request of runs, over a store and a scheduler. */
+export class RunService implements Runs {
+  readonly #options: RunsOptions;
+  readonly #starter: RunStarter;
+
+  constructor(options: RunsOptions) {
+    this.#options = options;
+    this.#starter = new RunStarter(options);
+  }
+
+  startRun(request: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
+    return this.#starter.start(request);
+  }
+
+  async deliverMessage(
+    thread: ThreadRef,
+    { by, via, text, deliveryId }: Parameters<Runs["deliverMessage"]>[1],
+  ): Promise<boolean> {
+    const live = await this.#liveRuns(thread);
+    const newest = live[0];
+    if (!newest) return false;
+
+    const question = await this.#oldestQuestion(live.filter((run) => !run.unreadable).map(readable));
+    const cleaned = cleanText(text).text;
+    const event: NewEvent = question
+      ? { runId: question.runId, event: { type: "question.answered", callId: question.callId, text: cleaned, by, via } }
+      : { runId: newest.id, event: { type: "message.received", kind: "comment", text: cleaned, by, via } };
+    await this.#append([event], deliveryId);
+    return true;
+  }
+
+  decideApprovals(thread: ThreadRef, decision: Parameters<Runs["decideApprovals"]>[1]): Promise<Approval[]> {
+    return decideApprovals(this.#options, thread, decision);
+  }
+
+  pendingApprovals(thread: ThreadRef): Promise<Approval[]> {
+    return pendingApprovals(this.#options, thread);
+  }
+
+  async requestStop(thread: ThreadRef, { by, via, deliveryId }: Parameters<Runs["requestStop"]>[1]): Promise<string[]> {
+    if (await this.#isKnown(deliveryId)) return [];
+    const running = (await this.#liveRuns(thread)).filter((run) => stateOf(run) !== "interrupted");
+    if (running.length === 0) throw new UserError("No worker is running here.");
+    return this.#appendToEach(running, [{ type: "run.stop", by, via }], deliveryId);
+  }
+
+  async requestResume(
+    thread: ThreadRef,
+    { by, via, text, deliveryId }: Parameters<Runs["requestResume"]>[1],
+  ): Promise<string[]> {
+    if (await this.#isKnown(deliveryId)) return [];
+    const live = await this.#liveRuns(thread);
+    const stopped = live.filter((run) => stateOf(run) === "interrupted");
+    if (stopped.length === 0) {
+      const unreadable = live.find((run) => run.unreadable)?.unreadable;
+      throw new UserError(unreadable?.message ?? "No worker is stopped here. Start one with /run.");
+    }
+    const message = text ? cleanText(text).text : "";
+    const events: RunEvent[] = message ? [{ type: "message.received", kind: "comment", text: message, by, via }] : [];
+    return this.#appendToEach(stopped, [...events, { type: "run.resume", by, via }], deliveryId);
+  }
+
+  async requestCancel(
+    thread: ThreadRef,
+    { by, via, deliveryId }: Parameters<Runs["requestCancel"]>[1],
+  ): Promise<string[]> {
+    if (await this.#isKnown(deliveryId)) return [];
+    const live = await this.#liveRuns(thread);
+    if (live.length === 0) throw new UserError("No worker is running here.");
+    return this.#appendToEach(live, [{ type: "run.cancel", by, via }], deliveryId);
+  }
+
+  async reportLocation(reported: ReportedLocation): Promise<void> {
+    const { store } = this.#options;
+    const known = await store.findLocation(reported.repositoryId);
+    // Runs are stopped before the location is saved, so that it happens after a crash, too.
+    if (known && resolveLocation(known, reported)?.ownerChanged) {
+      const [previous, current] = [`${known.owner}/${known.repo}`, `${reported.owner}/${reported.repo}`];
+      await this.stopUnreachable(
+        { installationId: known.installationId, repositoryIds: [reported.repositoryId] },
+        { reason: `The repository was transferred from ${previous} to ${current}, which has another owner.` },
+      );
+    }
+    await store.saveLocation(reported);
+  }
+
+  async stopUnreachable(
+    where: InstallationScope,
+    { reason, deliveryId }: Parameters<Runs["stopUnreachable"]>[1],
+  ): Promise<void> {
+    if (await this.#isKnown(deliveryId)) return;
+    const live = await this.#options.store.liveRuns(where);
+    const running = live.filter((run) => stateOf(run) !== "interrupted");
+    await this.#appendToEach(running, [{ type: "run.stop", by: "golem-forge", reason }], deliveryId);
+  }
+
+  async refreshReachable(where: InstallationScope, locations: readonly ReportedLocation[]): Promise<void> {
+    const { store, scheduler } = this.#options;
+    for (const location of locations) {
+      if (await store.findLocation(location.repositoryId)) await this.reportLocation(location);
+    }
+    const live = (await store.liveRuns(where)).filter((run) => !run.unreadable).map(readable);
+    await store.ingest({ events: [], effects: live.flatMap(({ spec }) => redisplayEffects(spec)) });
+    for (const { id } of live) scheduler.wake(id);
+  }
+
+  async runToolCommand(
+    thread: ThreadRef,
+    { by, command, mayBeForeign = false, deliveryId }: Parameters<Runs["runToolCommand"]>[1],
+  ): Promise<void> {
+    if (await this.#isKnown(deliveryId)) return;
+    const { store, scheduler } = this.#options;
+    const [newest] = await store.runsOfThread(thread);
+    if (!newest) {
+      throw new UserError("No worker has been started in this thread yet, so there are no tools. Start one with /run.");
+    }
+    const runId = newest.id;
+    const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
+    const key = `${runId}/${callId}`;
+    const request = { kind: "command.run" as const, callId, by, command, mayBeForeign };
+    const effects: NewEffect[] = [{ key, runId, queue: "work", request }];
+    const behind = currentWork(newest);
+    if (behind && !mayBeForeign) {
+      const reply: ToolReply = { kind: "queued", by, behind };
+      effects.push({ key: `${key}/queued`, runId, queue: "thread", request: { kind: "tool.reply", callId, reply } });
+    }
+    await store.ingest({ deliveryId, events: [], effects });
+    scheduler.wake(runId);
+  }
+
+  recordOnce(key: string): Promise<boolean> {
+    return this.#options.store.ingest({ deliveryId: key, events: [] });
+  }
+
+  async threadActivity(thread: ThreadRef): Promise<"none" | "ended" | "live"> {
+    const runs = await this.#options.store.runsOfThread(thread);
+    if (runs.length === 0) return "none";
+    return runs.some(({ status }) => status !== "done") ? "live" : "ended";
+  }
+
+  async status(thread: ThreadRef): Promise<RunView[]> {
+    const { store } = this.#options;
+    const runs = (await store.runsOfThread(thread)).slice(0, maxShownRuns);
+    const views = await Promise.all(runs.map(({ id }) => readView(store, id)));
+    return views.filter((view) => view !== undefined);
+  }
+
+  listWorkers(thread: ThreadRef): Promise<{ name: string; description?: string }[]> {
+    const { catalog, openGitHub } = this.#options;
+    return catalog.list(openGitHub(thread));
+  }
+
+  view(runId: string): Promise<RunView | undefined> {
+    return readView(this.#options.store, runId);
+  }
+
+  async #isKnown(deliveryId: string | undefined): Promise<boolean> {
+    return deliveryId !== undefined && this.#options.store.hasDelivery(deliveryId);
+  }
+
+  async #liveRuns(thread: ThreadRef): Promise<StoredRun[]> {
+    return (await this.#options.store.runsOfThread(thread)).filter(({ status }) => status !== "done");
+  }
+
+  async #appendToEach(
+    runs: readonly StoredRun[],
+    events: readonly RunEvent[],
+    deliveryId: string | undefined,
+  ): Promise<string[]> {
+    const runIds = runs.map(({ id }) => id);
+    await this.#append(
+      runIds.flatMap((runId) => events.map((event) => ({ runId, event }))),
+      deliveryId,
+    );
+    return runIds;
+  }
+
+  async #append(events: NewEvent[], deliveryId: string | undefined): Promise<void> {
+    const { store, scheduler } = this.#options;
+    await store.ingest({ deliveryId, events });
+    for (const { runId } of events) scheduler.wake(runId);
+  }
+
+  /** Returns the question that was asked first, in any run of these trees. */
+  async #oldestQuestion(roots: readonly RunRow[]): Promise<{ runId: string; callId: string } | undefined> {
+    const runs = (await Promise.all(roots.map((root) => this.#withDescendants(root)))).flat();
+    const questions = await Promise.all(runs.map((run) => this.#openQuestions(run)));
+    return questions.flat().sort((a, b) => a.askedId - b.askedId)[0];
+  }
+
+  async #openQuestions({ id, snapshot }: RunRow): Promise<{ runId: string; callId: string; askedId: number }[]> {
+    const open = snapshot.context.openCalls.filter(
+      ({ answeredBy, status }) => answeredBy === "person" && status === "running",
+    );
+    if (open.length === 0) return [];
+    const log = await this.#options.store.log(id);
+    return open.map(({ callId }) => ({ runId: id, callId, askedId: questionAskedId(log, callId) }));
+  }
+
+  async #withDescendants(run: RunRow): Promise<RunRow[]> {
+    const children = await this.#options.store.childrenOf(run.id);
+    const descendants = children.filter((child) => !child.unreadable).map(readable);
+    return [run, ...(await Promise.all(descendants.map((child) => this.#withDescendants(child)))).flat()];
+  }
+}
+
+function stateOf(run: StoredRun): RunState | undefined {
+  return run.unreadable ? undefined : stateName(run.snapshot);
+}
+
+/** Returns the work that a person's call has to wait for. */
+function currentWork(run: StoredRun): Extract<ToolReply, { kind: "queued" }>["behind"] | undefined {
+  switch (stateOf(run)) {
+    case "callingModel":
+      return "model";
+    case "executing":
+      return "tool";
+    case "preparing":
+    case "reviewing":
+      return "step";
+    case "retrying":
+    case "evaluatingAnswer":
+    case "evaluatingCalls":
+    case "checkingLimits":
+    case "awaitingApproval":
+    case "awaitingAnswer":
+    case "awaitingChild":
+    case "idle":
+    case "interrupted":
+    case "ended":
+    case undefined:
+      return undefined;
+  }
+}

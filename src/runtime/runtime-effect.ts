@@ -1,0 +1,41 @@
+import { z } from "zod";
+import { EffectRequest } from "#machines/effects.ts";
+import type { ParsedCommand } from "#ui/command.ts";
+import { ToolReply } from "./calls/tool-reply.ts";
+
+const StoredCommand = z.strictObject({
+  name: z.string(),
+  args: z.array(z.string()),
+  options: z.record(z.string(), z.union([z.string(), z.boolean()])),
+  raw: z.string(),
+}) satisfies z.ZodType<ParsedCommand>;
+
+/** Every effect the runtime performs: those the worker machine requests, and those requested by people and front ends. */
+export const RuntimeEffect = z.discriminatedUnion("kind", [
+  ...EffectRequest.options,
+  /** Posts or edits the status comment of a root run. */
+  z.strictObject({ kind: z.literal("status.show") }),
+  /** Runs a person's command for the run's tools. */
+  z.strictObject({
+    kind: z.literal("command.run"),
+    callId: z.string(),
+    by: z.string(),
+    command: StoredCommand,
+    /** The command may be meant for another bot: it is ignored unless a tool has its name. */
+    mayBeForeign: z.boolean(),
+  }),
+  /** Calls one of the run's tools for a person at a user interface. `agreed` confirms exactly the call that was shown. */
+  z.strictObject({
+    kind: z.literal("tool.invoke"),
+    callId: z.string(),
+    by: z.string(),
+    tool: z.string(),
+    args: z.unknown(),
+    agreed: z.string().optional(),
+  }),
+  /** Posts the reply to a person's call. Without `reply`, the result in the log is posted. */
+  z.strictObject({ kind: z.literal("tool.reply"), callId: z.string(), reply: ToolReply.optional() }),
+]);
+export type RuntimeEffect = z.infer<typeof RuntimeEffect>;
+
+export type EffectOf<Kind extends RuntimeEffect["kind"]> = Extract<RuntimeEffect, { kind: Kind }>;

@@ -1,0 +1,233 @@
+import { z } from "zod";
+import { Approval } from "#domain/approval.ts";
+import { type LoggedEvent, RunEvent } from "#domain/events.ts";
+import { RunOrigin, RunSpec } from "#domain/run.ts";
+import { parseVersioned, UnreadableDataError } from "#domain/stored-data.ts";
+import { WorkerDefinition } from "#domain/worker.ts";
+import { parseEffect, serializeEffect } from "#machines/effects.ts";
+import { parseSnapshot } from "#machines/worker-snapshot.ts";
+import { RuntimeEffect } from "#runtime/runtime-effect.ts";
+import type { StoredChange } from "#sandbox/sandbox.ts";
+import type { DecisionResult, Delivery, Effect, EffectProblem, EffectQueue, RunStatus, StoredRun } from "./store.ts";
+
+// What both databases store as JSON, and the rows both select. Everything is parsed here on its way back.
+
+/** How long to wait before something that cannot be read is tried again: a newer release may run by then. */
+export const unreadableRetryMs = 10 * 60_000;
+
+/** The format of stored events, specs, approvals and decisions. Raise it when one of them changes its meaning. */
+export const recordVersion = 1;
+
+/** Returns the JSON of a record, stamped with the format version. */
+export function serializeRecord(record: RunEvent | RunSpec | Approval | DecisionResult | EffectProblem): string {
+  return JSON.stringify({ version: recordVersion, ...record });
+}
+
+/** Returns the columns of an effect. */
+export function serializeRequest(request: RuntimeEffect): { kind: string; input: string } {
+  const { kind, input } = serializeEffect(request);
+  return { kind, input: JSON.stringify(input) };
+}
+
+/** The columns of a run, with its repository as it is called and reached today. */
+export const RunColumns = z.object({
+  id: z.string(),
+  root_id: z.string(),
+  status: z.string(),
+  snapshot: z.string(),
+  version: z.number(),
+  change_sets: z.number(),
+  updated_at: z.number(),
+  spec: z.string(),
+  repository_id: z.number().nullable(),
+  installation_id: z.number().nullable(),
+  owner: z.string().nullable(),
+  repo: z.string().nullable(),
+});
+type RunColumns = z.infer<typeof RunColumns>;
+
+const Status = z.enum(["active", "waiting", "done"]) satisfies z.ZodType<RunStatus>;
+
+/** Reads a run. One that cannot be read comes back as such. */
+export function readRun(row: RunColumns): StoredRun {
+  const { id, root_id: rootId, updated_at: updatedAt } = row;
+  try {
+    return {
+      id,
+      rootId,
+      status: parseVersioned(Status, row.status, { version: recordVersion, name: `The status of run ${id}` }),
+      updatedAt,
+      spec: withLocation(parseRecord(RunSpec, row.spec, `The definition of run ${id}`), row),
+      snapshot: parseSnapshot(parseJson(row.snapshot, `The state of run ${id}`)),
+      version: row.version,
+      changeSets: row.change_sets,
+    };
+  } catch (error) {
+    if (!(error instanceof UnreadableDataError)) throw error;
+    const status = Status.safeParse(row.status).data ?? "waiting";
+    return { id, rootId, status, updatedAt, unreadable: error, displaySpec: readDisplaySpec(row) };
+  }
+}
+
+function withLocation(
+  spec: RunSpec,
+  { repository_id: repositoryId, installation_id: installationId, owner, repo }: RunColumns,
+): RunSpec {
+  if (repositoryId === null || installationId === null || owner === null || repo === null) return spec;
+  return { ...spec, origin: { ...spec.origin, repositoryId, installationId, owner, repo } };
+}
+
+/** The parts of a spec that are needed to show a run. */
+const DisplaySpec = z.object({
+  ...RunSpec.pick({ id: true, rootId: true, parentId: true, workerPath: true, depth: true, createdAt: true }).shape,
+  origin: RunOrigin,
+});
+
+function readDisplaySpec(row: RunColumns): RunSpec | undefined {
+  try {
+    const data = parseJson(row.spec, "The definition of the run");
+    const whole = RunSpec.safeParse(data);
+    if (whole.success) return withLocation(whole.data, row);
+
+    const parts = DisplaySpec.safeParse(data);
+    if (!parts.success) return undefined;
+    const name = parts.data.workerPath.split(" -> ").at(-1) ?? "";
+    const worker = WorkerDefinition.parse({ name, instructions: "" });
+    return withLocation({ ...parts.data, worker, workerSource: "repository", model: "unknown" }, row);
+  } catch (error) {
+    if (error instanceof UnreadableDataError) return undefined;
+    throw error;
+  }
+}
+
+export const EventColumns = z.object({ id: z.number(), at: z.number(), event: z.string() });
+
+export function readEvent(runId: string, { id, at, event }: z.infer<typeof EventColumns>): LoggedEvent {
+  return { id, runId, at, event: parseRecord(RunEvent, event, `Event ${id}`) };
+}
+
+export const EffectColumns = z.object({
+  key: z.string(),
+  kind: z.string(),
+  input: z.string(),
+  due_at: z.number(),
+  attempts: z.number(),
+});
+
+export function readEffect(
+  row: z.infer<typeof EffectColumns>,
+  { runId, queue }: { runId: string; queue: EffectQueue },
+): Effect {
+  return {
+    key: row.key,
+    runId,
+    queue,
+    request: readRequest(row),
+    dueAt: row.due_at,
+    attempts: row.attempts,
+  };
+}
+
+function readRequest({ key, kind, input }: { key: string; kind: string; input: string }): RuntimeEffect {
+  return parseEffect(RuntimeEffect, { kind, input: parseJson(input, `The effect ${key}`) });
+}
+
+/** The next effect of a queue, to say why it is not performed. */
+export const NextEffectColumns = EffectColumns.pick({ key: true, kind: true, input: true }).extend({
+  problem: z.string().nullable(),
+});
+
+const Problem = z.object({
+  kind: z.enum(["unreadable", "postponed"]),
+  reason: z.string(),
+}) satisfies z.ZodType<EffectProblem>;
+
+export function readProblem(row: z.infer<typeof NextEffectColumns>): EffectProblem | undefined {
+  try {
+    readRequest(row);
+    return row.problem === null ? undefined : parseRecord(Problem, row.problem, `The problem of effect ${row.key}`);
+  } catch (error) {
+    if (error instanceof UnreadableDataError) return { kind: "unreadable", reason: error.message };
+    throw error;
+  }
+}
+
+export const ApprovalColumns = z.object({ id: z.string(), status: z.string(), approval: z.string() });
+
+/** Reads an approval. Its status is that of the column. */
+export function readApproval({ id, status, approval }: z.infer<typeof ApprovalColumns>): Approval {
+  const name = `Approval ${id}`;
+  return {
+    ...parseRecord(Approval, approval, name),
+    status: parseVersioned(Approval.shape.status, status, { version: recordVersion, name: `${name}, its status` }),
+  };
+}
+
+const StoredDecision = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("decided"), approval: Approval }),
+  z.object({ kind: z.literal("settled"), approval: Approval }),
+  z.object({ kind: z.literal("unknown") }),
+]);
+
+export function readDecision(text: string, deliveryId: string): DecisionResult {
+  return parseRecord(StoredDecision, text, `The decision of delivery ${deliveryId}`);
+}
+
+export const ChangeColumns = z.object({
+  path: z.string(),
+  mode: z.string(),
+  content: z.instanceof(Uint8Array).nullable(),
+});
+
+const Mode = z.enum(["100644", "100755", "scratch"]) satisfies z.ZodType<StoredChange["mode"]>;
+
+export function readChange({ path, mode, content }: z.infer<typeof ChangeColumns>): StoredChange {
+  return {
+    path,
+    mode: parseVersioned(Mode, mode, { version: recordVersion, name: `The stored mode of ${path}` }),
+    // The driver's buffers are views on larger ones.
+    content: content === null ? undefined : new Uint8Array(content),
+  };
+}
+
+export const DeliveryColumns = z.object({
+  key: z.string(),
+  queue: z.string(),
+  content: z.string(),
+  received_at: z.number(),
+  attempts: z.number(),
+});
+
+export function readDelivery(row: z.infer<typeof DeliveryColumns>): Delivery {
+  const { key, queue, received_at: receivedAt, attempts } = row;
+  return { key, queue, content: parseJson(row.content, `Delivery ${key}`), receivedAt, attempts };
+}
+
+export const TimerColumns = z.object({
+  runId: z.string(),
+  timer: z.enum(["retry", "deadline"]),
+  dueAt: z.number(),
+});
+
+export const PostColumns = z.object({ commentId: z.number(), updatedAt: z.number() });
+
+export const LocationColumns = z.object({
+  repositoryId: z.number(),
+  installationId: z.number(),
+  ownerId: z.number(),
+  owner: z.string(),
+  repo: z.string(),
+  since: z.number(),
+});
+
+function parseRecord<Schema extends z.ZodType>(schema: Schema, text: string, name: string): z.output<Schema> {
+  return parseVersioned(schema, parseJson(text, name), { version: recordVersion, name });
+}
+
+function parseJson(text: string, name: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new UnreadableDataError(`${name} is not valid JSON.`, { cause: error });
+  }
+}
