@@ -354,7 +354,7 @@ describe.concurrent("answers to a worker", () => {
     ["locked", 403, "Unable to create comment because issue is locked.", /issue is locked/],
     ["converted to a discussion, moved or deleted", 404, "Not Found", /does not find that/],
   ])(
-    "a worker that cannot ask because the issue is %s stops, says why, and asks anew when told to go on",
+    "a worker that cannot ask because the issue is %s stops, says why, and asks again when it is resumed",
     async (...row) => {
       const [what, status, message, why] = row;
       const ask = call("ask_user", { question: "Red or blue?" });
@@ -373,7 +373,7 @@ describe.concurrent("answers to a worker", () => {
 
       const stopped = await botComment(/\*\*fixer\*\* is stopped/);
       expect(stopped.body).toMatch(why);
-      expect(stopped.body).toContain("What fixer asks could not be posted here.");
+      expect(stopped.body).toContain("The request of fixer could not be posted.");
       expect(refused).toBe(1);
 
       openAgain();
@@ -397,7 +397,7 @@ describe.concurrent("answers to a worker", () => {
     comment("/status");
     await botComment(/Nothing was started/);
     comment("/stop");
-    await botComment(/Nothing is running/);
+    await botComment(/No worker is running/);
     comment("/approve");
     await botComment(/Nothing in this thread is waiting/);
     comment("/resume");
