@@ -49,6 +49,8 @@ const windowBytes = 1024 ** 2;
 const maxGapBytes = 64 * 1024;
 const largeFileBytes = 16 * 1024;
 const headBytes = 1024;
+const histogramBytes = 64 * 1024;
+const maxAnchorBytes = 6;
 const minSampleBytes = 16 * 1024;
 const maxSampleBytes = 256 * 1024;
 const newline = 0x0a;
@@ -65,6 +67,8 @@ export class LineSearch {
   readonly matches: FileMatches[] = [];
   readonly binaryPaths: string[] = [];
   #factors: readonly RequiredFactor[];
+  /** The factor to look for, once it was chosen. */
+  #chosen: ChosenFactor | undefined;
   readonly #automaton: LineAutomaton;
   readonly #options: LineSearchOptions;
   readonly #deadline: number;
@@ -113,19 +117,18 @@ export class LineSearch {
   }
 
   /** Chooses the factor that is cheapest to look for in the first bytes. */
-  #chooseFactor(bytes: Buffer): RequiredFactor | undefined {
-    const [first, ...others] = this.#factors;
-    if (first && others.length > 0 && bytes.length > minSampleBytes) {
-      const sample = bytes.subarray(0, maxSampleBytes);
-      const costs = new Map(this.#factors.map((factor) => [factor, costOf(factor, sample)]));
-      this.#factors = [
-        this.#factors.reduce((best, next) => ((costs.get(next) ?? 0) < (costs.get(best) ?? 0) ? next : best)),
-      ];
-    }
-    return this.#factors[0];
+  #chooseFactor(bytes: Buffer): ChosenFactor | undefined {
+    if (this.#chosen || this.#factors.length === 0) return this.#chosen;
+    const sample = bytes.subarray(0, maxSampleBytes);
+    const candidates = this.#factors.map((factor) => prepareFactor(factor, sample));
+    const costs = new Map(candidates.map((factor) => [factor, candidates.length > 1 ? costOf(factor, sample) : 0]));
+    const chosen = candidates.reduce((best, next) => ((costs.get(next) ?? 0) < (costs.get(best) ?? 0) ? next : best));
+    // A small chunk says little about the next ones.
+    if (sample.length > minSampleBytes) this.#chosen = chosen;
+    return chosen;
   }
 
-  async #searchFactor(factor: RequiredFactor, bytes: Buffer, files: SearchedFile[]): Promise<void> {
+  async #searchFactor(factor: ChosenFactor, bytes: Buffer, files: SearchedFile[]): Promise<void> {
     let index = 0;
     /** Up to where every line is decided. */
     let decided = 0;
@@ -246,8 +249,42 @@ function* splitWindow(bytes: Buffer, start: number, to: number): Iterable<{ from
   if (to > from) yield { from, to };
 }
 
+/** A factor whose texts are anchored in their rarest bytes. */
+interface ChosenFactor {
+  expression: RegExp;
+  literals: readonly AnchoredLiteral[] | undefined;
+  isExact: boolean;
+}
+
+/** A text as bytes, with the part of it to look for. */
+interface AnchoredLiteral {
+  text: Buffer;
+  anchor: Buffer;
+  /** Where the anchor starts in the text. */
+  offset: number;
+}
+
+function prepareFactor({ literals, ...factor }: RequiredFactor, sample: Buffer): ChosenFactor {
+  const counts = new Uint32Array(256);
+  for (const byte of sample.subarray(0, histogramBytes)) counts[byte] = (counts[byte] ?? 0) + 1;
+  return { ...factor, literals: literals?.map((literal) => anchorLiteral(literal, counts)) };
+}
+
+/**
+ * Chooses a few bytes of a text that start with its rarest one. Up to six bytes Buffer.indexOf looks for the first byte
+ * with memchr, and is up to ten times as fast as for longer texts or frequent bytes.
+ */
+function anchorLiteral(literal: string, counts: Uint32Array): AnchoredLiteral {
+  const text = Buffer.from(literal, "latin1");
+  let offset = 0;
+  for (let at = 1; at < text.length - 1; at++) {
+    if ((counts[text[at] ?? 0] ?? 0) < (counts[text[offset] ?? 0] ?? 0)) offset = at;
+  }
+  return { text, anchor: text.subarray(offset, offset + maxAnchorBytes), offset };
+}
+
 /** Returns a function that finds where the next occurrence of a factor ends, or -1. */
-function finder({ expression, literals }: RequiredFactor, bytes: Buffer): (from: number) => number {
+function finder({ expression, literals }: ChosenFactor, bytes: Buffer): (from: number) => number {
   if (literals) return literalFinder(literals, bytes);
   const text = bytes.toString("latin1");
   return (from) => {
@@ -257,27 +294,35 @@ function finder({ expression, literals }: RequiredFactor, bytes: Buffer): (from:
 }
 
 /** Buffer.indexOf is so fast that looking for each text takes less time than a RegExp of all. */
-function literalFinder(literals: readonly string[], bytes: Buffer): (from: number) => number {
-  const found = literals.map((text) => ({ text, at: -1 }));
+function literalFinder(literals: readonly AnchoredLiteral[], bytes: Buffer): (from: number) => number {
+  const found = literals.map((literal) => ({ literal, at: -1 }));
   return (from) => {
     let end = -1;
     let start = Number.POSITIVE_INFINITY;
-    for (const literal of found) {
-      if (literal.at < from) {
-        const at = bytes.indexOf(literal.text, from, "latin1");
-        literal.at = at === -1 ? Number.POSITIVE_INFINITY : at;
-      }
-      if (literal.at < start) {
-        start = literal.at;
-        end = start + literal.text.length;
+    for (const next of found) {
+      if (next.at < from) next.at = indexOfLiteral(bytes, next.literal, from);
+      if (next.at < start) {
+        start = next.at;
+        end = start + next.literal.text.length;
       }
     }
     return end;
   };
 }
 
+/** Where a text occurs next; Infinity when it does not. */
+function indexOfLiteral(bytes: Buffer, { text, anchor, offset }: AnchoredLiteral, from: number): number {
+  for (let at = from + offset; ; at++) {
+    at = bytes.indexOf(anchor, at);
+    if (at === -1) return Number.POSITIVE_INFINITY;
+    const start = at - offset;
+    if (anchor.length === text.length) return start;
+    if (bytes.compare(text, 0, text.length, start, Math.min(start + text.length, bytes.length)) === 0) return start;
+  }
+}
+
 /** Estimates the time in nanoseconds to search a sample. */
-function costOf(factor: RequiredFactor, sample: Buffer): number {
+function costOf(factor: ChosenFactor, sample: Buffer): number {
   const next = finder(factor, sample);
   let hits = 0;
   for (let at = next(0); at !== -1; at = next(at)) hits++;
