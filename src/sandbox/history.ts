@@ -1,5 +1,5 @@
 import { type Commit, isFolder, parseCommit, parseTree } from "./git-objects.ts";
-import type { ObjectStore } from "./object-store.ts";
+import { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
 import type { LogEntry } from "./sandbox.ts";
 
@@ -25,14 +25,23 @@ interface FetchedHistory {
 const minDepth = 50;
 const pathDepths = [100, 500, 2_500, 5_000];
 const maxDepth = 5_000;
-const fetched = new WeakMap<ObjectStore, Map<string, FetchedHistory>>();
+/** History above this size is fetched again when it is needed. */
+const maxKeptBytes = 32 * 1024 ** 2;
+
+/** The history that was fetched for the bases of a store. */
+interface HistoryCache {
+  store: ObjectStore;
+  fetched: Map<string, FetchedHistory>;
+}
+
+const caches = new WeakMap<ObjectStore, HistoryCache>();
 
 /**
  * Lists commits, newest first. Fetches what the store lacks without the contents of files, and for a path in steps, of
  * which each sends only what the one before did not.
  */
 export async function readHistory(
-  store: ObjectStore,
+  baseStore: ObjectStore,
   connectRemote: () => Remote,
   request: HistoryRequest,
 ): Promise<LogEntry[]> {
@@ -40,32 +49,34 @@ export async function readHistory(
   const limit = skip + request.limit;
   if (request.limit < 1) return [];
 
+  const cache = caches.get(baseStore) ?? { store: new ObjectStore({ below: baseStore }), fetched: new Map() };
+  caches.set(baseStore, cache);
   const wanted = { ...request, limit };
-  let found = walkHistory(store, wanted);
+  let found = walkHistory(cache.store, wanted);
   // Without trees a commit has a few hundred bytes, so one request is enough.
   const depths = path === undefined ? [Math.min(Math.max(limit, minDepth), maxDepth), maxDepth] : pathDepths;
   for (const depth of depths) {
     if (found.isComplete) break;
     const starts = exclude === undefined ? [from] : [from, exclude];
-    const isFetched = await deepen(store, connectRemote(), starts, { depth, needsTrees: path !== undefined });
-    if (!isFetched) break;
-    found = walkHistory(store, wanted);
+    const result = await deepen(cache, connectRemote(), starts, { depth, needsTrees: path !== undefined });
+    if (result === "complete") break;
+    if (result === "deepened") found = walkHistory(cache.store, wanted);
   }
+  if (cache.store.bytes() > maxKeptBytes) caches.delete(baseStore);
   return found.entries.slice(skip);
 }
 
-/** Fetches history down to a depth; false when there is nothing more to fetch. */
+/** Fetches history down to a depth, unless it was fetched before, or there is no more of it. */
 async function deepen(
-  store: ObjectStore,
+  { store, fetched }: HistoryCache,
   remote: Remote,
   starts: readonly string[],
   { depth, needsTrees }: { depth: number; needsTrees: boolean },
-): Promise<boolean> {
-  const known = fetched.get(store) ?? new Map<string, FetchedHistory>();
-  fetched.set(store, known);
+): Promise<"deepened" | "known" | "complete"> {
   const key = [needsTrees, ...starts].join(" ");
-  const before = known.get(key);
-  if (before && (before.depth >= depth || before.shallow.length === 0)) return before.depth < depth;
+  const before = fetched.get(key);
+  if (before?.shallow.length === 0) return "complete";
+  if (before && before.depth >= depth) return "known";
 
   const result = await remote.fetch({
     wants: starts,
@@ -73,10 +84,10 @@ async function deepen(
     depth,
     without: needsTrees ? "blobs" : "trees",
   });
-  if (result.kind === "refused") return false;
+  if (result.kind === "refused") return "complete";
   await store.addPack(result.pack);
-  known.set(key, { depth, shallow: result.shallow });
-  return true;
+  fetched.set(key, { depth, shallow: result.shallow });
+  return "deepened";
 }
 
 interface Found {
