@@ -54,7 +54,7 @@ export function createWorld({
   const owner = addUser({ users, nextId }, "playground", "Organization");
   const bot = addUser({ users, nextId }, `${app.slug}[bot]`, "Bot");
   for (const login of Object.keys(collaborators)) addUser({ users, nextId }, login, "User");
-  const installation = { id: nextId(), account: owner, suspended: false };
+  const installation = { id: 1, account: owner, suspended: false };
   const manifest = AppManifest.parse(parse(readFileSync(new URL("../../app.yml", import.meta.url), "utf8")));
   return {
     url,

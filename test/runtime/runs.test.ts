@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
+import type { ModelReply } from "#playground/model/model-server.ts";
 import { previewText } from "#ui/request-blocks.ts";
 import { startAnthropic } from "../support/anthropic-server.ts";
+import type { GitHubWorld } from "../support/github-world.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
 const world = runtimeWorlds();
@@ -9,7 +11,7 @@ const openPull = { calls: [{ name: "open_pull_request", args: { title: "Fix the 
 const write = { calls: [{ name: "write_file", args: { path: "new.js", content: "export const two = 2;\n" } }] };
 
 test("a worker writes, asks, is approved, and opens the pull request from its own branch", async () => {
-  const { runs, approvalAsked, ended, pulls, repository } = await world({
+  const { runs, approvalAsked, ended, github } = await world({
     script: turns(write, openPull, { text: "Opened it." }),
   });
   const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
@@ -20,14 +22,14 @@ test("a worker writes, asks, is approved, and opens the pull request from its ow
   await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
 
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Opened it." });
-  expect(pulls).toMatchObject([
-    { head: { branch: `golem/7-${id}` }, base: { branch: "main" }, draft: true, title: "Fix the sum" },
+  expect(await github.pulls()).toMatchObject([
+    { title: "Fix the sum", pull: { head: `golem/7-${id}`, base: "main", draft: true } },
   ]);
-  expect(await repository.git("show", `golem/7-${id}:new.js`)).toContain("export const two = 2;");
+  expect(await github.git("show", `golem/7-${id}:new.js`)).toContain("export const two = 2;");
 });
 
 test("a denial with a reason reaches the model, which goes on", async () => {
-  const { runs, approvalAsked, ended, model, pulls } = await world({
+  const { runs, approvalAsked, ended, model, github } = await world({
     script: turns(write, openPull, { text: "I left it." }),
   });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
@@ -41,19 +43,19 @@ test("a denial with a reason reaches the model, which goes on", async () => {
 
   await ended();
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("wrong branch");
-  expect(pulls).toEqual([]);
+  expect(await github.pulls()).toEqual([]);
 });
 
 test("an approver who lost write access before the call runs approves nothing", async () => {
-  const { runs, approvalAsked, ended, permissions, pulls, model } = await world({ script: turns(write, openPull) });
+  const { runs, approvalAsked, ended, github, model } = await world({ script: turns(write, openPull) });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
   const { id } = await approvalAsked();
 
-  permissions.ada = "read";
+  github.setPermission("ada", "read");
   await runs.decideApprovals(origin, { by: "ada", target: id, approve: true });
 
   await ended();
-  expect(pulls).toEqual([]);
+  expect(await github.pulls()).toEqual([]);
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("does not confirm write access");
 });
 
@@ -124,7 +126,7 @@ test("two approvals at once are answered in any order, each for itself", async (
 });
 
 test("changed arguments run in place of the asked ones, and the model is told what ran", async () => {
-  const { runs, approvalAsked, ended, pulls, model } = await world({
+  const { runs, approvalAsked, ended, github, model } = await world({
     script: turns(write, openPull, { text: "Opened." }),
   });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
@@ -134,14 +136,16 @@ test("changed arguments run in place of the asked ones, and the model is told wh
   await runs.decideApprovals(origin, { ...decision, changedArgs });
 
   await ended();
-  expect(pulls).toMatchObject([{ title: "Add two" }]);
+  expect(await github.pulls()).toMatchObject([{ title: "Add two" }]);
   const told = JSON.stringify(model.requests.at(-1)?.messages);
   expect(told).toContain("A person changed the arguments");
   expect(told).toContain("shorter is better");
 });
 
 test("changed arguments that the tool does not take are refused, and nothing runs", async () => {
-  const { runs, approvalAsked, ended, pulls, model } = await world({ script: turns(write, openPull, { text: "Hm." }) });
+  const { runs, approvalAsked, ended, github, model } = await world({
+    script: turns(write, openPull, { text: "Hm." }),
+  });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   await runs.decideApprovals(origin, {
@@ -152,7 +156,7 @@ test("changed arguments that the tool does not take are refused, and nothing run
   });
 
   await ended();
-  expect(pulls).toEqual([]);
+  expect(await github.pulls()).toEqual([]);
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("title");
 });
 
@@ -175,14 +179,14 @@ test("an approval for the session lets an equal call run without asking, and no 
 });
 
 test("an approval nobody answers expires, and the worker is told", async () => {
-  const { runs, ended, pulls, model, heard } = await world({
+  const { runs, ended, github, model, heard } = await world({
     script: turns(write, openPull, { text: "Nobody came." }),
     approvalMs: 150,
   });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   await ended();
-  expect(pulls).toEqual([]);
+  expect(await github.pulls()).toEqual([]);
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("expired");
   await heard(({ approval }) => approval?.status === "expired");
 });
@@ -253,7 +257,7 @@ test("an approval covers what was shown: when the files have changed since, it i
       { name: "write_file", args: { path: "sneaky.js", content: "steal();\n" } },
     ],
   };
-  const { runs, approvalAsked, ended, pulls, model, heard } = await world({
+  const { runs, approvalAsked, ended, github, model, heard } = await world({
     script: turns(write, both, { text: "Hm." }),
   });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
@@ -264,7 +268,7 @@ test("an approval covers what was shown: when the files have changed since, it i
   await runs.decideApprovals(origin, { by: "ada", target: id, approve: true });
 
   await ended();
-  expect(pulls).toEqual([]);
+  expect(await github.pulls()).toEqual([]);
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("has changed since it was approved");
 });
 
@@ -281,15 +285,16 @@ test("a command that is delivered again after it was done does nothing and says 
 
 describe("stop", () => {
   test("reaches a model that is thinking, and resume goes on with the person's words", async () => {
-    let asked = 0;
+    const asked = Promise.withResolvers<void>();
+    const replies: ModelReply[] = [{ hang: true }, { text: "Done." }];
     const { runs, heard, ended, model } = await world({
       script: () => {
-        asked += 1;
-        return asked === 1 ? { hang: true } : { text: "Done." };
+        asked.resolve();
+        return replies.shift() ?? { text: "Done." };
       },
     });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
-    await heard(({ view }) => view.state === "callingModel");
+    await asked.promise;
 
     await runs.requestStop(origin, { by: "ada" });
     await heard(({ view }) => view.state === "interrupted");
@@ -301,7 +306,7 @@ describe("stop", () => {
   });
 
   test("withdraws what was asked: a late approval says so and does nothing", async () => {
-    const { runs, approvalAsked, heard, pulls } = await world({ script: turns(write, openPull) });
+    const { runs, approvalAsked, heard, github } = await world({ script: turns(write, openPull) });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
     const { id } = await approvalAsked();
 
@@ -311,7 +316,7 @@ describe("stop", () => {
     await expect(runs.decideApprovals(origin, { by: "ada", target: id, approve: true })).rejects.toThrow(
       "its run was stopped",
     );
-    expect(pulls).toEqual([]);
+    expect(await github.pulls()).toEqual([]);
   });
 
   test("with nothing running says so", async () => {
@@ -433,7 +438,7 @@ describe("what the repository's settings say", () => {
   });
 
   test("a second person approves, also when everything is approved at once", async () => {
-    const { runs, approvalAsked, ended, pulls } = await world({
+    const { runs, approvalAsked, ended, github } = await world({
       script: turns(write, openPull, { text: "Opened." }),
       github: settings("second_person: true"),
     });
@@ -448,7 +453,7 @@ describe("what the repository's settings say", () => {
     await runs.decideApprovals(origin, { by: "bob", target: id, approve: true });
 
     await ended();
-    expect(pulls).toHaveLength(1);
+    expect(await github.pulls()).toHaveLength(1);
   });
 
   test("every worker is told what they tell it, and stops at their limits", async () => {
@@ -500,7 +505,8 @@ describe("what cannot work is said at once", () => {
   });
 
   test("a repository without the branch", async () => {
-    const { runs, ended } = await world({ script: turns(), github: { defaultBranch: "trunk" } });
+    const { runs, ended, github } = await world({ script: turns() });
+    github.hub.repository().defaultBranch = "trunk";
     await runs.startRun({ origin, worker: "fixer", text: "x" });
 
     expect((await ended()).outcome).toMatchObject({ kind: "failed", reason: expect.stringContaining("trunk") });
@@ -527,29 +533,43 @@ describe("what cannot work is said at once", () => {
 });
 
 describe("a repository with a number", () => {
-  const there = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "octo", repo: "sums", at: 1_000 };
-  const numbered = { ...origin, repositoryId: 11 };
+  /** The location that GitHub reports now. */
+  function locate({ hub }: GitHubWorld, at: number) {
+    const { id: repositoryId, owner, name: repo, installation } = hub.repository();
+    return {
+      repositoryId,
+      installationId: installation?.id ?? 0,
+      ownerId: owner.id,
+      owner: owner.login,
+      repo,
+      at,
+    };
+  }
 
   test("that comes to another owner stops its runs once, and what they asked is not wanted any more", async () => {
-    const { runs, approvalAsked, heard, ended, pulls } = await world({
+    const { runs, approvalAsked, heard, ended, github } = await world({
       script: turns(write, openPull, { text: "Done." }),
     });
+    const there = locate(github, 1_000);
+    const numbered = { ...origin, repositoryId: there.repositoryId };
     await runs.reportLocation(there);
     await runs.startRun({ origin: numbered, worker: "fixer", text: "please" });
     const { id } = await approvalAsked();
-    await runs.reportLocation({ ...there, owner: "octopus", at: 2_000 });
+    github.hub.accountChanges.renameOwner("octo", "octopus");
+    await runs.reportLocation(locate(github, 2_000));
     expect(await runs.pendingApprovals(numbered)).toHaveLength(1);
 
-    const moved = { ...there, installationId: 2, ownerId: 6, owner: "ada", at: 3_000 };
+    github.hub.accountChanges.transfer(github.hub.repository(), "ada");
+    const moved = locate(github, 3_000);
     await runs.reportLocation(moved);
 
     const { view } = await heard(({ view }) => view.state === "interrupted");
     expect(view.activity).toContain("transferred from octopus/sums to ada/sums");
-    expect(view.spec.origin).toMatchObject({ owner: "ada", installationId: 2 });
+    expect(view.spec.origin).toMatchObject({ owner: "ada", installationId: moved.installationId });
     await expect(runs.decideApprovals(numbered, { by: "ada", target: id, approve: true })).rejects.toThrow(
       "its run was stopped",
     );
-    expect(pulls).toEqual([]);
+    expect(github.hub.repository().threads.size).toBe(7);
 
     await runs.requestResume(numbered, { by: "ada" });
     await runs.reportLocation(moved);
@@ -557,23 +577,31 @@ describe("a repository with a number", () => {
   });
 
   test("that the app leaves stops its runs with the reason, once for each delivery", async () => {
-    const { runs, approvalAsked, heard, ended } = await world({ script: turns(write, openPull, { text: "Done." }) });
+    const { runs, approvalAsked, heard, ended, github } = await world({
+      script: turns(write, openPull, { text: "Done." }),
+    });
+    const { accountChanges } = github.hub;
+    const repository = github.hub.repository();
+    const there = locate(github, 1_000);
+    const numbered = { ...origin, repositoryId: there.repositoryId };
     await runs.reportLocation(there);
     await runs.startRun({ origin: numbered, worker: "fixer", text: "please" });
     await approvalAsked();
 
+    accountChanges.uninstall();
     const gone = { reason: "The app was uninstalled from octo.", deliveryId: "d9" };
     await runs.stopUnreachable({ installationId: 2 }, gone);
     await runs.stopUnreachable({ installationId: 1 }, { ...gone, deliveryId: "d10" });
 
     const { view } = await heard(({ view }) => view.state === "interrupted");
     expect(view.activity).toContain("The app was uninstalled from octo. When this is resolved, continue with /resume.");
-    await runs.refreshReachable({ installationId: 3, repositoryIds: [11, 12] }, [
-      { ...there, installationId: 3, at: 4_000 },
-    ]);
+    accountChanges.install();
+    accountChanges.addRepository(repository);
+    const { installationId } = github.hub;
+    await runs.refreshReachable({ installationId, repositoryIds: [repository.id, 12] }, [locate(github, 4_000)]);
     await runs.requestResume(numbered, { by: "ada" });
-    await runs.stopUnreachable({ installationId: 3 }, { ...gone, deliveryId: "d10" });
-    expect((await ended()).spec.origin.installationId).toBe(3);
+    await runs.stopUnreachable({ installationId }, { ...gone, deliveryId: "d10" });
+    expect((await ended()).spec.origin.installationId).toBe(installationId);
   });
 });
 
@@ -598,14 +626,14 @@ test("an approval for the session ends with the write access of the person who g
     ".github/workers/talker.worker":
       "---\nname: talker\ntoolsets: { github: { approval: { tools: { reply: ask } } } }\n---\nTalk.",
   };
-  const { runs, approvalAsked, ended, model, permissions } = await world({
+  const { runs, approvalAsked, ended, model, github } = await world({
     script: turns(reply("hi"), reply("hi"), { text: "Done." }),
     github: { files },
   });
   await runs.startRun({ origin, worker: "talker", text: "please" });
   const { id } = await approvalAsked();
   await runs.decideApprovals(origin, { by: "ada", target: id, approve: true, remember: "session" });
-  permissions.ada = "read";
+  github.setPermission("ada", "read");
 
   await ended();
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("does not confirm write access");

@@ -37,19 +37,19 @@ test("a run that is stopped while it pushes says so, and what is asked again fin
   };
   const open = { calls: [{ name: "open_pull_request", args: { title: "Add two", body: "One more." } }] };
   const write = { calls: [{ name: "write_file", args: { path: "new.js", content: "export const two = 2;\n" } }] };
-  const { runs, github, pulls, heard, model, ended, runtime, store, errors } = await world({
+  const { runs, github, heard, model, ended, runtime, store, errors } = await world({
     script: turns(write, open, open, { text: "Opened." }),
     github: { files },
     policy: { always_ask: [] },
   });
   const pushing = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();
-  const { createPullRequest } = github;
-  github.createPullRequest = async (pull) => {
+  github.hub.onRequest(async ({ operation }) => {
+    if (operation !== "POST /repos/{owner}/{repo}/pulls") return undefined;
     pushing.resolve();
     await goOn.promise;
-    return createPullRequest(pull);
-  };
+    return undefined;
+  });
   const { id } = await runs.startRun({ origin, worker: "hasty", text: "go" });
   await pushing.promise;
 
@@ -57,12 +57,12 @@ test("a run that is stopped while it pushes says so, and what is asked again fin
   await heard(({ view }) => view.state === "interrupted");
   await runtime.idle();
   goOn.resolve();
-  await expect.poll(() => pulls.length).toBe(1);
+  await expect.poll(() => github.pulls()).toHaveLength(1);
   expect((await store.log(id)).filter(({ event }) => event.type === "tool.finished")).toHaveLength(1);
   await runs.requestResume(origin, { by: "ada" });
 
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Opened." });
   expect(JSON.stringify(model.requests.at(-1))).toContain("stopped the run before this call was done");
-  expect(pulls).toHaveLength(1);
+  expect(await github.pulls()).toHaveLength(1);
   expect(errors).toEqual([]);
 });

@@ -1,11 +1,15 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { pino } from "pino";
 import { afterEach } from "vitest";
 import { connectApp } from "#bot/github/connect-app.ts";
 import { createOpenGitHub } from "#bot/github/open-github.ts";
 import { readConfig } from "#config/config.ts";
-import type { GitHub, OpenGitHub, RepositoryRef } from "#domain/github.ts";
-import type { NewRepository } from "#playground/github/create-world.ts";
+import type { GitHub, OpenGitHub, Permission, RepositoryRef } from "#domain/github.ts";
+import { addUser, type NewRepository } from "#playground/github/create-world.ts";
+import { gitEnvironment } from "#playground/github/git/git-repository.ts";
 import type { RequestRecord } from "#playground/github/request-log.ts";
+import type { SnapshotThread } from "#playground/github/snapshot.ts";
 import { appId, privateKey, TestGitHub, type TestGitHubOptions } from "./test-github.ts";
 
 export const webhookSecret = "a webhook secret";
@@ -66,6 +70,29 @@ export class GitHubWorld {
     this.openGitHub = openGitHub;
     this.repository = { installationId: hub.installationId, repositoryId: id, owner: owner.login, repo: name };
     this.github = openGitHub(this.repository);
+  }
+
+  /** The pull requests, as the snapshot shows them. */
+  async pulls(): Promise<SnapshotThread[]> {
+    const { owner, repo } = this.repository;
+    return (await this.hub.snapshot())[`${owner}/${repo}`]?.pulls ?? [];
+  }
+
+  /** Runs git in the bare repository and returns its output. */
+  async git(...args: string[]): Promise<string> {
+    const { gitDirectory } = this.hub.repository();
+    return (await promisify(execFile)("git", ["--git-dir", gitDirectory, ...args], { env: gitEnvironment() })).stdout;
+  }
+
+  setPermission(login: string, permission: Permission): void {
+    addUser(this.hub.world, login, "User");
+    this.hub.repository().permissions.set(login, permission);
+  }
+
+  /** Comments at a time in the past; `editedAt` is when the comment was last edited. */
+  comment(number: number, body: string, { by, at, editedAt = at }: { by: string; at: Date; editedAt?: Date }): void {
+    addUser(this.hub.world, by, "User");
+    Object.assign(this.hub.as(by).comment(number, body), { createdAt: at, updatedAt: editedAt });
   }
 
   /** Opens the issue of this number; those before it are opened as well. */

@@ -1,7 +1,7 @@
 import { afterEach } from "vitest";
 import { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { Approval } from "#domain/approval.ts";
-import type { GitHub } from "#domain/github.ts";
+import type { Permission } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import { createModels } from "#models/create-models.ts";
 import { type ModelReply, startModelServer } from "#playground/model/model-server.ts";
@@ -12,15 +12,18 @@ import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { previewText } from "#ui/request-blocks.ts";
-import { type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
-import { startGitServer } from "./git-server.ts";
+import { GitHubWorld, sums } from "./github-world.ts";
 
 export interface RuntimeWorldOptions {
   /** What the model says, turn by turn and worker by worker. */
   script: Parameters<typeof startModelServer>[0]["script"];
-  github?: FakeGitHubOptions;
+  github?: {
+    issue?: { title?: string; body?: string; by?: string };
+    permissions?: Record<string, Permission>;
+    /** Files in addition to those of octo/sums, such as `.github/workers/tester.worker`. */
+    files?: Record<string, string>;
+  };
   store?: Store;
-  files?: Record<string, string>;
   approvalMs?: number;
   runsPerHour?: { person: number; repository: number };
   policy?: object;
@@ -47,13 +50,18 @@ export const origin = {
   requestedBy: "ada",
 };
 
-/** The runtime over a real store, a real git server and a model over HTTP; only GitHub's REST is in memory. */
+/** The runtime over a real store, with the playground's GitHub and model server. */
 async function runtimeWorld(options: RuntimeWorldOptions) {
-  const git = await startGitServer();
-  const repository = await git.repository("octo/sums");
-  await repository.commit({ files: options.files ?? { "sum.js": "export const sum = 1;\n", "README.md": "# Sums\n" } });
+  const { issue, permissions, files } = options.github ?? {};
+  const github = await GitHubWorld.start({
+    repository: {
+      ...sums,
+      permissions: { ...sums.permissions, ...permissions },
+      commits: (sums.commits ?? []).map((commit) => ({ ...commit, files: { ...commit.files, ...files } })),
+    },
+  });
+  github.openIssue(7, { title: "Totals are off by one", body: "sum([1, 2]) gives 2.", by: "visitor", ...issue });
   const model = await startModelServer({ script: options.script });
-  const { github, ...state } = fakeGitHub({ cloneUrl: repository.url, ...options.github });
   const store = options.store ?? (await openSqliteStore(":memory:"));
   const told: Shown[] = [];
   const watchers = new Set<() => void>();
@@ -69,7 +77,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
       compatible: { apiKey: undefined, baseUrl: model.url },
     }),
     catalog: await openWorkerCatalog(new URL("../../workers", import.meta.url).pathname),
-    openGitHub: (): GitHub => github,
+    openGitHub: github.openGitHub,
     frontEnd: recordingFrontEnd(told, () => {
       for (const watcher of watchers) watcher();
     }),
@@ -95,12 +103,10 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   }
 
   return {
-    ...state,
     github,
     runtime,
     runs: runtime.runs,
     store,
-    repository,
     model,
     told,
     errors,
@@ -126,7 +132,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
       await runtime.shutDown(5_000);
       await store.close();
       await model.close();
-      await git.close();
+      await github.close();
     },
   };
 }

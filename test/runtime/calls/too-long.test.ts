@@ -7,7 +7,7 @@ test("what is too long to be shown to a person is refused without asking, and th
   const content = "a line\n".repeat(3_000);
   const write = { calls: [{ name: "write_file", args: { path: "long.txt", content } }] };
   const openPull = { calls: [{ name: "open_pull_request", args: { title: "Add it", body: "" } }] };
-  const { runs, ended, model, told, pulls } = await world({
+  const { runs, ended, model, told, github } = await world({
     script: turns(write, openPull, { text: "I split it up." }),
   });
 
@@ -18,5 +18,5 @@ test("what is too long to be shown to a person is refused without asking, and th
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toMatch(
     /too long to be shown to one: \d\d,\d{3} characters.*Split it up/,
   );
-  expect(pulls).toEqual([]);
+  expect(await github.pulls()).toEqual([]);
 });

@@ -33,15 +33,15 @@ async function afterRun(options: Partial<RuntimeWorldOptions> = {}, worker = "fi
 
 describe("a tool that a person calls", () => {
   test("runs on a run that is over, is answered once, and is written down", async () => {
-    const { id, invokeAndConfirm, invoke, repository, runs, runtime, told, store } = await afterRun();
+    const { id, invokeAndConfirm, invoke, github, runs, runtime, told, store } = await afterRun();
 
     const reply = await invokeAndConfirm('/tool git_push --message "By hand"', { deliveryId: "d1" });
     await invoke('/tool git_push --message "By hand"', { deliveryId: "d1" });
     await runtime.idle();
 
     expect(reply).toMatchObject({ kind: "result", by: "ada", tool: "git_push", args: { message: "By hand" } });
-    expect(await repository.git("log", "-1", "--format=%s", `golem/7-${id}`)).toBe("By hand\n");
-    expect(await repository.git("show", `golem/7-${id}:new.js`)).toBe("export const two = 2;\n");
+    expect(await github.git("log", "-1", "--format=%s", `golem/7-${id}`)).toBe("By hand\n");
+    expect(await github.git("show", `golem/7-${id}:new.js`)).toBe("export const two = 2;\n");
     expect(told.filter(({ kind }) => kind === "tool")).toHaveLength(2);
     expect((await store.log(id)).filter(({ event }) => event.type === "tool.invoked")).toHaveLength(1);
     const view = await runs.view(id);
@@ -50,7 +50,7 @@ describe("a tool that a person calls", () => {
   });
 
   test("runs while the worker waits, which then goes on from there and is told", async () => {
-    const { runs, approvalAsked, ended, toolReply, model, pulls } = await world({
+    const { runs, approvalAsked, ended, toolReply, model, github } = await world({
       script: turns(write, openPull, { text: "Opened." }),
     });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
@@ -61,7 +61,7 @@ describe("a tool that a person calls", () => {
     await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
 
     await ended();
-    expect(pulls).toMatchObject([{ title: "Add two" }]);
+    expect(await github.pulls()).toMatchObject([{ title: "Add two" }]);
     const last = model.requests.at(-1)?.messages.slice(-2);
     expect(last?.map(({ role }) => role)).toEqual(["tool", "user"]);
     expect(JSON.stringify(last?.[1])).toContain("@ada ran git_status");
@@ -240,15 +240,15 @@ describe("what cannot run is said, and nothing runs", () => {
   });
 
   test("a command of someone who lost write access before it ran", async () => {
-    const { invoke, toolReply, permissions, repository } = await afterRun();
-    permissions.ada = "read";
+    const { invoke, toolReply, github } = await afterRun();
+    github.setPermission("ada", "read");
 
     await invoke("/tool git_push");
 
     expect(await toolReply()).toMatchObject({
       message: expect.stringContaining("You need write access to octo/sums"),
     });
-    expect(await repository.git("branch", "--list", "golem/*")).toBe("");
+    expect(await github.git("branch", "--list", "golem/*")).toBe("");
   });
 
   test("a command in a thread without runs", async () => {
@@ -260,7 +260,8 @@ describe("what cannot run is said, and nothing runs", () => {
   });
 
   test("a command for a run that never opened its repository", async () => {
-    const { runs, ended, toolReply } = await world({ script: turns(), github: { defaultBranch: "trunk" } });
+    const { runs, ended, toolReply, github } = await world({ script: turns() });
+    github.hub.repository().defaultBranch = "trunk";
     await runs.startRun({ origin, worker: "fixer", text: "x" });
     await ended();
 
@@ -306,19 +307,19 @@ test("the tools that people can call are listed with label and category, and eac
 describe("after a crash", () => {
   test("between the push and what was to be written down about it, the same commit is pushed and told once", async () => {
     const { store, crashes } = crashingOnce(await openSqliteStore(":memory:"));
-    const { id, invoke, toolReply, repository, told, runtime } = await afterRun({ store });
+    const { id, invoke, toolReply, github, told, runtime } = await afterRun({ store });
 
     await invoke("/git_push");
     const shown = await toolReply(0);
     await invoke(shown.kind === "confirm" ? shown.command : "");
     await vi.waitFor(() => expect(crashes()).toBe(1));
-    const pushed = (await repository.git("rev-parse", `golem/7-${id}`)).trim();
+    const pushed = (await github.git("rev-parse", `golem/7-${id}`)).trim();
     await invoke("/git_status");
 
     expect(await toolReply(1)).toMatchObject({ result: { value: { data: { pushed: { commit: pushed } } } } });
     await toolReply(2);
     await runtime.idle();
-    expect(await repository.git("rev-list", "--count", `main..golem/7-${id}`)).toBe("1\n");
+    expect(await github.git("rev-list", "--count", `main..golem/7-${id}`)).toBe("1\n");
     expect(told.filter(({ kind }) => kind === "tool")).toHaveLength(3);
   });
 
