@@ -123,7 +123,7 @@ describe.concurrent("a model that", () => {
     [
       "does not take the request",
       { status: 400, message: "Invalid value for 'tools'." },
-      "> OpenAI did not accept the request (HTTP 400): Invalid value for 'tools'.",
+      "> OpenAI rejected the request (HTTP 400): Invalid value for 'tools'.",
     ],
   ])("%s ends the run with a sentence, after one try", async (what, reply, sentence) => {
     const { comment, botComment, requests } = forge.open({
