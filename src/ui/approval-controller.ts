@@ -1,14 +1,14 @@
 import { UserError } from "#domain/errors.ts";
 import { type ApprovalDecision, ApprovalMemory } from "./approval-memory.ts";
 
-/** `interactive` asks the callback, `approve_all` is for tests and trusted places, `auto_deny` for places without people. */
+/** `interactive` asks the callback. `approve_all` is for tests and trusted environments, `auto_deny` for environments without people. */
 export type ApprovalMode = "interactive" | "approve_all" | "auto_deny";
 
-/** A call somebody must agree to. `tool`, `args` and `reason` are other names for the first three. */
+/** A call that needs approval. `tool`, `args` and `reason` are alternative names of the first three fields. */
 export type ApprovalRequest = {
-  /** The worker's path from the root. */
+  /** Worker names from the root to the worker that makes the call. */
   delegationPath?: string[];
-  /** What the call would change: a unified diff or other plain text. */
+  /** The changes the call would make: a unified diff or other plain text. */
   preview?: string;
   stepId?: string;
 } & (
@@ -16,19 +16,19 @@ export type ApprovalRequest = {
   | { tool: string; args: Record<string, unknown>; reason: string }
 );
 
-/** Asks a person. A rejection is passed on: nothing was approved then. */
+/** Asks a person. If the promise rejects, the call is not approved, and the error is passed on. */
 export type ApprovalCallback = (request: ApprovalRequest) => Promise<ApprovalDecision> | ApprovalDecision;
 
 export interface ApprovalControllerOptions {
   /** Default: `interactive`. */
   mode?: ApprovalMode;
-  /** Needed in `interactive` mode. */
+  /** Required in `interactive` mode. */
   approvalCallback?: ApprovalCallback;
-  /** Milliseconds until an unanswered request is denied. Default: it waits. */
+  /** Milliseconds until an unanswered request is denied. Default: no timeout. */
   timeoutMs?: number;
 }
 
-/** Decides calls that need approval, by its mode and by what was approved for the session. Any number may be open at once. */
+/** Decides about calls that need approval, by its mode and by earlier approvals for the session. Requests may be concurrent. */
 export class ApprovalController {
   readonly mode: ApprovalMode;
   readonly memory = new ApprovalMemory();
@@ -37,11 +37,11 @@ export class ApprovalController {
 
   constructor({ mode = "interactive", approvalCallback, timeoutMs }: ApprovalControllerOptions = {}) {
     if (!["interactive", "approve_all", "auto_deny"].includes(mode)) {
-      throw new UserError(`There is no approval mode "${mode}": use interactive, approve_all or auto_deny.`);
+      throw new UserError(`There is no approval mode "${mode}". Use interactive, approve_all or auto_deny.`);
     }
     if (mode === "interactive" && !approvalCallback) {
       throw new UserError(
-        'ApprovalController in "interactive" mode requires an approvalCallback: give it one, or use "approve_all" or "auto_deny".',
+        'ApprovalController in "interactive" mode requires an approvalCallback. Pass one, or use "approve_all" or "auto_deny".',
       );
     }
     this.mode = mode;
@@ -49,7 +49,7 @@ export class ApprovalController {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Resolves to a decision. A request that times out or is aborted is denied, and its note says so. */
+  /** Requests a decision. A request that times out or is aborted is denied, with a note that says so. */
   async requestApproval(
     request: ApprovalRequest,
     { signal }: { signal?: AbortSignal } = {},
@@ -60,16 +60,16 @@ export class ApprovalController {
       return { approved: false, note: `Auto-deny mode (auto_deny): ${toolName} requires approval`, remember: "none" };
     }
 
-    const known = this.memory.lookup(toolName, toolArgs);
-    if (known?.approved) return known;
+    const remembered = this.memory.lookup(toolName, toolArgs);
+    if (remembered?.approved) return remembered;
 
     const decision = await this.#ask(request, signal);
-    // Only approvals are kept: a denial must not stand in the way of a better moment. What ran is what was approved.
+    // Denials are not remembered: the same call may be right later. The remembered arguments are those that were approved.
     if (decision.approved === true) this.memory.store(toolName, decision.modifiedArgs ?? toolArgs, decision);
     return decision;
   }
 
-  /** True when an equal call was approved for the session. */
+  /** True if an identical call was approved for the session. */
   isSessionApproved(request: ApprovalRequest): boolean {
     const { toolName, toolArgs } = readRequest(request);
     return this.memory.lookup(toolName, toolArgs)?.approved === true;
@@ -79,7 +79,7 @@ export class ApprovalController {
     this.memory.clear();
   }
 
-  /** This controller as the callback of another. */
+  /** Returns this controller as a callback for another one. */
   getCallback(): ApprovalCallback {
     return (request) => this.requestApproval(request);
   }
@@ -87,14 +87,14 @@ export class ApprovalController {
   async #ask(request: ApprovalRequest, signal: AbortSignal | undefined): Promise<ApprovalDecision> {
     if (signal?.aborted) return denied("Approval request aborted");
 
-    const { promise: stopped, resolve } = Promise.withResolvers<ApprovalDecision>();
+    const { promise: ended, resolve } = Promise.withResolvers<ApprovalDecision>();
     const abort = () => resolve(denied("Approval request aborted"));
     const timer =
       this.#timeoutMs === undefined ? undefined : setTimeout(() => resolve(this.#timedOut()), this.#timeoutMs);
     signal?.addEventListener("abort", abort, { once: true });
     try {
       const answer = Promise.resolve().then(() => (this.#callback as ApprovalCallback)(request));
-      return await Promise.race([answer, stopped]);
+      return await Promise.race([answer, ended]);
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);

@@ -1,16 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
 
-/** How long a decision counts: for this call, or for equal calls of the session too. */
+/** The scope of a decision: this call only, or identical calls of the session, too. */
 export type RememberOption = "none" | "session";
 
-/** What a person, or a mode in their place, decided about a call. */
+/** A decision about a call, by a person or by the approval mode. */
 export interface ApprovalDecision {
   approved: boolean;
-  /** Why, as a sentence. */
+  /** The reason, as a sentence. */
   note?: string;
   /** Default: `none`. */
   remember?: RememberOption;
-  /** Arguments to run instead of those that were asked. */
+  /** Arguments to use instead of the requested ones. */
   modifiedArgs?: Record<string, unknown>;
 }
 
@@ -20,7 +20,7 @@ interface Remembered {
   decision: ApprovalDecision;
 }
 
-/** Decisions of a session, found by tool and deeply equal arguments: the order of keys does not count. */
+/** Remembered decisions of a session, by tool and arguments. The order of keys does not matter. */
 export class ApprovalMemory {
   #remembered: Remembered[] = [];
 
@@ -29,7 +29,7 @@ export class ApprovalMemory {
       ?.decision;
   }
 
-  /** Keeps a decision that is to be remembered for the session, and no other. Later changes of the arguments do not reach it. */
+  /** Stores a decision if it is to be remembered for the session. The arguments are copied. */
   store(toolName: string, toolArgs: unknown, decision: ApprovalDecision): void {
     if (decision.remember !== "session") return;
 

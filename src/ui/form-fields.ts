@@ -9,51 +9,51 @@ import { closestMatch } from "#text/closest-match.ts";
 
 export type FieldType = "text" | "number" | "select" | "boolean";
 
-/** One field of the form a person fills in to invoke a tool. */
+/** One field of the form with which a person calls a tool. */
 export interface ManualToolField {
   name: string;
-  /** Empty when the schema has none. */
+  /** Empty if the schema has no description. */
   description: string;
   type: FieldType;
   required: boolean;
-  /** For `select`, as text. */
+  /** The options of a `select`, as text. */
   options?: string[];
   default?: unknown;
 }
 
-/** A tool a person may invoke, as a front end shows it. */
+/** A tool that people may call, as front ends show it. */
 export interface ManualToolInfo {
   name: string;
-  /** For people; the name when the tool has no label. */
+  /** The name for people. Default: the tool's name. */
   label: string;
   description: string;
   category?: string;
   fields: ManualToolField[];
 }
 
-/** The fields of a tool's input schema, in its order; none for a schema that is no object. Lists and objects are text. */
+/** Derives the fields of a form from an input schema; none for schemas that are not objects. Lists and objects are text fields. */
 export function deriveFieldsFromSchema(schema: unknown): ManualToolField[] {
   return parametersFor(schema).map((parameter) => toField(parameter, defaultOf(schema, parameter)));
 }
 
-/** What a form needs to know of a tool; null for one that people cannot invoke. */
+/** The form of a tool; null for tools that people cannot call. */
 export function extractManualToolInfo(tool: NamedTool): ManualToolInfo | null {
   return getManualTools([tool]).map(toInfo)[0] ?? null;
 }
 
-/** What the forms need to know of every tool that people can invoke. */
+/** The forms of all tools that people can call. */
 export function getManualToolInfos(
   tools: readonly NamedTool[] | Readonly<Record<string, NamedTool>>,
 ): ManualToolInfo[] {
   return getManualTools(Object.values(tools)).map(toInfo);
 }
 
-/** True for `z.object(…)` of zod 4. */
+/** True for zod 4 object schemas. */
 export function isZodObjectSchema(schema: unknown): schema is z.ZodObject {
   return isZodSchema(schema) && schema._zod.def.type === "object";
 }
 
-/** Reads what a person typed into a field. Throws a UserError that says what would do. */
+/** Parses the input of a field. Throws a UserError that says which values are accepted. */
 export function parseFieldValue(field: ManualToolField, typed: string | boolean): unknown {
   switch (field.type) {
     case "boolean":
@@ -69,9 +69,9 @@ export function parseFieldValue(field: ManualToolField, typed: string | boolean)
 }
 
 /**
- * The options of a command as checked arguments of a tool: `--dry-run` may stand for `dry_run`, `-b` for the one field
- * that begins with b, `--no-force` for `--force false`, `a,b` or JSON for a list. Rejects with one UserError for
- * everything that is wrong.
+ * Converts the options of a command to validated tool arguments. `--dry-run` also sets `dry_run`, `-b` the only field that
+ * begins with b, `--no-force` the same as `--force false`, and lists are written as `a,b` or JSON. Rejects with one
+ * UserError that lists all problems.
  */
 export async function argumentsFromOptions(
   schema: FlexibleSchema<unknown>,
@@ -119,15 +119,15 @@ function parametersFor(schema: unknown): Parameter[] {
   const object = unwrap(schema);
   if (!isZodObjectSchema(object)) return isZodSchema(object) ? [] : parametersOf(jsonSchemaOf(object) ?? {});
 
-  // One by one, so that a field JSON Schema cannot express is a text field and the others are themselves.
+  // One by one, so that a field that JSON Schema cannot express becomes a text field, and the others are not affected.
   return Object.entries(object.shape).map(([name, field]) => {
-    const json = jsonSchemaOrNothing(field);
+    const json = jsonSchemaOrEmpty(field);
     const [parameter] = parametersOf({ ...json, type: "object", properties: { [name]: json }, required: [name] });
     return { ...(parameter as Parameter), required: parameter?.required === true && !isOptional(field as z.ZodType) };
   });
 }
 
-function jsonSchemaOrNothing(schema: unknown): JsonSchema {
+function jsonSchemaOrEmpty(schema: unknown): JsonSchema {
   try {
     return jsonSchemaOf(schema) ?? {};
   } catch {
@@ -135,7 +135,7 @@ function jsonSchemaOrNothing(schema: unknown): JsonSchema {
   }
 }
 
-/** Preprocessing takes "nothing" in, yet what comes after may not: only the outermost word counts. */
+/** Preprocessing accepts undefined, but the schema behind it may not. */
 function isOptional(schema: z.ZodType): boolean {
   return schema._zod.optin !== undefined && !(schema._zod.def.type === "pipe");
 }
@@ -215,16 +215,16 @@ function findParameter(option: string, parameters: Parameter[]): Parameter | und
   const candidates = parameters.filter(({ name }) => name.toLowerCase().startsWith(option.toLowerCase()));
   if (candidates.length <= 1) return candidates[0];
   const names = candidates.map(({ name }) => `--${name}`).join(" or ");
-  throw new UserError(`-${option} could mean ${names}: write it out.`);
+  throw new UserError(`-${option} could mean ${names}. Write the full name.`);
 }
 
 function unknownOption(option: string, parameters: Parameter[]): string {
   const names = parameters.map(({ name }) => name);
-  const near = closestMatch(option, names);
-  if (near) return `There is no option ${option}. Did you mean --${near}?`;
+  const match = closestMatch(option, names);
+  if (match) return `There is no option ${option}. Did you mean --${match}?`;
   return names.length === 0
-    ? `There is no option ${option}: it takes none.`
-    : `There is no option ${option}: there are ${names.map((name) => `--${name}`).join(", ")}.`;
+    ? `There is no option ${option}. This command has no options.`
+    : `There is no option ${option}. The options are ${names.map((name) => `--${name}`).join(", ")}.`;
 }
 
 function readTyped(parameter: Parameter, typed: string | boolean): unknown {
@@ -241,7 +241,7 @@ function readNested(name: string, typed: string, types: string[]): unknown {
     try {
       return JSON.parse(typed);
     } catch (error) {
-      throw new UserError(`${name} is not JSON: ${error instanceof Error ? error.message : error}.`);
+      throw new UserError(`${name} is not valid JSON: ${error instanceof Error ? error.message : error}.`);
     }
   }
   return types.includes("array") ? typed.split(",").map((item) => item.trim()) : typed;
@@ -252,13 +252,13 @@ function readBoolean({ name }: ManualToolField, typed: string | boolean): boolea
   const word = typed.trim().toLowerCase();
   if (["true", "yes", "y", "on", "1"].includes(word)) return true;
   if (["false", "no", "n", "off", "0"].includes(word)) return false;
-  throw new UserError(`${name} is yes or no, not ${JSON.stringify(typed)}.`);
+  throw new UserError(`${name} must be yes or no, not ${JSON.stringify(typed)}.`);
 }
 
 function readNumber({ name }: ManualToolField, typed: string | boolean): number {
   const number = typeof typed === "string" && typed.trim() !== "" ? Number(typed) : Number.NaN;
   if (Number.isFinite(number)) return number;
-  throw new UserError(`${name} is a number, not ${JSON.stringify(typed)}.`);
+  throw new UserError(`${name} must be a number, not ${JSON.stringify(typed)}.`);
 }
 
 function readChoice({ name, options = [] }: ManualToolField, typed: string | boolean): string {
@@ -266,10 +266,10 @@ function readChoice({ name, options = [] }: ManualToolField, typed: string | boo
   const choice =
     options.find((option) => option === word) ?? options.find((option) => option.toLowerCase() === word.toLowerCase());
   if (choice !== undefined) return choice;
-  throw new UserError(`${name} is one of ${options.join(", ")}, not ${JSON.stringify(typed)}.`);
+  throw new UserError(`${name} must be one of ${options.join(", ")}, not ${JSON.stringify(typed)}.`);
 }
 
-/** What must be given and may be null is null when it is left out. */
+/** Required fields that may be null are null if they are omitted. */
 function nulls(parameters: Parameter[]): Record<string, null> {
   const nullable = parameters.filter(({ schema, required }) => required && typesOf(schema).includes("null"));
   return Object.fromEntries(nullable.map(({ name }) => [name, null]));

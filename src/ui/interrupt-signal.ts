@@ -1,9 +1,9 @@
-/** Stops work that is under way. One signal serves many runs: reset it between them. */
+/** Interrupts work in progress. Reset it to use it for the next run. */
 export interface InterruptSignal {
   readonly interrupted: boolean;
-  /** The same, for what takes an AbortSignal; a new one after each reset. */
+  /** The state as an AbortSignal. There is a new one after each reset. */
   readonly signal: AbortSignal;
-  /** Interrupting twice changes nothing. */
+  /** A second interrupt has no effect. */
   interrupt(reason?: string): void;
   reset(): void;
 }

@@ -1,14 +1,14 @@
 import { type FileChange, type Preview, type PreviewSection, textPreview } from "#domain/preview.ts";
 import { maxVisibleColumns, visibleLine, visibleName, wrapMark, wrapVisible } from "#text/visible-text.ts";
 
-/** One block of a request for approval, the same for every front end. Every character of it is visible. */
+/** One block of an approval request, the same for all front ends. Every character in it is visible. */
 export interface RequestBlock {
   kind: "text" | "diff" | "arguments";
-  /** For people: our own words, with names of files and tools escaped. */
+  /** A title of this program, with names of files and tools escaped. */
   title: string;
-  /** More about a file: kind of change, modes, blob ids, size, and why its content is not shown. */
+  /** For a file: kind of change, modes, blob ids, size, and the reason why its content is not shown. */
   details: string | undefined;
-  /** Wrapped lines; empty where no content is shown. */
+  /** Wrapped lines; empty if no content is shown. */
   lines: string[];
 }
 
@@ -18,8 +18,8 @@ export interface RequestContent {
 }
 
 /**
- * Lays out what a person is asked to agree to, block by block: what would happen, every file, the arguments. No block
- * can pass for another, since each has a title and lines of its own.
+ * Lays out an approval request in blocks: the effect, each file, the arguments. A block cannot imitate another one, because
+ * each has its own title and lines.
  */
 export function requestBlocks({ args, preview }: RequestContent, columns: number = maxVisibleColumns): RequestBlock[] {
   const sections = (preview?.sections ?? []).filter((section) => section.kind !== "text" || section.text !== "");
@@ -29,7 +29,7 @@ export function requestBlocks({ args, preview }: RequestContent, columns: number
   return [...blocks, textBlock("arguments", "Arguments", shownArgs, columns)];
 }
 
-/** A preview as plain text, for programs that ask by a callback: the same blocks, one below the other. */
+/** Formats a preview as plain text, for programs that ask with a callback: the same blocks, one below the other. */
 export function previewText(preview: Preview | undefined): string | undefined {
   if (!preview) return undefined;
   const blocks = preview.sections.map((section) => layOutSection(section, Number.POSITIVE_INFINITY));
@@ -39,7 +39,7 @@ export function previewText(preview: Preview | undefined): string | undefined {
     .join("\n\n");
 }
 
-/** The preview that a tool gave: sections, or plain text. */
+/** Converts the preview of a tool, which may be plain text. */
 export function toPreview(given: Preview | string | undefined): Preview | undefined {
   if (typeof given !== "string") return given;
   return given.trim() === "" ? undefined : textPreview(given);
@@ -64,19 +64,19 @@ function textBlock(kind: RequestBlock["kind"], title: string, text: string, colu
   const lines = text
     .replace(/\n$/, "")
     .split("\n")
-    .flatMap((line) => marked(visibleLine(line, columns), ""));
+    .flatMap((line) => markWrapped(visibleLine(line, columns), ""));
   return { kind, title, details: undefined, lines };
 }
 
-/** The parts of a long line of a diff each keep its `+`, `-` or space. */
+/** Wraps a line of a diff. Each part keeps the `+`, `-` or space. */
 function wrapDiffLine(line: string, columns: number): string[] {
   const marker = /^[ +-]/.exec(line)?.[0] ?? "";
-  return marked(wrapVisible(line.slice(marker.length), columns), marker).map((part, index) =>
+  return markWrapped(wrapVisible(line.slice(marker.length), columns), marker).map((part, index) =>
     index === 0 ? marker + part : part,
   );
 }
 
-function marked(parts: readonly string[], marker: string): string[] {
+function markWrapped(parts: readonly string[], marker: string): string[] {
   return parts.map((part, index) => (index === 0 ? part : `${marker}${wrapMark} ${part}`));
 }
 

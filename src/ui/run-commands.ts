@@ -2,18 +2,18 @@ import { UserError } from "#domain/errors.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { type ParsedCommand, parseCommand } from "./command.ts";
 
-/** Where people give commands to runs: in the comments of a thread, or on the page of a run. */
+/** The place of a command: a comment in a thread, or the page of a run. */
 type CommandFrontEnd = "thread" | "page";
 
 interface RunCommand {
-  /** How the command is written, without the slash. */
+  /** The syntax, without the slash. */
   usage: string;
   /** Completes the sentence "This command …". Markdown. */
   help: string;
   frontEnds: readonly CommandFrontEnd[];
 }
 
-/** The commands people give to runs, in the order in which `/help` lists them. */
+/** The commands for runs, in the order of `/help`. */
 export const runCommands = {
   run: {
     usage: "run <worker> [task]",

@@ -9,7 +9,7 @@ interface Totals {
   durationMs: number;
 }
 
-/** What is being told, without when. Iterations are calls of the model within one run, counted from 1. */
+/** The data of a runtime event. Iterations are the model calls of one run, counted from 1. */
 export type RuntimeEventData =
   | { type: "execution_start"; workerName: string; model: string }
   | {
@@ -31,11 +31,11 @@ export type RuntimeEventData =
       type: "approval_decision";
       toolName: string;
       approved: boolean;
-      /** It was approved for the session before, and nobody was asked. */
+      /** True if an earlier approval for the session applied. */
       cached: boolean;
       remember: "none" | "session";
     }
-  /** `toolIndex` of the `toolTotal` calls of one answer, counted from 1. */
+  /** `toolIndex` counts the `toolTotal` calls of one answer, from 1. */
   | ({
       type: "tool_call_start";
       iteration: number;
@@ -64,14 +64,14 @@ export type RuntimeEventData =
     } & Totals)
   | ({ type: "execution_error"; success: false; error: string } & Totals);
 
-/** What happened to a worker, for whoever traces it: `onEvent` of a WorkerRuntime. */
+/** An event for tracing a worker, passed to `onEvent` of a WorkerRuntime. */
 export type RuntimeEvent = RuntimeEventData & {
   timestamp: Date;
   /** 0 for the root worker. */
   depth: number;
-  /** The workers from the root to the one this is about. */
+  /** Worker names from the root to the worker of the event. */
   workerPath: string[];
 };
 
-/** Hears what happens to a worker and those it calls. What it throws changes nothing. */
+/** Receives the events of a worker and its child runs. Errors that it throws are ignored. */
 export type RuntimeEventCallback = (event: RuntimeEvent) => void;

@@ -16,7 +16,7 @@ import type {
 
 export interface WaitOptions {
   signal?: AbortSignal;
-  /** Milliseconds. Default: five minutes for an approval, ten for an input. */
+  /** Milliseconds. Default: five minutes for approvals, ten minutes for input. */
   timeoutMs?: number;
 }
 
@@ -30,7 +30,7 @@ export interface ApprovalAsked {
 
 export type ApprovalResult = { approved: true | "always" | "session" } | { approved: false; reason?: string };
 
-/** The runtime's side of a bus: shows things, and asks for answers that carry the same request id. */
+/** The runtime's side of a bus: emits display events, and waits for responses with the same request id. */
 export interface RuntimeUI {
   readonly bus: UIEventBus;
 
@@ -71,12 +71,9 @@ export interface RuntimeUI {
   endSession(reason: "completed" | "error" | "interrupted", message?: string): void;
   updateContextUsage(tokensUsed: number, tokenLimit: number): void;
 
-  /**
-   * Asks and resolves to true when the person agrees. Any number of requests may be open; rejects when one times out
-   * or is aborted.
-   */
+  /** Resolves to true if the person approves. Requests may be concurrent. Rejects on timeout or abort. */
   requestApproval(asked: ApprovalAsked, options?: WaitOptions): Promise<boolean>;
-  /** The same with every part by itself, resolving to how it was approved, or why not. */
+  /** The same with positional arguments. Resolves to the kind of approval, or to the reason of a denial. */
   requestApproval(
     type: ApprovalType,
     description: string,
@@ -85,7 +82,7 @@ export interface RuntimeUI {
     workerPath: WorkerInfo[],
     options?: WaitOptions,
   ): Promise<ApprovalResult>;
-  /** Resolves to what the person typed; rejects when it times out or is aborted. */
+  /** Resolves to the person's input. Rejects on timeout or abort. */
   getUserInput(prompt?: string, options?: WaitOptions): Promise<string>;
 
   onInterrupt(handler: (reason?: string) => void): Unsubscribe;
@@ -93,7 +90,7 @@ export interface RuntimeUI {
   onGetDiff(handler: (requestId: string, path: string) => void): Unsubscribe;
 }
 
-/** The runtime's side of this bus. */
+/** Creates the runtime's side of a bus. */
 export function createRuntimeUI(bus: UIEventBus): RuntimeUI {
   async function requestApproval(
     asked: ApprovalAsked | ApprovalType,
@@ -137,7 +134,7 @@ export function createRuntimeUI(bus: UIEventBus): RuntimeUI {
     getUserInput: async (prompt = "> ", options = {}) => {
       const { content } = await answer(bus, {
         event: "userInput",
-        what: "User input request",
+        name: "User input request",
         ask: (requestId) => bus.emit("inputPrompt", { requestId, prompt }),
         options: { timeoutMs: 10 * 60_000, ...options },
       });
@@ -156,7 +153,7 @@ async function ask(
 ): Promise<ApprovalResult> {
   const { approved, reason } = await answer(bus, {
     event: "approvalResponse",
-    what: "Approval request",
+    name: "Approval request",
     ask: (requestId) => bus.emit("approvalRequired", { requestId, ...asked, workerPath }),
     options: { timeoutMs: 5 * 60_000, ...options },
   });
@@ -166,22 +163,22 @@ async function ask(
 
 interface Question<Name extends "userInput" | "approvalResponse"> {
   event: Name;
-  what: string;
+  name: string;
   ask(requestId: string): void;
   options: WaitOptions;
 }
 
-/** Waits for the answer with the id of this question; others are not for us. */
+/** Waits for the response with the id of this question, and ignores others. */
 async function answer<Name extends "userInput" | "approvalResponse">(
   bus: UIEventBus,
-  { event, what, ask, options: { signal, timeoutMs } }: Question<Name>,
+  { event, name, ask, options: { signal, timeoutMs } }: Question<Name>,
 ): Promise<ActionEvents[Name]> {
-  if (signal?.aborted) throw new Error(`${what} aborted`);
+  if (signal?.aborted) throw new Error(`${name} aborted`);
 
   const requestId = randomUUID();
   const { promise, resolve, reject } = Promise.withResolvers<ActionEvents[Name]>();
-  const abort = () => reject(new Error(`${what} aborted`));
-  const timer = setTimeout(() => reject(new Error(`${what} timed out`)), timeoutMs);
+  const abort = () => reject(new Error(`${name} aborted`));
+  const timer = setTimeout(() => reject(new Error(`${name} timed out`)), timeoutMs);
   signal?.addEventListener("abort", abort, { once: true });
   const unsubscribe = bus.on(event, (given) => {
     if (given.requestId === requestId) resolve(given as ActionEvents[Name]);

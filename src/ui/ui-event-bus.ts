@@ -3,11 +3,11 @@ import type { AllEvents, EventName } from "./ui-events.ts";
 export type EventHandler<Data> = (data: Data) => unknown;
 export type Unsubscribe = () => void;
 
-/** Carries events between a runtime and whatever shows it, in the order they are emitted. */
+/** Carries events between the runtime and a front end, in the order in which they are emitted. */
 export interface UIEventBus {
-  /** Calls every handler of the event before it returns. A handler that throws does not stop the others. */
+  /** Calls all handlers of the event synchronously. A handler that throws does not affect the others. */
   emit<Name extends EventName>(event: Name, data: AllEvents[Name]): void;
-  /** The function it returns ends this subscription and no other. */
+  /** Returns a function that ends this subscription. */
   on<Name extends EventName>(event: Name, handler: EventHandler<AllEvents[Name]>): Unsubscribe;
   /** Ends every subscription to one event. */
   off(event: EventName): void;
@@ -20,7 +20,7 @@ interface Subscription {
   handler: EventHandler<never>;
 }
 
-/** A bus of its own. What handlers throw goes to `onHandlerError`, by default to the console. */
+/** Creates a bus. Errors of handlers are passed to `onHandlerError`, by default to the console. */
 export function createUIEventBus({
   onHandlerError = (event, error) => console.error(`Error in event handler for "${event}":`, error),
 }: {

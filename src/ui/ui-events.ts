@@ -28,7 +28,7 @@ export type ApprovalRisk = "low" | "medium" | "high";
 export type ToolResultStatus = "success" | "error" | "interrupted";
 export type WorkerStatus = "pending" | "running" | "complete" | "error";
 
-/** What the runtime shows. */
+/** Events that the runtime emits to be displayed. */
 export interface DisplayEvents {
   message: { message: Message };
   streaming: { requestId: string; delta: string; done: boolean };
@@ -76,14 +76,14 @@ export interface DisplayEvents {
   contextUsage: { tokensUsed: number; tokenLimit: number; exceeded: boolean };
 }
 
-/** What a person does. */
+/** Events that front ends emit for a person's actions. */
 export interface ActionEvents {
   userInput: { requestId: string; content: string };
   approvalResponse: { requestId: string; approved: boolean | "always" | "session"; reason?: string };
   manualToolInvoke: { toolName: string; args: Record<string, unknown> };
   interrupt: { reason?: string };
   getDiff: { requestId: string; path: string };
-  /** What is asked of the runtime itself: `/clear` the conversation, or `/model name`. */
+  /** A command for the runtime: `/clear` the conversation, or `/model name`. */
   command: { name: "clear" | "model"; args: string[] };
 }
 

@@ -34,7 +34,7 @@ describe("modes", () => {
     },
   );
 
-  test("a mode nobody knows is refused at construction", () => {
+  test("an unknown mode is refused by the constructor", () => {
     expect(() => new ApprovalController({ mode: "yolo" as never })).toThrow('no approval mode "yolo"');
   });
 
@@ -44,7 +44,7 @@ describe("modes", () => {
     expect(approvalCallback).toHaveBeenCalledExactlyOnceWith(request);
   });
 
-  test("the names of the other specification do as well, and arguments may be changed", async () => {
+  test("alternative field names are accepted, and arguments may be edited", async () => {
     const { controller, approvalCallback } = interactive({
       approved: true,
       modifiedArgs: { path: "b" },
@@ -60,7 +60,7 @@ describe("modes", () => {
 });
 
 describe("session memory", () => {
-  test("an approval for the session is not asked again, whatever the order of keys", async () => {
+  test("a call approved for the session is not asked about again, whatever the order of its keys", async () => {
     const { controller, approvalCallback } = interactive({ approved: true, remember: "session" });
     const [first, second, other] = [
       { a: 1, b: { c: 2 } },
@@ -81,7 +81,7 @@ describe("session memory", () => {
     { approved: true, remember: "none" },
     { approved: true },
     { approved: false, remember: "session" },
-  ])("%j is asked again", async (decision) => {
+  ])("a call decided with %j is asked about again", async (decision) => {
     const { controller, approvalCallback } = interactive(decision);
     await controller.requestApproval(request);
     await controller.requestApproval(request);
@@ -99,7 +99,7 @@ describe("session memory", () => {
     expect(controller.isSessionApproved(request)).toBe(false);
   });
 
-  test("holds what it is given, and no later change of it", () => {
+  test("copies the arguments", () => {
     const memory = new ApprovalMemory();
     const args = { path: "a" };
     memory.store("write_file", args, { approved: true, remember: "session" });
@@ -117,7 +117,7 @@ describe("session memory", () => {
     expect(memory.size).toBe(0);
   });
 
-  test("tells dates and maps apart, which have no JSON of their own", () => {
+  test("distinguishes dates and maps, which JSON does not", () => {
     const memory = new ApprovalMemory();
     memory.store("t", { at: new Date(1), map: new Map([["a", 1]]) }, { approved: true, remember: "session" });
     expect(memory.lookup("t", { at: new Date(2), map: new Map([["a", 1]]) })).toBeUndefined();
@@ -127,7 +127,7 @@ describe("session memory", () => {
 });
 
 describe("waiting", () => {
-  test("many requests may be open at once and are answered in any order", async () => {
+  test("concurrent requests can be answered in any order", async () => {
     const answers = new Map<string, (decision: ApprovalDecision) => void>();
     const approvalCallback = (asked: ApprovalRequest) =>
       new Promise<ApprovalDecision>((resolve) => answers.set("toolName" in asked ? asked.toolName : "", resolve));
@@ -143,7 +143,7 @@ describe("waiting", () => {
     expect(await second).toEqual({ approved: false, note: "no" });
   });
 
-  test("a request that times out is denied and says so", async () => {
+  test("a request that times out is denied with a note", async () => {
     const controller = new ApprovalController({ approvalCallback: () => new Promise(() => {}), timeoutMs: 1 });
     expect(await controller.requestApproval(request)).toMatchObject({
       approved: false,
@@ -151,7 +151,7 @@ describe("waiting", () => {
     });
   });
 
-  test("a request that is aborted, before or while it waits, is denied and says so", async () => {
+  test("a request that is aborted, before or while it waits, is denied with a note", async () => {
     const approvalCallback = vi.fn(() => new Promise<ApprovalDecision>(() => {}));
     const controller = new ApprovalController({ approvalCallback });
     const stop = new AbortController();

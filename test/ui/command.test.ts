@@ -18,11 +18,11 @@ function parsed(input: string): ParsedCommand {
 }
 
 describe("isCommand", () => {
-  test.each(["/help", "/tool git_push", "/ space"])("takes %j for a command", (input) => {
+  test.each(["/help", "/tool git_push", "/ space"])("%j is a command", (input) => {
     expect(isCommand(input)).toBe(true);
   });
 
-  test.each(["", "/", "/  ", "hello", " /help", "see /help"])("takes %j for text", (input) => {
+  test.each(["", "/", "/  ", "hello", " /help", "see /help"])("%j is text", (input) => {
     expect(isCommand(input)).toBe(false);
     expect(parseCommand(input)).toBeNull();
   });
@@ -56,7 +56,7 @@ describe("parseCommand", () => {
     ["/x  a\tb\nc\u00a0d ", "x", ["a", "b", "c", "d"], {}],
     ["/x —branch main", "x", [], { branch: "main" }],
     ["/x --message “hello world”", "x", [], { message: "hello world" }],
-  ])("reads %j", (input, name, args, options) => {
+  ])("parses %j", (input, name, args, options) => {
     expect(parseCommand(input)).toEqual({ name, args, options, raw: input });
   });
 
@@ -65,12 +65,12 @@ describe("parseCommand", () => {
     ['/tool foo "bar', "Unclosed double quote at position 9"],
     ["/tool 'unclosed", "Unclosed single quote at position 5"],
     ["/tool arg\\", "Trailing backslash"],
-  ])("refuses %j", (input, message) => {
+  ])("rejects %j", (input, message) => {
     expect(() => parseCommand(input)).toThrow(CommandParseError);
     expect(() => parseCommand(input)).toThrow(message);
   });
 
-  test("an option named like a part of every object is an option like any other", () => {
+  test("an option may have the name of a built-in object property", () => {
     const { options } = parsed("/x --__proto__ evil --constructor=x");
 
     expect(Object.entries(options)).toEqual([
@@ -80,7 +80,7 @@ describe("parseCommand", () => {
     expect(Object.getPrototypeOf(options)).toBe(Object.prototype);
   });
 
-  test("never fails but with a CommandParseError", () => {
+  test("throws nothing but CommandParseError", () => {
     const texts = fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: fc.constantFrom(..."/ \\\"'-=ab1.“”—") }));
     fc.assert(
       fc.property(texts, (text) => {
@@ -94,12 +94,12 @@ describe("parseCommand", () => {
     );
   });
 
-  test("a space that a backslash keeps stays at the end of the line, too", () => {
+  test("an escaped space at the end of the line is kept", () => {
     expect(parsed("/x --a \\\t ").options).toEqual({ a: "\t" });
     expect(parsed("/x a\\ ").args).toEqual(["a "]);
   });
 
-  test("what is quoted comes back as it was", () => {
+  test("quoted text is parsed to the original text", () => {
     const quotes: ((word: string) => string)[] = [
       (word) => `"${word.replace(/["\\]/g, "\\$&")}"`,
       (word) => `'${word.replace(/['\\]/g, "\\$&")}'`,
@@ -120,7 +120,7 @@ describe("parseCommand", () => {
     );
   });
 
-  test("reads a long run of digits and hyphens at once", () => {
+  test("parses a long run of digits and hyphens quickly", () => {
     const started = performance.now();
     parseCommand(`/x -${"1".repeat(60_000)}x ${"-".repeat(60_000)} --a ${"—".repeat(1_000)}`);
     expect(performance.now() - started).toBeLessThan(1_000);
@@ -142,12 +142,12 @@ describe("classifyCommand", () => {
     ["/tool", { type: "unknown" }],
     ["/t", { type: "unknown" }],
     ["/constructor", { type: "unknown" }],
-  ])("takes %j for %j", (input, expected) => {
+  ])("classifies %j as %j", (input, expected) => {
     const command = parsed(input);
     expect(classifyCommand(command, tools)).toEqual({ ...expected, parsed: command });
   });
 
-  test("takes tools as well as their names", () => {
+  test("accepts tools and tool names", () => {
     const command = parsed("/git_push");
     expect(classifyCommand(command, [{ name: "git_push" }])).toEqual({
       type: "tool",
@@ -157,13 +157,13 @@ describe("classifyCommand", () => {
   });
 
   test.each(["help", "model", "clear", "status", "config", "exit", "tools", "tool", "t", "ts"])(
-    "%s is built in",
+    "%s is a built-in command",
     (name) => {
       expect(isBuiltinCommand(name)).toBe(true);
     },
   );
 
-  test("a tool is not built in", () => {
+  test("a tool is not a built-in command", () => {
     expect(isBuiltinCommand("git_push")).toBe(false);
   });
 });
@@ -177,7 +177,7 @@ test.each([
   expect(isInteractive(parsed(input))).toBe(interactive);
 });
 
-test("options become arguments, with booleans read and short names written out", () => {
+test("options are converted to arguments, with booleans and short names", () => {
   const options = { b: "main", f: true, enabled: "true", disabled: "false" };
   expect(optionsToArgs(options, { b: "branch", f: "force" })).toEqual({
     branch: "main",

@@ -20,7 +20,7 @@ const pushSchema = z.object({
 });
 
 describe("deriveFieldsFromSchema", () => {
-  test("gives the form of a push", () => {
+  test("derives the form of git_push", () => {
     expect(deriveFieldsFromSchema(pushSchema)).toEqual([
       { name: "branch", description: "Target branch", type: "text", required: true },
       {
@@ -67,13 +67,13 @@ describe("deriveFieldsFromSchema", () => {
     ["something lazy", z.lazy(() => z.boolean()), { type: "boolean", required: true }],
     ["a date", z.date().optional(), { type: "text", required: false }],
     ["a schema with an id", z.number().meta({ id: "count-of-things" }), { type: "number", required: true }],
-  ])("reads %s", (_, schema, expected) => {
+  ])("derives a field from %s", (_, schema, expected) => {
     expect(deriveFieldsFromSchema(z.object({ field: schema }))).toEqual([
       expect.objectContaining({ name: "field", ...expected }),
     ]);
   });
 
-  test("a description survives what is wrapped around it", () => {
+  test("keeps the description of a wrapped schema", () => {
     const schema = z.object({ a: z.string().describe("inner").optional(), b: z.string().optional().describe("outer") });
     expect(deriveFieldsFromSchema(schema).map(({ description }) => description)).toEqual(["inner", "outer"]);
   });
@@ -83,7 +83,7 @@ describe("deriveFieldsFromSchema", () => {
     ["a transformed object", z.object({ a: z.string() }).transform((value) => value)],
     ["a preprocessed object", z.preprocess((value) => value, z.object({ a: z.string() }))],
     ["JSON Schema", jsonSchema({ type: "object", properties: { a: { type: "string" } }, required: ["a"] })],
-  ])("looks into %s", (_, schema) => {
+  ])("derives fields from %s", (_, schema) => {
     expect(deriveFieldsFromSchema(schema)).toEqual([{ name: "a", description: "", type: "text", required: true }]);
   });
 
@@ -93,11 +93,11 @@ describe("deriveFieldsFromSchema", () => {
     ["no schema", {}],
     ["null", null],
     ["a number", 5],
-  ])("gives no fields for %s", (_, schema) => {
+  ])("derives no fields from %s", (_, schema) => {
     expect(deriveFieldsFromSchema(schema)).toEqual([]);
   });
 
-  test("has a field for each member of any object, and knows which may be left out", () => {
+  test("derives a field for each property, and knows which are optional", () => {
     const leaf = fc.constantFrom<z.ZodType>(
       z.string(),
       z.number(),
@@ -160,52 +160,52 @@ describe("argumentsFromOptions", () => {
     [{ branch: "x", level: "2" }, { level: 2 }],
     [{ branch: "x", retries: "-5" }, { retries: -5 }],
     [{ branch: "x", i: true }, { branch: "x" }],
-  ])("reads %j", async (options, expected) => {
+  ])("converts %j", async (options, expected) => {
     expect(await argumentsFromOptions(schema, options)).toMatchObject(expected);
   });
 
   test.each<[Record<string, string | boolean>, string]>([
     [{}, "Missing required parameter 'branch'"],
     [{ branch: true }, "branch needs a value"],
-    [{ branch: "x", retries: "many" }, 'retries is a number, not "many"'],
+    [{ branch: "x", retries: "many" }, 'retries must be a number, not "many"'],
     [{ branch: "x", retries: "1.5" }, "Expected integer, got 1.5"],
-    [{ branch: "x", remote: "mars" }, 'remote is one of origin, upstream, not "mars"'],
-    [{ branch: "x", force: "perhaps" }, 'force is yes or no, not "perhaps"'],
+    [{ branch: "x", remote: "mars" }, 'remote must be one of origin, upstream, not "mars"'],
+    [{ branch: "x", force: "perhaps" }, 'force must be yes or no, not "perhaps"'],
     [{ branch: "x", bransh: "y" }, "There is no option bransh. Did you mean --branch?"],
-    [{ branch: "x", r: "y" }, "-r could mean --remote or --retries: write it out."],
-    [{ branch: "x", labels: "[oops" }, "labels is not JSON"],
-  ])("refuses %j", async (options, message) => {
+    [{ branch: "x", r: "y" }, "-r could mean --remote or --retries. Write the full name."],
+    [{ branch: "x", labels: "[oops" }, "labels is not valid JSON"],
+  ])("rejects %j", async (options, message) => {
     const reading = argumentsFromOptions(schema, options);
 
     await expect(reading).rejects.toThrow(UserError);
     await expect(reading).rejects.toThrow(message);
   });
 
-  test("says everything that is wrong at once", async () => {
+  test("reports all problems at once", async () => {
     const reading = argumentsFromOptions(schema, { branch: "x", retries: "many", force: "perhaps" });
-    await expect(reading).rejects.toThrow(/retries is a number.*\n.*force is yes or no/);
+    await expect(reading).rejects.toThrow(/retries must be a number.*\n.*force must be yes or no/);
   });
 
-  test("what must be given and may be null is null when it is left out", async () => {
+  test("an omitted required field that may be null is null", async () => {
     expect(await argumentsFromOptions(z.object({ note: z.string().nullable() }), {})).toEqual({ note: null });
   });
 
-  test("a schema that changes what it reads gives arguments that can be read again", async () => {
+  test("the arguments of a transforming schema can be parsed again", async () => {
     const changing = z.object({ length: z.string().transform((text) => text.length) });
     expect(await argumentsFromOptions(changing, { length: "four" })).toEqual({ length: "four" });
   });
 });
 
-test("a field reads what a person types into it", () => {
+test("a field parses the input of a person", () => {
   const field = { name: "size", description: "", required: true };
   expect(parseFieldValue({ ...field, type: "select", options: ["Small", "Large"] }, "small")).toBe("Small");
   expect(parseFieldValue({ ...field, type: "number" }, " 4 ")).toBe(4);
   expect(parseFieldValue({ ...field, type: "boolean" }, "n")).toBe(false);
   expect(parseFieldValue({ ...field, type: "text" }, "4")).toBe("4");
-  expect(() => parseFieldValue({ ...field, type: "number" }, "")).toThrow("size is a number");
+  expect(() => parseFieldValue({ ...field, type: "number" }, "")).toThrow("size must be a number");
 });
 
-test("only tools that people may invoke have a form", () => {
+test("only tools that people may call have a form", () => {
   const push: NamedTool = {
     name: "git_push",
     description: "Pushes",
@@ -222,7 +222,7 @@ test("only tools that people may invoke have a form", () => {
   expect(getManualToolInfos({ push, read, tests }).map(({ label }) => label)).toEqual(["Push to Remote", "run_tests"]);
 });
 
-test("an object of zod 4 is told from other schemas", () => {
+test("zod 4 objects are distinguished from other schemas", () => {
   expect(isZodObjectSchema(z.object({}))).toBe(true);
   expect([z.string(), null, undefined, {}].map(isZodObjectSchema)).toEqual([false, false, false, false]);
 });

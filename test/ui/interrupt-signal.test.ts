@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createInterruptSignal, InterruptError, isInterruptError } from "#compat/index.ts";
 
-test("an interrupt signal starts, is interrupted, and can be reset", () => {
+test("an interrupt signal can be interrupted and reset", () => {
   const signal = createInterruptSignal();
   expect(signal.interrupted).toBe(false);
 
@@ -13,7 +13,7 @@ test("an interrupt signal starts, is interrupted, and can be reset", () => {
   expect(signal.interrupted).toBe(false);
 });
 
-test("it is an AbortSignal for what takes one, new after a reset", () => {
+test("it provides an AbortSignal, and a new one after each reset", () => {
   const interrupt = createInterruptSignal();
   const first = interrupt.signal;
 
@@ -27,7 +27,7 @@ test("it is an AbortSignal for what takes one, new after a reset", () => {
   expect(interrupt.signal).not.toBe(first);
 });
 
-test("an interrupt error is told from others", () => {
+test("interrupt errors are distinguished from others", () => {
   expect(new InterruptError().message).toBe("Execution interrupted");
   expect(new InterruptError().name).toBe("InterruptError");
   expect([new InterruptError("x"), new Error("x"), "x", null, undefined].map(isInterruptError)).toEqual([

@@ -8,7 +8,7 @@ import {
 } from "#compat/index.ts";
 
 describe("the bus", () => {
-  test("calls every handler of an event and no other", () => {
+  test("calls all handlers of an event and no others", () => {
     const bus = createUIEventBus();
     const [first, second, other] = [vi.fn(), vi.fn(), vi.fn()];
     bus.on("status", first);
@@ -37,21 +37,21 @@ describe("the bus", () => {
     expect(stays).toHaveBeenCalledOnce();
   });
 
-  test("a handler that throws or rejects does not stop the others", async () => {
+  test("a handler that throws or rejects does not affect the others", async () => {
     const onHandlerError = vi.fn();
     const bus = createUIEventBus({ onHandlerError });
-    const heard = vi.fn();
+    const handler = vi.fn();
     bus.on("interrupt", () => JSON.parse("{"));
     bus.on("interrupt", async () => JSON.parse("{"));
-    bus.on("interrupt", heard);
+    bus.on("interrupt", handler);
 
     bus.emit("interrupt", {});
 
-    expect(heard).toHaveBeenCalledOnce();
+    expect(handler).toHaveBeenCalledOnce();
     await vi.waitFor(() => expect(onHandlerError).toHaveBeenCalledTimes(2));
   });
 
-  test("by default what handlers throw is written to the console", () => {
+  test("by default errors of handlers are written to the console", () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const bus = createUIEventBus();
     bus.on("interrupt", () => JSON.parse("{"));
@@ -62,7 +62,7 @@ describe("the bus", () => {
     log.mockRestore();
   });
 
-  test("off ends one event's subscriptions, clear ends all", () => {
+  test("off ends the subscriptions to one event, clear ends all", () => {
     const bus = createUIEventBus();
     const [status, interrupt] = [vi.fn(), vi.fn()];
     bus.on("status", status);
@@ -79,7 +79,7 @@ describe("the bus", () => {
   });
 });
 
-describe("what the runtime shows", () => {
+describe("display methods", () => {
   const field = { name: "branch", description: "", type: "text" as const, required: true };
   const info = { name: "deploy", label: "Deploy", description: "Deploys", fields: [field] };
   const summary = { path: "a", operation: "update" as const, additions: 1, deletions: 2 };
@@ -127,16 +127,16 @@ describe("what the runtime shows", () => {
     ["contextUsage", (ui) => ui.updateContextUsage(11, 10), { tokensUsed: 11, tokenLimit: 10, exceeded: true }],
   ])("%s", (event, show, data) => {
     const bus = createUIEventBus();
-    const heard = vi.fn();
-    bus.on(event, heard);
+    const handler = vi.fn();
+    bus.on(event, handler);
 
     show(createRuntimeUI(bus));
 
-    expect(heard.mock.calls).toEqual([[data]]);
+    expect(handler.mock.calls).toEqual([[data]]);
   });
 });
 
-describe("what the runtime asks", () => {
+describe("requests of the runtime", () => {
   const asked = { type: "tool_call", description: "Write file /output/result.txt", risk: "medium" } as const;
   let bus: UIEventBus;
   let ui: RuntimeUI;
@@ -170,7 +170,7 @@ describe("what the runtime asks", () => {
     expect(await asking).toBe(approved);
   });
 
-  test("asked part by part, it tells how it was approved, or why not", async () => {
+  test("with positional arguments, it resolves to the kind of approval or the reason of a denial", async () => {
     const path = [{ id: "w1", depth: 0, task: "Test" }];
     const first = ui.requestApproval("tool_call", "Run", { command: "npm test" }, "high", path);
     const second = ui.requestApproval("command", "Run", {}, "low", []);
@@ -182,7 +182,7 @@ describe("what the runtime asks", () => {
     expect(requests[0]).toMatchObject({ details: { command: "npm test" }, workerPath: path });
   });
 
-  test("two at once are both answered, in any order", async () => {
+  test("concurrent requests are answered in any order", async () => {
     const [first, second] = [ui.requestApproval(asked), ui.requestApproval(asked)];
     answer(1, false);
     answer(0, true);
@@ -199,7 +199,7 @@ describe("what the runtime asks", () => {
   test.each([
     ["Approval request", (ui: RuntimeUI, signal: AbortSignal) => ui.requestApproval(asked, { signal })],
     ["User input request", (ui: RuntimeUI, signal: AbortSignal) => ui.getUserInput("?", { signal })],
-  ])("%s says that it was aborted, before or while it waits", async (what, ask) => {
+  ])("%s rejects when it is aborted, before or while it waits", async (what, ask) => {
     const stop = new AbortController();
     const waiting = ask(ui, stop.signal);
     stop.abort();
@@ -208,7 +208,7 @@ describe("what the runtime asks", () => {
     await expect(ask(ui, AbortSignal.abort())).rejects.toThrow(`${what} aborted`);
   });
 
-  test("without an answer an approval times out after five minutes, an input after ten", async () => {
+  test("an approval times out after five minutes, an input after ten", async () => {
     const [approval, input] = [ui.requestApproval(asked), ui.getUserInput()];
     approval.catch(() => {});
     input.catch(() => {});
@@ -218,7 +218,7 @@ describe("what the runtime asks", () => {
     await expect(input).rejects.toThrow("User input request timed out");
   });
 
-  test("an input resolves to what was typed, with a prompt of its own", async () => {
+  test("an input resolves to the typed text, and may have its own prompt", async () => {
     const prompts: DisplayEvents["inputPrompt"][] = [];
     bus.on("inputPrompt", (prompt) => prompts.push(prompt));
     const [named, plain] = [ui.getUserInput("Enter your message:"), ui.getUserInput()];
@@ -230,7 +230,7 @@ describe("what the runtime asks", () => {
     expect([await named, await plain]).toEqual(["one", "two"]);
   });
 
-  test("actions of a person are heard until one stops listening", () => {
+  test("handlers receive a person's actions until they unsubscribe", () => {
     const [interrupt, invoke, diff] = [vi.fn(), vi.fn(), vi.fn()];
     const stop = ui.onInterrupt(interrupt);
     ui.onManualToolInvoke(invoke);

@@ -227,7 +227,7 @@ describe("what cannot run is said, and nothing runs", () => {
     ],
     ["a tool of the worker", "/tool write_file --path x", "write_file can only be called by the worker"],
     ["an unknown option, with the nearest one", "/git_push --brnch main", "Did you mean --branch?"],
-    ["a wrong value", "/git_push --force maybe", 'force is yes or no, not "maybe".'],
+    ["a wrong value", "/git_push --force maybe", 'force must be yes or no, not "maybe".'],
     ["a value without its name", "/t git_push main", 'Give "main" with the name of an option'],
     ["a name of nothing, like no other bot's", "/make_coffee", "There is no tool"],
   ])("%s", async (_, line, sentence) => {
