@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { Approval } from "#domain/approval.ts";
 import { type LoggedEvent, RunEvent } from "#domain/events.ts";
@@ -57,7 +58,7 @@ export function readRun(row: RunColumns): StoredRun {
       rootId,
       status: parseVersioned(Status, row.status, { version: recordVersion, name: `The status of run ${id}` }),
       updatedAt,
-      spec: withLocation(parseRecord(RunSpec, row.spec, `The definition of run ${id}`), row),
+      spec: withLocation(parseSpec(row), row),
       snapshot: parseSnapshot(parseJson(row.snapshot, `The state of run ${id}`)),
       version: row.version,
       changeSets: row.change_sets,
@@ -67,6 +68,17 @@ export function readRun(row: RunColumns): StoredRun {
     const status = Status.safeParse(row.status).data ?? "waiting";
     return { id, rootId, status, updatedAt, unreadable: error, displaySpec: readDisplaySpec(row) };
   }
+}
+
+/** Specs by their JSON. A run is read many times, and its spec, the largest part of it, never changes. */
+const parsedSpecs = new LRUCache<string, RunSpec>({ max: 500 });
+
+function parseSpec({ id, spec: text }: RunColumns): RunSpec {
+  const known = parsedSpecs.get(text);
+  if (known) return known;
+  const spec = parseRecord(RunSpec, text, `The definition of run ${id}`);
+  parsedSpecs.set(text, spec);
+  return spec;
 }
 
 function withLocation(

@@ -1,0 +1,152 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { UnreadableDataError } from "#domain/stored-data.ts";
+import type { Store } from "#runtime/store/store.ts";
+import { said, sampleApproval, sampleEffect, sampleRun, sampleSpec, sampleStep } from "./store-samples.ts";
+
+interface OpenedStore {
+  store: Store;
+  /** Executes a statement on the tables of the store. */
+  execute(sql: string): Promise<void>;
+  /** The table that has the column `spec`, and its column with the id of the run. */
+  specs: { table: string; id: string };
+}
+
+let opened: OpenedStore;
+
+/** How a store treats data that this release cannot read. `open` returns an empty store. */
+export function unreadableDataConformance(name: string, open: () => Promise<OpenedStore>): void {
+  describe(`${name}, with data of a newer release`, () => {
+    beforeEach(async () => {
+      opened = await open();
+      await opened.store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
+    });
+    afterEach(() => opened.store.close());
+
+    describe("in a run", runTests);
+    describe("elsewhere", otherTests);
+  });
+}
+
+function runTests(): void {
+  const setSpec = (spec: string) => {
+    const { table, id } = opened.specs;
+    return opened.execute(`update ${table} set spec = '${spec}' where ${id} = 'r1'`);
+  };
+
+  test("returns a run whose state it cannot read as unreadable, with its spec", async () => {
+    const { store, execute } = opened;
+    await execute(`update runs set snapshot = '{"version":99}' where id = 'r1'`);
+
+    const run = await store.findRun("r1");
+
+    expect(run).toMatchObject({ id: "r1", rootId: "r1", status: "active", displaySpec: sampleSpec("r1") });
+    expect(run?.unreadable).toBeInstanceOf(UnreadableDataError);
+    expect(run?.unreadable?.message).toContain("was stored by a newer release of Golem Forge (format 99");
+  });
+
+  test("returns the parts of a spec that can be shown", async () => {
+    const { worker: _, ...spec } = sampleSpec("r1");
+    await setSpec(JSON.stringify({ ...spec, version: 99, worker: { name: "fixer", personality: "grumpy" } }));
+
+    const run = await opened.store.findRun("r1");
+
+    expect(run).toMatchObject({ displaySpec: { origin: spec.origin, worker: { name: "fixer", instructions: "" } } });
+    expect(run?.unreadable?.message).toContain("The definition of run r1 was stored by a newer release");
+  });
+
+  test("returns a run of which nothing can be shown", async () => {
+    await setSpec("[]");
+
+    expect(await opened.store.findRun("r1")).toMatchObject({ id: "r1", displaySpec: undefined });
+  });
+
+  test("lists such a run with the others", async () => {
+    const { store, execute } = opened;
+    await store.ingest({ run: sampleRun("r2"), events: [] });
+    await store.ingest({ run: sampleRun("c1", [], { parentId: "r1", rootId: "r1" }), events: [] });
+    await execute(`update runs set snapshot = '{"version":99}' where id <> 'r2'`);
+
+    const runs = [
+      ...(await store.runsOfThread({ owner: "ada", repo: "engine", thread: 7 })),
+      ...(await store.childrenOf("r1")),
+      ...(await store.liveRuns({ installationId: 1 })),
+    ];
+
+    const found = runs.map(({ id, unreadable }) => `${id} ${unreadable ? "unreadable" : "readable"}`);
+    expect(found.sort()).toEqual(["c1 unreadable", "r1 unreadable", "r1 unreadable", "r2 readable", "r2 readable"]);
+  });
+}
+
+function otherTests(): void {
+  test("rejects a log and an inbox with an event it cannot read", async () => {
+    const { store, execute } = opened;
+    await store.ingest({ events: [{ runId: "r1", event: said("hello") }] });
+    await execute(`update events set event = '{"version":99,"type":"message.received"}'`);
+
+    await expect(store.log("r1")).rejects.toThrow(/^Event \d+ was stored by a newer release/);
+    await expect(store.inbox("r1")).rejects.toThrow(UnreadableDataError);
+  });
+
+  test.each([
+    ["of a newer format", `update effects set input = '{"version":99}'`, "was stored by a newer release"],
+    ["of an unknown kind", "update effects set kind = 'model.dream'", "cannot be read"],
+    ["with unknown fields", `update effects set input = '{"version":1,"mood":"good"}'`, "cannot be read"],
+  ])("does not claim an effect %s, and says why", async (_, sql, reason) => {
+    const { store, execute } = opened;
+    await store.advance(sampleStep("r1", { effects: [sampleEffect("r1", "t1", { queue: "thread" })] }));
+    await execute(`${sql} where key = 'k1'`);
+
+    await expect(store.claimEffect("r1", "work", 0)).rejects.toThrow(reason);
+    expect(await store.effectProblem("r1")).toEqual({ kind: "unreadable", reason: expect.stringContaining(reason) });
+    expect(await store.claimEffect("r1", "thread", 0)).toMatchObject({ key: "t1" });
+
+    await execute(`update effects set kind = 'model.call', input = '{"version":1}' where key = 'k1'`);
+    expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
+  });
+
+  test("lets other approvals expire, and one it cannot read later", async () => {
+    const { store, execute } = opened;
+    const approvals = [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")];
+    await store.completeEffect({ key: "k1", approvals });
+    await execute(`update approvals set approval = '{"version":99}' where id = 'a1'`);
+
+    expect(await store.fireTimers(5_000)).toEqual(["r1"]);
+
+    expect((await store.inbox("r1")).map(({ event }) => event)).toEqual([
+      { type: "approval.expired", approvalId: "a2", callId: "call-a2" },
+    ]);
+    expect(await store.nextDueAt()).toBe(5_000 + 10 * 60_000);
+    await expect(store.findApproval("a1")).rejects.toThrow("Approval a1 was stored by a newer release");
+  });
+
+  test("leaves a timer it does not know where it is", async () => {
+    const { store, execute } = opened;
+    await store.completeEffect({ key: "k1" });
+    await store.advance(
+      sampleStep("r1", {
+        timers: {
+          set: [
+            { timer: "retry", dueAt: 100 },
+            { timer: "deadline", dueAt: 200 },
+          ],
+        },
+      }),
+    );
+    await execute("update timers set timer = 'nap' where timer = 'retry'");
+
+    expect(await store.nextDueAt()).toBe(200);
+    await store.fireTimers(300);
+
+    expect((await store.inbox("r1")).map(({ event }) => event)).toEqual([{ type: "timer.due", timer: "deadline" }]);
+    expect(await store.nextDueAt()).toBeUndefined();
+  });
+
+  test("rejects changes of a mode it does not know", async () => {
+    const { store, execute } = opened;
+    const changes = [{ path: "a", content: new Uint8Array(1), mode: "100644" as const }];
+    await store.completeEffect({ key: "k1", changes: { step: "c", changes } });
+    await execute("update changes set mode = '160000'");
+
+    await expect(store.changesOf("r1")).rejects.toThrow("The stored mode of a cannot be read");
+  });
+}
