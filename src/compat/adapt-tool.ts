@@ -1,6 +1,6 @@
 import { type FlexibleSchema, type JSONSchema7, jsonSchema } from "ai";
 import type { JsonSchema } from "#domain/json-schema.ts";
-import type { NamedTool } from "#domain/tool.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { toToolResult } from "./to-tool-result.ts";
 
 /** The name other tool systems give to `needsApproval`. */
@@ -10,17 +10,22 @@ export interface RequiresApproval<Input = any> {
 }
 
 /** A tool as an object whose schemas may be plain JSON Schema and whose result may have any of the supported shapes. */
-export interface PlainTool extends RequiresApproval, Omit<NamedTool, "inputSchema" | "outputSchema"> {
+export interface PlainTool extends RequiresApproval, Omit<NamedTool, "inputSchema" | "outputSchema" | "execute"> {
   // biome-ignore lint/suspicious/noExplicitAny: as in NamedTool
   inputSchema: FlexibleSchema<any> | JsonSchema;
   // biome-ignore lint/suspicious/noExplicitAny: as in NamedTool
   outputSchema?: FlexibleSchema<any> | JsonSchema;
+  // biome-ignore lint/suspicious/noExplicitAny: a program may call it without a context
+  execute: (args: any, context?: any) => any;
 }
 
 /** A tool written as a class, such as a BaseTool. */
 export interface ClassTool {
   readonly name: string;
   readonly description: string;
+  /** Runs the tool at the program's own decision: nobody is asked for approval. */
+  // biome-ignore lint/suspicious/noExplicitAny: each class names the arguments it takes
+  execute(args: any): Promise<unknown>;
   toNamedTool(): NamedTool;
 }
 
@@ -34,13 +39,14 @@ export type ForeignTool = NamedTool | PlainTool | ClassTool;
 export function adaptTool(given: ForeignTool): NamedTool {
   if (isClassTool(given)) return given.toNamedTool();
 
-  const tool: PlainTool = given;
+  const tool: Omit<PlainTool, "execute"> & Partial<Pick<PlainTool, "execute">> = given;
   const { needsApproval = tool.requiresApproval, execute, preview, approvalReason } = tool;
   const optional = {
     outputSchema: tool.outputSchema && toSchema(tool.outputSchema),
     execute:
       execute &&
-      (async (...call: Parameters<typeof execute>) => toToolResult(await lastYielded(execute.apply(tool, call)))),
+      (async (args: unknown, context: ToolContext) =>
+        toToolResult(await lastYielded(execute.call(tool, args, context)))),
     needsApproval: typeof needsApproval === "function" ? needsApproval.bind(tool) : needsApproval,
     preview: preview?.bind(tool),
     approvalReason: approvalReason?.bind(tool),

@@ -2,29 +2,28 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { type JSONSchema7, jsonSchema } from "ai";
 import type { ToolErrorType } from "#domain/errors.ts";
-import type { ToolResult } from "#domain/result.ts";
+import type { ToolResult as DomainResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
+import type { ClassTool } from "./adapt-tool.ts";
 import { toToolResult } from "./to-tool-result.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 import { formatErrorResponse, formatSuccessResponse, getResultPreview, type ToolResponse } from "./tool-response.ts";
+import type { ToolResult } from "./tool-result.ts";
 
-/** One call of one tool: an instance may serve several at once. */
+/** One call of a tool. An instance may serve several calls at once. */
 interface Invocation {
   params: Readonly<Record<string, unknown>>;
   /** Undefined for a call of `execute`. */
   context?: ToolContext;
 }
 
-/**
- * A tool as a class that tells of its calls and answers with a flat response. What the model may call is a NamedTool:
- * `ToolManager` and `ToolRegistry` take an instance as it is, everything else takes its `toNamedTool()`.
- */
-export abstract class BaseTool {
+/** A tool as a class that emits events and answers with a flat response. */
+export abstract class BaseTool implements ClassTool {
   abstract readonly name: string;
   abstract readonly description: string;
-  /** True when a person must agree before a model's call runs. `execute` is the program's own call and asks nobody. */
+  /** True if a model's call needs approval. `execute` is the program's own call and asks nobody. */
   abstract readonly requiresConfirmation: boolean;
   /** For a user interface that animates running calls: this tool shows itself. */
   readonly suppressExecutionAnimation: boolean = false;
@@ -35,17 +34,17 @@ export abstract class BaseTool {
     this.activityStream = activityStream;
   }
 
-  /** Does the work. `context` has the sandbox and the abort signal of a run; a call of `execute` has none. */
+  /** Runs the tool. In a worker's run there is a context with the sandbox and the abort signal. */
   // biome-ignore lint/suspicious/noExplicitAny: each tool names the arguments it takes
-  protected abstract executeImpl(args: any, context?: ToolContext): Promise<ToolResponse>;
+  protected abstract executeImpl(args: any, context?: ToolContext): Promise<ToolResult>;
 
-  /** What a model is told. Default: a tool without parameters. */
+  /** The definition for the model. Default: a tool without parameters. */
   getFunctionDefinition(): FunctionDefinition {
     const parameters = { type: "object" as const, properties: {}, required: [] };
     return { type: "function", function: { name: this.name, description: this.description, parameters } };
   }
 
-  /** Runs the tool with these arguments, unchecked, and tells the activity stream. Never rejects. */
+  /** Runs the tool with these arguments, without validation, and emits the events of the call. Never rejects. */
   async execute(args: Record<string, unknown> = {}): Promise<ToolResponse> {
     const toolName = this.name;
     const id = randomUUID();
@@ -65,11 +64,11 @@ export abstract class BaseTool {
   }
 
   /** The first lines of a response, for a compact view. */
-  getResultPreview(result: ToolResponse, maxLines = 3): string[] {
-    return getResultPreview(result, maxLines);
+  getResultPreview(result: ToolResult, maxLines = 3): string[] {
+    return getResultPreview(toResponse(result) ?? { success: false, error: "" }, maxLines);
   }
 
-  /** The same tool for a worker's run, whose toolbox checks the arguments, asks, and tells of the call in its own events. */
+  /** The same tool for a worker's run, which validates arguments, requests approval and emits its own events. */
   toNamedTool(): NamedTool {
     const { name, description, parameters } = this.getFunctionDefinition().function;
     return {
@@ -82,7 +81,7 @@ export abstract class BaseTool {
     };
   }
 
-  /** Remembers the arguments of this call for its error texts. */
+  /** Remembers the arguments of this call for its error messages. */
   protected captureParams(params: Readonly<Record<string, unknown>>): void {
     const invocation = this.#invocations.getStore();
     if (invocation) invocation.params = params;
@@ -97,7 +96,7 @@ export abstract class BaseTool {
     return formatErrorResponse(this.#call(), message, errorType, suggestion);
   }
 
-  /** Streams a piece of output. In a worker's run it goes out under the run's own id of the call. */
+  /** Emits a chunk of output. In a worker's run it is emitted with the run's own id of the call. */
   protected emitOutputChunk(callId: string, chunk: string): void {
     const context = this.#invocations.getStore()?.context;
     if (context) {
@@ -118,32 +117,31 @@ export abstract class BaseTool {
   }
 
   async #perform(args: unknown, context?: ToolContext): Promise<ToolResponse> {
-    const response: Partial<ToolResponse> | undefined = await this.executeImpl(args, context);
-    const { success, error = "" } = response ?? {};
-    if (typeof success === "boolean" && typeof error === "string") return { ...response, success, error };
-    return this.formatErrorResponse("It returned something else than a response with `success` and `error`.");
+    const returned: ToolResult | undefined = await this.executeImpl(args, context);
+    const response = toResponse(returned);
+    return response ?? this.formatErrorResponse("It did not return a response with `success` and `error`.");
   }
 
   #call() {
     return { tool: this.name, args: this.#invocations.getStore()?.params ?? {} };
   }
 
-  #toResult(response: ToolResponse): ToolResult {
+  #toResult(response: ToolResponse): DomainResult {
     const { success, error, error_type, suggestion, ...fields } = response;
     if (success) return toToolResult({ kind: "json", data: fields });
 
-    // A toolbox's error and a flat response both name the call: it must not be named twice.
-    const named = formatErrorResponse(this.#call(), "").error;
-    const message = error.startsWith(named) ? error.slice(named.length) : error;
+    // The call is named by whoever reports the error: it must not be named twice.
+    const prefix = formatErrorResponse(this.#call(), "").error;
+    const message = error.startsWith(prefix) ? error.slice(prefix.length) : error;
     const failed = toToolResult({
       success: false,
-      error: message || "It failed and did not say why.",
+      error: message || "It failed and gave no reason.",
       error_type,
       suggestion,
     });
     if (!failed.error || Object.keys(fields).length === 0) return failed;
 
-    // What a failed command printed is what the model needs to mend it.
+    // The model needs the output of a failed command to correct it.
     const details = toToolResult({ kind: "json", data: fields });
     return {
       ...failed,
@@ -151,4 +149,9 @@ export abstract class BaseTool {
       error: { ...failed.error, details: fields },
     };
   }
+}
+
+function toResponse(result: ToolResult | undefined): ToolResponse | undefined {
+  const { success, error = "" } = result ?? {};
+  return typeof success === "boolean" && typeof error === "string" ? { ...result, success, error } : undefined;
 }

@@ -1,68 +1,68 @@
 import { type JSONSchema7, jsonSchema } from "ai";
 import { ToolErrorCode } from "#domain/errors.ts";
-import type { ToolResult } from "#domain/result.ts";
+import type { ToolResult as DomainResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { compileSchema } from "#domain/tool-schema.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import { validateArguments } from "#toolsets/prepare-call.ts";
 import { toJsonValue } from "#toolsets/to-json-value.ts";
-import type { RequiresApproval } from "./adapt-tool.ts";
+import type { ClassTool, RequiresApproval } from "./adapt-tool.ts";
 import { type ToolResultDisplay, toReturnDisplay } from "./return-display.ts";
 import { toToolResult } from "./to-tool-result.ts";
+import type { ToolResult } from "./tool-result.ts";
 
-/** The `error.type` of a DisplayResult, by name: the `ToolErrorType` of that specification, whose name is taken here. */
+/** The values of `error.type` in a DisplayResult. */
 export const DisplayErrorType = { ...ToolErrorCode.enum, EXECUTION_FAILED: "EXECUTION_ERROR" } as const;
 export type DisplayErrorType = (typeof DisplayErrorType)[keyof typeof DisplayErrorType];
 
-/** What a DisplayTool returns: a text for the model, a display for people. It failed if there is an error. */
+/** A result with a text for the model and a display for people. An `error` means that the tool failed. */
 export interface DisplayResult {
   llmContent: string;
   returnDisplay: ToolResultDisplay;
   error?: { message: string; type: DisplayErrorType; details?: unknown };
 }
 
-/**
- * A tool as a class that answers with a text and a display; exported as `Tool`. `ToolManager` and `ToolRegistry` take
- * an instance as it is, everything else takes its `toNamedTool()`.
- */
+/** A tool as a class that answers with a text for the model and a display for people; exported as `Tool`. */
 // biome-ignore lint/suspicious/noExplicitAny: a list holds tools of every parameter type
-export abstract class DisplayTool<Params = any> {
+export abstract class DisplayTool<Params = any> implements ClassTool {
   abstract readonly name: string;
   /** For people, such as "Your Tool". */
   abstract readonly displayName: string;
   abstract readonly description: string;
-  /** Whether a person must approve a model's call first. A subclass that says nothing is asked about. */
+  /** Whether a model's call needs approval. Default: it does. */
   declare readonly needsApproval?: NamedTool<Params>["needsApproval"];
-  /** The same by another name. */
+  /** Another name of `needsApproval`. */
   declare readonly requiresApproval?: RequiresApproval<Params>["requiresApproval"];
 
-  /** JSON Schema of the parameters. */
+  /** The JSON Schema of the parameters. */
   abstract getInputSchema(): object;
 
-  /** Does the work with checked parameters. `context` is there in a worker's run. */
-  protected abstract run(params: Params, context?: ToolContext): Promise<DisplayResult>;
+  /** Runs the tool with validated parameters. In a worker's run there is a context. */
+  protected abstract run(params: Params, context?: ToolContext): Promise<ToolResult>;
 
-  /** Checks the parameters and runs. Never rejects: what is thrown becomes a result with an error. */
+  /** Validates the parameters and runs the tool. Never rejects: a thrown error becomes a result. */
   async execute(params: unknown, context?: ToolContext): Promise<DisplayResult> {
     try {
-      const checked = await validateArguments(this.name, await compileSchema(this.#schema()), { args: params });
-      return checked.valid ? await this.run(checked.value as Params, context) : toDisplayResult(checked.result);
+      const validated = await validateArguments(this.name, await compileSchema(this.#schema()), { args: params });
+      if (!validated.valid) return toDisplayResult(validated.result);
+      const result = await this.run(validated.value as Params, context);
+      return isDisplayResult(result) ? result : toDisplayResult(toToolResult(result));
     } catch (error) {
       return toDisplayResult(resultOfError(error));
     }
   }
 
-  /** The parameters as a person reads them behind the tool's name. */
+  /** The parameters as they are shown to people after the tool's name. */
   formatParams(params: Record<string, unknown>): string {
     return Object.values(params)
       .map((value) => (typeof value === "string" ? value : JSON.stringify(toJsonValue(value))))
       .join(", ");
   }
 
-  /** The result in a line. */
-  summarizeResult(result: DisplayResult): string {
+  /** A one-line summary of the result. */
+  summarizeResult(result: ToolResult): string {
     if (result.error) return `Error: ${result.error.message}`;
-    return result.llmContent.split("\n", 1)[0] ?? "";
+    return result.llmContent?.split("\n", 1)[0] ?? "";
   }
 
   /** The same tool for a worker's run. */
@@ -88,7 +88,12 @@ export abstract class DisplayTool<Params = any> {
   }
 }
 
-function toDisplayResult(result: ToolResult): DisplayResult {
+function isDisplayResult(result: ToolResult): result is DisplayResult {
+  return typeof result.llmContent === "string" && result.returnDisplay !== undefined;
+}
+
+/** A tool's result as a text and a display. */
+export function toDisplayResult(result: DomainResult): DisplayResult {
   const { llmContent, error } = result;
   const { message, code, details } = error ?? {};
   return {

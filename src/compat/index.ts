@@ -9,12 +9,21 @@ export { ApprovalDecisionType } from "#domain/approval.ts";
 export type { ToolErrorOptions } from "#domain/errors.ts";
 // Result values, told apart by `kind`.
 export {
+  CustomResultValue,
   DiffHunk,
+  DiffResultValue,
+  FileContentResultValue,
+  FileListResultValue,
   isValidKind,
   isWellKnownKind,
+  JsonResultValue,
   ResultValue as ToolResultValue,
   Task,
+  TaskListResultValue,
   TaskStatus,
+  TerminalResultValue,
+  TextResultValue,
+  WellKnownResultValue,
 } from "#domain/result.ts";
 // Tools: who may call them.
 export {
@@ -97,9 +106,13 @@ export type * from "#ui/ui-events.ts";
 export { type ClassTool, type ForeignTool, isNamedTool } from "./adapt-tool.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "./base-tool.ts";
-export { DisplayErrorType, type DisplayResult, DisplayTool as Tool } from "./display-tool.ts";
+export { BashTool } from "./bash-tool.ts";
+export { DisplayErrorType, type DisplayResult } from "./display-tool.ts";
+// Names that stand for a class in one system and for a type in another.
+export { type ApprovalResponse, type DiffStat, type Result, Tool, ToolError, ToolErrorType } from "./document-types.ts";
 export { FilesystemToolset } from "./filesystem-toolset.ts";
 export { fromOkResult, type OkResult, toOkResult } from "./ok-result.ts";
+export { ReadTool } from "./read-tool.ts";
 // One result in the shapes other tool systems give it: `returnDisplay`, `ok`, `success`.
 export {
   type AnsiOutput,
@@ -109,7 +122,9 @@ export {
   type ToolResultDisplay,
   toReturnDisplay,
 } from "./return-display.ts";
+export { ShellToolset, type ShellToolsetOptions } from "./shell-toolset.ts";
 export { toToolResult } from "./to-tool-result.ts";
+export { ToolExecutor } from "./tool-executor.ts";
 export { type CallOptions, ToolManager, type ToolManagerOptions } from "./tool-manager.ts";
 export { type FunctionDefinition, type OpenAIFunction, ToolRegistry } from "./tool-registry.ts";
 export {
@@ -120,5 +135,7 @@ export {
   type ToolResponse,
   toToolResponse,
 } from "./tool-response.ts";
+export type { ToolResult } from "./tool-result.ts";
 export { ToolValidator, type ValidationResult } from "./tool-validator.ts";
+export { WorkerCallToolset, type WorkerCallToolsetOptions } from "./worker-call-toolset.ts";
 export { wrapWithDefaultApproval } from "./wrap-with-default-approval.ts";

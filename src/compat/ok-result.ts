@@ -1,24 +1,24 @@
 import { ToolErrorCode } from "#domain/errors.ts";
-import type { ToolResult } from "#domain/result.ts";
+import { isWellKnownKind, type ResultValue, type ToolResult, type WellKnownResultValue } from "#domain/result.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
 import { describeForModel } from "#toolsets/normalize-result.ts";
 import { toJsonValue } from "#toolsets/to-json-value.ts";
 
-/** A result told apart by `ok`, with an error code a program may branch on. */
+/** A result with `ok`, and an error code that a program may branch on. */
 export type OkResult<T> =
   | { ok: true; value: T }
   | { ok: false; error: { code: string; message: string; details?: Record<string, unknown> } };
 
-/** A tool's result as `ok` and value: the data of `json` and custom values, the whole value of the others. */
+/** A tool's result as an `ok` result: the data of `json` and custom values, the whole value of the others. */
 export function toOkResult({ value, error }: ToolResult): OkResult<unknown> {
   if (error) {
     const { code, message, details } = error;
     return { ok: false, error: { code, message, ...(details && { details }) } };
   }
-  return { ok: true, value: "data" in value ? value.data : value };
+  return { ok: true, value: "data" in value ? value.data : withOtherNames(value) };
 }
 
-/** An `ok` result as a tool's result. A code that is not known keeps its name in the details. */
+/** An `ok` result as a tool's result. An unknown code is kept in the details. */
 export function fromOkResult(result: OkResult<unknown>): ToolResult {
   if (!result.ok) {
     const { code, message, details } = result.error;
@@ -29,4 +29,26 @@ export function fromOkResult(result: OkResult<unknown>): ToolResult {
   }
   const value = { kind: "json" as const, data: toJsonValue(result.value) };
   return { llmContent: describeForModel(value), value };
+}
+
+/** A value with the names that other tool systems use for its members. */
+export function withOtherNames(value: ResultValue): object {
+  if (!isWellKnown(value)) return value;
+  switch (value.kind) {
+    case "diff":
+      return { ...value, size: value.bytesWritten };
+    case "file_list":
+      return { ...value, entries: value.files };
+    case "terminal":
+      return { ...value, ...(value.durationMs !== undefined && { duration: value.durationMs }) };
+    case "text":
+    case "file_content":
+    case "json":
+    case "task_list":
+      return value;
+  }
+}
+
+function isWellKnown(value: ResultValue): value is WellKnownResultValue {
+  return isWellKnownKind(value.kind);
 }

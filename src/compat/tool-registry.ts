@@ -2,7 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import type { JsonSchema } from "#domain/json-schema.ts";
 import { getLLMTools, type NamedTool } from "#domain/tool.ts";
 import { jsonSchemaOf } from "#domain/tool-schema.ts";
-import { adaptTool, type ForeignTool, isClassTool, isNamedTool } from "./adapt-tool.ts";
+import { adaptTool, type ClassTool, type ForeignTool, isClassTool, isNamedTool, type PlainTool } from "./adapt-tool.ts";
 
 /** A function as OpenAI-compatible models are offered it. */
 export interface OpenAIFunction {
@@ -18,16 +18,18 @@ export interface FunctionDefinition {
 }
 
 /** Tools by name, in the order in which they were registered. */
-export class ToolRegistry<T extends ForeignTool = ForeignTool> {
-  readonly #tools = new Map<string, { given: T; tool: NamedTool }>();
+export class ToolRegistry<T extends ForeignTool = PlainTool> {
+  readonly #tools = new Map<string, { given: T | NamedTool | ClassTool; tool: NamedTool }>();
 
   constructor(tools: Iterable<T> = []) {
     for (const tool of tools) this.register(tool);
   }
 
   /** Throws a UserError for an object that is not a tool, and for a name that is taken unless it may be replaced. */
-  register(given: T, { allowReplace = false }: { allowReplace?: boolean } = {}): void {
-    if (!isClassTool(given) && !isNamedTool(given)) {
+  register(given: T | NamedTool | ClassTool, { allowReplace = false }: { allowReplace?: boolean } = {}): void {
+    // A call that a person or a worker answers has nothing to execute.
+    const isAnswered = !isClassTool(given) && given.answeredBy !== undefined;
+    if (!isClassTool(given) && !isAnswered && !isNamedTool(given)) {
       throw new UserError("A tool needs a name, an inputSchema and an execute function.");
     }
     const tool = adaptTool(given);
@@ -42,7 +44,7 @@ export class ToolRegistry<T extends ForeignTool = ForeignTool> {
   /** The tool that was registered under this name or alias; a name takes precedence over an alias. */
   get(name: string): T | undefined {
     const found = this.#tools.get(name) ?? [...this.#tools.values()].find(({ tool }) => tool.aliases?.includes(name));
-    return found?.given;
+    return found?.given as T | undefined;
   }
 
   has(name: string): boolean {
@@ -51,7 +53,7 @@ export class ToolRegistry<T extends ForeignTool = ForeignTool> {
 
   /** The tools as they were registered. */
   list(): T[] {
-    return [...this.#tools.values()].map(({ given }) => given);
+    return [...this.#tools.values()].map(({ given }) => given as T);
   }
 
   /** The same tools in one form. */

@@ -1,7 +1,8 @@
 import type { ToolErrorType } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
+import { withOtherNames } from "./ok-result.ts";
 
-/** A result as one flat object told apart by `success`, with the tool's own fields beside it. */
+/** A result as one flat object with `success` and the tool's own fields. */
 export interface ToolResponse {
   success: boolean;
   /** Empty on success. */
@@ -11,7 +12,7 @@ export interface ToolResponse {
   [field: string]: unknown;
 }
 
-/** The call an error belongs to. */
+/** The call in which an error occurred. */
 export interface CalledTool {
   tool: string;
   args?: Readonly<Record<string, unknown>>;
@@ -44,11 +45,12 @@ export function formatSuccessResponse(fields: Record<string, unknown>): ToolResp
 export function toToolResponse(result: ToolResult, call: CalledTool): ToolResponse {
   const { error } = result;
   if (error) {
-    return { ...formatErrorResponse(call, error.message, error.type, error.suggestion), content: result.llmContent };
+    const response = formatErrorResponse(call, error.message, error.type, error.suggestion);
+    return { ...error.details, ...response, content: result.llmContent };
   }
-  // The tool's own fields win; what the model reads is the content of everything else.
+  // The tool's own fields take precedence over the text for the model.
   const { value, llmContent } = result;
-  if (!("data" in value)) return formatSuccessResponse({ ...value, content: llmContent });
+  if (!("data" in value)) return formatSuccessResponse({ ...withOtherNames(value), content: llmContent });
   if (typeof value.data !== "object" || value.data === null || Array.isArray(value.data)) {
     return formatSuccessResponse({ content: llmContent, result: value.data });
   }

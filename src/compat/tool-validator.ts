@@ -1,10 +1,13 @@
-import { type JSONSchema7, jsonSchema } from "ai";
+import { z } from "zod";
+import { describeSchemaIssue } from "#domain/describe-schema-issue.ts";
 import type { ToolErrorType } from "#domain/errors.ts";
-import { compileSchema } from "#domain/tool-schema.ts";
-import { validateArguments } from "#toolsets/prepare-call.ts";
+import type { JsonSchema } from "#domain/json-schema.ts";
+import type { SchemaIssue } from "#domain/tool-schema.ts";
+import { exampleArguments, formatExample } from "#toolsets/example-call.ts";
+import { repairArguments } from "#toolsets/repair-arguments.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 
-/** Whether arguments would do; if not, what is wrong with them and a call that would do. */
+/** Whether arguments are valid; if not, the problem and a valid call. */
 export interface ValidationResult {
   valid: boolean;
   error?: string;
@@ -12,19 +15,32 @@ export interface ValidationResult {
   suggestion?: string;
 }
 
-/** Checks arguments against a function definition by the rules of a worker's run: near misses that are repaired pass. */
+/** Validates arguments against a function definition. Arguments that a worker's run would repair are valid. */
 export class ToolValidator {
-  /** Resolves, for a schema may have to be waited for; rejects when it cannot be understood. */
-  async validateArguments(
+  /** Throws if the definition's parameters are not a valid JSON Schema. */
+  validateArguments(
     tool: { readonly name: string },
     functionDefinition: FunctionDefinition,
     args: Record<string, unknown>,
-  ): Promise<ValidationResult> {
-    const schema = await compileSchema(jsonSchema(functionDefinition.function.parameters as JSONSchema7));
-    const checked = await validateArguments(tool.name, schema, { args });
-    if (checked.valid) return { valid: true };
+  ): ValidationResult {
+    const { parameters } = functionDefinition.function;
+    const schema = z.fromJSONSchema(parameters as Parameters<typeof z.fromJSONSchema>[0]);
+    const { success, error } = schema.safeParse(args);
+    if (success || schema.safeParse(repairArguments(args, parameters)).success) return { valid: true };
 
-    const { message, type, suggestion } = checked.result.error ?? { message: checked.result.llmContent };
-    return { valid: false, error: message, error_type: type ?? "validation_error", ...(suggestion && { suggestion }) };
+    const issues = (error?.issues ?? []) as SchemaIssue[];
+    const problems = issues.slice(0, 5).map((issue) => `${describeSchemaIssue(tool.name, issue, args)}.`);
+    const suggestion = suggestionFor(tool.name, schema, parameters);
+    return {
+      valid: false,
+      error: problems.join("\n"),
+      error_type: "validation_error",
+      ...(suggestion && { suggestion }),
+    };
   }
+}
+
+function suggestionFor(name: string, schema: z.ZodType, parameters: JsonSchema): string | undefined {
+  const example = exampleArguments(parameters);
+  return schema.safeParse(example).success ? `Example: ${formatExample(name, example)}` : undefined;
 }

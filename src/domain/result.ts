@@ -34,8 +34,10 @@ export const DiffHunk = z.object({
   newLines: z.number(),
   lines: z.array(z.string()),
 });
+export type DiffHunk = z.infer<typeof DiffHunk>;
 
 export const TextResultValue = z.object({ kind: z.literal("text"), content: z.string(), ...displayFields });
+export type TextResultValue = z.infer<typeof TextResultValue>;
 export const DiffResultValue = z.object({
   kind: z.literal("diff"),
   path: z.string(),
@@ -52,6 +54,7 @@ export const DiffResultValue = z.object({
   rejected: z.boolean().optional(),
   ...displayFields,
 });
+export type DiffResultValue = z.infer<typeof DiffResultValue>;
 export const FileContentResultValue = z.object({
   kind: z.literal("file_content"),
   path: z.string(),
@@ -62,6 +65,7 @@ export const FileContentResultValue = z.object({
   modified: z.string().optional(),
   ...displayFields,
 });
+export type FileContentResultValue = z.infer<typeof FileContentResultValue>;
 export const FileListResultValue = z.object({
   kind: z.literal("file_list"),
   path: z.string(),
@@ -69,14 +73,20 @@ export const FileListResultValue = z.object({
   count: z.number(),
   ...displayFields,
 });
+export type FileListResultValue = z.infer<typeof FileListResultValue>;
 export const JsonResultValue = z.object({ kind: z.literal("json"), data: z.unknown(), ...displayFields });
+export type JsonResultValue = z.infer<typeof JsonResultValue>;
 /** The output of a command, with its ANSI escape sequences. */
 export const TerminalResultValue = z.object({
   kind: z.literal("terminal"),
   content: z.string(),
   exitCode: z.number().nullable().optional(),
+  stdout: z.string().optional(),
+  stderr: z.string().optional(),
+  durationMs: z.number().optional(),
   ...displayFields,
 });
+export type TerminalResultValue = z.infer<typeof TerminalResultValue>;
 export const TaskListResultValue = z.object({
   kind: z.literal("task_list"),
   tasks: z.array(Task),
@@ -91,6 +101,7 @@ export const TaskListResultValue = z.object({
     .optional(),
   ...displayFields,
 });
+export type TaskListResultValue = z.infer<typeof TaskListResultValue>;
 
 export const WellKnownResultValue = z.discriminatedUnion("kind", [
   TextResultValue,

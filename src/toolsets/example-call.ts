@@ -1,4 +1,4 @@
-import { choicesOf, type JsonSchema, parametersOf, typesOf } from "#domain/json-schema.ts";
+import { choicesOf, type JsonSchema, type Parameter, parametersOf, typesOf } from "#domain/json-schema.ts";
 import type { ToolSchema } from "#domain/tool-schema.ts";
 
 /**
@@ -6,22 +6,28 @@ import type { ToolSchema } from "#domain/tool-schema.ts";
  * optional ones as it takes. Resolves to undefined if the schema accepts none of these.
  */
 export async function exampleCall(tool: string, { json, validate }: ToolSchema): Promise<string | undefined> {
-  const parameters = parametersOf(json);
-  const optional = parameters.filter(({ required }) => !required);
+  const optional = parametersOf(json).filter(({ required }) => !required);
   for (let count = 0; count <= optional.length; count += 1) {
-    const given = new Set([...parameters.filter(({ required }) => required), ...optional.slice(0, count)]);
-    const args = parameters
-      .filter((parameter) => given.has(parameter))
-      .map(({ name, schema }) => [name, exampleValue(name, schema, 0)] as const);
-    if (!(await validate(Object.fromEntries(args))).valid) continue;
-    return `${tool}(${args.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ")})`;
+    const args = exampleArguments(json, optional.slice(0, count));
+    if ((await validate(args)).valid) return formatExample(tool, args);
   }
   return undefined;
 }
 
-function exampleObject(json: JsonSchema, depth: number): Record<string, unknown> {
-  const required = parametersOf(json).filter((parameter) => parameter.required);
-  return Object.fromEntries(required.map(({ name, schema }) => [name, exampleValue(name, schema, depth)]));
+/** Arguments with an example of every required parameter, and of these optional ones. */
+export function exampleArguments(json: JsonSchema, optional: readonly Parameter[] = []): Record<string, unknown> {
+  return exampleObject(json, 0, new Set(optional.map(({ name }) => name)));
+}
+
+/** Formats a call: `read_file(path="src/main.ts")`. */
+export function formatExample(tool: string, args: Record<string, unknown>): string {
+  const given = Object.entries(args).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  return `${tool}(${given.join(", ")})`;
+}
+
+function exampleObject(json: JsonSchema, depth: number, optional = new Set<string>()): Record<string, unknown> {
+  const chosen = parametersOf(json).filter(({ name, required }) => required || optional.has(name));
+  return Object.fromEntries(chosen.map(({ name, schema }) => [name, exampleValue(name, schema, depth)]));
 }
 
 function exampleValue(name: string, schema: JsonSchema, depth: number): unknown {

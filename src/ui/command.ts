@@ -38,8 +38,11 @@ export class CommandParseError extends UserError {
   override readonly name = "CommandParseError";
 }
 
+/** Text that starts with a slash. */
+type CommandText = `/${string}`;
+
 /** True for text that starts with a slash and is not empty after it. */
-export function isCommand(input: string): boolean {
+export function isCommand(input: string): input is CommandText {
   return input.startsWith("/") && input.slice(1).trim() !== "";
 }
 
@@ -47,6 +50,8 @@ export function isCommand(input: string): boolean {
  * Parses a slash command. Returns null for other text. Quotes group words, a backslash escapes the next character,
  * negative numbers are values, and `--` ends the options. Throws a CommandParseError.
  */
+export function parseCommand(input: CommandText): ParsedCommand;
+export function parseCommand(input: string): ParsedCommand | null;
 export function parseCommand(input: string): ParsedCommand | null {
   if (!isCommand(input)) return null;
 

@@ -61,7 +61,9 @@ test("a plain JSON Schema is accepted as a tool's schema", async () => {
     properties: { path: { type: "string" as const } },
     required: ["path"],
   };
-  const manager = new ToolManager([{ ...aTool(), inputSchema }]);
+  const manager = new ToolManager([
+    { ...aTool(), inputSchema, execute: ({ path }: { path: string }) => `content of ${path}` },
+  ]);
 
   expect((await manager.call("read_file", { path: "a" })).llmContent).toBe("content of a");
   expect((await manager.call("read_file", {})).error?.code).toBe("INVALID_ARGUMENTS");

@@ -115,7 +115,7 @@ describe("MyTool", () => {
 });
 
 describe("a tool written as a class", () => {
-  test("tells of a call that starts, prints and ends", async () => {
+  test("emits the start, the output and the end of a call", async () => {
     const stream = new ActivityStream();
     const heard = listenTo(stream);
     const tool = new OtherTool(stream);
@@ -132,7 +132,7 @@ describe("a tool written as a class", () => {
     ]);
   });
 
-  test("names its call in an error, and tells of it", async () => {
+  test("names its call in an error, and emits it", async () => {
     const stream = new ActivityStream();
     const heard = listenTo(stream);
 
@@ -146,7 +146,7 @@ describe("a tool written as a class", () => {
     expect(heard[1]?.data).toMatchObject({ toolName: "my_tool", error: 'my_tool(param1="value"): File not found' });
   });
 
-  test("answers with an error when it throws", async () => {
+  test("answers with an error if it throws", async () => {
     const tool = new OtherTool(new ActivityStream());
     tool.work = () => Promise.reject(new Error("disk on fire"));
     expect(await tool.execute({ param1: "a" })).toMatchObject({
@@ -156,7 +156,7 @@ describe("a tool written as a class", () => {
     });
   });
 
-  test("answers with an error when it returns no response", async () => {
+  test("answers with an error if it does not return a response", async () => {
     const tool = new OtherTool(new ActivityStream());
     tool.work = async () => undefined as never;
     const [direct, managed] = [
@@ -165,13 +165,11 @@ describe("a tool written as a class", () => {
     ];
 
     for (const response of [direct, managed]) {
-      expect(response.error).toBe(
-        'my_tool(param1="a"): It returned something else than a response with `success` and `error`.',
-      );
+      expect(response.error).toBe('my_tool(param1="a"): It did not return a response with `success` and `error`.');
     }
   });
 
-  test("keeps the arguments of calls apart that run at once", async () => {
+  test("keeps the arguments of concurrent calls apart", async () => {
     const tool = new OtherTool(new ActivityStream());
     const open: (() => void)[] = [];
     tool.work = async () => {
@@ -189,7 +187,7 @@ describe("a tool written as a class", () => {
     ]);
   });
 
-  test("has a definition without parameters when it gives none", () => {
+  test("has a definition without parameters by default", () => {
     class Plain extends BaseTool {
       readonly name = "plain";
       readonly description = "Plain";
@@ -206,7 +204,7 @@ describe("a tool written as a class", () => {
     });
   });
 
-  test("is registered with a ToolManager, which checks its arguments and tells of each call once", async () => {
+  test("works in a ToolManager, which validates its arguments and emits each call once", async () => {
     const stream = new ActivityStream();
     const heard = listenTo(stream);
     const tool = new OtherTool(stream);
@@ -223,7 +221,7 @@ describe("a tool written as a class", () => {
     expect(await manager.executeTool("my_tool", {})).toMatchObject({ success: false, error_type: "validation_error" });
   });
 
-  test("names its call once in the error of a ToolManager, and what a failure carries reaches the model", async () => {
+  test("is named once in the error of a ToolManager, and the fields of a failure reach the model", async () => {
     const tool = new OtherTool(new ActivityStream());
     tool.work = async () => ({ ...tool.fail("exit 1"), output: "2 tests failed" });
     const response = await new ToolManager([tool]).executeTool("my_tool", { param1: "a" });
@@ -232,7 +230,7 @@ describe("a tool written as a class", () => {
     expect(response.content).toContain("2 tests failed");
   });
 
-  test("asks before a model's call when it requires confirmation", async () => {
+  test("needs approval for a model's call if it requires confirmation", async () => {
     class Careful extends MyTool {
       override readonly requiresConfirmation = true;
     }
@@ -267,11 +265,11 @@ describe("ToolValidator", () => {
   const validate = (args: Record<string, unknown>) =>
     new ToolValidator().validateArguments(tool, tool.getFunctionDefinition(), args);
 
-  test("lets good arguments pass", async () => {
+  test("accepts valid arguments", async () => {
     expect(await validate({ param1: "a" })).toEqual({ valid: true });
   });
 
-  test.each([{}, { param1: { not: "text" } }])("says what is wrong with %j, with an example", async (args) => {
+  test.each([{}, { param1: { not: "text" } }])("names the problem of %j, with an example", async (args) => {
     expect(await validate(args)).toEqual({
       valid: false,
       error: expect.stringContaining("param1"),

@@ -8,7 +8,6 @@ import {
   getResultPreview,
   isValidKind,
   isWellKnownKind,
-  ToolResult,
   type ToolResultDisplay,
   taskStats,
   toOkResult,
@@ -16,6 +15,7 @@ import {
   toToolResponse,
   toToolResult,
 } from "#compat/index.ts";
+import { ToolResult } from "#domain/result.ts";
 
 const tasks = [
   { content: "Task 1", activeForm: "Doing task 1", status: "in_progress" as const },
@@ -23,7 +23,7 @@ const tasks = [
   { content: "Task 3", activeForm: "Doing task 3", status: "completed" as const },
 ];
 
-describe("whatever a tool returns becomes one result", () => {
+describe("every shape becomes one result", () => {
   test.each<[string, unknown, unknown, string]>([
     ["text", "hello", { kind: "text", content: "hello" }, "hello"],
     ["nothing", undefined, { kind: "text", content: "Done." }, "Done."],
@@ -97,12 +97,12 @@ describe("whatever a tool returns becomes one result", () => {
     expect(result.error).toBeUndefined();
   });
 
-  test("a result stays what it is", () => {
+  test("a result is unchanged", () => {
     const result = { llmContent: "Read 3 lines", value: { kind: "text", content: "a\nb\nc" } };
     expect(toToolResult(result)).toEqual(result);
   });
 
-  test("a result with a display is translated, failure and all", () => {
+  test("a result with a display is translated, with its failure", () => {
     expect(toToolResult({ llmContent: "3 tasks", returnDisplay: { type: "task-list", tasks } })).toEqual({
       llmContent: "3 tasks",
       value: { kind: "task_list", tasks, stats: taskStats(tasks) },
@@ -133,13 +133,13 @@ describe("whatever a tool returns becomes one result", () => {
     expect(toToolResult({ ok: true, value: [1, 2] }).value).toEqual({ kind: "json", data: [1, 2] });
   });
 
-  test("what refers to itself is told so", () => {
+  test("a circular reference is marked", () => {
     const loop: Record<string, unknown> = { a: 1 };
     loop.self = loop;
     expect(toToolResult(loop).value).toEqual({ kind: "json", data: { a: 1, self: "[Circular]" } });
   });
 
-  test("anything at all becomes a result that can be stored", () => {
+  test("any value becomes a result that can be stored", () => {
     fc.assert(
       fc.property(
         fc.anything({ withBigInt: true, withDate: true, withMap: true, withSet: true, withTypedArray: true }),
@@ -197,7 +197,7 @@ test("tasks are counted by status", () => {
   });
 });
 
-test("an ok result goes there and back", () => {
+test("an ok result survives translation in both directions", () => {
   expect(toOkResult(fromOkResult({ ok: true, value: { size: 3 } }))).toEqual({ ok: true, value: { size: 3 } });
   const failed = { ok: false as const, error: { code: "FILE_NOT_FOUND", message: "no a", details: { path: "a" } } };
   expect(toOkResult(fromOkResult(failed))).toEqual(failed);
@@ -208,7 +208,7 @@ test("an ok result goes there and back", () => {
 });
 
 describe("flat responses", () => {
-  test("an error names its call, leaves out what is empty and shortens what is long", () => {
+  test("an error names its call without empty arguments and with long ones shortened", () => {
     expect(
       formatErrorResponse(
         { tool: "my_tool", args: { param1: "value" } },
@@ -243,7 +243,7 @@ describe("flat responses", () => {
     });
   });
 
-  test("a preview shows the first lines, or what went wrong", () => {
+  test("a preview shows the first lines, or the error", () => {
     expect(getResultPreview(formatSuccessResponse({ content: "1\n2\n3\n4" }), 3)).toEqual(["1", "2", "3", "..."]);
     expect(getResultPreview(formatSuccessResponse({}))).toEqual(["Success"]);
     expect(getResultPreview({ success: false, error: "no", suggestion: "try" })).toEqual([
@@ -269,7 +269,7 @@ test.each([
   expect(isValidKind(kind)).toBe(valid);
 });
 
-test("the kinds every front end knows are told from others", () => {
+test("well-known kinds are distinguished from custom ones", () => {
   const known = ["text", "diff", "file_content", "file_list", "json", "terminal", "task_list"];
   expect(known.every(isWellKnownKind)).toBe(true);
   expect(isWellKnownKind("git.status")).toBe(false);

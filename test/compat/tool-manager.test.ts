@@ -1,10 +1,18 @@
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { ApprovalController, createInterruptSignal, type ToolEvent, ToolEvents, ToolManager } from "#compat/index.ts";
+import {
+  ApprovalController,
+  createInterruptSignal,
+  createMemoryWorkspace,
+  FilesystemToolset,
+  type ToolEvent,
+  ToolEvents,
+  ToolManager,
+} from "#compat/index.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 import { aTool } from "../support/toolbox-world.ts";
 
-describe("a program of its own", () => {
+describe("a program without a run", () => {
   test("gets tools and their definitions", () => {
     const tool = aTool({ aliases: ["read"] });
     const manager = new ToolManager([tool]);
@@ -16,7 +24,7 @@ describe("a program of its own", () => {
     ]);
   });
 
-  test("executes, and hears of it", async () => {
+  test("executes a call and emits its events", async () => {
     const events = new ToolEvents();
     const heard: ToolEvent["type"][] = [];
     events.subscribe("*", ({ type }) => heard.push(type));
@@ -42,7 +50,7 @@ describe("a program of its own", () => {
     expect(await new ToolManager([aTool()]).executeTool(tool, args)).toMatchObject({ success: false, ...expected });
   });
 
-  test("a read repeated in one turn is refused, in the next it warns, and after clearing the state it is new", async () => {
+  test("a repeated read is refused in its turn, noted in the next one, and new after clearing the state", async () => {
     const manager = new ToolManager([aTool({ readOnly: true })]);
     const read = () => manager.executeTool("read_file", { path: "a" });
 
@@ -54,7 +62,7 @@ describe("a program of its own", () => {
     expect((await read()).content).toBe("content of a");
   });
 
-  test("without somebody to approve, what needs approval is denied", async () => {
+  test("a call that needs approval is denied if nobody can approve", async () => {
     const execute = vi.fn();
     const manager = new ToolManager([aTool({ needsApproval: true, execute })]);
 
@@ -65,7 +73,7 @@ describe("a program of its own", () => {
     expect(execute).not.toHaveBeenCalled();
   });
 
-  test("a denial tells the model that it was denied, and why", async () => {
+  test("a denial tells the model the reason", async () => {
     const approvals = new ApprovalController({ approvalCallback: () => ({ approved: false, note: "not on Fridays" }) });
     const manager = new ToolManager([aTool({ needsApproval: true })], { approvals });
     expect((await manager.call("read_file", { path: "a" })).llmContent).toContain("denied: not on Fridays");
@@ -85,7 +93,7 @@ describe("a program of its own", () => {
     expect(execute).toHaveBeenCalledOnce();
   });
 
-  test("many approvals may be open at once, and each tool runs once", async () => {
+  test("several approvals may be open at once, and each tool runs once", async () => {
     const execute = vi.fn(({ path }) => path);
     const open: ((approved: boolean) => void)[] = [];
     const approvalCallback = () =>
@@ -101,7 +109,7 @@ describe("a program of its own", () => {
     expect(execute).toHaveBeenCalledTimes(3);
   });
 
-  test("an interrupt ends the call under way and those still to come", async () => {
+  test("an interrupt ends the current call and later ones", async () => {
     const interrupt = createInterruptSignal();
     const execute = vi.fn(() => new Promise(() => interrupt.interrupt()));
     const manager = new ToolManager([aTool({ execute })]);
@@ -114,13 +122,47 @@ describe("a program of its own", () => {
     expect(execute).toHaveBeenCalledOnce();
   });
 
+  test("a call that is aborted while it waits for approval is interrupted, not denied", async () => {
+    const stop = new AbortController();
+    const approvals = new ApprovalController({ approvalCallback: () => new Promise(() => stop.abort()) });
+    const execute = vi.fn();
+    const manager = new ToolManager([aTool({ needsApproval: true, execute })], { approvals });
+
+    const result = await manager.call("read_file", { path: "a" }, { abortSignal: stop.signal });
+
+    expect(result).toMatchObject({ error: { type: "interrupted" }, value: { data: { type: "interrupted" } } });
+    expect(execute).not.toHaveBeenCalled();
+  });
+
+  test("a read that failed may be retried in its turn", async () => {
+    const execute = vi.fn().mockRejectedValueOnce(new Error("busy")).mockReturnValueOnce("content");
+    const manager = new ToolManager([aTool({ readOnly: true, execute })]);
+
+    await manager.call("read_file", { path: "a" });
+
+    expect((await manager.call("read_file", { path: "a" })).llmContent).toBe("content");
+  });
+
+  test("the history of calls makes reading before editing a rule for file tools", async () => {
+    const workspace = createMemoryWorkspace({ "a.txt": "one\n" });
+    const history = () => manager.history;
+    const tools = new FilesystemToolset({ sandbox: workspace, history }).getTools();
+    const approvals = new ApprovalController({ mode: "approve_all" });
+    const manager: ToolManager = new ToolManager(tools, { workspace, approvals });
+    const edit = { path: "a.txt", old_text: "one", new_text: "two" };
+
+    expect((await manager.call("edit_file", edit)).error?.code).toBe("STALE");
+    await manager.call("read_file", { path: "a.txt" });
+    expect((await manager.call("edit_file", edit)).error).toBeUndefined();
+  });
+
   test("a person may call manual tools, which the model may not", async () => {
     const manager = new ToolManager([aTool({ manualExecution: { mode: "manual" } })]);
     expect((await manager.call("read_file", { path: "a" })).error?.code).toBe("MANUAL_TOOL");
     expect((await manager.call("read_file", { path: "a" }, { invokedBy: "person" })).llmContent).toBe("content of a");
   });
 
-  test("tools see the sandbox they are given, and are told when there is none", async () => {
+  test("tools use the given sandbox, and fail with the reason if there is none", async () => {
     const tool = aTool({
       inputSchema: z.object({}),
       execute: async (_, { sandbox }) => String(await sandbox.read("a.txt")),

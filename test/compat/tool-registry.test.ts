@@ -28,13 +28,13 @@ describe("who may call a tool", () => {
     expect(tools.map(isLLMTool)).toEqual([true, true, false, true]);
   });
 
-  test("tools by name stay tools by name", () => {
+  test("a record of tools stays a record", () => {
     const [plain, , manual, both] = tools as [NamedTool, NamedTool, NamedTool, NamedTool];
     expect(getLLMTools({ plain, manual, both })).toEqual({ plain, both });
     expect(getManualTools({ plain, manual, both })).toEqual({ manual, both });
   });
 
-  test("a mode nobody knows is for nobody", () => {
+  test("a tool of an unknown mode can be called by nobody", () => {
     const odd = aTool({ manualExecution: { mode: "Manual" as never } });
     expect([isLLMTool(odd), isManualTool(odd)]).toEqual([false, false]);
   });
@@ -57,7 +57,7 @@ describe("ToolRegistry", () => {
     expect(registry.unregister("grep")).toBe(false);
   });
 
-  test("a name that is taken is refused, unless it may be replaced", () => {
+  test("a taken name is refused, unless it may be replaced", () => {
     const registry = new ToolRegistry([aTool()]);
     const other = aTool({ description: "Another" });
 
@@ -66,11 +66,11 @@ describe("ToolRegistry", () => {
     expect(registry.list()).toEqual([other]);
   });
 
-  test("what is no tool is refused", () => {
+  test("an object that is not a tool is refused", () => {
     expect(() => new ToolRegistry().register({ name: "x" } as never)).toThrow("A tool needs a name");
   });
 
-  test("tells models of the OpenAI kind with real JSON Schema, without what only people may call", () => {
+  test("gives OpenAI-compatible models JSON Schema, without manual tools", () => {
     const inputSchema = z.object({
       path: z.string().describe("Path relative to workspace root"),
       encoding: z.enum(["utf-8", "base64"]).optional(),
@@ -112,27 +112,27 @@ test.each<[string, unknown, boolean]>([
 const silent = (change: Partial<NamedTool> = {}) => aTool({ needsApproval: undefined, ...change });
 
 describe("wrapWithDefaultApproval", () => {
-  test.each([true, false, () => true])("a tool's own answer wins: %s", (needsApproval) => {
+  test.each([true, false, () => true])("a tool's own needsApproval takes precedence: %s", (needsApproval) => {
     const tool = aTool({ needsApproval });
     expect(wrapWithDefaultApproval(tool, { default: "blocked" })).toBe(tool);
   });
 
   test.each<[string, Parameters<typeof wrapWithDefaultApproval>[1], boolean]>([
-    ["nothing said", undefined, true],
+    ["no configuration", undefined, true],
     ["an empty configuration", {}, true],
-    ["its default", { default: "preApproved" }, false],
-    ["the tool's own line", { default: "preApproved", tools: { read_file: "ask" } }, true],
-    ["the tool's own line", { default: "blocked", tools: { read_file: "preApproved" } }, false],
-    ["another tool's line", { tools: { write_file: "preApproved" } }, true],
-  ])("then the configuration: %s", (_, config, expected) => {
+    ["a default", { default: "preApproved" }, false],
+    ["an entry of the tool", { default: "preApproved", tools: { read_file: "ask" } }, true],
+    ["an entry of the tool", { default: "blocked", tools: { read_file: "preApproved" } }, false],
+    ["an entry of another tool", { tools: { write_file: "preApproved" } }, true],
+  ])("otherwise the configuration decides: %s", (_, config, expected) => {
     expect(wrapWithDefaultApproval(silent(), config).needsApproval).toBe(expected);
   });
 
-  test("a tool called like a part of every object is asked for", () => {
+  test("a tool with the name of an object's member needs approval", () => {
     expect(wrapWithDefaultApproval(silent({ name: "constructor" }), { tools: {} }).needsApproval).toBe(true);
   });
 
-  test("blocked really blocks, asked or executed", () => {
+  test("a blocked tool fails when asked and when executed", () => {
     const wrapped = wrapWithDefaultApproval(silent(), { tools: { read_file: "blocked" } });
     const ask = wrapped.needsApproval as () => boolean;
 

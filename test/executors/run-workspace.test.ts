@@ -30,7 +30,7 @@ describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", 
           timeoutMs: 5_000,
           outputBytes: 5_000,
         });
-        return { ...result, taken: await applyChanges(result.changes, workspace, { isAgreed: () => false }) };
+        return { ...result, taken: await applyChanges(result.changes, workspace, { isApproved: () => false }) };
       };
 
       await workspace.write("scratch/plan", "first\n");

@@ -3,7 +3,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import type { TreeChanges } from "#executors/executor.ts";
 import { isProtectedPath } from "#toolsets/filesystem/protected-paths.ts";
 
-/** What reached the workspace, and what did not. */
+/** The changes of a command that reached the workspace, and those that did not. */
 export interface AppliedChanges {
   written: string[];
   deleted: string[];
@@ -11,43 +11,43 @@ export interface AppliedChanges {
 }
 
 /**
- * Puts what a command changed into the workspace, by the zones of the worker. What is always asked (a zone that says
- * so, files that steer CI, dependencies or agents) is only taken over where a person agreed to it.
+ * Applies the changes of a command to the workspace by the zones of the worker. A change that needs approval, by its zone
+ * or because the file is protected, is applied only if `isApproved`.
  */
 export async function applyChanges(
   { written, deleted, rejected }: TreeChanges,
   workspace: Workspace,
-  { isAgreed }: { isAgreed(path: string): boolean },
+  { isApproved }: { isApproved(path: string): boolean },
 ): Promise<AppliedChanges> {
-  const taken: AppliedChanges = { written: [], deleted: [], rejected: [...rejected] };
+  const applied: AppliedChanges = { written: [], deleted: [], rejected: [...rejected] };
 
-  // Deletions first, so that a folder can become a file.
+  // Deletions first, so that a file can replace a folder.
   for (const path of deleted) {
-    const problem = forbidden(workspace, path, "delete", isAgreed) ?? (await attempt(() => workspace.remove(path)));
-    if (problem) taken.rejected.push({ path, reason: problem });
-    else taken.deleted.push(path);
+    const problem = problemOf(workspace, path, "delete", isApproved) ?? (await attempt(() => workspace.remove(path)));
+    if (problem) applied.rejected.push({ path, reason: problem });
+    else applied.deleted.push(path);
   }
   for (const { path, content, executable } of written) {
     const problem =
-      forbidden(workspace, path, "write", isAgreed) ??
+      problemOf(workspace, path, "write", isApproved) ??
       (await attempt(() => workspace.write(path, content, { executable })));
-    if (problem) taken.rejected.push({ path, reason: problem });
-    else taken.written.push(path);
+    if (problem) applied.rejected.push({ path, reason: problem });
+    else applied.written.push(path);
   }
-  return taken;
+  return applied;
 }
 
-function forbidden(
+function problemOf(
   workspace: Workspace,
   path: string,
-  what: "write" | "delete",
-  isAgreed: (path: string) => boolean,
+  operation: "write" | "delete",
+  isApproved: (path: string) => boolean,
 ): string | undefined {
   const rule = workspace.ruleFor(path);
-  if (rule.mode === "ro") return "lies where this worker may only read";
-  if (rule[what] === "blocked") return `lies where this worker may not ${what}`;
-  const isAsked = rule[what] === "ask" || isProtectedPath(path);
-  if (isAsked && !isAgreed(path)) return `lies where a person is asked first: use the file tools to ${what} it`;
+  if (rule.mode === "ro") return "is read-only for this worker";
+  if (rule[operation] === "blocked") return `is in a zone where this worker may not ${operation}`;
+  const needsApproval = rule[operation] === "ask" || isProtectedPath(path);
+  if (needsApproval && !isApproved(path)) return `needs approval: use the file tools to ${operation} it`;
   return undefined;
 }
 

@@ -11,46 +11,48 @@ export interface FinishedCommand {
   applied: AppliedChanges;
 }
 
-/** What a command may be, and what may come of it. */
 export interface RunCommandOptions {
   tier: Tier;
   request: ExecRequest;
-  /** Whether a person agreed to changes of a path that is always asked. */
+  /** True if a person approved changes of a path that needs approval. */
   isApproved(path: string): boolean;
 }
 
-/** Runs a command on the run's tree and takes over what it changed. Throws a ToolError `UNAVAILABLE` that says why there is no such tier. */
+/** Runs a command on the run's files and applies its changes. Throws a ToolError `UNAVAILABLE` if the tier is not available. */
 export async function runCommand(
   services: ToolServices,
-  { tier, request, isApproved: isAgreed }: RunCommandOptions,
+  { tier, request, isApproved }: RunCommandOptions,
 ): Promise<FinishedCommand> {
   const { workspace, sandbox } = services;
-  checkWords(request.command, tier);
+  checkArguments(request.command, tier);
   const session = await executorsOf(services).openSession(tier, sessionKey(services));
-  const cwd = await folderIn(services, request.cwd);
+  const cwd = await workingDirectory(services, request.cwd);
   const result = await session.exec(workspaceTree(workspace, sandbox), { ...request, cwd });
-  return { result, applied: await applyChanges(result.changes, workspace, { isAgreed }) };
+  return { result, applied: await applyChanges(result.changes, workspace, { isApproved }) };
 }
 
-/** The kernel takes 128 KiB in one argument, and two megabytes in all of them. */
+/** The kernel accepts 128 KiB in one argument, and two megabytes in all of them. */
 const maxArgumentBytes = 120_000;
 const maxCommandBytes = 1_000_000;
 
-function checkWords(words: readonly string[], tier: Tier): void {
-  if (words.some((word) => word.includes("\0"))) {
-    throw new ToolError("The command has NUL characters, which no argument can have.", { code: "INVALID_ARGUMENTS" });
+function checkArguments(args: readonly string[], tier: Tier): void {
+  if (args.some((argument) => argument.includes("\0"))) {
+    throw new ToolError("The command has NUL characters, which no argument can have.", {
+      code: "INVALID_ARGUMENTS",
+      suggestion: "Remove them, or write the data to a file.",
+    });
   }
   if (tier === "memory") return;
-  const sizes = words.map((word) => Buffer.byteLength(word) + 1);
-  const all = sizes.reduce((sum, size) => sum + size, 0);
-  if (all <= maxCommandBytes && sizes.every((size) => size <= maxArgumentBytes)) return;
-  throw new ToolError("The command is too long to hand over.", {
+  const sizes = args.map((argument) => Buffer.byteLength(argument) + 1);
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  if (total <= maxCommandBytes && sizes.every((size) => size <= maxArgumentBytes)) return;
+  throw new ToolError("The command is too long.", {
     code: "TOO_LARGE",
-    suggestion: "Write what is long into a file and name that.",
+    suggestion: "Write the long part to a file and pass its path.",
   });
 }
 
-/** Ends the run's session in memory when its tools are put away: a run that waits holds no process. */
+/** Ends the run's session in memory when its tools are closed: a waiting run holds no process. */
 export function closeSessionWithTools(services: ToolServices): void {
   services.onClose?.(() => executorsOf(services).closeSession("memory", sessionKey(services)));
 }
@@ -63,11 +65,14 @@ function sessionKey({ spec, sandbox }: ToolServices): string {
   return `${spec.id} ${sandbox.base.commit}`;
 }
 
-async function folderIn({ workspace }: ToolServices, path: string | undefined): Promise<string> {
+async function workingDirectory({ workspace }: ToolServices, path: string | undefined): Promise<string> {
   const folder = workspace.resolve((path ?? "").replace(/^\/?workspace(?=\/|$)/, ""));
   if (folder === "") return folder;
   if ((await workspace.stat(folder)).type !== "directory") {
-    throw new ToolError(`${folder} is a file, and a command runs in a folder.`, { code: "NOT_A_DIRECTORY" });
+    throw new ToolError(`${folder} is a file, and a command runs in a folder.`, {
+      code: "NOT_A_DIRECTORY",
+      suggestion: "Give the folder of the file, or leave the working directory out.",
+    });
   }
   return folder;
 }

@@ -2,7 +2,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import type { TreeSource } from "#executors/executor.ts";
 import type { Sandbox } from "#sandbox/sandbox.ts";
 
-/** The tree a command works on: what this worker may see, and the history of the repository. */
+/** The files and the history that a command of this worker sees. */
 export function workspaceTree(workspace: Workspace, sandbox: Pick<Sandbox, "base" | "log">): TreeSource {
   return {
     resolve: (path) => workspace.resolve(path),

@@ -5,7 +5,7 @@ import { closestMatch } from "#text/closest-match.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 
 const config = z.strictObject({
-  /** Names of the workers that may be called. */
+  /** The names of the workers that may be called. */
   allowed: z.array(z.string().min(1)).min(1),
 });
 type Config = z.infer<typeof config>;
@@ -15,23 +15,29 @@ const input = z.object({
   context: z.string().optional().describe("Material for the task, such as findings or the text of an error"),
 });
 
-/** One tool for each worker this one may hand work to. */
+/** Provides one tool for each worker that may be called. */
 export const workersToolset: Toolset<Config> = {
   name: "workers",
   config,
   create: async ({ allowed }, services) => {
-    const known = await services.workers();
-    return [...new Set(allowed)].map((name) => workerTool(name, known));
+    return createWorkerTools(allowed, await services.workers());
   },
 };
 
-function workerTool(name: string, known: Awaited<ReturnType<ToolServices["workers"]>>): NamedTool {
+type KnownWorkers = readonly Awaited<ReturnType<ToolServices["workers"]>>[number][];
+
+/** Creates one tool for each worker that may be called. Throws a UserError for an unknown worker. */
+export function createWorkerTools(allowed: readonly string[], known: KnownWorkers): NamedTool[] {
+  return [...new Set(allowed)].map((name) => workerTool(name, known));
+}
+
+function workerTool(name: string, known: KnownWorkers): NamedTool {
   const worker = known.find((candidate) => candidate.name === name);
   if (!worker) {
     const names = known.map((candidate) => candidate.name);
     const near = closestMatch(name, names);
-    const hint = near ? ` Did you mean ${near}?` : names.length > 0 ? ` There are: ${names.join(", ")}.` : "";
-    throw new UserError(`toolsets.workers.allowed names ${name}, and there is no such worker.${hint}`);
+    const hint = near ? ` Did you mean ${near}?` : names.length > 0 ? ` Known workers: ${names.join(", ")}.` : "";
+    throw new UserError(`toolsets.workers.allowed names the unknown worker ${name}.${hint}`);
   }
   return {
     name,

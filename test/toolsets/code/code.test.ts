@@ -117,7 +117,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
       `${before}on: push\na`,
     );
     expect(sandbox.text("free")).toBe("x\n");
-    expect(llmContent.match(/Not taken over: /g)).toHaveLength(3);
+    expect(llmContent.match(/Not applied: /g)).toHaveLength(3);
   });
 
   test("no argument of any tool is read by a shell or taken for an option of another program", async () => {

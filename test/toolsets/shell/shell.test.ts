@@ -67,7 +67,7 @@ describe("the shell tool", () => {
 
     expect(result.error).toMatchObject({
       code: "TIMEOUT",
-      message: expect.stringContaining("did not end within its timeout"),
+      message: expect.stringContaining("Timed out after"),
     });
   });
 
@@ -150,9 +150,9 @@ describe("the shell tool", () => {
 
     expect(sandbox.text("docs/a.md") + sandbox.text("locked/b") + sandbox.text("asked/c")).toBe("a\nb\nc\n");
     expect(sandbox.text("free")).toBe("x\n");
-    expect(llmContent).toContain("Not taken over: docs/a.md, because it lies where this worker may only read.");
-    expect(llmContent).toContain("Not taken over: locked/b, because it lies where this worker may not delete.");
-    expect(llmContent).toContain("Not taken over: asked/c, because it lies where a person is asked first");
+    expect(llmContent).toContain("Not applied: docs/a.md, because it is read-only for this worker.");
+    expect(llmContent).toContain("Not applied: locked/b, because it is in a zone where this worker may not delete.");
+    expect(llmContent).toContain("Not applied: asked/c, because it needs approval");
   });
 
   test("what steers CI changes only when the approved command names it", async () => {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { tasksToolset } from "#toolsets/tasks/tasks-toolset.ts";
 import { toolsetWorld } from "../../support/toolset-world.ts";
 
-test("a task list is counted by status and shown with a mark for each", async () => {
+test("a task list is counted by status and shown with a mark for each task", async () => {
   const { call } = await toolsetWorld(tasksToolset);
   const task = (content: string, status: string) => ({ content, activeForm: `Doing ${content}`, status });
 

@@ -7,7 +7,7 @@ const services = {
   workers: async () => [{ name: "tester", description: "Writes tests." }, { name: "reviewer" }],
 };
 
-test("each allowed worker is a tool of its name that the worker answers", async () => {
+test("each allowed worker is a tool that the worker answers", async () => {
   const { tools, asks } = await toolsetWorld(workersToolset, { services, config: { allowed: ["tester", "tester"] } });
 
   expect(tools).toMatchObject([{ name: "tester", answeredBy: { kind: "worker", worker: "tester" } }]);
@@ -15,9 +15,9 @@ test("each allowed worker is a tool of its name that the worker answers", async 
   expect(await asks("tester", { task: "Test add()", context: "It subtracts." })).toBe(false);
 });
 
-test("a worker nobody knows is a mistake in the worker file, told with the nearest name", async () => {
+test("an unknown worker is refused with the closest name", async () => {
   const opening = toolsetWorld(workersToolset, { services, config: { allowed: ["testr"] } });
 
   await expect(opening).rejects.toThrow(UserError);
-  await expect(opening).rejects.toThrow("names testr, and there is no such worker. Did you mean tester?");
+  await expect(opening).rejects.toThrow("names the unknown worker testr. Did you mean tester?");
 });

@@ -69,7 +69,7 @@ function readExport({ exports, shown, source }: Module, exportName: string): For
       descriptionOf(found as { description?: unknown }) ??
       descriptionOf(inputSchema as { description?: unknown } | undefined) ??
       comment;
-    return { name: exportName, description, inputSchema, execute: (args, context) => found(args, context) };
+    return { name: exportName, description, inputSchema, execute: (...call: unknown[]) => found(...call) };
   }
   if (isToolObject(found)) {
     const [name, description] = [found.name ?? exportName, descriptionOf(found) ?? comment];
