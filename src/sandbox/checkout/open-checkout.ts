@@ -3,7 +3,7 @@ import type { SandboxPolicy } from "#domain/worker.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
-import type { LogEntry, StepChanges } from "#sandbox/sandbox.ts";
+import type { LogEntry, LogOptions, StepChanges } from "#sandbox/sandbox.ts";
 import { createStaging, isStagingFile } from "#sandbox/staging.ts";
 import { versionBefore, versionNow, workingChanges } from "#sandbox/working-changes.ts";
 import { createWorkspaceView } from "#sandbox/workspace-view.ts";
@@ -98,7 +98,8 @@ export async function openCheckout(
       markStored,
       rollback,
       history: async () => overlay.history(),
-      log: async ({ limit, path }) => readLog(root, limit, path === undefined ? undefined : view.resolve(path)),
+      log: async ({ path, ...options }) =>
+        readLog(root, { ...options, ...(path !== undefined && { path: view.resolve(path) }) }),
       branches: (signal) => readBranches(root, signal),
       restricted: (narrower) => viewFor(zones.narrow(narrower)),
     };
@@ -135,10 +136,12 @@ function knownBefore(read: () => FileVersion | undefined): FileVersion | undefin
   }
 }
 
-async function readLog(root: string, limit: number, path: string | undefined): Promise<LogEntry[]> {
+async function readLog(root: string, { limit, skip = 0, path, from, exclude }: LogOptions): Promise<LogEntry[]> {
   const format = "--format=%H%x00%an%x00%ae%x00%at%x00%P%x00%B%x00";
-  const only = path === undefined || path === "" ? [] : ["--", path];
-  const output = await runGit(["log", `-${limit}`, "--no-show-signature", format, "HEAD", ...only], { cwd: root });
+  const options = [`-${limit}`, `--skip=${skip}`, "--no-show-signature", format, "--end-of-options"];
+  const revisions = [from ?? "HEAD", ...(exclude === undefined ? [] : [`^${exclude}`])];
+  const only = path === undefined || path === "" ? [] : [path];
+  const output = await runGit(["log", ...options, ...revisions, "--", ...only], { cwd: root });
   const fields = output.toString("utf8").split("\0");
   const entries: LogEntry[] = [];
   for (let at = 0; at + 6 < fields.length; at += 6) {

@@ -6,20 +6,27 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
   limit: z.number().int().min(1).max(100).optional().describe("How many commits; default 10"),
-  path: z.string().optional().describe("Only commits that touched this file or folder"),
+  skip: z.number().int().min(0).max(5_000).optional().describe("How many commits to leave out first"),
+  path: z.string().optional().describe("Only commits that changed this file or folder"),
+  range: z.string().max(500).optional().describe("A branch, or main..topic for what topic has and main has not"),
 });
 type Input = z.infer<typeof input>;
 
-/** The commits the run stands on, newest first. */
+/** Lists commits, newest first: of the base, or of another branch. */
 export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedTool<Input, ToolResult> {
   return {
     name: "git_log",
-    description: "List the latest commits of the branch this run started from.",
+    description: "List commits, newest first; default: of the branch this run started from.",
     inputSchema: input,
     readOnly: true,
     needsApproval: false,
-    execute: async ({ limit = 10, path }) => {
-      const entries = await sandbox.log({ limit, ...(path === undefined ? {} : { path: workspace.resolve(path) }) });
+    execute: async ({ limit = 10, skip = 0, path, range }) => {
+      const entries = await sandbox.log({
+        limit,
+        skip,
+        ...(path !== undefined && { path: workspace.resolve(path) }),
+        ...(range !== undefined && parseRange(range)),
+      });
       const commits = entries.map(({ date, ...entry }) => ({ ...entry, date: date.toISOString() }));
       const lines = commits.map(
         ({ commit, date, author, message }) =>
@@ -33,4 +40,10 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
       };
     },
   };
+}
+
+function parseRange(range: string): { from?: string; exclude?: string } {
+  const [exclude = "", from] = range.split("..");
+  if (from === undefined) return { from: exclude };
+  return { ...(from !== "" && { from }), ...(exclude !== "" && { exclude }) };
 }

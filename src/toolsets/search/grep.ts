@@ -2,8 +2,9 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import type { ContentChunk, Workspace } from "#domain/workspace.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { contentResult, countResult, fileResult, type GrepResult } from "./grep-results.ts";
+import { readContents } from "./read-contents.ts";
 import { RegexError } from "./regex/parse-regex.ts";
 import { type LineQuery, LineSearch, type LineSearchOptions, SearchTimeout } from "./search-lines.ts";
 import { globFilter, listPathsBelow } from "./select-paths.ts";
@@ -107,27 +108,5 @@ function openSearch(query: LineQuery, options: LineSearchOptions): LineSearch {
         cause: error,
       },
     );
-  }
-}
-
-/** Reads files in large chunks where the workspace can, and one by one where it cannot. */
-export async function* readContents(workspace: Workspace, paths: readonly string[]): AsyncIterable<ContentChunk> {
-  if (workspace.contents) {
-    yield* workspace.contents(paths);
-    return;
-  }
-  for (const path of paths) {
-    const bytes = await readIfFile(workspace, path);
-    if (bytes) yield { bytes, files: [{ path, start: 0, end: bytes.length }] };
-  }
-}
-
-/** Undefined for paths without content: submodules, and links that are broken or leave the repository. */
-async function readIfFile(workspace: Workspace, path: string): Promise<Uint8Array | undefined> {
-  try {
-    return await workspace.read(path);
-  } catch (error) {
-    if (error instanceof ToolError) return undefined;
-    throw error;
   }
 }

@@ -1,12 +1,19 @@
-import { type CodeIndex, countOf, type IndexedFile } from "./code-index.ts";
-import type { CodeSymbol } from "./code-symbols.ts";
+import { type CodeSymbol, codeSymbols } from "./code-symbols.ts";
 import { codeTerms, splitIdentifier } from "./code-terms.ts";
+
+/** A file with the lines that contain a term of the query. */
+export interface CandidateFile {
+  path: string;
+  /** Bytes of the whole file. */
+  size: number;
+  lines: readonly string[];
+}
 
 export interface RankedFile {
   path: string;
   score: number;
   /** Definitions whose names match the query, best first. */
-  symbols: CodeSymbol[];
+  symbols: Pick<CodeSymbol, "name">[];
 }
 
 // BM25 with its usual constants. A matching definition or file name outweighs any number of uses.
@@ -29,30 +36,43 @@ export function queryTerms(query: string): string[] {
   return specific.length > 0 ? specific : terms;
 }
 
-/** Ranks files by relevance, best first. Files that match no term are left out. */
+interface Weighted {
+  term: string;
+  /** The rarer the term, the more it counts. */
+  weight: number;
+}
+
+/** Ranks files by relevance, best first, among `total` files. Files that match no term are left out. */
 export function rankFiles(
-  files: ReadonlyMap<string, IndexedFile>,
+  candidates: readonly CandidateFile[],
   terms: readonly string[],
-  index: CodeIndex,
+  { total }: { total: number },
 ): RankedFile[] {
-  const weighted = terms.map((term) => ({ term, id: index.termId(term), weight: 0 }));
-  const averageLength = [...files.values()].reduce((sum, { length }) => sum + length, 0) / Math.max(1, files.size);
-  for (const entry of weighted) {
-    const { id } = entry;
-    const having = id === undefined ? 0 : [...files.values()].filter((file) => countOf(file, id) > 0).length;
-    entry.weight = Math.log(1 + (files.size - having + 0.5) / (having + 0.5));
-  }
-  const ranked = [...files].map(([path, file]) => {
+  const wanted = new Set(terms);
+  const counted = candidates.map((file) => ({ file, counts: countTerms(file.lines, wanted) }));
+  const averageSize = candidates.reduce((sum, { size }) => sum + size, 0) / Math.max(1, candidates.length);
+  const weighted = terms.map((term): Weighted => {
+    const files = counted.filter(({ counts }) => counts.has(term)).length;
+    return { term, weight: Math.log(1 + (total - files + 0.5) / (files + 0.5)) };
+  });
+  const ranked = counted.map(({ file: { path, size, lines }, counts }) => {
     const inPath = new Set(codeTerms(path));
-    const named = symbolScores(file.symbols, weighted);
-    let score = named[0]?.score ?? 0;
-    for (const { term, id, weight } of weighted) {
-      if (inPath.has(term)) score += pathWeight * weight;
-      if (id !== undefined) score += weight * saturated(countOf(file, id), file.length / Math.max(1, averageLength));
-    }
-    return { path, score, symbols: named.map(({ symbol }) => symbol) };
+    const symbols = rankSymbols(codeSymbols(lines, path), weighted);
+    const uses = weighted.reduce((sum, { term, weight }) => {
+      const inText = saturated(counts.get(term) ?? 0, size / Math.max(1, averageSize));
+      return sum + weight * (inText + (inPath.has(term) ? pathWeight : 0));
+    }, 0);
+    return { path, score: uses + (symbols[0]?.score ?? 0), symbols: symbols.map(({ symbol }) => symbol) };
   });
   return ranked.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score || (a.path < b.path ? -1 : 1));
+}
+
+function countTerms(lines: readonly string[], wanted: ReadonlySet<string>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const line of lines) {
+    for (const term of codeTerms(line)) if (wanted.has(term)) counts.set(term, (counts.get(term) ?? 0) + 1);
+  }
+  return counts;
 }
 
 function saturated(count: number, relativeLength: number): number {
@@ -60,7 +80,7 @@ function saturated(count: number, relativeLength: number): number {
   return (count * (saturation + 1)) / (count + slowed);
 }
 
-function symbolScores(symbols: readonly CodeSymbol[], weighted: readonly { term: string; weight: number }[]) {
+function rankSymbols(symbols: readonly CodeSymbol[], weighted: readonly Weighted[]) {
   const scores = symbols.map((symbol) => {
     const whole = symbol.name.toLowerCase();
     const parts = splitIdentifier(symbol.name);

@@ -1,30 +1,34 @@
-import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { decodeText, splitLines } from "#toolsets/filesystem/text-file.ts";
-import type { ToolServices } from "#toolsets/toolset.ts";
-import { type CodeIndex, codeIndexOf, type IndexedFile } from "./code-index.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import { codeSymbols } from "./code-symbols.ts";
 import { codeTerms } from "./code-terms.ts";
-import { queryTerms, type RankedFile, rankFiles } from "./rank-files.ts";
+import { type CandidateFile, queryTerms, type RankedFile, rankFiles } from "./rank-files.ts";
+import { readContents } from "./read-contents.ts";
+import { type FileMatches, LineSearch } from "./search-lines.ts";
 import { globFilter, listPathsBelow } from "./select-paths.ts";
 
 const input = z.object({
   query: z.string().min(1).max(500).describe("Names or words, such as parseCommand or where permission is checked"),
-  path: z.string().optional().describe("The folder to search; default the whole repository"),
+  path: z.string().optional().describe("The folder to search; default: the whole repository"),
   glob: z.string().optional().describe("Only files that match, such as *.ts"),
   limit: z.number().int().min(1).max(50).optional().describe("How many files to show; default 10"),
 });
 type Input = z.infer<typeof input>;
 
 const maxFileBytes = 1_000_000;
+/** Lines of each file that count. Further ones hardly change the rank. */
+const maxCountedLines = 60;
 const maxLinesPerFile = 3;
 const maxLineLength = 200;
-const yieldEveryMs = 25;
+const timeoutMs = 10_000;
+const newline = 0x0a;
 
 /** Finds the files a query is about, ranked: definitions above uses, by names of symbols and files and by text. */
-export function createSearchCodeTool(services: ToolServices): NamedTool<Input, ToolResult> {
+export function createSearchCodeTool(workspace: Workspace): NamedTool<Input, ToolResult> {
   return {
     name: "search_code",
     description:
@@ -33,7 +37,6 @@ export function createSearchCodeTool(services: ToolServices): NamedTool<Input, T
     readOnly: true,
     needsApproval: false,
     execute: async ({ query, path = "", glob, limit = 10 }, { abortSignal }) => {
-      const { workspace } = services;
       const terms = queryTerms(query);
       if (terms.length === 0) {
         throw new ToolError("The query has no words.", {
@@ -43,80 +46,83 @@ export function createSearchCodeTool(services: ToolServices): NamedTool<Input, T
       }
       const filter = glob === undefined ? () => true : globFilter(glob);
       const paths = (await listPathsBelow(workspace, path)).paths.filter(filter);
-      const index = codeIndexOf(indexKey(services));
-      const ranked = rankFiles(await indexFiles(paths, { services, index, abortSignal }), terms, index);
-      const results = [];
-      for (const file of ranked.slice(0, limit)) results.push(await withLines(file, terms, services));
+      const matches = await findMatches(paths, terms, { workspace, signal: abortSignal });
+      const candidates = await findCandidates(paths, matches, terms, abortSignal);
+      const ranked = rankFiles(candidates, terms, { total: paths.length });
+      const results = ranked.slice(0, limit).map((file) => withLines(file, terms, matches.get(file.path)));
 
       const shown = results.map(({ path, lines }) =>
         [path, ...lines.map(({ line, text }) => `  ${line}: ${text}`)].join("\n"),
       );
-      const summary = `${ranked.length} ${ranked.length === 1 ? "file fits" : "files fit"} ${query}`;
-      const more = ranked.length > limit ? [`… and ${ranked.length - limit} more that fit less.`] : [];
+      const summary = `${ranked.length} ${ranked.length === 1 ? "file matches" : "files match"} ${query}`;
+      const more = ranked.length > limit ? [`… and ${ranked.length - limit} more that match less.`] : [];
       return {
-        llmContent: ranked.length === 0 ? `Nothing fits ${query}.` : [`${summary}:`, ...shown, ...more].join("\n"),
+        llmContent: ranked.length === 0 ? `Nothing matches ${query}.` : [`${summary}:`, ...shown, ...more].join("\n"),
         value: { kind: "search.code", data: { results, total: ranked.length }, summary, preview: shown.join("\n") },
       };
     },
   };
 }
 
-// Tenants never share an index, even of the same commit.
-function indexKey({ spec, sandbox }: ToolServices): string {
-  const { installationId, repositoryId, owner, repo } = spec.origin;
-  return JSON.stringify([installationId, repositoryId ?? `${owner}/${repo}`, sandbox.base.commit]);
+/** The lines that contain a term. A scan of all files takes less time than reading an index of them would. */
+async function findMatches(
+  paths: readonly string[],
+  terms: readonly string[],
+  { workspace, signal }: { workspace: Workspace; signal: AbortSignal },
+): Promise<Map<string, FileMatches>> {
+  const pattern = terms.map((term) => term.replace(/[$]/g, "\\$&")).join("|");
+  const search = new LineSearch(
+    { pattern, literal: false, ignoreCase: true },
+    { maxLinesPerFile: maxCountedLines, timeoutMs, signal },
+  );
+  for await (const chunk of readContents(workspace, paths)) await search.search(chunk);
+  return new Map(search.matches.filter(({ text }) => text.length <= maxFileBytes).map((file) => [file.path, file]));
 }
 
-interface Indexing {
-  services: ToolServices;
-  index: CodeIndex;
-  abortSignal: AbortSignal;
-}
-
-async function indexFiles(paths: readonly string[], { services, index, abortSignal }: Indexing) {
-  const changed = new Set((await services.workspace.changes()).map(({ path }) => path));
-  const files = new Map<string, IndexedFile>();
-  let yielded = performance.now();
+/** The files that have a term in a line or in their path. */
+async function findCandidates(
+  paths: readonly string[],
+  matches: ReadonlyMap<string, FileMatches>,
+  terms: readonly string[],
+  signal: AbortSignal,
+): Promise<CandidateFile[]> {
+  const yielder = new EventLoopYielder({ signal });
+  const candidates: CandidateFile[] = [];
   for (const path of paths) {
-    abortSignal.throwIfAborted();
-    // Other runs share this thread.
-    if (performance.now() - yielded > yieldEveryMs) {
-      await setImmediate();
-      yielded = performance.now();
-    }
-    const kept = changed.has(path) ? undefined : index.file(path);
-    const file = kept ?? index.read(path, await textOf(path, services));
-    const isOfCommit = !kept && !changed.has(path) && (await services.workspace.readBase(path)) !== undefined;
-    if (isOfCommit) index.keep(path, file);
-    files.set(path, file);
+    if (yielder.isDue) await yielder.turn();
+    const match = matches.get(path);
+    const lowered = path.toLowerCase();
+    if (!match && !terms.some((term) => lowered.includes(term))) continue;
+    const lines = match?.lineStarts.map((start) => lineAt(match.text, start)) ?? [];
+    candidates.push({ path, size: match?.text.length ?? 0, lines });
   }
-  return files;
+  return candidates;
 }
 
-/** Empty for what is no text, too large, or not there to be read. */
-async function textOf(path: string, { workspace }: ToolServices): Promise<string> {
-  try {
-    const content = await workspace.read(path);
-    return content.length > maxFileBytes ? "" : (decodeText(content)?.text ?? "");
-  } catch (error) {
-    if (error instanceof ToolError) return "";
-    throw error;
-  }
+function lineAt(text: Uint8Array, start: number): string {
+  const end = text.indexOf(newline, start);
+  return Buffer.from(text.buffer, text.byteOffset, text.length).toString("utf8", start, end === -1 ? text.length : end);
 }
 
-async function withLines({ path, score, symbols }: RankedFile, terms: readonly string[], services: ToolServices) {
-  const lines = splitLines(await textOf(path, services));
+/** Adds the lines to show: definitions first, then the lines with most terms. */
+function withLines({ path, score, symbols }: RankedFile, terms: readonly string[], match: FileMatches | undefined) {
+  const text = Buffer.from(match?.text ?? []).toString("utf8");
+  const lines = text.split("\n");
+  const names = new Set(symbols.map(({ name }) => name));
+  const defined = codeSymbols(lines, path).filter(({ name }) => names.has(name));
   const wanted = new Set(terms);
-  const fitting = lines
-    .map((text, at) => ({ line: at + 1, fits: new Set(codeTerms(text).filter((term) => wanted.has(term))).size }))
-    .filter(({ fits }) => fits > 0)
-    .sort((a, b) => b.fits - a.fits || a.line - b.line);
-  const chosen = [...new Set([...symbols.map(({ line }) => line), ...fitting.map(({ line }) => line)])];
-  const shown = chosen.slice(0, maxLinesPerFile).sort((a, b) => a - b);
+  const matching = lines
+    .map((line, at) => ({ line: at + 1, terms: new Set(codeTerms(line).filter((term) => wanted.has(term))).size }))
+    .filter((line) => line.terms > 0)
+    .sort((a, b) => b.terms - a.terms || a.line - b.line);
+  const chosen = [...new Set([...defined, ...matching].map(({ line }) => line))];
   return {
     path,
     score: Math.round(score * 100) / 100,
-    symbols: symbols.slice(0, maxLinesPerFile),
-    lines: shown.map((line) => ({ line, text: (lines[line - 1] ?? "").trim().slice(0, maxLineLength) })),
+    symbols: defined.slice(0, maxLinesPerFile),
+    lines: chosen
+      .slice(0, maxLinesPerFile)
+      .sort((a, b) => a - b)
+      .map((line) => ({ line, text: (lines[line - 1] ?? "").trim().slice(0, maxLineLength) })),
   };
 }

@@ -13,6 +13,6 @@ export const searchToolset: Toolset<z.infer<typeof config>> = {
   create: (_, services) => [
     createGrepTool(services.workspace),
     createGlobTool(services.workspace),
-    createSearchCodeTool(services),
+    createSearchCodeTool(services.workspace),
   ],
 };

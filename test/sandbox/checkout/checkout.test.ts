@@ -116,6 +116,9 @@ test("the git tools see history and branches, and a worker in a subfolder only i
   expect(await tree.staged()).toEqual({ staged: ["b.txt"], unstaged: [] });
   expect(await narrow.paths()).toEqual(["web/a.txt"]);
   expect((await tree.log({ limit: 5, path: "web" })).length).toBe(1);
+  expect((await tree.log({ limit: 5, skip: 1 })).length).toBe(0);
+  expect((await tree.log({ limit: 5, from: "other", exclude: "main" })).length).toBe(0);
+  await expect(tree.log({ limit: 5, from: "--all" })).rejects.toThrow();
 });
 
 test("a repository without commits opens, and a folder outside a repository is an error", async () => {

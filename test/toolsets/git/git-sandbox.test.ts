@@ -122,6 +122,23 @@ test("the log is the history of the repository", async () => {
   expect((await call("git_log", {})).llmContent).toMatch(/[0-9a-f]{7} \d{4}-\d\d-\d\d .*: First/);
 });
 
+test("the log lists what a branch has and another has not", async () => {
+  const { call } = await world();
+  await repository.commit({
+    branch: "ahead",
+    parent: (await repository.git("rev-parse", "main")).trim(),
+    files: { "x.txt": "1" },
+    message: "Ahead",
+  });
+
+  expect((await call("git_log", { range: "main..ahead" })).value).toMatchObject({
+    summary: "1 commit",
+    data: { commits: [{ message: "Ahead" }] },
+  });
+  expect((await call("git_log", { range: "ahead", limit: 1, skip: 1 })).llmContent).not.toContain("Ahead");
+  await expect(call("git_log", { range: "main..nope" })).rejects.toThrow("has no branch");
+});
+
 test("file tools, undo included, work on a real repository", async () => {
   const { call, sandbox } = await world(filesystemToolset);
   await call("read_file", { path: "a.txt" });
