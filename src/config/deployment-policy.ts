@@ -11,7 +11,7 @@ const maxLimits = { steps: 200, tokens: 5_000_000, cost: 20, minutes: 240, depth
 
 const bound = (name: keyof typeof maxLimits) => z.number().positive().default(maxLimits[name]);
 
-/** What a deployment allows every repository that it serves. Repositories and workers can only narrow it. */
+/** The policy of a deployment for all repositories that it serves. Repositories and workers can only narrow it. */
 export const DeploymentPolicy = z.strictObject({
   /** Models that runs may use, as patterns such as `anthropic:*`. Default: every model that has a key. */
   models: z.array(z.string()).min(1).default(["*"]),
@@ -36,12 +36,12 @@ export const DeploymentPolicy = z.strictObject({
 });
 export type DeploymentPolicy = z.infer<typeof DeploymentPolicy>;
 
-/** The policy of a deployment that has written none. */
+/** The policy of a deployment without a policy file. */
 export const defaultPolicy: DeploymentPolicy = DeploymentPolicy.parse({});
 
 /**
- * Reads the policy file. Throws a UserError where it cannot be read or is not valid: a policy that is missing is not a
- * policy that allows everything.
+ * Reads the policy file. Throws a UserError if it cannot be read or is not valid: a missing file must not allow
+ * everything.
  */
 export function readDeploymentPolicy(file: string | undefined): DeploymentPolicy {
   if (file === undefined) return defaultPolicy;
@@ -49,7 +49,7 @@ export function readDeploymentPolicy(file: string | undefined): DeploymentPolicy
   try {
     text = readFileSync(file, "utf8");
   } catch (error) {
-    throw new UserError(`The policy ${file} (GOLEM_FORGE_POLICY) cannot be read, so nothing is started.`, {
+    throw new UserError(`The policy file ${file} (GOLEM_FORGE_POLICY) cannot be read.`, {
       cause: error,
     });
   }
@@ -63,13 +63,13 @@ function fieldsAt([first]: readonly PropertyKey[]): string[] {
   return first === "cost_per_day" ? ["repository", "total"] : Object.keys(DeploymentPolicy.shape);
 }
 
-/** Explains why the policy does not allow a model; undefined when it does. */
+/** Explains why the policy does not allow a model; undefined if it does. */
 export function findPolicyModelProblem(policy: DeploymentPolicy, model: string): string | undefined {
   if (policy.models.some((pattern) => matchesPattern(pattern, model))) return undefined;
   return `The policy of this deployment does not allow the model ${model}. Allowed: ${policy.models.join(", ")}.`;
 }
 
-/** The worker within the policy. Throws a UserError when a worker of a repository wants a toolset that is not allowed. */
+/** Lowers the worker's limits to the policy. Throws a UserError if a repository's worker uses a toolset that is not allowed. */
 export function applyPolicy(
   policy: DeploymentPolicy,
   worker: WorkerDefinition,

@@ -17,15 +17,15 @@ export const FileChange = z.object({
 });
 export type FileChange = z.infer<typeof FileChange>;
 
-/** Why the content of a changed file is not shown. */
+/** The reason why the content of a changed file is not shown. */
 export const NotShown = z.enum(["binary", "too large", "took too long to compare", "contains a secret"]);
 export type NotShown = z.infer<typeof NotShown>;
 
 /**
- * One block of a request for approval. Blocks are laid out apart, so that no text can pass for another block.
+ * One block of an approval request. Blocks are laid out separately, so that no text can imitate another block.
  *
- * `text`: what the model or a tool wrote, such as a commit message. `file`: a changed file with the hunks of its diff,
- * every character visible, or the reason why its content is not shown.
+ * `text`: text of the model or a tool, such as a commit message. `file`: a changed file with its diff, in which every
+ * character is visible. `hidden-file`: a changed file whose content is not shown.
  */
 export const PreviewSection = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("text"), title: z.string(), text: z.string() }),
@@ -34,32 +34,32 @@ export const PreviewSection = z.discriminatedUnion("kind", [
 ]);
 export type PreviewSection = z.infer<typeof PreviewSection>;
 
-/** What a call would do, for the person who approves it. The approval is bound to all of it but the layout of diffs. */
+/** A description of what a call would do, for the approver. The approval is bound to all of it except the layout of diffs. */
 export const Preview = z.object({
   sections: z.array(PreviewSection),
-  /** Other state that the effect depends on, by what it is: `{ "commit of feature-x": "1f00…" }`. */
+  /** Other state that the effect depends on, by name: `{ "commit of feature-x": "1f00…" }`. */
   bindings: z.record(z.string(), z.string()).optional(),
-  /** True when the files are what the run has made, and not what the arguments say: other arguments change none of them. */
+  /** True if the files are the changes of the run, which do not depend on the arguments. */
   filesFixed: z.boolean().optional(),
 });
 export type Preview = z.infer<typeof Preview>;
 
-/** A preview of plain text, as a tool may give it. */
+/** Creates a preview from plain text. */
 export function textPreview(text: string, title = "What it would do"): Preview {
   return { sections: [{ kind: "text", title, text }] };
 }
 
-/** Every file change of a preview, in its order. */
+/** The file changes of a preview, in order. */
 export function changesIn(preview: Preview | undefined): FileChange[] {
   return (preview?.sections ?? []).flatMap((section) => (section.kind === "text" ? [] : [section.change]));
 }
 
-/** True when the preview shows everything it stands for. */
+/** True if the preview shows the content of all files. */
 export function isShownWhole(preview: Preview | undefined): boolean {
   return (preview?.sections ?? []).every(({ kind }) => kind !== "hidden-file");
 }
 
-/** The preview with every file hidden whose content must not be posted. Its path, modes, blob ids and size stay. */
+/** Hides the content of files that must not be posted. Their paths, modes, blob ids and sizes are kept. */
 export function hideFiles(preview: Preview, mustHide: (diff: string) => boolean): Preview {
   const sections = preview.sections.map((section): PreviewSection => {
     if (section.kind !== "file" || !mustHide(section.diff)) return section;
@@ -69,8 +69,8 @@ export function hideFiles(preview: Preview, mustHide: (diff: string) => boolean)
 }
 
 /**
- * What an approval with changed arguments is bound to: the state that the call starts from, and every file that the
- * arguments have no influence on.
+ * The part of a preview that an approval with edited arguments is bound to: the state that the call starts from, and the
+ * files that do not depend on the arguments.
  */
 export function boundState(preview: Preview | undefined): object | undefined {
   if (!preview) return undefined;
@@ -82,7 +82,7 @@ export function boundState(preview: Preview | undefined): object | undefined {
   return { files, bindings };
 }
 
-/** What an approval is bound to of a preview: the bytes of every file, the texts, and the bindings; not how diffs are drawn. */
+/** The part of a preview that an approval is bound to: the contents of files, the texts and the bindings. */
 export function boundPart(preview: Preview | undefined): object | undefined {
   if (!preview) return undefined;
   const sections = preview.sections.map((section) => (section.kind === "text" ? section : section.change));

@@ -25,7 +25,7 @@ export interface ToolContext extends Omit<ToolExecutionOptions<unknown>, "abortS
   /** Identifies the call permanently, also after a crash and a restart. Pass it to external services to avoid duplicates. */
   idempotencyKey: string;
   context?: unknown;
-  /** What a person approved; undefined for a call that needed no approval. */
+  /** The approved preview; undefined for a call that needed no approval. */
   approved?: Preview;
 }
 
@@ -57,9 +57,9 @@ export interface NamedTool<Input = any, Output = any> {
   manualExecution?: ManualExecution;
   /** Alternative names for calls. */
   aliases?: readonly string[];
-  /** What a call would do, for the person who approves it: sections, or plain text. The approval is bound to it. */
+  /** Describes for the approver what a call would do, in sections or plain text. The approval is bound to it. */
   preview?: (args: Input, context: ToolContext) => Promise<Preview | string | undefined> | Preview | string | undefined;
-  /** Why a person is asked, as a sentence. Default: "<worker> wants to call <tool>." */
+  /** The reason for asking, as a sentence. Default: "<worker> wants to call <tool>." */
   approvalReason?: (args: Input) => string;
   /** The tool only reads. An identical second call in one turn is refused as redundant. */
   readOnly?: boolean;

@@ -28,7 +28,7 @@ const defaultTimeouts: CallTimeouts = { firstMs: 5 * 60_000, idleMs: 2 * 60_000,
 /** Characters per answer, including reasoning and arguments. Caps the cost; no model needs as much. */
 const maxAnswerLength = 500_000;
 
-/** How often a provider may pause an answer. After that, the answer so far is used. */
+/** The number of times a provider may pause an answer. After that, the answer so far is used. */
 const maxPauses = 3;
 
 /** The complete response of one model call. */

@@ -1,6 +1,6 @@
 import { splitCode } from "./markdown-code.ts";
 
-/** How far a cut looks for the end of a word. Half a secret would no longer be recognized. */
+/** The distance within which a cut looks for the end of a word. Half a secret would no longer be recognized. */
 const maxWordLength = 4_096;
 
 /** Shortens a text to `limit` characters. Whole words are cut from the middle, and a line tells how many characters. */

@@ -1,23 +1,23 @@
 /**
- * Renders text so that a person sees every character of it, for requests that they approve. Unlike `sanitize`, nothing
- * is removed or replaced by a count: what looks the same is the same.
+ * Renders text so that every character is visible, for approval requests. Unlike `sanitize`, it neither removes characters
+ * nor replaces them by a count: two texts that look the same are the same.
  *
- * Escapes read `⟨U+202E⟩` or by name, `⟨CR⟩`. The brackets and the wrap mark themselves are escaped where the text has
- * them, so no text can imitate an escape. Runs in time linear in the text.
+ * Escapes are written as `⟨U+202E⟩`, or by name as `⟨CR⟩`. The brackets and the wrap mark are escaped, too, so that no text
+ * can imitate an escape. Runs in linear time.
  */
 
-/** Marks a line that was broken because it was too long to be seen whole. */
+/** Marks the continuation of a wrapped line. */
 export const wrapMark = "⤷";
 
-/** Wide enough for code, narrow enough to be seen in a comment without scrolling sideways. */
+/** Wide enough for code, and narrow enough for a comment without a scroll bar. */
 export const maxVisibleColumns = 120;
 
 const tabColumns = 8;
 const maxCombiningMarks = 3;
 const maxEscapeLength = 32;
 
-// Controls, format characters, separators, surrogates, private and unassigned code points, blanks that are not the space,
-// and whatever Unicode calls ignorable. Tab and line feed are laid out below.
+// Controls, format characters, separators, surrogates, private and unassigned code points, blanks other than the space,
+// and ignorable code points. Tabs and line feeds are handled below.
 const unseen =
   /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000\u2800\u27E8\u27E9\u2937]/u;
 const unseenAnywhere = new RegExp(`(?![\\t\\n])${unseen.source}`, "gu");
@@ -27,18 +27,18 @@ const trailingBlanks = /(?<=^|[^ \t])[ \t]+$/;
 
 const names: Record<string, string> = { "\u0000": "NUL", "\r": "CR", "\u001B": "ESC", "\u007F": "DEL", "\t": "TAB" };
 
-/** The text with every character visible that would not be, line by line, unwrapped. */
+/** Escapes all invisible characters, without wrapping lines. */
 export function escapeInvisible(text: string): string {
   return text.replace(unseenAnywhere, escapeCharacter).replace(stackedMarks, escapeCharacter);
 }
 
-/** One line of text (without its line feed) as the lines that show it: escaped, blanks at its end counted, wrapped. */
+/** Renders one line of text: escapes it, counts blanks at its end, and wraps it. */
 export function visibleLine(line: string, columns: number = maxVisibleColumns): string[] {
   const shown = escapeInvisible(line).replace(trailingBlanks, countBlanks);
   return wrap(shown, columns);
 }
 
-/** The whole text with every character visible, its long lines wrapped and marked. */
+/** Renders a text with all characters visible, and with long lines wrapped and marked. */
 export function visibleText(text: string, columns: number = maxVisibleColumns): string {
   return text
     .split("\n")
@@ -46,7 +46,7 @@ export function visibleText(text: string, columns: number = maxVisibleColumns): 
     .join("\n");
 }
 
-/** A name (path, tool, branch) on one line: line feeds and tabs are escaped, too. */
+/** Renders a name, such as a path or a branch, on one line: line feeds and tabs are escaped, too. */
 export function visibleName(name: string): string {
   return escapeInvisible(name)
     .replace(/[\t\n]/g, escapeCharacter)
@@ -67,7 +67,7 @@ function countBlanks(blanks: string): string {
   return blanks.length === 1 ? "⟨space⟩" : `⟨${blanks.length} spaces⟩`;
 }
 
-/** Wraps one line of text that is visible already. */
+/** Wraps a line that is already escaped. */
 export function wrapVisible(line: string, columns: number = maxVisibleColumns): string[] {
   return wrap(line, columns);
 }
@@ -92,7 +92,7 @@ function wrap(line: string, columns: number): string[] {
   return parts;
 }
 
-/** Where the character or escape that begins here ends: an escape is not broken in two. */
+/** The end of the character or escape at this index. An escape is not split. */
 function endOfUnit(line: string, index: number): number {
   if (line[index] === "⟨") {
     const close = line.slice(index, index + maxEscapeLength).indexOf("⟩");

@@ -48,7 +48,7 @@ export type RuntimeEventData =
       iteration: number;
       toolCallId: string;
       toolName: string;
-      /** What the model reads, shortened for display. */
+      /** The output for the model, shortened for display. */
       output: string;
       truncated: boolean;
       durationMs: number;
