@@ -10,13 +10,13 @@ const world = runtimeWorlds();
 const openPull = { calls: [{ name: "open_pull_request", args: { title: "Fix the sum", body: "It was off." } }] };
 const write = { calls: [{ name: "write_file", args: { path: "new.js", content: "export const two = 2;\n" } }] };
 
-test("a worker writes, asks, is approved, and opens the pull request from its own branch", async () => {
-  const { runs, approvalAsked, ended, github } = await world({
+test("a worker writes, requests an approval, and opens the pull request from its own branch", async () => {
+  const { runs, approvalRequested, ended, github } = await world({
     script: turns(write, openPull, { text: "Opened it." }),
   });
   const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
 
-  const approval = await approvalAsked();
+  const approval = await approvalRequested();
   expect(approval).toMatchObject({ tool: "open_pull_request", status: "pending", workerPath: "fixer" });
   expect(previewText(approval.preview)).toContain("export const two = 2;");
   await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
@@ -28,15 +28,15 @@ test("a worker writes, asks, is approved, and opens the pull request from its ow
   expect(await github.git("show", `golem/7-${id}:new.js`)).toContain("export const two = 2;");
 });
 
-test("a denial with a reason reaches the model, which goes on", async () => {
-  const { runs, approvalAsked, ended, model, github } = await world({
+test("the reason of a denial reaches the model", async () => {
+  const { runs, approvalRequested, ended, model, github } = await world({
     script: turns(write, openPull, { text: "I left it." }),
   });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   await runs.decideApprovals(origin, {
     by: "ada",
-    target: (await approvalAsked()).id,
+    target: (await approvalRequested()).id,
     approve: false,
     note: "wrong branch",
   });
@@ -46,10 +46,10 @@ test("a denial with a reason reaches the model, which goes on", async () => {
   expect(await github.pulls()).toEqual([]);
 });
 
-test("an approver who lost write access before the call runs approves nothing", async () => {
-  const { runs, approvalAsked, ended, github, model } = await world({ script: turns(write, openPull) });
+test("an approval does not count when the approver has lost write access before the call runs", async () => {
+  const { runs, approvalRequested, ended, github, model } = await world({ script: turns(write, openPull) });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
-  const { id } = await approvalAsked();
+  const { id } = await approvalRequested();
 
   github.setPermission("ada", "read");
   await runs.decideApprovals(origin, { by: "ada", target: id, approve: true });
@@ -59,22 +59,22 @@ test("an approver who lost write access before the call runs approves nothing", 
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("does not confirm write access");
 });
 
-test("nothing of a run that waits for a person stays in memory", async () => {
-  const { runs, runtime, approvalAsked } = await world({ script: turns(write, openPull) });
+test("a run that waits for a person is not in memory", async () => {
+  const { runs, runtime, approvalRequested } = await world({ script: turns(write, openPull) });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
 
-  await approvalAsked();
+  await approvalRequested();
   await runtime.idle();
 
   expect(runtime.activeRuns()).toBe(0);
 });
 
-test("a question is answered by the next plain sentence, whenever it comes", async () => {
+test("a question is answered by the next plain comment, whenever it comes", async () => {
   const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
-  const { runs, runtime, heard, ended, model } = await world({ script: turns(ask, { text: "Thanks." }) });
+  const { runs, runtime, waitUntilShown, ended, model } = await world({ script: turns(ask, { text: "Thanks." }) });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
 
-  expect((await heard(({ kind }) => kind === "question")).text).toContain("Which sum?");
+  expect((await waitUntilShown(({ kind }) => kind === "question")).text).toContain("Which sum?");
   await runtime.idle();
   expect(await runs.deliverMessage(origin, { by: "ada", text: "The second." })).toBe(true);
 
@@ -83,7 +83,7 @@ test("a question is answered by the next plain sentence, whenever it comes", asy
 });
 
 test("a delivery that comes twice starts one run", async () => {
-  const { runs, ended, told, runtime } = await world({ script: turns({ text: "Hello." }) });
+  const { runs, ended, shown, runtime } = await world({ script: turns({ text: "Hello." }) });
 
   const first = await runs.startRun({ origin, worker: "fixer", text: "hi", deliveryId: "d1" });
   const second = await runs.startRun({ origin, worker: "fixer", text: "hi", deliveryId: "d1" });
@@ -91,10 +91,10 @@ test("a delivery that comes twice starts one run", async () => {
   expect(second.id).toBe(first.id);
   await ended();
   await runtime.idle();
-  expect(told.filter(({ kind }) => kind === "outcome")).toHaveLength(1);
+  expect(shown.filter(({ kind }) => kind === "outcome")).toHaveLength(1);
 });
 
-test("two approvals at once are answered in any order, each for itself", async () => {
+test("two pending approvals are decided in any order, each on its own", async () => {
   const both = {
     calls: [
       { name: "write_file", args: { path: "README.md", content: "# One\n" } },
@@ -104,14 +104,14 @@ test("two approvals at once are answered in any order, each for itself", async (
   const files = {
     ".github/workers/careful.worker": "---\nname: careful\ntoolsets: { filesystem: {} }\n---\nBe careful.",
   };
-  const { runs, approvalAsked, ended, model } = await world({
+  const { runs, approvalRequested, ended, model } = await world({
     script: turns({ calls: [{ name: "read_file", args: { path: "README.md" } }] }, both, { text: "Done." }),
     github: { files },
   });
   await runs.startRun({ origin, worker: "careful", text: "tidy up" });
 
-  const first = await approvalAsked();
-  const second = await approvalAsked([first.id]);
+  const first = await approvalRequested();
+  const second = await approvalRequested([first.id]);
   await expect(runs.decideApprovals(origin, { by: "ada", target: undefined, approve: true })).rejects.toThrow(
     "Several requests are waiting.",
   );
@@ -125,32 +125,32 @@ test("two approvals at once are answered in any order, each for itself", async (
   expect(results.indexOf("keep the title")).toBeLessThan(results.indexOf("sum.js"));
 });
 
-test("changed arguments run in place of the asked ones, and the model is told what ran", async () => {
-  const { runs, approvalAsked, ended, github, model } = await world({
+test("changed arguments replace the original ones, and the model is told what ran", async () => {
+  const { runs, approvalRequested, ended, github, model } = await world({
     script: turns(write, openPull, { text: "Opened." }),
   });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   const changedArgs = { title: "Add two", body: "One more number." };
-  const decision = { by: "ada", target: (await approvalAsked()).id, approve: true, note: "shorter is better" };
+  const decision = { by: "ada", target: (await approvalRequested()).id, approve: true, note: "shorter is better" };
   await runs.decideApprovals(origin, { ...decision, changedArgs });
 
   await ended();
   expect(await github.pulls()).toMatchObject([{ title: "Add two" }]);
-  const told = JSON.stringify(model.requests.at(-1)?.messages);
-  expect(told).toContain("A person changed the arguments");
-  expect(told).toContain("shorter is better");
+  const shown = JSON.stringify(model.requests.at(-1)?.messages);
+  expect(shown).toContain("A person changed the arguments");
+  expect(shown).toContain("shorter is better");
 });
 
-test("changed arguments that the tool does not take are refused, and nothing runs", async () => {
-  const { runs, approvalAsked, ended, github, model } = await world({
+test("changed arguments that the tool does not accept are refused, and nothing runs", async () => {
+  const { runs, approvalRequested, ended, github, model } = await world({
     script: turns(write, openPull, { text: "Hm." }),
   });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   await runs.decideApprovals(origin, {
     by: "ada",
-    target: (await approvalAsked()).id,
+    target: (await approvalRequested()).id,
     approve: true,
     changedArgs: { titel: 1 },
   });
@@ -160,26 +160,26 @@ test("changed arguments that the tool does not take are refused, and nothing run
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("title");
 });
 
-test("an approval for the session lets an equal call run without asking, and no other", async () => {
+test("an approval for the session covers identical calls, and no others", async () => {
   const remove = { calls: [{ name: "delete_file", args: { path: "gone.txt" } }] };
   const again = { calls: [{ name: "write_file", args: { path: "gone.txt", content: "x" } }] };
   const other = { calls: [{ name: "delete_file", args: { path: "sum.js" } }] };
-  const { runs, approvalAsked, ended } = await world({
+  const { runs, approvalRequested, ended } = await world({
     script: turns(again, remove, again, remove, other, { text: "Done." }),
   });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
 
-  const first = await approvalAsked();
+  const first = await approvalRequested();
   await runs.decideApprovals(origin, { by: "ada", target: first.id, approve: true, remember: "session" });
-  const second = await approvalAsked([first.id]);
+  const second = await approvalRequested([first.id]);
 
   expect(second.args).toMatchObject({ path: "sum.js" });
   await runs.decideApprovals(origin, { by: "ada", target: second.id, approve: false });
   await ended();
 });
 
-test("an approval nobody answers expires, and the worker is told", async () => {
-  const { runs, ended, github, model, heard } = await world({
+test("an approval that nobody decides expires, and the worker is told", async () => {
+  const { runs, ended, github, model, waitUntilShown } = await world({
     script: turns(write, openPull, { text: "Nobody came." }),
     approvalMs: 150,
   });
@@ -188,20 +188,20 @@ test("an approval nobody answers expires, and the worker is told", async () => {
   await ended();
   expect(await github.pulls()).toEqual([]);
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("expired");
-  await heard(({ approval }) => approval?.status === "expired");
+  await waitUntilShown(({ approval }) => approval?.status === "expired");
 });
 
-test("an approval of another thread is not found in this one", async () => {
-  const { runs, approvalAsked } = await world({ script: turns(write, openPull) });
+test("an approval cannot be decided in another thread", async () => {
+  const { runs, approvalRequested } = await world({ script: turns(write, openPull) });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
-  const { id } = await approvalAsked();
+  const { id } = await approvalRequested();
 
   await expect(
     runs.decideApprovals({ ...origin, thread: 8 }, { by: "ada", target: id, approve: true }),
   ).rejects.toThrow("There is no approval");
 });
 
-test("a limit stops the run hard and says which", async () => {
+test("a run ends at its limit and says which", async () => {
   const files = {
     ".github/workers/short.worker":
       "---\nname: short\ntoolsets: { filesystem: {} }\nlimits: { steps: 2 }\n---\nBe short.",
@@ -214,7 +214,7 @@ test("a limit stops the run hard and says which", async () => {
   expect(model.requests).toHaveLength(2);
 });
 
-test("a search that the model's provider makes by itself is seen in the thread, and paid for", async () => {
+test("a web search of the model's provider is shown in the log and counted in the cost", async () => {
   const anthropic = await startAnthropic({ query: "node 26", url: "https://nodejs.org/en/blog", text: "It is out." });
   const searcher = `---
 name: searcher
@@ -237,7 +237,7 @@ Look it up.`;
   expect(cost).toBeGreaterThan(0.01);
 });
 
-test("trouble at the provider is waited out, as long as it asks for", async () => {
+test("a model call is retried after the time the provider asks for", async () => {
   let asked = 0;
   const { runs, ended } = await world({
     script: () => {
@@ -250,20 +250,22 @@ test("trouble at the provider is waited out, as long as it asks for", async () =
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Here I am." });
 });
 
-test("an approval covers what was shown: when the files have changed since, it is requested again", async () => {
+test("an approval does not count when the call would now change something else", async () => {
   const both = {
     calls: [
       { name: "open_pull_request", args: { title: "Add two", body: "" } },
       { name: "write_file", args: { path: "sneaky.js", content: "steal();\n" } },
     ],
   };
-  const { runs, approvalAsked, ended, github, model, heard } = await world({
+  const { runs, approvalRequested, ended, github, model, waitUntilShown } = await world({
     script: turns(write, both, { text: "Hm." }),
   });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
-  const { id, preview } = await approvalAsked();
+  const { id, preview } = await approvalRequested();
   expect(preview).not.toContain("sneaky");
-  await heard(({ view }) => view.state === "awaitingApproval" && view.log.some((line) => line.includes("sneaky.js")));
+  await waitUntilShown(
+    ({ view }) => view.state === "awaitingApproval" && view.log.some((line) => line.includes("sneaky.js")),
+  );
 
   await runs.decideApprovals(origin, { by: "ada", target: id, approve: true });
 
@@ -272,22 +274,22 @@ test("an approval covers what was shown: when the files have changed since, it i
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("has changed since it was approved");
 });
 
-test("a command that is delivered again after it was done does nothing and says nothing", async () => {
-  const { runs, approvalAsked, heard } = await world({ script: turns(write, openPull) });
+test("a command that is delivered again does nothing", async () => {
+  const { runs, approvalRequested, waitUntilShown } = await world({ script: turns(write, openPull) });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
-  await approvalAsked();
+  await approvalRequested();
 
   await runs.requestStop(origin, { by: "ada", deliveryId: "d2" });
-  await heard(({ view }) => view.state === "interrupted");
+  await waitUntilShown(({ view }) => view.state === "interrupted");
 
   expect(await runs.requestStop(origin, { by: "ada", deliveryId: "d2" })).toEqual([]);
 });
 
 describe("stop", () => {
-  test("reaches a model that is thinking, and resume goes on with the person's words", async () => {
+  test("interrupts a thinking model, and resume passes the person's message to it", async () => {
     const asked = Promise.withResolvers<void>();
     const replies: ModelReply[] = [{ hang: true }, { text: "Done." }];
-    const { runs, heard, ended, model } = await world({
+    const { runs, waitUntilShown, ended, model } = await world({
       script: () => {
         asked.resolve();
         return replies.shift() ?? { text: "Done." };
@@ -297,7 +299,7 @@ describe("stop", () => {
     await asked.promise;
 
     await runs.requestStop(origin, { by: "ada" });
-    await heard(({ view }) => view.state === "interrupted");
+    await waitUntilShown(({ view }) => view.state === "interrupted");
     await runs.requestResume(origin, { by: "ada", text: "be quick" });
 
     expect((await ended()).outcome?.kind).toBe("answered");
@@ -305,13 +307,13 @@ describe("stop", () => {
     expect(last).toContain("be quick");
   });
 
-  test("withdraws what was asked: a late approval says so and does nothing", async () => {
-    const { runs, approvalAsked, heard, github } = await world({ script: turns(write, openPull) });
+  test("withdraws requests: a late approval is refused and nothing runs", async () => {
+    const { runs, approvalRequested, waitUntilShown, github } = await world({ script: turns(write, openPull) });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
-    const { id } = await approvalAsked();
+    const { id } = await approvalRequested();
 
     await runs.requestStop(origin, { by: "ada" });
-    await heard(({ view }) => view.state === "interrupted");
+    await waitUntilShown(({ view }) => view.state === "interrupted");
 
     await expect(runs.decideApprovals(origin, { by: "ada", target: id, approve: true })).rejects.toThrow(
       "its run was stopped",
@@ -319,14 +321,14 @@ describe("stop", () => {
     expect(await github.pulls()).toEqual([]);
   });
 
-  test("with nothing running says so", async () => {
+  test("is refused when no worker is running", async () => {
     const { runs } = await world({ script: turns() });
 
     await expect(runs.requestStop(origin, { by: "ada" })).rejects.toThrow("No worker is running here.");
   });
 });
 
-describe("a worker that calls another", () => {
+describe("a worker called by another one", () => {
   const boss = { calls: [{ name: "explorer", args: { task: "Find the sum." } }] };
   const script: RuntimeWorldOptions["script"] = ({ messages }) => {
     const isChild = JSON.stringify(messages[0]).includes("You find things in the repository");
@@ -336,7 +338,7 @@ describe("a worker that calls another", () => {
     return turn === 0 ? boss : { text: "Found." };
   };
 
-  test("gets its answer as the tool's result, from a run with its own log", async () => {
+  test("returns its answer as the result of the call, from a run with its own log", async () => {
     const { runs, ended, model, store } = await world({ script });
     const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
 
@@ -349,7 +351,7 @@ describe("a worker that calls another", () => {
     expect(await store.childrenOf(id)).toHaveLength(1);
   });
 
-  test("finds what it changed in its own tree, approved in the root's thread", async () => {
+  test("hands its changes to its parent, and is approved in the root's thread", async () => {
     const files = {
       ".github/workers/boss.worker":
         "---\nname: boss\ntoolsets: { filesystem: {}, workers: { allowed: [writer] } }\n---\nYou are the boss.",
@@ -367,10 +369,10 @@ describe("a worker that calls another", () => {
         ][turn] ?? { text: "Done." }
       );
     };
-    const { runs, approvalAsked, ended, model } = await world({ script: writers, github: { files } });
+    const { runs, approvalRequested, ended, model } = await world({ script: writers, github: { files } });
     const { id } = await runs.startRun({ origin, worker: "boss", text: "please" });
 
-    const approval = await approvalAsked();
+    const approval = await approvalRequested();
     expect(approval).toMatchObject({ workerPath: "boss -> writer", rootId: id });
     await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
 
@@ -379,7 +381,7 @@ describe("a worker that calls another", () => {
     expect(JSON.stringify(model.requests.at(-1)?.messages.at(-1))).toMatch(/There is no/);
   });
 
-  test("lends it no more of the tree than it has itself", async () => {
+  test("cannot write where its parent may only read", async () => {
     const files = {
       ".github/workers/reader.worker":
         "---\nname: reader\ntoolsets: { workers: { allowed: [writer] } }\nsandbox: { readonly: true }\n---\nYou are the reader.",
@@ -401,14 +403,14 @@ describe("a worker that calls another", () => {
     expect(model.requests.map(({ messages }) => JSON.stringify(messages.at(-1))).join()).toMatch(/read-only/i);
   });
 
-  test("takes it along when it is cancelled", async () => {
+  test("is cancelled with its parent", async () => {
     const hanging: RuntimeWorldOptions["script"] = (request) => {
       const isChild = JSON.stringify(request.messages[0]).includes("You find things in the repository");
       return isChild ? { hang: true } : boss;
     };
-    const { runs, heard, runtime } = await world({ script: hanging });
+    const { runs, waitUntilShown, runtime } = await world({ script: hanging });
     const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
-    await heard(({ view }) => view.children[0]?.state === "callingModel");
+    await waitUntilShown(({ view }) => view.children[0]?.state === "callingModel");
 
     await runs.requestCancel(origin, { by: "ada" });
     await runtime.idle();
@@ -419,31 +421,31 @@ describe("a worker that calls another", () => {
   });
 });
 
-describe("what the repository's settings say", () => {
+describe("the repository's settings", () => {
   const settings = (text: string) => ({
     files: { ".github/golem-forge.yml": text },
     permissions: { bob: "write" as const },
   });
 
-  test("only the workers they allow start", async () => {
+  test("restrict which workers start", async () => {
     const { runs } = await world({ script: turns(), github: settings("workers: [triager]") });
 
     await expect(runs.startRun({ origin, worker: "fixer", text: "x" })).rejects.toThrow("fixer may not be run here");
   });
 
-  test("settings that cannot be read start nothing", async () => {
+  test("start nothing when they are invalid", async () => {
     const { runs } = await world({ script: turns(), github: settings("limit: {}") });
 
     await expect(runs.startRun({ origin, worker: "fixer", text: "x" })).rejects.toThrow("Did you mean limits?");
   });
 
-  test("a second person approves, also when everything is approved at once", async () => {
-    const { runs, approvalAsked, ended, github } = await world({
+  test("can require a second person to approve, also for all requests at once", async () => {
+    const { runs, approvalRequested, ended, github } = await world({
       script: turns(write, openPull, { text: "Opened." }),
       github: settings("second_person: true"),
     });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
-    const { id } = await approvalAsked();
+    const { id } = await approvalRequested();
 
     for (const target of [id, "all", undefined]) {
       await expect(runs.decideApprovals(origin, { by: "ada", target, approve: true })).rejects.toThrow(
@@ -456,7 +458,7 @@ describe("what the repository's settings say", () => {
     expect(await github.pulls()).toHaveLength(1);
   });
 
-  test("every worker is told what they tell it, and stops at their limits", async () => {
+  test("add to the instructions and the limits of every worker", async () => {
     const { runs, ended, model } = await world({
       script: turns(write, write, write),
       github: settings("instructions: Tests run with make.\nlimits: { steps: 1 }"),
@@ -468,7 +470,7 @@ describe("what the repository's settings say", () => {
   });
 });
 
-describe("what cannot work is said at once", () => {
+describe("a run that cannot start is refused at once:", () => {
   test.each([
     [
       "an unknown worker, with the nearest one",
@@ -532,7 +534,7 @@ describe("what cannot work is said at once", () => {
   });
 });
 
-describe("a repository with a number", () => {
+describe("a repository", () => {
   /** The location that GitHub reports now. */
   function locate({ hub }: GitHubWorld, at: number) {
     const { id: repositoryId, owner, name: repo, installation } = hub.repository();
@@ -546,15 +548,15 @@ describe("a repository with a number", () => {
     };
   }
 
-  test("that comes to another owner stops its runs once, and what they asked is not wanted any more", async () => {
-    const { runs, approvalAsked, heard, ended, github } = await world({
+  test("that is transferred to another owner has its runs stopped once and their requests withdrawn", async () => {
+    const { runs, approvalRequested, waitUntilShown, ended, github } = await world({
       script: turns(write, openPull, { text: "Done." }),
     });
     const there = locate(github, 1_000);
     const numbered = { ...origin, repositoryId: there.repositoryId };
     await runs.reportLocation(there);
     await runs.startRun({ origin: numbered, worker: "fixer", text: "please" });
-    const { id } = await approvalAsked();
+    const { id } = await approvalRequested();
     github.hub.accountChanges.renameOwner("octo", "octopus");
     await runs.reportLocation(locate(github, 2_000));
     expect(await runs.pendingApprovals(numbered)).toHaveLength(1);
@@ -563,7 +565,7 @@ describe("a repository with a number", () => {
     const moved = locate(github, 3_000);
     await runs.reportLocation(moved);
 
-    const { view } = await heard(({ view }) => view.state === "interrupted");
+    const { view } = await waitUntilShown(({ view }) => view.state === "interrupted");
     expect(view.activity).toContain("transferred from octopus/sums to ada/sums");
     expect(view.spec.origin).toMatchObject({ owner: "ada", installationId: moved.installationId });
     await expect(runs.decideApprovals(numbered, { by: "ada", target: id, approve: true })).rejects.toThrow(
@@ -576,8 +578,8 @@ describe("a repository with a number", () => {
     expect((await ended()).outcome).toEqual({ kind: "answered", text: "Done." });
   });
 
-  test("that the app leaves stops its runs with the reason, once for each delivery", async () => {
-    const { runs, approvalAsked, heard, ended, github } = await world({
+  test("that the app can no longer reach has its runs stopped with the reason, once for each delivery", async () => {
+    const { runs, approvalRequested, waitUntilShown, ended, github } = await world({
       script: turns(write, openPull, { text: "Done." }),
     });
     const { accountChanges } = github.hub;
@@ -586,14 +588,14 @@ describe("a repository with a number", () => {
     const numbered = { ...origin, repositoryId: there.repositoryId };
     await runs.reportLocation(there);
     await runs.startRun({ origin: numbered, worker: "fixer", text: "please" });
-    await approvalAsked();
+    await approvalRequested();
 
     accountChanges.uninstall();
     const gone = { reason: "The app was uninstalled from octo.", deliveryId: "d9" };
     await runs.stopUnreachable({ installationId: 2 }, gone);
     await runs.stopUnreachable({ installationId: 1 }, { ...gone, deliveryId: "d10" });
 
-    const { view } = await heard(({ view }) => view.state === "interrupted");
+    const { view } = await waitUntilShown(({ view }) => view.state === "interrupted");
     expect(view.activity).toContain("The app was uninstalled from octo. When this is resolved, continue with /resume.");
     accountChanges.install();
     accountChanges.addRepository(repository);
@@ -606,9 +608,11 @@ describe("a repository with a number", () => {
 });
 
 test("a comment decides only requests that were posted before it was written", async () => {
-  const { runs, approvalAsked, store, runtime } = await world({ script: turns(write, openPull, { text: "Done." }) });
+  const { runs, approvalRequested, store, runtime } = await world({
+    script: turns(write, openPull, { text: "Done." }),
+  });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
-  const { id } = await approvalAsked();
+  const { id } = await approvalRequested();
   await runtime.idle();
   const { commentId = 0 } = (await store.findPost(`approval/${id}`)) ?? {};
   const approve = (target: string | undefined, comment: number) =>
@@ -626,12 +630,12 @@ test("an approval for the session ends with the write access of the person who g
     ".github/workers/talker.worker":
       "---\nname: talker\ntoolsets: { github: { approval: { tools: { reply: ask } } } }\n---\nTalk.",
   };
-  const { runs, approvalAsked, ended, model, github } = await world({
+  const { runs, approvalRequested, ended, model, github } = await world({
     script: turns(reply("hi"), reply("hi"), { text: "Done." }),
     github: { files },
   });
   await runs.startRun({ origin, worker: "talker", text: "please" });
-  const { id } = await approvalAsked();
+  const { id } = await approvalRequested();
   await runs.decideApprovals(origin, { by: "ada", target: id, approve: true, remember: "session" });
   github.setPermission("ada", "read");
 
@@ -645,8 +649,8 @@ describe("the policy of the deployment", () => {
       "---\nname: eager\ntoolsets: { filesystem: {}, pull_request: { approval: { default: preApproved } } }\nlimits: { cost: 999999 }\n---\nBe quick.",
   };
 
-  test("bounds the limits of a repository's worker, and has its pull request approved all the same", async () => {
-    const { runs, approvalAsked } = await world({
+  test("bounds the limits of a repository's worker, and requires the approval of its pull request", async () => {
+    const { runs, approvalRequested } = await world({
       script: turns(write, openPull, { text: "Done." }),
       github: { files },
     });
@@ -654,10 +658,10 @@ describe("the policy of the deployment", () => {
     const spec = await runs.startRun({ origin, worker: "eager", text: "please" });
 
     expect(spec.worker.limits.cost).toBe(20);
-    expect(await approvalAsked()).toMatchObject({ tool: "open_pull_request" });
+    expect(await approvalRequested()).toMatchObject({ tool: "open_pull_request" });
   });
 
-  test("starts nothing once the day's budget is spent", async () => {
+  test("starts nothing when the day's budget is used up", async () => {
     const { runs, store } = await world({ script: turns(), policy: { cost_per_day: { total: 1 } } });
     store.costOfRuns = async () => 1;
 

@@ -10,7 +10,7 @@ test("what a person approved for a worker's session is asked anew when a worker 
     ".github/workers/writer.worker": "---\nname: writer\ntoolsets: { filesystem: {} }\n---\nYou are the writer.",
   };
   const same = { calls: [{ name: "write_file", args: { path: "package.json", content: "{}" } }] };
-  const { runs, approvalAsked, ended } = await world({
+  const { runs, approvalRequested, ended } = await world({
     script: ({ messages }) => {
       const isChild = JSON.stringify(messages[0]).includes("You are the writer.");
       const turn = messages.filter(({ role }) => role === "assistant").length;
@@ -20,10 +20,10 @@ test("what a person approved for a worker's session is asked anew when a worker 
     github: { files },
   });
   await runs.startRun({ origin, worker: "boss", text: "please" });
-  const first = await approvalAsked();
+  const first = await approvalRequested();
   await runs.decideApprovals(origin, { target: first.id, approve: true, remember: "session", by: "ada" });
 
-  const second = await approvalAsked([first.id]);
+  const second = await approvalRequested([first.id]);
 
   expect(second).toMatchObject({ workerPath: "boss -> writer", tool: "write_file" });
   await runs.decideApprovals(origin, { target: second.id, approve: false, by: "ada" });
@@ -37,26 +37,26 @@ test("a run that is stopped while it pushes says so, and what is asked again fin
   };
   const open = { calls: [{ name: "open_pull_request", args: { title: "Add two", body: "One more." } }] };
   const write = { calls: [{ name: "write_file", args: { path: "new.js", content: "export const two = 2;\n" } }] };
-  const { runs, github, heard, model, ended, runtime, store, errors } = await world({
+  const { runs, github, waitUntilShown, model, ended, runtime, store, errors } = await world({
     script: turns(write, open, open, { text: "Opened." }),
     github: { files },
     policy: { always_ask: [] },
   });
   const pushing = Promise.withResolvers<void>();
-  const goOn = Promise.withResolvers<void>();
+  const proceed = Promise.withResolvers<void>();
   github.hub.onRequest(async ({ operation }) => {
     if (operation !== "POST /repos/{owner}/{repo}/pulls") return undefined;
     pushing.resolve();
-    await goOn.promise;
+    await proceed.promise;
     return undefined;
   });
   const { id } = await runs.startRun({ origin, worker: "hasty", text: "go" });
   await pushing.promise;
 
   await runs.requestStop(origin, { by: "ada" });
-  await heard(({ view }) => view.state === "interrupted");
+  await waitUntilShown(({ view }) => view.state === "interrupted");
   await runtime.idle();
-  goOn.resolve();
+  proceed.resolve();
   await expect.poll(() => github.pulls()).toHaveLength(1);
   expect((await store.log(id)).filter(({ event }) => event.type === "tool.finished")).toHaveLength(1);
   await runs.requestResume(origin, { by: "ada" });

@@ -27,12 +27,12 @@ function handOut(count: number, below: ModelReply): RuntimeWorldOptions["script"
 
 describe("workers that work at once", () => {
   test("share what is left of their parent's budget, so that ten cannot spend it ten times", async () => {
-    const { runs, heard, store, runtime } = await world({
+    const { runs, waitUntilShown, store, runtime } = await world({
       script: handOut(10, { hang: true }),
       github: { files: workers("tokens: 100000, cost: 2") },
     });
     const { id } = await runs.startRun({ origin, worker: "boss", text: "please" });
-    await heard(({ view }) => view.children.filter(({ state }) => state === "callingModel").length === 10);
+    await waitUntilShown(({ view }) => view.children.filter(({ state }) => state === "callingModel").length === 10);
 
     const shares = (await store.childrenOf(id)).map((child) => readable(child).spec.worker.limits);
     expect(shares.reduce((sum, { tokens }) => sum + tokens, 0)).toBeLessThanOrEqual(100_000);

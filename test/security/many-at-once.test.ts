@@ -36,12 +36,12 @@ test("fifty people of one repository at once start as many runs as the repositor
 });
 
 test("an approval and a denial at the same moment are one decision, and the other is told whose it was", async () => {
-  const { runs, approvalAsked, store, ended } = await world({
+  const { runs, approvalRequested, store, ended } = await world({
     script: turns({ calls: [{ name: "write_file", args: { path: "package.json", content: "{}" } }] }, { text: "So." }),
     github: { permissions: { mia: "write" } },
   });
   await runs.startRun({ origin, worker: "fixer", text: "do it" });
-  const { id } = await approvalAsked();
+  const { id } = await approvalRequested();
 
   const outcomes = await Promise.allSettled(
     Array.from({ length: 10 }, (_, index) =>

@@ -31,7 +31,7 @@ export interface RuntimeWorldOptions {
   anthropicUrl?: string;
 }
 
-/** What the front end was told, in order. */
+/** What the front end was shown, in order. */
 export interface Shown {
   kind: "status" | "approval" | "question" | "outcome" | "tool";
   view: RunView;
@@ -63,7 +63,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   github.openIssue(7, { title: "Totals are off by one", body: "sum([1, 2]) gives 2.", by: "visitor", ...issue });
   const model = await startModelServer({ script: options.script });
   const store = options.store ?? (await openSqliteStore(":memory:"));
-  const told: Shown[] = [];
+  const shown: Shown[] = [];
   const watchers = new Set<() => void>();
   const errors: unknown[] = [];
 
@@ -78,7 +78,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
     }),
     catalog: await openWorkerCatalog(new URL("../../workers", import.meta.url).pathname),
     openGitHub: github.openGitHub,
-    frontEnd: recordingFrontEnd(told, () => {
+    frontEnd: recordingFrontEnd(shown, () => {
       for (const watcher of watchers) watcher();
     }),
     services: { sanitize: (text) => text },
@@ -90,10 +90,10 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   });
   await runtime.start();
 
-  /** Waits until the front end was told something that fits. */
-  async function heard(fits: (told: Shown) => boolean): Promise<Shown> {
+  /** Waits until the front end was shown something that fits. */
+  async function waitUntilShown(fits: (shown: Shown) => boolean): Promise<Shown> {
     for (;;) {
-      const found = told.find(fits);
+      const found = shown.find(fits);
       if (found) return found;
       const { promise, resolve } = Promise.withResolvers<void>();
       watchers.add(resolve);
@@ -108,26 +108,26 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
     runs: runtime.runs,
     store,
     model,
-    told,
+    shown,
     errors,
-    heard,
+    waitUntilShown,
     /** The first pending approval that is not among those known already. */
-    async approvalAsked(known: readonly string[] = []): Promise<Approval> {
+    async approvalRequested(known: readonly string[] = []): Promise<Approval> {
       const isNew = (approval: Approval | undefined): approval is Approval =>
         approval?.status === "pending" && !known.includes(approval.id);
-      const { approval } = await heard((told) => isNew(told.approval));
+      const { approval } = await waitUntilShown((shown) => isNew(shown.approval));
       if (!approval) throw new Error("unreachable: it was just seen");
       return approval;
     },
     /** The answer to the n-th command for a tool, counted from 0. */
     async toolReply(nth = 0): Promise<ToolReply> {
-      const answered = () => told.filter((one) => one.kind === "tool");
-      await heard(() => answered().length > nth);
+      const answered = () => shown.filter((one) => one.kind === "tool");
+      await waitUntilShown(() => answered().length > nth);
       const reply = answered()[nth]?.reply;
       if (!reply) throw new Error("unreachable: it was just seen");
       return reply;
     },
-    ended: async () => (await heard(({ kind }) => kind === "outcome")).view,
+    ended: async () => (await waitUntilShown(({ kind }) => kind === "outcome")).view,
     close: async () => {
       await runtime.shutDown(5_000);
       await store.close();
@@ -137,10 +137,10 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   };
 }
 
-function recordingFrontEnd(told: Shown[], notify: () => void): FrontEnd {
+function recordingFrontEnd(shown: Shown[], notify: () => void): FrontEnd {
   let comments = 0;
   const record = async (entry: Shown): Promise<number> => {
-    told.push(entry);
+    shown.push(entry);
     notify();
     comments += 1;
     return entry.options.commentId ?? comments;

@@ -32,8 +32,8 @@ async function afterRun(options: Partial<RuntimeWorldOptions> = {}, worker = "fi
 }
 
 describe("a tool that a person calls", () => {
-  test("runs on a run that is over, is answered once, and is written down", async () => {
-    const { id, invokeAndConfirm, invoke, github, runs, runtime, told, store } = await afterRun();
+  test("runs on a run that has ended, gets one reply, and is logged", async () => {
+    const { id, invokeAndConfirm, invoke, github, runs, runtime, shown, store } = await afterRun();
 
     const reply = await invokeAndConfirm('/tool git_push --message "By hand"', { deliveryId: "d1" });
     await invoke('/tool git_push --message "By hand"', { deliveryId: "d1" });
@@ -42,19 +42,19 @@ describe("a tool that a person calls", () => {
     expect(reply).toMatchObject({ kind: "result", by: "ada", tool: "git_push", args: { message: "By hand" } });
     expect(await github.git("log", "-1", "--format=%s", `golem/7-${id}`)).toBe("By hand\n");
     expect(await github.git("show", `golem/7-${id}:new.js`)).toBe("export const two = 2;\n");
-    expect(told.filter(({ kind }) => kind === "tool")).toHaveLength(2);
+    expect(shown.filter(({ kind }) => kind === "tool")).toHaveLength(2);
     expect((await store.log(id)).filter(({ event }) => event.type === "tool.invoked")).toHaveLength(1);
     const view = await runs.view(id);
     expect(view?.outcome).toEqual({ kind: "answered", text: "Written." });
     expect(view?.log.at(-1)).toMatch(/^@ada ran git_push: Pushed [0-9a-f]{7} to golem\/7-/);
   });
 
-  test("runs while the worker waits, which then goes on from there and is told", async () => {
-    const { runs, approvalAsked, ended, toolReply, model, github } = await world({
+  test("runs while the worker waits, and the model sees it when it continues", async () => {
+    const { runs, approvalRequested, ended, toolReply, model, github } = await world({
       script: turns(write, openPull, { text: "Opened." }),
     });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
-    const approval = await approvalAsked();
+    const approval = await approvalRequested();
 
     await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_status") });
     expect(await toolReply()).toMatchObject({ kind: "result", tool: "git_status" });
@@ -67,7 +67,7 @@ describe("a tool that a person calls", () => {
     expect(JSON.stringify(last?.[1])).toContain("@ada ran git_status");
   });
 
-  test("changes the tree for everything after it, and what it did can be undone", async () => {
+  test("changes the files for later calls, and can be undone", async () => {
     const { invoke, toolReply, store, id } = await afterRun();
 
     await invoke("/undo");
@@ -81,7 +81,7 @@ describe("a tool that a person calls", () => {
     ]);
   });
 
-  test("that cannot work is refused before anyone is asked to confirm it", async () => {
+  test("is refused before it has to be confirmed, when it cannot work", async () => {
     const { invoke, toolReply, runs, id } = await afterRun();
 
     await invoke("/t git_push --branch main");
@@ -93,16 +93,16 @@ describe("a tool that a person calls", () => {
     expect((await runs.view(id))?.log.at(-1)).not.toContain("git_push");
   });
 
-  test("waits for a model that is thinking, says so at once, and shows its result in the same comment", async () => {
+  test("waits for a thinking model, says so at once, and shows its result in the same comment", async () => {
     const answered = Promise.withResolvers<void>();
-    const { runs, runtime, heard, toolReply, told } = await world({
+    const { runs, runtime, waitUntilShown, toolReply, shown } = await world({
       script: async () => {
         await answered.promise;
         return { text: "Done." };
       },
     });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
-    await heard(({ view }) => view.state === "callingModel");
+    await waitUntilShown(({ view }) => view.state === "callingModel");
 
     await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/retest"), mayBeForeign: true });
     await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_status") });
@@ -111,13 +111,13 @@ describe("a tool that a person calls", () => {
 
     expect(await toolReply(1)).toMatchObject({ kind: "result", tool: "git_status" });
     await runtime.idle();
-    expect(new Set(told.filter(({ kind }) => kind === "tool").map(({ options }) => options.name)).size).toBe(1);
+    expect(new Set(shown.filter(({ kind }) => kind === "tool").map(({ options }) => options.name)).size).toBe(1);
   });
 
-  test("gets through at once where a person stops the model", async () => {
-    const { runs, heard, toolReply } = await world({ script: () => new Promise(() => {}) });
+  test("runs at once when a person stops the model", async () => {
+    const { runs, waitUntilShown, toolReply } = await world({ script: () => new Promise(() => {}) });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
-    await heard(({ view }) => view.state === "callingModel");
+    await waitUntilShown(({ view }) => view.state === "callingModel");
     await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_status") });
     expect(await toolReply(0)).toMatchObject({ kind: "queued" });
 
@@ -126,7 +126,7 @@ describe("a tool that a person calls", () => {
     expect(await toolReply(1)).toMatchObject({ kind: "result", tool: "git_status" });
   });
 
-  test("may be called as often as a person likes", async () => {
+  test("is not limited in number", async () => {
     const { invoke, toolReply } = await afterRun();
 
     await invoke("/git_status");
@@ -143,13 +143,13 @@ describe("a tool that a person calls", () => {
   });
 });
 
-describe("what must be agreed to", () => {
+describe("a call that has to be confirmed", () => {
   const careful = {
     ".github/workers/careful.worker":
       "---\nname: careful\ntoolsets: { filesystem: {}, git: {} }\nsandbox: { approval: { write: preApproved, delete: ask } }\n---\nBe careful.",
   };
 
-  test("is not agreed to where it is too long to be shown", async () => {
+  test("is refused when it is too long to be shown", async () => {
     const content = "a line\n".repeat(3_000);
     const long = { calls: [{ name: "write_file", args: { path: "new.js", content } }] };
     const script = turns(long, { text: "Written." });
@@ -164,7 +164,7 @@ describe("what must be agreed to", () => {
     expect(await store.changesOf(id)).toHaveLength(1);
   });
 
-  test("is shown first, and runs when the command comes again with its word", async () => {
+  test("is shown first, and runs when the command is repeated with its word", async () => {
     const { invoke, toolReply, store, id } = await afterRun({ github: { files: careful } }, "careful");
 
     await invoke("/undo --yes");
@@ -181,7 +181,7 @@ describe("what must be agreed to", () => {
     expect(await store.changesOf(id)).toHaveLength(2);
   });
 
-  test("is shown again when it would do something else by now", async () => {
+  test("is shown again when it would do something else now", async () => {
     const { invoke, toolReply } = await afterRun({ github: { files: careful } }, "careful");
     await invoke("/undo --path new.js");
     const shown = await toolReply(0);
@@ -194,7 +194,7 @@ describe("what must be agreed to", () => {
   test.each([
     ["approvers: [mia]", "@ada may not approve here. Approvers: @mia."],
     ["second_person: true", "needs the approval of a second person"],
-  ])("is not agreed to by one who may not approve: %s", async (settings, refusal) => {
+  ])("cannot be confirmed by someone who may not approve: %s", async (settings, refusal) => {
     const files = { ...careful, ".github/golem-forge.yml": settings };
     const { invoke, toolReply, store, id } = await afterRun({ github: { files } }, "careful");
     await invoke("/undo");
@@ -206,7 +206,7 @@ describe("what must be agreed to", () => {
     expect(await store.changesOf(id)).toHaveLength(1);
   });
 
-  test("and what is blocked stays blocked", async () => {
+  test("stays blocked when it is blocked", async () => {
     const files = {
       ".github/workers/careful.worker": careful[".github/workers/careful.worker"].replace("ask", "blocked"),
     };
@@ -218,7 +218,7 @@ describe("what must be agreed to", () => {
   });
 });
 
-describe("what cannot run is said, and nothing runs", () => {
+describe("a command that cannot run is refused with the reason", () => {
   test.each([
     [
       "an unknown tool, with the nearest one",
@@ -239,7 +239,7 @@ describe("what cannot run is said, and nothing runs", () => {
     expect((await store.log(id)).some(({ event }) => event.type === "tool.invoked")).toBe(false);
   });
 
-  test("a command of someone who lost write access before it ran", async () => {
+  test("a command of someone who lost write access", async () => {
     const { invoke, toolReply, github } = await afterRun();
     github.setPermission("ada", "read");
 
@@ -270,20 +270,20 @@ describe("what cannot run is said, and nothing runs", () => {
     expect(await toolReply()).toMatchObject({ message: expect.stringContaining("never opened the repository") });
   });
 
-  test("a word that may be another bot's is met with silence, unless it is a tool", async () => {
-    const { invoke, toolReply, runtime, told } = await afterRun();
+  test("a command that may be meant for another bot is ignored, unless a tool has its name", async () => {
+    const { invoke, toolReply, runtime, shown } = await afterRun();
 
     for (const line of ["/retest", "/lgtm this is fine", "/hold --for a day"])
       await invoke(line, { mayBeForeign: true });
     await runtime.idle();
-    expect(told.filter(({ kind }) => kind === "tool")).toEqual([]);
+    expect(shown.filter(({ kind }) => kind === "tool")).toEqual([]);
 
     await invoke("/Undo", { mayBeForeign: true });
     expect(await toolReply()).toMatchObject({ kind: "result", tool: "undo" });
   });
 });
 
-test("the tools that people can call are listed with label and category, and each has a form", async () => {
+test("tools for people are listed with label and category, and each has a form", async () => {
   const { invoke, toolReply } = await afterRun();
 
   await invoke("/tools");
@@ -305,13 +305,13 @@ test("the tools that people can call are listed with label and category, and eac
 });
 
 describe("after a crash", () => {
-  test("between the push and what was to be written down about it, the same commit is pushed and told once", async () => {
+  test("between a push and the storing of its result, the same commit is pushed and reported once", async () => {
     const { store, crashes } = crashingOnce(await openSqliteStore(":memory:"));
-    const { id, invoke, toolReply, github, told, runtime } = await afterRun({ store });
+    const { id, invoke, toolReply, github, shown, runtime } = await afterRun({ store });
 
     await invoke("/git_push");
-    const shown = await toolReply(0);
-    await invoke(shown.kind === "confirm" ? shown.command : "");
+    const confirmation = await toolReply(0);
+    await invoke(confirmation.kind === "confirm" ? confirmation.command : "");
     await vi.waitFor(() => expect(crashes()).toBe(1));
     const pushed = (await github.git("rev-parse", `golem/7-${id}`)).trim();
     await invoke("/git_status");
@@ -320,10 +320,10 @@ describe("after a crash", () => {
     await toolReply(2);
     await runtime.idle();
     expect(await github.git("rev-list", "--count", `main..golem/7-${id}`)).toBe("1\n");
-    expect(told.filter(({ kind }) => kind === "tool")).toHaveLength(3);
+    expect(shown.filter(({ kind }) => kind === "tool")).toHaveLength(3);
   });
 
-  test("a tool that must not run twice is not run again, and that is said", async () => {
+  test("a tool that must not run twice is reported instead of run again", async () => {
     const execute = vi.fn();
     const deploy = aTool({ name: "deploy", manualExecution: { mode: "manual" }, afterCrash: "report", execute });
     const { toolbox } = await toolboxWorld([deploy]);

@@ -15,20 +15,20 @@ function kept(messages: ModelMessage[] | undefined): boolean[] {
   );
 }
 
-test("what fits stays as it is", () => {
+test("a conversation that fits is not changed", () => {
   const messages = [said("go"), result(words(10)), result(words(10))];
 
   expect(fitTranscript(messages, 10_000)).toEqual(messages);
 });
 
-test("the oldest results go first, and the latest as long as there is another way", () => {
+test("the oldest results are left out first, and the latest only when nothing else helps", () => {
   const messages = [said("go"), ...Array.from({ length: 6 }, () => result(words(100)))];
 
   expect(kept(fitTranscript(messages, 3_500))).toEqual([false, true, true, true, true, true]);
   expect(kept(fitTranscript(messages, 1_500))).toEqual([false, false, false, false, true, true]);
 });
 
-test("fifty huge results of one answer do not become one huge prompt", () => {
+test("fifty huge results of one answer are left out as well", () => {
   const [huge] = [result(words(1))];
   const content = Array.from({ length: 50 }, () => (result(words(4_000)) as { content: object[] }).content).flat();
   const fitted = fitTranscript([said("go"), { ...huge, content } as ModelMessage], 50_000);
@@ -36,11 +36,11 @@ test("fifty huge results of one answer do not become one huge prompt", () => {
   expect(JSON.stringify(fitted).length).toBeLessThan(20_000);
 });
 
-test("what people said is never left out: when it alone is too long there is no conversation", () => {
+test("messages of people are never left out: when they alone are too long, there is no conversation", () => {
   expect(fitTranscript([said(words(10_000)), result("short")], 5_000)).toBeUndefined();
 });
 
-test("what a provider found by itself goes as results do, together with the search that found it", () => {
+test("results of a provider are left out like others, together with the search that found them", () => {
   const searched: ModelMessage = {
     role: "assistant",
     content: [

@@ -53,7 +53,7 @@ function roles(messages: ModelMessage[]): string[] {
   return messages.map(({ role }) => role);
 }
 
-test("results come in the order of the calls, whatever the order they were done in", () => {
+test("results are in the order of the calls, not in the order in which the calls finished", () => {
   const messages = transcript(
     logOf(said("go"), answered("", ["a", "b"], 1), finished("b", "second"), finished("a", "first")),
   );
@@ -62,13 +62,13 @@ test("results come in the order of the calls, whatever the order they were done 
   expect(texts(messages[2])).toEqual(["first", "second"]);
 });
 
-test("what a person says while tools run comes after their results", () => {
+test("a message that arrives while tools run comes after their results", () => {
   const messages = transcript(logOf(said("go"), answered("", ["a"], 1), said("use tabs"), finished("a")));
 
   expect(roles(messages)).toEqual(["user", "assistant", "tool", "user"]);
 });
 
-test("what a person said while the model was thinking comes after its answer", () => {
+test("a message that arrives while the model is thinking comes after its answer", () => {
   const messages = transcript(logOf(said("go"), said("wait, use tabs"), answered("done", [], 1)));
 
   expect(messages.map(({ content }) => JSON.stringify(content))).toEqual([
@@ -91,7 +91,7 @@ test("a denial with a reason reaches the model as the result of its call", () =>
   expect(JSON.stringify(messages.at(-1))).toContain("@ada denied this call and said why: not on a Friday");
 });
 
-test("calls that a stop cut short are answered as interrupted, and the resumed model learns why", () => {
+test("calls interrupted by a stop are answered as interrupted, and the resumed model is told why", () => {
   const messages = transcript(
     logOf(
       said("go"),
@@ -106,8 +106,8 @@ test("calls that a stop cut short are answered as interrupted, and the resumed m
   expect(JSON.stringify(messages[2])).toContain('"type":"interrupted"');
 });
 
-describe("what a person ran", () => {
-  test("is told with its arguments and its result, which is data, after the results of the calls under way", () => {
+describe("a call of a person", () => {
+  test("is shown with its arguments and its result, marked as untrusted, after the results of running calls", () => {
     const messages = transcript(logOf(said("go"), answered("", ["a"], 1), invoked("Pushed abc1234."), finished("a")));
 
     expect(roles(messages)).toEqual(["user", "assistant", "tool", "user"]);
@@ -115,7 +115,7 @@ describe("what a person ran", () => {
     expect(messages[3]?.content).toMatch(/<untrusted id="\w+" source="the result of git_push">\nPushed abc1234\.\n/);
   });
 
-  test("is told as failed when it failed, and cut when it is long", () => {
+  test("is shown as failed when it failed, and shortened when it is long", () => {
     const messages = transcript(logOf(said("go"), invoked("x".repeat(100_000), true)));
 
     expect(messages[1]?.content).toContain("It failed");
@@ -123,7 +123,7 @@ describe("what a person ran", () => {
   });
 });
 
-describe("whatever happens to a run", () => {
+describe("any sequence of events", () => {
   const happening = fc.constantFrom(
     "said",
     "answer0",
@@ -141,7 +141,7 @@ describe("whatever happens to a run", () => {
     "retry",
   );
 
-  test("every call is followed at once by exactly one result, so a provider accepts the conversation", () => {
+  test("gives every call exactly one result directly after it, so that a provider accepts the conversation", () => {
     fc.assert(
       fc.property(fc.array(happening, { maxLength: 40 }), (names) => {
         const log = play(names);

@@ -96,7 +96,7 @@ test("kill -9 at any moment loses nothing that was acknowledged and leaves nothi
   database.close();
 });
 
-test("a second process is refused while the first lives, and let in once it was killed", async () => {
+test("a second process is refused while the first one lives, and not after it was killed", async () => {
   const { child, lines } = startChild(0);
   for await (const line of lines) if (line === "open") break;
 

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 
-test("whoever keeps everything in a file never loads what PostgreSQL takes", async () => {
+test("a deployment with SQLite never loads the PostgreSQL driver", async () => {
   const program = `
     import { createRequire } from "node:module";
     import { openStore } from "#runtime/store/open-store.ts";

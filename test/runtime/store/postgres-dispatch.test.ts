@@ -170,7 +170,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     for (const { letGo } of [cut, other]) letGo("l2");
   });
 
-  test("one that fell silent loses its jobs to another and is told, and writes nothing from then on", async () => {
+  test("one that sends no heartbeat loses its jobs to another, and stores nothing from then on", async () => {
     const silent = await startHolder();
     await silent.store.ingest({ run: sampleRun("q1", [sampleEffect("q1", "q1/0")]), events: [] });
     silent.dispatch.wake("q1");
@@ -194,7 +194,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     for (const { letGo } of [silent, other]) letGo("q1");
   });
 
-  test("of one repository no more runs are at work at once than was asked for", async () => {
+  test("no more runs of one repository are active at once than configured", async () => {
     const runs = ["g1", "g2"];
     const open = new Set<string>();
     let most = 0;

@@ -77,7 +77,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     const textsOf = async (store: Store, runId: string) =>
       (await store.log(runId)).map(({ event }) => ("text" in event ? event.text : event.type));
 
-    test("make the schema once when they open at the same time, and see each other's writes", async () => {
+    test("create the schema once when they open at the same time, and see each other's writes", async () => {
       const { one, other } = await openTwo();
 
       await one.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: said("hello") }] });
@@ -85,7 +85,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await textsOf(other, "r1")).toEqual(["hello"]);
     });
 
-    test("take a delivery in once, decide once and fire a timer once, though both are asked at the same time", async () => {
+    test("store a delivery once, decide once and fire a timer once, when both are asked at the same time", async () => {
       const { one, other } = await openTwo();
       const both = <Result>(ask: (store: Store) => Promise<Result>) => Promise.all([ask(one), ask(other)]);
       const runIds = Array.from({ length: 20 }, (_, n) => `r${n}`);
@@ -117,7 +117,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       for (const id of runIds) expect(await textsOf(other, id)).toEqual(["hi", "timer.due", "approval.granted"]);
     });
 
-    test("number the events of a run in the order of their commits, so that a reader passes over none", async () => {
+    test("number the events of a run in the order of their commits, so that a reader misses none", async () => {
       const { one, sql } = await openTwo();
       await one.ingest({ run: sampleRun("r1"), events: [] });
       await sql.query("begin");
@@ -139,7 +139,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await textsOf(one, "r1")).toEqual(["first", "later"]);
     });
 
-    test("do not wait in a circle, in whatever order they touch the same runs", async () => {
+    test("do not deadlock, in whatever order they touch the same runs", async () => {
       const { one, other } = await openTwo();
       for (const id of ["r1", "r2"]) await one.ingest({ run: sampleRun(id), events: [] });
       const events = (n: number) => ["r1", "r2"].map((runId) => ({ runId, event: said(`${n}`) }));
@@ -153,7 +153,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await one.log("r1")).toHaveLength(40);
     });
 
-    test("go on when the server drops their connections", async () => {
+    test("continue when the server drops their connections", async () => {
       const { one, sql } = await openTwo();
       await one.ingest({ run: sampleRun("r1"), events: [] });
 
@@ -176,7 +176,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       return openPostgresConnection(database);
     };
 
-    test("of a newer version is refused and left as it is", async () => {
+    test("of a newer version is refused and not changed", async () => {
       await expect(
         opening((sql) =>
           sql.query(`create schema golem_forge; create table golem_forge.schema_version (version integer);
@@ -213,7 +213,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       ).rejects.toThrow("belongs to another program");
     });
 
-    test("that nobody serves is refused with a sentence for people, without the password", async () => {
+    test("that cannot be reached is refused with a message for people, without the password", async () => {
       const refused = await openPostgresConnection("postgres://forge:hunter2hunter2@127.0.0.1:1/forge").catch(
         (error) => error,
       );
@@ -261,7 +261,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     });
   });
 
-  test("no statement that the tests above made reads a whole table", async () => {
+  test("no statement of the tests above scans a whole table", async () => {
     await openEmpty();
     // The whole schema is read at the start alone.
     const asked = [...statements].filter(

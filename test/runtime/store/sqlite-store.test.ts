@@ -50,7 +50,7 @@ async function commitsInLog(path: string): Promise<number> {
 }
 
 describe("the file", () => {
-  test("keeps everything when it is closed and opened again", async () => {
+  test("keeps everything when it is closed and reopened", async () => {
     const path = newPath();
     const first = await openSqliteStore(path);
     await first.ingest({
@@ -69,7 +69,7 @@ describe("the file", () => {
     await second.close();
   });
 
-  test("has what was asked in the same turn as the close", async () => {
+  test("has everything requested in the same turn as the close", async () => {
     const path = newPath();
     const first = await openSqliteStore(path);
     const asked = first.ingest({ run: sampleRun("r1"), events: [] });
@@ -81,7 +81,7 @@ describe("the file", () => {
     await second.close();
   });
 
-  test("and its folder are for their owner alone", async () => {
+  test("and its folder are accessible to their owner only", async () => {
     const path = newPath();
     const store = await openSqliteStore(path);
     await store.ingest({ run: sampleRun("r1"), events: [] });
@@ -91,7 +91,7 @@ describe("the file", () => {
     await store.close();
   });
 
-  test("can be read by others, such as a backup, while the store is open", async () => {
+  test("can be read by another process, such as a backup, while the store is open", async () => {
     const path = newPath();
     const store = await openSqliteStore(path);
     await store.ingest({ run: sampleRun("r1"), events: [] });
@@ -102,7 +102,7 @@ describe("the file", () => {
     await store.close();
   });
 
-  test("is refused a second time, also under another name, and stays with the first", async () => {
+  test("cannot be opened by a second process, under another name either", async () => {
     const path = newPath();
     const store = await openSqliteStore(path);
     const alias = join(folder, "alias.db");
@@ -115,7 +115,7 @@ describe("the file", () => {
     await (await openSqliteStore(alias)).close();
   });
 
-  test("of a newer version is refused and left as it is", async () => {
+  test("of a newer version is refused and not changed", async () => {
     const path = newPath();
     await (await openSqliteStore(path)).close();
     tamper(path, "pragma user_version = 99");
@@ -150,7 +150,7 @@ describe("the file", () => {
     await store.close();
   });
 
-  test("of another program is refused and left as it is", async () => {
+  test("of another program is refused and not changed", async () => {
     const path = join(folder, "other.db");
     tamper(path, "create table songs (title text)");
 
@@ -161,7 +161,7 @@ describe("the file", () => {
     reader.close();
   });
 
-  test("that is no database, or cannot be made, is refused with a sentence for people", async () => {
+  test("that is not a database, or cannot be created, is refused with a message for people", async () => {
     const text = join(folder, "notes.txt");
     await writeFile(text, "These are notes, not a database, and long enough to be told apart from one. ".repeat(20));
     const directory = join(folder, "directory");
@@ -239,7 +239,7 @@ describe("group commit", () => {
     await store.close();
   });
 
-  test("calls that change nothing write nothing", async () => {
+  test("calls that change nothing do not write", async () => {
     const path = newPath();
     const store = await openSqliteStore(path);
     await store.ingest({ deliveryId: "d1", run: sampleRun("r1"), events: [] });
@@ -279,7 +279,7 @@ describe("group commit", () => {
     return { store, hear, heard };
   }
 
-  test("a commit that fails fails every call of its turn, and the next turn works again", async () => {
+  test("a failed commit rejects every call of its turn, and the next turn works again", async () => {
     const { store, hear, heard } = await openWatched();
     failNext("commit");
 
@@ -292,7 +292,7 @@ describe("group commit", () => {
     await store.close();
   });
 
-  test("a failure that costs the whole transaction fails the calls before it, and those after it stand", async () => {
+  test("a failure that rolls the whole transaction back rejects the calls before it, and not those after it", async () => {
     const { store, hear, heard } = await openWatched();
 
     const before = hear("one");
@@ -309,7 +309,7 @@ describe("query plans", () => {
   // These indexes hold only what waits, or are read for one row.
   const scannable = /^SCAN \w+ USING (COVERING )?INDEX (runs_unseen|effects_later|timers_due|approvals_expiring)$/;
 
-  test("no query reads a whole table or sorts what an index has in order", async () => {
+  test("no query scans a whole table or sorts rows that an index has in order", async () => {
     const path = newPath();
     const prepare = vi.spyOn(DatabaseSync.prototype, "prepare");
     const store = await openSqliteStore(path);
