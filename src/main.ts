@@ -39,7 +39,7 @@ async function main(): Promise<void> {
   });
 
   let runtime: Runtime | undefined;
-  let books: RunViewReader | undefined;
+  let views: RunViewReader | undefined;
   let stopping = false;
   const started = () => {
     if (!runtime) throw new Error("A request came in before the runtime stood");
@@ -49,9 +49,9 @@ async function main(): Promise<void> {
     config.page &&
     createRunPages({
       config: { ...config, page: config.page },
-      books: () => {
-        books ??= new RunViewReader({ store, live: started().live, redact, now: Date.now });
-        return books;
+      views: () => {
+        views ??= new RunViewReader({ store, live: started().live, redact, now: Date.now });
+        return views;
       },
       runs: () => started().runs,
       openGitHub: (repository) => bot.openGitHub(repository),

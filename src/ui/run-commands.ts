@@ -40,7 +40,11 @@ export const runCommands = {
     help: "resumes the paused workers, with your instructions if you add any",
     frontEnds: ["thread", "page"],
   },
-  cancel: { usage: "cancel", help: "ends all workers in this thread for good", frontEnds: ["thread"] },
+  cancel: {
+    usage: "cancel",
+    help: "ends all workers in this thread for good",
+    frontEnds: ["thread", "page"],
+  },
   status: { usage: "status", help: "shows what is running, what is waiting, and the cost", frontEnds: ["thread"] },
   tool: {
     usage: "tool <name> [--option value]",

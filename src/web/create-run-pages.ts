@@ -1,220 +1,269 @@
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { getRequestListener, type HttpBindings } from "@hono/node-server";
+import { type Context, Hono } from "hono";
+import { type SSEStreamingApi, streamSSE } from "hono/streaming";
 import type { Config } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunViewReader } from "#runtime/views/run-view-reader.ts";
+import { type AccessCache, createAccessCache } from "./access-cache.ts";
 import { streamRun } from "./event-stream.ts";
+import { executePageCommand, type PageAction, pageActions } from "./execute-page-command.ts";
+import { type FindRunServices, type FoundRun, findRun } from "./find-run.ts";
 import { markupOf } from "./html.ts";
-import { type Action, actions, obey } from "./obey.ts";
-import { createOpenRun } from "./open-run.ts";
-import { notThere, Refusal, type Sentence } from "./refusal.ts";
-import { entriesAtOnce, renderEntries, renderEntriesPage, renderRunPage } from "./render-page.ts";
-import type { PageContext } from "./render-parts.ts";
-import { allow, htmlType, pageHeaders, redirect, send, sendJson, sendSentence, wantsJson } from "./respond.ts";
-import { createRunLinks, deriveKey } from "./run-links.ts";
+import { PageError, runNotFound } from "./page-error.ts";
+import { createRateLimit, type RateLimit } from "./rate-limit.ts";
+import { maxEntriesPerPage, renderEntries, renderEntriesPage, renderRunPage } from "./render-page.ts";
+import { securityHeaders, sendMessage, wantsJson } from "./responses.ts";
+import { createRunLinks, type RunLinks } from "./run-links.ts";
 import { createSealedCookies } from "./sealed-cookies.ts";
-import { createSessions } from "./sessions.ts";
+import { deriveKey } from "./secrets.ts";
+import { createSessions, type Sessions } from "./sessions.ts";
 import { callbackPath, createSignIn } from "./sign-in.ts";
-import { createSignInPages } from "./sign-in-pages.ts";
-import { createStandings } from "./standings.ts";
-import { createTally } from "./tally.ts";
+import { createSignInRoutes, type FormVariables, requireForm, signOutPath } from "./sign-in-routes.ts";
 
 export interface RunPagesOptions {
   config: Pick<Config, "github"> & { page: NonNullable<Config["page"]>; app: Pick<Config["app"], "webhookSecret"> };
-  books: () => RunViewReader;
+  views: () => RunViewReader;
   runs: () => Runs;
   openGitHub: OpenGitHub;
-  /** What failed on our side; the person is only told that it did. */
+  /** Receives failures of this app. The person only sees that something failed. */
   onError: (error: unknown) => void;
   now?: () => number;
 }
 
 export interface RunPages {
-  /** Answers requests below `/runs/`. False for any other. */
+  /** Answers requests for `/`, `/favicon.ico` and paths below `/runs`. Returns false for others. */
   answer(request: IncomingMessage, response: ServerResponse): boolean;
-  /** The page of a run's tree, for its thread. Undefined where nobody could open it. */
+  /** The address of the page that shows this run. Undefined if nobody could open it. */
   linkTo(spec: RunSpec): Promise<string | undefined>;
-  /** Ends what is being watched. */
+  /** Ends all event streams. */
   close(): void;
 }
 
-/** People who watch at one time: of one run, and of all. */
-const mostWatchers = { run: 16, all: 64 };
-/** Of a person. */
+const maxStreams = { perRun: 16, total: 64 };
+/** Of one person. */
 const commandsPerMinute = 30;
-/** Of a run: drawing a long one takes its time. */
+/** Of one run: rendering a long one takes time. */
 const viewsPerMinute = 120;
-/** Milliseconds a reader may let an answer lie. */
-const longestPause = 30_000;
+/** The time a client may stay idle during a request. */
+const idleTimeoutMs = 30_000;
 
-const runPath = /^\/runs\/([a-z0-9-]{1,40})\/([0-9a-f]{32})(?:\/([a-z-]+)(?:\/([a-z0-9-]{1,40})\/(\d{1,15}))?)?$/;
+const assets = Object.entries({
+  "run.js": "text/javascript; charset=utf-8",
+  "run.css": "text/css; charset=utf-8",
+  "favicon.svg": "image/svg+xml",
+}).map(([name, type]) => ({
+  path: `/runs/-/assets/${name}`,
+  type,
+  content: readFileSync(new URL(`./page/${name}`, import.meta.url)),
+}));
 
-const assets = new Map(
-  Object.entries({ "run.js": "text/javascript", "run.css": "text/css" }).map(([name, type]) => [
-    `/runs/-/assets/${name}`,
-    { type, content: readFileSync(new URL(`./page/${name}`, import.meta.url)) },
-  ]),
-);
-
-/** The web pages of runs: whoever has a page's link may watch, whoever signs in and may write may command. */
+/** The web pages of runs. Anyone with a page's link can read it; people who sign in and have write access can give commands. */
 export function createRunPages(options: RunPagesOptions): RunPages {
-  const { config, books, runs, openGitHub, onError, now = Date.now } = options;
-  const { url, signIn: client } = config.page;
+  const { config, openGitHub, now = Date.now } = options;
+  const { url, signIn } = config.page;
   const secret = config.app.webhookSecret;
-  const links = createRunLinks(secret);
-  const standings = createStandings({ openGitHub, now });
   const cookies = createSealedCookies({ key: deriveKey(secret, "cookies"), secure: url.startsWith("https:"), now });
-  const sessions = client && createSessions(cookies, deriveKey(secret, "forms"));
-  const signIn =
-    client &&
-    sessions &&
-    createSignInPages({
-      url,
-      sessions,
-      onError,
-      signIn: createSignIn({ url, github: config.github, client, cookies }),
+  const services: Services = {
+    ...options,
+    now,
+    github: config.github,
+    links: createRunLinks(secret),
+    access: createAccessCache({ openGitHub, now }),
+    sessions: signIn && createSessions(cookies, deriveKey(secret, "forms")),
+    commandLimit: createRateLimit({ perMinute: commandsPerMinute, now }),
+    viewLimit: createRateLimit({ perMinute: viewsPerMinute, now }),
+    streams: new Map(),
+  };
+  const app = createApp(services);
+  const { sessions } = services;
+  if (signIn && sessions) {
+    const { github } = config;
+    app.route(
+      "/",
+      createSignInRoutes({
+        url,
+        sessions,
+        onError: options.onError,
+        signIn: createSignIn({ url, github, client: signIn, cookies }),
+      }),
+    );
+    app.post(actionRoute, requireForm({ url, sessions }), (c) => executeCommand(services, c));
+  } else {
+    app.post(actionRoute, () => {
+      throw new PageError(401, "Sign-in is not set up here. Reply in the issue or pull request instead.");
     });
-  const open = createOpenRun({ github: config.github, books, links, sessions, standings, now });
-  const commands = createTally({ perMinute: commandsPerMinute, now });
-  const views = createTally({ perMinute: viewsPerMinute, now });
-  const streams = new Map<() => void, string>();
-
-  function answer(request: IncomingMessage, response: ServerResponse): boolean {
-    const [path = "", query = ""] = (request.url ?? "").split("?", 2);
-    if (path !== "/runs" && !path.startsWith("/runs/")) return false;
-
-    for (const [name, value] of Object.entries(pageHeaders)) response.setHeader(name, value);
-    response.setTimeout(longestPause, () => response.destroy());
-    respond({ request, response, path, query: new URLSearchParams(query) }).catch((error) => {
-      if (!(error instanceof Refusal)) onError(error);
-      if (response.headersSent) response.destroy();
-      else sendSentence(request, response, error instanceof Refusal ? error : broken);
-    });
-    return true;
   }
+  for (const path of ["/runs/-/sign-in", callbackPath, `${runRoute}/*`, runRoute])
+    app.all(path, methodNotAllowed("GET"));
+  app.all(signOutPath, methodNotAllowed("POST"));
 
-  async function respond(asked: Asked): Promise<void> {
-    const { request, response, path, query } = asked;
-    const asset = assets.get(path);
-    if (asset) {
-      allow(request, "GET");
-      return send(response, 200, `${asset.type}; charset=utf-8`, asset.content);
-    }
-    if (signIn && path === "/runs/-/sign-in") return signIn.begin(request, response, query);
-    if (signIn && path === callbackPath) return signIn.complete(request, response, query);
-    if (signIn && path === "/runs/-/sign-out") return signIn.end(request, response);
-
-    const [, runId = "", key = "", part, laneId = "", before] = runPath.exec(path) ?? [];
-    if (!runId || !links.isKey(runId, key)) throw notThere();
-    if (part === undefined) return showRun(asked, runId);
-    if (part === "entries" && before !== undefined)
-      return showEntries(asked, runId, { laneId, before: Number(before) });
-    if (before !== undefined) throw notThere();
-    if (part === "events") return showEvents(asked, runId);
-    if (isAction(part)) return command(asked, runId, part);
-    throw notThere();
-  }
-
-  async function showRun({ request, response }: Asked, runId: string): Promise<void> {
-    allow(request, "GET");
-    countView(runId);
-    const { root, tree, context } = await open(request, runId);
-    const [threadTitle, ...pages] = await Promise.all([
-      standings.titleOf(root.origin, root.origin.thread),
-      ...tree.runs.map(({ spec }) => books().readEvents(runId, spec.id, { limit: entriesAtOnce })),
-    ]);
-    const transcripts = new Map(tree.runs.map(({ spec }, at) => [spec.id, pages[at] ?? { events: [], earlier: 0 }]));
-    send(response, 200, htmlType, renderRunPage({ tree, transcripts, context, threadTitle }));
-  }
-
-  async function showEntries(
-    { request, response }: Asked,
-    runId: string,
-    { laneId, before }: { laneId: string; before: number },
-  ): Promise<void> {
-    allow(request, "GET");
-    countView(runId);
-    const { tree, context } = await open(request, runId);
-    const lane = tree.runs.find(({ spec }) => spec.id === laneId);
-    if (!lane) throw notThere();
-    const page = await books().readEvents(runId, laneId, { before, limit: entriesAtOnce });
-    if (wantsJson(request)) sendJson(response, 200, { html: markupOf(renderEntries(tree, lane, page, context)) });
-    else send(response, 200, htmlType, renderEntriesPage(tree, lane, page, context));
-  }
-
-  function countView(runId: string): void {
-    if (!views.isWithin(runId)) throw new Refusal(429, "Many people open this run right now. Try again in a minute.");
-  }
-
-  async function showEvents({ request, response, query }: Asked, runId: string): Promise<void> {
-    if (request.method !== "GET") throw new Refusal(405, "Only GET works here.");
-    const ofRun = [...streams.values()].filter((id) => id === runId).length;
-    if (streams.size >= mostWatchers.all || ofRun >= mostWatchers.run) {
-      throw new Refusal(429, "Too many people watch at the moment. The page tries again by itself.");
-    }
-    // Counted before anything is waited for: a flood must not slip in between.
-    let end = () => {};
-    const slot = () => end();
-    streams.set(slot, runId);
-    response.on("close", () => streams.delete(slot));
-    let first: PageContext | undefined = (await open(request, runId)).context;
-    if (response.destroyed) return;
-
-    response.setTimeout(0);
-    response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no" });
-    const context = async () => {
-      const known = first ?? (await open(request, runId).catch(() => undefined))?.context;
-      first = undefined;
-      return known;
-    };
-    const after = String(request.headers["last-event-id"] ?? query.get("after") ?? "");
-    end = streamRun(response, { books: books(), rootId: runId, context, after, now });
-  }
-
-  async function command({ request, response }: Asked, runId: string, action: Action): Promise<void> {
-    allow(request, "POST");
-    if (!signIn) throw new Refusal(401, "Nobody can sign in here. Answer in the thread.");
-    const { session, fields } = await signIn.readSent(request);
-    if (!commands.isWithin(session.login)) throw new Refusal(429, "That was a lot in one minute. Wait a moment.");
-    const { root: spec, tree, context } = await open(request, runId);
-    try {
-      const order = { action, fields, by: session.login, spec, approvals: tree.approvals };
-      const words = await obey(order, { runs: runs(), github: openGitHub(spec.origin) });
-      books().invalidate(runId);
-      if (wantsJson(request)) sendJson(response, 200, { words });
-      else redirect(response, context.path);
-    } catch (error) {
-      if (!(error instanceof UserError)) throw error;
-      throw new Refusal(409, error.message, { href: context.path, text: "Back to the run" });
-    }
-  }
-
-  async function linkTo({ rootId, origin }: RunSpec): Promise<string | undefined> {
-    if (!signIn && (await standings.isPrivate(origin))) return undefined;
-    return `${url}${links.pathOf(rootId)}`;
-  }
-
+  const listener = getRequestListener(app.fetch, { hostname: "localhost", overrideGlobalObjects: false });
   return {
-    answer,
-    linkTo,
+    answer: (request, response) => {
+      const [path = ""] = (request.url ?? "").split("?", 1);
+      if (!/^\/(?:$|favicon\.ico$|runs$|runs\/)/.test(path)) return false;
+      response.setTimeout(idleTimeoutMs, () => response.destroy());
+      void listener(request, response);
+      return true;
+    },
+    linkTo: async ({ rootId, origin }) => {
+      if (!signIn && (await services.access.isPrivate(origin))) return undefined;
+      return `${url}${services.links.pathOf(rootId)}`;
+    },
     close: () => {
-      for (const end of streams.keys()) end();
+      for (const end of services.streams.values()) end.abort?.();
     },
   };
 }
 
-interface Asked {
-  request: IncomingMessage;
-  response: ServerResponse;
-  path: string;
-  query: URLSearchParams;
+interface Services extends FindRunServices {
+  runs: () => Runs;
+  openGitHub: OpenGitHub;
+  onError: (error: unknown) => void;
+  links: RunLinks;
+  access: AccessCache;
+  sessions: Sessions | undefined;
+  commandLimit: RateLimit;
+  viewLimit: RateLimit;
+  /** By an id of each stream. */
+  streams: Map<symbol, { runId: string; abort?: () => void }>;
 }
 
-const broken: Sentence = { status: 500, words: "Something failed on our side. Try again in a moment." };
+type PageEnv = FormVariables & { Bindings: HttpBindings };
 
-function isAction(part: string): part is Action {
-  return actions.some((action) => action === part);
+const runRoute = "/runs/:runId{[a-z0-9-]{1,40}}/:key{[0-9a-f]{32}}";
+const actionRoute = `${runRoute}/:action{${pageActions.join("|")}}`;
+
+function createApp(services: Services): Hono<PageEnv> {
+  const { links, onError } = services;
+  const app = new Hono<PageEnv>();
+  app.use(async (c, next) => {
+    await next();
+    for (const [name, value] of Object.entries(securityHeaders)) c.res.headers.set(name, value);
+    // A request body that was not read must not be taken for the next request.
+    if (c.res.status >= 400) c.res.headers.set("connection", "close");
+  });
+  app.onError((error, c) => {
+    if (error instanceof PageError) return sendMessage(c, error);
+    onError(error);
+    return sendMessage(c, { status: 500, message: "Something went wrong. Try again in a moment." });
+  });
+  app.notFound((c) => sendMessage(c, runNotFound()));
+
+  for (const { path, type, content } of assets) {
+    app.get(path, (c) => c.body(content, 200, { "content-type": type }));
+    app.all(path, methodNotAllowed("GET"));
+  }
+  app.get("/favicon.ico", (c) => c.redirect("/runs/-/assets/favicon.svg"));
+  for (const path of ["/", "/runs"]) app.get(path, (c) => sendMessage(c, welcome));
+
+  const verifyLink = async (c: Context, next: () => Promise<void>) => {
+    if (!links.isKey(c.req.param("runId") ?? "", c.req.param("key") ?? "")) throw runNotFound();
+    await next();
+  };
+  app.use(runRoute, verifyLink);
+  app.use(`${runRoute}/*`, verifyLink);
+  app.get(runRoute, (c) => showRun(services, c));
+  app.get(`${runRoute}/entries/:childId{[a-z0-9-]{1,40}}/:before{\\d{1,15}}`, (c) => showEntries(services, c));
+  app.get(`${runRoute}/events`, (c) => showEvents(services, c));
+  return app;
+}
+
+const welcome = {
+  status: 200,
+  message:
+    "Golem Forge is running. Comment /run followed by a worker's name on an issue; the run page is linked from its status comment.",
+} as const;
+
+function methodNotAllowed(allowed: "GET" | "POST") {
+  return (c: Context): never => {
+    // A path that does not exist with the allowed method does not exist at all.
+    if (c.req.method === allowed) throw runNotFound();
+    throw new PageError(405, `Use ${allowed} here.`);
+  };
+}
+
+async function showRun(services: Services, c: Context): Promise<Response> {
+  const { runId, root, tree, page } = await viewRun(services, c);
+  const [threadTitle, ...pages] = await Promise.all([
+    services.access.titleOf(root.origin, root.origin.thread),
+    ...tree.runs.map(({ spec }) => services.views().readEvents(runId, spec.id, { limit: maxEntriesPerPage })),
+  ]);
+  const transcripts = new Map(
+    tree.runs.map(({ spec }, index) => [spec.id, pages[index] ?? { events: [], earlier: 0 }]),
+  );
+  return c.html(renderRunPage({ tree, transcripts, context: page, threadTitle }));
+}
+
+async function showEntries(services: Services, c: Context): Promise<Response> {
+  const { runId, tree, page } = await viewRun(services, c);
+  const childId = c.req.param("childId") ?? "";
+  const run = tree.runs.find(({ spec }) => spec.id === childId);
+  if (!run) throw runNotFound();
+  const before = Number(c.req.param("before"));
+  const entries = await services.views().readEvents(runId, childId, { before, limit: maxEntriesPerPage });
+  if (wantsJson(c)) return c.json({ html: markupOf(renderEntries(tree, run, entries, page)) });
+  return c.html(renderEntriesPage(tree, run, entries, page));
+}
+
+async function viewRun(services: Services, c: Context): Promise<FoundRun & { runId: string }> {
+  const runId = c.req.param("runId") ?? "";
+  if (!services.viewLimit.allows(runId)) {
+    throw new PageError(429, "Too many people are opening this run. Try again in a minute.");
+  }
+  return { runId, ...(await findRun(services, c, runId)) };
+}
+
+async function showEvents(services: Services, c: Context<PageEnv>): Promise<Response> {
+  const { streams, views, now } = services;
+  const rootId = c.req.param("runId") ?? "";
+  const streamsOfRun = [...streams.values()].filter(({ runId }) => runId === rootId).length;
+  if (streams.size >= maxStreams.total || streamsOfRun >= maxStreams.perRun) {
+    throw new PageError(429, "Too many people are watching. The page will try again automatically.");
+  }
+  // Counted before the first await, so that a flood of requests cannot exceed the limit.
+  const id = Symbol(rootId);
+  const entry: { runId: string; abort?: () => void } = { runId: rootId };
+  streams.set(id, entry);
+  const { outgoing } = c.env;
+  outgoing.on("close", () => streams.delete(id));
+
+  let first: FoundRun | undefined = await findRun(services, c, rootId);
+  const checkAccess = async () => {
+    const found = first ?? (await findRun(services, c, rootId).catch(() => undefined));
+    first = undefined;
+    return found?.page;
+  };
+  const after = (c.req.header("last-event-id") ?? c.req.query("after")) || "";
+  outgoing.setTimeout(0);
+  c.header("x-accel-buffering", "no");
+  return streamSSE(c, async (stream: SSEStreamingApi) => {
+    entry.abort = () => stream.abort();
+    await streamRun(stream, { views: views(), rootId, checkAccess, after, hangUp: () => outgoing.destroy(), now });
+  });
+}
+
+async function executeCommand(services: Services, c: Context<PageEnv>): Promise<Response> {
+  const { commandLimit, runs, openGitHub, views } = services;
+  const { session, fields } = c.var.form;
+  const by = session.login;
+  if (!commandLimit.allows(by)) throw new PageError(429, "Too many commands in one minute. Wait a moment.");
+  const rootId = c.req.param("runId") ?? "";
+  const { root: spec, tree, page } = await findRun(services, c, rootId);
+  const action = pageActions.find((known): known is PageAction => known === c.req.param("action"));
+  if (!action) throw runNotFound();
+  try {
+    const command = { action, fields, by, spec, approvals: tree.approvals };
+    const message = await executePageCommand(command, { runs: runs(), github: openGitHub(spec.origin) });
+    views().invalidate(rootId);
+    return wantsJson(c) ? c.json({ message }) : c.redirect(page.path, 303);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw new PageError(409, error.message, { href: page.path, text: "Back to the run" });
+  }
 }

@@ -1,121 +1,149 @@
-import type { ServerResponse } from "node:http";
+import type { SSEStreamingApi } from "hono/streaming";
 import type { RunTree, RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { markupOf } from "./html.ts";
-import { entriesAtOnce, renderEntries } from "./render-page.ts";
-import { type PageContext, partsOf, titleOf } from "./render-parts.ts";
+import type { PageContext } from "./page-context.ts";
+import { maxEntriesPerPage, renderEntries } from "./render-page.ts";
+import { pageTitle, partsOf } from "./render-parts.ts";
 
-export interface EventStreamOptions {
-  books: RunViewReader;
+export interface RunStreamOptions {
+  views: RunViewReader;
   rootId: string;
-  /** Asked again and again: undefined ends the stream, since who watches may not any more. */
-  context: () => Promise<PageContext | undefined>;
-  /** How far the page has shown each transcript, `run:event,…`; what stands behind it is sent. */
+  /** Called once a minute; undefined ends the stream because the viewer may no longer read the run. */
+  checkAccess: () => Promise<PageContext | undefined>;
+  /** The events the page already shows, as `run:event,…`. Later ones are sent. */
   after: string;
+  /** Closes the connection of a client that does not read. */
+  hangUp: () => void;
   now: () => number;
 }
 
-const everyMs = 250;
+const pollMs = 250;
 const heartbeatMs = 15_000;
-const askAgainMs = 60_000;
-/** How long a reader may take for what it was sent. Until then nothing more is made for it; then it is hung up on. */
-const longestReadMs = 60_000;
+const accessLifetimeMs = 60_000;
+/** The time a client may take to read a message. Nothing else is rendered for it meanwhile. */
+const maxReadMs = 60_000;
 
 /**
- * Sends what changes on a page for as long as somebody watches it, as server-sent events. Each carries how far it brings
- * the page, so that one that comes back goes on from there. Returns what ends it.
+ * Sends the changes of a run page as server-sent events until the viewer leaves. The id of each event is a cursor, so that a
+ * browser that reconnects continues where it was.
  */
-export function streamRun(
-  response: ServerResponse,
-  { books, rootId, context, after, now }: EventStreamOptions,
-): () => void {
-  const shown = readCursor(after);
-  const versions = new Map<string, string>();
-  let [heardAt, askedAt] = [now(), Number.NEGATIVE_INFINITY];
-  let current: PageContext | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let ended = false;
+export async function streamRun(stream: SSEStreamingApi, options: RunStreamOptions): Promise<void> {
+  const { hangUp, now } = options;
+  const updates = new PageUpdates(options);
+  let sentAt = now();
 
-  function end(): void {
-    ended = true;
-    clearTimeout(timer);
-    response.end();
+  /** False if the client did not read the message in time. */
+  async function send(text: string): Promise<boolean> {
+    let done = false;
+    const written = stream.write(text).then(() => {
+      done = true;
+    });
+    sentAt = now();
+    while (!done && !stream.aborted) {
+      if (now() - sentAt > maxReadMs) return false;
+      await Promise.race([written, stream.sleep(pollMs)]);
+    }
+    sentAt = now();
+    return true;
   }
 
-  async function look(): Promise<void> {
+  let read = await send("retry: 1000\n\n");
+  while (read && !stream.aborted) {
+    const update = await updates.next();
+    if (update === undefined || stream.aborted) return;
+    if (update !== "none") read = await send(`data: ${JSON.stringify(update)}\nid: ${updates.cursor}\n\n`);
+    else if (now() - sentAt > heartbeatMs) read = await send(": heartbeat\n\n");
+    await stream.sleep(pollMs);
+  }
+  if (!read) hangUp();
+}
+
+interface PageUpdate {
+  title: string;
+  parts: { id: string; version: string; into: string | undefined; html: string }[];
+  /** The ids of elements to remove. */
+  gone: string[];
+  /** New transcript entries by run. */
+  entries: { run: string; html: string }[];
+}
+
+/** Compares a run with the state a page shows. */
+class PageUpdates {
+  readonly #options: RunStreamOptions;
+  readonly #shown: Map<string, number>;
+  readonly #versions = new Map<string, string>();
+  #context: PageContext | undefined;
+  #checkedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: RunStreamOptions) {
+    this.#options = options;
+    this.#shown = parseCursor(options.after);
+  }
+
+  get cursor(): string {
+    return [...this.#shown].map(([run, id]) => `${run}:${id}`).join(",");
+  }
+
+  /** Undefined once the viewer may no longer read the run. */
+  async next(): Promise<PageUpdate | "none" | undefined> {
+    const { views, rootId, checkAccess, now } = this.#options;
     const time = now();
-    if (response.writableNeedDrain) {
-      if (time - heardAt > longestReadMs) response.destroy();
-      return;
+    if (time - this.#checkedAt > accessLifetimeMs) {
+      this.#context = await checkAccess();
+      this.#checkedAt = time;
     }
-    if (time - askedAt > askAgainMs) {
-      current = await context();
-      askedAt = time;
-    }
-    const tree = current && (await books.readTree(rootId));
-    if (!current || !tree) return end();
-    const change = await changeOf(tree, { ...current, now: time });
-    if (ended) return;
-    if (change) response.write(`id: ${cursorText(shown)}\ndata: ${JSON.stringify(change)}\n\n`);
-    else if (time - heardAt > heartbeatMs) response.write(": still here\n\n");
-    else return;
-    heardAt = time;
+    const tree = this.#context && (await views.readTree(rootId));
+    if (!this.#context || !tree) return undefined;
+    const context = { ...this.#context, now: time };
+    const update = {
+      title: pageTitle(tree),
+      ...this.#partsOf(tree, context),
+      entries: await this.#entriesOf(tree, context),
+    };
+    return update.parts.length + update.gone.length + update.entries.length > 0 ? update : "none";
   }
 
-  async function changeOf(tree: RunTree, page: PageContext) {
-    const all = partsOf(tree, page);
+  #partsOf(tree: RunTree, context: PageContext): Pick<PageUpdate, "parts" | "gone"> {
+    const all = partsOf(tree, context);
     const parts = all
-      .filter(({ id, version }) => versions.get(id) !== version)
+      .filter(({ id, version }) => this.#versions.get(id) !== version)
       .map(({ id, version, into, markup }) => ({ id, version, into, html: markup() }));
-    for (const { id, version } of parts) versions.set(id, version);
-    const gone = [...versions.keys()].filter((id) => !all.some((part) => part.id === id));
-    for (const id of gone) versions.delete(id);
+    for (const { id, version } of parts) this.#versions.set(id, version);
+    const gone = [...this.#versions.keys()].filter((id) => !all.some((part) => part.id === id));
+    for (const id of gone) this.#versions.delete(id);
+    return { parts, gone };
+  }
 
-    const entries: { run: string; html: string }[] = [];
-    for (const lane of tree.runs) {
-      const { id } = lane.spec;
-      const last = shown.get(id);
-      if (last !== undefined && last >= lane.newest) continue;
-      const news = await books.readEvents(rootId, id, { after: last, limit: entriesAtOnce });
-      // What stands before them is on the page already.
-      const known = last === undefined ? news : { ...news, earlier: 0 };
-      entries.push({ run: id, html: markupOf(renderEntries(tree, lane, known, page)) });
-      shown.set(id, news.events.at(-1)?.id ?? lane.newest);
+  async #entriesOf(tree: RunTree, context: PageContext): Promise<PageUpdate["entries"]> {
+    const { views, rootId } = this.#options;
+    const entries: PageUpdate["entries"] = [];
+    for (const run of tree.runs) {
+      const { id } = run.spec;
+      const last = this.#shown.get(id);
+      if (last !== undefined && last >= run.newest) continue;
+      const page = await views.readEvents(rootId, id, { after: last, limit: maxEntriesPerPage });
+      // The page already links to the entries before those it shows.
+      const added = last === undefined ? page : { ...page, earlier: 0 };
+      entries.push({ run: id, html: markupOf(renderEntries(tree, run, added, context)) });
+      this.#shown.set(id, page.events.at(-1)?.id ?? run.newest);
     }
-    if (parts.length === 0 && gone.length === 0 && entries.length === 0) return undefined;
-    return { title: titleOf(tree), parts, gone, entries };
+    return entries;
   }
-
-  function again(): void {
-    if (ended) return;
-    timer = setTimeout(() => void look().then(again, end), everyMs);
-  }
-
-  response.on("close", () => {
-    ended = true;
-    clearTimeout(timer);
-  });
-  response.write("retry: 1000\n\n");
-  void look().then(again, end);
-  return end;
 }
 
 const cursorPattern = /^([a-z0-9-]{1,40}):(\d{1,15})$/;
-const mostRuns = 1_000;
+const maxRuns = 1_000;
 
-/** Whatever does not look like one says nothing. */
-function readCursor(text: string): Map<string, number> {
+/** Ignores everything that is not a cursor. */
+function parseCursor(text: string): Map<string, number> {
   const pairs = text
-    .slice(0, 60 * mostRuns)
+    .slice(0, 60 * maxRuns)
     .split(",")
-    .slice(0, mostRuns);
+    .slice(0, maxRuns);
   return new Map(
     pairs.flatMap((pair): [string, number][] => {
       const [, run = "", id] = cursorPattern.exec(pair) ?? [];
       return id === undefined ? [] : [[run, Number(id)]];
     }),
   );
-}
-
-function cursorText(shown: ReadonlyMap<string, number>): string {
-  return [...shown].map(([run, id]) => `${run}:${id}`).join(",");
 }

@@ -3,8 +3,8 @@ import { isShownWhole } from "#domain/preview.ts";
 import { replaceHidden } from "#text/hidden-characters.ts";
 import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
 import { type Html, html } from "./html.ts";
+import type { Viewer } from "./page-context.ts";
 import { block, renderDiff } from "./render-value.ts";
-import type { Viewer } from "./viewer.ts";
 
 /** A request that waits, with all that would change, and the forms that decide it. */
 export function renderApproval(
@@ -49,10 +49,10 @@ function renderForms(
   switch (viewer.kind) {
     case "anonymous":
       return html`<p>Answer <a href="${threadUrl}">in the thread</a>: <code>/approve ${id}</code> or <code>/deny ${id} because …</code></p>`;
-    case "guest":
+    case "signed-out":
       return html`<p><a class="button" href="${viewer.signInPath}">Sign in with GitHub</a> to answer here, or answer <a href="${threadUrl}">in the thread</a>.</p>`;
-    case "known":
-      if (!viewer.commands) return html`<p>You may watch. Approving takes write access to the repository.</p>`;
+    case "signed-in":
+      if (!viewer.canCommand) return html`<p>You may watch. Approving takes write access to the repository.</p>`;
   }
   const hidden = html`<input type="hidden" name="form" value="${viewer.formKey}"><input type="hidden" name="approval" value="${id}"><input type="hidden" name="digest" value="${approval.digest}">`;
   return html`<div class="answers">

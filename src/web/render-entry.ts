@@ -15,7 +15,7 @@ export interface EntryContext {
   children: readonly RunNode[];
   approvals: readonly Approval[];
   /** Where its repository is in a browser. */
-  address: string;
+  repositoryUrl: string;
 }
 
 /** One event of a run as an entry of its transcript. Undefined for what only the machine cares about. */
@@ -99,10 +99,13 @@ function renderSaid({ kind, text, by, via }: Extract<RunEvent, { type: "message.
   };
 }
 
-function renderAnswer(event: Extract<RunEvent, { type: "model.answered" }>, { lane, address }: EntryContext): Entry {
+function renderAnswer(
+  event: Extract<RunEvent, { type: "model.answered" }>,
+  { lane, repositoryUrl }: EntryContext,
+): Entry {
   const { text, calls, searches = [], usage, cost } = event;
   const rest = calls.length - shownCalls;
-  const body = html`${text.trim() !== "" && renderWords(text, address)}${searches
+  const body = html`${text.trim() !== "" && renderWords(text, repositoryUrl)}${searches
     .slice(0, shownCalls)
     .map(
       (search) => html`<p class="search">🔎 Its provider searched the web: ${search}</p>`,
@@ -150,14 +153,14 @@ const openLines = 12;
 function renderResult(
   { tool, result }: { tool: string; result: ToolResult },
   call: CallLine | undefined,
-  { address }: EntryContext,
+  { repositoryUrl }: EntryContext,
   by?: string,
 ): Entry {
   const { error, value, llmContent, durationMs } = result;
   const shown = error
     ? html`<p class="bad">${error.message}</p>${error.suggestion && html`<p>${error.suggestion}</p>`}`
     : undefined;
-  const body = html`${shown}${(!error || value.kind !== "text") && renderValue(value, address)}`;
+  const body = html`${shown}${(!error || value.kind !== "text") && renderValue(value, repositoryUrl)}`;
   const summary = error ? "failed" : (value.summary ?? firstLine(llmContent));
   const isOpen = error !== undefined || value.kind === "task_list" || sizeOf(value) <= openLines;
   const took = durationMs === undefined ? "" : ` · ${(durationMs / 1000).toFixed(1)} s`;
@@ -175,7 +178,7 @@ function sizeOf(value: ToolResult["value"]): number {
 
 function renderChild(
   { callId, outcome, usage, cost }: Extract<RunEvent, { type: "child.finished" }>,
-  { children, address }: EntryContext,
+  { children, repositoryUrl }: EntryContext,
 ): Entry {
   const child = children.find(({ spec }) => spec.parentCallId === callId);
   const name = child?.spec.worker.name ?? "A worker";
@@ -184,7 +187,7 @@ function renderChild(
   return {
     kind: outcome.kind === "answered" ? "tool" : "failed",
     who: html`${link}: ${describeOutcome(outcome)}`,
-    body: html`${words.trim() !== "" && html`<details><summary>Its answer</summary>${renderWords(words, address)}</details>`}<p class="numbers">${renderNumbers({ usage, cost: cost ?? 0 })}</p>`,
+    body: html`${words.trim() !== "" && html`<details><summary>Its answer</summary>${renderWords(words, repositoryUrl)}</details>`}<p class="numbers">${renderNumbers({ usage, cost: cost ?? 0 })}</p>`,
   };
 }
 

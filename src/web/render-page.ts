@@ -1,11 +1,13 @@
 import type { LoggedEvent } from "#domain/events.ts";
 import type { EventsPage, RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf, trusted } from "./html.ts";
+import type { PageContext } from "./page-context.ts";
+import type { MessagePage } from "./page-error.ts";
 import { renderEntry } from "./render-entry.ts";
-import { type PageContext, partsOf, renderLane, titleOf } from "./render-parts.ts";
+import { pageTitle, partsOf, renderLane } from "./render-parts.ts";
 
 /** How many entries a page shows of each run, and brings at one time. */
-export const entriesAtOnce = 100;
+export const maxEntriesPerPage = 100;
 
 export interface RunPage {
   tree: RunTree;
@@ -19,7 +21,7 @@ export interface RunPage {
 /** The page of a run with everything on it: what works without a script, and what a script then keeps up to date. */
 export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPage): string {
   const [root, ...children] = tree.runs;
-  if (!root) return renderSentence({ title: "A run", words: "There is nothing here." });
+  if (!root) return renderMessagePage({ message: "Run not found." });
   const markups = new Map(partsOf(tree, context).map(({ id, markup }) => [id, markup]));
   const put = (id: string) => trusted(markups.get(id)?.() ?? "");
   const pending = tree.approvals.filter(({ status }) => status === "pending");
@@ -49,13 +51,13 @@ ${put("commands")}
 <div id="lanes">${children.map((lane) => renderLane(lane, html`${put(`state-${lane.spec.id}`)}${entries(lane)}`))}</div>
 </div>
 </main>`;
-  return renderDocument({ title: titleOf(tree), body, script: true });
+  return renderDocument({ title: pageTitle(tree), body, script: true });
 }
 
-function renderWho({ viewer }: PageContext): Html | undefined {
-  if (viewer.kind === "guest") return html`· <a href="${viewer.signInPath}">Sign in</a>`;
-  if (viewer.kind !== "known") return undefined;
-  return html`· signed in as ${viewer.login} <form method="post" action="/runs/-/sign-out" class="inline"><input type="hidden" name="form" value="${viewer.formKey}"><button class="link">Sign out</button></form>`;
+function renderWho({ viewer, path }: PageContext): Html | undefined {
+  if (viewer.kind === "signed-out") return html`· <a href="${viewer.signInPath}">Sign in</a>`;
+  if (viewer.kind !== "signed-in") return undefined;
+  return html`· signed in as ${viewer.login} <form method="post" action="/runs/-/sign-out" class="inline"><input type="hidden" name="form" value="${viewer.formKey}"><input type="hidden" name="to" value="${path}"><button class="link">Sign out</button></form>`;
 }
 
 /** Characters of all transcripts on a page: a phone has to show them. */
@@ -69,7 +71,7 @@ export function renderEntries(
   context: PageContext,
 ): Html {
   const children = tree.runs.filter(({ spec }) => spec.parentId === lane.spec.id);
-  const about = { lane, children, approvals: tree.approvals, address: context.address };
+  const about = { lane, children, approvals: tree.approvals, repositoryUrl: context.repositoryUrl };
   const room = mostMarkup / tree.runs.length;
   const entries: string[] = [];
   let [first, taken] = [events.length, 0];
@@ -88,7 +90,7 @@ function renderEarlier(
   { path }: PageContext,
 ): Html | undefined {
   if (count === 0 || before === undefined) return undefined;
-  const next = Math.min(count, entriesAtOnce);
+  const next = Math.min(count, maxEntriesPerPage);
   return html`<li class="earlier"><a href="${path}/entries/${spec.id}/${before}">Show ${next} earlier of ${count}</a></li>`;
 }
 
@@ -96,21 +98,13 @@ function renderEarlier(
 export function renderEntriesPage(tree: RunTree, lane: RunNode, page: EventsPage, context: PageContext): string {
   const body = html`<header><h1>${lane.spec.workerPath}</h1><p><a href="${context.path}">Back to the run</a></p></header>
 <main><ol class="transcript">${renderEntries(tree, lane, page, context)}</ol></main>`;
-  return renderDocument({ title: titleOf(tree), body, script: false });
+  return renderDocument({ title: pageTitle(tree), body, script: false });
 }
 
-/** A page that says one thing. */
-export function renderSentence({
-  title,
-  words,
-  link,
-}: {
-  title: string;
-  words: string;
-  link?: { href: string; text: string };
-}): string {
-  const body = html`<header><h1>${title}</h1></header><main class="sentence"><p>${words}</p>${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}</main>`;
-  return renderDocument({ title, body, script: false });
+/** A page that holds one message and perhaps a link. */
+export function renderMessagePage({ message, link }: Pick<MessagePage, "message" | "link">): string {
+  const body = html`<header><h1>Golem Forge</h1></header><main class="message"><p>${message}</p>${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}</main>`;
+  return renderDocument({ title: "Golem Forge", body, script: false });
 }
 
 /** How far each transcript was shown: `run:event,run:event`. */
@@ -128,6 +122,7 @@ function renderDocument({ title, body, script }: { title: string; body: Html; sc
 <meta name="referrer" content="no-referrer">
 <meta name="color-scheme" content="light dark">
 <title>${title}</title>
+<link rel="icon" href="/runs/-/assets/favicon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/runs/-/assets/run.css">
 ${script && html`<script type="module" src="/runs/-/assets/run.js"></script>`}
 </head>

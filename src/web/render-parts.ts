@@ -2,21 +2,11 @@ import { createHash } from "node:crypto";
 import type { Approval } from "#domain/approval.ts";
 import type { RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf } from "./html.ts";
+import type { PageContext } from "./page-context.ts";
 import { renderApproval } from "./render-approval.ts";
 import { renderChart } from "./render-chart.ts";
 import { describeOutcome, renderLimits, renderNumbers } from "./render-numbers.ts";
 import { block, renderTasks, renderWords } from "./render-value.ts";
-import type { Viewer } from "./viewer.ts";
-
-export interface PageContext {
-  viewer: Viewer;
-  /** The page's own path, without a slash at its end. */
-  path: string;
-  /** The issue or pull request, and the repository, in a browser. */
-  threadUrl: string;
-  address: string;
-  now: number;
-}
 
 /** An element of the page that changes as a whole, by its id. */
 export interface PagePart {
@@ -47,7 +37,7 @@ export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
 }
 
 /** The page's title: what matters first, for a narrow tab. */
-export function titleOf({ runs: [root] }: RunTree): string {
+export function pageTitle({ runs: [root] }: RunTree): string {
   if (!root) return "A run";
   const { worker, origin } = root.spec;
   return `${signOf(root)} ${worker.name} · ${origin.owner}/${origin.repo}#${origin.thread}`;
@@ -81,10 +71,10 @@ export function renderLane({ spec }: Pick<RunNode, "spec">, content: Html): Html
 <h3 id="run-${spec.id}-title">${spec.workerPath}</h3>${content}</section>`;
 }
 
-function renderNow(lane: RunNode, { address }: PageContext): Html {
+function renderNow(lane: RunNode, { repositoryUrl }: PageContext): Html {
   const { activity, outcome, tasks, state, spec } = lane;
   return html`<p class="state"><strong>${signOf(lane)} ${outcome ? describeOutcome(outcome) : activity}</strong></p>
-${outcome?.kind === "answered" && outcome.text.trim() !== "" && html`<section class="outcome" aria-label="Its answer">${renderWords(outcome.text, address)}</section>`}
+${outcome?.kind === "answered" && outcome.text.trim() !== "" && html`<section class="outcome" aria-label="Its answer">${renderWords(outcome.text, repositoryUrl)}</section>`}
 ${renderQuestions(lane)}${tasks.length > 0 && renderTasks(tasks)}
 <p class="small">State <code>${state}</code> · model <code>${spec.model}</code></p>`;
 }
@@ -106,10 +96,10 @@ function renderCommands({ outcome, state }: RunNode, { viewer, path, threadUrl }
   switch (viewer.kind) {
     case "anonymous":
       return html`<p class="small">This page only shows. Answer, stop and steer <a href="${threadUrl}">in the thread</a>.</p>`;
-    case "guest":
+    case "signed-out":
       return html`<p><a class="button" href="${viewer.signInPath}">Sign in with GitHub</a> <span class="small">to answer, stop and steer from here.</span></p>`;
-    case "known":
-      if (!viewer.commands)
+    case "signed-in":
+      if (!viewer.canCommand)
         return html`<p class="small">You may watch. Commanding takes write access to the repository.</p>`;
   }
   const hidden = html`<input type="hidden" name="form" value="${viewer.formKey}">`;

@@ -20,18 +20,18 @@ const shownRows = 100;
 const shownColumns = 10;
 
 /** A tool's result for people, by its kind and its own hints. Undefined for what is hidden, and for nothing. */
-export function renderValue(value: ResultValue, address: string): Html | undefined {
+export function renderValue(value: ResultValue, repositoryUrl: string): Html | undefined {
   if (value.display?.preferredView === "hidden") return undefined;
   return isWellKnownKind(value.kind)
-    ? renderWellKnown(value as WellKnownResultValue, address)
-    : renderCustom(value as CustomResultValue, address);
+    ? renderWellKnown(value as WellKnownResultValue, repositoryUrl)
+    : renderCustom(value as CustomResultValue, repositoryUrl);
 }
 
-function renderWellKnown(value: WellKnownResultValue, address: string): Html | undefined {
+function renderWellKnown(value: WellKnownResultValue, repositoryUrl: string): Html | undefined {
   const { display } = value;
   switch (value.kind) {
     case "text":
-      return renderText(value.content, display, address);
+      return renderText(value.content, display, repositoryUrl);
     case "diff":
       return html`<p class="file"><b>${value.path}</b> ${describeDiff(value)}</p>${fold(value.diff ?? value.modified, display, (text) => (value.diff === undefined ? block(text) : renderDiff(text)))}`;
     case "file_content":
@@ -39,7 +39,7 @@ function renderWellKnown(value: WellKnownResultValue, address: string): Html | u
     case "file_list":
       return html`<p class="file">${value.count} in <b>${value.path || "/"}</b></p>${fold(value.files.map(nameOf).join("\n"), display, block)}`;
     case "json":
-      return renderData(value.data, display, address);
+      return renderData(value.data, display, repositoryUrl);
     case "terminal":
       return html`${fold(value.content.replace(/\n$/, ""), display, renderTerminal)}${exitOf(value)}`;
     case "task_list":
@@ -94,23 +94,23 @@ export function renderJson(data: unknown): Html {
   return block(truncateText(JSON.stringify(data, null, 2) ?? "nothing", longestValue));
 }
 
-function renderCustom({ data, preview, display }: CustomResultValue, address: string): Html | undefined {
-  return preview === undefined ? renderData(data, display, address) : renderText(preview, display, address);
+function renderCustom({ data, preview, display }: CustomResultValue, repositoryUrl: string): Html | undefined {
+  return preview === undefined ? renderData(data, display, repositoryUrl) : renderText(preview, display, repositoryUrl);
 }
 
-function renderText(content: string, display: DisplayHints | undefined, address: string): Html | undefined {
+function renderText(content: string, display: DisplayHints | undefined, repositoryUrl: string): Html | undefined {
   if (content.trim() === "") return undefined;
-  return display?.preferredView === "markdown" ? renderWords(content, address) : fold(content, display, block);
+  return display?.preferredView === "markdown" ? renderWords(content, repositoryUrl) : fold(content, display, block);
 }
 
 /** Words in Markdown. */
-export function renderWords(text: string, address: string): Html {
-  return html`<div class="words">${trusted(renderMarkdown(showHidden(truncateText(text, longestValue)), address))}</div>`;
+export function renderWords(text: string, repositoryUrl: string): Html {
+  return html`<div class="words">${trusted(renderMarkdown(showHidden(truncateText(text, longestValue)), repositoryUrl))}</div>`;
 }
 
-function renderData(data: unknown, display: DisplayHints | undefined, address: string): Html | undefined {
+function renderData(data: unknown, display: DisplayHints | undefined, repositoryUrl: string): Html | undefined {
   if (display?.preferredView === "table" && isTable(data)) return renderTable(data);
-  if (typeof data === "string") return renderText(data, display, address);
+  if (typeof data === "string") return renderText(data, display, repositoryUrl);
   return fold(JSON.stringify(data, null, 2) ?? "nothing", display, block);
 }
 

@@ -1,27 +1,22 @@
-import { createHmac, hkdfSync } from "node:crypto";
-import { isSameSecret } from "./is-same-secret.ts";
-
-/** A key of its own for each use of the one secret a deployment has, so that none says anything about another. */
-export function deriveKey(secret: string, use: string): Buffer {
-  return Buffer.from(hkdfSync("sha256", secret, "", `golem-forge ${use}`, 32));
-}
+import { createHmac } from "node:crypto";
+import { deriveKey, equalSecrets } from "./secrets.ts";
 
 export interface RunLinks {
-  /** The path of a root run's page. Whoever has it may watch, and nothing else. */
+  /** The path of a root run's page. The path alone allows reading, nothing else. */
   pathOf(runId: string): string;
-  /** Whether this is the key in the path of that run's page; takes the same time whatever is wrong. */
+  /** Checks the key in the path of a run's page, in constant time. */
   isKey(runId: string, key: string): boolean;
 }
 
-/** Hexadecimal digits: 128 bits nobody guesses. */
+/** Hexadecimal digits: 128 bits. */
 const keyLength = 32;
 
-/** The addresses of run pages. They hold as long as the webhook's secret does, on every replica. */
+/** The addresses of run pages. They are valid on every replica until the webhook secret changes. */
 export function createRunLinks(secret: string): RunLinks {
-  const signing = deriveKey(secret, "run page");
-  const keyOf = (runId: string) => createHmac("sha256", signing).update(runId).digest("hex").slice(0, keyLength);
+  const signingKey = deriveKey(secret, "run page");
+  const keyOf = (runId: string) => createHmac("sha256", signingKey).update(runId).digest("hex").slice(0, keyLength);
   return {
     pathOf: (runId) => `/runs/${runId}/${keyOf(runId)}`,
-    isKey: (runId, key) => isSameSecret(key, keyOf(runId)),
+    isKey: (runId, key) => equalSecrets(key, keyOf(runId)),
   };
 }

@@ -1,57 +1,69 @@
 import { createHmac } from "node:crypto";
-import type { IncomingMessage } from "node:http";
+import type { Context } from "hono";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { z } from "zod";
-import { isSameSecret } from "./is-same-secret.ts";
+import { equalSecrets } from "./secrets.ts";
 
-interface Cookie {
+export interface CookieKind<T extends object> {
   name: string;
-  /** How long it holds, in milliseconds. */
-  lifeMs: number;
+  lifetimeMs: number;
+  schema: z.ZodType<T>;
 }
 
-/** Cookies that only this deployment can make, and that end by themselves. */
+/**
+ * Cookies that only this deployment can create, and that expire on the server too. Hono's signed cookies sign the value alone;
+ * these also sign the name, so that the cookie of one kind is never accepted as another.
+ */
 export interface SealedCookies {
-  /** A `Set-Cookie` header that holds the value. */
-  seal(cookie: Cookie, value: object): string;
-  /** A `Set-Cookie` header that takes it away. */
-  drop(name: string): string;
-  /** The value; undefined for what is missing, too old, of another shape, or sealed by somebody else. */
-  open<T>(request: IncomingMessage, name: string, shape: z.ZodType<T>): T | undefined;
+  set<T extends object>(context: Context, kind: CookieKind<T>, value: T): void;
+  delete(context: Context, kind: CookieKind<object>): void;
+  /** Undefined if the cookie is missing, expired, of another kind, or was not sealed with this deployment's key. */
+  get<T extends object>(context: Context, kind: CookieKind<T>): T | undefined;
+  /** The content of a cookie that holds this value. */
+  seal<T extends object>(kind: CookieKind<T>, value: T): string;
 }
 
-export function createSealedCookies({
-  key,
-  secure,
-  now,
-}: {
+export interface SealedCookiesOptions {
   key: Buffer;
-  /** Whether browsers come by https. */
+  /** True if browsers connect over HTTPS. Cookies are then bound to this host with the prefix `__Host-`. */
   secure: boolean;
   now: () => number;
-}): SealedCookies {
-  const attributes = `Path=/; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`;
-  // Browsers take a cookie of this name from nobody but this very host, by https.
-  const named = (name: string) => `${secure ? "__Host-" : ""}golem-forge-${name}`;
-  const signatureOf = (name: string, payload: string) =>
-    createHmac("sha256", key).update(`${name}.${payload}`).digest("base64url");
-
-  return {
-    seal: ({ name, lifeMs }, value) => {
-      const payload = Buffer.from(JSON.stringify({ value, until: now() + lifeMs })).toString("base64url");
-      return `${named(name)}=${payload}.${signatureOf(name, payload)}; Max-Age=${Math.floor(lifeMs / 1_000)}; ${attributes}`;
-    },
-    drop: (name) => `${named(name)}=; Max-Age=0; ${attributes}`,
-    open: (request, name, shape) => {
-      const [payload = "", signature = ""] = readCookie(request.headers.cookie ?? "", named(name)).split(".");
-      if (!isSameSecret(signature, signatureOf(name, payload))) return undefined;
-
-      const { value, until } = JSON.parse(Buffer.from(payload, "base64url").toString("utf8"));
-      return until > now() ? shape.safeParse(value).data : undefined;
-    },
-  };
 }
 
-function readCookie(header: string, name: string): string {
-  const found = header.split(";").find((pair) => pair.trimStart().startsWith(`${name}=`));
-  return found?.trim().slice(name.length + 1) ?? "";
+export function createSealedCookies({ key, secure, now }: SealedCookiesOptions): SealedCookies {
+  const attributes = {
+    path: "/",
+    httpOnly: true,
+    sameSite: "Lax",
+    secure,
+    ...(secure && { prefix: "host" as const }),
+  } as const;
+  const cookieName = (name: string) => `golem-forge-${name}`;
+  const sign = (name: string, payload: string) =>
+    createHmac("sha256", key).update(`${name}.${payload}`).digest("base64url");
+
+  function seal<T extends object>({ name, lifetimeMs }: CookieKind<T>, value: T): string {
+    const payload = Buffer.from(JSON.stringify({ value, until: now() + lifetimeMs })).toString("base64url");
+    return `${payload}.${sign(name, payload)}`;
+  }
+
+  return {
+    seal,
+    set: (context, kind, value) =>
+      setCookie(context, cookieName(kind.name), seal(kind, value), {
+        ...attributes,
+        maxAge: Math.floor(kind.lifetimeMs / 1_000),
+      }),
+    delete: (context, { name }) => {
+      deleteCookie(context, cookieName(name), attributes);
+    },
+    get: (context, { name, schema }) => {
+      const sealed = getCookie(context, cookieName(name), secure ? "host" : undefined) ?? "";
+      const [payload = "", signature = ""] = sealed.split(".");
+      if (!equalSecrets(signature, sign(name, payload))) return undefined;
+
+      const { value, until } = JSON.parse(Buffer.from(payload, "base64url").toString("utf8"));
+      return until > now() ? schema.safeParse(value).data : undefined;
+    },
+  };
 }

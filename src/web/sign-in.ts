@@ -1,131 +1,116 @@
 import { createHash, randomBytes } from "node:crypto";
-import type { IncomingMessage } from "node:http";
+import { deleteToken, exchangeWebFlowCode } from "@octokit/oauth-methods";
+import { Octokit } from "@octokit/rest";
+import type { Context } from "hono";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
-import { isSameSecret } from "./is-same-secret.ts";
-import type { SealedCookies } from "./sealed-cookies.ts";
+import type { CookieKind, SealedCookies } from "./sealed-cookies.ts";
+import { equalSecrets } from "./secrets.ts";
 
 export interface SignInOptions {
-  /** Where browsers find this app. */
+  /** The public URL of this app. */
   url: string;
-  /** Where GitHub is for browsers, and where its REST is. */
+  /** GitHub for browsers, and its REST API. */
   github: { webUrl: string; apiUrl: string };
   client: { clientId: string; clientSecret: string };
   cookies: SealedCookies;
 }
 
+interface Person {
+  login: string;
+  id: number;
+}
+
 export interface SignIn {
-  /** Where to send the browser, and the `Set-Cookie` header that remembers why. */
-  begin(to: string): { location: string; cookie: string };
-  /** Who came back from GitHub, and where they wanted to go. Throws a UserError for what was not begun here. */
-  complete(
-    request: IncomingMessage,
-    query: URLSearchParams,
-  ): Promise<{ login: string; id: number; to: string; cookie: string }>;
+  /** Stores the attempt in a cookie and returns GitHub's URL to redirect the browser to. */
+  begin(context: Context, returnTo: string): string;
+  /** Returns who signed in and where they wanted to go. Throws a UserError for an attempt that this app did not begin. */
+  complete(context: Context): Promise<Person & { returnTo: string }>;
 }
 
 export const callbackPath = "/runs/-/signed-in";
 
-/** GitHub keeps a code for ten minutes. */
-const cookie = { name: "sign-in", lifeMs: 10 * 60_000 };
-const patienceMs = 10_000;
-/** Questions to GitHub at one time: whoever floods us must not flood it. */
-const mostAtOnce = 8;
+const timeoutMs = 10_000;
+/** Concurrent sign-ins, so that a flood of requests here does not become one to GitHub. */
+const maxConcurrent = 8;
 
-const Begun = z.object({ state: z.string(), verifier: z.string(), to: z.string() });
-const Token = z.object({ access_token: z.string().min(1) });
-const User = z.object({ login: z.string().min(1), id: z.number(), type: z.string() });
+const Attempt = z.object({ state: z.string(), verifier: z.string(), to: z.string() });
+/** GitHub's codes are valid for ten minutes. */
+const attemptCookie: CookieKind<z.infer<typeof Attempt>> = {
+  name: "sign-in",
+  lifetimeMs: 10 * 60_000,
+  schema: Attempt,
+};
 
-/** Signing in with GitHub, by the App's own OAuth client. The token is used once, to learn who it is, and given back. */
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** Signs people in with the App's OAuth client. The token is used once, to read who they are, and then revoked. */
 export function createSignIn({ url, github, client, cookies }: SignInOptions): SignIn {
-  const redirectUri = `${url}${callbackPath}`;
-  let underWay = 0;
+  const redirectUrl = `${url}${callbackPath}`;
+  let running = 0;
 
-  async function identify(code: string, verifier: string): Promise<{ login: string; id: number }> {
-    const { access_token: token } = Token.parse(
-      await ask(`${github.webUrl}/login/oauth/access_token`, {
-        method: "POST",
-        body: new URLSearchParams({
-          client_id: client.clientId,
-          client_secret: client.clientSecret,
-          code,
-          redirect_uri: redirectUri,
-          code_verifier: verifier,
-        }),
-      }),
-    );
+  const octokit = (auth?: string) =>
+    new Octokit({
+      baseUrl: github.apiUrl,
+      userAgent: "golem-forge",
+      log: silent,
+      ...(auth !== undefined && { auth }),
+      request: { redirect: "error", signal: AbortSignal.timeout(timeoutMs) },
+    });
+
+  async function identify(code: string, verifier: string): Promise<Person> {
+    const { authentication } = await exchangeWebFlowCode({
+      clientType: "github-app",
+      ...client,
+      code,
+      redirectUrl,
+      // PKCE, which the library has no option for.
+      request: octokit().request.defaults({ code_verifier: verifier }),
+    });
+    const { token } = authentication;
     try {
-      const { login, id, type } = User.parse(
-        await ask(`${github.apiUrl}/user`, { headers: { authorization: `Bearer ${token}` } }),
-      );
-      if (type !== "User") throw new UserError("Only people sign in here.");
-      return { login, id };
+      const { data: user } = await octokit(token).users.getAuthenticated();
+      if (user.type !== "User") throw new UserError("Only user accounts can sign in.");
+      return { login: user.login, id: user.id };
     } finally {
-      await giveBack(token);
-    }
-  }
-
-  /** Nobody needs the token any more; one that cannot be given back ends by itself. */
-  async function giveBack(token: string): Promise<void> {
-    const credentials = Buffer.from(`${client.clientId}:${client.clientSecret}`).toString("base64");
-    await fetch(`${github.apiUrl}/applications/${encodeURIComponent(client.clientId)}/token`, {
-      method: "DELETE",
-      headers: { ...usualHeaders, authorization: `Basic ${credentials}`, "content-type": "application/json" },
-      body: JSON.stringify({ access_token: token }),
-      redirect: "error",
-      signal: AbortSignal.timeout(patienceMs),
-    }).catch(() => undefined);
-  }
-
-  async function complete(request: IncomingMessage, query: URLSearchParams) {
-    const begun = cookies.open(request, cookie.name, Begun);
-    if (!begun || !isSameSecret(query.get("state") ?? "", begun.state)) {
-      throw new UserError("This was not begun here, or too long ago. Go back to the run and sign in again.");
-    }
-    const code = query.get("code");
-    if (!code) throw new UserError("GitHub did not sign you in. Go back to the run and try again.");
-    if (underWay >= mostAtOnce) throw new UserError("Too many sign in at once. Go back to the run and try again.");
-
-    underWay += 1;
-    try {
-      const person = await identify(code, begun.verifier);
-      return { ...person, to: begun.to, cookie: cookies.drop(cookie.name) };
-    } catch (error) {
-      if (error instanceof UserError) throw error;
-      throw new UserError("GitHub did not say who you are. Go back to the run and try again.", { cause: error });
-    } finally {
-      underWay -= 1;
+      // A token that cannot be revoked expires by itself.
+      await deleteToken({ clientType: "github-app", ...client, token, request: octokit().request }).catch(() => {});
     }
   }
 
   return {
-    begin: (to) => {
+    begin: (context, returnTo) => {
       const [state, verifier] = [randomBytes(24).toString("base64url"), randomBytes(48).toString("base64url")];
       const query = new URLSearchParams({
         client_id: client.clientId,
-        redirect_uri: redirectUri,
+        redirect_uri: redirectUrl,
         state,
         code_challenge: createHash("sha256").update(verifier).digest("base64url"),
         code_challenge_method: "S256",
       });
-      return {
-        location: `${github.webUrl}/login/oauth/authorize?${query}`,
-        cookie: cookies.seal(cookie, { state, verifier, to }),
-      };
+      cookies.set(context, attemptCookie, { state, verifier, to: returnTo });
+      return `${github.webUrl}/login/oauth/authorize?${query}`;
     },
-    complete,
+    complete: async (context) => {
+      const attempt = cookies.get(context, attemptCookie);
+      if (!attempt || !equalSecrets(context.req.query("state") ?? "", attempt.state)) {
+        throw new UserError("This sign-in has expired or began in another browser. Open the run and sign in again.");
+      }
+      const code = context.req.query("code");
+      if (!code) throw new UserError("GitHub did not sign you in. Open the run and try again.");
+      if (running >= maxConcurrent) throw new UserError("Too many people are signing in. Try again in a moment.");
+
+      running += 1;
+      try {
+        const person = await identify(code, attempt.verifier);
+        cookies.delete(context, attemptCookie);
+        return { ...person, returnTo: attempt.to };
+      } catch (error) {
+        if (error instanceof UserError) throw error;
+        throw new UserError("GitHub did not confirm who you are. Open the run and sign in again.", { cause: error });
+      } finally {
+        running -= 1;
+      }
+    },
   };
-}
-
-const usualHeaders = { accept: "application/json", "user-agent": "golem-forge" };
-
-async function ask(url: string, init: RequestInit): Promise<unknown> {
-  const response = await fetch(url, {
-    ...init,
-    headers: { ...usualHeaders, ...init.headers },
-    redirect: "error",
-    signal: AbortSignal.timeout(patienceMs),
-  });
-  if (!response.ok) throw new Error(`${new URL(url).pathname} answered ${response.status}`);
-  return response.json();
 }

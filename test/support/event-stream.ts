@@ -24,7 +24,7 @@ export async function listenTo(url: string, headers: Record<string, string> = {}
       const [message, ...rest] = text.split("\n\n");
       if (rest.length > 0) {
         text = rest.join("\n\n");
-        const [, id = "", data] = /^id: (.*)\ndata: (.*)$/.exec(message ?? "") ?? [];
+        const [, data, id = ""] = /^data: (.*)\nid: (.*)$/.exec(message ?? "") ?? [];
         if (data !== undefined) return { id, ...JSON.parse(data) };
         continue;
       }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach } from "vitest";
@@ -14,9 +15,10 @@ import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createRunPages } from "#web/create-run-pages.ts";
-import { createRunLinks, deriveKey } from "#web/run-links.ts";
+import { createRunLinks } from "#web/run-links.ts";
 import { createSealedCookies } from "#web/sealed-cookies.ts";
-import { createSessions } from "#web/sessions.ts";
+import { deriveKey } from "#web/secrets.ts";
+import { createSessions, sessionCookie } from "#web/sessions.ts";
 import { type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
 import { sampleApproval, sampleSpec } from "./store-samples.ts";
 
@@ -25,16 +27,16 @@ export const heldSecret = "hunter2-hunter2-hunter2";
 
 export interface WebWorldOptions {
   github?: FakeGitHubOptions;
-  /** False where the deployment has no OAuth client. */
+  /** False if the deployment has no OAuth client. */
   signIn?: boolean;
-  /** Where the OAuth of GitHub is, when it is asked, with the client it knows. */
+  /** GitHub for the OAuth requests, and the client registered there. */
   githubUrl?: string;
   client?: { clientId: string; clientSecret: string };
-  /** Default: any that is free. */
+  /** Default: any free port. */
   port?: number;
 }
 
-/** Run pages on a server of their own, over a real store and the real door to the runtime; nothing drives the runs. */
+/** Run pages on their own HTTP server, over a real store and the runtime's real interface. No scheduler executes the runs. */
 async function webWorld({ github: githubOptions, signIn = true, githubUrl, client, port = 0 }: WebWorldOptions) {
   const store = await openSqliteStore(":memory:");
   const { github, permissions, issue } = fakeGitHub({
@@ -76,19 +78,19 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
       page: { url, signIn: signIn ? (client ?? { clientId: "Iv1.a", clientSecret: "s" }) : undefined },
       github: { webUrl: at, apiUrl: `${at}/api/v3`, writeIntervalMs: 0, repositories: undefined },
     },
-    books: () => books,
+    views: () => views,
     runs: () => runs,
     openGitHub,
     onError: (error) => errors.push(error),
     now,
   });
-  const books = new RunViewReader({ store, live, redact: createRedactor([heldSecret]), now });
+  const views = new RunViewReader({ store, live, redact: createRedactor([heldSecret]), now });
   answer = pages.answer;
   const links = createRunLinks(webhookSecret);
   const cookies = createSealedCookies({ key: deriveKey(webhookSecret, "cookies"), secure: false, now });
   const sessions = createSessions(cookies, deriveKey(webhookSecret, "forms"));
 
-  /** A run in this state, that has been through these events and waits for these approvals. */
+  /** Stores a run in this state, with these events and pending approvals. */
   async function startRun(
     id: string,
     {
@@ -130,12 +132,13 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     return spec;
   }
 
-  /** What a browser has after this person signed in: a cookie, and what the forms carry. */
+  /** The cookie and the form key of a person who signed in. */
   function signedIn(login: string): { cookie: string; form: string } {
-    const cookie = sessions.begin({ login, id: login.length }).split(";")[0] ?? "";
-    const session = sessions.of({ headers: { cookie } } as never);
-    if (!session) throw new Error("unreachable: it was just begun");
-    return { cookie, form: sessions.formKey(session) };
+    const session = { login, id: login.length, nonce: randomUUID() };
+    return {
+      cookie: `golem-forge-session=${cookies.seal(sessionCookie, session)}`,
+      form: sessions.formKey(session),
+    };
   }
 
   async function get(path: string, headers: Record<string, string> = {}) {
@@ -143,7 +146,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     return { status: response.status, headers: response.headers, text: await response.text() };
   }
 
-  /** Sends a form as one of the page's own would be sent; a test changes what it is about. */
+  /** Submits a form the way the page does. */
   async function post(
     path: string,
     {
@@ -166,7 +169,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
   return {
     store,
     runs,
-    books,
+    views,
     now,
     live,
     pages,
@@ -181,7 +184,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     get,
     post,
     pathOf: links.pathOf,
-    /** What the log of a run holds of these types. */
+    /** The events in the log of a run. */
     eventsOf: async (runId: string) => (await store.log(runId)).map(({ event }) => event),
     close: async () => {
       pages.close();
@@ -194,7 +197,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
 
 export type WebWorld = Awaited<ReturnType<typeof webWorld>>;
 
-/** Makes worlds, and closes them when their test is over. */
+/** Returns a function that creates worlds, which are closed after each test. */
 export function webWorlds(): (options?: WebWorldOptions) => Promise<WebWorld> {
   const open: WebWorld[] = [];
   afterEach(async () => {

@@ -24,12 +24,12 @@ async function expectUntouched({ store, eventsOf }: WebWorld): Promise<void> {
   expect(await eventsOf("abc1")).toEqual([]);
 }
 
-test("who signed in and may write approves, by the same door as in the thread", async () => {
+test("a signed-in person with write access approves a request", async () => {
   const { post, store, path, eventsOf } = await waiting();
 
   const answer = await post(`${path}/approve`, { as: "mia", fields: { ...decision, session: "yes" } });
 
-  expect(answer).toEqual({ status: 200, text: '{"words":"k0mq is approved."}' });
+  expect(answer).toEqual({ status: 200, text: '{"message":"Approved k0mq."}' });
   expect(await store.findApproval("k0mq")).toMatchObject({
     status: "approved",
     decidedBy: "mia",
@@ -39,7 +39,7 @@ test("who signed in and may write approves, by the same door as in the thread", 
   expect(await eventsOf("abc1")).toMatchObject([{ type: "approval.granted", by: "mia", via: "page" }]);
 });
 
-test("denies with a reason, and approves with other arguments", async () => {
+test("a request is denied with a reason or approved with edited arguments", async () => {
   const { post, store, path, startRun, pathOf } = await waiting();
   await startRun("abc2", { approvals: [{ id: "other" }] });
 
@@ -51,7 +51,7 @@ test("denies with a reason, and approves with other arguments", async () => {
   expect(await store.findApproval("other")).toMatchObject({ status: "approved", changedArgs: { path: "B.md" } });
 });
 
-test("stops, resumes and says a sentence, and the thread shows who said it where", async () => {
+test("messages and stops from the page are recorded with the person's name and the page", async () => {
   const { post, eventsOf, path, runs, spec } = await waiting();
 
   await post(`${path}/say`, { as: "mia", fields: { text: "use the other file" } });
@@ -67,7 +67,7 @@ test("stops, resumes and says a sentence, and the thread shows who said it where
   ]);
 });
 
-test("a stopped run goes on with a word, and not in a thread that is closed", async () => {
+test("a stopped run is resumed with instructions unless its thread is closed", async () => {
   const { post, eventsOf, startRun, pathOf, issue } = await world();
   await startRun("abc1", { value: "interrupted" });
   const resume = () => post(`${pathOf("abc1")}/resume`, { as: "mia", fields: { text: "carefully" } });
@@ -83,7 +83,7 @@ test("a stopped run goes on with a word, and not in a thread that is closed", as
   ]);
 });
 
-describe("nothing happens for", () => {
+describe("a command is refused for", () => {
   test.each<[string, Parameters<WebWorld["post"]>[1] | ((made: WebWorld) => Parameters<WebWorld["post"]>[1]), number]>([
     ["a link alone", { fields: decision }, 401],
     ["a page of another site", { as: "mia", fields: decision, headers: { origin: "https://evil.example" } }, 403],
@@ -92,27 +92,19 @@ describe("nothing happens for", () => {
       { as: "mia", fields: decision, headers: { origin: "null", "sec-fetch-site": "cross-site" } },
       403,
     ],
-    ["a page that says it has no origin", { as: "mia", fields: decision, headers: { origin: "null" } }, 403],
-    [
-      "a request that says it crosses sites",
-      { as: "mia", fields: decision, headers: { "sec-fetch-site": "cross-site" } },
-      403,
-    ],
+    ["a page without an origin", { as: "mia", fields: decision, headers: { origin: "null" } }, 403],
+    ["a cross-site request", { as: "mia", fields: decision, headers: { "sec-fetch-site": "cross-site" } }, 403],
     ["a form without its key", { as: "mia", fields: { ...decision, form: "" } }, 403],
-    [
-      "a form of somebody else",
-      (made) => ({ as: "mia", fields: { ...decision, form: made.signedIn("ada").form } }),
-      403,
-    ],
-    ["JSON", { as: "mia", fields: decision, headers: { "content-type": "application/json" } }, 413],
+    ["another person's form", (made) => ({ as: "mia", fields: { ...decision, form: made.signedIn("ada").form } }), 403],
+    ["JSON", { as: "mia", fields: decision, headers: { "content-type": "application/json" } }, 415],
     ["a form that is too long", { as: "mia", fields: { ...decision, reason: "x".repeat(600_000) } }, 413],
-    ["somebody who may only read", { as: "tom", fields: decision }, 409],
-    ["somebody nobody knows", { as: "stranger", fields: decision }, 409],
-    ["a digest that is not the one of what waits", { as: "mia", fields: { ...decision, digest: "e".repeat(64) } }, 409],
+    ["a person with read access", { as: "tom", fields: decision }, 409],
+    ["a person without access", { as: "stranger", fields: decision }, 409],
+    ["an outdated digest", { as: "mia", fields: { ...decision, digest: "e".repeat(64) } }, 409],
     ["no digest", { as: "mia", fields: { approval: "k0mq" } }, 409],
     ["an approval of another run", { as: "mia", fields: { ...decision, approval: "other" } }, 409],
-    ["all at once", { as: "mia", fields: { ...decision, approval: "all" } }, 409],
-    ["arguments that are no object", { as: "mia", fields: { ...decision, arguments: "[1]" } }, 409],
+    ["all requests at once", { as: "mia", fields: { ...decision, approval: "all" } }, 409],
+    ["arguments that are not an object", { as: "mia", fields: { ...decision, arguments: "[1]" } }, 409],
   ])("%s", async (_, sent, status) => {
     const made = await waiting();
     await made.startRun("abc2", { approvals: [{ id: "other" }] });
@@ -120,16 +112,16 @@ describe("nothing happens for", () => {
     const answer = await made.post(`${made.path}/approve`, typeof sent === "function" ? sent(made) : sent);
 
     expect(answer.status).toBe(status);
-    expect(JSON.parse(answer.text)).toEqual({ words: expect.stringMatching(/\w/) });
+    expect(JSON.parse(answer.text)).toEqual({ message: expect.stringMatching(/\w/) });
     await expectUntouched(made);
     expect((await made.store.findApproval("other"))?.status).toBe("pending");
   });
 
   test.each([
     ["changed", (cookie: string) => cookie.replace(/=(.)/, (_, first) => `=${first === "e" ? "f" : "e"}`)],
-    ["unsealed", (cookie: string) => cookie.replace(/\..*/, "")],
-    ["sealed by nobody", (cookie: string) => `${cookie.slice(0, -4)}AAAA`],
-    ["of another use", (cookie: string) => cookie.replace("session", "sign-in")],
+    ["not signed", (cookie: string) => cookie.replace(/\..*/, "")],
+    ["signed with another key", (cookie: string) => `${cookie.slice(0, -4)}AAAA`],
+    ["of another kind", (cookie: string) => cookie.replace("session", "sign-in")],
   ])("a cookie that is %s", async (_, change) => {
     const made = await waiting();
     const { cookie, form } = made.signedIn("mia");
@@ -143,7 +135,7 @@ describe("nothing happens for", () => {
     await expectUntouched(made);
   });
 
-  test("a sign-in that is two hours old", async () => {
+  test("a session that is two hours old", async () => {
     const made = await waiting();
     const { cookie, form } = made.signedIn("mia");
     made.clock.offset = 2 * 60 * 60_000 + 1;
@@ -154,7 +146,7 @@ describe("nothing happens for", () => {
   });
 });
 
-test("who lost write access between two commands is refused at the second, whatever the page showed", async () => {
+test("a command is refused after the person lost write access, even if the page still shows its button", async () => {
   const { post, path, permissions, get, signedIn, eventsOf } = await waiting();
   const page = await get(path, { cookie: signedIn("mia").cookie });
   await post(`${path}/say`, { as: "mia", fields: { text: "one" } });
@@ -163,11 +155,11 @@ test("who lost write access between two commands is refused at the second, whate
   const second = await post(`${path}/say`, { as: "mia", fields: { text: "two" } });
 
   expect(page.text).toContain(">Approve</button>");
-  expect(second).toMatchObject({ status: 409, text: expect.stringContaining("takes write access") });
+  expect(second).toMatchObject({ status: 409, text: expect.stringContaining("You need write access") });
   expect(await eventsOf("abc1")).toHaveLength(1);
 });
 
-test("who may only read watches: the page has no form that commands", async () => {
+test("people without write access see no command forms", async () => {
   const { get, path, signedIn } = await waiting();
 
   const { text } = await get(path, { cookie: signedIn("tom").cookie });
@@ -176,7 +168,7 @@ test("who may only read watches: the page has no form that commands", async () =
   expect(text).not.toMatch(/action="\/runs\/abc1/);
 });
 
-test("a second person approves here as well where the repository asks for one", async () => {
+test("a second person must approve if the repository requires it", async () => {
   const made = await waiting({
     github: {
       files: { ".github/golem-forge.yml": "second_person: true\n" },
@@ -192,7 +184,7 @@ test("a second person approves here as well where the repository asks for one", 
   expect(other.status).toBe(200);
 });
 
-test("the first decision wins, and the second is told whose it was", async () => {
+test("the first decision wins, and the second person is told who made it", async () => {
   const { post, path } = await waiting();
 
   const both = await Promise.all([
@@ -204,7 +196,7 @@ test("the first decision wins, and the second is told whose it was", async () =>
   expect(both.find(({ status }) => status === 409)?.text).toMatch(/was already (approved|denied) by @(ada|mia)/);
 });
 
-test("one person's commands are bounded in a minute", async () => {
+test("each person's commands per minute are limited", async () => {
   const { post, path, clock } = await waiting();
   const say = () => post(`${path}/say`, { as: "mia", fields: { text: "again" } });
 
@@ -215,7 +207,7 @@ test("one person's commands are bounded in a minute", async () => {
   expect((await say()).status).toBe(200);
 });
 
-test("without a script a form leads back to the page, and a refusal is a page with words", async () => {
+test("without JavaScript a form leads back to the run page and an error has a page of its own", async () => {
   const { post, path } = await waiting();
 
   const done = await post(`${path}/say`, { as: "mia", fields: { text: "hello" }, headers: { accept: "text/html" } });

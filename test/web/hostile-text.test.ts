@@ -121,8 +121,8 @@ function expectInert(markup: string): void {
   for (const hidden of ["\u202E", "\u001B", "\u0000"]) expect(markup).not.toContain(hidden);
 }
 
-describe("whatever a model, an issue or a file says", () => {
-  test.each(attacks)("%j is only shown", async (text) => {
+describe("hostile text in a model's answer, an issue or a file", () => {
+  test.each(attacks)("%j is displayed as text", async (text) => {
     const { startRun, get, pathOf, signedIn } = await world({ github: { issue: { title: text } } });
     const { events } = runOf(text);
     await startRun("abc1", {
@@ -158,7 +158,7 @@ describe("whatever a model, an issue or a file says", () => {
     expect(JSON.parse(unescapeHtml(given))).toEqual({ [text]: text });
   });
 
-  test("any mixture of marks and markup is only shown", async () => {
+  test("any mixture of special characters and markup is displayed as text", async () => {
     const { startRun, get, pathOf } = await world();
     const samples = fc.sample(
       fc.tuple(hostile, fc.constantFrom(...attacks)).map(([a, b]) => a + b + a),

@@ -34,7 +34,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     return page;
   }
 
-  test("a person opens a run from its thread, signs in, approves on a phone, and sees it go on until it is done", {
+  test("a person opens a run from its thread, signs in, approves on a phone, and watches it finish", {
     timeout: 60_000,
   }, async () => {
     const { github, botComment } = forge;
@@ -56,7 +56,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     await plain.getByText("signed in as contributor").waitFor();
     await plain.getByText("take your time").waitFor();
     await plain.getByRole("button", { name: "Sign out" }).click();
-    await plain.getByText("You are signed out here.").waitFor();
+    await plain.getByText("You're signed out.").waitFor();
     await plain.close();
 
     const page = await openPage({ viewport: { width: 390, height: 844 } });

@@ -44,11 +44,11 @@ test.each<[ResultValue, RegExp]>([
   ],
   [{ kind: "git.status", data: { branch: "main" }, preview: "On main" }, /^<pre>On main<\/pre>$/],
   [{ kind: "git.status", data: "clean" }, /^<pre>clean<\/pre>$/],
-])("%j has its own look", (value, expected) => {
+])("%j is rendered by its kind", (value, expected) => {
   expect(markupOf(renderValue(value, "https://github.com/o/r"))).toMatch(expected);
 });
 
-test("the chart is the machine's own: every state, the one that is on, and the ways from there", () => {
+test("the state chart shows every state of the machine, the current one and the states that can follow", () => {
   const chart = markupOf(renderChart("awaitingApproval"));
 
   expect([...chart.matchAll(/class="state [^"]*lit">.*?<text[^>]*>([^<]*)</g)].map(([, name]) => name)).toEqual([

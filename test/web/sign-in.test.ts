@@ -1,6 +1,8 @@
+import { Hono } from "hono";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "#playground/github/listen.ts";
 import { createSealedCookies } from "#web/sealed-cookies.ts";
+import { sessionCookie } from "#web/sessions.ts";
 import { TestGitHub } from "../support/test-github.ts";
 import { webWorlds } from "../support/web-world.ts";
 
@@ -16,8 +18,8 @@ beforeAll(async () => {
 });
 afterAll(() => github.close());
 
-/** A browser that is about to come back from GitHub: what it was sent off with, and where it was sent to. */
-async function leaving() {
+/** A browser that GitHub is about to redirect back, with its cookie and the callback URL. */
+async function beginSignIn() {
   const made = await world({
     githubUrl: github.url,
     client,
@@ -40,8 +42,8 @@ async function leaving() {
   };
 }
 
-test("who signs in with GitHub comes back to the run, as themselves, and no token is kept", async () => {
-  const { sent, cookie, back, comeBack, get, path } = await leaving();
+test("signing in with GitHub leads back to the run, and the token is revoked", async () => {
+  const { sent, cookie, back, comeBack, get, path } = await beginSignIn();
 
   const returned = await comeBack(back, { cookie });
   const session = returned.headers.getSetCookie().find((one) => one.startsWith("golem-forge-session=")) ?? "";
@@ -57,19 +59,19 @@ test("who signs in with GitHub comes back to the run, as themselves, and no toke
   ]);
 });
 
-describe("nobody is signed in", () => {
+describe("sign-in fails", () => {
   test.each<[string, (url: URL, cookie: string) => [URL, string]]>([
-    ["in a browser that did not begin it", (url) => [url, ""]],
+    ["in a browser that did not begin the sign-in", (url) => [url, ""]],
     ["with another state", (url, cookie) => [withParameter(url, "state", "x".repeat(32)), cookie]],
     ["without a state", (url, cookie) => [withParameter(url, "state", ""), cookie]],
-    ["with a code that GitHub did not give", (url, cookie) => [withParameter(url, "code", "0".repeat(20)), cookie]],
+    ["with a code that GitHub did not issue", (url, cookie) => [withParameter(url, "code", "0".repeat(20)), cookie]],
     ["without a code", (url, cookie) => [withParameter(url, "code", ""), cookie]],
     [
-      "with a cookie that was changed",
+      "with a modified cookie",
       (url, cookie) => [url, cookie.replace(/\.(.)/, (_, one) => `.${one === "a" ? "b" : "a"}`)],
     ],
   ])("%s", async (_, change) => {
-    const { back, cookie, comeBack } = await leaving();
+    const { back, cookie, comeBack } = await beginSignIn();
     const [url, held] = change(back, cookie);
 
     const answer = await comeBack(url, { cookie: held });
@@ -78,25 +80,25 @@ describe("nobody is signed in", () => {
     expect(answer.headers.getSetCookie()).toEqual([]);
   });
 
-  test("with a code that was used", async () => {
-    const { back, cookie, comeBack } = await leaving();
+  test("with a code that was already used", async () => {
+    const { back, cookie, comeBack } = await beginSignIn();
     await comeBack(back, { cookie });
 
     expect((await comeBack(back, { cookie })).status).toBe(400);
   });
 
-  test("with a code that somebody else's browser began", async () => {
-    const { back, comeBack, get, path } = await leaving();
+  test("with a code from another browser's sign-in", async () => {
+    const { back, comeBack, get, path } = await beginSignIn();
     const other = await get(`/runs/-/sign-in?to=${encodeURIComponent(path)}`);
     const cookie = other.headers.get("set-cookie")?.split(";")[0] ?? "";
     const state = new URL(other.headers.get("location") ?? "").searchParams.get("state") ?? "";
 
-    // Its own state with the code of another: the verifier does not fit.
+    // The state is valid, but the code belongs to the other browser's verifier.
     expect((await comeBack(withParameter(back, "state", state), { cookie })).status).toBe(400);
   });
 
   test("ten minutes later", async () => {
-    const { back, cookie, comeBack, clock } = await leaving();
+    const { back, cookie, comeBack, clock } = await beginSignIn();
     clock.offset = 10 * 60_000 + 1;
 
     expect((await comeBack(back, { cookie })).status).toBe(400);
@@ -104,7 +106,7 @@ describe("nobody is signed in", () => {
 });
 
 test.each(["https://evil.example/", "//evil.example", "/runs/abc1", "/runs/abc1/x?y", "", "/\\evil.example"])(
-  "signing in leads to a run and nowhere else: %j",
+  "sign-in redirects only to run pages, not to %j",
   async (to) => {
     const { get } = await world();
 
@@ -112,26 +114,34 @@ test.each(["https://evil.example/", "//evil.example", "/runs/abc1", "/runs/abc1/
   },
 );
 
-test("who signs out is signed out", async () => {
-  const { startRun, url, signedIn } = await world();
+test("signing out ends the session and links back to the run", async () => {
+  const { startRun, url, signedIn, pathOf } = await world();
   await startRun("abc1");
   const { cookie, form } = signedIn("mia");
 
   const answer = await fetch(`${url}/runs/-/sign-out`, {
     method: "POST",
     headers: { cookie, origin: url },
-    body: new URLSearchParams({ form }),
+    body: new URLSearchParams({ form, to: pathOf("abc1") }),
   });
 
   expect(answer.headers.get("set-cookie")).toMatch(/^golem-forge-session=; Max-Age=0;/);
+  expect(await answer.text()).toContain(`href="${pathOf("abc1")}">Back to the run`);
 });
 
-test("by https the cookies are of this host alone and never sent without it", async () => {
+test("over HTTPS, cookies are bound to the host and sent only securely", async () => {
   const cookies = createSealedCookies({ key: Buffer.from("a key"), secure: true, now: Date.now });
+  const app = new Hono().get("/", (c) => {
+    cookies.set(c, sessionCookie, { login: "mia", id: 3, nonce: "n" });
+    return c.text(cookies.get(c, sessionCookie)?.login ?? "");
+  });
 
-  expect(cookies.seal({ name: "session", lifeMs: 1_000 }, {})).toMatch(
-    /^__Host-golem-forge-session=[\w.-]+; Max-Age=1; Path=\/; HttpOnly; SameSite=Lax; Secure$/,
-  );
+  const first = await app.request("/");
+  const header = first.headers.get("set-cookie") ?? "";
+  const second = await app.request("/", { headers: { cookie: header.split(";")[0] ?? "" } });
+
+  expect(header).toMatch(/^__Host-golem-forge-session=[\w.-]+; Max-Age=7200; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
+  expect(await second.text()).toBe("mia");
 });
 
 function withParameter(url: URL, name: string, value: string): URL {

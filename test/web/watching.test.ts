@@ -7,7 +7,7 @@ const world = webWorlds();
 
 const preview = samplePreview("@@ -1 +1 @@\n-a + a\n+a + b");
 
-test("whoever has the link sees what the run is about, what it did and what it waits for, without a script", async () => {
+test("anyone with the link can read the task, the transcript and pending approvals without JavaScript", async () => {
   const { startRun, get, pathOf } = await world();
   await startRun("abc1", {
     spec: { task: "fix the sum" },
@@ -58,12 +58,12 @@ describe("a link", () => {
     ["without a key", () => "/runs/abc1"],
     ["with a short key", (path: string) => path.slice(0, -2)],
     ["with its key in capitals", (path: string) => path.toUpperCase().replace("/RUNS/ABC1", "/runs/abc1")],
-    ["to a run that is not there", (_: string, other: string) => other],
+    ["to a run that does not exist", (_: string, other: string) => other],
     ["with a slash too many", (path: string) => path.replace("abc1/", "abc1//")],
     ["with an encoded slash", (path: string) => path.replace("abc1/", "abc1%2f")],
-    ["that climbs", (path: string) => `/runs/-/assets/../..${path}`],
-    ["with something behind it", (path: string) => `${path}/nothing`],
-    ["to entries of a run that is not of its tree", (path: string) => `${path}/entries/other1/5`],
+    ["with .. in its path", (path: string) => `/runs/-/assets/../..${path}`],
+    ["with an unknown suffix", (path: string) => `${path}/nothing`],
+    ["to entries of a run in another tree", (path: string) => `${path}/entries/other1/5`],
   ])("%s shows nothing", async (_, change) => {
     const { startRun, get, pathOf } = await world();
     await startRun("abc1");
@@ -71,11 +71,11 @@ describe("a link", () => {
     const { status, text } = await get(change(pathOf("abc1"), pathOf("other1")));
 
     expect(status).toBe(404);
-    expect(text).toContain("There is nothing here.");
+    expect(text).toContain("Run not found.");
     expect(text).not.toContain("octo");
   });
 
-  test("to a child shows nothing: its parent's page does", async () => {
+  test("to a child run shows nothing: it is shown on its parent's page", async () => {
     const { startRun, get, pathOf } = await world();
     await startRun("abc1");
     await startRun("child1", {
@@ -87,7 +87,7 @@ describe("a link", () => {
     expect((await get(pathOf("abc1"))).text).toMatch(/id="run-child1"[\s\S]*fixer -&gt; tester[\s\S]*test it/);
   });
 
-  test.each(["PUT", "DELETE", "PATCH", "OPTIONS", "POST"])("is not answered to %s", async (method) => {
+  test.each(["PUT", "DELETE", "PATCH", "OPTIONS", "POST"])("rejects the method %s", async (method) => {
     const { startRun, url, pathOf } = await world();
     await startRun("abc1");
 
@@ -95,7 +95,7 @@ describe("a link", () => {
   });
 });
 
-test("nothing of a page is kept, framed, told to others, or run unless it is our own file", async () => {
+test("pages cannot be cached, framed or indexed, send no referrer, and run only our own script", async () => {
   const { startRun, get, pathOf } = await world();
   await startRun("abc1");
 
@@ -116,7 +116,7 @@ test("nothing of a page is kept, framed, told to others, or run unless it is our
 describe("a private repository", () => {
   const github = { private: true };
 
-  test("takes signing in as somebody who may read it, however good the link", async () => {
+  test("requires signing in as someone who can read it, even with a valid link", async () => {
     const { startRun, get, pathOf, signedIn, clock, permissions } = await world({ github });
     await startRun("abc1");
     const as = (login: string) => get(pathOf("abc1"), { cookie: signedIn(login).cookie });
@@ -132,7 +132,7 @@ describe("a private repository", () => {
     expect((await as("tom")).status).toBe(403);
   });
 
-  test("is not shown, and no link is given, where nobody can sign in", async () => {
+  test("is neither shown nor linked to if sign-in is not set up", async () => {
     const { startRun, get, pathOf, pages } = await world({ github, signIn: false });
     const spec = await startRun("abc1");
 
@@ -141,7 +141,7 @@ describe("a private repository", () => {
   });
 });
 
-test("without an OAuth client the page shows, and sends people to the thread", async () => {
+test("without an OAuth client the page is read-only and points to the thread", async () => {
   const { startRun, get, post, pathOf, pages, url } = await world({ signIn: false });
   const spec = await startRun("abc1", { approvals: [{}] });
 
@@ -153,7 +153,7 @@ test("without an OAuth client the page shows, and sends people to the thread", a
   expect((await post(`${pathOf("abc1")}/stop`, { as: "ada" })).status).toBe(401);
 });
 
-test("a secret the app holds is on no page, in no stream and in no earlier entry", async () => {
+test("the app's secrets appear on no page, in no event stream and in no earlier entry", async () => {
   const { startRun, get, pathOf, url, live } = await world();
   const long = `${"x".repeat(390)}${heldSecret}`;
   const result = { llmContent: heldSecret, value: { kind: "text" as const, content: heldSecret, summary: heldSecret } };

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { z } from "zod";
 import { collaborators } from "#playground/github/create-world.ts";
 import { readRequest } from "#playground/github/read-request.ts";
 import type { ServerContext } from "#playground/github/rest/answer-rest.ts";
@@ -41,7 +42,9 @@ export async function answerSignIn(
 }
 
 async function giveToken(server: ServerContext, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const fields = new URLSearchParams((await readRequest(request, 10_000)).toString("utf8"));
+  const body = (await readRequest(request, 10_000)).toString("utf8");
+  const isJson = request.headers["content-type"]?.startsWith("application/json") === true;
+  const fields = new URLSearchParams(isJson ? z.record(z.string(), z.string()).parse(JSON.parse(body)) : body);
   const of = (name: string) => fields.get(name) ?? "";
   const user = server.oauth.redeem({
     clientId: of("client_id"),

@@ -93,25 +93,25 @@ async function sendForm(event) {
   event.preventDefault();
   const button = event.submitter;
   if (button) button.disabled = true;
-  say("…");
+  showNotice("…");
   try {
-    const answer = await fetch(form.action, {
+    const response = await fetch(form.action, {
       method: "POST",
       headers: { accept: "application/json" },
       body: new URLSearchParams(new FormData(form)),
     });
-    const { words } = await answer.json();
-    say(words, !answer.ok);
-    if (answer.ok) form.reset();
+    const { message } = await response.json();
+    showNotice(message, !response.ok);
+    if (response.ok) form.reset();
   } catch {
-    say("It could not be sent. Look at your connection and try again.", true);
+    showNotice("The message could not be sent. Check your connection and try again.", true);
   } finally {
     if (button) button.disabled = false;
   }
 }
 
-function say(words, isProblem = false) {
-  notice.textContent = words;
+function showNotice(text, isProblem = false) {
+  notice.textContent = text;
   notice.classList.toggle("bad", isProblem);
 }
 

@@ -1,0 +1,57 @@
+import { LRUCache } from "lru-cache";
+import type { OpenGitHub, Permission, RepositoryRef } from "#domain/github.ts";
+
+/** Answers of GitHub about people and repositories, cached for a minute. For display only: commands ask GitHub each time. */
+export interface AccessCache {
+  /** `unknown` if GitHub did not answer. */
+  permissionOf(repository: RepositoryRef, login: string): Promise<Permission | "unknown">;
+  /** True if GitHub did not answer. */
+  isPrivate(repository: RepositoryRef): Promise<boolean>;
+  /** The title of an issue or pull request; undefined if it cannot be read. */
+  titleOf(repository: RepositoryRef, thread: number): Promise<string | undefined>;
+}
+
+const lifetimeMs = 60_000;
+const maxEntries = 2_000;
+
+export function createAccessCache({ openGitHub, now }: { openGitHub: OpenGitHub; now: () => number }): AccessCache {
+  const permission = cached<Permission>(now);
+  const visibility = cached<boolean>(now);
+  const title = cached<string | undefined>(now);
+  return {
+    permissionOf: (repository, login) =>
+      permission(`${keyOf(repository)} ${login}`, () => openGitHub(repository).getPermission(login), "unknown"),
+    isPrivate: (repository) =>
+      visibility(keyOf(repository), async () => (await openGitHub(repository).getRepository()).private, true),
+    titleOf: (repository, thread) =>
+      title(
+        `${keyOf(repository)}#${thread}`,
+        async () => (await openGitHub(repository).getIssue(thread))?.title,
+        undefined,
+      ),
+  };
+}
+
+function keyOf({ installationId, repositoryId, owner, repo }: RepositoryRef): string {
+  return `${installationId}/${repositoryId ?? `${owner}/${repo}`}`;
+}
+
+/** Concurrent requests for a key share one answer. A failure gives the fallback and is not cached. */
+function cached<T>(now: () => number) {
+  const answers = new LRUCache<string, { answer: Promise<T> }>({
+    max: maxEntries,
+    ttl: lifetimeMs,
+    ttlResolution: 0,
+    perf: { now },
+  });
+  return async <F>(key: string, ask: () => Promise<T>, fallback: F): Promise<T | F> => {
+    const entry = answers.get(key) ?? { answer: ask() };
+    answers.set(key, entry, { noUpdateTTL: true });
+    try {
+      return await entry.answer;
+    } catch {
+      answers.delete(key);
+      return fallback;
+    }
+  };
+}

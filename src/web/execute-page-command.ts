@@ -1,0 +1,99 @@
+import type { Approval } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
+import { canWrite, type GitHub } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { Runs } from "#runtime/runs.ts";
+import type { RunCommandOf } from "#ui/run-commands.ts";
+
+/** The commands of a run page. `say` sends a message to the worker. */
+export type PageAction = RunCommandOf<"page"> | "say";
+export const pageActions = ["approve", "deny", "stop", "resume", "cancel", "say"] as const satisfies PageAction[];
+
+export interface PageCommand {
+  action: PageAction;
+  fields: URLSearchParams;
+  by: string;
+  /** The root run on whose page the command was given. */
+  spec: RunSpec;
+  /** The approvals of that run and its children. */
+  approvals: readonly Approval[];
+}
+
+const maxTextLength = 20_000;
+const maxReasonLength = 2_000;
+
+/**
+ * Executes a command from a run page the way the same command from a thread is executed, after asking GitHub whether the
+ * person has write access. Resolves to a message about the result; throws a UserError if the command cannot be executed.
+ */
+export async function executePageCommand(
+  command: PageCommand,
+  { runs, github }: { runs: Runs; github: GitHub },
+): Promise<string> {
+  const { action, by, spec, fields } = command;
+  const { owner, repo } = spec.origin;
+  if (!canWrite(await github.getPermission(by))) {
+    throw new UserError(`You need write access to ${owner}/${repo} to do this. Nothing was changed.`);
+  }
+  const request = { by, via: "page" as const };
+  const text = (fields.get("text") ?? "").slice(0, maxTextLength).trim();
+  switch (action) {
+    case "approve":
+    case "deny":
+      return decideApproval(command, runs);
+    case "stop":
+      await runs.requestStop(spec.origin, request);
+      return "Stopping.";
+    case "cancel":
+      await runs.requestCancel(spec.origin, request);
+      return "Cancelled.";
+    case "resume":
+      await assertThreadIsOpen(spec, github);
+      await runs.requestResume(spec.origin, { ...request, ...(text ? { text } : {}) });
+      return "Resumed.";
+    case "say":
+      if (text === "") throw new UserError("The message is empty.");
+      if (!(await runs.deliverMessage(spec.origin, { ...request, text }))) {
+        throw new UserError("This run has already ended.");
+      }
+      return "Message sent.";
+  }
+}
+
+async function decideApproval({ action, by, spec, fields, approvals }: PageCommand, runs: Runs): Promise<string> {
+  const id = fields.get("approval") ?? "";
+  const approval = approvals.find((candidate) => candidate.id === id);
+  if (!approval) throw new UserError(`This run has no approval request ${id.slice(0, 40)}.`);
+  // An approval with edited arguments has a new digest. It is no longer pending then, and the runtime reports who decided it.
+  if (approval.status === "pending" && approval.digest !== fields.get("digest")) {
+    throw new UserError(`Request ${id} has changed since this page was loaded. Review it again, then decide.`);
+  }
+  const reason = (fields.get("reason") ?? "").slice(0, maxReasonLength).trim();
+  const changed = fields.get("arguments");
+  await runs.decideApprovals(spec.origin, {
+    by,
+    via: "page",
+    target: id,
+    approve: action === "approve",
+    remember: fields.get("session") === "yes" ? "session" : "none",
+    ...(reason ? { note: reason } : {}),
+    ...(changed === null ? {} : { changedArgs: parseObject(changed) }),
+  });
+  return action === "approve" ? `Approved ${id}.` : `Denied ${id}.`;
+}
+
+function parseObject(json: string): object {
+  try {
+    const value: unknown = JSON.parse(json);
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) return value;
+  } catch {
+    // Reported below, like any other value that is not an object.
+  }
+  throw new UserError("Nothing was approved: the arguments must be one JSON object.");
+}
+
+async function assertThreadIsOpen({ origin }: RunSpec, github: GitHub): Promise<void> {
+  const issue = await github.getIssue(origin.thread);
+  if (issue?.state === "open" && !issue.locked) return;
+  throw new UserError("The issue or pull request of this run is closed or locked. Reopen it to resume the run.");
+}

@@ -1,0 +1,19 @@
+/** The person who looks at a run page. */
+export type Viewer =
+  /** This deployment has no sign-in. */
+  | { kind: "anonymous" }
+  | { kind: "signed-out"; signInPath: string }
+  /** `canCommand`: they had write access a moment ago. GitHub is asked again for each command. */
+  | { kind: "signed-in"; login: string; formKey: string; canCommand: boolean };
+
+/** What the parts of a run page need to know about the request. */
+export interface PageContext {
+  viewer: Viewer;
+  /** The path of the run page, without a trailing slash. */
+  path: string;
+  /** The issue or pull request in a browser. */
+  threadUrl: string;
+  /** The repository in a browser. */
+  repositoryUrl: string;
+  now: number;
+}

@@ -1,0 +1,12 @@
+import { hkdfSync, timingSafeEqual } from "node:crypto";
+
+/** Derives the key for one use from the deployment's secret. One derived key reveals nothing about another. */
+export function deriveKey(secret: string, use: string): Buffer {
+  return Buffer.from(hkdfSync("sha256", secret, "", `golem-forge ${use}`, 32));
+}
+
+/** Compares two strings in constant time. */
+export function equalSecrets(given: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
