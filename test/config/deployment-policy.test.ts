@@ -53,8 +53,8 @@ describe("a policy file", () => {
 
   test.each([
     ["that is missing", "/nonexistent/policy.yml", "cannot be read"],
-    ["with a field it does not know", write("limit: { cost: 2 }"), "did you mean limits"],
-    ["that is not YAML", write("limits: [cost"), "policy.yml is not"],
+    ["with a field it does not know", write("limit: { cost: 2 }"), "Did you mean limits?"],
+    ["that is not valid YAML", write("limits: [cost"), "policy.yml is not"],
   ])("%s starts nothing", (_, file, sentence) => {
     expect(() => readDeploymentPolicy(file)).toThrow(sentence);
   });
