@@ -145,8 +145,10 @@ function createApp(services: Services): Hono<PageEnv> {
   app.use(async (c, next) => {
     await next();
     for (const [name, value] of Object.entries(securityHeaders)) c.res.headers.set(name, value);
-    // A request body that was not read must not be taken for the next request.
-    if (c.res.status >= 400) c.res.headers.set("connection", "close");
+    // A request body that was not read must not be taken for the next request, and the connection of a stream that ended
+    // would keep the server from stopping.
+    if (c.res.status >= 400 || c.res.headers.get("content-type")?.startsWith("text/event-stream"))
+      c.res.headers.set("connection", "close");
   });
   app.onError((error, c) => {
     if (error instanceof PageError) return sendMessage(c, error);
