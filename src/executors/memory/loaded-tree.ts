@@ -1,10 +1,7 @@
-import type { InMemoryFs } from "just-bash";
 import type { FileChange } from "#executors/executor.ts";
-import type { DirectFiles } from "./direct-files.ts";
+import type { IndexedFs } from "./indexed-fs.ts";
 
 export const root = "/workspace";
-
-const mutators = ["writeFile", "appendFile", "rm", "mv", "cp", "chmod", "symlink", "link", "mkdir"] as const;
 
 /** The tree as the host gave it, inside the shell's file system, and what scripts made of it. */
 export interface LoadedTree {
@@ -15,26 +12,15 @@ export interface LoadedTree {
   settle(changes: { written: FileChange[]; deleted: string[] }): void;
 }
 
-export function loadedTree(fs: InMemoryFs, direct: DirectFiles): LoadedTree {
+export function loadedTree(fs: IndexedFs): LoadedTree {
   const given = new Map<string, FileChange>();
-  let touched = false;
-  for (const name of mutators) {
-    const original = fs[name].bind(fs) as (...args: unknown[]) => Promise<void>;
-    Object.defineProperty(fs, name, {
-      configurable: true,
-      writable: true,
-      value: (...args: unknown[]) => {
-        touched = true;
-        return original(...args);
-      },
-    });
-  }
+  let settledAt = fs.changes;
 
   async function differences() {
     const written: FileChange[] = [];
     const special: string[] = [];
     const deleted: string[] = [];
-    if (!touched) return { written, deleted, special };
+    if (fs.changes === settledAt) return { written, deleted, special };
 
     const present = new Set<string>();
     for (const absolute of fs.getAllPaths()) {
@@ -49,7 +35,7 @@ export function loadedTree(fs: InMemoryFs, direct: DirectFiles): LoadedTree {
       }
       const executable = (entry.mode & 0o111) !== 0;
       const before = given.get(path);
-      const content = await fs.readFileBuffer(absolute);
+      const content = fs.loaded(absolute) ?? (await fs.readFileBuffer(absolute));
       const same = before?.executable === executable && Buffer.compare(before.content, content) === 0;
       if (!same) written.push({ path, content: new Uint8Array(content), executable });
     }
@@ -67,17 +53,17 @@ export function loadedTree(fs: InMemoryFs, direct: DirectFiles): LoadedTree {
         const absolute = `${root}/${file.path}`;
         given.set(file.path, file);
         // A script may have put a folder or a link where the file belongs.
-        const there = direct.typeOf(absolute);
-        if (there !== undefined && there !== "file") await fs.rm(absolute, { recursive: true, force: true });
-        fs.writeFileSync(absolute, file.content, undefined, { mode: file.executable ? 0o755 : 0o644 });
+        const isThere = await fs.lstat(absolute).catch(() => undefined);
+        if (isThere && !isThere.isFile) await fs.rm(absolute, { recursive: true, force: true });
+        fs.load(absolute, file.content, file.executable ? 0o755 : 0o644);
       }
-      touched = false;
+      settledAt = fs.changes;
     },
     differences,
     settle({ written, deleted }) {
       for (const file of written) given.set(file.path, file);
       for (const path of deleted) given.delete(path);
-      touched = false;
+      settledAt = fs.changes;
     },
   };
 }

@@ -154,7 +154,8 @@ function memorySession(take: () => GuardedChild, onClose: () => void): ExecSessi
     const stderr = outputBudget(request.outputBytes);
     stdout.push(Buffer.from(reply.stdout));
     stderr.push(Buffer.from(reply.stderr));
-    const timedOut = reply.exitCode === 124 && durationMs >= request.timeoutMs;
+    const isDeadline = reply.exitCode === 124 || reply.stderr.includes("execution deadline");
+    const timedOut = isDeadline && durationMs >= request.timeoutMs;
     return {
       tier: "memory",
       exitCode: timedOut ? null : reply.exitCode,

@@ -1,7 +1,12 @@
 import { type Command, decodeBytesToUtf8, defineCommand, type ResolvedCommandContext } from "just-bash";
-import type { DirectFiles } from "./direct-files.ts";
+import type { IndexedFs } from "./indexed-fs.ts";
 import { type LineMatcher, lineMatcher } from "./line-matcher.ts";
 import { type SearchOptions, searchOptions } from "./search-options.ts";
+
+interface SearchContext {
+  context: ResolvedCommandContext;
+  files: IndexedFs;
+}
 
 type Answer = { stdout: string; stderr: string; exitCode: number };
 
@@ -9,26 +14,21 @@ type Answer = { stdout: string; stderr: string; exitCode: number };
  * `rg`, and `grep` where it walks folders, in time linear in the text. What they do not know goes to the shell's own
  * command, which is slower and bounded by the shell's limits.
  */
-export function searchCommand(program: "grep" | "rg", direct: DirectFiles): Command {
+export function searchCommand(program: "grep" | "rg", files: IndexedFs): Command {
   return defineCommand(program, async (args, context) => {
     const options = searchOptions(program, args);
     const ours = options && (program === "rg" || options.recursive);
     if (!ours)
       return (await context.origCommand?.(args)) ?? { stdout: "", stderr: `${program}: not here\n`, exitCode: 2 };
 
-    return search(program, options, { context, direct });
+    return search(program, options, { context, files });
   });
-}
-
-interface Where {
-  context: ResolvedCommandContext;
-  direct: DirectFiles;
 }
 
 const decoder = new TextDecoder();
 
-async function search(program: string, options: SearchOptions, where: Where): Promise<Answer> {
-  const { context, direct } = where;
+async function search(program: string, options: SearchOptions, where: SearchContext): Promise<Answer> {
+  const { context, files } = where;
   let matcher: LineMatcher;
   try {
     matcher = lineMatcher(options.show === "listing" ? { ...options, patterns: [""] } : options);
@@ -43,25 +43,25 @@ async function search(program: string, options: SearchOptions, where: Where): Pr
     const found = matchFile("", piped, { ...options, fileNames: false }, matcher);
     return { stdout: found.text, stderr: "", exitCode: found.hits > 0 ? 0 : 1 };
   }
-  const { files, missing } = await filesToSearch(options, where);
+  const { found, missing } = await filesToSearch(options, where);
   const stderr = missing.map((path) => `${program}: ${path}: No such file or directory\n`).join("");
   if (options.show === "listing")
-    return { stdout: files.map(({ shown }) => `${shown}\n`).join(""), stderr, exitCode: 0 };
+    return { stdout: found.map(({ shown }) => `${shown}\n`).join(""), stderr, exitCode: 0 };
 
   // Both name no file when they were told to look into that one alone.
-  const isOneFile = options.paths.length === 1 && files.length === 1 && files[0]?.shown === options.paths[0];
+  const isOneFile = options.paths.length === 1 && found.length === 1 && found[0]?.shown === options.paths[0];
   const named = { ...options, fileNames: options.fileNames ?? !isOneFile };
   const pieces: string[] = [];
   let hits = 0;
   let size = 0;
-  for (const { path, shown } of files) {
-    const content = asBuffer(direct.content(path) ?? (await context.fs.readFileBuffer(path)));
+  for (const { path, shown } of found) {
+    const content = asBuffer(files.loaded(path) ?? (await context.fs.readFileBuffer(path)));
     if (content.includes(0)) continue;
     const isOut = matcher.required && !content.includes(matcher.required);
-    const found = matchFile(shown, isOut && !named.invert ? "" : decoder.decode(content), named, matcher);
-    hits += found.hits;
-    size += found.text.length;
-    pieces.push(found.text);
+    const matched = matchFile(shown, isOut && !named.invert ? "" : decoder.decode(content), named, matcher);
+    hits += matched.hits;
+    size += matched.text.length;
+    pieces.push(matched.text);
     if (options.quiet && hits > 0) break;
     if (size > context.limits.maxOutputSize) break;
   }
@@ -137,10 +137,13 @@ interface Found {
   shown: string;
 }
 
-async function filesToSearch(options: SearchOptions, where: Where): Promise<{ files: Found[]; missing: string[] }> {
-  const files: Found[] = [];
-  const missing: string[] = [];
+async function filesToSearch(
+  options: SearchOptions,
+  where: SearchContext,
+): Promise<{ found: Found[]; missing: string[] }> {
   const { context } = where;
+  const found: Found[] = [];
+  const missing: string[] = [];
   const roots = options.paths.length > 0 ? options.paths : ["."];
 
   for (const root of roots) {
@@ -148,13 +151,13 @@ async function filesToSearch(options: SearchOptions, where: Where): Promise<{ fi
     if (!(await context.fs.exists(start))) {
       missing.push(root);
     } else if ((await context.fs.stat(start)).isFile) {
-      files.push({ path: start, shown: root });
+      found.push({ path: start, shown: root });
     } else {
       const shownRoot = options.paths.length === 0 ? "" : root.replace(/\/+$/, "") || "/";
-      await walk({ folder: start, shown: shownRoot, below: "" }, options, where, files);
+      await walk({ folder: start, shown: shownRoot, below: "" }, options, where, found);
     }
   }
-  return { files, missing };
+  return { found, missing };
 }
 
 interface Folder {
@@ -164,16 +167,16 @@ interface Folder {
   below: string;
 }
 
-async function walk(at: Folder, options: SearchOptions, where: Where, files: Found[]): Promise<void> {
-  const { context, direct } = where;
+async function walk(at: Folder, options: SearchOptions, where: SearchContext, found: Found[]): Promise<void> {
+  const { files } = where;
   const { folder, shown, below } = at;
-  const entries = direct.entries(folder) ?? (await context.fs.readdirWithFileTypes?.(folder)) ?? [];
+  const entries = files.indexed(folder) ?? (await files.readdirWithFileTypes(folder));
   for (const { name, isDirectory, isFile } of entries) {
     if (!options.hidden && name.startsWith(".")) continue;
     const path = folder === "/" ? `/${name}` : `${folder}/${name}`;
     const relative = below === "" ? name : `${below}/${name}`;
     const shownPath = shown === "" ? name : `${shown}/${name}`;
-    if (isDirectory) await walk({ folder: path, shown: shownPath, below: relative }, options, where, files);
-    else if (isFile && options.includes(relative)) files.push({ path, shown: shownPath });
+    if (isDirectory) await walk({ folder: path, shown: shownPath, below: relative }, options, where, found);
+    else if (isFile && options.includes(relative)) found.push({ path, shown: shownPath });
   }
 }

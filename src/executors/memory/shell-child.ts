@@ -1,8 +1,8 @@
 import { Bash, InMemoryFs } from "just-bash";
 import { type AskParent, serveParent } from "#executors/serve-parent.ts";
 import { guardedDeletions } from "./deletion-guard.ts";
-import { directFiles } from "./direct-files.ts";
 import { gitCommand } from "./git-command.ts";
+import { IndexedFs } from "./indexed-fs.ts";
 import { loadedTree, root } from "./loaded-tree.ts";
 import { searchCommand } from "./search-command.ts";
 import type { ShellReply, ShellRequest } from "./shell-request.ts";
@@ -12,19 +12,18 @@ type Setting = Pick<ShellRequest, "cwd" | "env" | "timeoutMs" | "outputBytes">;
 
 const fileSystemBytes = 192_000_000;
 
-const fs = new InMemoryFs({}, { maxTotalBytes: fileSystemBytes });
+const fs = new IndexedFs({}, { maxTotalBytes: fileSystemBytes });
 fs.mkdirSync(root, { recursive: true });
 fs.mkdirSync("/tmp", { recursive: true });
-const files = directFiles(fs);
-const tree = loadedTree(fs, files);
+const tree = loadedTree(fs);
 
 /** Of the request that is being answered: a shell that was made ahead asks for them when it needs them. */
 let present: { head: ShellRequest["head"]; ask: AskParent } | undefined;
 let ahead: { setting: string; bash: Bash } | undefined;
 
 const customCommands = [
-  searchCommand("rg", files),
-  searchCommand("grep", files),
+  searchCommand("rg", fs),
+  searchCommand("grep", fs),
   gitCommand({
     fs,
     tree,
@@ -37,7 +36,7 @@ const customCommands = [
   ...unavailableCommands(),
 ];
 
-function makeBash({ cwd, env, timeoutMs, outputBytes }: Setting, over = fs): Bash {
+function makeBash({ cwd, env, timeoutMs, outputBytes }: Setting, over: InMemoryFs = fs): Bash {
   return new Bash({
     fs: over,
     cwd: cwd === "" ? root : `${root}/${cwd}`,

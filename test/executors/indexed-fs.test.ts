@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { Bash, InMemoryFs } from "just-bash";
 import { expect, test } from "vitest";
-import { type DirectFiles, directFiles } from "#executors/memory/direct-files.ts";
+import { IndexedFs } from "#executors/memory/indexed-fs.ts";
 import { searchCommand } from "#executors/memory/search-command.ts";
 
 const path = fc
@@ -28,19 +28,24 @@ async function list(fs: InMemoryFs, folder: string): Promise<unknown> {
   return fs.readdirWithFileTypes(folder).catch(String);
 }
 
-function filesBelow(direct: DirectFiles, folder: string): string[] {
-  return (direct.entries(folder) ?? []).flatMap(({ name, isDirectory, isFile }) => {
+async function filesBelow(fs: InMemoryFs, folder: string): Promise<string[]> {
+  const entries = await fs.readdirWithFileTypes(folder).catch(() => []);
+  const found = entries.map(async ({ name, isDirectory, isFile }) => {
     const path = folder === "/" ? `/${name}` : `${folder}/${name}`;
-    return isDirectory ? filesBelow(direct, path) : isFile ? [path] : [];
+    return isDirectory ? filesBelow(fs, path) : isFile ? [path] : [];
   });
+  return (await Promise.all(found)).flat();
 }
 
 test("folders list as the shell's own file system lists them, whatever was done to it", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
       const plain = new InMemoryFs();
-      const indexed = new InMemoryFs();
-      const direct = directFiles(indexed);
+      const indexed = new IndexedFs();
+      for (const path of ["/a/b", "/b/a/c", "/c"]) {
+        plain.writeFileSync(path, new Uint8Array([1]));
+        indexed.load(path, new Uint8Array([1]), 0o644);
+      }
 
       for (const one of steps) {
         expect(await apply(indexed, one)).toBe(await apply(plain, one));
@@ -49,21 +54,30 @@ test("folders list as the shell's own file system lists them, whatever was done 
         }
       }
 
-      for (const file of filesBelow(direct, "/")) {
-        expect(direct.content(file)).toEqual(await plain.readFileBuffer(file));
+      for (const file of await filesBelow(plain, "/")) {
+        expect(indexed.loaded(file) ?? (await indexed.readFileBuffer(file))).toEqual(await plain.readFileBuffer(file));
       }
     }),
     { numRuns: 60 },
   );
 });
 
-test("plain files are there to be read at once", () => {
-  const fs = new InMemoryFs();
-  const direct = directFiles(fs);
-  fs.writeFileSync("/a/b.txt", new Uint8Array([1, 2]));
+test("what the host loaded is there to be read at once, until a script changes it", async () => {
+  const fs = new IndexedFs();
+  fs.load("/a/b.txt", new Uint8Array([1, 2]), 0o644);
+  const before = fs.changes;
 
-  expect(direct.content("/a/b.txt")).toEqual(new Uint8Array([1, 2]));
-  expect(direct.entries("/a")).toEqual([{ name: "b.txt", isFile: true, isDirectory: false, isSymbolicLink: false }]);
+  expect(fs.loaded("/a/b.txt")).toEqual(new Uint8Array([1, 2]));
+  expect(await fs.readdirWithFileTypes("/a")).toEqual([
+    { name: "b.txt", isFile: true, isDirectory: false, isSymbolicLink: false },
+  ]);
+  expect(fs.changes).toBe(before);
+
+  await fs.symlink("/a/b.txt", "/c");
+  await fs.writeFile("/c", "x");
+
+  expect(fs.loaded("/a/b.txt")).toBeUndefined();
+  expect(fs.changes).toBeGreaterThan(before);
 });
 
 test.each([
@@ -76,11 +90,10 @@ test.each([
   ["lines without it", "rg -vN needle sub", "sub/other.txt:nothing\n"],
   ["text that means something elsewhere", "grep -rFc 'a.b' .", "./old.txt:0\n./sub/other.txt:0\n"],
 ])("a search finds %s", async (_, script, expected) => {
-  const fs = new InMemoryFs();
-  const direct = directFiles(fs);
-  fs.writeFileSync("/w/old.txt", new Uint8Array(Buffer.from("needle and Straſſe\n")));
-  fs.writeFileSync("/w/sub/other.txt", new Uint8Array(Buffer.from("nothing\n")));
-  const customCommands = [searchCommand("rg", direct), searchCommand("grep", direct)];
+  const fs = new IndexedFs();
+  fs.load("/w/old.txt", new Uint8Array(Buffer.from("needle and Straſſe\n")), 0o644);
+  fs.load("/w/sub/other.txt", new Uint8Array(Buffer.from("nothing\n")), 0o644);
+  const customCommands = [searchCommand("rg", fs), searchCommand("grep", fs)];
 
   const { stdout, stderr } = await new Bash({ fs, cwd: "/w", customCommands }).exec(script);
 
