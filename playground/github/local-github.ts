@@ -17,7 +17,6 @@ import { RateLimiter, type RateLimits } from "./rate-limiter.ts";
 import { recordPush } from "./record-push.ts";
 import { type Interceptor, RequestLog, type RequestRecord } from "./request-log.ts";
 import { answerRest, restPath, type ServerContext } from "./rest/answer-rest.ts";
-import { findVisibleRepository } from "./rest/operation.ts";
 import { fullName } from "./shapes/repository.ts";
 import { type GitHubSnapshot, takeSnapshot } from "./snapshot.ts";
 import { type WebhookDelivery, Webhooks, type WebhookTarget } from "./webhooks.ts";
@@ -148,7 +147,9 @@ export class LocalGitHub {
     const [first] = this.world.repositories.values();
     const chosen = name ?? (first && fullName(first));
     if (!chosen) throw new Error("This GitHub has no repository yet.");
-    return this.world.repositories.get(nameKey(chosen)) ?? findVisibleRepository(this.world, chosen, undefined);
+    const repository = this.world.repositories.get(nameKey(chosen));
+    if (!repository) throw new Error(`There is no repository ${chosen}.`);
+    return repository;
   }
 
   createRepository(repository: NewRepository): Promise<Repository> {

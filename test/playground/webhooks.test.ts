@@ -103,5 +103,6 @@ test("a repository without the app is silent", async () => {
   await world.github.deliveriesSettled();
 
   expect(world.received).toEqual([]);
-  await expect((await world.client()).rest.repos.get(shop)).rejects.toMatchObject({ status: 404 });
+  const comment = (await world.client()).rest.issues.createComment({ ...shop, issue_number: 1, body: "Hello" });
+  await expect(comment).rejects.toMatchObject({ status: 403 });
 });

@@ -1,185 +1,24 @@
-import { createHmac, generateKeyPairSync, randomUUID } from "node:crypto";
-import type { components } from "@octokit/openapi-types";
-import { HttpResponse, http, passthrough } from "msw";
-import { setupServer } from "msw/node";
-import { vi } from "vitest";
+import { createHmac, randomUUID } from "node:crypto";
+import { afterEach, vi } from "vitest";
 import { type Bot, createBot } from "#bot/create-bot.ts";
-import { type Config, readConfig } from "#config/config.ts";
 import type { RunSpec } from "#domain/run.ts";
+import { addUser } from "#playground/github/create-world.ts";
+import { showRepository } from "#playground/github/shapes/repository.ts";
+import { showComment, showIssue } from "#playground/github/shapes/thread.ts";
+import { showUser } from "#playground/github/shapes/user.ts";
+import { nameKey, type StoredComment, type User } from "#playground/github/world.ts";
 import type { Runs } from "#runtime/runs.ts";
+import { configFor, webhookSecret } from "./github-world.ts";
 import { sampleApproval, sampleView } from "./run-view.ts";
+import { TestGitHub } from "./test-github.ts";
 
-type Schema = components["schemas"];
+/** The time of every comment and event in this world: a while ago. */
+export const eventTime = new Date(Math.floor(Date.now() / 1_000) * 1_000 - 60_000);
 
-export const api = "https://github.example/api/v3";
-export const appId = 4711;
-const secret = "a webhook secret";
-export const repository = { owner: "octo", repo: "shop", installationId: 7 };
+/** The key under which a comment is handled, whatever its delivery's id is. */
+export const commentKey = (id: number) => `comment ${id} ${eventTime.toISOString()}`;
 
-const keyPair = generateKeyPairSync("rsa", { modulusLength: 2048 });
-export const privateKey = keyPair.privateKey.export({ type: "pkcs8", format: "pem" }) as string;
-
-/** When everything in this world was said: a while ago, and never too long. */
-export const saidAt = new Date(Math.floor(Date.now() / 1_000) * 1_000 - 60_000);
-
-export function person(login: string, type = "User"): Schema["simple-user"] {
-  const url = `${api}/users/${login}`;
-  return {
-    login,
-    id: [...login].reduce((sum, letter) => sum * 31 + letter.charCodeAt(0), 7) % 1_000_003,
-    node_id: `U_${login}`,
-    avatar_url: `${url}/avatar`,
-    gravatar_id: "",
-    url,
-    html_url: `https://github.example/${login}`,
-    followers_url: `${url}/followers`,
-    following_url: `${url}/following`,
-    gists_url: `${url}/gists`,
-    starred_url: `${url}/starred`,
-    subscriptions_url: `${url}/subscriptions`,
-    organizations_url: `${url}/orgs`,
-    repos_url: `${url}/repos`,
-    events_url: `${url}/events`,
-    received_events_url: `${url}/received_events`,
-    type,
-    site_admin: false,
-  };
-}
-
-export function comment(id: number, login: string, body: string, more: object = {}): Schema["issue-comment"] {
-  const url = `${api}/repos/octo/shop/issues/comments/${id}`;
-  return {
-    id,
-    node_id: `IC_${id}`,
-    url,
-    html_url: `https://github.example/octo/shop/issues/1#issuecomment-${id}`,
-    body,
-    user: person(login, login.endsWith("[bot]") ? "Bot" : "User"),
-    created_at: saidAt.toISOString(),
-    updated_at: saidAt.toISOString(),
-    issue_url: `${api}/repos/octo/shop/issues/1`,
-    author_association: "COLLABORATOR",
-    performed_via_github_app: null,
-    ...more,
-  };
-}
-
-/** What GitHub holds and was asked, changed by tests at will. */
-interface GitHubState {
-  /** Answers of the permission endpoint by login; a number is a status. Others: 404. */
-  permissions: Record<string, string | number | object>;
-  comments: Schema["issue-comment"][];
-  reactions: string[];
-  /** Every request, as `POST /repos/octo/shop/issues/1/comments`. */
-  requests: string[];
-  bodies: unknown[];
-  headForked: boolean;
-  deliveries: object[];
-  redelivered: number[];
-}
-
-/** A GitHub on the network, for the few calls these tests make; any other fails the test. */
-export function startGitHub() {
-  const state: GitHubState = {
-    permissions: { ada: "write", mia: "admin", tom: "read" },
-    comments: [],
-    reactions: [],
-    requests: [],
-    bodies: [],
-    headForked: false,
-    deliveries: [],
-    redelivered: [],
-  };
-  let nextId = 1000;
-  const at = (path: string) => `${api}${path}`;
-  const repo = "/repos/octo/shop";
-
-  const server = setupServer(
-    http.all(/^http:\/\/127\.0\.0\.1:/, () => passthrough()),
-    http.get(at("/app"), () => HttpResponse.json({ id: appId, slug: "golem-forge", name: "Golem Forge" })),
-    http.post(at("/app/installations/:id/access_tokens"), () =>
-      HttpResponse.json(
-        { token: "ghs_installation", expires_at: new Date(Date.now() + 3_600_000).toISOString() },
-        { status: 201 },
-      ),
-    ),
-    http.get(at("/app/hook/deliveries"), () => HttpResponse.json(state.deliveries)),
-    http.post(at("/app/hook/deliveries/:id/attempts"), ({ params }) => {
-      state.redelivered.push(Number(params.id));
-      return HttpResponse.json({}, { status: 202 });
-    }),
-    http.get(at(`${repo}/collaborators/:login/permission`), ({ params }) => {
-      const answer = state.permissions[String(params.login)] ?? 404;
-      if (typeof answer === "number") return HttpResponse.json({ message: "no" }, { status: answer });
-      if (typeof answer === "object") return HttpResponse.json(answer);
-      const permission = { maintain: "write", triage: "read" }[answer] ?? answer;
-      return HttpResponse.json({ permission, role_name: answer, user: person(String(params.login)) });
-    }),
-    http.get(at(`${repo}/issues/:number/comments`), ({ request }) => {
-      const query = new URL(request.url).searchParams;
-      const [page, size] = [Number(query.get("page") ?? 1), Number(query.get("per_page") ?? 30)];
-      const shown = state.comments.slice((page - 1) * size, page * size);
-      const more = page * size < state.comments.length;
-      query.set("page", String(page + 1));
-      const link = `<${request.url.split("?")[0]}?${query}>; rel="next"`;
-      return HttpResponse.json(shown, { headers: more ? { link } : {} });
-    }),
-    http.post(at(`${repo}/issues/:number/comments`), async ({ request }) => {
-      const { body } = (await request.json()) as { body: string };
-      const made = comment(nextId++, "golem-forge[bot]", body, { performed_via_github_app: { id: appId } });
-      state.comments.push(made);
-      return HttpResponse.json(made, { status: 201 });
-    }),
-    http.patch(at(`${repo}/issues/comments/:id`), async ({ request, params }) => {
-      const found = state.comments.find(({ id }) => id === Number(params.id));
-      if (!found) return HttpResponse.json({ message: "Not Found" }, { status: 404 });
-      found.body = ((await request.json()) as { body: string }).body;
-      return HttpResponse.json(found);
-    }),
-    http.post(at(`${repo}/issues/comments/:id/reactions`), async ({ request, params }) => {
-      state.reactions.push(`${params.id} ${((await request.json()) as { content: string }).content}`);
-      return HttpResponse.json({ id: 1 }, { status: 201 });
-    }),
-    http.post(at(`${repo}/issues/:number/reactions`), async ({ request, params }) => {
-      state.reactions.push(`#${params.number} ${((await request.json()) as { content: string }).content}`);
-      return HttpResponse.json({ id: 1 }, { status: 201 });
-    }),
-    http.get(at(`${repo}/pulls/:number`), ({ params }) =>
-      HttpResponse.json({
-        number: Number(params.number),
-        html_url: "https://github.example/octo/shop/pull/2",
-        title: "A change",
-        body: null,
-        state: "open",
-        merged: false,
-        draft: true,
-        head: { ref: "patch", sha: "b".repeat(40), repo: { id: state.headForked ? 2 : 1 } },
-        base: { ref: "main", sha: "a".repeat(40), repo: { id: 1 } },
-      }),
-    ),
-  );
-  server.events.on("request:start", ({ request }) => {
-    if (request.url.startsWith(api)) state.requests.push(`${request.method} ${request.url.slice(api.length)}`);
-  });
-  server.listen({ onUnhandledFrame: "error" });
-  return { state, server };
-}
-
-export function botConfig(environment: Record<string, string> = {}): Config {
-  return readConfig({
-    APP_ID: String(appId),
-    PRIVATE_KEY: privateKey,
-    WEBHOOK_SECRET: secret,
-    GHE_HOST: "github.example",
-    HOST: "127.0.0.1",
-    PORT: "0",
-    LOG_LEVEL: "silent",
-    GOLEM_FORGE_WRITE_INTERVAL_MS: "0",
-    ...environment,
-  });
-}
-
-/** Runs that write down what they were asked, and answer as one calm thread would. */
+/** Runs that record how they are called, and answer for a thread in which a worker is running. */
 export function recordingRuns() {
   const known = new Set<string>();
   return {
@@ -206,67 +45,199 @@ export function recordingRuns() {
 }
 export type RecordingRuns = ReturnType<typeof recordingRuns>;
 
-export interface BotWorld {
-  bot: Bot;
-  url: string;
-  runs: RecordingRuns;
-}
-
-export async function startBot(
-  environment: Record<string, string> = {},
-  { runs = recordingRuns(), ready = async () => {} }: { runs?: RecordingRuns; ready?: () => Promise<void> } = {},
-): Promise<BotWorld> {
-  const bot = await createBot({ config: botConfig(environment), runs: () => runs, ready });
-  return { bot, url: await bot.start(), runs };
-}
-
-export interface Said {
+/** A comment as it is delivered; what a test does not name is ordinary. */
+export interface CommentEvent {
   body?: string;
+  /** The author. Default: ada, who has write access. */
   login?: string;
   sender?: string;
   type?: string;
   action?: string;
+  /** The number of the issue or pull request. Default: issue 1. */
+  thread?: number;
+  /** Changes to the payload in GitHub's format. */
   issue?: object;
-  comment?: object;
+  comment?: { id?: number } & Record<string, unknown>;
   payload?: object;
 }
 
-/** The payload of a comment on issue 1, or on what `issue` says. */
-export function commentPayload({
-  body = "/run fixer",
-  login = "ada",
-  sender = login,
-  type = "User",
-  ...more
-}: Said = {}) {
-  return {
-    action: more.action ?? "created",
-    installation: { id: repository.installationId },
-    repository: { name: "shop", full_name: "octo/shop", owner: person("octo") },
-    issue: {
-      number: 1,
-      state: "open",
-      locked: false,
-      title: "It breaks",
-      body: "Help",
-      user: person("mia"),
-      ...more.issue,
-    },
-    comment: { ...comment(50, login, body), user: person(login, type), ...more.comment },
-    sender: person(sender, type),
-    ...more.payload,
+export interface BotOptions {
+  environment?: Record<string, string>;
+  runs?: RecordingRuns;
+  ready?: () => Promise<void>;
+}
+
+/** The repository octo/shop at the playground's GitHub, and a bot with recording runs that serves it. */
+export class BotWorld {
+  readonly hub: TestGitHub;
+  readonly runs: RecordingRuns;
+  readonly bot: Bot;
+  url = "";
+  #nextCommentId = 50;
+
+  static async start({ environment, runs = recordingRuns(), ready = async () => {} }: BotOptions = {}) {
+    const hub = await TestGitHub.start({ repositories: [shop] });
+    Object.assign(hub.as("mia").openIssue({ title: "It breaks", body: "Help" }), { updatedAt: eventTime });
+    const bot = await createBot({ config: configFor(hub, environment), runs: () => runs, ready });
+    const world = new BotWorld(hub, bot, runs);
+    world.url = await bot.start();
+    return world;
+  }
+
+  private constructor(hub: TestGitHub, bot: Bot, runs: RecordingRuns) {
+    this.hub = hub;
+    this.bot = bot;
+    this.runs = runs;
+  }
+
+  /** Starts another bot for the same GitHub, to be stopped by the test. */
+  async startBot({ environment, runs = this.runs, ready = async () => {} }: BotOptions = {}) {
+    const bot = await createBot({ config: configFor(this.hub, environment), runs: () => runs, ready });
+    return { bot, url: await bot.start(), runs };
+  }
+
+  /** Issue 1 as runs refer to it. */
+  get thread() {
+    const { id: repositoryId, owner, name: repo } = this.hub.repository();
+    return { installationId: 1, repositoryId, owner: owner.login, repo, thread: 1 };
+  }
+
+  /** Somebody comments, and GitHub delivers it. */
+  async comment(event: CommentEvent = {}, delivery: DeliveryOptions = {}): Promise<Response> {
+    return this.deliver(this.commentPayload(event), delivery);
+  }
+
+  /** Posts a comment and returns the payload of its delivery. */
+  commentPayload({ body = "/run fixer", login = "ada", sender = login, type = "User", ...event }: CommentEvent = {}) {
+    const { world } = this.hub;
+    const repository = this.hub.repository();
+    const thread = repository.threads.get(event.thread ?? 1);
+    if (!thread) throw new Error(`There is no issue ${event.thread}.`);
+    const comment = this.addComment({ id: event.comment?.id, thread: thread.number, body, login });
+    return {
+      action: event.action ?? "created",
+      installation: { id: 1 },
+      repository: showRepository(world, repository),
+      issue: { ...showIssue(world, repository, thread), ...event.issue },
+      comment: { ...showComment(world, repository, comment), user: this.#showUser(login, type), ...event.comment },
+      sender: this.#showUser(sender, type),
+      ...event.payload,
+    };
+  }
+
+  /** The payload of an event of issue 1. */
+  issuePayload(action: string, { login = "ada", issue = {} }: { login?: string; issue?: object } = {}) {
+    const { comment: _, ...payload } = this.commentPayload({ action, login });
+    return { ...payload, issue: { ...payload.issue, ...issue } };
+  }
+
+  /** Adds a comment without delivering it. */
+  addComment({
+    id = this.#nextCommentId++,
+    thread = 1,
+    body,
+    login,
+    app,
+  }: Pick<StoredComment, "body"> & Partial<Pick<StoredComment, "id" | "thread" | "app">> & { login: string }) {
+    const author = this.#user(login);
+    const times = { createdAt: eventTime, updatedAt: eventTime };
+    const comment = { id, thread, body, author, app, reactions: [], minimized: undefined, ...times };
+    this.hub.repository().comments.set(id, comment);
+    return comment;
+  }
+
+  /** Adds a comment of the app itself. */
+  addOwnComment(body: string, id?: number): StoredComment {
+    return this.addComment({ body, login: this.hub.botLogin, app: this.hub.world.app, ...(id && { id }) });
+  }
+
+  /** Posts a signed delivery to the bot. */
+  deliver(payload: object, options: DeliveryOptions = {}): Promise<Response> {
+    return deliver(this.url, payload, options);
+  }
+
+  setPermission(login: string, permission: "admin" | "maintain" | "write" | "triage" | "read" | "none"): void {
+    this.#user(login);
+    this.hub.repository().permissions.set(nameKey(login), permission);
+  }
+
+  /** Answers questions for a person's permission in GitHub's place. */
+  answerPermission(status: number, body: unknown = { message: "No" }): () => void {
+    return this.hub.onRequest(({ operation }) =>
+      operation?.includes("/collaborators/") ? { status, body } : undefined,
+    );
+  }
+
+  /** The bodies of the bot's comments on issue 1, oldest first. */
+  get replies(): string[] {
+    return this.ownComments.map(({ body }) => body);
+  }
+
+  get ownComments(): StoredComment[] {
+    const { comments } = this.hub.repository();
+    return [...comments.values()].filter(({ author }) => author === this.hub.world.app.bot);
+  }
+
+  /** The bot's reactions on issue 1 and its comments, such as `77 eyes` and `#1 eyes`. */
+  get reactions(): string[] {
+    const { comments, threads } = this.hub.repository();
+    const targets = [
+      ...[...threads.values()].map(({ number, reactions }) => ({ name: `#${number}`, reactions })),
+      ...[...comments.values()].map(({ id, reactions }) => ({ name: `${id}`, reactions })),
+    ];
+    return targets.flatMap(({ name, reactions }) => reactions.map(({ content }) => `${name} ${content}`));
+  }
+
+  /** The requests about the repository, such as `POST /repos/octo/shop/issues/1/comments`. */
+  get requests(): string[] {
+    return this.hub.requests
+      .map(({ method, path }) => `${method} ${path}`)
+      .filter((request) => request.includes("/repos/"));
+  }
+
+  async close(): Promise<void> {
+    await this.bot.stop();
+    await this.hub.close();
+  }
+
+  #user(login: string): User {
+    return addUser(this.hub.world, login, login.endsWith("[bot]") ? "Bot" : "User");
+  }
+
+  #showUser(login: string, type: string) {
+    return { ...showUser(this.hub.world, this.#user(login)), type };
+  }
+}
+
+/** Starts worlds, and closes each when its test has ended. */
+export function botWorlds(): (options?: BotOptions) => Promise<BotWorld> {
+  const open: BotWorld[] = [];
+  afterEach(() => Promise.all(open.splice(0).map((world) => world.close())));
+  return async (options) => {
+    const world = await BotWorld.start(options);
+    open.push(world);
+    return world;
   };
 }
 
-export function sign(body: string, key = secret): string {
-  return `sha256=${createHmac("sha256", key).update(body).digest("hex")}`;
+const shop = {
+  owner: "octo",
+  name: "shop",
+  permissions: { ada: "write", mia: "admin", tom: "read" } as const,
+  commits: [{ branch: "main", message: "A shop", author: "mia", at: new Date(0), files: { "sum.js": "1\n" } }],
+};
+
+export interface DeliveryOptions {
+  id?: string;
+  name?: string;
+  headers?: Record<string, string>;
 }
 
-/** Posts a signed delivery to the bot. */
-export async function deliver(
+/** Posts a signed delivery. */
+export function deliver(
   url: string,
   payload: object,
-  { id = randomUUID() as string, name = "issue_comment", headers = {} as Record<string, string> } = {},
+  { id = randomUUID(), name = "issue_comment", headers = {} }: DeliveryOptions = {},
 ): Promise<Response> {
   const body = JSON.stringify(payload);
   return fetch(`${url}/api/github/webhooks`, {
@@ -280,4 +251,8 @@ export async function deliver(
       ...headers,
     },
   });
+}
+
+export function sign(body: string, key = webhookSecret): string {
+  return `sha256=${createHmac("sha256", key).update(body).digest("hex")}`;
 }

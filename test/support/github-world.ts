@@ -10,6 +10,7 @@ import { addUser, type NewRepository } from "#playground/github/create-world.ts"
 import { gitEnvironment } from "#playground/github/git/git-repository.ts";
 import type { RequestRecord } from "#playground/github/request-log.ts";
 import type { SnapshotThread } from "#playground/github/snapshot.ts";
+import type { AppIdentity } from "#playground/github/world.ts";
 import { appId, privateKey, TestGitHub, type TestGitHubOptions } from "./test-github.ts";
 
 export const webhookSecret = "a webhook secret";
@@ -90,9 +91,13 @@ export class GitHubWorld {
   }
 
   /** Comments at a time in the past; `editedAt` is when the comment was last edited. */
-  comment(number: number, body: string, { by, at, editedAt = at }: { by: string; at: Date; editedAt?: Date }): void {
-    addUser(this.hub.world, by, "User");
-    Object.assign(this.hub.as(by).comment(number, body), { createdAt: at, updatedAt: editedAt });
+  comment(
+    number: number,
+    body: string,
+    { by, at, editedAt = at, app }: { by: string; at: Date; editedAt?: Date; app?: AppIdentity },
+  ): void {
+    addUser(this.hub.world, by, by.endsWith("[bot]") ? "Bot" : "User");
+    Object.assign(this.hub.as(by).comment(number, body), { createdAt: at, updatedAt: editedAt, app });
   }
 
   /** Opens the issue of this number; those before it are opened as well. */

@@ -16,7 +16,7 @@ export function sampleView(change: Partial<RunView> = {}): RunView {
       workerSource: "deployment",
       model: "anthropic:claude-sonnet-4-5",
       origin: {
-        installationId: 7,
+        installationId: 1,
         owner: "octo",
         repo: "shop",
         thread: 1,

@@ -4,7 +4,7 @@ import type { InstallationToken } from "#playground/github/credentials.ts";
 import { recordPush } from "#playground/github/record-push.ts";
 import type { ServerContext } from "#playground/github/rest/answer-rest.ts";
 import { ApiError } from "#playground/github/rest/api-error.ts";
-import { allows, findVisibleRepository } from "#playground/github/rest/operation.ts";
+import { allows, covers, findVisibleRepository } from "#playground/github/rest/operation.ts";
 import { fullName, pageUrl } from "#playground/github/shapes/repository.ts";
 import { nameKey, permissionIn, type Repository, type User, type World } from "#playground/github/world.ts";
 import { type GitResponse, runGitBackend } from "./git-http.ts";
@@ -107,8 +107,11 @@ function authorizeToken(
   { name, token, isPush }: { name: string; token: InstallationToken; isPush: boolean },
 ): Access | GitResponse {
   const repository = findVisibleRepository(world, name, token);
-  const isAllowed = allows(token, { contents: isPush ? "write" : "read" });
-  return isAllowed ? { repository, actor: world.app.bot } : refuse(403, "Write access to repository not granted.");
+  const isPublicRead = !isPush && !repository.private;
+  const isAllowed = covers(token, repository) && allows(token, { contents: isPush ? "write" : "read" });
+  return isAllowed || isPublicRead
+    ? { repository, actor: world.app.bot }
+    : refuse(403, "Write access to repository not granted.");
 }
 
 function authorizeUser(repository: Repository | undefined, actor: User, isPush: boolean): Access | GitResponse {

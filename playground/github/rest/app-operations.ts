@@ -11,15 +11,7 @@ import {
   type World,
 } from "#playground/github/world.ts";
 import { ApiError, notFound, validationFailed } from "./api-error.ts";
-import {
-  appOperation,
-  findVisibleRepository,
-  installationOperation,
-  numberIn,
-  paginate,
-  type RestOperation,
-  readBody,
-} from "./operation.ts";
+import { appOperation, installationOperation, numberIn, paginate, type RestOperation, readBody } from "./operation.ts";
 
 const TokenRequest = z.object({
   repositories: z.array(z.string()).max(500).optional(),
@@ -66,7 +58,7 @@ export const appOperations: RestOperation[] = [
   }),
 
   appOperation("get", "/repos/{owner}/{repo}/installation", ({ world, params }) => {
-    const { installation } = findVisibleRepository(world, `${params.owner}/${params.repo}`, undefined);
+    const installation = world.repositories.get(nameKey(`${params.owner}/${params.repo}`))?.installation;
     if (!installation) throw notFound();
     return { status: 200, body: showInstallation(world, installation) };
   }),

@@ -130,7 +130,11 @@ export function repositoryOperation<M extends Method, P extends keyof paths>(
       const { world, params } = request;
       const token = requireToken(request.caller);
       const repository = findVisibleRepository(world, `${params.owner}/${params.repo}`, token);
-      if (![needs].flat().some((permissions) => allows(token, permissions))) {
+      // A public repository can be read with any token.
+      const isPublicRead = method === "get" && !covers(token, repository) && !repository.private;
+      if (!isPublicRead && !covers(token, repository))
+        throw new ApiError(403, "Resource not accessible by integration");
+      if (!isPublicRead && ![needs].flat().some((permissions) => allows(token, permissions))) {
         throw new ApiError(403, "Resource not accessible by integration");
       }
       const context = { world, repository, actor: world.app.bot, app: world.app };
@@ -144,15 +148,16 @@ export function requireToken(caller: Caller): InstallationToken {
   throw new ApiError(401, "Requires authentication with an installation access token");
 }
 
-/** The repository, if this token gives access to it. Throws a 404 otherwise, so that private names stay private. */
-export function findVisibleRepository(world: World, name: string, token: InstallationToken | undefined): Repository {
+/** The repository, if it is public or the token covers it. Throws a 404 otherwise, so that private names stay private. */
+export function findVisibleRepository(world: World, name: string, token: InstallationToken): Repository {
   const repository = world.repositories.get(nameKey(name));
-  const visible =
-    repository?.installation &&
-    (!token || token.installation === repository.installation) &&
-    (token?.repositories?.has(repository.id) ?? true);
-  if (!repository || !visible) throw notFound();
+  if (!repository || (repository.private && !covers(token, repository))) throw notFound();
   return repository;
+}
+
+/** True for the repositories that a token was issued for. */
+export function covers({ installation, repositories }: InstallationToken, repository: Repository): boolean {
+  return installation === repository.installation && (repositories?.has(repository.id) ?? true);
 }
 
 /** True when the token has all of these permissions. `write` includes `read`, and every token may read metadata. */

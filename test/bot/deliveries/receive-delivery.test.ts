@@ -1,46 +1,35 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import {
-  type BotWorld,
-  commentPayload,
-  deliver,
-  recordingRuns,
-  sign,
-  startBot,
-  startGitHub,
-} from "../../support/bot-world.ts";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { type BotWorld, botWorlds, deliver, recordingRuns, sign } from "../../support/bot-world.ts";
 
-const { state, server } = startGitHub();
+const startWorld = botWorlds();
 let world: BotWorld;
 
 beforeEach(async () => {
-  state.deliveries = [];
-  world = await startBot();
+  world = await startWorld();
 });
-afterEach(() => world.bot.stop());
-afterAll(() => server.close());
 
-const payload = () => commentPayload({ comment: { id: Math.floor(Math.random() * 1e9) } });
+const payload = () => world.commentPayload();
 
 describe("signatures", () => {
   test.each([
     ["no signature", ""],
-    ["a signature of another secret", sign(JSON.stringify(commentPayload()), "another secret")],
-    ["a signature of another body", sign("{}")],
+    ["a signature of another secret", sign("{}", "another secret")],
+    ["a signature of another body", sign("[]")],
     ["an SHA-1 signature", "sha1=0123456789012345678901234567890123456789"],
     ["no hex", "sha256=zzzz"],
     ["a short signature", "sha256=00"],
     ["a word", "trust me"],
   ])("%s: 401, and nothing happens", async (_, signature) => {
-    const answer = await deliver(world.url, commentPayload(), { headers: { "x-hub-signature-256": signature } });
+    const answer = await world.deliver({}, { headers: { "x-hub-signature-256": signature } });
 
     expect(answer.status).toBe(401);
     expect(world.runs.startRun).not.toHaveBeenCalled();
   });
 
   test("a secret that is not set keeps the app from starting", async () => {
-    await expect(startBot({ WEBHOOK_SECRET: "" })).rejects.toThrow("WEBHOOK_SECRET");
+    await expect(world.startBot({ environment: { WEBHOOK_SECRET: "" } })).rejects.toThrow("WEBHOOK_SECRET");
   });
 });
 
@@ -70,10 +59,10 @@ describe("requests that are no deliveries", () => {
   });
 
   test("an event nobody subscribed to, or of an odd shape: 200, and nothing happens", async () => {
-    expect((await deliver(world.url, {}, { name: "ping" })).status).toBe(200);
-    expect((await deliver(world.url, {}, { name: "no_such_event" })).status).toBe(200);
-    expect((await deliver(world.url, { action: "created", issue: 7 })).status).toBe(200);
-    expect((await deliver(world.url, [])).status).toBe(200);
+    expect((await world.deliver({}, { name: "ping" })).status).toBe(200);
+    expect((await world.deliver({}, { name: "no_such_event" })).status).toBe(200);
+    expect((await world.deliver({ action: "created", issue: 7 })).status).toBe(200);
+    expect((await world.deliver([])).status).toBe(200);
   });
 
   test("more than GitHub sends: 413", async () => {
@@ -85,7 +74,7 @@ describe("requests that are no deliveries", () => {
   });
 
   test("the path is the one that was configured", async () => {
-    const elsewhere = await startBot({ WEBHOOK_PATH: "/hooks/" });
+    const elsewhere = await world.startBot({ environment: { WEBHOOK_PATH: "/hooks/" } });
     const body = JSON.stringify(payload());
 
     const answer = await fetch(`${elsewhere.url}/hooks`, { method: "POST", body, headers: headers(body) });
@@ -102,7 +91,7 @@ describe("each delivery counts once", () => {
     world.runs.startRun.mockImplementationOnce(() => stored.promise);
     const said = payload();
 
-    const answers = Promise.all([1, 2, 3].map(() => deliver(world.url, said, { id: "d1" })));
+    const answers = Promise.all([1, 2, 3].map(() => world.deliver(said, { id: "d1" })));
     await vi.waitFor(() => expect(world.runs.startRun).toHaveBeenCalled());
     stored.resolve(undefined as never);
 
@@ -113,15 +102,15 @@ describe("each delivery counts once", () => {
   test("one after the other, and replayed under another delivery id", async () => {
     const said = payload();
 
-    for (const id of ["d1", "d1", "d2"]) expect((await deliver(world.url, said, { id })).status).toBe(200);
+    for (const id of ["d1", "d1", "d2"]) expect((await world.deliver(said, { id })).status).toBe(200);
 
     expect(world.runs.startRun).toHaveBeenCalledOnce();
   });
 
   test("replayed after a restart it is told under the same name, which the store knows", async () => {
     const said = payload();
-    await deliver(world.url, said, { id: "d1" });
-    const restarted = await startBot({}, { runs: world.runs });
+    await world.deliver(said, { id: "d1" });
+    const restarted = await world.startBot();
 
     await deliver(restarted.url, said, { id: "d2" });
 
@@ -135,8 +124,8 @@ describe("each delivery counts once", () => {
     world.runs.startRun.mockRejectedValueOnce(new Error("disk full"));
     const said = payload();
 
-    expect((await deliver(world.url, said, { id: "d1" })).status).toBe(500);
-    expect((await deliver(world.url, said, { id: "d1" })).status).toBe(200);
+    expect((await world.deliver(said, { id: "d1" })).status).toBe(500);
+    expect((await world.deliver(said, { id: "d1" })).status).toBe(200);
 
     const [first, second] = world.runs.startRun.mock.calls.map(([{ deliveryId }]) => deliveryId);
     expect(second).toBe(first);
@@ -147,7 +136,7 @@ describe("each delivery counts once", () => {
     world.runs.startRun.mockImplementationOnce(() => stored.promise);
     let answered = false;
 
-    const answer = deliver(world.url, payload()).then((response) => {
+    const answer = world.deliver(payload()).then((response) => {
       answered = true;
       return response;
     });
@@ -162,7 +151,7 @@ describe("each delivery counts once", () => {
 describe("health", () => {
   test("the process lives; it is ready while its store answers", async () => {
     const ready = vi.fn(async () => {});
-    const { bot, url } = await startBot({}, { ready });
+    const { bot, url } = await world.startBot({ ready });
 
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
@@ -176,7 +165,7 @@ describe("health", () => {
     const runs = recordingRuns();
     const stored = Promise.withResolvers<never>();
     runs.startRun.mockImplementationOnce(() => stored.promise);
-    const { bot, url } = await startBot({}, { runs });
+    const { bot, url } = await world.startBot({ runs });
 
     const answer = deliver(url, payload());
     await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalled());
@@ -190,7 +179,9 @@ describe("health", () => {
   });
 
   test("a port that is taken is said", async () => {
-    await expect(startBot({ PORT: new URL(world.url).port })).rejects.toThrow("cannot listen: address already in use");
+    await expect(world.startBot({ environment: { PORT: new URL(world.url).port } })).rejects.toThrow(
+      "cannot listen: address already in use",
+    );
   });
 });
 
@@ -210,10 +201,10 @@ describe("deliveries that were missed", () => {
     repository_id: 1,
   });
 
-  test("are asked for again at the start, oldest first; others are not", async () => {
+  test("are requested again at the start, oldest first; others are not", async () => {
     await world.bot.stop();
-    state.redelivered = [];
-    state.deliveries = [
+    const redelivered: number[] = [];
+    const deliveries = [
       delivery(9, "young", 502, 0.1),
       delivery(8, "late", 502, 5),
       delivery(7, "retried", 200, 6),
@@ -224,10 +215,17 @@ describe("deliveries that were missed", () => {
       delivery(3, "early", 0, 60),
       delivery(2, "ancient", 502, 60 * 24 * 4),
     ];
+    world.hub.onRequest(({ path, operation }) => {
+      if (operation === "GET /app/hook/deliveries") return { status: 200, body: deliveries };
+      const [, id] = /deliveries\/(\d+)\/attempts$/.exec(path) ?? [];
+      if (id === undefined) return undefined;
+      redelivered.push(Number(id));
+      return { status: 202 };
+    });
 
-    const { bot } = await startBot();
+    const { bot } = await world.startBot();
 
-    await vi.waitFor(() => expect(state.redelivered).toEqual([3, 8]));
+    await vi.waitFor(() => expect(redelivered).toEqual([3, 8]));
     await bot.stop();
   });
 });
@@ -242,7 +240,7 @@ test("webhooks arrive through a proxy, and their signatures count there too", as
   await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}/channel`;
 
-  const { bot, runs } = await startBot({ WEBHOOK_PROXY_URL: url });
+  const { bot, runs } = await world.startBot({ environment: { WEBHOOK_PROXY_URL: url } });
 
   await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalledOnce());
   await bot.stop();
