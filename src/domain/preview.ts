@@ -18,7 +18,7 @@ export const FileChange = z.object({
 export type FileChange = z.infer<typeof FileChange>;
 
 /** The reason why the content of a changed file is not shown. */
-export const NotShown = z.enum(["binary", "too large", "took too long to compare", "contains a secret"]);
+export const NotShown = z.enum(["binary", "too large", "contains a secret"]);
 export type NotShown = z.infer<typeof NotShown>;
 
 /**

@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { structuredPatch } from "diff";
+import { type DiffBudget, diffLines, hunkHeader } from "./diff-lines.ts";
 
 export interface FileVersion {
   content: Uint8Array;
@@ -8,28 +8,19 @@ export interface FileVersion {
   isLink?: boolean;
 }
 
-const contextLines = 3;
-// Two long files with nothing in common would keep the process busy for minutes.
-const maxDiffMs = 2_000;
-
-/** Formats the change of one file as `git diff` does. */
-export function diffFile(path: string, before: FileVersion | undefined, after: FileVersion | undefined): string {
+/** Formats the change of one file as `git diff` does, within the budget of a request. */
+export function diffFile(
+  path: string,
+  { before, after }: { before: FileVersion | undefined; after: FileVersion | undefined },
+  budget?: DiffBudget,
+): string {
   const head = [`diff --git ${quote(`a/${path}`)} ${quote(`b/${path}`)}`, ...modeLines(before, after)];
   const from = before ? quote(`a/${path}`) : "/dev/null";
   const to = after ? quote(`b/${path}`) : "/dev/null";
   if (Buffer.from(before?.content ?? []).equals(after?.content ?? new Uint8Array())) return lines(head);
   if (isBinary(before) || isBinary(after)) return lines([...head, `Binary files ${from} and ${to} differ`]);
 
-  const patch = structuredPatch("", "", text(before), text(after), undefined, undefined, {
-    context: contextLines,
-    timeout: maxDiffMs,
-  });
-  if (!patch) return lines([...head, `The files ${from} and ${to} differ too much to show how`]);
-
-  const hunks = patch.hunks.flatMap((hunk) => [
-    `@@ -${range(hunk.oldStart, hunk.oldLines)} +${range(hunk.newStart, hunk.newLines)} @@`,
-    ...hunk.lines,
-  ]);
+  const hunks = diffLines(text(before), text(after), budget).flatMap((hunk) => [hunkHeader(hunk), ...hunk.lines]);
   return lines([...head, `--- ${from}`, `+++ ${to}`, ...hunks]);
 }
 
@@ -54,12 +45,6 @@ export function isBinary(version: FileVersion | undefined): boolean {
 
 function text(version: FileVersion | undefined): string {
   return Buffer.from(version?.content ?? []).toString("utf8");
-}
-
-function range(start: number, count: number): string {
-  // For an empty range, git gives the line before it.
-  if (count === 0) return `${start - 1},0`;
-  return count === 1 ? String(start) : `${start},${count}`;
 }
 
 /** Quotes a path as git does in a diff header. */

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import { type StructuredPatchHunk, structuredPatch } from "diff";
 import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
 import { visibleLine } from "#text/visible-text.ts";
 import { type FileVersion, modeOf } from "./diff-file.ts";
+import { DiffBudget, diffLines, type Hunk, hunkHeader } from "./diff-lines.ts";
 
 /** A file at the base and as it would be; undefined where it does not exist. */
 export interface FileVersions {
@@ -12,13 +12,11 @@ export interface FileVersions {
 }
 
 export interface PreviewLimits {
-  /** Bytes of one version of a file whose content is still shown. */
+  /** The maximum size of a version of a file whose content is shown, in bytes. */
   maxFileBytes: number;
-  /** Time for all diffs of one request together. */
-  maxDiffMs: number;
 }
 
-const defaultLimits: PreviewLimits = { maxFileBytes: 512_000, maxDiffMs: 1_500 };
+const defaultLimits: PreviewLimits = { maxFileBytes: 512_000 };
 
 /** A file with more unprintable bytes than these is binary; with fewer, each is shown as an escape. */
 const maxUnprintable = { count: 16, share: 0.1 };
@@ -28,10 +26,10 @@ const maxUnprintable = { count: 16, share: 0.1 };
  * where its content cannot be shown.
  */
 export function previewFiles(files: readonly FileVersions[], limits: PreviewLimits = defaultLimits): PreviewSection[] {
-  const deadline = performance.now() + limits.maxDiffMs;
+  const budget = new DiffBudget();
   return files.map((file) => {
     const change = fileChange(file);
-    const diff = diffOf(file, { deadline, ...limits });
+    const diff = diffOf(file, { budget, ...limits });
     return typeof diff === "string"
       ? { kind: "file", change, diff }
       : { kind: "hidden-file", change, reason: diff.notShown };
@@ -55,7 +53,7 @@ export function blobId(content: Uint8Array): string {
 }
 
 interface DiffOptions extends PreviewLimits {
-  deadline: number;
+  budget: DiffBudget;
 }
 
 function diffOf({ before, after }: FileVersions, options: DiffOptions): string | { notShown: NotShown } {
@@ -64,36 +62,15 @@ function diffOf({ before, after }: FileVersions, options: DiffOptions): string |
   if (versions.some(({ content }) => isBinary(content))) return { notShown: "binary" };
 
   const [old, now] = [textOf(before), textOf(after)];
-  if (old === now) return "";
-  if (!before || !after) return wholeFile(before ? "-" : "+", before ? old : now).join("\n");
-
-  // One slow file leaves time for the others.
-  const timeout = Math.min(options.deadline - performance.now(), options.maxDiffMs / 3);
-  const patch =
-    timeout > 0 ? structuredPatch("", "", old, now, undefined, undefined, { context: 3, timeout }) : undefined;
-  return patch ? patch.hunks.flatMap(hunkLines).join("\n") : { notShown: "took too long to compare" };
+  return diffLines(old, now, options.budget).flatMap(formatHunk).join("\n");
 }
 
-/** The hunk of a file that is added or deleted as a whole, without comparing anything. */
-function wholeFile(marker: "+" | "-", text: string): string[] {
-  const lines = text.split("\n");
-  const endsWithNewline = lines.at(-1) === "";
-  if (endsWithNewline) lines.pop();
-  const head = marker === "+" ? `@@ -0,0 +${range(1, lines.length)} @@` : `@@ -${range(1, lines.length)} +0,0 @@`;
-  const shown = lines.map((line) => marker + visibleLine(line, Number.POSITIVE_INFINITY).join(""));
-  return [head, ...shown, ...(endsWithNewline ? [] : ["\\ No newline at end of file"])];
-}
-
-function hunkLines({ oldStart, oldLines, newStart, newLines, lines }: StructuredPatchHunk): string[] {
-  const head = `@@ -${range(oldStart, oldLines)} +${range(newStart, newLines)} @@`;
-  return [
-    head,
-    ...lines.map((line) => (line.startsWith("\\") ? line : line[0] + visibleLine(line.slice(1), Infinity).join(""))),
-  ];
-}
-
-function range(start: number, count: number): string {
-  return count === 1 ? String(start) : `${count === 0 ? start - 1 : start},${count}`;
+/** Formats a hunk with every character visible. */
+function formatHunk(hunk: Hunk): string[] {
+  const lines = hunk.lines.map((line) =>
+    line.startsWith("\\") ? line : line.charAt(0) + visibleLine(line.slice(1), Number.POSITIVE_INFINITY).join(""),
+  );
+  return [hunkHeader(hunk), ...lines];
 }
 
 function isBinary(content: Uint8Array): boolean {

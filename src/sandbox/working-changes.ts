@@ -3,6 +3,8 @@ import type { Workspace } from "#domain/workspace.ts";
 import { type Base, readEntry } from "./base.ts";
 import { assertWritable } from "./check-writable.ts";
 import { diffFile, type FileVersion } from "./diff-file.ts";
+import { DiffBudget } from "./diff-lines.ts";
+import { EventLoopYielder } from "./event-loop.ts";
 import type { GitSandbox } from "./git-sandbox.ts";
 import type { Overlay } from "./overlay.ts";
 import { isWithin } from "./paths.ts";
@@ -56,7 +58,14 @@ export function workingChanges({
     diffAgainstBase: async (path) => {
       const within = view.resolve(path ?? "");
       const changed = (await view.changes()).map((change) => change.path).filter((path) => isWithin(path, within));
-      return (await versionsOf(changed)).map(({ path, before, after }) => diffFile(path, before, after)).join("");
+      const budget = new DiffBudget();
+      const yielder = new EventLoopYielder();
+      const diffs: string[] = [];
+      for (const { path, ...versions } of await versionsOf(changed)) {
+        if (yielder.isDue) await yielder.turn();
+        diffs.push(diffFile(path, versions, budget));
+      }
+      return diffs.join("");
     },
 
     stage: async (paths) => staging.add(await resolveChanged(paths)),

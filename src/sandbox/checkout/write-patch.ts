@@ -20,12 +20,8 @@ function asOneKind({ path, before, after }: Versions): Versions[] {
 }
 
 function patchOf({ path, before, after }: Versions): string {
-  if (!isBinary(before) && !isBinary(after)) {
-    const diff = diffFile(path, before, after);
-    // Files too different for a line diff are included whole, as binary.
-    if (!diff.includes(" differ too much to show how\n")) return diff;
-  }
-  return binaryPatch(path, before, after);
+  if (isBinary(before) || isBinary(after)) return binaryPatch(path, before, after);
+  return diffFile(path, { before, after });
 }
 
 function binaryPatch(path: string, before: FileVersion | undefined, after: FileVersion | undefined): string {

@@ -1,0 +1,81 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { mergeFile } from "#sandbox/merge-file.ts";
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "golem-merge-"));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function gitMergeFile(versions: Record<"ours" | "base" | "theirs", string>): { content: string; clean: boolean } {
+  for (const [name, content] of Object.entries(versions)) writeFileSync(join(folder, name), content);
+  const args = ["merge-file", "-p", "-L", "us", "-L", "base", "-L", "them", "ours", "base", "theirs"];
+  const { stdout, status } = spawnSync("git", args, { cwd: folder, encoding: "utf8" });
+  return { content: stdout, clean: status === 0 };
+}
+
+const merge = ({ ours, base, theirs }: Record<"ours" | "base" | "theirs", string>) =>
+  mergeFile(
+    { ours: Buffer.from(ours), base: Buffer.from(base), theirs: Buffer.from(theirs) },
+    { ours: "us", theirs: "them" },
+  );
+
+/** Edits of a text whose lines are all different, so that there is one way to see what changed. */
+const edits = fc.array(
+  fc.tuple(fc.nat(14), fc.constantFrom("delete", "replace", "insert"), fc.constantFrom("x", "y", "z")),
+  { maxLength: 4 },
+);
+
+function edit(lines: readonly string[], changes: [number, string, string][]): string {
+  const copy = lines.map((line) => [line]);
+  for (const [at, kind, word] of changes) {
+    if (kind === "insert") copy[at]?.unshift(`${word}${at}\n`);
+    else copy[at] = kind === "delete" ? [] : [`${word}${at}\n`];
+  }
+  return copy.flat().join("");
+}
+
+test("merges have the result of git merge-file", () => {
+  const lines = Array.from({ length: 15 }, (_, index) => `line ${index}\n`);
+
+  fc.assert(
+    fc.property(edits, edits, (left, right) => {
+      const versions = { ours: edit(lines, left), base: lines.join(""), theirs: edit(lines, right) };
+
+      const [own, git] = [merge(versions), gitMergeFile(versions)];
+
+      expect(own?.clean).toBe(git.clean);
+      if (git.clean) expect(own?.content).toBe(git.content);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("a conflict shows only the lines that differ", () => {
+  const versions = { ours: "a\nsame\nours\nz\n", base: "a\nold\nz\n", theirs: "a\nsame\ntheirs\nz\n" };
+
+  expect(merge(versions)).toEqual({
+    clean: false,
+    content: "a\nsame\n<<<<<<< us\nours\n=======\ntheirs\n>>>>>>> them\nz\n",
+  });
+});
+
+test("files with many equal lines merge quickly", () => {
+  const base = Array.from({ length: 100_000 }, (_, index) => `line ${index % 300}\n`).join("");
+  const startedAt = performance.now();
+
+  expect(merge({ ours: `first\n${base}`, base, theirs: `${base}last\n` })).toEqual({
+    clean: true,
+    content: `first\n${base}last\n`,
+  });
+  expect(performance.now() - startedAt).toBeLessThan(5_000);
+});
+
+test("binary files are not merged", () => {
+  expect(merge({ ours: "a\0", base: "a", theirs: "b" })).toBeUndefined();
+});
