@@ -124,3 +124,11 @@ function reasonNotConfigured(tier: Tier): string {
     ? "no OS sandbox (it is switched off by this deployment)"
     : "no remote sandbox (this deployment configures none)";
 }
+
+let shared: Executors | undefined;
+
+/** The executors for tools that are given none: created at first use, and kept until the process ends. */
+export function defaultExecutors(): Executors {
+  shared ??= createExecutors();
+  return shared;
+}

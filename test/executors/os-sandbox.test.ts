@@ -5,11 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import type { ExecRequest, ExecResult, ExecSession } from "#executors/executor.ts";
-import { groupFamilies } from "#executors/os/control-group.ts";
+import { groupFamilies, removeAbandonedGroups } from "#executors/os/control-group.ts";
 import { createOsExecutor } from "#executors/os/os-executor.ts";
 import { processTree, startedAt } from "#executors/os/process-tree.ts";
-import { removeAbandonedGroups } from "#executors/os/remove-abandoned-groups.ts";
-import { workspaceTree } from "#toolsets/commands/workspace-tree.ts";
+import { workspaceTree } from "#toolsets/commands/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "golem-os-test-"));

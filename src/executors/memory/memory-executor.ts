@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
+import { SerialQueue } from "#domain/serial-queue.ts";
 import type { ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
 import { ChildEndedError, type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
 import { outputBudget } from "#executors/output-budget.ts";
@@ -84,7 +85,7 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
 function memorySession(take: () => GuardedChild, onClose: () => void): ExecSession {
   const mirror = createTreeMirror(treeLimits);
   let child: GuardedChild | undefined;
-  let queue: Promise<unknown> = Promise.resolve();
+  const queue = new SerialQueue();
   let closed = false;
 
   async function run(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
@@ -170,11 +171,7 @@ function memorySession(take: () => GuardedChild, onClose: () => void): ExecSessi
 
   return {
     tier: "memory",
-    exec(tree, request) {
-      const result = queue.then(() => run(tree, request));
-      queue = result.catch(() => undefined);
-      return result;
-    },
+    exec: (tree, request) => queue.run(() => run(tree, request)),
     async close() {
       closed = true;
       child?.kill();

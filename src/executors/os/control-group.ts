@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import type { GuestLimits } from "./guest-limits.ts";
 
@@ -82,5 +82,28 @@ function kill(pid: number): void {
     process.kill(pid, "SIGKILL");
   } catch {
     // Gone already.
+  }
+}
+
+/** Removes the empty control groups of programs that were killed before they could. */
+export function removeAbandonedGroups(): void {
+  for (const family of groupFamilies()) {
+    for (const name of namesIn(family)) {
+      const pid = /^(\d+)-/.exec(name)?.[1];
+      if (!pid || existsSync(`/proc/${pid}`)) continue;
+      try {
+        rmdirSync(`${family}/${name}`);
+      } catch {
+        // Something lives in it, or it is not ours to remove.
+      }
+    }
+  }
+}
+
+function namesIn(family: string): string[] {
+  try {
+    return readdirSync(family);
+  } catch {
+    return [];
   }
 }

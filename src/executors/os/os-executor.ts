@@ -4,6 +4,7 @@ import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, renameSync, r
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ToolError } from "#domain/errors.ts";
+import { SerialQueue } from "#domain/serial-queue.ts";
 import type {
   Availability,
   ExecRequest,
@@ -16,7 +17,7 @@ import type {
 import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { validateChanges } from "#executors/validate-changes.ts";
 import { bubblewrap, commandArguments } from "./bubblewrap.ts";
-import { controlGroup } from "./control-group.ts";
+import { controlGroup, removeAbandonedGroups } from "./control-group.ts";
 import { runEscapeChecks } from "./escape-checks.ts";
 import { guestFolder, removeTree } from "./guest-folder.ts";
 import { defaultGuestLimits, type GuestLimits } from "./guest-limits.ts";
@@ -25,7 +26,6 @@ import { type Launched, launch } from "./launch.ts";
 import { type PreparedProcess, prepareProcess } from "./prepared-process.ts";
 import { proxiedCommand } from "./proxied-command.ts";
 import { startRegistryProxy } from "./registry-proxy.ts";
-import { removeAbandonedGroups } from "./remove-abandoned-groups.ts";
 import { type SandboxUser, sandboxUser } from "./sandbox-user.ts";
 import { seccompFilter } from "./seccomp-filter.ts";
 import { startWatchdog } from "./watchdog.ts";
@@ -189,7 +189,7 @@ function createSession(ground: SandboxResources, onClose: () => void): OsSession
   const guest = guestFolder(tree, user, { changes: limits.changedFiles });
   const mirror = createTreeMirror(treeLimits);
   const stop = new AbortController();
-  let queue: Promise<unknown> = Promise.resolve();
+  const queue = new SerialQueue();
   let commands = 0;
   let clearing: Promise<void> = Promise.resolve();
   let ready = prepare();
@@ -304,14 +304,10 @@ function createSession(ground: SandboxResources, onClose: () => void): OsSession
   return {
     tier: "os",
     probe: (command) => run({ command, timeoutMs: 10_000, outputBytes: 20_000 }),
-    exec(source, request) {
-      const result = queue.then(() => exec(source, request));
-      queue = result.catch(() => undefined).then(prepareSoon);
-      return result;
-    },
+    exec: (source, request) => queue.run(() => exec(source, request).finally(prepareSoon)),
     async close() {
       stop.abort();
-      await queue;
+      await queue.idle();
       clearTimeout(preparing);
       await ready.discard();
       await clearing;

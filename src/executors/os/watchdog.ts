@@ -1,6 +1,6 @@
 import { statfsSync } from "node:fs";
+import { lstat, readdir } from "node:fs/promises";
 import type { ControlGroup } from "./control-group.ts";
-import { folderUse } from "./folder-use.ts";
 import type { GuestLimits } from "./guest-limits.ts";
 import { treeMemoryMb } from "./process-tree.ts";
 
@@ -47,4 +47,27 @@ export function startWatchdog(
 function freeSpace(folder: string): { bytes: number; files: number } {
   const { bavail, bsize, ffree } = statfsSync(folder);
   return { bytes: bavail * bsize, files: ffree };
+}
+
+interface FolderUse {
+  bytes: number;
+  files: number;
+}
+
+/** What folders hold on disk; stops counting once a limit is passed. Never follows a link. */
+async function folderUse(folders: readonly string[], limit: FolderUse): Promise<FolderUse> {
+  const use: FolderUse = { bytes: 0, files: 0 };
+  const open = [...folders];
+  while (open.length > 0 && use.bytes * 512 <= limit.bytes && use.files <= limit.files) {
+    const folder = open.pop() ?? "";
+    const names = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    use.files += names.length;
+    for (const entry of names) {
+      const path = `${folder}/${entry.name}`;
+      if (entry.isDirectory()) open.push(path);
+      else if (entry.isFile()) use.bytes += (await lstat(path).catch(() => undefined))?.blocks ?? 0;
+    }
+  }
+  // The kernel counts in blocks of 512 bytes, whatever the file system does.
+  return { bytes: use.bytes * 512, files: use.files };
 }

@@ -1,11 +1,11 @@
 import type { Experimental_SandboxProcess } from "ai";
 import { ToolError } from "#domain/errors.ts";
+import { SerialQueue } from "#domain/serial-queue.ts";
 import type { Availability, ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { validateChanges } from "#executors/validate-changes.ts";
 import { type RemoteSandbox, remoteChanges } from "./remote-changes.ts";
-import { shellWords } from "./shell-words.ts";
 
 /** What a module that gives remote sandboxes exports. */
 interface RemoteModule {
@@ -60,7 +60,7 @@ export function createRemoteExecutor({
 
 function remoteSession(sandbox: RemoteSandbox, onClose: () => void): ExecSession {
   const mirror = createTreeMirror(treeLimits, { digests: "all" });
-  let queue: Promise<unknown> = Promise.resolve();
+  const queue = new SerialQueue();
 
   async function bring(tree: TreeSource): Promise<void> {
     const { write, remove } = await mirror.nextDelta(tree);
@@ -88,11 +88,7 @@ function remoteSession(sandbox: RemoteSandbox, onClose: () => void): ExecSession
 
   return {
     tier: "remote",
-    exec(tree, request) {
-      const result = queue.then(() => exec(tree, request));
-      queue = result.catch(() => undefined);
-      return result;
-    },
+    exec: (tree, request) => queue.run(() => exec(tree, request)),
     async close() {
       await sandbox.stop?.();
       onClose();
@@ -164,4 +160,9 @@ async function readAll(
 
 function withInput(command: readonly string[], input: string): string {
   return `printf %s ${shellWords([input])} | ${shellWords(command)}`;
+}
+
+/** Quotes words for a POSIX shell. */
+function shellWords(words: readonly string[]): string {
+  return words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
 }

@@ -3,7 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { showHidden } from "#text/hidden-characters.ts";
-import { describeChanges, describeEnd } from "#toolsets/commands/describe-result.ts";
+import { describeChanges, describeEnd } from "#toolsets/commands/command-result.ts";
 import { type FinishedCommand, runCommand } from "#toolsets/commands/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";

@@ -1,6 +1,7 @@
 import type { ToolResult } from "#domain/result.ts";
+import type { ExecResult } from "#executors/executor.ts";
 import { showHidden } from "#text/hidden-characters.ts";
-import { describeChanges, describeEnd } from "./describe-result.ts";
+import type { AppliedChanges } from "./apply-changes.ts";
 import type { FinishedCommand } from "./run-command.ts";
 
 /** The result of a command: stdout and stderr apart for the model and for programs, together for people. */
@@ -37,4 +38,32 @@ export function commandResult({ result, applied }: FinishedCommand, summary: str
 function section(name: string, text: string): string {
   const visible = showHidden(text).replace(/\n$/, "");
   return visible === "" ? `${name}: (nothing)` : `${name}:\n${visible}`;
+}
+
+const maxListed = 20;
+
+/** Describes how a command ended, in one sentence. */
+export function describeEnd({ exitCode, timedOut, stopped, durationMs }: ExecResult): string {
+  const seconds = (durationMs / 1_000).toFixed(durationMs < 10_000 ? 2 : 0);
+  if (stopped) return `${stopped} (after ${seconds} s)`;
+  if (timedOut) return `Timed out after ${seconds} s; the command and everything it started were killed.`;
+  return `Exit code ${exitCode} after ${seconds} s.`;
+}
+
+/** Lists the files that a command changed, and the changes that were not applied with the reasons. */
+export function describeChanges({ written, deleted, rejected }: AppliedChanges): string {
+  const lines = [
+    written.length > 0 ? `Changed: ${some(written)}` : "",
+    deleted.length > 0 ? `Deleted: ${some(deleted)}` : "",
+    ...rejected
+      .slice(0, maxListed)
+      .map(({ path, reason }) => `Not applied: ${path}, because it ${reason.replace(/\.$/, "")}.`),
+    rejected.length > maxListed ? `Not applied: ${rejected.length - maxListed} more.` : "",
+  ];
+  return lines.filter((line) => line !== "").join("\n");
+}
+
+function some(paths: readonly string[]): string {
+  const rest = paths.length - maxListed;
+  return paths.slice(0, maxListed).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
 }

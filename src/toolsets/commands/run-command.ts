@@ -1,10 +1,10 @@
 import { ToolError } from "#domain/errors.ts";
-import type { Executors } from "#executors/create-executors.ts";
-import { defaultExecutors } from "#executors/default-executors.ts";
-import type { ExecRequest, ExecResult, Tier } from "#executors/executor.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import { defaultExecutors, type Executors } from "#executors/create-executors.ts";
+import type { ExecRequest, ExecResult, Tier, TreeSource } from "#executors/executor.ts";
+import type { Sandbox } from "#sandbox/sandbox.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { type AppliedChanges, applyChanges } from "./apply-changes.ts";
-import { workspaceTree } from "./workspace-tree.ts";
 
 export interface FinishedCommand {
   result: ExecResult;
@@ -75,4 +75,19 @@ async function workingDirectory({ workspace }: ToolServices, path: string | unde
     });
   }
   return folder;
+}
+
+/** The files and the history that a command of this worker sees. */
+export function workspaceTree(workspace: Workspace, sandbox: Pick<Sandbox, "base" | "log">): TreeSource {
+  return {
+    resolve: (path) => workspace.resolve(path),
+    paths: () => workspace.paths(),
+    list: (path, options) => workspace.list(path, options),
+    stat: (path) => workspace.stat(path),
+    read: (path) => workspace.read(path),
+    readBase: (path) => workspace.readBase(path),
+    changes: () => workspace.changes(),
+    head: sandbox.base,
+    log: (options) => sandbox.log(options),
+  };
 }
