@@ -9,6 +9,8 @@ import type { EffectRequest } from "./effects.ts";
 export const WorkerContext = z.strictObject({
   mode: z.enum(["single", "chat"]),
   limits: Limits,
+  /** The base commit of the sandbox is pinned. */
+  hasBase: z.boolean(),
   /** Answers of the model so far. */
   steps: z.number(),
   tokens: z.number(),
@@ -52,6 +54,7 @@ const machineSetup = setup({
     update: assign((_, patch: Partial<WorkerContext>) => patch),
   },
   guards: {
+    hasBase: ({ context }) => context.hasBase,
     hasCalls: ({ context }) => context.requestedCalls > 0,
     hasUnreadMessages: ({ context }) => context.unreadMessages > 0,
     isChat: ({ context }) => context.mode === "chat",
@@ -81,6 +84,7 @@ export const workerMachine = machineSetup.createMachine({
   id: "worker",
   context: ({ input }) => ({
     ...input,
+    hasBase: false,
     steps: 0,
     tokens: 0,
     cost: 0,
@@ -115,7 +119,7 @@ export const workerMachine = machineSetup.createMachine({
       tags: "busy",
       entry: { type: "requestEffects", params: { effects: [{ kind: "sandbox.open" }] } },
       on: {
-        "sandbox.opened": "callingModel",
+        "sandbox.opened": { target: "callingModel", actions: { type: "update", params: { hasBase: true } } },
         "sandbox.failed": {
           target: "ended",
           actions: { type: "update", params: ({ event }) => ({ outcome: { kind: "failed", reason: event.reason } }) },
@@ -292,7 +296,9 @@ export const workerMachine = machineSetup.createMachine({
       on: {
         // Consumed without a transition: left in the inbox, it would stop the run again after a resume.
         "run.stop": { actions: { type: "update", params: {} } },
-        "run.resume": "checkingLimits",
+        // The sandbox was opened just before the stop.
+        "sandbox.opened": { actions: { type: "update", params: { hasBase: true } } },
+        "run.resume": [{ guard: "hasBase", target: "checkingLimits" }, { target: "preparing" }],
       },
     },
 

@@ -238,16 +238,21 @@ Look it up.`;
 });
 
 test("a model call is retried after the time the provider asks for", async () => {
-  let asked = 0;
-  const { runs, ended } = await world({
+  const calledAt: number[] = [];
+  const { runs, waitUntilShown, ended } = await world({
     script: () => {
-      asked += 1;
-      return asked === 1 ? { status: 429, retryAfter: 1 } : { text: "Here I am." };
+      calledAt.push(performance.now());
+      return calledAt.length === 1 ? { status: 429, retryAfter: 1 } : { text: "Here I am." };
     },
   });
   await runs.startRun({ origin, worker: "fixer", text: "please" });
 
+  const { view } = await waitUntilShown(({ view }) => view.state === "retrying");
+  expect(view.activity).toMatch(/^Waiting to try the model again: ./);
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Here I am." });
+  const [first = 0, second = 0] = calledAt;
+  expect(calledAt).toHaveLength(2);
+  expect(second - first).toBeGreaterThanOrEqual(1_000);
 });
 
 test("an approval does not count when the call would now change something else", async () => {

@@ -33,6 +33,7 @@ export function sampleSnapshot(value: WorkerSnapshot["value"], changes: Partial<
   const context = {
     mode,
     limits,
+    hasBase: true,
     steps: 0,
     tokens: 0,
     cost: 0,

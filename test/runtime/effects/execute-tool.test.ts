@@ -1,0 +1,189 @@
+import { describe, expect, test, vi } from "vitest";
+import { OutageError, ToolError } from "#domain/errors.ts";
+import { Postponed } from "#runtime/effects/effect-handler.ts";
+import { executeTool } from "#runtime/effects/execute-tool.ts";
+import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
+import { aTool } from "../../support/toolbox-world.ts";
+
+const args = { path: "a.txt" };
+
+/** A run with one approved call of a tool that needs approval. */
+async function approved(options: EffectWorldOptions = {}) {
+  const execute = vi.fn(() => "done");
+  const deploy = aTool({ name: "deploy", needsApproval: true, execute });
+  const made = await effectWorld({ tools: [deploy], ...options });
+  const { id: approvalId } = await made.approvedCall("deploy", args);
+  const request = { kind: "tool.execute" as const, callId: "call-1", approvalId };
+  return {
+    ...made,
+    execute,
+    approvalId,
+    executeOnce: () => made.perform(executeTool(made.services), made.effect(request)),
+  };
+}
+
+test("an approved call runs, and its approval is marked as used", async () => {
+  const { executeOnce, execute, approvalId, confirmPermission } = await approved();
+
+  const result = await executeOnce();
+
+  expect(execute).toHaveBeenCalledOnce();
+  expect(result.usedApproval).toBe(approvalId);
+  expect(result.events).toMatchObject([{ runId: "r1", event: { type: "tool.finished", callId: "call-1" } }]);
+  expect(confirmPermission).toHaveBeenCalledExactlyOnceWith("ada", expect.anything());
+});
+
+test("an approval that was used does not let the call run again", async () => {
+  const { executeOnce, execute, store, approvalId } = await approved();
+  const effect = { key: "use", runId: "r1", queue: "work" as const, request: { kind: "model.call" as const } };
+  await store.ingest({ events: [], effects: [effect] });
+  await store.completeEffect({ key: "use", usedApproval: approvalId });
+
+  await expect(executeOnce()).rejects.toThrow("This was not run: its approval is no longer valid.");
+  expect(execute).not.toHaveBeenCalled();
+});
+
+test.each(["denied", "expired", "withdrawn", "pending"] as const)(
+  "a call whose approval is %s does not run",
+  async (status) => {
+    const { executeOnce, execute, store, approvalId } = await approved();
+    const approval = await store.findApproval(approvalId);
+    store.findApproval = async () => approval && { ...approval, status };
+
+    const refused = executeOnce();
+
+    await expect(refused).rejects.toThrow(ToolError);
+    await expect(refused).rejects.toMatchObject({ code: "DENIED" });
+    expect(execute).not.toHaveBeenCalled();
+  },
+);
+
+test("an approval of another call does not count", async () => {
+  const { executeOnce, execute, store, approvalId } = await approved();
+  const approval = await store.findApproval(approvalId);
+  store.findApproval = async () => approval && { ...approval, callId: "call-2" };
+
+  await expect(executeOnce()).rejects.toThrow("its approval is no longer valid");
+  expect(execute).not.toHaveBeenCalled();
+});
+
+test("an approval by someone who has lost write access does not count", async () => {
+  const { executeOnce, execute } = await approved({ permission: async () => "read" });
+
+  await expect(executeOnce()).rejects.toThrow("GitHub does not confirm write access any more");
+  expect(execute).not.toHaveBeenCalled();
+});
+
+test("while GitHub does not answer, the call is postponed and neither runs nor is denied", async () => {
+  const outage = new OutageError("GitHub did not answer.");
+  const { executeOnce, execute, clock } = await approved({ permission: () => Promise.reject(outage) });
+
+  const postponed: Postponed = await executeOnce().catch((error) => error);
+
+  expect(postponed).toBeInstanceOf(Postponed);
+  expect(postponed).toMatchObject({ until: clock.now + 30_000, cause: outage });
+  expect(postponed.reason).toBe("GitHub did not answer whether @ada has write access. Asking again.");
+  expect(execute).not.toHaveBeenCalled();
+});
+
+test("settings that are added after an approval apply to it", async () => {
+  const made = await approved({ settings: "second_person: true" });
+
+  await expect(made.executeOnce()).rejects.toThrow("This was not run: ");
+  expect(made.execute).not.toHaveBeenCalled();
+});
+
+describe("a call's changes", () => {
+  const world = async (execute: () => unknown) => {
+    const made = await effectWorld({ tools: [aTool({ name: "write", execute })] });
+    await made.append({
+      type: "model.answered",
+      text: "",
+      calls: [{ callId: "call-1", tool: "write", args }],
+      messages: [],
+      usage: { inputTokens: 1, outputTokens: 1 },
+      finishReason: "tool-calls",
+      lastSeenId: 0,
+    });
+    return { ...made, request: made.effect({ kind: "tool.execute" as const, callId: "call-1" }) };
+  };
+
+  test("are stored with its result, and marked as stored after the commit", async () => {
+    const made = await world(() => {
+      made.changeFile("a.txt");
+      return "done";
+    });
+
+    const { changes, afterCommit } = await made.perform(executeTool(made.services), made.request);
+
+    expect(changes).toMatchObject({ step: "1/call-1", changes: [{ path: "a.txt" }] });
+    expect(made.tracking.markStored).not.toHaveBeenCalled();
+    afterCommit?.();
+    expect(made.tracking.markStored).toHaveBeenCalledOnce();
+  });
+
+  test("are rolled back when it was cancelled before its result was stored", async () => {
+    const made = await world(() => {
+      made.changeFile("a.txt");
+      return "done";
+    });
+    const { afterCancel } = await made.perform(executeTool(made.services), made.request);
+    made.tracking.rollback.mockClear();
+
+    afterCancel?.();
+
+    expect(made.tracking.rollback).toHaveBeenCalledOnce();
+    expect(made.tracking.markStored).not.toHaveBeenCalled();
+  });
+
+  test("of an earlier attempt are dropped before it runs", async () => {
+    const made = await world(() => "done");
+    made.changeFile("half-written.txt");
+
+    const { changes } = await made.perform(executeTool(made.services), made.request);
+
+    expect(changes).toBeUndefined();
+  });
+
+  test("are rolled back when it is interrupted", async () => {
+    const interrupt = new AbortController();
+    const made = await world(() => {
+      made.changeFile("a.txt");
+      interrupt.abort(new Error("The run was interrupted."));
+      return "done";
+    });
+
+    await expect(executeTool(made.services).perform(made.request, made.run, interrupt.signal)).rejects.toThrow(
+      "The run was interrupted.",
+    );
+    expect(made.tracking.pendingChanges("1")).toBeUndefined();
+  });
+});
+
+test("a tool that must not run twice is not executed again after a crash", async () => {
+  const execute = vi.fn();
+  const made = await effectWorld({
+    tools: [aTool({ name: "deploy", needsApproval: true, afterCrash: "report", execute })],
+  });
+  const { id: approvalId } = await made.approvedCall("deploy", args);
+  const request = made.effect({ kind: "tool.execute" as const, callId: "call-1", approvalId }, { attempts: 2 });
+
+  await expect(made.perform(executeTool(made.services), request)).rejects.toMatchObject({ code: "INTERRUPTED" });
+  expect(execute).not.toHaveBeenCalled();
+});
+
+test("the model reads the message and the suggestion of a call that failed", async () => {
+  const made = await effectWorld({ tools: [aTool({ name: "deploy", needsApproval: true })] });
+  await made.approvedCall("deploy", args);
+  const error = new ToolError("It is raining.", { code: "UNAVAILABLE", suggestion: "Wait." });
+
+  const handler = executeTool(made.services);
+  const request = made.effect({ kind: "tool.execute" as const, callId: "call-1" });
+  const [expected, unexpected] = [
+    await handler.onFailure(request, made.run, error),
+    await handler.onFailure(request, made.run, new Error("Boom.")),
+  ];
+
+  expect(expected.events).toMatchObject([{ event: { result: { llmContent: "It is raining. Wait." } } }]);
+  expect(unexpected.events).toMatchObject([{ event: { result: { error: { code: "EXECUTION_ERROR" } } } }]);
+});

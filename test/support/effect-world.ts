@@ -1,0 +1,134 @@
+import { vi } from "vitest";
+import type { Approval } from "#domain/approval.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { Permission } from "#domain/github.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { ActiveRun } from "#runtime/active-run.ts";
+import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
+import { reviewCalls } from "#runtime/effects/review-calls.ts";
+import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
+import { createLiveOutput } from "#runtime/live-output.ts";
+import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
+import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import type { Effect } from "#runtime/store/store.ts";
+import type { StepChanges } from "#sandbox/sandbox.ts";
+import { createToolbox } from "#toolsets/create-toolbox.ts";
+import { memoryWorkspace } from "./memory-workspace.ts";
+import { sampleRun, sampleSpec } from "./store-samples.ts";
+import { aTool } from "./toolbox-world.ts";
+
+const base = { commit: "c".repeat(40), branch: "main" };
+
+export interface EffectWorldOptions {
+  tools?: readonly NamedTool[];
+  /** The answer of GitHub when it is asked for a permission. */
+  permission?: () => Promise<Permission>;
+  settings?: string;
+}
+
+/** One run, `r1`, in a store in memory, with the resources and services that the handlers of effects need. */
+export async function effectWorld({
+  tools = [aTool()],
+  permission = async () => "write",
+  settings,
+}: EffectWorldOptions = {}) {
+  const store = new MemoryStore();
+  let pending: StepChanges["changes"] = [];
+  const tracking = {
+    pendingChanges: (step: string) => (pending.length > 0 ? { step, changes: pending } : undefined),
+    markStored: vi.fn(),
+    rollback: vi.fn(() => {
+      pending = [];
+    }),
+  };
+  const confirmPermission = vi.fn(permission);
+  const posts: { kind: string; options: PostOptions }[] = [];
+  const post = (kind: string) => async (_view: unknown, _subject: unknown, options: PostOptions) => {
+    posts.push({ kind, options });
+    return posts.length;
+  };
+  const frontEnd: Required<FrontEnd> = {
+    canShow: () => true,
+    showStatus: (view, options) => post("status")(view, undefined, options),
+    showApproval: post("approval"),
+    askQuestion: post("question"),
+    showToolReply: post("reply"),
+    showOutcome: (view, options) => post("outcome")(view, undefined, options),
+  };
+  const clock = { now: 10_000 };
+  const services = { store, frontEnd, now: () => clock.now, approvalMs: 1_000, statusIntervalMs: 500 };
+
+  await store.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: { type: "sandbox.opened", ...base } }] });
+  const run = new ActiveRun(sampleSpec("r1"), {
+    store,
+    live: createLiveOutput(),
+    environment: {
+      catalog: { find: () => Promise.reject(new Error("There is no catalog")), list: async () => [] },
+      repository: () => ({
+        readFile: async () => settings,
+        listFiles: async () => [],
+        getPermission: permission,
+        confirmPermission,
+      }),
+      openWorkspace: async () => ({
+        base,
+        tracking,
+        openToolbox: (history) => createToolbox({ tools, workspace: memoryWorkspace(), history }),
+      }),
+      instructions: () => "",
+    },
+  });
+
+  const append = (...events: RunEvent[]) => store.ingest({ events: events.map((event) => ({ runId: "r1", event })) });
+
+  function effect<Request extends RuntimeEffect>(request: Request, changes: Partial<Effect> = {}): Effect<Request> {
+    return { key: "k1", runId: "r1", queue: "work", dueAt: 0, attempts: 1, ...changes, request };
+  }
+
+  return {
+    store,
+    run,
+    services,
+    clock,
+    posts,
+    tracking,
+    confirmPermission,
+    effect,
+    append,
+    signal: new AbortController().signal,
+    /** A tool calls this to change a file of the sandbox. */
+    changeFile(path: string): void {
+      pending = [...pending, { path, content: new Uint8Array(1), mode: "100644" }];
+    },
+    /** Performs an effect and returns its result, or what it threw. */
+    perform: <Request extends RuntimeEffect>(handler: EffectHandler<Request>, performed: Effect<Request>) =>
+      handler.perform(performed, run, new AbortController().signal),
+    /** The model calls a tool, which needs an approval, and a person approves it. */
+    async approvedCall(tool: string, args: unknown, decision: { by?: string } = {}): Promise<Approval> {
+      await append({
+        type: "model.answered",
+        text: "",
+        calls: [{ callId: "call-1", tool, args }],
+        messages: [],
+        usage: { inputTokens: 1, outputTokens: 1 },
+        finishReason: "tool-calls",
+        lastSeenId: 0,
+      });
+      const reviewed = await reviewCalls(services).perform(
+        effect({ kind: "calls.review" }),
+        run,
+        new AbortController().signal,
+      );
+      const [approval] = reviewed.approvals ?? [];
+      if (!approval) throw new Error(`The call needs no approval: ${JSON.stringify(reviewed.events)}`);
+      await store.ingest({
+        events: [],
+        effects: [{ key: "review", runId: "r1", queue: "work", request: { kind: "calls.review" } }],
+      });
+      await store.completeEffect({ key: "review", ...reviewed });
+      const { by = "ada" } = decision;
+      await store.decideApproval({ approvalId: approval.id, decision: "approved", by, now: clock.now });
+      return approval;
+    },
+  };
+}
