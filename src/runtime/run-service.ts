@@ -4,6 +4,7 @@ import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { ReportedLocation } from "#domain/repository-location.ts";
 import type { RunSpec, RunState, RunView } from "#domain/run.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
@@ -215,7 +216,7 @@ export class RunService implements Runs {
       ({ answeredBy, status }) => answeredBy === "person" && status === "running",
     );
     if (open.length === 0) return [];
-    const log = await this.#options.store.log(id);
+    const log = await this.#options.store.log(id).catch(rethrowForPeople);
     return open.map(({ callId }) => ({ runId: id, callId, askedId: questionAskedId(log, callId) }));
   }
 
@@ -224,6 +225,10 @@ export class RunService implements Runs {
     const descendants = children.filter((child) => !child.unreadable).map(readable);
     return [run, ...(await Promise.all(descendants.map((child) => this.#withDescendants(child)))).flat()];
   }
+}
+
+function rethrowForPeople(error: unknown): never {
+  throw error instanceof UnreadableDataError ? new UserError(error.message, { cause: error }) : error;
 }
 
 function stateOf(run: StoredRun): RunState | undefined {

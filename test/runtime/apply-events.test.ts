@@ -1,0 +1,258 @@
+import { describe, expect, test } from "vitest";
+import type { LoggedEvent, RunEvent } from "#domain/events.ts";
+import type { OpenCall } from "#domain/run.ts";
+import { applyEvents, initialRun, stateName } from "#runtime/apply-events.ts";
+import type { RunRow } from "#runtime/store/store.ts";
+import { sampleSnapshot, sampleSpec } from "../support/store-samples.ts";
+
+const minute = 60_000;
+const stop: RunEvent = { type: "run.stop", by: "ada" };
+const resume: RunEvent = { type: "run.resume", by: "ada" };
+const cancel: RunEvent = { type: "run.cancel", by: "ada" };
+const comment: RunEvent = { type: "message.received", kind: "comment", text: "hello", by: "ada" };
+const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branch: "main" };
+const toolCall: OpenCall = { callId: "call-1", tool: "read_file", answeredBy: "tool", status: "running" };
+const finished: RunEvent = {
+  type: "tool.finished",
+  callId: "call-1",
+  tool: "read_file",
+  result: { llmContent: "ok", value: { kind: "text", content: "ok" } },
+};
+
+function rowOf(snapshot: RunRow["snapshot"], changes: Partial<RunRow> = {}): RunRow {
+  return {
+    id: "r1",
+    rootId: "r1",
+    spec: sampleSpec("r1"),
+    status: "active",
+    snapshot,
+    version: 4,
+    changeSets: 0,
+    updatedAt: 0,
+    ...changes,
+  };
+}
+
+function inboxOf(...events: RunEvent[]): LoggedEvent[] {
+  return events.map((event, index) => ({ id: index + 7, runId: "r1", at: 0, event }));
+}
+
+function apply(row: RunRow, ...events: RunEvent[]) {
+  const applied = applyEvents(row, inboxOf(...events), 100_000);
+  if (!applied) throw new Error("The inbox is empty");
+  const { advance } = applied;
+  return { ...applied, ...advance, kinds: advance.effects.map(({ request }) => request.kind) };
+}
+
+const limited = (limits: object) => {
+  const spec = sampleSpec("r1");
+  return { ...spec, worker: { ...spec.worker, limits: { ...spec.worker.limits, ...limits } } };
+};
+
+test("a new run opens its sandbox and shows its status", () => {
+  const { effects, snapshot } = initialRun(sampleSpec("r1", { createdAt: 1_000 }));
+
+  expect(stateName(snapshot)).toBe("preparing");
+  expect(snapshot).toMatchObject({ workedMs: 0, busySince: 1_000 });
+  expect(effects).toEqual([
+    { key: "r1/0/0", runId: "r1", queue: "work", request: { kind: "sandbox.open" } },
+    { key: "r1/status", runId: "r1", queue: "status", request: { kind: "status.show" } },
+  ]);
+});
+
+test("an empty inbox changes nothing", () => {
+  expect(applyEvents(rowOf(sampleSnapshot("idle")), [], 0)).toBeUndefined();
+});
+
+describe("events", () => {
+  test("are applied in order, and their effects are named for them", () => {
+    const { advance } = apply(rowOf(sampleSnapshot("preparing", { hasBase: false })), opened, comment);
+
+    expect(advance).toMatchObject({ runId: "r1", version: 4, consumed: [7, 8], seen: 8, status: "active" });
+    expect(advance.snapshot).toMatchObject({ value: "callingModel", context: { hasBase: true, unreadMessages: 1 } });
+    expect(advance.effects).toEqual([
+      { key: "r1/7/0", runId: "r1", queue: "work", request: { kind: "model.call" } },
+      { key: "r1/status", runId: "r1", queue: "status", request: { kind: "status.show" } },
+    ]);
+  });
+
+  test("that the machine cannot take now stay in the inbox, and are tried again after each other one", () => {
+    const row = rowOf(sampleSnapshot("preparing", { hasBase: false }));
+    const failed: RunEvent = { type: "model.failed", reason: "no", retryable: false };
+
+    const early = apply(row, failed);
+    const later = apply(row, failed, opened);
+
+    expect(early).toMatchObject({ consumed: [], seen: 7, kinds: [] });
+    expect(later.consumed).toEqual([8, 7]);
+    expect(later.snapshot.value).toBe("ended");
+  });
+
+  test("of a run that has ended are consumed without effect", () => {
+    const ended = sampleSnapshot("ended", { outcome: { kind: "answered" } });
+
+    expect(apply(rowOf(ended), stop, cancel, finished)).toMatchObject({
+      consumed: [7, 8, 9],
+      status: "done",
+      kinds: ["status.show"],
+    });
+  });
+
+  test("of a child update the status of its root", () => {
+    const row = rowOf(sampleSnapshot("idle"), { rootId: "root", spec: sampleSpec("r1", { rootId: "root" }) });
+
+    expect(apply(row, comment).effects).toContainEqual({
+      key: "root/status",
+      runId: "root",
+      queue: "status",
+      request: { kind: "status.show" },
+    });
+  });
+
+  test("that hand over a child's changes say so", () => {
+    const child: OpenCall = { callId: "call-1", tool: "helper", answeredBy: "worker", status: "running" };
+    const row = rowOf(sampleSnapshot({ handlingCalls: "awaitingChild" }, { openCalls: [child] }));
+    const reported: RunEvent = {
+      type: "child.finished",
+      callId: "call-1",
+      childId: "c1",
+      outcome: { kind: "answered", text: "" },
+      usage: { inputTokens: 1, outputTokens: 2 },
+    };
+
+    expect(apply(row, reported).sandboxChanged).toBe(true);
+    expect(apply(row, comment).sandboxChanged).toBe(false);
+    expect(apply(rowOf(sampleSnapshot("interrupted")), reported).sandboxChanged).toBe(false);
+  });
+});
+
+describe("a stop", () => {
+  test("cancels the effects that can be interrupted, those of the same inbox as well", () => {
+    const row = rowOf(sampleSnapshot({ handlingCalls: "executing" }, { openCalls: [toolCall] }));
+
+    const stopped = apply(row, finished, stop);
+
+    expect(stopped.interrupted).toBe(true);
+    expect(stopped.withdrawApprovals).toBe(true);
+    expect(stopped.cancelEffects?.kinds.sort()).toEqual(
+      ["calls.review", "child.spawn", "model.call", "sandbox.open", "tool.execute"].sort(),
+    );
+    expect(stopped.kinds).toEqual(["children.stop", "approvals.close", "status.show"]);
+  });
+
+  test("closes open questions in the thread, and does not cancel posts", () => {
+    const question: OpenCall = { callId: "call-1", tool: "ask_user", answeredBy: "person", status: "running" };
+    const row = rowOf(sampleSnapshot({ handlingCalls: "awaitingAnswer" }, { openCalls: [question] }));
+
+    const { effects, cancelEffects } = apply(row, stop);
+
+    expect(effects[0]).toMatchObject({ queue: "thread", request: { kind: "question.close", callId: "call-1" } });
+    expect(cancelEffects?.kinds).not.toContain("question.close");
+    expect(cancelEffects?.kinds).not.toContain("approval.post");
+  });
+
+  test("before the sandbox was opened is followed by opening it", () => {
+    const row = rowOf(sampleSnapshot("preparing", { hasBase: false }));
+
+    const resumed = apply(row, stop, resume);
+
+    expect(resumed.snapshot.value).toBe("preparing");
+    expect(resumed.kinds).toEqual(["children.stop", "approvals.close", "sandbox.open", "status.show"]);
+  });
+
+  test("at the moment the sandbox was opened is followed by the model", () => {
+    const row = rowOf(sampleSnapshot("preparing", { hasBase: false }));
+
+    expect(apply(row, stop, opened, resume).snapshot).toMatchObject({
+      value: "callingModel",
+      context: { hasBase: true },
+    });
+  });
+
+  test("at any later time is followed by the model", () => {
+    expect(apply(rowOf(sampleSnapshot("callingModel")), stop, resume).snapshot.value).toBe("callingModel");
+  });
+});
+
+describe("the outcome", () => {
+  test("of a root is posted in its thread, and that of a child is reported to its parent", () => {
+    const childSpec = sampleSpec("r1", { parentId: "root", rootId: "root" });
+    const child = rowOf(sampleSnapshot("callingModel"), { spec: childSpec });
+    const queueOf = (row: RunRow) =>
+      apply(row, cancel).effects.find(({ request }) => request.kind === "outcome.report")?.queue;
+
+    expect(queueOf(rowOf(sampleSnapshot("callingModel")))).toBe("thread");
+    expect(queueOf(child)).toBe("work");
+  });
+});
+
+describe("limits", () => {
+  test("of minutes are a deadline, which counts busy time only", () => {
+    const spec = limited({ minutes: 10 });
+    const busy = {
+      ...sampleSnapshot({ handlingCalls: "executing" }, { openCalls: [toolCall] }),
+      workedMs: 2 * minute,
+      busySince: 40_000,
+    };
+
+    const working = apply(rowOf(busy, { spec }), finished);
+    const waiting = apply(rowOf(busy, { spec }), stop);
+
+    expect(working.snapshot).toMatchObject({ workedMs: 3 * minute, busySince: 100_000 });
+    expect(working.timers).toEqual({ set: [{ timer: "deadline", dueAt: 100_000 + 7 * minute }], clear: [] });
+    expect(waiting.snapshot).toMatchObject({ workedMs: 3 * minute, busySince: undefined });
+    expect(waiting.timers).toEqual({ set: [], clear: ["deadline"] });
+    expect(waiting.status).toBe("waiting");
+  });
+
+  test("of minutes are due at once when they are used up", () => {
+    const used = { ...sampleSnapshot("callingModel"), workedMs: 20 * minute };
+
+    expect(apply(rowOf(used, { spec: limited({ minutes: 10 }) }), comment).timers?.set).toEqual([
+      { timer: "deadline", dueAt: 100_000 },
+    ]);
+  });
+
+  test("of minutes end the run when the deadline is due", () => {
+    const deadline: RunEvent = { type: "timer.due", timer: "deadline" };
+
+    const { snapshot, status } = apply(rowOf(sampleSnapshot("callingModel")), deadline);
+
+    expect(status).toBe("done");
+    expect(snapshot.context.outcome).toMatchObject({ kind: "limited", limit: expect.stringMatching(/^minutes: /) });
+  });
+
+  test.each([
+    ["cost", { cost: 2 }, { cost: 2 }, "cost: $2"],
+    ["tokens", { tokens: 100 }, { tokens: 100 }, "tokens: 100"],
+    ["steps", { steps: 3 }, { steps: 3 }, "steps: 3"],
+  ])("of %s end the run before the next call of the model", (_, limits, spent, limit) => {
+    const { worker } = limited(limits);
+    const context = { ...spent, limits: worker.limits, openCalls: [toolCall] };
+
+    const reached = apply(rowOf(sampleSnapshot({ handlingCalls: "executing" }, context)), finished);
+
+    expect(reached.snapshot.context.outcome).toMatchObject({ kind: "limited", limit });
+    expect(reached.kinds).not.toContain("model.call");
+  });
+
+  test("are not reached below them", () => {
+    const { worker } = limited({ cost: 2, tokens: 100, steps: 3 });
+    const context = { cost: 1.99, tokens: 99, steps: 2, limits: worker.limits, openCalls: [toolCall] };
+
+    const reached = apply(rowOf(sampleSnapshot({ handlingCalls: "executing" }, context)), finished);
+
+    expect(reached.kinds).toContain("model.call");
+  });
+});
+
+test("a failed call of the model is tried again later, and the timer is cleared by a stop", () => {
+  const failed: RunEvent = { type: "model.failed", reason: "overloaded", retryable: true, retryAfterMs: 5_000 };
+
+  const retrying = apply(rowOf(sampleSnapshot("callingModel")), failed);
+  const stopped = apply(rowOf(retrying.snapshot), stop);
+
+  expect(retrying.snapshot.value).toBe("retrying");
+  expect(retrying.timers?.set).toContainEqual({ timer: "retry", dueAt: 105_000 });
+  expect(stopped.timers?.clear).toContain("retry");
+});

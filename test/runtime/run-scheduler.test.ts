@@ -1,0 +1,312 @@
+import { describe, expect, test, vi } from "vitest";
+import { UserError } from "#domain/errors.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
+import { type EffectHandler, type EffectHandlers, Postponed } from "#runtime/effects/effect-handler.ts";
+import { RunScheduler } from "#runtime/run-scheduler.ts";
+import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
+import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { type NewEffect, requireRun } from "#runtime/store/store.ts";
+import { sampleEffect, sampleRun, sampleSnapshot, sampleSpec } from "../support/store-samples.ts";
+
+type Perform = EffectHandler["perform"];
+
+const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branch: "main" };
+
+/** A scheduler over a store in memory. Effects that a test does not handle have an empty result. */
+function schedulerWorld(
+  perform: Partial<Record<RuntimeEffect["kind"], Perform>> = {},
+  { onFailure = async () => ({}) }: { onFailure?: EffectHandler["onFailure"] } = {},
+) {
+  const store = new MemoryStore();
+  const clock = { now: 1_000 };
+  const errors: unknown[] = [];
+  const performed: string[] = [];
+  const discardWorkspace = vi.fn(async () => undefined);
+  const close = vi.fn(async () => undefined);
+  const active = { spec: sampleSpec("r1"), discardWorkspace, close } as unknown as ActiveRun;
+  const handler: EffectHandler = {
+    maxAttempts: 3,
+    perform: (effect, run, signal) => {
+      performed.push(effect.request.kind);
+      return perform[effect.request.kind]?.(effect, run, signal) ?? Promise.resolve({});
+    },
+    onFailure,
+  };
+  const scheduler: RunScheduler = new RunScheduler({
+    store,
+    handlers: new Proxy({}, { get: () => handler }) as EffectHandlers,
+    openActiveRun: async () => active,
+    dispatch: { wake: (runId) => void scheduler.process(runId) },
+    now: () => clock.now,
+    onError: (error) => errors.push(error),
+  });
+
+  return {
+    store,
+    clock,
+    errors,
+    performed,
+    discardWorkspace,
+    close,
+    scheduler,
+    async start(...effects: NewEffect[]) {
+      await store.ingest({
+        run: { ...sampleRun("r1", effects), snapshot: sampleSnapshot("callingModel") },
+        events: [],
+      });
+      scheduler.wake("r1");
+    },
+    async append(event: RunEvent) {
+      await store.ingest({ events: [{ runId: "r1", event }] });
+      scheduler.wake("r1");
+    },
+  };
+}
+
+/** An effect that is performed until it is aborted. */
+const hanging =
+  (started: PromiseWithResolvers<void>): Perform =>
+  (_effect, _run, signal) => {
+    started.resolve();
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  };
+
+test("a run is in memory while it has something to do, and not afterwards", async () => {
+  const { start, scheduler, performed, close } = schedulerWorld();
+
+  await start(sampleEffect("r1", "k1"));
+  expect(scheduler.activeRuns()).toBe(1);
+  await scheduler.idle();
+
+  expect(performed).toEqual(["model.call"]);
+  expect(scheduler.activeRuns()).toBe(0);
+  expect(close).toHaveBeenCalledOnce();
+});
+
+test("the queues of a run do not wait for one another", async () => {
+  const [started, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const { start, scheduler, performed } = schedulerWorld({
+    "model.call": async () => {
+      started.resolve();
+      await release.promise;
+      return {};
+    },
+  });
+
+  await start(
+    sampleEffect("r1", "k1"),
+    sampleEffect("r1", "k2", { request: { kind: "calls.review" } }),
+    sampleEffect("r1", "t1", { queue: "thread", request: { kind: "approvals.close" } }),
+  );
+  await started.promise;
+  await vi.waitFor(() => expect(performed).toContain("approvals.close"));
+  expect(performed).not.toContain("calls.review");
+  release.resolve();
+  await scheduler.idle();
+
+  expect(performed).toContain("calls.review");
+});
+
+test("a result is stored, and wakes the runs it concerns", async () => {
+  const { store, scheduler, performed } = schedulerWorld({
+    "sandbox.open": async () => ({ events: [{ runId: "r1", event: opened }] }),
+  });
+  const effects = [sampleEffect("r1", "k1", { request: { kind: "sandbox.open" } })];
+  const snapshot = sampleSnapshot("preparing", { hasBase: false });
+  await store.ingest({ run: { ...sampleRun("r1", effects), snapshot }, events: [] });
+
+  scheduler.wake("r1");
+  await vi.waitFor(() => expect(performed).toContain("model.call"));
+
+  expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "callingModel" } });
+});
+
+describe("a stop", () => {
+  test("aborts an effect that can be interrupted, and drops its result", async () => {
+    const started = Promise.withResolvers<void>();
+    const { start, append, store, scheduler, errors, discardWorkspace } = schedulerWorld({
+      "model.call": hanging(started),
+    });
+    await start(sampleEffect("r1", "k1"));
+    await started.promise;
+
+    await append({ type: "run.stop", by: "ada" });
+    await scheduler.idle();
+
+    expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "interrupted" } });
+    expect(await store.claimEffect("r1", "work", 1_000)).toBeUndefined();
+    expect(discardWorkspace).toHaveBeenCalled();
+    expect(errors).toEqual([]);
+  });
+
+  test("lets a post finish", async () => {
+    const [started, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let signal: AbortSignal | undefined;
+    const { start, append, store, scheduler } = schedulerWorld({
+      "question.post": async (_effect, _run, given) => {
+        signal = given;
+        started.resolve();
+        await release.promise;
+        return { post: { name: "question", commentId: 7 } };
+      },
+    });
+    await start(sampleEffect("r1", "t1", { queue: "thread", request: { kind: "question.post", callId: "c" } }));
+    await started.promise;
+
+    await append({ type: "run.stop", by: "ada" });
+    await vi.waitFor(async () => expect((await requireRun(store, "r1")).snapshot.value).toBe("interrupted"));
+    release.resolve();
+    await scheduler.idle();
+
+    expect(signal?.aborted).toBe(false);
+    expect(await store.findPost("question")).toMatchObject({ commentId: 7 });
+  });
+});
+
+describe("an effect that fails", () => {
+  const effect = sampleEffect("r1", "k1");
+  const fail: Perform = async () => {
+    throw new Error("Bad gateway.");
+  };
+
+  test("is tried again after a growing pause", async () => {
+    const { start, store, scheduler, errors } = schedulerWorld({ "model.call": fail });
+
+    await start(effect);
+    await scheduler.idle();
+    expect(await store.nextDueAt()).toBe(1_000 + 1_000);
+    expect(await store.claimEffect("r1", "work", 2_000)).toMatchObject({ attempts: 2 });
+    scheduler.wake("r1");
+    await scheduler.idle();
+
+    expect(errors).toHaveLength(1);
+    await scheduler.drain(0);
+  });
+
+  test("has its failure stored after the last attempt", async () => {
+    const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({ post: { name: "failed", commentId: 1 } }));
+    const { start, store, clock, scheduler } = schedulerWorld({ "model.call": fail }, { onFailure });
+
+    await start(effect);
+    for (let attempt = 1; attempt <= 3; attempt += 1) {
+      await scheduler.idle();
+      clock.now += 60_000;
+      scheduler.wake("r1");
+    }
+    await scheduler.idle();
+
+    expect(onFailure).toHaveBeenCalledExactlyOnceWith(
+      expect.objectContaining({ attempts: 3 }),
+      expect.anything(),
+      new Error("Bad gateway."),
+    );
+    expect(await store.findPost("failed")).toBeDefined();
+    await scheduler.drain(0);
+  });
+
+  test("is not tried again when a person has to act first", async () => {
+    const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({}));
+    const { start, scheduler, errors, performed } = schedulerWorld(
+      {
+        "model.call": async () => {
+          throw new UserError("No model is configured.");
+        },
+      },
+      { onFailure },
+    );
+
+    await start(effect);
+    await scheduler.idle();
+
+    expect(performed).toEqual(["model.call"]);
+    expect(onFailure).toHaveBeenCalledOnce();
+    expect(errors).toEqual([]);
+  });
+
+  test("does not stop the other queues of its run", async () => {
+    const { start, scheduler, performed } = schedulerWorld({ "model.call": fail });
+
+    await start(effect, sampleEffect("r1", "t1", { queue: "thread", request: { kind: "approvals.close" } }));
+    await scheduler.idle();
+
+    expect(performed.sort()).toEqual(["approvals.close", "model.call"]);
+    await scheduler.drain(0);
+  });
+});
+
+describe("an effect that is postponed", () => {
+  test("does not count as an attempt, and shows the reason once", async () => {
+    const cause = new Error("GitHub is down.");
+    const { start, store, clock, scheduler, errors, performed } = schedulerWorld({
+      "tool.execute": async () => {
+        throw new Postponed(clock.now + 30_000, { reason: "GitHub did not answer.", cause });
+      },
+    });
+
+    await start(sampleEffect("r1", "k1", { request: { kind: "tool.execute", callId: "c" } }));
+    await scheduler.idle();
+    expect(await store.effectProblem("r1")).toEqual({ kind: "postponed", reason: "GitHub did not answer." });
+    clock.now += 30_000;
+    scheduler.wake("r1");
+    await scheduler.idle();
+
+    expect(performed).toEqual(["tool.execute", "status.show", "tool.execute"]);
+    expect(errors).toEqual([cause]);
+    expect(await store.claimEffect("r1", "work", clock.now + 30_000)).toMatchObject({ attempts: 1 });
+    await scheduler.drain(0);
+  });
+});
+
+describe("when the process stops", () => {
+  test("what is under way may finish, and nothing else starts", async () => {
+    const [started, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const { start, scheduler, performed } = schedulerWorld({
+      "model.call": async () => {
+        started.resolve();
+        await release.promise;
+        return {};
+      },
+    });
+    await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
+    await started.promise;
+
+    const drained = scheduler.drain(60_000);
+    release.resolve();
+    await drained;
+
+    expect(performed).toEqual(["model.call"]);
+    expect(scheduler.notify("r1")).toBe(false);
+  });
+
+  test("what is not finished in time is aborted", async () => {
+    const started = Promise.withResolvers<void>();
+    const { start, scheduler, store } = schedulerWorld({ "model.call": hanging(started) });
+    await start(sampleEffect("r1", "k1"));
+    await started.promise;
+
+    await scheduler.drain(0);
+    await scheduler.idle();
+
+    expect(await store.claimEffect("r1", "work", 1_000)).toMatchObject({ key: "k1", attempts: 2 });
+  });
+});
+
+test("a run whose lease is revoked aborts its work without an error, and is processed again when it is acquired again", async () => {
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const started = [first, second];
+  const { start, scheduler, errors } = schedulerWorld({
+    "model.call": (effect, run, signal) => hanging(started[effect.attempts - 1] ?? second)(effect, run, signal),
+  });
+  await start(sampleEffect("r1", "k1"));
+  await first.promise;
+
+  scheduler.revokeLease("r1");
+  expect(scheduler.notify("r1")).toBe(false);
+  const processed = scheduler.process("r1");
+  await second.promise;
+  await scheduler.drain(0);
+  await processed;
+
+  expect(errors).toEqual([]);
+});
