@@ -2,19 +2,19 @@ import { showHidden } from "#text/hidden-characters.ts";
 
 const safe = Symbol("safe");
 
-/** A piece of a page. Nothing but `html` and `trusted` makes one. */
+/** A piece of markup, created only by `html` and `trusted`. */
 export interface Html {
   readonly [safe]: string;
 }
 
 type Part = Html | string | number | false | undefined | readonly Part[];
 
-/** HTML whose every value is shown as it is written: escaped, with hidden characters visible. Pieces of HTML stay HTML. */
+/** HTML in which every value is escaped and its hidden characters made visible. Values that are HTML stay HTML. */
 export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
   return { [safe]: strings.map((text, index) => (index === 0 ? text : markupOf(parts[index - 1]) + text)).join("") };
 }
 
-/** Markup from somewhere that has made it safe. */
+/** Marks markup as safe. The caller has sanitized it. */
 export function trusted(markup: string): Html {
   return { [safe]: markup };
 }

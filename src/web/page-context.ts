@@ -1,3 +1,5 @@
+import { type Html, html } from "./html.ts";
+
 /** The person who looks at a run page. */
 export type Viewer =
   /** This deployment has no sign-in. */
@@ -16,4 +18,9 @@ export interface PageContext {
   /** The repository in a browser. */
   repositoryUrl: string;
   now: number;
+}
+
+/** The field that proves that a form comes from one of our pages. */
+export function formKeyField(formKey: string): Html {
+  return html`<input type="hidden" name="form" value="${formKey}">`;
 }

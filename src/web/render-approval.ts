@@ -3,14 +3,12 @@ import { isShownWhole } from "#domain/preview.ts";
 import { replaceHidden } from "#text/hidden-characters.ts";
 import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
 import { type Html, html } from "./html.ts";
-import type { Viewer } from "./page-context.ts";
-import { block, renderDiff } from "./render-value.ts";
+import { formKeyField, type PageContext } from "./page-context.ts";
+import { countChanges, renderDiff } from "./render-diff.ts";
+import { renderPre } from "./render-value.ts";
 
-/** A request that waits, with all that would change, and the forms that decide it. */
-export function renderApproval(
-  approval: Approval,
-  { path, viewer, threadUrl }: { path: string; viewer: Viewer; threadUrl: string },
-): Html {
+/** A pending request with everything it would change, and the forms to decide it. */
+export function renderApproval(approval: Approval, context: PageContext): Html {
   const {
     id,
     workerPath,
@@ -22,60 +20,71 @@ export function renderApproval(
     expiresAt,
   } = approval;
   const blocks = requestBlocks(approval);
-  return html`<article class="approval" id="approval-${id}" aria-labelledby="approval-${id}-title">
+  return html`<article class="card approval" id="approval-${id}" aria-labelledby="approval-${id}-title">
 <h2 id="approval-${id}-title">🔐 ${workerPath} asks for approval <code>${id}</code></h2>
 <p>${reason}</p>
 <p>Tool <code>${tool}</code></p>
-${blocks.map((part) => renderBlock(part, part.kind === "arguments" && blocks.length > 1))}
-${renderForms(approval, { path, viewer, threadUrl })}
-<p class="small">${approvers} may approve, until <time datetime="${new Date(expiresAt).toISOString()}">${new Date(expiresAt).toISOString().slice(0, 16).replace("T", " ")} UTC</time>. Only exactly this call is approved, once: digest <code>${digest.slice(0, 12)}</code>, on commit <code>${baseCommit.slice(0, 7)}</code>.</p>
+${renderFileList(blocks)}${blocks.map((part) => renderBlock(part, part.kind === "arguments" && blocks.length > 1))}
+${renderForms(approval, context)}
+<p class="small">${approvers} can approve until <time datetime="${new Date(expiresAt).toISOString()}">${new Date(expiresAt).toISOString().slice(0, 16).replace("T", " ")} UTC</time>; after that the request is denied automatically. Approval covers exactly this call, once: digest <code>${digest.slice(0, 12)}</code>, commit <code>${baseCommit.slice(0, 7)}</code>.</p>
 </article>`;
 }
 
-function renderBlock({ kind, title, details, lines }: RequestBlock, folded: boolean): Html {
-  const text = lines.join("\n");
-  const content =
-    lines.length === 0 ? undefined : kind === "diff" ? renderDiff(text) : html`<div class="wrap">${block(text)}</div>`;
-  if (folded) return html`<details><summary>${title}</summary>${content}</details>`;
-  const heading = kind === "diff" ? html`<code>${title}</code> ${details}` : title;
-  return html`<p class="part">${heading}</p>${content}`;
+function renderFileList(blocks: readonly RequestBlock[]): Html | undefined {
+  const files = blocks.filter(({ kind }) => kind === "diff");
+  if (files.length < 2) return undefined;
+  return html`<p>${files.length} files</p><ul class="files">${files.map((file) => html`<li><code>${file.title}</code> ${renderCounts(file)}</li>`)}</ul>`;
 }
 
-function renderForms(
-  approval: Approval,
-  { path, viewer, threadUrl }: { path: string; viewer: Viewer; threadUrl: string },
-): Html {
+function renderBlock(block: RequestBlock, folded: boolean): Html {
+  const { kind, title, details, lines } = block;
+  const text = lines.join("\n");
+  if (kind === "diff") {
+    return html`<details class="file" open><summary><code>${title}</code> ${renderCounts(block)} <span class="small">${details}</span></summary>${lines.length > 0 && renderDiff(text)}</details>`;
+  }
+  const content = lines.length > 0 && html`<div class="wrap">${renderPre(text)}</div>`;
+  if (folded) return html`<details><summary>${title}</summary>${content}</details>`;
+  return html`<p class="part">${title}</p>${content}`;
+}
+
+function renderCounts({ lines }: RequestBlock): Html | undefined {
+  const { additions, deletions } = countChanges(lines);
+  if (additions + deletions === 0) return undefined;
+  return html`<span class="added">+${additions}</span> <span class="removed">−${deletions}</span>`;
+}
+
+function renderForms(approval: Approval, { path, viewer, threadUrl }: PageContext): Html {
   const { id } = approval;
   switch (viewer.kind) {
     case "anonymous":
-      return html`<p>Answer <a href="${threadUrl}">in the thread</a>: <code>/approve ${id}</code> or <code>/deny ${id} because …</code></p>`;
+      return html`<p>Reply in the <a href="${threadUrl}">thread</a>: <code>/approve ${id}</code> or <code>/deny ${id}</code> with a reason.</p>`;
     case "signed-out":
-      return html`<p><a class="button" href="${viewer.signInPath}">Sign in with GitHub</a> to answer here, or answer <a href="${threadUrl}">in the thread</a>.</p>`;
+      return html`<p><a class="button" href="${viewer.signInPath}">Sign in with GitHub</a> to decide here, or reply in the <a href="${threadUrl}">thread</a>.</p>`;
     case "signed-in":
-      if (!viewer.canCommand) return html`<p>You may watch. Approving takes write access to the repository.</p>`;
+      if (!viewer.canCommand) return html`<p>Read-only: you need write access to approve or deny.</p>`;
   }
-  const hidden = html`<input type="hidden" name="form" value="${viewer.formKey}"><input type="hidden" name="approval" value="${id}"><input type="hidden" name="digest" value="${approval.digest}">`;
+  const hidden = html`${formKeyField(viewer.formKey)}<input type="hidden" name="approval" value="${id}"><input type="hidden" name="digest" value="${approval.digest}">`;
   return html`<div class="answers">
 <form method="post" action="${path}/approve">${hidden}
 ${isShownWhole(approval.preview) && html`<label class="choice"><input type="checkbox" name="session" value="yes"> Don't ask again for identical calls in this run</label>`}
-<button class="good">Approve</button></form>
+<button class="primary">Approve</button></form>
 <form method="post" action="${path}/deny">${hidden}
-<label for="reason-${id}">Why not?</label><input id="reason-${id}" name="reason" maxlength="2000" autocomplete="off" placeholder="It is told to the worker">
-<button class="bad">Deny</button></form>
-${renderChange(approval, path, hidden)}
-</div>`;
+<label for="reason-${id}">Reason (sent to the worker)</label><input id="reason-${id}" name="reason" maxlength="2000" autocomplete="off">
+<button class="danger">Deny</button></form>
+</div>
+${renderEditForm(approval, path, hidden)}`;
 }
 
-function renderChange({ id, args }: Approval, path: string, hidden: Html): Html | undefined {
+function renderEditForm({ id, args }: Approval, path: string, hidden: Html): Html | undefined {
   const json = visibleJson(args);
-  // What was taken out would be approved as if it were meant.
+  // Arguments with a redacted secret would be approved with the placeholder in its place.
   if (json.includes("[secret removed]")) return undefined;
-  return html`<details><summary>Approve with other arguments</summary><form method="post" action="${path}/approve">${hidden}
-<label for="arguments-${id}">Arguments, as a JSON object</label><textarea id="arguments-${id}" name="arguments" rows="8" spellcheck="false">${json}</textarea>
-<button class="good">Approve with these arguments</button></form></details>`;
+  return html`<details><summary>Edit arguments</summary><form method="post" action="${path}/approve">${hidden}
+<label for="arguments-${id}">Arguments (JSON object)</label><textarea id="arguments-${id}" name="arguments" rows="8" spellcheck="false">${json}</textarea>
+<button class="primary">Approve with these arguments</button></form></details>`;
 }
 
-/** JSON that means the same and hides nothing: what cannot be seen is written as an escape. */
+/** Returns equivalent JSON in which invisible characters are escaped. */
 function visibleJson(value: unknown): string {
   const json = JSON.stringify(value, null, 2) ?? "{}";
   return replaceHidden(json, (hidden) =>

@@ -1,10 +1,11 @@
 import type { RunState } from "#domain/run.ts";
 import { type ChartState, type StateChart, stateChart } from "#runtime/views/state-chart.ts";
 import { type Html, html } from "./html.ts";
+import { stateLabels } from "./run-status.ts";
 
 const chart = stateChart();
 
-/** Pixels of the drawing; it is scaled to the room there is. */
+/** Pixels; the drawing is scaled to the available width. */
 const rowHeight = 23;
 const boxHeight = 18;
 const boxLeft = 96;
@@ -12,16 +13,16 @@ const boxWidth = 148;
 const width = 340;
 const arcStep = 7;
 
-/** The worker machine, drawn from its own definition, with the state a run is in lit. */
+/** Draws the worker machine from its definition, with the current state highlighted. */
 export function renderChart(state: RunState): Html {
   const { states } = chart;
   const height = states.length * rowHeight + 6;
-  const words = isKnown(state) ? `The run is in the state ${inWords(state)}` : "The states of a run";
-  const ways = waysFrom(state, chart);
-  return html`<svg class="chart" viewBox="0 0 ${width} ${height}" role="img" aria-label="${words}. From here: ${ways}.">
+  const current = isKnown(state) ? `The run is in the state "${labelOf(state)}"` : "The states of a run";
+  const next = nextStates(state, chart);
+  return html`<svg class="chart" viewBox="0 0 ${width} ${height}" role="img" aria-label="${current}. Next: ${next}.">
 <defs><marker id="tip" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" orient="auto"><path d="M0 0L6 3L0 6z"/></marker><marker id="tip-lit" class="lit" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" orient="auto"><path d="M0 0L6 3L0 6z"/></marker></defs>
 ${groupsOf(states)}${edgesOf(state)}${states.map((one, row) => renderState(one, row, state))}</svg>
-<p class="anywhere">${chart.anywhere.map(({ on, to }) => html`<span><code>${on}</code> leads to <b>${inWords(to)}</b> from anywhere</span> `)}</p>`;
+<p class="anywhere">${chart.anywhere.map(({ on, to }) => html`<span><b>${eventLabels[on] ?? on}</b> leads to <b>${labelOf(to)}</b> from every state</span> `)}</p>`;
 }
 
 function isKnown(state: string): boolean {
@@ -32,10 +33,10 @@ function renderState({ name, kind, inside }: ChartState, row: number, current: s
   const top = row * rowHeight + 6;
   const left = boxLeft + (inside === undefined ? 0 : 8);
   const size = boxWidth - (inside === undefined ? 0 : 16);
-  return html`<g class="state ${kind}${name === current ? " lit" : ""}"><rect x="${left}" y="${top}" width="${size}" height="${boxHeight}" rx="${kind === "final" ? 10 : 5}"/><text x="${boxLeft + boxWidth / 2}" y="${top + 13}" text-anchor="middle">${inWords(name)}</text></g>`;
+  return html`<g class="state ${kind}${name === current ? " lit" : ""}"><rect x="${left}" y="${top}" width="${size}" height="${boxHeight}" rx="${kind === "final" ? 10 : 5}"/><text x="${boxLeft + boxWidth / 2}" y="${top + 13}" text-anchor="middle">${labelOf(name)}</text></g>`;
 }
 
-/** A frame around the states that lie in another one. */
+/** Frames around the states that are inside another one. */
 function groupsOf(states: readonly ChartState[]): Html[] {
   const names = [...new Set(states.flatMap(({ inside }) => inside ?? []))];
   return names.map((name) => {
@@ -46,12 +47,12 @@ function groupsOf(states: readonly ChartState[]): Html[] {
   });
 }
 
-/** Steps forward go along the right, steps back along the left; the next row is reached straight. */
+/** Draws forward transitions on the right and backward ones on the left. */
 function edgesOf(current: string): Html[] {
   const row = (name: string) => chart.states.findIndex((state) => state.name === name);
   const pairs = [...new Map(chart.steps.map(({ from, to }) => [`${from} ${to}`, { from, to }])).values()];
   const drawn = pairs.map(({ from, to }) => ({ from: row(from), to: row(to), lit: from === current }));
-  // What is lit lies on top.
+  // Highlighted edges are drawn last, on top.
   return drawn
     .sort((a, b) => Number(a.lit) - Number(b.lit))
     .map(({ from, to, lit }) => {
@@ -69,12 +70,23 @@ function middleOf(row: number): number {
   return row * rowHeight + 6 + boxHeight / 2;
 }
 
-function waysFrom(state: string, { steps }: StateChart): string {
-  const ways = new Set(steps.filter(({ from }) => from === state).map(({ to }) => inWords(to)));
-  return ways.size > 0 ? [...ways].join(", ") : "nothing more";
+function nextStates(state: string, { steps }: StateChart): string {
+  const next = new Set(steps.filter(({ from }) => from === state).map(({ to }) => labelOf(to)));
+  return next.size > 0 ? [...next].join(", ") : "none";
 }
 
-/** `awaitingApproval` as `awaiting approval`. */
-function inWords(name: string): string {
-  return name.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+/** States that only the machine has, such as the regions around others, are named as in its definition. */
+function labelOf(name: string): string {
+  return isRunState(name) ? stateLabels[name] : name.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
+
+function isRunState(name: string): name is RunState {
+  return name in stateLabels;
+}
+
+const eventLabels: Record<string, string> = {
+  "run.stop": "Stop",
+  "run.resume": "Resume",
+  "run.cancel": "Cancel",
+  "timer.due": "The time limit",
+};

@@ -5,20 +5,20 @@ import type { ToolResult } from "#domain/result.ts";
 import type { CallLine, RunNode } from "#runtime/views/run-view-reader.ts";
 import { truncateText } from "#text/truncate.ts";
 import { type Html, html } from "./html.ts";
-import { describeOutcome, renderNumbers } from "./render-numbers.ts";
-import { block, describeLines, renderJson, renderValue, renderWords } from "./render-value.ts";
+import { describeOutcome, renderUsage } from "./render-numbers.ts";
+import { describeLines, renderJson, renderMarkdownText, renderPre, renderValue } from "./render-value.ts";
 
-/** What an entry may say beyond its own event. */
+/** What an entry needs besides its event. */
 export interface EntryContext {
-  lane: RunNode;
-  /** The runs that this one started. */
+  run: RunNode;
+  /** The runs started by this one. */
   children: readonly RunNode[];
   approvals: readonly Approval[];
-  /** Where its repository is in a browser. */
+  /** The repository in a browser. */
   repositoryUrl: string;
 }
 
-/** One event of a run as an entry of its transcript. Undefined for what only the machine cares about. */
+/** Renders an event as an entry of the transcript. Undefined for events that matter only to the machine. */
 export function renderEntry({ id, at, event }: LoggedEvent, context: EntryContext): Html | undefined {
   const entry = contentOf(event, context);
   if (!entry) return undefined;
@@ -36,7 +36,7 @@ interface Entry {
 function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
   switch (event.type) {
     case "message.received":
-      return renderSaid(event);
+      return renderMessage(event);
     case "sandbox.opened":
       return note(html`Opened <code>${event.branch}</code> at <code>${event.commit.slice(0, 7)}</code>`);
     case "sandbox.failed":
@@ -44,11 +44,11 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
     case "model.answered":
       return renderAnswer(event, context);
     case "model.failed":
-      return { kind: "failed", who: "The model failed", body: html`<p>${event.reason}</p>` };
+      return { kind: "failed", who: "The model request failed", body: html`<p>${event.reason}</p>` };
     case "calls.reviewed":
       return renderReview(event.verdicts, context);
     case "approval.granted":
-      return renderGiven(event);
+      return renderApproved(event);
     case "approval.denied":
       return {
         kind: "person",
@@ -64,19 +64,19 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
         body: html`<p class="said">${event.text}</p>`,
       };
     case "tool.finished":
-      return renderResult(event, context.lane.calls.get(event.callId), context);
+      return renderResult(event, context.run.calls.get(event.callId), context);
     case "tool.invoked":
       return renderResult(event, { tool: event.tool, args: "" }, context, event.by);
     case "child.finished":
       return renderChild(event, context);
     case "run.stop":
-      return { kind: "person", who: html`⏸️ <b>${event.by}</b> stopped it${describeChannel(event.via)}` };
+      return { kind: "person", who: html`⏸️ <b>${event.by}</b> stopped the run${describeChannel(event.via)}` };
     case "run.resume":
-      return { kind: "person", who: html`▶️ <b>${event.by}</b> resumed it${describeChannel(event.via)}` };
+      return { kind: "person", who: html`▶️ <b>${event.by}</b> resumed the run${describeChannel(event.via)}` };
     case "run.cancel":
-      return { kind: "person", who: html`⏹️ <b>${event.by}</b> cancelled it${describeChannel(event.via)}` };
+      return { kind: "person", who: html`⏹️ <b>${event.by}</b> cancelled the run${describeChannel(event.via)}` };
     case "timer.due":
-      return event.timer === "deadline" ? note("Its time is up") : note("Tries the model again");
+      return event.timer === "deadline" ? note("The time limit was reached") : note("Trying the model again");
   }
 }
 
@@ -84,94 +84,112 @@ function note(who: string | Html): Entry {
   return { kind: "note", who };
 }
 
-/** Characters of what a person or a thread said. */
-const longestSaid = 60_000;
+/** Characters of a message or a prompt. */
+const maxMessageLength = 60_000;
 
-function renderSaid({ kind, text, by, via }: Extract<RunEvent, { type: "message.received" }>): Entry {
+function renderMessage({ kind, text, by, via }: Extract<RunEvent, { type: "message.received" }>): Entry {
   if (kind === "context") {
-    const body = html`<details><summary>${describeLines(text)}, as the worker reads it</summary>${block(truncateText(text, longestSaid))}</details>`;
-    return { kind: "note", who: "What it was told", body };
+    const body = html`<details><summary>${describeLines(text)}</summary>${renderPre(truncateText(text, maxMessageLength))}</details>`;
+    return { kind: "note", who: "Prompt", body };
   }
   return {
     kind: "person",
     who: html`<b>${by}</b>${describeChannel(via)}`,
-    body: html`<p class="said">${truncateText(text || "Work on this.", longestSaid)}</p>`,
+    body: html`<p class="said">${truncateText(text || "Work on this.", maxMessageLength)}</p>`,
   };
 }
 
 function renderAnswer(
   event: Extract<RunEvent, { type: "model.answered" }>,
-  { lane, repositoryUrl }: EntryContext,
+  { run, repositoryUrl }: EntryContext,
 ): Entry {
   const { text, calls, searches = [], usage, cost } = event;
-  const rest = calls.length - shownCalls;
-  const body = html`${text.trim() !== "" && renderWords(text, repositoryUrl)}${searches
-    .slice(0, shownCalls)
+  const body = html`${text.trim() !== "" && renderMarkdownText(text, repositoryUrl)}${searches
+    .slice(0, maxCalls)
     .map(
-      (search) => html`<p class="search">🔎 Its provider searched the web: ${search}</p>`,
-    )}${calls.slice(0, shownCalls).map(renderCall)}${rest > 0 && html`<p>… ${rest} more calls</p>`}<p class="numbers">${renderNumbers({ usage, cost: cost ?? 0 })}</p>`;
-  return { kind: "model", who: html`<b>${lane.spec.worker.name}</b>`, body };
+      (search) => html`<p class="search">🔎 The model's provider searched the web: ${search}</p>`,
+    )}${renderCalls(calls)}`;
+  const numbers = renderUsage({ usage, cost: cost ?? 0 });
+  return { kind: "model", who: html`<b title="${numbers}">${run.spec.worker.name}</b>`, body };
 }
 
-/** What is shown of one answer: calls, and characters of each one's arguments. */
-const shownCalls = 40;
-const longestArguments = 12_000;
+/** Of one answer. */
+const maxCalls = 40;
+const maxArgumentsLength = 12_000;
 
-function renderCall({ tool, args, parseError: unreadable }: ModelCall): Html {
-  const shown = block(truncateText(unreadable ?? JSON.stringify(args, null, 2) ?? "", longestArguments));
-  return html`<details class="call"><summary>calls <code>${tool}</code></summary>${shown}</details>`;
+/** The arguments of all calls, folded: each call has a row of its own once it has a result. */
+function renderCalls(calls: readonly ModelCall[]): Html | undefined {
+  if (calls.length === 0) return undefined;
+  const names = [...new Set(calls.map(({ tool }) => tool))].slice(0, 5).join(", ");
+  const rest = calls.length - maxCalls;
+  return html`<details class="calls"><summary>${calls.length === 1 ? "1 tool call" : `${calls.length} tool calls`}: <code>${names}</code></summary>${calls
+    .slice(0, maxCalls)
+    .map(
+      ({ tool, args, parseError }) =>
+        html`<p class="small"><code>${tool}</code></p>${renderPre(truncateText(parseError ?? JSON.stringify(args, null, 2) ?? "", maxArgumentsLength))}`,
+    )}${rest > 0 && html`<p>… ${rest} more calls</p>`}</details>`;
 }
 
 function renderReview(verdicts: readonly Verdict[], { approvals }: EntryContext): Entry | undefined {
   const lines = verdicts.flatMap((verdict) => {
     if (verdict.kind === "allow") return [];
     if (verdict.kind === "refuse") {
-      return [html`<p class="bad">Refused: <code>${verdict.tool}</code>. ${verdict.result.error?.message ?? ""}</p>`];
+      return [html`<p class="bad">Refused <code>${verdict.tool}</code>: ${verdict.result.error?.message ?? ""}</p>`];
     }
     const reason = approvals.find(({ id }) => id === verdict.approvalId)?.reason ?? "";
     return [
-      html`<p>🔐 <a href="#approval-${verdict.approvalId}"><code>${verdict.approvalId}</code></a> asks for <code>${verdict.tool}</code>. ${reason}</p>`,
+      html`<p>🔐 <code>${verdict.approvalId}</code> Approval requested for <code>${verdict.tool}</code>. ${reason}</p>`,
     ];
   });
-  return lines.length > 0 ? { kind: "note", who: "Before anything runs", body: html`${lines}` } : undefined;
+  return lines.length > 0 ? { kind: "note", who: "Approval check", body: html`${lines}` } : undefined;
 }
 
-function renderGiven({ by, approvalId, via, args }: Extract<RunEvent, { type: "approval.granted" }>): Entry {
+function renderApproved({ by, approvalId, via, args }: Extract<RunEvent, { type: "approval.granted" }>): Entry {
   return {
     kind: "person",
     who: html`✅ <b>${by}</b> approved <code>${approvalId}</code>${describeChannel(via)}`,
     body:
       args === undefined
         ? undefined
-        : html`<details><summary>with these arguments instead</summary>${renderJson(args)}</details>`,
+        : html`<details><summary>with edited arguments</summary>${renderJson(args)}</details>`,
   };
 }
 
-/** Lines of a result that need no tap to be seen. */
-const openLines = 12;
+/** Longer results are folded. */
+const maxOpenLines = 12;
 
+/** One row for a tool call: its arguments, result and duration, with the details folded. */
 function renderResult(
   { tool, result }: { tool: string; result: ToolResult },
   call: CallLine | undefined,
   { repositoryUrl }: EntryContext,
   by?: string,
 ): Entry {
-  const { error, value, llmContent, durationMs } = result;
-  const shown = error
-    ? html`<p class="bad">${error.message}</p>${error.suggestion && html`<p>${error.suggestion}</p>`}`
-    : undefined;
-  const body = html`${shown}${(!error || value.kind !== "text") && renderValue(value, repositoryUrl)}`;
+  const { error, value, llmContent, durationMs = 0 } = result;
+  const problem =
+    error && html`<p class="bad">${error.message}</p>${error.suggestion && html`<p>${error.suggestion}</p>`}`;
+  const body = html`${problem}${(!error || value.kind !== "text") && renderValue(value, repositoryUrl)}`;
   const summary = error ? "failed" : (value.summary ?? firstLine(llmContent));
-  const isOpen = error !== undefined || value.kind === "task_list" || sizeOf(value) <= openLines;
-  const took = durationMs === undefined ? "" : ` · ${(durationMs / 1000).toFixed(1)} s`;
+  const isOpen = error !== undefined || (value.kind !== "task_list" && lengthOf(value) <= maxOpenLines);
+  const duration = durationMs < 100 ? "" : ` · ${(durationMs / 1000).toFixed(1)} s`;
+  const title = html`${by !== undefined && html`<b>${by}</b> ran `}<span aria-hidden="true">${error ? "✗" : iconOf(tool)}</span> <code>${tool}</code> <span class="arguments">${call?.args ?? ""}</span>`;
   return {
     kind: error ? "failed" : "tool",
-    who: html`${by !== undefined && html`<b>${by}</b> ran `}<code>${tool}</code> <span class="arguments">${call?.args ?? ""}</span>`,
-    body: html`<details ${isOpen ? html`open` : ""}><summary>${error ? "✗" : "✓"} ${summary}${took}</summary>${body}</details>`,
+    who: title,
+    body: html`<details ${isOpen ? html`open` : ""}><summary>${summary}${duration}</summary>${body}</details>`,
   };
 }
 
-function sizeOf(value: ToolResult["value"]): number {
+function iconOf(tool: string): string {
+  if (/search|grep|find/.test(tool)) return "🔎";
+  if (/^(read|list|view|git_(log|diff|status|show))/.test(tool)) return "📄";
+  if (/write|edit|delete|move|patch/.test(tool)) return "✏️";
+  if (/shell|run|test|exec/.test(tool)) return "💻";
+  if (/pull_request|push|commit|branch|merge/.test(tool)) return "🔀";
+  return /task/.test(tool) ? "📋" : "🔧";
+}
+
+function lengthOf(value: ToolResult["value"]): number {
   const text = "content" in value ? value.content : "diff" in value ? value.diff : undefined;
   return (text ?? JSON.stringify(value, null, 1)).split("\n").length;
 }
@@ -183,11 +201,11 @@ function renderChild(
   const child = children.find(({ spec }) => spec.parentCallId === callId);
   const name = child?.spec.worker.name ?? "A worker";
   const link = child ? html`<a href="#run-${child.spec.id}">${name}</a>` : name;
-  const words = outcome.kind === "answered" ? outcome.text : "";
+  const answer = outcome.kind === "answered" ? outcome.text : "";
   return {
     kind: outcome.kind === "answered" ? "tool" : "failed",
     who: html`${link}: ${describeOutcome(outcome)}`,
-    body: html`${words.trim() !== "" && html`<details><summary>Its answer</summary>${renderWords(words, repositoryUrl)}</details>`}<p class="numbers">${renderNumbers({ usage, cost: cost ?? 0 })}</p>`,
+    body: html`${answer.trim() !== "" && html`<details><summary>Answer</summary>${renderMarkdownText(answer, repositoryUrl)}</details>`}<p class="numbers">${renderUsage({ usage, cost: cost ?? 0 })}</p>`,
   };
 }
 

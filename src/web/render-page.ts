@@ -1,12 +1,12 @@
 import type { LoggedEvent } from "#domain/events.ts";
 import type { EventsPage, RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf, trusted } from "./html.ts";
-import type { PageContext } from "./page-context.ts";
+import { formKeyField, type PageContext } from "./page-context.ts";
 import type { MessagePage } from "./page-error.ts";
 import { renderEntry } from "./render-entry.ts";
-import { pageTitle, partsOf, renderLane } from "./render-parts.ts";
+import { pageTitle, partsOf, renderChild } from "./render-parts.ts";
 
-/** How many entries a page shows of each run, and brings at one time. */
+/** The entries of each run that a page shows and loads at a time. */
 export const maxEntriesPerPage = 100;
 
 export interface RunPage {
@@ -14,74 +14,89 @@ export interface RunPage {
   /** The newest entries of each run, by its id. */
   transcripts: ReadonlyMap<string, EventsPage>;
   context: PageContext;
-  /** The issue's or pull request's; undefined when it cannot be read. */
+  /** The title of the issue or pull request; undefined if it cannot be read. */
   threadTitle: string | undefined;
 }
 
-/** The page of a run with everything on it: what works without a script, and what a script then keeps up to date. */
+/** The page of a run. It is complete without JavaScript; the script keeps it up to date. */
 export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPage): string {
   const [root, ...children] = tree.runs;
   if (!root) return renderMessagePage({ message: "Run not found." });
-  const markups = new Map(partsOf(tree, context).map(({ id, markup }) => [id, markup]));
-  const put = (id: string) => trusted(markups.get(id)?.() ?? "");
+  const parts = new Map(partsOf(tree, context).map(({ id, markup }) => [id, markup]));
+  const partMarkup = (id: string) => trusted(parts.get(id)?.() ?? "");
   const pending = tree.approvals.filter(({ status }) => status === "pending");
-  const entries = (lane: RunNode) => {
-    const page = transcripts.get(lane.spec.id) ?? { events: [], earlier: 0 };
-    return html`<ol class="transcript" id="entries-${lane.spec.id}">${renderEntries(tree, lane, page, context)}</ol>${put(`live-${lane.spec.id}`)}`;
+  const entries = (run: RunNode) => {
+    const page = transcripts.get(run.spec.id) ?? { events: [], earlier: 0 };
+    return html`<ol class="transcript" id="entries-${run.spec.id}">${renderEntries(tree, run, page, context)}</ol>${partMarkup(`live-${run.spec.id}`)}`;
   };
-  const { origin, worker } = root.spec;
-  const place = `${origin.owner}/${origin.repo}#${origin.thread}`;
-  const body = html`<header>
-<p class="place"><a href="${context.threadUrl}">${place}</a>${threadTitle !== undefined && html` ${threadTitle}`}</p>
-<h1>${worker.name}</h1>
-<div class="small">asked by ${origin.requestedBy} · run <code>${root.spec.id}</code> ${renderWho(context)}</div>
-${root.spec.task !== undefined && html`<p class="task">${root.spec.task}</p>`}
-</header>
+  const body = html`${renderHeader(root, { context, threadTitle, status: partMarkup("status") })}
 <main data-cursor="${cursorOf(tree)}" data-path="${context.path}">
 <p id="notice" role="status"></p>
-<section id="approvals" aria-label="Waiting for approval">${pending.map(({ id }) => put(`approval-${id}`))}</section>
-<aside aria-label="How it stands">
-<div aria-live="polite">${put("now")}</div>
-${put("commands")}
-<section aria-label="Limits">${put("limits")}</section>
-<section aria-label="State chart">${put("chart")}</section>
+<div class="requests">
+<div aria-live="polite">${partMarkup("outcome")}${partMarkup("questions")}</div>
+<section id="approvals" aria-label="Waiting for approval">${pending.map(({ id }) => partMarkup(`approval-${id}`))}</section>
+</div>
+<aside aria-label="Run">
+${partMarkup("plan")}
+${partMarkup("commands")}
+<section aria-label="Limits">${partMarkup("limits")}</section>
+<details><summary>How a run works</summary>${partMarkup("chart")}</details>
 </aside>
 <div class="transcripts">
-<section class="lane" id="run-${root.spec.id}" aria-labelledby="transcript-title"><h2 id="transcript-title">Transcript</h2>${entries(root)}</section>
-<div id="lanes">${children.map((lane) => renderLane(lane, html`${put(`state-${lane.spec.id}`)}${entries(lane)}`))}</div>
+<section class="run" id="run-${root.spec.id}" aria-labelledby="transcript-title"><h2 id="transcript-title">Transcript</h2>${entries(root)}</section>
+<div id="children">${children.map((run) => renderChild(run, html`${partMarkup(`state-${run.spec.id}`)}${entries(run)}`))}</div>
 </div>
 </main>`;
   return renderDocument({ title: pageTitle(tree), body, script: true });
 }
 
-function renderWho({ viewer, path }: PageContext): Html | undefined {
-  if (viewer.kind === "signed-out") return html`· <a href="${viewer.signInPath}">Sign in</a>`;
-  if (viewer.kind !== "signed-in") return undefined;
-  return html`· signed in as ${viewer.login} <form method="post" action="/runs/-/sign-out" class="inline"><input type="hidden" name="form" value="${viewer.formKey}"><input type="hidden" name="to" value="${path}"><button class="link">Sign out</button></form>`;
+const maxTitleLength = 140;
+
+function renderHeader(
+  { spec }: RunNode,
+  { context, threadTitle, status }: { context: PageContext; threadTitle: string | undefined; status: Html },
+): Html {
+  const { origin, worker, task, id, createdAt } = spec;
+  const title = task?.trim().split("\n", 1)[0] || threadTitle || worker.name;
+  const isWhole = task === undefined || (task.trim() === title && title.length <= maxTitleLength);
+  const started = new Date(createdAt).toISOString();
+  return html`<header>
+<p class="place"><a href="${context.threadUrl}">${origin.owner}/${origin.repo}#${origin.thread}</a>${threadTitle !== undefined && html` ${threadTitle}`}</p>
+<h1>${title.length > maxTitleLength ? `${title.slice(0, maxTitleLength - 1)}…` : title}</h1>
+${status}
+<div class="small">run <code>${id}</code>, started by ${origin.requestedBy} on <time datetime="${started}">${started.slice(0, 16).replace("T", " ")} UTC</time> ${renderViewer(context)}</div>
+${!isWhole && html`<details><summary>Task</summary><p class="task">${task}</p></details>`}
+</header>`;
 }
 
-/** Characters of all transcripts on a page: a phone has to show them. */
-const mostMarkup = 2_000_000;
+function renderViewer({ viewer, path }: PageContext): Html | undefined {
+  if (viewer.kind === "signed-out") return html`· <a href="${viewer.signInPath}">Sign in</a>`;
+  if (viewer.kind !== "signed-in") return undefined;
+  return html`· signed in as ${viewer.login} <form method="post" action="/runs/-/sign-out" class="inline">${formKeyField(viewer.formKey)}<input type="hidden" name="to" value="${path}"><button class="link">Sign out</button></form>`;
+}
 
-/** The newest of these entries that a page has room for, with the way to those before them. */
+/** Characters of all transcripts on a page, so that phones can show it. */
+const maxMarkupLength = 2_000_000;
+
+/** Renders the newest of these entries that fit into the page, and a link to earlier ones. */
 export function renderEntries(
   tree: RunTree,
-  lane: RunNode,
+  run: RunNode,
   { events, earlier }: EventsPage,
   context: PageContext,
 ): Html {
-  const children = tree.runs.filter(({ spec }) => spec.parentId === lane.spec.id);
-  const about = { lane, children, approvals: tree.approvals, repositoryUrl: context.repositoryUrl };
-  const room = mostMarkup / tree.runs.length;
+  const children = tree.runs.filter(({ spec }) => spec.parentId === run.spec.id);
+  const entryContext = { run, children, approvals: tree.approvals, repositoryUrl: context.repositoryUrl };
+  const limit = maxMarkupLength / tree.runs.length;
   const entries: string[] = [];
-  let [first, taken] = [events.length, 0];
-  while (first > 0 && taken < room) {
+  let [first, length] = [events.length, 0];
+  while (first > 0 && length < limit) {
     first -= 1;
-    const entry = markupOf(renderEntry(events[first] as LoggedEvent, about));
+    const entry = markupOf(renderEntry(events[first] as LoggedEvent, entryContext));
     entries.unshift(entry);
-    taken += entry.length;
+    length += entry.length;
   }
-  return html`${renderEarlier(lane, { before: events[first]?.id, count: earlier + first }, context)}${entries.map(trusted)}`;
+  return html`${renderEarlier(run, { before: events[first]?.id, count: earlier + first }, context)}${entries.map(trusted)}`;
 }
 
 function renderEarlier(
@@ -91,13 +106,13 @@ function renderEarlier(
 ): Html | undefined {
   if (count === 0 || before === undefined) return undefined;
   const next = Math.min(count, maxEntriesPerPage);
-  return html`<li class="earlier"><a href="${path}/entries/${spec.id}/${before}">Show ${next} earlier of ${count}</a></li>`;
+  return html`<li class="earlier"><a href="${path}/entries/${spec.id}/${before}">Show ${next} of ${count} earlier entries</a></li>`;
 }
 
-/** A page of earlier entries alone, for browsers without a script. */
-export function renderEntriesPage(tree: RunTree, lane: RunNode, page: EventsPage, context: PageContext): string {
-  const body = html`<header><h1>${lane.spec.workerPath}</h1><p><a href="${context.path}">Back to the run</a></p></header>
-<main><ol class="transcript">${renderEntries(tree, lane, page, context)}</ol></main>`;
+/** A page of earlier entries, for browsers without JavaScript. */
+export function renderEntriesPage(tree: RunTree, run: RunNode, page: EventsPage, context: PageContext): string {
+  const body = html`<header><h1>${run.spec.workerPath}</h1><p><a href="${context.path}">Back to the run</a></p></header>
+<main><ol class="transcript">${renderEntries(tree, run, page, context)}</ol></main>`;
   return renderDocument({ title: pageTitle(tree), body, script: false });
 }
 
@@ -107,9 +122,9 @@ export function renderMessagePage({ message, link }: Pick<MessagePage, "message"
   return renderDocument({ title: "Golem Forge", body, script: false });
 }
 
-/** How far each transcript was shown: `run:event,run:event`. */
-export function cursorOf({ runs: lanes }: RunTree): string {
-  return lanes.map(({ spec, newest }) => `${spec.id}:${newest}`).join(",");
+/** The newest event of each transcript, as `run:event,run:event`. */
+export function cursorOf({ runs }: RunTree): string {
+  return runs.map(({ spec, newest }) => `${spec.id}:${newest}`).join(",");
 }
 
 function renderDocument({ title, body, script }: { title: string; body: Html; script: boolean }): string {

@@ -2,45 +2,49 @@ import { createHash } from "node:crypto";
 import type { Approval } from "#domain/approval.ts";
 import type { RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf } from "./html.ts";
-import type { PageContext } from "./page-context.ts";
+import { formKeyField, type PageContext } from "./page-context.ts";
 import { renderApproval } from "./render-approval.ts";
 import { renderChart } from "./render-chart.ts";
-import { describeOutcome, renderLimits, renderNumbers } from "./render-numbers.ts";
-import { block, renderTasks, renderWords } from "./render-value.ts";
+import { describeCost, describeOutcome, describeWork, renderLimits, renderUsage } from "./render-numbers.ts";
+import { renderMarkdownText, renderPre, renderTasks } from "./render-value.ts";
+import { statusOf } from "./run-status.ts";
 
-/** An element of the page that changes as a whole, by its id. */
+/** An element of the page that is replaced as a whole, found by its id. */
 export interface PagePart {
   id: string;
   /** Equal for equal content. */
   version: string;
-  /** The element that it is put into when it is new. */
+  /** The element to append a new part to. */
   into?: string;
   markup: () => string;
 }
 
-/** Everything on the page that changes, but the transcripts. */
+/** Returns everything on the page that changes, except the transcripts. */
 export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
   const [root] = tree.runs;
   if (!root) return [];
   return [
-    part("now", renderNow(root, context)),
-    part("chart", renderChart(root.state)),
-    part("limits", html`${renderLimits(root, context.now)}<p class="numbers">${renderNumbers(root)}</p>`),
+    part("status", renderStatus(root, context)),
+    part("outcome", renderOutcome(root, context)),
+    part("questions", html`${tree.runs.map((run) => renderQuestions(run, context))}`),
+    part("plan", renderPlan(root)),
+    part("limits", html`${renderLimits(root, context.now)}<p class="numbers">${renderUsage(root)}</p>`),
     part("commands", renderCommands(root, context)),
+    part("chart", renderChart(root.state)),
     ...tree.approvals.filter(({ status }) => status === "pending").map((approval) => approvalPart(approval, context)),
-    ...tree.runs.slice(1).map((lane) => lanePart(lane)),
-    ...tree.runs.flatMap((lane) => [
-      ...(lane === root ? [] : [part(`state-${lane.spec.id}`, renderLaneState(lane, context))]),
-      part(`live-${lane.spec.id}`, renderLive(lane)),
+    ...tree.runs.slice(1).map((run) => childPart(run)),
+    ...tree.runs.flatMap((run) => [
+      ...(run === root ? [] : [part(`state-${run.spec.id}`, renderChildStatus(run, context))]),
+      part(`live-${run.spec.id}`, renderLive(run)),
     ]),
   ];
 }
 
-/** The page's title: what matters first, for a narrow tab. */
+/** The title of the page, with the status first since tabs are narrow. */
 export function pageTitle({ runs: [root] }: RunTree): string {
-  if (!root) return "A run";
+  if (!root) return "Run";
   const { worker, origin } = root.spec;
-  return `${signOf(root)} ${worker.name} · ${origin.owner}/${origin.repo}#${origin.thread}`;
+  return `${statusOf(root).icon} ${worker.name} · ${origin.owner}/${origin.repo}#${origin.thread}`;
 }
 
 function part(id: string, content: Html): PagePart {
@@ -48,7 +52,7 @@ function part(id: string, content: Html): PagePart {
   return { id, version: createHash("sha1").update(markup).digest("base64url").slice(0, 12), markup: () => markup };
 }
 
-/** Its preview may be long, and never changes: it is drawn only where it is new. */
+/** A request never changes and may be long, so it is rendered only when it is new. */
 function approvalPart(approval: Approval, context: PageContext): PagePart {
   return {
     id: `approval-${approval.id}`,
@@ -58,100 +62,102 @@ function approvalPart(approval: Approval, context: PageContext): PagePart {
   };
 }
 
-/** A child's transcript begins where it is new, and then only grows. */
-function lanePart({ spec }: RunNode): PagePart {
+/** The section of a new child run, whose transcript then grows entry by entry. */
+function childPart({ spec }: RunNode): PagePart {
   const { id } = spec;
   const content = html`<div id="state-${id}"></div><ol class="transcript" id="entries-${id}"></ol><div id="live-${id}"></div>`;
-  return { id: `run-${id}`, version: "lane", into: "lanes", markup: () => markupOf(renderLane({ spec }, content)) };
+  return {
+    id: `run-${id}`,
+    version: "child",
+    into: "children",
+    markup: () => markupOf(renderChild({ spec }, content)),
+  };
 }
 
-/** A child's run below its parent's. */
-export function renderLane({ spec }: Pick<RunNode, "spec">, content: Html): Html {
-  return html`<section class="lane depth-${Math.min(spec.depth, 4)}" id="run-${spec.id}" aria-labelledby="run-${spec.id}-title">
+export function renderChild({ spec }: Pick<RunNode, "spec">, content: Html): Html {
+  return html`<section class="run depth-${Math.min(spec.depth, 4)}" id="run-${spec.id}" aria-labelledby="run-${spec.id}-title">
 <h3 id="run-${spec.id}-title">${spec.workerPath}</h3>${content}</section>`;
 }
 
-function renderNow(lane: RunNode, { repositoryUrl }: PageContext): Html {
-  const { activity, outcome, tasks, state, spec } = lane;
-  return html`<p class="state"><strong>${signOf(lane)} ${outcome ? describeOutcome(outcome) : activity}</strong></p>
-${outcome?.kind === "answered" && outcome.text.trim() !== "" && html`<section class="outcome" aria-label="Its answer">${renderWords(outcome.text, repositoryUrl)}</section>`}
-${renderQuestions(lane)}${tasks.length > 0 && renderTasks(tasks)}
-<p class="small">State <code>${state}</code> · model <code>${spec.model}</code></p>`;
+function renderBadge(run: RunNode): Html {
+  const { label, icon, tone } = statusOf(run);
+  return html`<span class="badge ${tone}"><span aria-hidden="true">${icon}</span> ${label}</span>`;
 }
 
-function renderLaneState(lane: RunNode, { now }: PageContext): Html {
-  const { activity, outcome, state, spec, tasks } = lane;
-  return html`<p class="state">${signOf(lane)} ${outcome ? describeOutcome(outcome) : activity} <span class="small">State <code>${state}</code> · model <code>${spec.model}</code> · ${renderNumbers(lane)}</span></p>${renderQuestions(lane)}${tasks.length > 0 && renderTasks(tasks)}<details><summary>Limits</summary>${renderLimits(lane, now)}</details>`;
+function renderStatus(run: RunNode, { now }: PageContext): Html {
+  const { worker, model } = run.spec;
+  return html`<p class="status">${renderBadge(run)} <span><b>${worker.name}</b> with <code>${model}</code></span> <span>worked for ${describeWork(run, now)}</span> <span>${describeCost(run)}</span></p>`;
 }
 
-function renderLive({ live }: RunNode): Html {
-  return live && live.text.trim() !== ""
-    ? html`<div class="live" aria-label="Right now">${block(live.text)}</div>`
-    : html``;
+function renderOutcome({ outcome, activity }: RunNode, { repositoryUrl }: PageContext): Html {
+  if (!outcome) return html`<p class="activity">${activity}</p>`;
+  const answer = outcome.kind === "answered" ? outcome.text.trim() : "";
+  return html`<section class="card outcome ${outcome.kind === "answered" ? "" : "failed"}" aria-label="Result"><h2>${describeOutcome(outcome)}</h2>${answer !== "" && renderMarkdownText(answer, repositoryUrl)}</section>`;
+}
+
+function renderPlan({ tasks }: RunNode): Html {
+  if (tasks.length === 0) return html``;
+  const done = tasks.filter(({ status }) => status === "completed").length;
+  return html`<section aria-labelledby="plan-title"><h2 id="plan-title">Plan <span class="small">${done} of ${tasks.length} done</span></h2>${renderTasks(tasks)}</section>`;
+}
+
+function renderChildStatus(run: RunNode, { now }: PageContext): Html {
+  const { activity, outcome, spec, tasks } = run;
+  return html`<p class="status">${renderBadge(run)} ${outcome ? describeOutcome(outcome) : activity} <span class="small"><code>${spec.model}</code> · ${renderUsage(run)}</span></p>${tasks.length > 0 && renderTasks(tasks)}<details><summary>Limits</summary>${renderLimits(run, now)}</details>`;
+}
+
+/** The running tool calls, and the end of what the model or a tool is writing. */
+function renderLive({ live, openCalls, calls, outcome }: RunNode): Html {
+  const running = outcome
+    ? []
+    : openCalls.filter(({ answeredBy, status }) => answeredBy === "tool" && status === "running");
+  const rows = running.map(
+    ({ callId, tool }) =>
+      html`<p class="running">⏳ <code>${tool}</code> <span class="arguments">${calls.get(callId)?.args ?? ""}</span></p>`,
+  );
+  const text = live && live.text.trim() !== "" && renderPre(live.text);
+  return rows.length > 0 || text ? html`<div class="live" aria-label="In progress">${rows}${text}</div>` : html``;
 }
 
 function renderCommands({ outcome, state }: RunNode, { viewer, path, threadUrl }: PageContext): Html {
-  if (outcome)
-    return html`<p class="small">It is over. Start another one <a href="${threadUrl}">in the thread</a>.</p>`;
+  const thread = html`<a href="${threadUrl}">thread</a>`;
+  if (outcome) return html`<p class="small">This run has ended. Start another from the ${thread}.</p>`;
   switch (viewer.kind) {
     case "anonymous":
-      return html`<p class="small">This page only shows. Answer, stop and steer <a href="${threadUrl}">in the thread</a>.</p>`;
+      return html`<p class="small">This page is read-only. Reply in the ${thread} to approve or stop.</p>`;
     case "signed-out":
-      return html`<p><a class="button" href="${viewer.signInPath}">Sign in with GitHub</a> <span class="small">to answer, stop and steer from here.</span></p>`;
+      return html`<p><a class="button" href="${viewer.signInPath}">Sign in with GitHub</a> <span class="small">to approve, reply or stop from this page.</span></p>`;
     case "signed-in":
-      if (!viewer.canCommand)
-        return html`<p class="small">You may watch. Commanding takes write access to the repository.</p>`;
+      if (!viewer.canCommand) {
+        return html`<p class="small">Read-only: you need write access to approve or stop.</p>`;
+      }
   }
-  const hidden = html`<input type="hidden" name="form" value="${viewer.formKey}">`;
+  const key = formKeyField(viewer.formKey);
   const isStopped = state === "interrupted";
-  const label =
-    state === "awaitingAnswer"
-      ? "Answer its question"
-      : isStopped
-        ? "Go on, with a word from you"
-        : "Tell it something";
-  return html`<form method="post" action="${path}/${isStopped ? "resume" : "say"}" class="say">${hidden}
+  const label = isStopped ? "Resume with instructions (optional)" : "Message the worker";
+  return html`<form method="post" action="${path}/${isStopped ? "resume" : "say"}">${key}
 <label for="text">${label}</label><textarea id="text" name="text" rows="2" maxlength="20000" ${isStopped ? "" : html`required`}></textarea>
-<button>${isStopped ? "Resume" : "Send"}</button></form>
-${!isStopped && html`<form method="post" action="${path}/stop">${hidden}<button class="bad">Stop</button> <span class="small">stops every run of the thread; they can go on.</span></form>`}`;
+<button class="primary">${isStopped ? "Resume" : "Send"}</button></form>
+${!isStopped && html`<form method="post" action="${path}/stop">${key}<button>Stop</button> <span class="small">Pauses all workers in this thread; you can resume them.</span></form>`}
+<details><summary>Cancel</summary><form method="post" action="${path}/cancel">${key}<button class="bad">Cancel all workers</button> <span class="small">Ends all workers in this thread for good.</span></form></details>`;
 }
 
-/** What it asked people and nobody answered yet. */
-function renderQuestions({ openCalls, calls }: RunNode): Html[] {
+/** The open questions of a run, with buttons for the suggested answers. */
+function renderQuestions({ openCalls, calls, spec, outcome }: RunNode, context: PageContext): Html[] {
+  if (outcome) return [];
   const open = openCalls.filter(({ answeredBy, status }) => answeredBy === "person" && status === "running");
-  return open.map(({ callId }) => html`<p class="question">${calls.get(callId)?.args ?? ""}</p>`);
+  return open.map(({ callId }) => {
+    const call = calls.get(callId);
+    const { question = call?.args ?? "", options = [] } = call?.question ?? {};
+    return html`<article class="card question" aria-label="Question"><h2>💬 ${spec.workerPath} asks</h2>${renderMarkdownText(question, context.repositoryUrl)}${renderAnswerForms(callId, options, context)}</article>`;
+  });
 }
 
-/** One sign for how a run stands. */
-function signOf({ outcome, state }: RunNode): string {
-  switch (outcome?.kind) {
-    case "answered":
-      return "✅";
-    case "failed":
-      return "❌";
-    case "limited":
-      return "🛑";
-    case "cancelled":
-      return "⏹️";
+function renderAnswerForms(callId: string, options: readonly string[], { viewer, path, threadUrl }: PageContext): Html {
+  if (viewer.kind !== "signed-in" || !viewer.canCommand) {
+    return html`${options.length > 0 && html`<ul>${options.map((option) => html`<li>${option}</li>`)}</ul>`}<p class="small">Answer with a comment in the <a href="${threadUrl}">thread</a>.</p>`;
   }
-  switch (state) {
-    case "interrupted":
-      return "⏸️";
-    case "idle":
-    case "awaitingAnswer":
-      return "💬";
-    case "awaitingApproval":
-      return "🔐";
-    case "preparing":
-    case "callingModel":
-    case "retrying":
-    case "evaluatingAnswer":
-    case "reviewing":
-    case "evaluatingCalls":
-    case "executing":
-    case "awaitingChild":
-    case "checkingLimits":
-    case "ended":
-      return "⚙️";
-  }
+  const key = formKeyField(viewer.formKey);
+  return html`${options.length > 0 && html`<form method="post" action="${path}/say" class="options">${key}${options.map((option) => html`<button name="text" value="${option}">${option}</button>`)}</form>`}
+<form method="post" action="${path}/say" class="answer">${key}<label for="answer-${callId}">Your answer</label><input id="answer-${callId}" name="text" maxlength="20000" autocomplete="off" required><button class="primary">Answer</button></form>`;
 }

@@ -1,13 +1,13 @@
 import { type Html, html } from "./html.ts";
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: this is what colours a terminal
-const colour = /\u001B\[([0-9;]{0,40})m/g;
-const colours = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches the escape sequences that set terminal colors
+const colorSequence = /\u001B\[([0-9;]{0,40})m/g;
+const colorNames = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
-/** What a command printed, in its colours. Every other escape is gone. */
+/** Output of a command in its colors. Other escape sequences are not shown. */
 export function renderTerminal(content: string): Html {
   let style = "";
-  const pieces = content.split(colour).map((piece, index) => {
+  const pieces = content.split(colorSequence).map((piece, index) => {
     if (index % 2 === 1) {
       style = styleAfter(style, piece);
       return undefined;
@@ -17,7 +17,7 @@ export function renderTerminal(content: string): Html {
   return html`<pre class="terminal">${pieces}</pre>`;
 }
 
-/** The classes that hold after these codes: a colour and whether it is bold. */
+/** Returns the classes in effect after these codes: a color and bold. */
 function styleAfter(before: string, codes: string): string {
   let [tint, bold] = [/ansi-(?!bold)\w+/.exec(before)?.[0] ?? "", before.includes("ansi-bold")];
   for (const code of codes.split(";").map(Number)) {
@@ -25,7 +25,7 @@ function styleAfter(before: string, codes: string): string {
     if (code === 1) bold = true;
     if (code === 22) bold = false;
     if (code === 39) tint = "";
-    if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) tint = `ansi-${colours[code % 10]}`;
+    if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) tint = `ansi-${colorNames[code % 10]}`;
   }
   return [tint, bold && "ansi-bold"].filter(Boolean).join(" ");
 }

@@ -164,7 +164,7 @@ test("people without write access see no command forms", async () => {
 
   const { text } = await get(path, { cookie: signedIn("tom").cookie });
 
-  expect(text).toContain("You may watch.");
+  expect(text).toContain("Read-only: you need write access");
   expect(text).not.toMatch(/action="\/runs\/abc1/);
 });
 
@@ -215,4 +215,40 @@ test("without JavaScript a form leads back to the run page and an error has a pa
 
   expect(done.status).toBe(303);
   expect(refused.text).toContain(`href="${path}">Back to the run`);
+});
+
+test("a question is shown with a button for each suggested answer", async () => {
+  const { startRun, get, post, pathOf, signedIn, eventsOf } = await world();
+  const question = { question: "Which **color**?", options: ["Red", "Green"] };
+  await startRun("abc1", {
+    value: { handlingCalls: "awaitingAnswer" },
+    context: { openCalls: [{ callId: "c1", tool: "ask_user", answeredBy: "person", status: "running" }] },
+    events: [
+      {
+        type: "model.answered",
+        text: "",
+        calls: [{ callId: "c1", tool: "ask_user", args: question }],
+        messages: [],
+        usage: { inputTokens: 1, outputTokens: 1 },
+        finishReason: "tool-calls",
+        lastSeenId: 0,
+      },
+    ],
+  });
+
+  const page = await get(pathOf("abc1"), { cookie: signedIn("mia").cookie });
+  await post(`${pathOf("abc1")}/say`, { as: "mia", fields: { text: "Red" } });
+
+  expect(page.text).toContain("Which <strong>color</strong>?");
+  expect(page.text).toMatch(/<button name="text" value="Red">Red<\/button><button name="text" value="Green">/);
+  expect((await eventsOf("abc1")).at(-1)).toMatchObject({ type: "question.answered", text: "Red", by: "mia" });
+});
+
+test("a run is cancelled from its page", async () => {
+  const { post, path, eventsOf } = await waiting();
+
+  const answer = await post(`${path}/cancel`, { as: "mia" });
+
+  expect(answer).toEqual({ status: 200, text: '{"message":"Cancelled."}' });
+  expect(await eventsOf("abc1")).toMatchObject([{ type: "run.cancel", by: "mia", via: "page" }]);
 });

@@ -117,7 +117,7 @@ function expectInert(markup: string): void {
       expect(link.getAttribute("rel")).toContain("noopener");
     }
   }
-  expect(document.querySelector("main > .transcripts > .lane > ol.transcript > li.entry")).not.toBeNull();
+  expect(document.querySelector("main > .transcripts > .run > ol.transcript > li.entry")).not.toBeNull();
   for (const hidden of ["\u202E", "\u001B", "\u0000"]) expect(markup).not.toContain(hidden);
 }
 

@@ -8,7 +8,7 @@ const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin
   existsSync(path),
 );
 
-describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: there is none on this machine)"}`, () => {
+describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no browser is installed)"}`, () => {
   let forge: Forge;
   let browser: Browser;
   const problems: string[] = [];
@@ -27,7 +27,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     const page = await browser.newPage(options);
     page.on("pageerror", (error) => problems.push(error.message));
     page.on("console", (message) => {
-      // The connection that is lost on purpose.
+      // The test interrupts the connection.
       if (message.type() === "error" && !/ERR_(?:CONNECTION|INCOMPLETE)/.test(message.text()))
         problems.push(message.text());
     });
@@ -43,7 +43,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     const request = await botComment(issue.number, /asks for approval/);
     const address = /\[Watch this run\]\(([^)]+)\)/.exec(request.body)?.[1] ?? "";
 
-    // Without a script it says what is true now.
+    // Without JavaScript the page shows the current state.
     const plain = await openPage({ javaScriptEnabled: false });
     await plain.goto(address);
     await plain.getByRole("heading", { name: /asks for approval/ }).waitFor();
@@ -51,7 +51,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
 
     await plain.getByRole("link", { name: "Sign in with GitHub" }).first().click();
     await plain.getByRole("link", { name: "contributor" }).click();
-    await plain.getByLabel("Tell it something").fill("take your time");
+    await plain.getByLabel("Message the worker").fill("take your time");
     await plain.getByRole("button", { name: "Send" }).click();
     await plain.getByText("signed in as contributor").waitFor();
     await plain.getByText("take your time").waitFor();
@@ -61,22 +61,22 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
 
     const page = await openPage({ viewport: { width: 390, height: 844 } });
     await page.goto(address);
-    await page.getByRole("img", { name: /in the state awaiting approval/ }).waitFor();
+    await page.locator(".badge", { hasText: "Waiting for approval" }).waitFor();
     await page.getByRole("link", { name: "Sign in with GitHub" }).first().click();
     await page.getByRole("link", { name: "maintainer" }).click();
     await page.getByText("signed in as maintainer").waitFor();
-    await page.getByLabel("Why not?").fill("still typing");
+    await page.getByLabel("Reason (sent to the worker)").fill("still typing");
 
-    // The app dies. The page comes back to it by itself, the person is still signed in, and what was typed still stands.
+    // The app is killed. The page reconnects, the person is still signed in, and the typed reason is kept.
     await forge.end("SIGKILL");
     await page.locator("body.offline").waitFor();
     await forge.start();
     await page.locator("body:not(.offline)").waitFor();
-    const typed = await page.getByLabel("Why not?").inputValue();
+    const typed = await page.getByLabel("Reason (sent to the worker)").inputValue();
     const width = await page.evaluate("document.documentElement.scrollWidth");
     await page.getByRole("button", { name: "Approve", exact: true }).click();
 
-    await page.getByRole("img", { name: /in the state ended/ }).waitFor();
+    await page.locator(".badge", { hasText: "Done" }).waitFor();
     await page.getByText("Fixed: every item counts once.").first().waitFor();
     await page.getByText(/approved \w+ on the run page/).waitFor();
     const ends = await page.getByRole("heading", { name: /asks for approval/ }).count();
@@ -86,7 +86,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: ther
     expect([width, ends, typed]).toEqual([390, 0, "still typing"]);
     expect(problems).toEqual([]);
     expect(github.unknownRequests()).toEqual([]);
-    // Whoever still watches keeps nothing from stopping.
+    // An open page does not keep the app from stopping.
     expect(await forge.end("SIGTERM")).toBe(0);
   });
 });

@@ -25,10 +25,13 @@ test.each<[ResultValue, RegExp]>([
       diff: "@@ -1 +1 @@\n-a\n+b",
       stats: { additions: 1, deletions: 1, changes: 2 },
     },
-    /<b>a\.js<\/b> changed <span class="added">\+1<\/span>.*<span class="hunk">@@ -1 \+1 @@\n<\/span><span class="removed">-a\n<\/span><span class="added">\+b/s,
+    /<b>a\.js<\/b> changed <span class="added">\+1<\/span>.*<span class="hunk"[^>]*>@@ -1 \+1 @@\n<\/span><span class="removed" data-old="1" data-new="">-a\n<\/span><span class="added" data-old="" data-new="1">\+b/s,
   ],
-  [{ kind: "file_content", path: "a.js", content: "x", size: 1 }, /<b>a\.js<\/b> 1 bytes<\/p><pre>x<\/pre>/],
-  [{ kind: "file_list", path: "", files: ["a", { path: "b" }], count: 2 }, /2 in <b>\/<\/b><\/p><pre>a\nb<\/pre>/],
+  [{ kind: "file_content", path: "a.js", content: "x", size: 1 }, /<b>a\.js<\/b> 1 byte<\/p><pre>x<\/pre>/],
+  [
+    { kind: "file_list", path: "", files: ["a", { path: "b" }], count: 2 },
+    /2 entries in <b>\/<\/b><\/p><pre>a\nb<\/pre>/,
+  ],
   [{ kind: "json", data: { a: 1 } }, /<pre>\{\n {2}&quot;a&quot;: 1\n\}<\/pre>/],
   [
     { kind: "json", data: [{ a: 1, b: null }], display: { preferredView: "table" } },
@@ -52,11 +55,20 @@ test("the state chart shows every state of the machine, the current one and the 
   const chart = markupOf(renderChart("awaitingApproval"));
 
   expect([...chart.matchAll(/class="state [^"]*lit">.*?<text[^>]*>([^<]*)</g)].map(([, name]) => name)).toEqual([
-    "awaiting approval",
+    "Waiting for approval",
   ]);
-  expect(chart).toContain('aria-label="The run is in the state awaiting approval. From here: evaluating calls."');
-  for (const state of ["preparing", "calling model", "reviewing", "executing", "interrupted", "ended"]) {
+  expect(chart).toContain(
+    'aria-label="The run is in the state &quot;Waiting for approval&quot;. Next: Deciding about tool calls."',
+  );
+  for (const state of [
+    "Starting",
+    "Waiting for the model",
+    "Checking tool calls",
+    "Running tools",
+    "Stopped",
+    "Ended",
+  ]) {
     expect(chart).toContain(`>${state}</text>`);
   }
-  expect(chart).toContain("<code>run.stop</code> leads to <b>interrupted</b> from anywhere");
+  expect(chart).toContain("<b>Stop</b> leads to <b>Stopped</b> from every state");
 });

@@ -45,8 +45,8 @@ test("anyone with the link can read the task, the transcript and pending approva
   expect(text).toContain('<span class="arguments">sum</span>');
   expect(text).toContain('<span class="ansi-red">not ok</span>');
   expect(text).toContain("Exit code 1");
-  expect(text).toContain('<span class="added">+a + b');
-  expect(text).toMatch(/class="state waiting lit">[^/]*\/>.*awaiting approval/);
+  expect(text).toContain('<span class="added" data-old="" data-new="1">+a + b');
+  expect(text).toMatch(/class="state waiting lit">[^/]*\/>.*Waiting for approval/);
   expect(text).toContain("1.2K of 2M");
   expect(text).toContain("3 of 50");
 });
@@ -183,7 +183,7 @@ test("the app's secrets appear on no page, in no event stream and in no earlier 
 
   for (const shown of [text, stream, earlier.text]) expect(shown).not.toContain(heldSecret.slice(0, 12));
   expect(text).toContain("line two");
-  expect(text).not.toContain("Approve with other arguments");
+  expect(text).not.toContain("Edit arguments");
 });
 
 /** The data of the first so many events of a stream. */

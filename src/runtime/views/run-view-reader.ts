@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
@@ -12,7 +13,12 @@ import { emptySummary, progressOf, type RunProgress, type RunSummary, summarize 
 export interface CallLine {
   tool: string;
   args: string;
+  /** The question and suggested answers, for a call of `ask_user`. */
+  question?: Question | undefined;
 }
+
+const Question = z.object({ question: z.string(), options: z.array(z.string()).optional() });
+type Question = z.infer<typeof Question>;
 
 /** One run of a tree, as its page shows it. */
 export interface RunNode extends RunProgress {
@@ -214,7 +220,9 @@ export class RunViewReader {
     cached.summary = summarize(cached.summary, logged);
     if (event.type !== "model.answered") return;
     for (const { callId, tool, args } of event.calls) {
-      cached.calls.set(callId, { tool: this.#redact(tool), args: describeArguments(redactDeep(args, this.#redact)) });
+      const redacted = redactDeep(args, this.#redact);
+      const question = tool === "ask_user" ? Question.safeParse(redacted).data : undefined;
+      cached.calls.set(callId, { tool: this.#redact(tool), args: describeArguments(redacted), question });
     }
   }
 

@@ -1,4 +1,4 @@
-// Keeps a run's page up to date. Without it the page shows what was true when it was opened.
+// Keeps the page of a run up to date.
 
 const main = document.querySelector("main[data-cursor]");
 const path = main.dataset.path;
@@ -19,20 +19,20 @@ function watch() {
   };
   events.onmessage = ({ data, lastEventId }) => {
     cursor = lastEventId;
-    keepingPlace(() => show(JSON.parse(data)));
+    keepScrollPosition(() => applyUpdate(JSON.parse(data)));
   };
   events.onerror = () => {
     document.body.classList.add("offline");
-    // The browser comes back by itself after a lost connection, and not after a refusal.
+    // Browsers reconnect after a lost connection, but not after an error response.
     if (events.readyState !== EventSource.CLOSED) return;
     failures += 1;
     setTimeout(watch, Math.min(60_000, 2_000 * 2 ** failures));
   };
 }
 
-function show({ title, parts, gone, entries }) {
+function applyUpdate({ title, parts, gone, entries }) {
   document.title = title;
-  for (const part of parts) place(part);
+  for (const part of parts) replacePart(part);
   for (const id of gone) {
     versions.delete(id);
     document.getElementById(id)?.remove();
@@ -43,26 +43,26 @@ function show({ title, parts, gone, entries }) {
   }
 }
 
-function place({ id, version, into, html }) {
+function replacePart({ id, version, into, html }) {
   if (versions.get(id) === version) return;
-  const standing = document.getElementById(id);
+  const current = document.getElementById(id);
   const first = !versions.has(id);
   versions.set(id, version);
   const [fresh] = elementsOf(html);
-  if (!standing) {
+  if (!current) {
     document.getElementById(into)?.append(fresh);
     return;
   }
-  // What the page came with is as it should be; a transcript only grows.
-  if (standing.isEqualNode(fresh) || (first && into)) return;
-  carryOver(standing, fresh);
-  const focused = standing.contains(document.activeElement) ? document.activeElement.id : "";
-  standing.replaceWith(fresh);
+  // The first version of a transcript or a request is already on the page.
+  if (current.isEqualNode(fresh) || (first && into)) return;
+  keepInput(current, fresh);
+  const focused = current.contains(document.activeElement) ? document.activeElement.id : "";
+  current.replaceWith(fresh);
   if (focused) document.getElementById(focused)?.focus();
 }
 
-/** What a person typed and opened stays. */
-function carryOver(from, to) {
+/** Keeps what the person typed and opened. */
+function keepInput(from, to) {
   for (const field of from.querySelectorAll("textarea, input:not([type=hidden])")) {
     const same = field.id && to.querySelector(`#${CSS.escape(field.id)}`);
     if (same) same.value = field.value;
@@ -79,8 +79,8 @@ function elementsOf(html) {
   return [...template.content.children];
 }
 
-/** Who reads the end goes on reading the end; who reads above stays there. */
-function keepingPlace(change) {
+/** Follows the end of the page if the person was reading it. */
+function keepScrollPosition(change) {
   const page = document.documentElement;
   const atEnd = page.scrollHeight > innerHeight + 40 && scrollY + innerHeight > page.scrollHeight - 80;
   change();
@@ -98,7 +98,7 @@ async function sendForm(event) {
     const response = await fetch(form.action, {
       method: "POST",
       headers: { accept: "application/json" },
-      body: new URLSearchParams(new FormData(form)),
+      body: new URLSearchParams(new FormData(form, button)),
     });
     const { message } = await response.json();
     showNotice(message, !response.ok);
