@@ -1,0 +1,159 @@
+import { describe, expect, test, vi } from "vitest";
+import type { Approval } from "#domain/approval.ts";
+import { textPreview } from "#domain/preview.ts";
+import { decideApprovals, pendingApprovals } from "#runtime/decide-approvals.ts";
+import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { sampleApproval, sampleEffect, sampleRun, sampleSpec } from "../support/store-samples.ts";
+
+const { origin } = sampleSpec("r1");
+const thread = { ...origin, thread: 7 };
+const approve = { by: "mia", approve: true, target: undefined };
+
+/** A run with these pending approvals, posted as comments 11, 12, … */
+async function approvalWorld(
+  ids: string[],
+  { settings, change = {} }: { settings?: string; change?: Partial<Approval> } = {},
+) {
+  const store = new MemoryStore();
+  const effects = ids.map((id) => sampleEffect("r1", id));
+  await store.ingest({ run: sampleRun("r1", effects), events: [] });
+  for (const [index, id] of ids.entries()) {
+    await store.completeEffect({
+      key: id,
+      approvals: [sampleApproval("r1", id, change)],
+      post: { name: `approval/${id}`, commentId: 11 + index },
+    });
+  }
+  const scheduler = { wake: vi.fn() };
+  const options = {
+    store,
+    scheduler,
+    openGitHub: () => ({ readFile: async () => settings }),
+    now: () => 2_000,
+  } as unknown as Parameters<typeof decideApprovals>[0];
+  const decide = (decision: Partial<Parameters<typeof decideApprovals>[2]>) =>
+    decideApprovals(options, thread, { ...approve, ...decision });
+  const events = async () => (await store.inbox("r1")).map(({ event }) => event);
+  return { store, scheduler, options, decide, events };
+}
+
+test("a decision is stored, appended to its run and wakes it", async () => {
+  const { decide, store, scheduler, events } = await approvalWorld(["a1"]);
+
+  const decided = await decide({ note: "go on\u200b", remember: "session" });
+
+  expect(decided).toMatchObject([
+    { id: "a1", status: "approved", decidedBy: "mia", note: "go on", remember: "session" },
+  ]);
+  expect(await store.findApproval("a1")).toEqual(decided[0]);
+  expect(await events()).toMatchObject([{ type: "approval.granted", approvalId: "a1", by: "mia" }]);
+  expect(scheduler.wake).toHaveBeenCalledExactlyOnceWith("r1");
+});
+
+test("a delivery that comes again decides nothing, even when more requests are pending by then", async () => {
+  const { decide, store, events } = await approvalWorld(["a1"]);
+  await decide({ target: "all", deliveryId: "d1" });
+  await store.ingest({ events: [], effects: [sampleEffect("r1", "a2")] });
+  await store.completeEffect({ key: "a2", approvals: [sampleApproval("r1", "a2")] });
+
+  expect(await decide({ target: "all", deliveryId: "d1" })).toEqual([]);
+
+  expect(await store.findApproval("a2")).toMatchObject({ status: "pending" });
+  expect(await events()).toHaveLength(1);
+});
+
+test("a delivery that was interrupted after some decisions continues with the others", async () => {
+  const { decide, store, events } = await approvalWorld(["a1", "a2"]);
+  const { decideApproval } = store;
+  store.decideApproval = async (decision) => {
+    if (decision.approvalId === "a2") throw new Error("The disk is full.");
+    return decideApproval.call(store, decision);
+  };
+  await expect(decide({ target: "all", deliveryId: "d1" })).rejects.toThrow("The disk is full.");
+  store.decideApproval = decideApproval;
+
+  await decide({ target: "all", deliveryId: "d1" });
+
+  expect((await events()).map((event) => "approvalId" in event && event.approvalId)).toEqual(["a1", "a2"]);
+});
+
+describe("the target", () => {
+  test.each([
+    ["the id of no approval", { target: "zz" }, "There is no approval zz in this thread."],
+    ["nothing, with several pending", {}, "Several requests are waiting."],
+    ["changed arguments for several", { target: "all", changedArgs: {} }, "apply to one approval only"],
+    ["an id, in a comment older than the request", { target: "a1", commentId: 10 }, "was posted after your comment"],
+    ["all, in a comment older than the requests", { target: "all", commentId: 10 }, "was posted after your comment"],
+  ])("%s decides nothing", async (_, decision, message) => {
+    const { decide, events } = await approvalWorld(["a1", "a2"]);
+
+    await expect(decide(decision)).rejects.toThrow(message);
+    expect(await events()).toEqual([]);
+  });
+
+  test("an id is found in capital letters", async () => {
+    const { decide } = await approvalWorld(["a1", "a2"]);
+
+    expect(await decide({ target: "A2" })).toMatchObject([{ id: "a2" }]);
+  });
+
+  test("all of a comment between two requests is the first one", async () => {
+    const { decide, options } = await approvalWorld(["a1", "a2"]);
+
+    expect(await decide({ target: "all", commentId: 12 })).toMatchObject([{ id: "a1" }]);
+    expect(await pendingApprovals(options, thread)).toMatchObject([{ id: "a2" }]);
+  });
+});
+
+describe("the repository's settings", () => {
+  test.each([{ target: "a1" }, { target: "all" }, {}])("apply to an approval of $target", async (decision) => {
+    const { decide, events } = await approvalWorld(["a1"], { settings: "second_person: true" });
+
+    await expect(decide({ ...decision, by: "ada" })).rejects.toThrow("a second person");
+    expect(await events()).toEqual([]);
+  });
+
+  test("do not apply to a denial", async () => {
+    const { decide } = await approvalWorld(["a1"], { settings: "second_person: true" });
+
+    expect(await decide({ by: "ada", approve: false, note: "no" })).toMatchObject([{ status: "denied", note: "no" }]);
+  });
+});
+
+test("an approval whose preview is not complete is not remembered", async () => {
+  const change = {
+    path: "a.bin",
+    kind: "added" as const,
+    newMode: "100644" as const,
+    newBlob: "b".repeat(40),
+    size: 1,
+  };
+  const preview = { sections: [{ kind: "hidden-file" as const, change, reason: "binary" as const }] };
+  const { decide } = await approvalWorld(["a1"], { change: { preview } });
+
+  await expect(decide({ remember: "session" })).rejects.toThrow("can only be approved once");
+  expect(await decide({})).toHaveLength(1);
+});
+
+test("changed arguments are bound to the preview by a digest of their own", async () => {
+  const { decide, store } = await approvalWorld(["a1"], { change: { preview: textPreview("It writes.") } });
+  const before = await store.findApproval("a1");
+
+  const [decided] = await decide({ changedArgs: { path: "docs.md" } });
+
+  expect(decided?.changedArgs).toEqual({ path: "docs.md" });
+  expect(decided?.digest).not.toBe(before?.digest);
+});
+
+test.each([
+  ["approved", "a1 was already approved by @ada."],
+  ["used", "a1 was already approved by @ada."],
+  ["denied", "a1 was already denied by @ada."],
+  ["expired", "a1 expired before anyone answered."],
+  ["withdrawn", "a1 is no longer needed: its run was stopped."],
+] as const)("a request that is %s already is not decided again", async (status, message) => {
+  const { decide, events } = await approvalWorld(["a1"], { change: { status, decidedBy: "ada" } });
+
+  await expect(decide({ target: "a1" })).rejects.toThrow(message);
+  expect(await events()).toEqual([]);
+});
