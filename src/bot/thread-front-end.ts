@@ -1,6 +1,6 @@
 import { postComment } from "#bot/github/post-comment.ts";
 import { renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
-import { renderOutcome } from "#bot/render/render-outcome.ts";
+import { renderAnswer, renderOutcome } from "#bot/render/render-outcome.ts";
 import { renderQuestion } from "#bot/render/render-question.ts";
 import { layOutRequest, maxPrecedingComments } from "#bot/render/render-request.ts";
 import { renderStatus } from "#bot/render/render-status.ts";
@@ -30,14 +30,23 @@ export function createThreadFrontEnd({
   sanitize,
   linkTo = async () => undefined,
 }: ThreadFrontEndOptions): Required<FrontEnd> {
-  const post = ({ spec: { origin } }: RunView, markdown: string, { name, commentId }: PostOptions) =>
+  /** Posts to the pull request, once the run has opened one: that is where the conversation is then. */
+  const say = (view: RunView, markdown: string, options: PostOptions) =>
+    post(view, markdown, options, view.pullRequest ?? view.spec.origin.thread);
+
+  const post = (
+    { spec: { origin } }: RunView,
+    markdown: string,
+    { name, commentId }: PostOptions,
+    thread = origin.thread,
+  ) =>
     // Without a known comment it is looked for in any case: the first attempt may have been lost on its way back.
-    postComment(openGitHub(origin), { thread: origin.thread, name, body: sanitize(markdown), commentId });
+    postComment(openGitHub(origin), { thread, name, body: sanitize(markdown), commentId });
 
   /** What does not fit a request stands before it: whoever sees the request has been shown all of it. */
   const postAbove = async (view: RunView, comments: readonly string[], { name }: PostOptions) => {
     for (const [index, markdown] of comments.entries()) {
-      await post(view, markdown, { name: `${name}/${index + 1}` });
+      await say(view, markdown, { name: `${name}/${index + 1}` });
     }
   };
 
@@ -53,14 +62,15 @@ export function createThreadFrontEnd({
     showApproval: async (view, approval, options) => {
       const shown = clean(approval);
       if (shown.status === "pending") await postAbove(view, renderBeforeApproval(shown), options);
-      return post(view, renderApproval(shown, await linkTo(view.spec)), options);
+      return say(view, renderApproval(shown, await linkTo(view.spec)), options);
     },
-    askQuestion: (view, question, options) => post(view, renderQuestion(clean(question)), options),
+    askQuestion: (view, question, options) => say(view, renderQuestion(clean(question)), options),
     showToolReply: async (view, reply, options) => {
       const shown = clean(reply);
       await postAbove(view, renderBeforeToolReply(shown), options);
       return post(view, renderToolReply(shown), options);
     },
-    showOutcome: (view, options) => post(view, renderOutcome(clean(view)), options),
+    showAnswer: (view, text, options) => say(view, renderAnswer(clean(view), redact(text)), options),
+    showOutcome: (view, options) => say(view, renderOutcome(clean(view)), options),
   };
 }

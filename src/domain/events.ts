@@ -123,6 +123,24 @@ export const RunEvent = z.discriminatedUnion("type", [
     via: Channel.optional(),
   }),
   z.object({ type: z.literal("tool.finished"), callId: z.string(), tool: z.string(), result: ToolResult }),
+  /** Someone with write access reviewed the run's pull request. Reviews that request changes wake a waiting run. */
+  z.object({
+    type: z.literal("pull_request.reviewed"),
+    by: z.string(),
+    requestsChanges: z.boolean(),
+    /** The review and its comments, without hidden text. */
+    text: z.string(),
+  }),
+  /** All checks on the last commit that the run pushed have completed. */
+  z.object({
+    type: z.literal("checks.completed"),
+    commit: z.string(),
+    passed: z.boolean(),
+    /** The failed checks, already marked as untrusted. */
+    text: z.string(),
+  }),
+  /** The run's pull request was merged or closed, which ends the run. */
+  z.object({ type: z.literal("pull_request.closed"), number: z.number(), merged: z.boolean(), by: z.string() }),
   /** A person ran a tool with a command. Answers no tool call; the model reads about it in its next request. */
   z.object({
     type: z.literal("tool.invoked"),

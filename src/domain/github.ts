@@ -125,6 +125,8 @@ export interface GitHub {
   }): Promise<PullRequest>;
   updatePullRequest(number: number, change: { title?: string; body?: string }): Promise<PullRequest>;
   listReviewComments(number: number): Promise<ReviewComment[]>;
+  /** The comments of one review, with the lines of the diff that they are about. */
+  listCommentsOfReview(number: number, reviewId: number): Promise<(ReviewComment & { diffHunk: string })[]>;
   replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }>;
   listChecks(ref: string): Promise<Check[]>;
 

@@ -115,6 +115,8 @@ export interface RunView {
   /** US dollars; undefined if the model's price is unknown. */
   cost?: number;
   openCalls: OpenCall[];
+  /** The pull request that the run opened; it is shown in that thread from then on. */
+  pullRequest?: number;
   /** One line for each model answer and finished tool call, oldest first. */
   log: string[];
   outcome?: RunOutcome;

@@ -23,11 +23,23 @@ export const WorkerContext = z.strictObject({
   /** Tool calls in the last answer. */
   requestedCalls: z.number(),
   openCalls: z.array(OpenCall),
+  /** False for a run that answers its parent. */
+  isRoot: z.boolean().default(true),
+  /** The pull request that this run opened: a root run stays with it until it is merged or closed. */
+  pullRequest: z.number().optional(),
+  /** How often failed checks have woken the run. */
+  checkRepairs: z.number().default(0),
   outcome: SnapshotOutcome.optional(),
 });
 export type WorkerContext = z.infer<typeof WorkerContext>;
 
-type WorkerInput = Pick<WorkerContext, "mode" | "limits">;
+type WorkerInput = Pick<WorkerContext, "mode" | "limits"> & { isRoot?: boolean };
+
+/** Failed checks wake a run this often; then people have to say what to do. */
+const maxCheckRepairs = 2;
+
+/** What `open_pull_request` and `update_pull_request` return. */
+const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
 const maxConsecutiveFailures = 5;
 const firstRetryMs = 2_000;
@@ -35,6 +47,7 @@ const firstRetryMs = 2_000;
 const maxRetryDelayMs = 10 * 60_000;
 
 type ModelAnswered = Extract<RunEvent, { type: "model.answered" }>;
+type ToolFinished = Extract<RunEvent, { type: "tool.finished" }>;
 type ModelFailed = Extract<RunEvent, { type: "model.failed" }>;
 
 const machineSetup = setup({
@@ -57,7 +70,10 @@ const machineSetup = setup({
     hasBase: ({ context }) => context.hasBase,
     hasCalls: ({ context }) => context.requestedCalls > 0,
     hasUnreadMessages: ({ context }) => context.unreadMessages > 0,
-    isChat: ({ context }) => context.mode === "chat",
+    // A chat waits for the next message; a run with an open pull request waits for its review.
+    staysIdle: ({ context }) => context.mode === "chat" || (context.isRoot && context.pullRequest !== undefined),
+    requestsChanges: (_, { requestsChanges }: { requestsChanges: boolean }) => requestsChanges,
+    canRepairChecks: ({ context }, { passed }: { passed: boolean }) => !passed && context.checkRepairs < maxCheckRepairs,
     isLimitReached: ({ context }) => reachedLimit(context) !== undefined,
     canRetry: ({ context }, failure: ModelFailed) =>
       failure.retryable &&
@@ -83,6 +99,7 @@ const machineSetup = setup({
 export const workerMachine = machineSetup.createMachine({
   id: "worker",
   context: ({ input }) => ({
+    isRoot: true,
     ...input,
     hasBase: false,
     steps: 0,
@@ -92,6 +109,7 @@ export const workerMachine = machineSetup.createMachine({
     unreadMessages: 0,
     requestedCalls: 0,
     openCalls: [],
+    checkRepairs: 0,
     outcome: undefined,
   }),
   initial: "preparing",
@@ -99,6 +117,13 @@ export const workerMachine = machineSetup.createMachine({
     "message.received": { guard: "isNotEnded", actions: { type: "update", params: countUnread } },
     // Consumed without a transition: the model reads it in the transcript of its next call.
     "tool.invoked": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "pull_request.reviewed": { guard: "isNotEnded", actions: { type: "update", params: countUnread } },
+    "checks.completed": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "pull_request.closed": {
+      guard: "isNotEnded",
+      target: ".ended",
+      actions: { type: "update", params: { outcome: { kind: "answered" } } },
+    },
     "run.stop": { guard: "isNotEnded", target: ".interrupted" },
     "run.cancel": {
       guard: "isNotEnded",
@@ -174,7 +199,11 @@ export const workerMachine = machineSetup.createMachine({
       always: [
         { guard: "hasCalls", target: "reviewing" },
         { guard: "hasUnreadMessages", target: "checkingLimits" },
-        { guard: "isChat", target: "idle" },
+        {
+          guard: "staysIdle",
+          target: "idle",
+          actions: { type: "requestEffects", params: { effects: [{ kind: "answer.post" }] } },
+        },
         { target: "ended", actions: { type: "update", params: { outcome: { kind: "answered" } } } },
       ],
     },
@@ -223,7 +252,7 @@ export const workerMachine = machineSetup.createMachine({
         "tool.finished": {
           guard: { type: "isRunning", params: ({ event }) => event },
           target: ".evaluatingCalls",
-          actions: { type: "update", params: ({ context, event }) => closeCall(context, event.callId) },
+          actions: { type: "update", params: ({ context, event }) => finishTool(context, event) },
         },
         "question.answered": {
           guard: { type: "isRunning", params: ({ event }) => event },
@@ -282,7 +311,19 @@ export const workerMachine = machineSetup.createMachine({
     },
 
     idle: {
-      on: { "message.received": { target: "checkingLimits", actions: { type: "update", params: countUnread } } },
+      on: {
+        "message.received": { target: "checkingLimits", actions: { type: "update", params: countUnread } },
+        "pull_request.reviewed": {
+          guard: { type: "requestsChanges", params: ({ event }) => event },
+          target: "checkingLimits",
+          actions: { type: "update", params: countUnread },
+        },
+        "checks.completed": {
+          guard: { type: "canRepairChecks", params: ({ event }) => event },
+          target: "checkingLimits",
+          actions: { type: "update", params: ({ context }) => ({ checkRepairs: context.checkRepairs + 1 }) },
+        },
+      },
     },
 
     interrupted: {
@@ -344,6 +385,12 @@ function markRunning({ openCalls }: WorkerContext, callId: string): Partial<Work
 
 function closeCall({ openCalls }: WorkerContext, callId: string): Partial<WorkerContext> {
   return { openCalls: openCalls.filter((call) => call.callId !== callId) };
+}
+
+function finishTool(context: WorkerContext, event: ToolFinished): Partial<WorkerContext> {
+  const { value, error } = event.result;
+  const opened = !error && value.kind === "pull_request" ? PullRequestResult.safeParse(value).data : undefined;
+  return { ...closeCall(context, event.callId), ...(opened && { pullRequest: opened.data.number }) };
 }
 
 function toOpenCall(verdict: Verdict): OpenCall[] {

@@ -21,7 +21,7 @@ type Clock = Pick<WorkerSnapshot, "workedMs" | "busySince">;
 /** Returns a new run in its first state, with its first effects. */
 export function initialRun(spec: RunSpec): NewRun {
   const { mode, limits } = spec.worker;
-  const [state, actions] = initialTransition(workerMachine, { mode, limits });
+  const [state, actions] = initialTransition(workerMachine, { mode, limits, isRoot: spec.parentId === undefined });
   const snapshot = toSnapshot(state, { workedMs: 0, busySince: spec.createdAt });
   const effects = requestsOf(actions).map((request, index) => toEffect(spec, request, `0/${index}`));
   return { spec, snapshot, effects: [...effects, statusEffect(spec.rootId)] };
@@ -117,6 +117,7 @@ function queueOf(kind: EffectRequest["kind"], spec: RunSpec): EffectQueue {
     case "approvals.close":
     case "question.post":
     case "question.close":
+    case "answer.post":
       return "thread";
     case "outcome.report":
       return spec.parentId ? "work" : "thread";

@@ -35,5 +35,7 @@ export interface FrontEnd {
   askQuestion(view: RunView, question: Question, options: PostOptions): Promise<number>;
   /** Replies to a person's call of a tool. */
   showToolReply(view: RunView, reply: ToolReply, options: PostOptions): Promise<number>;
+  /** Posts an answer of a run that stays idle. Left out by front ends that follow a run by its events. */
+  showAnswer?(view: RunView, text: string, options: PostOptions): Promise<number>;
   showOutcome(view: RunView, options: PostOptions): Promise<number>;
 }

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
@@ -80,4 +81,18 @@ export function finishedCalls(log: readonly LoggedEvent[]): FinishedCall[] {
     const args = calls.find((call) => call.callId === callId)?.args;
     return [{ callId, tool, args, result, step }];
   });
+}
+
+const Pushed = z.object({ pushed: z.object({ commit: z.string() }) });
+
+/** The last commit that the run pushed; undefined when it has pushed none. */
+export function lastPushedCommit(log: readonly LoggedEvent[]): string | undefined {
+  const results = log.flatMap(({ event }) =>
+    event.type === "tool.finished" || event.type === "tool.invoked" ? [event.result] : [],
+  );
+  const commits = results.flatMap(({ value, error }) => {
+    const pushed = Pushed.safeParse(error?.details ?? ("data" in value ? value.data : undefined));
+    return pushed.success ? [pushed.data.pushed.commit] : [];
+  });
+  return commits.at(-1);
 }

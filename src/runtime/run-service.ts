@@ -12,7 +12,7 @@ import { readView } from "#runtime/views/read-view.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
 import { decideApprovals, pendingApprovals } from "./decide-approvals.ts";
-import { questionAskedId } from "./read-log.ts";
+import { lastPushedCommit, questionAskedId } from "./read-log.ts";
 import type { InstallationScope, Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import { shortId } from "./short-id.ts";
@@ -58,6 +58,34 @@ export class RunService implements Runs {
 
   pendingApprovals(thread: ThreadRef): Promise<Approval[]> {
     return pendingApprovals(this.#options, thread);
+  }
+
+  async deliverReview(
+    thread: ThreadRef,
+    { by, text, requestsChanges, deliveryId }: Parameters<Runs["deliverReview"]>[1],
+  ): Promise<boolean> {
+    const runs = await this.#runsOfPullRequest(thread);
+    const event: RunEvent = { type: "pull_request.reviewed", by, requestsChanges, text: cleanText(text).text };
+    return (await this.#appendToEach(runs, [event], deliveryId)).length > 0;
+  }
+
+  async reportChecks(
+    thread: ThreadRef,
+    { deliveryId, ...checks }: Parameters<Runs["reportChecks"]>[1],
+  ): Promise<void> {
+    const runs = await this.#runsOfPullRequest(thread);
+    const commits = await Promise.all(runs.map(async ({ id }) => lastPushedCommit(await this.#options.store.log(id))));
+    const own = runs.filter((_, index) => commits[index] === checks.commit);
+    await this.#appendToEach(own, [{ type: "checks.completed", ...checks }], deliveryId);
+  }
+
+  async closePullRequest(
+    thread: ThreadRef,
+    { by, merged, deliveryId }: Parameters<Runs["closePullRequest"]>[1],
+  ): Promise<boolean> {
+    const runs = await this.#runsOfPullRequest(thread);
+    const event: RunEvent = { type: "pull_request.closed", number: thread.thread, merged, by };
+    return (await this.#appendToEach(runs, [event], deliveryId)).length > 0;
   }
 
   async requestStop(thread: ThreadRef, { by, via, deliveryId }: Parameters<Runs["requestStop"]>[1]): Promise<string[]> {
@@ -183,6 +211,12 @@ export class RunService implements Runs {
 
   async #liveRuns(thread: ThreadRef): Promise<StoredRun[]> {
     return (await this.#options.store.runsOfThread(thread)).filter(({ status }) => status !== "done");
+  }
+
+  /** Live runs that opened the pull request of this thread. */
+  async #runsOfPullRequest({ thread, ...repository }: ThreadRef): Promise<RunRow[]> {
+    const live = await this.#liveRuns({ thread, ...repository });
+    return live.filter((run) => !run.unreadable && run.snapshot.context.pullRequest === thread).map(readable);
   }
 
   async #appendToEach(

@@ -63,6 +63,15 @@ export interface Runs {
       commentId?: number | undefined;
     },
   ): Promise<Approval[]>;
+  /** Passes a review of a pull request to the runs that opened it. Returns false when there are none. */
+  deliverReview(thread: ThreadRef, review: PersonRequest & { text: string; requestsChanges: boolean }): Promise<boolean>;
+  /** Reports that every check on a commit has completed, to the runs of the pull request that pushed this commit. */
+  reportChecks(
+    thread: ThreadRef,
+    checks: { commit: string; passed: boolean; text: string; deliveryId?: string },
+  ): Promise<void>;
+  /** Ends the runs that opened this pull request. Returns false when there are none. */
+  closePullRequest(thread: ThreadRef, closed: PersonRequest & { merged: boolean }): Promise<boolean>;
   /** Stops the thread's live runs and their children, which can be resumed. Returns the ids of the runs. */
   requestStop(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
   /** Resumes the thread's stopped runs, with a message if there is one. Returns the ids of the runs. */

@@ -69,6 +69,16 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
       return renderResult(event, { tool: event.tool, args: "" }, context, event.by);
     case "child.finished":
       return renderChild(event, context);
+    case "pull_request.reviewed":
+      return {
+        kind: "person",
+        who: html`<b>${event.by}</b> ${event.requestsChanges ? "requested changes" : "reviewed the pull request"}`,
+        body: html`<p class="said">${event.text}</p>`,
+      };
+    case "checks.completed":
+      return note(html`Checks ${event.passed ? "passed" : "failed"} on <code>${event.commit.slice(0, 7)}</code>`);
+    case "pull_request.closed":
+      return { kind: "person", who: html`<b>${event.by}</b> ${event.merged ? "merged" : "closed"} #${event.number}` };
     case "run.stop":
       return { kind: "person", who: html`⏸️ <b>${event.by}</b> stopped the run${describeChannel(event.via)}` };
     case "run.resume":

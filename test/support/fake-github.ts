@@ -85,6 +85,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
       return Object.assign(pull, change);
     },
     listReviewComments: async () => [],
+    listCommentsOfReview: async () => [],
     replyToReviewComment: async () => ({ id: 1 }),
     listChecks: async () => [],
     readFile: async (path) => files[path],

@@ -41,6 +41,8 @@ export function sampleSnapshot(value: WorkerSnapshot["value"], changes: Partial<
     unreadMessages: 0,
     requestedCalls: 0,
     openCalls: [],
+    isRoot: true,
+    checkRepairs: 0,
     ...changes,
   };
   return { version: 1, value, context, workedMs: 0 };

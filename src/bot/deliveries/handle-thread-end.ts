@@ -3,7 +3,7 @@ import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
 import { ignoreThread, threadEventKey, threadOf } from "./thread.ts";
 
-/** The thread was closed: its runs stop, and can be resumed when it is reopened. */
+/** The thread was closed: its runs stop, and can be resumed when it is reopened. The runs that opened a pull request end with it. */
 export const issueClosed = defineHandler(IssuePayload, {
   ignore: (payload, scope) => ignoreThread(payload, payload.issue.updated_at, scope),
   handle: (payload, context) => endThread("requestStop", payload, payload.issue, context),
@@ -11,7 +11,13 @@ export const issueClosed = defineHandler(IssuePayload, {
 
 export const pullRequestClosed = defineHandler(PullRequestPayload, {
   ignore: (payload, scope) => ignoreThread(payload, payload.pull_request.updated_at, scope),
-  handle: (payload, context) => endThread("requestStop", payload, payload.pull_request, context),
+  handle: async (payload, context) => {
+    const { number, merged = false, updated_at } = payload.pull_request;
+    const by = payload.sender?.login ?? "ghost";
+    const key = threadEventKey(payload, number, updated_at) ?? context.deliveryId;
+    await context.runs().closePullRequest(threadOf(payload, number), { by, merged, deliveryId: `${key} of its run` });
+    await endThread("requestStop", payload, payload.pull_request, context);
+  },
 });
 
 /** The issue was deleted or transferred: nobody can resume its runs, so they end. */

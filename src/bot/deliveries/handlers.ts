@@ -1,6 +1,7 @@
 import type { Probot } from "probot";
 import { installationRestored, installationRevoked, repositoriesAdded, repositoriesRemoved } from "./handle-access.ts";
 import { commentCreated, issueOpened } from "./handle-comment.ts";
+import { checksCompleted, reviewSubmitted } from "./handle-pull-request.ts";
 import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
 import { issueClosed, issueRemoved, pullRequestClosed } from "./handle-thread-end.ts";
 import type { Handler } from "./handler.ts";
@@ -16,6 +17,8 @@ export const handlers = {
   "issues.deleted": issueRemoved,
   "issues.transferred": issueRemoved,
   "pull_request.closed": pullRequestClosed,
+  "pull_request_review.submitted": reviewSubmitted,
+  "check_suite.completed": checksCompleted,
   "repository.renamed": repositoryMoved,
   "repository.transferred": repositoryMoved,
   "repository.deleted": repositoryDeleted,

@@ -26,6 +26,7 @@ const Issue = z.object({
   title: z.string().optional(),
   created_at: OptionalDate,
   updated_at: OptionalDate,
+  merged: z.boolean().optional(),
   body: z.string().nullish(),
   user: User.nullish(),
   performed_via_github_app: Installation.nullish(),
@@ -51,6 +52,26 @@ export type IssuePayload = z.infer<typeof IssuePayload>;
 export const CommentPayload = IssuePayload.extend({ comment: Comment });
 export type CommentPayload = z.infer<typeof CommentPayload>;
 export const PullRequestPayload = ThreadPayload.extend({ pull_request: Issue });
+
+export const ReviewPayload = PullRequestPayload.extend({
+  review: z.object({
+    id: z.number(),
+    state: z.string(),
+    body: z.string().nullish(),
+    user: User.nullish(),
+    submitted_at: OptionalDate,
+    performed_via_github_app: Installation.nullish(),
+  }),
+});
+
+export const CheckSuitePayload = ThreadPayload.extend({
+  check_suite: z.object({
+    head_sha: z.string(),
+    app: z.object({ id: z.number() }).nullish(),
+    updated_at: OptionalDate,
+    pull_requests: z.array(z.object({ number: z.number() })).default([]),
+  }),
+});
 
 const PreviousValue = z.object({ from: z.string() });
 export const RepositoryPayload = z.object({

@@ -166,6 +166,15 @@ export class RepositoryClient implements GitHub {
     return (await this.#api.callPages(endpoint, { pull_number: number })).flat().map(readReviewComment);
   }
 
+  async listCommentsOfReview(number: number, reviewId: number): Promise<(ReviewComment & { diffHunk: string })[]> {
+    const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/comments";
+    const pages = await this.#api.callPages(endpoint, { pull_number: number, review_id: reviewId });
+    return pages.flat().map(({ id, path, line = null, body, user, diff_hunk }) => {
+      const author = user?.login ?? "ghost";
+      return { id: Number(id), path, line, body, author, diffHunk: diff_hunk };
+    });
+  }
+
   async replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }> {
     const endpoint = "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies";
     const reply = { pull_number: number, comment_id: reviewCommentId, body: this.#redact(body) };

@@ -31,6 +31,12 @@ export function renderOutcome(view: RunView): string {
   }
 }
 
+/** Renders an answer of a run that stays: a chat, or a run with an open pull request. */
+export function renderAnswer({ spec, pullRequest }: RunView, text: string): string {
+  const waits = pullRequest === undefined ? undefined : `Pull request: #${pullRequest}. Reviews and comments there reach this worker.`;
+  return paragraphs(`### 💬 **${inline(spec.worker.name)}**`, waits, answerOf(text));
+}
+
 /** The command as it was given; what stood below its first line is left out. */
 function commandOf({ spec: { worker, task = "" } }: RunView): string {
   return truncateText(`/run ${worker.name} ${task.split("\n", 1)[0]}`.trim(), 300);

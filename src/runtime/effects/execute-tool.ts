@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
@@ -31,7 +32,7 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
         return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
       };
       const { result, stored } = await run.change(execute, { step: `${step}/${callId}`, signal });
-      return { ...finished(runId, call, result), usedApproval: approvalId, ...stored };
+      return { ...finished(runId, call, result), usedApproval: approvalId, ...pullRequestOf(result), ...stored };
     },
     async onFailure({ runId, request: { callId } }, run, error) {
       const { call } = openCallOf(await run.log(), callId);
@@ -39,6 +40,14 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
     },
   };
 }
+
+/** The pull request that a call opened or updated: the run belongs to its thread, too. */
+function pullRequestOf({ value, error }: ToolResult): { pullRequest?: number } {
+  const parsed = !error && value.kind === "pull_request" ? PullRequestResult.safeParse(value).data : undefined;
+  return parsed ? { pullRequest: parsed.data.number } : {};
+}
+
+const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
 function finished(runId: string, { callId, tool }: ModelCall, result: ToolResult): EffectResult {
   return { events: [{ runId, event: { type: "tool.finished", callId, tool, result } }] };

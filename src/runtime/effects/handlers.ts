@@ -4,6 +4,7 @@ import type { EffectHandlers, EffectServices } from "./effect-handler.ts";
 import { executeTool } from "./execute-tool.ts";
 import { openSandbox } from "./open-sandbox.ts";
 import { invokeTool, runCommand } from "./person-calls.ts";
+import { postAnswer } from "./post-answer.ts";
 import { closeApprovals, postApproval, postQuestion } from "./post-requests.ts";
 import { postToolReply } from "./post-tool-reply.ts";
 import { reportOutcome } from "./report-outcome.ts";
@@ -22,6 +23,7 @@ export function effectHandlers(services: EffectServices): EffectHandlers {
     "question.close": postQuestion(services),
     "child.spawn": spawnChild(services),
     "children.stop": stopChildren(services),
+    "answer.post": postAnswer(services),
     "outcome.report": reportOutcome(services),
     "status.show": showStatus(services),
     "command.run": runCommand(services),

@@ -97,6 +97,9 @@ function answers(event: RunEvent): Answer[] {
     case "model.failed":
     case "approval.granted":
     case "tool.invoked":
+    case "pull_request.reviewed":
+    case "checks.completed":
+    case "pull_request.closed":
     case "run.stop":
     case "run.resume":
     case "run.cancel":
@@ -114,6 +117,8 @@ function said(event: RunEvent): ModelMessage[] {
   if (event.type === "message.received") return [{ role: "user", content: contentOf(event) }];
   if (event.type === "run.resume")
     return [{ role: "user", content: `@${event.by} stopped you and now wants you to go on.` }];
+  if (event.type === "pull_request.reviewed") return [{ role: "user", content: event.text }];
+  if (event.type === "checks.completed" && !event.passed) return [{ role: "user", content: event.text }];
   if (event.type === "tool.invoked") return [{ role: "user", content: invocation(event) }];
   return [];
 }

@@ -117,6 +117,8 @@ export interface EffectCompletion {
   events?: NewEvent[];
   changes?: StepChanges;
   approvals?: Approval[];
+  /** The pull request that the effect's run opened: from here on the run is also found by its thread. */
+  pullRequest?: number;
   /** The approval this effect has used up. */
   usedApproval?: string;
   /** A comment that was posted or edited, under the name by which it is found again. */

@@ -18,7 +18,7 @@ async function viewOf(store: Store, run: StoredRun): Promise<RunView | undefined
 
   const [{ log, problem }, children] = await Promise.all([readLog(store, run.id), store.childrenOf(run.id)]);
   const summary = log.reduce(summarize, emptySummary);
-  const { state, activity, steps, cost, openCalls, outcome } = progressOf(run, summary, problem);
+  const { state, activity, steps, cost, openCalls, pullRequest, outcome } = progressOf(run, summary, problem);
   const views = await Promise.all(children.map((child) => viewOf(store, child)));
   return {
     spec,
@@ -29,6 +29,7 @@ async function viewOf(store: Store, run: StoredRun): Promise<RunView | undefined
     usage: summary.usage,
     ...(cost > 0 ? { cost } : {}),
     openCalls,
+    ...(pullRequest === undefined ? {} : { pullRequest }),
     log: log.flatMap(lineOf),
     outcome,
     children: views.filter((view) => view !== undefined),
@@ -83,6 +84,12 @@ function lineOf({ event }: LoggedEvent): string[] {
       return [`@${event.by} answered${describeChannel(event.via)}`];
     case "child.finished":
       return [`A worker finished: ${event.outcome.kind}`];
+    case "pull_request.reviewed":
+      return [`@${event.by} ${event.requestsChanges ? "requested changes" : "reviewed the pull request"}`];
+    case "checks.completed":
+      return [`Checks ${event.passed ? "passed" : "failed"} on ${event.commit.slice(0, 7)}`];
+    case "pull_request.closed":
+      return [`@${event.by} ${event.merged ? "merged" : "closed"} #${event.number}`];
     case "run.stop":
       return [event.reason ? `Stopped: ${event.reason}` : `Stopped by @${event.by}${describeChannel(event.via)}`];
     case "run.resume":

@@ -41,7 +41,13 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
       return event.result.value.kind === "task_list" && "tasks" in event.result.value
         ? { ...summary, tasks: event.result.value.tasks }
         : summary;
+    case "pull_request.closed": {
+      const how = event.merged ? "merged" : "closed";
+      return { ...summary, answer: `Pull request #${event.number} was ${how} by @${event.by}.` };
+    }
     case "message.received":
+    case "pull_request.reviewed":
+    case "checks.completed":
     case "sandbox.opened":
     case "sandbox.failed":
     case "calls.reviewed":
@@ -80,6 +86,7 @@ export interface RunProgress {
   /** When the current busy state was entered; undefined while the run waits. */
   busySince: number | undefined;
   openCalls: OpenCall[];
+  pullRequest: number | undefined;
   outcome: RunOutcome | undefined;
 }
 
@@ -100,6 +107,7 @@ export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectP
     workedMs: snapshot.workedMs,
     busySince: snapshot.busySince,
     openCalls,
+    pullRequest: snapshot.context.pullRequest,
     outcome: toOutcome(outcome, summary.answer),
   };
 }
@@ -111,6 +119,7 @@ const noProgress = {
   workedMs: 0,
   busySince: undefined,
   openCalls: [],
+  pullRequest: undefined,
   outcome: undefined,
 };
 

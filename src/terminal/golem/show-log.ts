@@ -107,6 +107,11 @@ function linesOfEvent(
       const call = calls.get(event.callId);
       return [`● ${callLine(call?.tool ?? "worker", call?.args)}`, `└> ${event.outcome.kind}`];
     }
+    case "pull_request.reviewed":
+      return [paint("bold", `> ${plain(event.text)}`)];
+    case "checks.completed":
+    case "pull_request.closed":
+      return [];
     case "run.stop":
       return [paint("yellow", `Interrupted.${event.reason ? ` ${oneLine(event.reason)}` : ""}`)];
     case "sandbox.failed":

@@ -27,6 +27,8 @@ import type { StepChanges } from "#sandbox/sandbox.ts";
 interface MemoryRun extends Pick<RunRow, "spec" | "status" | "snapshot" | "version" | "updatedAt"> {
   /** The repository the run belongs to, once it is known. */
   repositoryId: number | undefined;
+  /** The pull request that the run opened. */
+  pullRequest?: number;
   log: LoggedEvent[];
   /** Ids of the events that no advance has consumed yet. */
   inbox: Set<number>;
@@ -126,7 +128,7 @@ export class MemoryStore implements Store {
   async runsOfThread({ repositoryId, owner, repo, thread }: Parameters<Store["runsOfThread"]>[0]): Promise<RunRow[]> {
     return this.#roots(
       ({ spec: { origin }, ...run }) =>
-        origin.thread === thread &&
+        (origin.thread === thread || run.pullRequest === thread) &&
         run.repositoryId === repositoryId &&
         (repositoryId !== undefined || isNamed(origin, { owner, repo })),
     ).toReversed();
@@ -234,7 +236,7 @@ export class MemoryStore implements Store {
     this.#checkOpen();
     const effect = this.#effects.get(finished.key);
     if (!effect) return false;
-    const { run, changes, parentChanges, usedApproval, post } = finished;
+    const { run, changes, parentChanges, usedApproval, post, pullRequest } = finished;
     this.#checkRuns([...events, ...effects, ...(parentChanges ? [parentChanges] : [])], run);
     const known = approvals.find(({ id }) => this.#approvals.has(id));
     if (known) throw new Error(`There is already an approval ${known.id}.`);
@@ -243,6 +245,7 @@ export class MemoryStore implements Store {
     if (run) this.#insertRun(run);
     for (const event of events) this.#append(event, Date.now());
     for (const next of effects) this.#addEffect(next);
+    if (pullRequest !== undefined) this.#existingRun(effect.runId).pullRequest = pullRequest;
     if (changes) this.#existingRun(effect.runId).changes.push(structuredClone(changes));
     if (parentChanges) this.#existingRun(parentChanges.runId).changes.push(structuredClone(parentChanges.changes));
     for (const approval of approvals) this.#approvals.set(approval.id, structuredClone(approval));

@@ -17,7 +17,7 @@ export async function completeEffect(
   holder: number | undefined,
 ): Promise<Outcome<boolean>> {
   const { key, events = [], effects = [], approvals = [], ...result } = completion;
-  const { usedApproval, post, run, changes, parentChanges } = result;
+  const { usedApproval, post, run, changes, parentChanges, pullRequest } = result;
   const now = Date.now();
   // The child first, since events and effects may be for it.
   if (run) await addRun(sql, run);
@@ -32,6 +32,7 @@ export async function completeEffect(
     addEffects(sql, effects),
     addChanges(sql, [...(changes ? [{ runId: owner, changes }] : []), ...(parentChanges ? [parentChanges] : [])]),
     ...approvals.map((approval) => addApproval(sql, approval)),
+    pullRequest !== undefined && sql.run("update runs set pull_request = $2 where id = $1", [owner, pullRequest]),
     usedApproval !== undefined &&
       sql.run("update approvals set status = 'used' where id = $1 and status = 'approved'", [usedApproval]),
     post &&

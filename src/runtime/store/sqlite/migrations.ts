@@ -150,4 +150,8 @@ export const migrations: readonly string[] = [
   create index pending_deliveries_of_queue on pending_deliveries (queue, number);
   create index pending_deliveries_due on pending_deliveries (due_at, number);
   `,
+  `
+  alter table runs add column pull_request integer;
+  create index runs_of_pull_request on runs (repository_id, pull_request) where pull_request is not null;
+  `,
 ];

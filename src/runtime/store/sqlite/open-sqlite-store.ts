@@ -160,11 +160,12 @@ class Tables {
     const owner = this.effects.complete(key);
     if (owner === undefined) return false;
 
-    const { run, changes, parentChanges, usedApproval, post } = result;
+    const { run, changes, parentChanges, usedApproval, post, pullRequest } = result;
     // The child first, since events and effects may be for it.
     if (run) this.#addRun(run);
     for (const event of events) this.events.append(event, now);
     for (const effect of effects) this.effects.insert(effect);
+    if (pullRequest !== undefined) this.runs.linkPullRequest(owner, pullRequest);
     if (changes) this.changes.append(owner, changes);
     if (parentChanges) this.changes.append(parentChanges.runId, parentChanges.changes);
     for (const approval of approvals) this.approvals.insert(approval);

@@ -51,14 +51,18 @@ export class RunsTable {
   }
 
   ofThread({ repositoryId, owner, repo, thread }: Parameters<Store["runsOfThread"]>[0]): StoredRun[] {
-    const ofThread = "thread = :thread and parent_id is null order by runs.rowid desc";
+    const inOrder = "parent_id is null order by runs.rowid desc";
     return repositoryId === undefined
-      ? this.#select(`repository_id is null and runs.owner = :owner and runs.repo = :repo and ${ofThread}`, {
+      ? this.#select(`repository_id is null and runs.owner = :owner and runs.repo = :repo and thread = :thread and ${inOrder}`, {
           owner,
           repo,
           thread,
         })
-      : this.#select(`repository_id = :repositoryId and ${ofThread}`, { repositoryId, thread });
+      : this.#select(`repository_id = :repositoryId and (thread = :thread or pull_request = :thread) and ${inOrder}`, { repositoryId, thread });
+  }
+
+  linkPullRequest(runId: string, number: number): void {
+    this.#sql.run("update runs set pull_request = :number where id = :runId", { runId, number });
   }
 
   childrenOf(runId: string): StoredRun[] {

@@ -1,0 +1,23 @@
+import { lastAnswer } from "#runtime/read-log.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
+import { readView } from "#runtime/views/read-view.ts";
+import type { EffectHandler, EffectServices } from "./effect-handler.ts";
+import { post } from "./post.ts";
+
+/** Posts the answer of a run that stays: of a chat, or with its pull request. */
+export function postAnswer({
+  store,
+  frontEnd,
+}: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"answer.post">> {
+  return {
+    maxAttempts: 12,
+    async perform(_effect, run) {
+      const last = lastAnswer(await run.log());
+      const view = await readView(store, run.spec.id);
+      const { showAnswer } = frontEnd;
+      if (!view || !last?.answer.text.trim() || !showAnswer) return {};
+      return post(store, `answer/${run.spec.id}/${last.step}`, (options) => showAnswer(view, last.answer.text, options));
+    },
+    onFailure: async () => ({}),
+  };
+}
