@@ -30,9 +30,9 @@ export function createThreadFrontEnd({
   sanitize,
   linkTo = async () => undefined,
 }: ThreadFrontEndOptions): Required<FrontEnd> {
-  /** Posts to the pull request, once the run has opened one: that is where the conversation is then. */
+  /** Posts where the conversation is: in the issue, or in the pull request that the run opened. */
   const say = (view: RunView, markdown: string, options: PostOptions) =>
-    post(view, markdown, options, view.pullRequest ?? view.spec.origin.thread);
+    post(view, markdown, options, view.replyThread ?? view.spec.origin.thread);
 
   const post = (
     { spec: { origin } }: RunView,

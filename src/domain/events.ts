@@ -68,6 +68,8 @@ export const RunEvent = z.discriminatedUnion("type", [
     kind: z.enum(["request", "comment", "prompt", "context"]),
     text: z.string(),
     by: z.string(),
+    /** The issue or pull request it was written in. Default: the one the run was started in. */
+    thread: z.number().optional(),
     attachments: z.array(Attachment).optional(),
     via: Channel.optional(),
   }),

@@ -115,8 +115,10 @@ export interface RunView {
   /** US dollars; undefined if the model's price is unknown. */
   cost?: number;
   openCalls: OpenCall[];
-  /** The pull request that the run opened; it is shown in that thread from then on. */
+  /** The pull request that the run opened. */
   pullRequest?: number;
+  /** The thread that the conversation is in: where the last message, review or check result came from. */
+  replyThread?: number;
   /** One line for each model answer and finished tool call, oldest first. */
   log: string[];
   outcome?: RunOutcome;

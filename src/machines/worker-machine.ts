@@ -73,7 +73,8 @@ const machineSetup = setup({
     // A chat waits for the next message; a run with an open pull request waits for its review.
     staysIdle: ({ context }) => context.mode === "chat" || (context.isRoot && context.pullRequest !== undefined),
     requestsChanges: (_, { requestsChanges }: { requestsChanges: boolean }) => requestsChanges,
-    canRepairChecks: ({ context }, { passed }: { passed: boolean }) => !passed && context.checkRepairs < maxCheckRepairs,
+    canRepairChecks: ({ context }, { passed }: { passed: boolean }) =>
+      !passed && context.checkRepairs < maxCheckRepairs,
     isLimitReached: ({ context }) => reachedLimit(context) !== undefined,
     canRetry: ({ context }, failure: ModelFailed) =>
       failure.retryable &&

@@ -47,7 +47,10 @@ export class RunService implements Runs {
     const cleaned = cleanText(text).text;
     const event: NewEvent = question
       ? { runId: question.runId, event: { type: "question.answered", callId: question.callId, text: cleaned, by, via } }
-      : { runId: newest.id, event: { type: "message.received", kind: "comment", text: cleaned, by, via } };
+      : {
+          runId: newest.id,
+          event: { type: "message.received", kind: "comment", text: cleaned, by, via, thread: thread.thread },
+        };
     await this.#append([event], deliveryId);
     return true;
   }
@@ -69,10 +72,7 @@ export class RunService implements Runs {
     return (await this.#appendToEach(runs, [event], deliveryId)).length > 0;
   }
 
-  async reportChecks(
-    thread: ThreadRef,
-    { deliveryId, ...checks }: Parameters<Runs["reportChecks"]>[1],
-  ): Promise<void> {
+  async reportChecks(thread: ThreadRef, { deliveryId, ...checks }: Parameters<Runs["reportChecks"]>[1]): Promise<void> {
     const runs = await this.#runsOfPullRequest(thread);
     const commits = await Promise.all(runs.map(async ({ id }) => lastPushedCommit(await this.#options.store.log(id))));
     const own = runs.filter((_, index) => commits[index] === checks.commit);

@@ -64,7 +64,10 @@ export interface Runs {
     },
   ): Promise<Approval[]>;
   /** Passes a review of a pull request to the runs that opened it. Returns false when there are none. */
-  deliverReview(thread: ThreadRef, review: PersonRequest & { text: string; requestsChanges: boolean }): Promise<boolean>;
+  deliverReview(
+    thread: ThreadRef,
+    review: PersonRequest & { text: string; requestsChanges: boolean },
+  ): Promise<boolean>;
   /** Reports that every check on a commit has completed, to the runs of the pull request that pushed this commit. */
   reportChecks(
     thread: ThreadRef,

@@ -88,7 +88,7 @@ async function playStory(disturb: (github: TestGitHub) => void) {
 }
 
 const whatItShouldHold = {
-  comments: ["outcome", "status"],
+  comments: ["answer", "status"],
   // What was approved is tried until it is done: nobody is asked a second time.
   approvals: 1,
   branches: 2,

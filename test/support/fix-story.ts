@@ -43,7 +43,7 @@ async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapshot: GitH
   const plain = (text: string) =>
     text
       .replace(/golem\/1-[a-z0-9]{8}/g, "golem/1-RUN")
-      .replace(/(status|outcome)%2F[a-z0-9]{8}/g, "$1%2FRUN")
+      .replace(/(status|outcome|answer)%2F[a-z0-9]{8}/g, "$1%2FRUN")
       .replace(/(approval%2F|approved |approval `|\/approve |\/deny )[a-z0-9]{4}\b/g, "$1ID")
       .replace(/run `[a-z0-9]{8}`/g, "run `RUN`")
       .replace(/127\.0\.0\.1:\d+/g, "HOST")

@@ -151,6 +151,8 @@ function recordingFrontEnd(shown: Shown[], notify: () => void): FrontEnd {
     showApproval: (view, approval, options) => record({ kind: "approval", view, approval, options }),
     askQuestion: (view, { text }, options) => record({ kind: "question", view, text, options }),
     showToolReply: (view, reply, options) => record({ kind: "tool", view, reply, options }),
+    showAnswer: (view, text, options) =>
+      record({ kind: "outcome", view: { ...view, outcome: { kind: "answered", text } }, options }),
     showOutcome: (view, options) => record({ kind: "outcome", view, options }),
   };
 }

@@ -1,5 +1,4 @@
 import type { IncomingComment } from "#bot/deliveries/incoming-comment.ts";
-import { hasMarker } from "#bot/github/post-comment.ts";
 import { code, paragraphs } from "#bot/render/markdown.ts";
 import { renderBeforeApproval } from "#bot/render/render-approval.ts";
 import { renderHelp, renderStatusReply, renderWorkers } from "#bot/render/render-reply.ts";
@@ -9,6 +8,7 @@ import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { closestMatch } from "#text/closest-match.ts";
+import { hasMarker } from "#text/comment-marker.ts";
 import { redactDeep } from "#text/redact.ts";
 import { parseToolCommand, type RunCommandOf } from "#ui/run-commands.ts";
 import type { ThreadCommand } from "./thread-command.ts";

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import type { z } from "zod";
 import { canWrite, type GitHub } from "#domain/github.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 import { defineHandler } from "./handler.ts";
@@ -69,8 +69,12 @@ export const checksCompleted = defineHandler(CheckSuitePayload, {
       const checks = await openGitHub(thread).listChecks(commit);
       // A queued job has no check run yet, and a suite without runs never completes: what has run decides.
       if (checks.length === 0 || checks.some(({ status }) => status !== "completed")) continue;
-      const failed = checks.filter(({ conclusion }) => ["failure", "timed_out", "action_required"].includes(conclusion ?? ""));
-      const text = failed.map(({ name, conclusion, summary, url }) => `${name}: ${conclusion}\n${summary ?? ""}\n${url ?? ""}`);
+      const failed = checks.filter(({ conclusion }) =>
+        ["failure", "timed_out", "action_required"].includes(conclusion ?? ""),
+      );
+      const text = failed.map(
+        ({ name, conclusion, summary, url }) => `${name}: ${conclusion}\n${summary ?? ""}\n${url ?? ""}`,
+      );
       await runs().reportChecks(thread, {
         commit,
         passed: failed.length === 0,

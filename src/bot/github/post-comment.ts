@@ -1,4 +1,5 @@
 import type { GitHub } from "#domain/github.ts";
+import { hasMarker, markerOf } from "#text/comment-marker.ts";
 
 export interface NamedComment {
   thread: number;
@@ -32,14 +33,4 @@ async function edit(github: GitHub, commentId: number, body: string): Promise<bo
     if (status === 404 || status === 410) return false;
     throw error;
   }
-}
-
-/** The hidden line that names a comment of ours for ever. It is always the last one. */
-export function markerOf(name: string): string {
-  return `<!-- golem-forge:${encodeURIComponent(name).replaceAll("--", "%2D%2D")} -->`;
-}
-
-/** True for the body of the comment of this name. What stands elsewhere in a comment was not put there as its marker. */
-export function hasMarker(body: string, name: string): boolean {
-  return body.trimEnd().split("\n").at(-1)?.trim() === markerOf(name);
 }

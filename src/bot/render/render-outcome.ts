@@ -33,8 +33,8 @@ export function renderOutcome(view: RunView): string {
 
 /** Renders an answer of a run that stays: a chat, or a run with an open pull request. */
 export function renderAnswer({ spec, pullRequest }: RunView, text: string): string {
-  const waits = pullRequest === undefined ? undefined : `Pull request: #${pullRequest}. Reviews and comments there reach this worker.`;
-  return paragraphs(`### 💬 **${inline(spec.worker.name)}**`, waits, answerOf(text));
+  const sign = pullRequest === undefined ? "💬" : "✅";
+  return paragraphs(`### ${sign} **${inline(spec.worker.name)}**`, answerOf(text));
 }
 
 /** The command as it was given; what stood below its first line is left out. */

@@ -34,6 +34,7 @@ export function headline(view: RunView): string {
     case "cancelled":
       return `⏹️ ${worker} was cancelled by ${inline(view.outcome.by)}`;
   }
+  if (view.state === "idle" && view.pullRequest !== undefined) return `✅ ${worker} is done and waits for a review`;
   switch (view.state) {
     case "interrupted":
       return `⏸️ ${worker} is stopped`;

@@ -16,7 +16,9 @@ export function postAnswer({
       const view = await readView(store, run.spec.id);
       const { showAnswer } = frontEnd;
       if (!view || !last?.answer.text.trim() || !showAnswer) return {};
-      return post(store, `answer/${run.spec.id}/${last.step}`, (options) => showAnswer(view, last.answer.text, options));
+      return post(store, `answer/${run.spec.id}/${last.step}`, (options) =>
+        showAnswer(view, last.answer.text, options),
+      );
     },
     onFailure: async () => ({}),
   };

@@ -30,6 +30,7 @@ async function viewOf(store: Store, run: StoredRun): Promise<RunView | undefined
     ...(cost > 0 ? { cost } : {}),
     openCalls,
     ...(pullRequest === undefined ? {} : { pullRequest }),
+    replyThread: summary.conversation === "pull request" ? pullRequest : summary.conversation,
     log: log.flatMap(lineOf),
     outcome,
     children: views.filter((view) => view !== undefined),

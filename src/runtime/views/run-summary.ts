@@ -17,6 +17,8 @@ export interface RunSummary {
   stopReason: string | undefined;
   /** The text of the model's last answer. */
   answer: string;
+  /** Where the last message came from: a thread by its number, or the run's pull request. Default: the run's own thread. */
+  conversation: number | "pull request" | undefined;
 }
 
 export const emptySummary: RunSummary = {
@@ -25,6 +27,7 @@ export const emptySummary: RunSummary = {
   failure: undefined,
   stopReason: undefined,
   answer: "",
+  conversation: undefined,
 };
 
 export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "event">): RunSummary {
@@ -43,11 +46,17 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
         : summary;
     case "pull_request.closed": {
       const how = event.merged ? "merged" : "closed";
-      return { ...summary, answer: `Pull request #${event.number} was ${how} by @${event.by}.` };
+      return {
+        ...summary,
+        conversation: "pull request",
+        answer: `Pull request #${event.number} was ${how} by @${event.by}.`,
+      };
     }
     case "message.received":
+      return event.kind === "comment" ? { ...summary, conversation: event.thread } : summary;
     case "pull_request.reviewed":
     case "checks.completed":
+      return { ...summary, conversation: "pull request" };
     case "sandbox.opened":
     case "sandbox.failed":
     case "calls.reviewed":

@@ -1,7 +1,7 @@
 import definitions from "@octokit/webhooks-examples" with { type: "json" };
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { markerOf } from "#bot/github/post-comment.ts";
 import { UserError } from "#domain/errors.ts";
+import { markerOf } from "#text/comment-marker.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
 import {
   type BotWorld,

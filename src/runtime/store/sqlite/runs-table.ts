@@ -53,12 +53,18 @@ export class RunsTable {
   ofThread({ repositoryId, owner, repo, thread }: Parameters<Store["runsOfThread"]>[0]): StoredRun[] {
     const inOrder = "parent_id is null order by runs.rowid desc";
     return repositoryId === undefined
-      ? this.#select(`repository_id is null and runs.owner = :owner and runs.repo = :repo and thread = :thread and ${inOrder}`, {
-          owner,
-          repo,
+      ? this.#select(
+          `repository_id is null and runs.owner = :owner and runs.repo = :repo and thread = :thread and ${inOrder}`,
+          {
+            owner,
+            repo,
+            thread,
+          },
+        )
+      : this.#select(`repository_id = :repositoryId and (thread = :thread or pull_request = :thread) and ${inOrder}`, {
+          repositoryId,
           thread,
-        })
-      : this.#select(`repository_id = :repositoryId and (thread = :thread or pull_request = :thread) and ${inOrder}`, { repositoryId, thread });
+        });
   }
 
   linkPullRequest(runId: string, number: number): void {
