@@ -53,6 +53,7 @@ export async function effectWorld({
     showApproval: post("approval"),
     askQuestion: post("question"),
     showToolReply: post("reply"),
+    showAnswer: post("answer"),
     showOutcome: (view, options) => post("outcome")(view, undefined, options),
   };
   const clock = { now: 10_000 };
