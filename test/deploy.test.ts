@@ -1,0 +1,38 @@
+import { existsSync, readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { Environment } from "#config/environment.ts";
+
+const read = (file: string) => readFileSync(file, "utf8");
+
+test("the image runs as an ordinary user, with a health check, and leaves secrets and tests out", () => {
+  const stages = read("Dockerfile").split(/^FROM /m);
+  const image = stages.at(-1) ?? "";
+
+  expect(image).toMatch(/^USER node$/m);
+  expect(image).toContain("/healthz");
+  expect(image).toMatch(/^CMD \["node", "src\/main\.js"\]$/m);
+  expect(read(".dockerignore").split("\n")).toEqual(expect.arrayContaining([".env", "*.pem", ".git", "node_modules"]));
+});
+
+test.each(["deploy/compose.yaml", "deploy/kubernetes.yaml"])(
+  "%s is valid YAML with a read-only file system",
+  (file) => {
+    const documents = parseAllDocuments(read(file));
+
+    expect(documents.flatMap(({ errors }) => errors)).toEqual([]);
+    expect(JSON.stringify(documents.map((document) => document.toJSON()))).toMatch(
+      /"read_only":true|"readOnlyRootFilesystem":true/,
+    );
+  },
+);
+
+test("every setting that the deployment files give is one that the app reads", () => {
+  const files = ["Dockerfile", "deploy/compose.yaml", "deploy/golem-forge.service", "deploy/kubernetes.yaml"];
+  const names = files.flatMap(
+    (file) => read(file).match(/\b(?:GOLEM_FORGE_[A-Z_]+|DATABASE_URL|PRIVATE_KEY_PATH)\b/g) ?? [],
+  );
+
+  expect(names.filter((name) => !(name in Environment.shape))).toEqual([]);
+  expect(files.every((file) => existsSync(file))).toBe(true);
+});
