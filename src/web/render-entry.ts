@@ -120,6 +120,9 @@ function renderAnswer(
       (search) => html`<p class="search">🔎 The model's provider searched the web: ${search}</p>`,
     )}${renderCalls(calls)}`;
   const numbers = renderUsage({ usage, cost: cost ?? 0 });
+  // An answer that only calls tools is one line.
+  if (text.trim() === "" && searches.length === 0)
+    return { kind: "note", who: html`<span title="${numbers}">${run.spec.worker.name}</span>`, body };
   return { kind: "model", who: html`<b title="${numbers}">${run.spec.worker.name}</b>`, body };
 }
 
@@ -180,14 +183,25 @@ function renderResult(
     error && html`<p class="bad">${error.message}</p>${error.suggestion && html`<p>${error.suggestion}</p>`}`;
   const body = html`${problem}${(!error || value.kind !== "text") && renderValue(value, repositoryUrl)}`;
   const summary = error ? "failed" : (value.summary ?? firstLine(llmContent));
-  const isOpen = error !== undefined || (value.kind !== "task_list" && lengthOf(value) <= maxOpenLines);
+  const isOpen = error !== undefined || (value.kind === "diff" && lengthOf(value) <= maxOpenLines);
   const duration = durationMs < 100 ? "" : ` · ${(durationMs / 1000).toFixed(1)} s`;
   const title = html`${by !== undefined && html`<b>${by}</b> ran `}<span aria-hidden="true">${error ? "✗" : iconOf(tool)}</span> <code>${tool}</code> <span class="arguments">${call?.args ?? ""}</span>`;
   return {
     kind: error ? "failed" : "tool",
     who: title,
-    body: html`<details ${isOpen ? html`open` : ""}><summary>${summary}${duration}</summary>${body}</details>`,
+    body: html`<details ${isOpen ? html`open` : ""}><summary>${linkPullRequests(summary, repositoryUrl)}${duration}</summary>${body}</details>`,
   };
+}
+
+/** Turns the addresses of this repository's pull requests into links. */
+function linkPullRequests(text: string, repositoryUrl: string): Html {
+  const prefix = `${repositoryUrl}/pull/`;
+  const [first = "", ...rest] = text.split(prefix);
+  return html`${first}${rest.map((part) => {
+    const number = /^\d*/.exec(part)?.[0] ?? "";
+    const url = `${prefix}${number}`;
+    return html`<a href="${url}" rel="noopener">${url}</a>${part.slice(number.length)}`;
+  })}`;
 }
 
 function iconOf(tool: string): string {

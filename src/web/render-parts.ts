@@ -86,10 +86,12 @@ function renderBadge(run: RunNode): Html {
 
 function renderStatus(run: RunNode, { now }: PageContext): Html {
   const { worker, model } = run.spec;
-  return html`<p class="status">${renderBadge(run)} <span><b>${worker.name}</b> with <code>${model}</code></span> <span>worked for ${describeWork(run, now)}</span> <span>${describeCost(run)}</span></p>`;
+  return html`<p class="status">${renderBadge(run)} <span><b>${worker.name}</b> with <code>${model}</code></span> <span>working time: ${describeWork(run, now)}</span> <span>cost: ${describeCost(run)}</span></p>`;
 }
 
-function renderOutcome({ outcome, activity }: RunNode, { repositoryUrl }: PageContext): Html {
+function renderOutcome({ outcome, activity, state }: RunNode, { repositoryUrl }: PageContext): Html {
+  // The request or question below says it already.
+  if (!outcome && (state === "awaitingApproval" || state === "awaitingAnswer")) return html``;
   if (!outcome) return html`<p class="activity">${activity}</p>`;
   const answer = outcome.kind === "answered" ? outcome.text.trim() : "";
   return html`<section class="card outcome ${outcome.kind === "answered" ? "" : "failed"}" aria-label="Result"><h2>${describeOutcome(outcome)}</h2>${answer !== "" && renderMarkdownText(answer, repositoryUrl)}</section>`;
