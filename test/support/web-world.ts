@@ -43,11 +43,11 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     permissions: { mia: "admin", tom: "read" },
     ...githubOptions,
   });
-  const asked: string[] = [];
+  const outage = { active: false };
   const openGitHub = () => ({
     ...github,
-    permissionOf: (login: string) => {
-      asked.push(login);
+    getPermission: async (login: string) => {
+      if (outage.active) throw new Error("GitHub does not answer");
       return github.getPermission(login);
     },
   });
@@ -175,7 +175,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     pages,
     url,
     clock,
-    asked,
+    outage,
     permissions,
     issue,
     errors,

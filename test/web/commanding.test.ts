@@ -207,7 +207,7 @@ test("each person's commands per minute are limited", async () => {
   expect((await say()).status).toBe(200);
 });
 
-test("without JavaScript a form leads back to the run page and an error has a page of its own", async () => {
+test("without JavaScript a form leads back to the run page and an error is shown on a separate page", async () => {
   const { post, path } = await waiting();
 
   const done = await post(`${path}/say`, { as: "mia", fields: { text: "hello" }, headers: { accept: "text/html" } });

@@ -51,6 +51,15 @@ test("anyone with the link can read the task, the transcript and pending approva
   expect(text).toContain("3 of 50");
 });
 
+test("the landing page and the favicon are served without a link", async () => {
+  const { get } = await world();
+
+  expect((await get("/")).text).toContain("Golem Forge is running.");
+  expect((await get("/favicon.ico")).headers.get("location")).toBe("/runs/-/assets/favicon.svg");
+  expect((await get("/runs/-/assets/favicon.svg")).headers.get("content-type")).toBe("image/svg+xml");
+  expect((await get("/elsewhere")).status).toBe(418);
+});
+
 describe("a link", () => {
   test.each([
     ["with a wrong key", (path: string) => path.replace(/.$/, (last) => (last === "0" ? "1" : "0"))],
@@ -130,6 +139,20 @@ describe("a private repository", () => {
     permissions.tom = "none";
     clock.offset = 61_000;
     expect((await as("tom")).status).toBe(403);
+  });
+
+  test("cannot be read while GitHub does not answer, and can be again right afterwards", async () => {
+    const { startRun, get, pathOf, signedIn, outage } = await world({ github });
+    await startRun("abc1");
+    const { cookie } = signedIn("tom");
+
+    outage.active = true;
+    const during = await get(pathOf("abc1"), { cookie });
+    outage.active = false;
+    const after = await get(pathOf("abc1"), { cookie });
+
+    expect([during.status, after.status]).toEqual([503, 200]);
+    expect(during.text).toContain("GitHub did not answer");
   });
 
   test("is neither shown nor linked to if sign-in is not set up", async () => {
