@@ -62,6 +62,7 @@ async function main(): Promise<void> {
     log,
     pages,
     runs: () => started().runs,
+    deliveries: store,
     ready: async () => {
       if (stopping) throw new Error("It is stopping.");
       await store.ping();

@@ -32,6 +32,8 @@ export interface Config {
     apiUrl: string;
     writeIntervalMs: number | undefined;
     repositories: string[] | undefined;
+    /** Comments that another app posted with a person's token may start and steer workers. */
+    allowAppComments: boolean;
   };
   models: {
     default: string | undefined;
@@ -103,6 +105,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
       apiUrl: serverUrl ? `${serverUrl}/api/v3` : "https://api.github.com",
       writeIntervalMs: env.GOLEM_FORGE_WRITE_INTERVAL_MS,
       repositories: env.GOLEM_FORGE_REPOSITORIES?.split(",").map((name) => name.trim().toLowerCase()),
+      allowAppComments: env.GOLEM_FORGE_ALLOW_APP_COMMENTS,
     },
     models: readModels(env),
     database: readDatabase(env),

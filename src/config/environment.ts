@@ -104,6 +104,10 @@ export const Environment = z.object({
   GOLEM_FORGE_POLICY: z.string().optional(),
   /** The repositories that are served. Default: all repositories on which the App is installed. */
   GOLEM_FORGE_REPOSITORIES: optional(repositories),
+  GOLEM_FORGE_ALLOW_APP_COMMENTS: z
+    .enum(["true", "false"])
+    .default("false")
+    .transform((text) => text === "true"),
   /** The repositories whose `tools.ts` may run. Default: none. */
   GOLEM_FORGE_CUSTOM_TOOLS_FROM: optional(repositories),
   /** Hours until an unanswered approval request expires. */

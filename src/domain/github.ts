@@ -3,7 +3,7 @@ import { UserError } from "./errors.ts";
 /** The version of the REST API that every request asks for. */
 export const githubApiVersion = "2022-11-28";
 
-/** A person's permission in a repository, as the API reports it. `none` also stands for a request that failed. */
+/** A person's permission in a repository, as the API reports it. */
 export type Permission = "admin" | "maintain" | "write" | "triage" | "read" | "none";
 
 /** True for permissions that allow commanding a worker. */
@@ -96,7 +96,7 @@ export interface GitHub {
   readonly repository: RepositoryRef;
   /** The login of the App's comments, such as `golem-forge[bot]`. */
   ownLogin(): Promise<string>;
-  /** Fails closed: resolves to `none` for errors and unknown people. */
+  /** Resolves to `none` for unknown people and unreadable answers. Throws an OutageError when GitHub does not answer. */
   getPermission(login: string): Promise<Permission>;
   /** Like getPermission, but retries during an outage, and throws if the outage lasts. */
   confirmPermission(login: string, signal: AbortSignal): Promise<Permission>;

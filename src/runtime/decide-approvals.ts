@@ -1,6 +1,6 @@
 import { findApproverProblem } from "#config/repository-settings.ts";
 import { type Approval, approvalDigest } from "#domain/approval.ts";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import { isShownWhole } from "#domain/preview.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { hasMarker } from "#text/comment-marker.ts";
@@ -69,7 +69,7 @@ async function chooseApprovals(
 
   const seen = chosen.filter((approval) => !unseen.includes(approval));
   const [missed] = chosen.filter((approval) => unseen.includes(approval));
-  if (missed && seen.length === 0) throw notShownYet(missed.id);
+  if (missed && seen.length === 0) throw await notShownBefore(options, missed);
   if (target === undefined && seen.length > 1) {
     throw new UserError("Several requests are waiting. Name the id of one.");
   }
@@ -105,7 +105,9 @@ async function wasShownBefore(
   return comments.some((comment) => comment.own && comment.id < commentId && hasMarker(comment.body, name));
 }
 
-function notShownYet(id: string): UserError {
+async function notShownBefore({ store }: DecideOptions, { id }: Approval): Promise<Error> {
+  // Whether it was posted is not known while GitHub's answer to the post is awaited, or was lost.
+  if (!(await store.findPost(`approval/${id}`))) return new OutageError(`The request ${id} is still being posted.`);
   return new UserError(`The request ${id} was posted after your comment was written. Read it, then answer again.`);
 }
 

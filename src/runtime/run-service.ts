@@ -37,13 +37,14 @@ export class RunService implements Runs {
 
   async deliverMessage(
     thread: ThreadRef,
-    { by, via, text, deliveryId }: Parameters<Runs["deliverMessage"]>[1],
+    { by, via, text, deliveryId, mayAnswer = true }: Parameters<Runs["deliverMessage"]>[1],
   ): Promise<boolean> {
     const live = await this.#liveRuns(thread);
     const newest = live[0];
     if (!newest) return false;
 
-    const question = await this.#oldestQuestion(live.filter((run) => !run.unreadable).map(readable));
+    const readableRuns = live.filter((run) => !run.unreadable).map(readable);
+    const question = mayAnswer ? await this.#oldestQuestion(readableRuns) : undefined;
     const cleaned = cleanText(text).text;
     const event: NewEvent = question
       ? { runId: question.runId, event: { type: "question.answered", callId: question.callId, text: cleaned, by, via } }

@@ -43,9 +43,9 @@ export interface Runs {
   }): Promise<RunSpec>;
   /**
    * Delivers a plain comment: as the answer to the oldest open question of the thread's live runs, or as a message to the
-   * newest live run. Returns false when no run is live.
+   * newest live run. With `mayAnswer: false` it is always a message. Returns false when no run is live.
    */
-  deliverMessage(thread: ThreadRef, message: PersonRequest & { text: string }): Promise<boolean>;
+  deliverMessage(thread: ThreadRef, message: PersonRequest & { text: string; mayAnswer?: boolean }): Promise<boolean>;
   /**
    * Decides one approval by its id, `all` that are pending in the thread or, without a target, the only pending one. A
    * request that is not posted yet, or was posted after the deciding comment, is not decided.

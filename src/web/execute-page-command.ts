@@ -1,5 +1,5 @@
 import type { Approval } from "#domain/approval.ts";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
@@ -32,7 +32,13 @@ export async function executePageCommand(
 ): Promise<string> {
   const { action, by, spec, fields } = command;
   const { owner, repo } = spec.origin;
-  if (!canWrite(await github.getPermission(by))) {
+  const permission = await github.getPermission(by).catch((error) => {
+    if (!(error instanceof OutageError)) throw error;
+    throw new UserError(
+      "GitHub is not answering, so your access could not be checked. Nothing was changed. Try again.",
+    );
+  });
+  if (!canWrite(permission)) {
     throw new UserError(`You need write access to ${owner}/${repo} to do this. Nothing was changed.`);
   }
   const request = { by, via: "page" as const };

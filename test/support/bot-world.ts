@@ -8,6 +8,7 @@ import { showComment, showIssue } from "#playground/github/shapes/thread.ts";
 import { showUser } from "#playground/github/shapes/user.ts";
 import { nameKey, type StoredComment, type User } from "#playground/github/world.ts";
 import type { Runs } from "#runtime/runs.ts";
+import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { configFor, webhookSecret } from "./github-world.ts";
 import { sampleApproval, sampleView } from "./run-view.ts";
 import { TestGitHub } from "./test-github.ts";
@@ -67,6 +68,7 @@ export interface CommentEvent {
 export interface BotOptions {
   environment?: Record<string, string>;
   runs?: RecordingRuns;
+  store?: MemoryStore;
   ready?: () => Promise<void>;
 }
 
@@ -74,28 +76,36 @@ export interface BotOptions {
 export class BotWorld {
   readonly hub: TestGitHub;
   readonly runs: RecordingRuns;
+  readonly store: MemoryStore;
   readonly bot: Bot;
   url = "";
   #nextCommentId = 50;
 
-  static async start({ environment, runs = recordingRuns(), ready = async () => {} }: BotOptions = {}) {
+  static async start({
+    environment,
+    runs = recordingRuns(),
+    store = new MemoryStore(),
+    ready = async () => {},
+  }: BotOptions = {}) {
     const hub = await TestGitHub.start({ repositories: [shop] });
     Object.assign(hub.as("mia").openIssue({ title: "It breaks", body: "Help" }), { updatedAt: eventTime });
-    const bot = await createBot({ config: configFor(hub, environment), runs: () => runs, ready });
-    const world = new BotWorld(hub, bot, runs);
+    const bot = await createBot({ config: configFor(hub, environment), runs: () => runs, deliveries: store, ready });
+    const world = new BotWorld({ hub, bot, runs, store });
     world.url = await bot.start();
     return world;
   }
 
-  private constructor(hub: TestGitHub, bot: Bot, runs: RecordingRuns) {
+  private constructor({ hub, bot, runs, store }: Pick<BotWorld, "hub" | "bot" | "runs" | "store">) {
     this.hub = hub;
     this.bot = bot;
     this.runs = runs;
+    this.store = store;
   }
 
-  /** Starts another bot for the same GitHub, to be stopped by the test. */
-  async startBot({ environment, runs = this.runs, ready = async () => {} }: BotOptions = {}) {
-    const bot = await createBot({ config: configFor(this.hub, environment), runs: () => runs, ready });
+  /** Starts another bot for the same GitHub and over the same store, to be stopped by the test. */
+  async startBot({ environment, runs = this.runs, store = this.store, ready = async () => {} }: BotOptions = {}) {
+    const config = configFor(this.hub, environment);
+    const bot = await createBot({ config, runs: () => runs, deliveries: store, ready });
     return { bot, url: await bot.start(), runs };
   }
 
@@ -105,9 +115,16 @@ export class BotWorld {
     return { installationId: 1, repositoryId, owner: owner.login, repo, thread: 1 };
   }
 
-  /** Somebody comments, and GitHub delivers it. */
+  /** Somebody comments, GitHub delivers it, and the bot processes the delivery. */
   async comment(event: CommentEvent = {}, delivery: DeliveryOptions = {}): Promise<Response> {
-    return this.deliver(this.commentPayload(event), delivery);
+    return this.send(this.commentPayload(event), delivery);
+  }
+
+  /** Posts a signed delivery to the bot, which processes it. */
+  async send(payload: object, options: DeliveryOptions = {}): Promise<Response> {
+    const response = await this.deliver(payload, options);
+    await this.bot.idle();
+    return response;
   }
 
   /** Posts a comment and returns the payload of its delivery. */

@@ -76,7 +76,13 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     config: {
       app: { webhookSecret },
       page: { url, signIn: signIn ? (client ?? { clientId: "Iv1.a", clientSecret: "s" }) : undefined },
-      github: { webUrl: at, apiUrl: `${at}/api/v3`, writeIntervalMs: 0, repositories: undefined },
+      github: {
+        webUrl: at,
+        apiUrl: `${at}/api/v3`,
+        writeIntervalMs: 0,
+        repositories: undefined,
+        allowAppComments: false,
+      },
     },
     views: () => views,
     runs: () => runs,

@@ -4,6 +4,7 @@ import { InstallationPayload, InstallationRepositoriesPayload, type ListedReposi
 
 /** The app was uninstalled from an account, or suspended: its runs there stop. */
 export const installationRevoked = defineHandler(InstallationPayload, {
+  queue: ({ installation }) => `${installation.id}`,
   handle: ({ action, installation: { id: installationId, account } }, { runs, deliveryId }) => {
     const reason =
       action === "suspend"
@@ -15,6 +16,7 @@ export const installationRevoked = defineHandler(InstallationPayload, {
 
 /** The app was installed on an account, or is no longer suspended: what waits there is shown again. */
 export const installationRestored = defineHandler(InstallationPayload, {
+  queue: ({ installation }) => `${installation.id}`,
   handle: ({ action, installation, repositories }, { runs }) =>
     action === "unsuspend"
       ? runs().refreshReachable({ installationId: installation.id }, [])
@@ -22,11 +24,13 @@ export const installationRestored = defineHandler(InstallationPayload, {
 });
 
 export const repositoriesAdded = defineHandler(InstallationRepositoriesPayload, {
+  queue: ({ installation }) => `${installation.id}`,
   handle: ({ installation, repositories_added }, { runs }) =>
     runs().refreshReachable(...reachOf(installation, repositories_added)),
 });
 
 export const repositoriesRemoved = defineHandler(InstallationRepositoriesPayload, {
+  queue: ({ installation }) => `${installation.id}`,
   handle: ({ installation, repositories_removed }, { runs, deliveryId }) =>
     runs().stopUnreachable(
       { installationId: installation.id, repositoryIds: repositories_removed.map(({ id }) => id) },

@@ -2,18 +2,20 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type AuthorizedCommand, executeCommand } from "#bot/commands/execute-command.ts";
 import { parseThreadCommand, type ThreadCommand } from "#bot/commands/thread-command.ts";
 import { postComment } from "#bot/github/post-comment.ts";
+import { inline } from "#bot/render/markdown.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
-import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { attemptsBeforeNotice, type DeliveryContext, type DeliveryProblem, defineHandler } from "./handler.ts";
 import { type IncomingComment, ignoreAuthor, readComment, readIssueText } from "./incoming-comment.ts";
 import { CommentPayload, IssuePayload, locationOf } from "./payloads.ts";
-import { ignoreThread } from "./thread.ts";
+import { ignoreThread, queueOf } from "./thread.ts";
 
-/** GitHub waits ten seconds for an answer to a delivery. */
+/** The next comment of the thread does not wait longer for a reaction to this one. */
 const maxReactionMs = 4_000;
 
 export const commentCreated = defineHandler(CommentPayload, {
+  queue: (payload) => queueOf(payload, payload.issue.number),
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.comment.created_at, scope) ??
     ignoreAuthor(payload.comment, payload.sender, scope.appId),
@@ -22,9 +24,11 @@ export const commentCreated = defineHandler(CommentPayload, {
     if (location) await context.runs().reportLocation(location);
     await handleComment(readComment(payload, context.deliveryId), context);
   },
+  report: (payload, context, problem) => reportProblem(readComment(payload, context.deliveryId), context, problem),
 });
 
 export const issueOpened = defineHandler(IssuePayload, {
+  queue: (payload) => queueOf(payload, payload.issue.number),
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.issue.created_at, scope) ?? ignoreAuthor(payload.issue, payload.sender, scope.appId),
   handle: async (payload, context) => {
@@ -32,6 +36,7 @@ export const issueOpened = defineHandler(IssuePayload, {
     if (location) await context.runs().reportLocation(location);
     await handleComment(readIssueText(payload, context.deliveryId), context);
   },
+  report: (payload, context, problem) => reportProblem(readIssueText(payload, context.deliveryId), context, problem),
 });
 
 /** Handles a comment: a command, a call of a tool, or a message to the workers of the thread. */
@@ -41,6 +46,7 @@ async function handleComment(comment: IncomingComment, context: DeliveryContext)
   if (comment.commentId === undefined && command.kind !== "run") return;
 
   const action: Action = { comment, context, github: context.openGitHub(comment.thread) };
+  if (comment.viaApp !== undefined && !mayCommandViaApp(command, context)) return refuseApp(command, action);
   if (command.kind === "text") return sendMessage(command.text, action);
   if (command.kind === "direct") return callTool(command, action);
 
@@ -51,6 +57,25 @@ async function handleComment(comment: IncomingComment, context: DeliveryContext)
   }
   if (authorization !== "allowed") return refuse(authorization, action);
   return handleCommand(command, action);
+}
+
+/** True where a comment that another app posted with a person's token may ask for this. */
+function mayCommandViaApp({ kind }: ThreadCommand, { allowAppComments }: DeliveryContext): boolean {
+  return allowAppComments && kind !== "approve" && kind !== "deny" && kind !== "tool" && kind !== "direct";
+}
+
+/** Tells the person, if the comment was a command and they may give commands, that it did not count. */
+async function refuseApp(command: ThreadCommand, action: Action): Promise<void> {
+  const { comment, context, github } = action;
+  const isCommand = command.kind !== "text" && command.kind !== "direct" && command.kind !== "unknown";
+  if (!isCommand || !canWrite(await github.getPermission(comment.by))) return;
+  const { installationId, owner, repo, thread } = comment.thread;
+  const key = `app comment ${installationId} ${owner}/${repo}#${thread} ${comment.by}`.toLowerCase();
+  if (!(await context.runs().recordOnce(key))) return void react("confused", action);
+  await reply(
+    `${comment.by}, this comment was posted through ${inline(comment.viaApp ?? "")}, so it does not count as your command: you may not have seen it. Comment on GitHub yourself.`,
+    action,
+  );
 }
 
 interface Action {
@@ -66,13 +91,14 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
     const { redact } = context;
     const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact });
     if (answer) await reply(answer, action);
-    // If the process dies before the reaction is made, the delivery is sent again and makes it then.
-    await Promise.race([reaction, wait(maxReactionMs, undefined, { ref: false })]);
+    else if (context.attempts > attemptsBeforeNotice)
+      await reply("GitHub answers again, and your command was carried out.", action);
   } catch (error) {
-    if (error instanceof UserError) return reply(error.message, action);
-    apologize(action);
-    throw error;
+    if (!(error instanceof UserError)) throw error;
+    await reply(error.message, action);
   }
+  // If the process dies before the reaction is made, the delivery is processed again and makes it then.
+  await Promise.race([reaction, wait(maxReactionMs, undefined, { ref: false })]);
 }
 
 function usageOf(command: Extract<ThreadCommand, { kind: "malformed" | "unknown" }>): string {
@@ -90,7 +116,13 @@ async function sendMessage(text: string, action: Action): Promise<void> {
   if (!hasRuns || !canWrite(await github.getPermission(by))) return;
 
   try {
-    if (await runs.deliverMessage(thread, { by, text, deliveryId })) void react("eyes", action);
+    const isHeard = await runs.deliverMessage(thread, {
+      by,
+      text,
+      deliveryId,
+      mayAnswer: comment.viaApp === undefined,
+    });
+    if (isHeard) void react("eyes", action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(error.message, action);
@@ -137,11 +169,22 @@ async function reply(markdown: string, { comment, context, github }: Action): Pr
   }
 }
 
-/** The log has the details under the id of the delivery. */
-function apologize(action: Action): void {
-  const { context } = action;
-  const message = `Something failed on our side, and your command may not have been carried out. Check \`/status\`, then try again in a new comment. If it keeps failing, the operator finds the details in the log under \`${context.deliveryId}\`.`;
-  context.inBackground(reply(message, action).catch(() => {}));
+/** Replies to a command that cannot be carried out, or not yet. */
+async function reportProblem(
+  comment: IncomingComment,
+  context: DeliveryContext,
+  problem: DeliveryProblem,
+): Promise<void> {
+  const { kind } = parseThreadCommand(comment.text);
+  if (kind === "text" || kind === "direct" || kind === "malformed" || kind === "unknown") return;
+  if (comment.commentId === undefined && kind !== "run") return;
+  const messages = {
+    waiting:
+      "GitHub is not answering at the moment. Your command is kept, and is carried out as soon as GitHub answers: there is no need to repeat it.",
+    outage: "GitHub did not answer for a day, so your command was not carried out. Try again in a new comment.",
+    error: `Something failed on our side, and your command may not have been carried out. Check \`/status\`, then try again in a new comment. If it keeps failing, the operator finds the details in the log under \`${context.deliveryId}\`.`,
+  } satisfies Record<DeliveryProblem, string>;
+  await reply(messages[problem], { comment, context, github: context.openGitHub(comment.thread) });
 }
 
 /** Reacts to the comment, best effort: failures are logged and ignored. */

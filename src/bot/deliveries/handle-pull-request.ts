@@ -4,10 +4,11 @@ import { wrapUntrusted } from "#text/untrusted.ts";
 import { defineHandler } from "./handler.ts";
 import { ignoreAuthor } from "./incoming-comment.ts";
 import { CheckSuitePayload, ReviewPayload } from "./payloads.ts";
-import { ignoreThread, threadOf } from "./thread.ts";
+import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 
 /** A review reaches the run that opened the pull request, if its author has write access. */
 export const reviewSubmitted = defineHandler(ReviewPayload, {
+  queue: (payload) => queueOf(payload, payload.pull_request.number),
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.review.submitted_at, scope) ??
     ignoreAuthor(payload.review, payload.sender, scope.appId),
@@ -58,6 +59,7 @@ function indent(hunk: string): string {
 
 /** When every check on a commit has completed, the run that pushed it learns the result. */
 export const checksCompleted = defineHandler(CheckSuitePayload, {
+  queue: (payload) => queueOf(payload, payload.check_suite.pull_requests[0]?.number ?? 0),
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.check_suite.updated_at, scope) ??
     (payload.check_suite.app?.id === scope.appId ? "it is a check suite of this app" : undefined),

@@ -3,6 +3,7 @@ import { locationOf, RepositoryPayload } from "./payloads.ts";
 
 /** A repository was renamed or transferred: its runs follow it, as far as this deployment serves the new name. */
 export const repositoryMoved = defineHandler(RepositoryPayload, {
+  queue: ({ installation, repository: { id } }) => `${installation.id} ${id}`,
   handle: async ({ installation, repository, changes }, { runs, serves, deliveryId }) => {
     const location = locationOf(repository, installation.id, repository.updated_at);
     if (!location) return;
@@ -22,6 +23,7 @@ export const repositoryMoved = defineHandler(RepositoryPayload, {
 });
 
 export const repositoryDeleted = defineHandler(RepositoryPayload, {
+  queue: ({ installation, repository: { id } }) => `${installation.id} ${id}`,
   handle: async ({ installation, repository: { id, name, owner } }, { runs, deliveryId }) => {
     if (id === undefined) return;
     const reason = `The repository ${owner.login}/${name} was deleted.`;

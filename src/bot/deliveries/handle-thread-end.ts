@@ -1,15 +1,17 @@
 import { UserError } from "#domain/errors.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
-import { ignoreThread, threadEventKey, threadOf } from "./thread.ts";
+import { ignoreThread, queueOf, threadEventKey, threadOf } from "./thread.ts";
 
 /** The thread was closed: its runs stop, and can be resumed when it is reopened. The runs that opened a pull request end with it. */
 export const issueClosed = defineHandler(IssuePayload, {
+  queue: (payload) => queueOf(payload, payload.issue.number),
   ignore: (payload, scope) => ignoreThread(payload, payload.issue.updated_at, scope),
   handle: (payload, context) => endThread("requestStop", payload, payload.issue, context),
 });
 
 export const pullRequestClosed = defineHandler(PullRequestPayload, {
+  queue: (payload) => queueOf(payload, payload.pull_request.number),
   ignore: (payload, scope) => ignoreThread(payload, payload.pull_request.updated_at, scope),
   handle: async (payload, context) => {
     const { number, merged = false, updated_at } = payload.pull_request;
@@ -22,6 +24,7 @@ export const pullRequestClosed = defineHandler(PullRequestPayload, {
 
 /** The issue was deleted or transferred: nobody can resume its runs, so they end. */
 export const issueRemoved = defineHandler(IssuePayload, {
+  queue: (payload) => queueOf(payload, payload.issue.number),
   ignore: (payload, scope) => ignoreThread(payload, payload.issue.updated_at, scope),
   handle: (payload, context) => endThread("requestCancel", payload, payload.issue, context),
 });

@@ -10,11 +10,13 @@ export interface DeliveryScope {
   serves: (repository: { owner: string; repo: string }) => boolean;
 }
 
-export interface DeliveryContext extends DeliveryScope {
-  deliveryId: string;
+/** What every handler works with. */
+export interface HandlerServices extends DeliveryScope {
   openGitHub: OpenGitHub;
   runs: () => Runs;
   authorize: Authorize;
+  /** Comments that another app posted with a person's token may start and steer workers. They never decide anything. */
+  allowAppComments: boolean;
   redact: (text: string) => string;
   sanitize: (text: string) => string;
   log: { info: (message: string) => void };
@@ -22,32 +24,49 @@ export interface DeliveryContext extends DeliveryScope {
   inBackground: (work: Promise<unknown>) => void;
 }
 
+export interface DeliveryContext extends HandlerServices {
+  deliveryId: string;
+  /** How often the delivery was processed, this time included. Above 1: it may have been carried out already. */
+  attempts: number;
+}
+
+/** The person is told that GitHub does not answer when this many attempts have failed. */
+export const attemptsBeforeNotice = 4;
+
+/** Why a delivery is not carried out: GitHub does not answer and it is retried, or nothing more is tried. */
+export type DeliveryProblem = "waiting" | "outage" | "error";
+
 /** Handles one kind of webhook event. */
 export interface Handler {
-  /** Reads the fields of the payload that the handler needs, or says why the delivery is ignored. Does no I/O. */
-  read(payload: unknown, scope: DeliveryScope): { payload: unknown } | { ignored: string };
-  /** Resolves when everything the delivery asks for is stored. */
+  /**
+   * Reads the fields of the payload that the handler needs, and the queue in which the delivery waits its turn; or says why
+   * it is ignored. Does no I/O.
+   */
+  read(payload: unknown, scope: DeliveryScope): { payload: unknown; queue: string } | { ignored: string };
+  /** Resolves when everything the delivery asks for is stored or done. It may be called again for the same delivery. */
   handle(payload: unknown, context: DeliveryContext): Promise<void>;
+  /** Tells the person who waits for it. */
+  report(payload: unknown, context: DeliveryContext, problem: DeliveryProblem): Promise<void>;
 }
 
 export function defineHandler<Payload>(
   schema: z.ZodType<Payload>,
-  {
-    ignore = () => undefined,
-    handle,
-  }: {
+  handler: {
+    queue: (payload: Payload) => string;
     /** Returns why a delivery is ignored. */
     ignore?: (payload: Payload, scope: DeliveryScope) => string | undefined;
     handle: (payload: Payload, context: DeliveryContext) => Promise<void>;
+    report?: (payload: Payload, context: DeliveryContext, problem: DeliveryProblem) => Promise<void>;
   },
 ): Handler {
   return {
     read: (payload, scope) => {
       const parsed = schema.safeParse(payload);
       if (!parsed.success) return { ignored: "its payload does not have the expected shape" };
-      const ignored = ignore(parsed.data, scope);
-      return ignored === undefined ? { payload: parsed.data } : { ignored };
+      const ignored = handler.ignore?.(parsed.data, scope);
+      return ignored === undefined ? { payload: parsed.data, queue: handler.queue(parsed.data) } : { ignored };
     },
-    handle: (payload, context) => handle(schema.parse(payload), context),
+    handle: (payload, context) => handler.handle(schema.parse(payload), context),
+    report: async (payload, context, problem) => handler.report?.(schema.parse(payload), context, problem),
   };
 }

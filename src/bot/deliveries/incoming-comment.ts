@@ -11,6 +11,8 @@ export interface IncomingComment {
   closed: boolean;
   locked: boolean;
   by: string;
+  /** The name of the app that posted it with the person's token: the person may not have seen the text. */
+  viaApp: string | undefined;
   text: string;
   /** Undefined for the text of the issue itself. */
   commentId: number | undefined;
@@ -26,6 +28,7 @@ export function readComment(payload: CommentPayload, deliveryId: string): Incomi
     ...readIssue(payload, at),
     key: at ? `comment ${comment.id} ${at.toISOString()}` : deliveryId,
     by: comment.user?.login ?? "ghost",
+    viaApp: appOf(comment),
     text: comment.body ?? "",
     commentId: comment.id,
   };
@@ -38,6 +41,7 @@ export function readIssueText(payload: IssuePayload, deliveryId: string): Incomi
     ...readIssue(payload, issue.created_at),
     key: threadEventKey(payload, issue.number, issue.created_at) ?? deliveryId,
     by: issue.user?.login ?? "ghost",
+    viaApp: appOf(issue),
     text: issue.body ?? "",
     commentId: undefined,
   };
@@ -68,6 +72,10 @@ export function ignoreAuthor(
 }
 
 type Authored = Pick<CommentPayload["comment"], "user" | "performed_via_github_app">;
+
+function appOf({ performed_via_github_app: app }: Authored): string | undefined {
+  return app ? (app.name ?? "another app") : undefined;
+}
 
 function isHuman({ login, type = "User" }: User): boolean {
   return type === "User" && !login.endsWith("[bot]") && login.toLowerCase() !== "ghost";

@@ -3,6 +3,7 @@ import type { ReportedLocation } from "#domain/repository-location.ts";
 
 const OptionalDate = z.coerce.date().optional().catch(undefined);
 const Installation = z.object({ id: z.number() });
+const App = z.object({ id: z.number(), name: z.string().optional() });
 const Account = z.object({ id: z.number(), login: z.string() });
 
 const User = z.object({ login: z.string().min(1), id: z.number(), type: z.string().optional() });
@@ -29,7 +30,7 @@ const Issue = z.object({
   merged: z.boolean().optional(),
   body: z.string().nullish(),
   user: User.nullish(),
-  performed_via_github_app: Installation.nullish(),
+  performed_via_github_app: App.nullish(),
 });
 
 const Comment = z.object({
@@ -37,7 +38,7 @@ const Comment = z.object({
   body: z.string().nullish(),
   user: User.nullish(),
   created_at: OptionalDate,
-  performed_via_github_app: Installation.nullish(),
+  performed_via_github_app: App.nullish(),
 });
 
 const ThreadPayload = z.object({

@@ -1,10 +1,12 @@
 import { createHash } from "node:crypto";
-import type { Probot } from "probot";
-import { createOnce } from "./once.ts";
+import type { DeliveryStore } from "#runtime/store/store.ts";
+import type { DeliveryScope } from "./handler.ts";
+import { findHandler } from "./handlers.ts";
 
 /** A delivery as it arrived; its signature is not verified yet. */
 export interface RawDelivery {
   id: string;
+  /** The event's name, such as `issue_comment`. */
   name: string;
   signature: string;
   body: string;
@@ -12,51 +14,55 @@ export interface RawDelivery {
 
 export type Receipt = { status: 200 | 400 | 401 | 500; message: string };
 
-/** A verified delivery: its id, the event's name (`issue_comment`) and the payload. */
-export interface Delivery {
-  id: string;
-  name: string;
-  payload: object;
+export interface ReceiveDeliveryOptions {
+  /** Verifies a signature in constant time. */
+  verify: (body: string, signature: string) => Promise<boolean>;
+  scope: DeliveryScope;
+  store: Pick<DeliveryStore, "saveDelivery">;
+  onStored: () => void;
+  onError: (message: string, error: unknown) => void;
+  log: (message: string) => void;
 }
 
 /**
- * Creates the function that takes in a delivery: verifies its signature in constant time, and answers 200 only after
- * `handle` has stored what it asks for. The same signed body counts once under any delivery id, because the signature
- * does not cover the id.
+ * Creates the function that takes in a delivery: it verifies the signature, reads the payload, and stores what has to be
+ * processed before it answers 200. GitHub is asked nothing meanwhile. The same signed body is stored once under any
+ * delivery id, because the signature does not cover the id.
  */
-export function createReceiveDelivery(
-  probot: Probot,
-  handle: (delivery: Delivery) => Promise<void>,
-): (delivery: RawDelivery) => Promise<Receipt> {
-  const once = createOnce();
+export function createReceiveDelivery(options: ReceiveDeliveryOptions): (delivery: RawDelivery) => Promise<Receipt> {
+  const { verify, scope, store, onStored, onError, log } = options;
 
   return async ({ id, name, signature, body }) => {
-    if (!(await isSigned(probot, body, signature))) return { status: 401, message: "The signature does not match." };
-
-    let payload: unknown;
-    try {
-      payload = JSON.parse(body);
-    } catch {
-      return { status: 400, message: "The body is not valid JSON." };
+    if (signature === "" || !(await verify(body, signature).catch(() => false))) {
+      return { status: 401, message: "The signature does not match." };
     }
-    if (payload === null || typeof payload !== "object")
-      return { status: 400, message: "The body is not a JSON object." };
+    const payload = parseObject(body);
+    if (!payload) return { status: 400, message: "The body is not a JSON object." };
 
+    const event = `${name}.${payload.action}`;
+    const read = findHandler(event)?.read(payload, scope);
+    if (!read) return { status: 200, message: "ignored" };
+    if ("ignored" in read) {
+      log(`Delivery ${id} (${event}) is ignored: ${read.ignored}.`);
+      return { status: 200, message: "ignored" };
+    }
     try {
       const key = createHash("sha256").update(`${name}\n${body}`).digest("hex");
-      await once(key, () => handle({ id, name, payload: payload as object }));
+      const content = { id, event, payload: read.payload };
+      if (await store.saveDelivery({ key, queue: read.queue, content })) onStored();
       return { status: 200, message: "ok" };
-    } catch {
-      // The handler has logged the error. A redelivery is handled again.
+    } catch (error) {
+      onError(`Delivery ${id} could not be stored.`, error);
       return { status: 500, message: "It could not be stored. Deliver it again." };
     }
   };
 }
 
-async function isSigned(probot: Probot, body: string, signature: string): Promise<boolean> {
+function parseObject(body: string): { action?: unknown } | undefined {
   try {
-    return signature !== "" && (await probot.webhooks.verify(body, signature));
+    const value: unknown = JSON.parse(body);
+    return value !== null && typeof value === "object" ? value : undefined;
   } catch {
-    return false;
+    return undefined;
   }
 }

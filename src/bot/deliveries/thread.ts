@@ -34,3 +34,8 @@ export function threadEventKey(
 ): string | undefined {
   return at && `${repository.owner.login}/${repository.name}#${number} ${action} ${at.toISOString()}`;
 }
+
+/** Deliveries of one thread are processed in order. */
+export function queueOf({ installation, repository }: ThreadPayload, number: number): string {
+  return `${installation.id} ${repository.id ?? `${repository.owner.login}/${repository.name}`}#${number}`;
+}

@@ -1,3 +1,4 @@
+import { OutageError, UserError } from "#domain/errors.ts";
 import { GitHubRefusal } from "#domain/github.ts";
 
 /** What Octokit throws for an answer that is not a success, as far as it is read here. */
@@ -18,7 +19,7 @@ export async function withRefusals<T>(
   try {
     return await ask();
   } catch (error) {
-    const { status = 0, message = "", response } = error as RequestError;
+    const { status = 0, message = "" } = error as RequestError;
     const name = `${owner}/${repo}`;
     const refusal = {
       403: `GitHub does not allow this app to do that in ${name} (403): ${message.replace(/ - https:.*$/s, "")}`,
@@ -26,10 +27,23 @@ export async function withRefusals<T>(
       410: `That is gone from ${name} (410).`,
       451: `GitHub withholds that in ${name} for legal reasons (451).`,
     }[status];
-    // Rate limits come as 403, too.
-    if (!refusal || response?.headers?.["retry-after"] || /rate limit/i.test(message)) throw error;
+    if (!refusal || isRateLimit(error)) throw error;
     throw new GitHubRefusal(refusal, { status, cause: error });
   }
+}
+
+/** True for an answer that asks for fewer requests. */
+function isRateLimit(error: unknown): boolean {
+  const { status, message = "", response } = error as RequestError;
+  if (status === 429) return true;
+  return status === 403 && (response?.headers?.["retry-after"] !== undefined || /rate limit/i.test(message));
+}
+
+/** True where GitHub did not answer, or asked to wait: the same request may succeed later. */
+export function isOutage(error: unknown): boolean {
+  if (error instanceof OutageError) return true;
+  if (error instanceof UserError) return false;
+  return ((error as RequestError)?.status ?? 0) >= 500 || isRateLimit(error);
 }
 
 /** True where GitHub rejected this field of the request. */

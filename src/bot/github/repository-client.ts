@@ -1,3 +1,4 @@
+import { OutageError } from "#domain/errors.ts";
 import {
   type Check,
   type Comment,
@@ -19,7 +20,7 @@ import {
   readPullRequest,
   readReviewComment,
 } from "./read-answers.ts";
-import { isInvalidField, undefinedIfMissing } from "./refusals.ts";
+import { isInvalidField, isOutage, undefinedIfMissing } from "./refusals.ts";
 import type { Answer, RepositoryApi } from "./repository-api.ts";
 
 const permissionTimeoutMs = 8_000;
@@ -52,14 +53,19 @@ export class RepositoryClient implements GitHub {
   }
 
   async getPermission(login: string): Promise<Permission> {
-    return this.#askPermission(login).catch(() => "none");
+    try {
+      return await this.#askPermission(login);
+    } catch (error) {
+      if (!isOutage(error)) return "none";
+      const { owner, repo } = this.repository;
+      throw new OutageError(`GitHub did not say whether ${login} has write access to ${owner}/${repo}.`, {
+        cause: error,
+      });
+    }
   }
 
   async confirmPermission(login: string, signal: AbortSignal): Promise<Permission> {
-    return withRetries(() => this.#askPermission(login), { signal }).catch((error) => {
-      if (error instanceof GitHubRefusal) return "none";
-      throw error;
-    });
+    return withRetries(() => this.getPermission(login), { signal });
   }
 
   async #askPermission(login: string): Promise<Permission> {

@@ -108,7 +108,7 @@ describe("identity", () => {
   });
 });
 
-describe("permissions fail closed", () => {
+describe("permissions", () => {
   test.each<[string, unknown, string]>([
     ["admin", { permission: "admin", role_name: "admin", user: { login: "ada" } }, "admin"],
     ["maintain", { permission: "write", role_name: "maintain", user: { login: "ada" } }, "maintain"],
@@ -125,10 +125,12 @@ describe("permissions fail closed", () => {
     expect(await github.getPermission("ada")).toBe(permission);
   });
 
-  test("a connection that breaks is no permission", async () => {
+  test("a connection that breaks is neither a permission nor a refusal", async () => {
     answer(readsPermission, "drop");
 
-    expect(await github.getPermission("ada")).toBe("none");
+    await expect(github.getPermission("ada")).rejects.toThrow(
+      "GitHub did not say whether ada has write access to octo/sums.",
+    );
   });
 
   test("a caller that can wait gets an answer after an outage", async () => {

@@ -1,0 +1,175 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { z } from "zod";
+import { isOutage } from "#bot/github/refusals.ts";
+import { UserError } from "#domain/errors.ts";
+import type { Delivery, DeliveryStore } from "#runtime/store/store.ts";
+import {
+  attemptsBeforeNotice,
+  type DeliveryContext,
+  type DeliveryProblem,
+  type Handler,
+  type HandlerServices,
+} from "./handler.ts";
+import { findHandler } from "./handlers.ts";
+
+/** A claim is renewed while its delivery is processed; without that, another process takes over. */
+const leaseMs = 15_000;
+/** How often deliveries of a process that died are looked for. */
+const pollIntervalMs = 5_000;
+const maxConcurrent = 100;
+
+const firstBackoffMs = 1_000;
+const maxBackoffMs = 60_000;
+/** A delivery is retried this long while GitHub does not answer. */
+const maxOutageMs = 24 * 60 * 60_000;
+/** Other failures are bugs, or a database that is away. */
+const maxFailures = 6;
+
+const Content = z.object({ id: z.string(), event: z.string(), payload: z.unknown() });
+
+export interface DeliveryProcessorOptions {
+  store: DeliveryStore;
+  services: HandlerServices;
+  onError: (message: string, error: unknown) => void;
+}
+
+/**
+ * Processes stored deliveries: those of one queue in order, others at the same time. A delivery that fails is retried; one
+ * whose process died is processed again, so handlers are idempotent.
+ */
+export class DeliveryProcessor {
+  readonly #store: DeliveryStore;
+  readonly #services: HandlerServices;
+  readonly #onError: DeliveryProcessorOptions["onError"];
+  readonly #running = new Set<Promise<void>>();
+  #claiming: Promise<void> | undefined;
+  #isNotified = false;
+  #timer: NodeJS.Timeout | undefined;
+  #isStopped = true;
+
+  constructor({ store, services, onError }: DeliveryProcessorOptions) {
+    this.#store = store;
+    this.#services = services;
+    this.#onError = onError;
+  }
+
+  start(): void {
+    this.#isStopped = false;
+    this.notify();
+  }
+
+  /** A delivery may be due. Returns at once. */
+  notify(): void {
+    this.#isNotified = true;
+    this.#claiming ??= this.#claimAll().finally(() => {
+      this.#claiming = undefined;
+    });
+  }
+
+  /** Claims nothing more, and waits this long at most for what is being processed; the rest is processed later. */
+  async stop(graceMs: number): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    await Promise.race([this.#settle(), wait(graceMs, undefined, { ref: false })]);
+  }
+
+  /** Resolves when no delivery is due. */
+  async idle(): Promise<void> {
+    do {
+      this.notify();
+      await this.#settle();
+    } while (((await this.#store.nextDeliveryAt()) ?? Number.POSITIVE_INFINITY) <= Date.now());
+  }
+
+  async #settle(): Promise<void> {
+    while (this.#claiming || this.#running.size > 0) await Promise.all([this.#claiming, ...this.#running]);
+  }
+
+  async #claimAll(): Promise<void> {
+    let nextAt: number | undefined;
+    try {
+      while (this.#isNotified) {
+        this.#isNotified = false;
+        await this.#claimDue();
+      }
+      nextAt = await this.#store.nextDeliveryAt();
+    } catch (error) {
+      this.#onError("Deliveries could not be read from the store.", error);
+    }
+    clearTimeout(this.#timer);
+    if (this.#isStopped) return;
+    const delayMs = Math.min(Math.max((nextAt ?? Number.POSITIVE_INFINITY) - Date.now(), 50), pollIntervalMs);
+    this.#timer = setTimeout(() => this.notify(), delayMs);
+  }
+
+  async #claimDue(): Promise<void> {
+    while (!this.#isStopped && this.#running.size < maxConcurrent) {
+      const now = Date.now();
+      const delivery = await this.#store.claimDelivery(now, now + leaseMs);
+      if (!delivery) return;
+      const running = this.#process(delivery)
+        .catch((error) => this.#onError(`Delivery ${delivery.key} could not be completed.`, error))
+        .finally(() => {
+          this.#running.delete(running);
+          this.notify();
+        });
+      this.#running.add(running);
+    }
+  }
+
+  async #process(delivery: Delivery): Promise<void> {
+    const { key, attempts } = delivery;
+    const content = Content.parse(delivery.content);
+    const handler = findHandler(content.event);
+    // A newer version stored it and may still process it.
+    if (!handler) return this.#store.postponeDelivery(key, Date.now() + maxBackoffMs);
+
+    const renewal = setInterval(() => {
+      this.#store.postponeDelivery(key, Date.now() + leaseMs).catch(() => undefined);
+    }, leaseMs / 3);
+    const context = { ...this.#services, deliveryId: content.id, attempts };
+    const failure = await handler.handle(content.payload, context).then(
+      () => undefined,
+      (error: unknown) => ({ error }),
+    );
+    try {
+      const dueAt = failure && (await this.#retryAt(delivery, failure.error, { handler, content, context }));
+      clearInterval(renewal);
+      if (dueAt === undefined) await this.#store.completeDelivery(key);
+      else await this.#store.postponeDelivery(key, dueAt);
+    } finally {
+      clearInterval(renewal);
+    }
+  }
+
+  /** When to retry a delivery that failed; undefined when it is not retried. */
+  async #retryAt(
+    { attempts, receivedAt }: Delivery,
+    error: unknown,
+    { handler, content, context }: { handler: Handler; content: z.infer<typeof Content>; context: DeliveryContext },
+  ): Promise<number | undefined> {
+    const report = (problem: DeliveryProblem) =>
+      handler.report(content.payload, context, problem).catch((reason: Error) => {
+        this.#services.log.info(`The failure of delivery ${content.id} could not be reported: ${reason.message}`);
+      });
+    if (error instanceof UserError) {
+      this.#services.log.info(`Delivery ${content.id} was refused: ${error.message}`);
+      return undefined;
+    }
+    const dueAt = Date.now() + Math.min(firstBackoffMs * 2 ** (attempts - 1), maxBackoffMs);
+    if (isOutage(error)) {
+      this.#services.log.info(`Delivery ${content.id} is retried: ${(error as Error).message}`);
+      if (dueAt - receivedAt > maxOutageMs) {
+        this.#onError(`Delivery ${content.id} is given up: GitHub did not answer for a day.`, error);
+        await report("outage");
+        return undefined;
+      }
+      if (attempts === attemptsBeforeNotice) await report("waiting");
+      return dueAt;
+    }
+    this.#onError(`Delivery ${content.id} failed.`, error);
+    if (attempts < maxFailures) return dueAt;
+    await report("error");
+    return undefined;
+  }
+}

@@ -1,0 +1,182 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { HandlerServices } from "#bot/deliveries/handler.ts";
+import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
+import type { Comment, GitHub } from "#domain/github.ts";
+import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { type RecordingRuns, recordingRuns } from "../../support/bot-world.ts";
+
+let store: MemoryStore;
+let runs: RecordingRuns;
+let replies: string[];
+let errors: string[];
+let processors: DeliveryProcessor[];
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout", "setInterval", "clearInterval"] });
+  store = new MemoryStore();
+  runs = recordingRuns();
+  replies = [];
+  errors = [];
+  processors = [];
+});
+afterEach(async () => {
+  await Promise.all(processors.map((processor) => processor.stop(0)));
+  vi.useRealTimers();
+});
+
+function startProcessor(getPermission: GitHub["getPermission"] = async () => "write"): DeliveryProcessor {
+  const github = {
+    repository: { installationId: 7, owner: "octo", repo: "shop" },
+    getPermission,
+    addReaction: async () => {},
+    listComments: async () => [],
+    createComment: async (_: number, body: string) => {
+      replies.push(body);
+      return { id: replies.length } as Comment;
+    },
+  } as Partial<GitHub> as GitHub;
+  const services: HandlerServices = {
+    appId: 1,
+    serves: () => true,
+    allowAppComments: false,
+    openGitHub: () => github,
+    runs: () => runs,
+    authorize: async (repository, { login }) =>
+      (await repository.getPermission(login)) === "write" ? "allowed" : "denied",
+    redact: (text) => text,
+    sanitize: (text) => text,
+    log: { info: () => {} },
+    inBackground: () => {},
+  };
+  const processor = new DeliveryProcessor({ store, services, onError: (message) => errors.push(message) });
+  processors.push(processor);
+  processor.start();
+  return processor;
+}
+
+/** Stores the delivery of a comment in the thread of this number. */
+async function save(key: string, body = "/run fixer", thread = 1): Promise<void> {
+  const [ada, created_at] = [{ login: "ada", id: 5 }, new Date()];
+  const payload = {
+    action: "created",
+    installation: { id: 7 },
+    repository: { id: 11, name: "shop", owner: { id: 6, login: "octo" } },
+    sender: ada,
+    issue: { number: thread },
+    comment: { id: Number(key), body, user: ada, created_at },
+  };
+  const content = { id: `delivery ${key}`, event: "issue_comment.created", payload };
+  await store.saveDelivery({ key, queue: `7 octo/shop#${thread}`, content });
+}
+
+/** Lets time pass, with everything that is due meanwhile. */
+const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
+
+test("the deliveries of a thread are processed in order, those of other threads meanwhile", async () => {
+  const first = Promise.withResolvers<never>();
+  runs.startRun.mockImplementationOnce(() => first.promise);
+  await save("1", "/run fixer");
+  await save("2", "/stop");
+  await save("3", "/stop", 2);
+  startProcessor();
+
+  await pass(10_000);
+  expect(runs.requestStop.mock.calls.map(([{ thread }]) => thread)).toEqual([2]);
+  first.resolve(undefined as never);
+  await pass(10_000);
+
+  expect(runs.requestStop.mock.calls.map(([{ thread }]) => thread)).toEqual([2, 1]);
+});
+
+test("a delivery that takes long is not processed by another process meanwhile", async () => {
+  runs.startRun.mockImplementationOnce(() => new Promise(() => {}));
+  await save("1");
+  startProcessor();
+  startProcessor();
+
+  await pass(5 * 60_000);
+
+  expect(runs.startRun).toHaveBeenCalledOnce();
+});
+
+test("a delivery whose process died is processed by another", async () => {
+  await save("1");
+  await store.claimDelivery(Date.now(), Date.now() + 15_000);
+  startProcessor();
+
+  await pass(14_000);
+  expect(runs.startRun).not.toHaveBeenCalled();
+  await pass(7_000);
+
+  expect(runs.startRun).toHaveBeenCalledOnce();
+});
+
+test("while GitHub does not answer a command waits, its author is told once, and then it is carried out", async () => {
+  let isDown = true;
+  await save("1");
+  startProcessor(async () => {
+    if (isDown) throw new OutageError("GitHub did not answer");
+    return "write";
+  });
+
+  await pass(5_000);
+  expect(replies).toEqual([]);
+  await pass(10 * 60_000);
+  expect(replies).toEqual([expect.stringContaining("GitHub is not answering at the moment")]);
+  expect(runs.startRun).not.toHaveBeenCalled();
+  isDown = false;
+  await pass(2 * 60_000);
+
+  expect(runs.startRun).toHaveBeenCalledOnce();
+  expect(replies.at(-1)).toContain("GitHub answers again, and your command was carried out.");
+  expect(await store.nextDeliveryAt()).toBeUndefined();
+});
+
+test("a command is given up when GitHub did not answer for a day, and its author is told", async () => {
+  await save("1");
+  startProcessor(async () => {
+    throw new OutageError("GitHub did not answer");
+  });
+
+  await pass(25 * 60 * 60_000);
+
+  expect(replies.at(-1)).toContain("GitHub did not answer for a day, so your command was not carried out.");
+  expect(errors).toEqual(["Delivery delivery 1 is given up: GitHub did not answer for a day."]);
+  expect(await store.nextDeliveryAt()).toBeUndefined();
+});
+
+test("a command that fails on our side is retried, and then answered with where the details are", async () => {
+  runs.startRun.mockRejectedValue(new Error("the disk is full"));
+  await save("1");
+  startProcessor();
+
+  await pass(5 * 60_000);
+
+  expect(runs.startRun).toHaveBeenCalledTimes(6);
+  expect(replies).toEqual([expect.stringMatching(/Something failed on our side[\s\S]*`delivery 1`/)]);
+  expect(errors).toContain("Delivery delivery 1 failed.");
+  expect(await store.nextDeliveryAt()).toBeUndefined();
+});
+
+test("what GitHub refuses for good is not retried", async () => {
+  runs.startRun.mockRejectedValue(new UserError("There is no worker like that."));
+  await save("1");
+  const processor = startProcessor(async () => "write");
+  await pass(1_000);
+  await processor.idle();
+
+  expect(runs.startRun).toHaveBeenCalledOnce();
+  expect(await store.nextDeliveryAt()).toBeUndefined();
+});
+
+test("a store that does not answer is asked again", async () => {
+  vi.spyOn(store, "claimDelivery").mockRejectedValueOnce(new Error("the connection was lost"));
+  await save("1");
+  startProcessor();
+
+  await pass(6_000);
+
+  expect(errors).toEqual(["Deliveries could not be read from the store."]);
+  expect(runs.startRun).toHaveBeenCalledOnce();
+});

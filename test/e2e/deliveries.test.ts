@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Stories, startStories } from "../support/forge-stories.ts";
+import { postgresPrograms } from "../support/postgres-server.ts";
+import { newDatabase } from "../support/shared-postgres.ts";
+
+let forge: Stories;
+
+beforeAll(async () => {
+  forge = await startStories();
+  await forge.start();
+});
+afterAll(() => forge.close());
+
+/** Leaves requests of the app unanswered until the returned function is called. */
+function silenceGitHub(): () => void {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const restore = forge.github.onRequest(() => promise.then(() => undefined));
+  return () => {
+    restore();
+    resolve();
+  };
+}
+
+const outcome = /### ✅ \*\*fixer\*\*\n/;
+
+test("a delivery is acknowledged at once while GitHub does not answer, and carried out when it does", async () => {
+  const { comment, botComment, comments } = forge.open({ title: "Silent" });
+  const answer = silenceGitHub();
+
+  comment("/run fixer");
+  await forge.github.deliveriesSettled();
+  expect(forge.github.deliveries.at(-1)).toMatchObject({ statusCode: 200 });
+  expect(forge.github.deliveries.at(-1)?.duration).toBeLessThan(2);
+  answer();
+
+  await botComment(outcome);
+  expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
+});
+
+test("a delivery that was acknowledged survives kill -9", async () => {
+  const { comment, botComment, comments } = forge.open({ title: "Killed" });
+  const answer = silenceGitHub();
+  comment("/run fixer");
+  await forge.github.deliveriesSettled();
+  await forge.end("SIGKILL");
+  answer();
+
+  await forge.start();
+
+  await botComment(outcome);
+  expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
+});
+
+test("someone with write access is never told otherwise because GitHub fails", async () => {
+  const { comment, botComment, comments } = forge.open({ title: "Failing" });
+  let failures = 0;
+  const restore = forge.github.onRequest(({ path }) => {
+    if (!path.endsWith("/collaborators/maintainer/permission") || failures++ >= 3) return undefined;
+    return { status: 502, body: { message: "Server Error" } };
+  });
+
+  comment("/run fixer");
+  await botComment(outcome);
+
+  restore();
+  expect((await comments()).join("\n")).not.toContain("write access");
+});
+
+test.skipIf(!postgresPrograms)(
+  "a delivery that a replica acknowledged before it died is carried out by another",
+  async () => {
+    const shared = await startStories({ environment: { DATABASE_URL: await newDatabase() } });
+    try {
+      await shared.start();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const restore = shared.github.onRequest(() => promise.then(() => undefined));
+      const { comment, botComment, comments } = shared.open({ title: "Replicas" });
+      comment("/run fixer");
+      await shared.github.deliveriesSettled();
+      await shared.end("SIGKILL");
+      restore();
+      resolve();
+
+      await shared.startReplica();
+
+      await botComment(outcome);
+      expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
+    } finally {
+      await shared.close();
+    }
+  },
+  60_000,
+);
