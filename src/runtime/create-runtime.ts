@@ -2,12 +2,11 @@ import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import { openActiveRun } from "./active-run.ts";
-import type { Dispatch } from "./dispatch.ts";
+import { type Dispatch, localDispatch } from "./dispatch.ts";
 import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
 import { createGitHubEnvironment, type GitHubEnvironmentOptions } from "./github-environment.ts";
 import { createLiveOutput, type LiveOutput } from "./live-output.ts";
-import { localDispatch } from "./local-dispatch.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 import type { RunObserver } from "./run-observer.ts";
 import { RunScheduler } from "./run-scheduler.ts";
@@ -18,38 +17,38 @@ import type { Store } from "./store/store.ts";
 
 export interface RunHostOptions {
   store: Store;
-  /** Who drives which run. Default: this process drives all of them. */
+  /** Decides which process performs a run. Default: this process performs all of them. */
   dispatch?: Dispatch | undefined;
   models: Models;
   environment: RunEnvironment;
   frontEnd: FrontEnd;
   observer?: RunObserver;
-  /** Default: kept for those who ask for it. */
+  /** Default: a new one, see `RunHost.live`. */
   live?: LiveOutput;
   approvalMs: number;
   statusIntervalMs: number;
   /** Undefined for a program that runs its own workers. */
   policy?: DeploymentPolicy;
-  /** Failures that no run can report, and those that are tried again. */
+  /** Called with failures that no run can report, and with those that are retried. */
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }
 
-/** Keeps runs going over a store, a set of models, an environment and a front end. */
+/** Performs runs with a store, models, an environment and a front end. */
 export interface RunHost {
   readonly scheduler: RunScheduler;
-  /** What is printed and said in this process, for those who watch. */
+  /** The output of running tools and model calls in this process. */
   readonly live: LiveOutput;
-  /** Goes on with every run that has something to do. */
+  /** Resumes every run that has something to do. */
   start(): Promise<void>;
-  /** Finishes what is in hand, waiting this long at most; the rest goes on at the next start. */
+  /** Waits for running effects, for this long at most. What is left is resumed at the next start. */
   shutDown(graceMs: number): Promise<void>;
-  /** How many runs are in memory at the moment. */
+  /** Returns the number of active runs. */
   activeRuns(): number;
   idle(): Promise<void>;
 }
 
-/** How often runs that lost their wake-up are looked for. */
-const sweepMs = 30_000;
+/** The time between two sweeps for runs whose wake-up was lost. */
+const sweepIntervalMs = 30_000;
 
 export function createRunHost(options: RunHostOptions): RunHost {
   const { store, models, environment, frontEnd, observer, approvalMs, statusIntervalMs, policy, onError } = options;
@@ -83,8 +82,8 @@ export function createRunHost(options: RunHostOptions): RunHost {
       sweep: wakeAll,
     });
     await wakeAll();
-    sweep = setInterval(() => void wakeAll().catch((error) => onError(error, { runId: "" })), sweepMs);
-    // An embedding program may end without disposing of the host.
+    sweep = setInterval(() => void wakeAll().catch((error) => onError(error, { runId: "" })), sweepIntervalMs);
+    // A program may exit without disposing of the host.
     sweep.unref();
   }
 
@@ -107,7 +106,7 @@ export interface Runtime extends RunHost {
   readonly runs: Runs;
 }
 
-/** The host of runs on GitHub, with what front ends ask of runs. */
+/** Creates the host of runs on GitHub, with the operations of front ends. */
 export function createRuntime(options: RuntimeOptions): Runtime {
   const { store, models, catalog, openGitHub, runsPerHour, policy } = options;
   const host = createRunHost({ ...options, environment: createGitHubEnvironment(options) });

@@ -1,26 +1,37 @@
-/** What carries runs out, as a dispatch sees it. */
+/** Performs runs in this process for a dispatch. */
 export interface DispatchTarget {
-  /** Drives a run until nothing is left for it to do; resolves then. */
+  /** Performs a run until it has nothing left to do; resolves then. */
   process(runId: string): Promise<void>;
-  /** There is news for a run: true when it is open here and hears of it. */
+  /** Tells an active run that it has new events. Returns false when the run is not active in this process. */
   notify(runId: string): boolean;
-  /** The run is somebody else's now: what is under way is aborted, and nothing more of it is written. */
+  /** Another process performs the run from now on: aborts its effects and writes nothing more for it. */
   revokeLease(runId: string): void;
-  /** Looks for runs that lost their wake-up, and for timers that nobody watches any more. */
+  /** Fires timers that are due and wakes runs whose wake-up was lost. */
   sweep(): Promise<void>;
 }
 
 /**
- * Stands between "this run has something to do" and the drive that does it, and sees to it that one process at a time
- * drives a run, its effects included. A process alone drives everything itself; processes that share a database divide
- * the runs among them, and take over from one that died. A wake-up may come too often and may, with a crash, be lost: the
- * sweep finds what it was for.
+ * Decides which process performs a run that has something to do, so that one process at a time performs a run, its effects
+ * included. Processes that share a database divide the runs among them, and take over the runs of a process that died.
+ * Wake-ups may be repeated, and a crash may lose one; the sweep finds the run later.
  */
 export interface Dispatch {
-  /** From here on runs are given to this driver. */
-  attach(driver: DispatchTarget): Promise<void>;
-  /** A run that is not open here may have something to do: whoever has it, or is to have it, hears of it. Returns at once. */
+  /** Begins to give runs to this target. */
+  attach(target: DispatchTarget): Promise<void>;
+  /** Wakes a run that is not active in this process, wherever it is performed. Returns at once. */
   wake(runId: string): void;
-  /** Gives out no more runs, lets `finish` end what is open here, and leaves the rest to others. */
+  /** Gives out no more runs, waits for `finish`, and releases the runs that are left. */
   detach(finish: () => Promise<void>): Promise<void>;
+}
+
+/** The dispatch of a process that does not share its database: it performs every run. */
+export function localDispatch(): Dispatch {
+  let target: DispatchTarget | undefined;
+  return {
+    attach: async (given) => {
+      target = given;
+    },
+    wake: (runId) => void target?.process(runId),
+    detach: (finish) => finish(),
+  };
 }

@@ -37,13 +37,13 @@ export function createGitHubEnvironment({
     instructions: instructionsFor,
     async openWorkspace(spec, base, signal) {
       const github = openGitHub(spec.origin);
-      const [source, changes, zones, at] = await Promise.all([
+      const [source, changes, policies, at] = await Promise.all([
         sourceOf(github),
         storedChanges(store, spec),
         policiesOf(store, spec),
         base ?? startBranch(spec, github).then((branch) => ({ branch })),
       ]);
-      const sandbox = await openSandbox({ source, at, changes, policy: zones, signal });
+      const sandbox = await openSandbox({ source, at, changes, policy: policies, signal });
       return {
         base: sandbox.base,
         tracking: sandbox,
@@ -68,7 +68,7 @@ export function createGitHubEnvironment({
   };
 }
 
-/** Returns the only branch a run may push, which is that of its root: `golem/<thread>-<run>`. */
+/** Returns the only branch a run may push, named after its root: `golem/<thread>-<run>`. */
 function branchOf({ rootId, origin }: RunSpec): string {
   return `golem/${origin.thread}-${rootId}`;
 }
@@ -77,8 +77,8 @@ async function startBranch({ origin }: RunSpec, github: GitHub): Promise<string>
   if (!origin.isPullRequest) return (await github.getRepository()).defaultBranch;
 
   const pull = await github.getPullRequest(origin.thread);
-  if (!pull) throw new UserError(`Pull request #${origin.thread} cannot be found any more.`);
-  // The head of a fork is in another repository; GitHub keeps a copy of it here under this name.
+  if (!pull) throw new UserError(`Pull request #${origin.thread} was not found.`);
+  // A fork's branch is in another repository; GitHub keeps a copy of it here under this name.
   return pull.head.fromFork ? `refs/pull/${origin.thread}/head` : pull.head.branch;
 }
 
@@ -87,13 +87,13 @@ async function storedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]
   return [...inherited, ...own];
 }
 
-/** The policies from the root's down to the run's own: a child sees and may do no more than each worker above it. */
+/** Returns the policies from the root's to the run's own, since a child may do no more than each worker above it. */
 async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<SandboxPolicy[]> {
   const above = parentId ? await policiesOf(store, (await requireRun(store, parentId)).spec) : [];
   return worker.sandbox ? [...above, worker.sandbox] : above;
 }
 
-/** A child starts from its parent's tree as it was when the child was spawned. */
+/** Returns the changes of a child's ancestors: it starts from its parent's tree as it was when the child was spawned. */
 async function inheritedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
   if (!spec.parentId) return [];
   const parent = await requireRun(store, spec.parentId);

@@ -1,37 +1,34 @@
-/** What somebody who watches a run can be shown of a moment: the end of what is being said or printed right now. */
-interface Moment {
-  /** A call's id, or one call of the model, `model/…`. */
+/** The output a run is producing at this moment: the end of what a tool prints or the model writes. */
+interface LiveText {
+  /** A call's id, or `model/…` for one call of the model. */
   source: string;
   text: string;
-  /** Grows with every piece, so that a change is seen by a number. */
+  /** Grows with every piece, so that readers can tell whether the text has changed. */
   version: number;
 }
 
-/**
- * What tools print and the model writes while they are at it, for whoever watches from this process. In memory, bounded,
- * and gone with the process: the log has all of it in the end.
- */
+/** The output of running tools and model calls in this process. It is bounded and not stored; the log gets the whole result. */
 export interface LiveOutput {
-  /** A new source takes the place of what the run said before. */
+  /** Appends a piece. A new source replaces the text of the one before. */
   add(runId: string, piece: { source: string; text: string }): void;
-  read(runId: string): Moment | undefined;
+  read(runId: string): LiveText | undefined;
   forget(runId: string): void;
 }
 
-/** Characters kept of a run. */
-const longestMoment = 16_000;
+/** The characters that are kept of a run. */
+const maxLength = 16_000;
 
 export function createLiveOutput(): LiveOutput {
-  const moments = new Map<string, Moment>();
+  const texts = new Map<string, LiveText>();
   let version = 0;
   return {
     add: (runId, { source, text }) => {
-      const before = moments.get(runId);
-      const whole = `${before?.source === source ? before.text : ""}${text.slice(-longestMoment)}`;
+      const previous = texts.get(runId);
+      const whole = `${previous?.source === source ? previous.text : ""}${text.slice(-maxLength)}`;
       version += 1;
-      moments.set(runId, { source, text: whole.slice(-longestMoment), version });
+      texts.set(runId, { source, text: whole.slice(-maxLength), version });
     },
-    read: (runId) => moments.get(runId),
-    forget: (runId) => void moments.delete(runId),
+    read: (runId) => texts.get(runId),
+    forget: (runId) => void texts.delete(runId),
   };
 }

@@ -1,7 +1,7 @@
 import { parseRepositorySettings, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import type { RepositoryAccess } from "./run-environment.ts";
 
-/** What the repository's default branch says at this moment. Throws a UserError for a file that cannot be used. */
+/** Reads the repository's current settings from its default branch. Throws a UserError when they are invalid. */
 export async function readSettings(repository: Pick<RepositoryAccess, "readFile">): Promise<RepositorySettings> {
   return parseRepositorySettings(await repository.readFile(settingsPath));
 }

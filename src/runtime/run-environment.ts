@@ -20,11 +20,11 @@ export interface StoredWork extends Pick<EffectCompletion, "changes" | "parentCh
 /** The files of an active run, with the tools that work on them. */
 export interface RunWorkspace {
   readonly base: BaseCommit;
-  /** What was changed since changes were last stored. */
+  /** The changes since the last stored ones. */
   readonly tracking: Pick<Sandbox, "pendingChanges" | "markStored" | "rollback">;
   /**
-   * Where several runs share these files: resolves when no other run is changing them, to what lets the next one begin.
-   * Changes are then stored with the root of the tree, in the order they were made, or not at all.
+   * Set when several runs share these files. `begin` resolves when no other run is changing them, to a function that lets
+   * the next one begin. Changes are then stored with the root run, in the order they were made, or not at all.
    */
   readonly shared?: { begin(): Promise<() => void>; storesChanges: boolean };
   openToolbox(history: () => readonly FinishedCall[]): Promise<Toolbox>;
@@ -34,7 +34,7 @@ export interface RunWorkspace {
 export interface RunEnvironment {
   readonly catalog: Pick<WorkerCatalog, "find" | "list">;
   repository(spec: RunSpec): RepositoryAccess;
-  /** Opens a run's files with its stored changes: at the base it was opened at before, or for the first time. */
+  /** Opens a run's files with its stored changes. Without a base, it is opened for the first time. */
   openWorkspace(spec: RunSpec, base: BaseCommit | undefined, signal: AbortSignal): Promise<RunWorkspace>;
   /** Returns the system prompt. */
   instructions(spec: RunSpec): string;

@@ -12,7 +12,7 @@ export interface RunsOptions {
   models: Models;
   openGitHub: OpenGitHub;
   now: () => number;
-  /** How many runs may be started in an hour, by one person and in one repository. */
+  /** The number of runs that one person may start in an hour, and that may be started in one repository. */
   runsPerHour: { person: number; repository: number };
   policy: DeploymentPolicy;
 }

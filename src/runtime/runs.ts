@@ -21,14 +21,14 @@ interface PersonRequest {
   by: string;
   /** Default: the thread. */
   via?: Channel;
-  /** The idempotency key, made of data that nobody can forge. A request with a known key changes nothing. */
+  /** The idempotency key, made of data that cannot be forged. A request with a known key changes nothing. */
   deliveryId?: string;
 }
 
 /**
- * What front ends request of runs. Callers have to authorize the person first. Every method resolves after its effect is
- * on disk. A request that cannot be carried out throws a UserError that says what to do. A known delivery resolves like
- * the first time and changes nothing.
+ * The operations that front ends offer on runs. Callers have to authorize the person first. Every method resolves after
+ * its effect is stored, and throws a UserError that says what to do when the request cannot be carried out. A repeated
+ * delivery resolves as it did the first time and changes nothing.
  */
 export interface Runs {
   /** Starts a worker on a thread. Throws for an unknown or invalid worker, an unusable model, and too many runs. */
@@ -37,7 +37,7 @@ export interface Runs {
     worker: string;
     /** The task. */
     text: string;
-    /** The issue as the person saw it. Default: as it is now. Nothing that was written later reaches the worker. */
+    /** The issue as the person saw it. Default: as it is now. Later edits and comments do not reach the worker. */
     seen?: { at: Date; title: string; body: string };
     deliveryId?: string;
   }): Promise<RunSpec>;
@@ -84,8 +84,8 @@ export interface Runs {
   /**
    * Runs a command for the tools of the thread's newest run, live or ended: `/tool name --option value`, `/name …`, `/tool
    * name -i`, `/tools`. The reply is posted in the thread. While the run is busy, the reply says what the command waits
-   * for. `mayBeForeign`: the command may be meant for another bot, so it is ignored unless a tool has its name. Throws for
-   * a thread without runs.
+   * for. With `mayBeForeign`, the command may be meant for another bot, so it is ignored unless a tool has its name. Throws
+   * for a thread without runs.
    */
   runToolCommand(
     thread: ThreadRef,
@@ -93,19 +93,19 @@ export interface Runs {
   ): Promise<void>;
   /**
    * Saves the location of a repository that a delivery reports, unless a newer one is known. When the repository has a new
-   * owner, its live runs are stopped and their requests withdrawn, since other people decide there now.
+   * owner, its live runs are stopped and their requests withdrawn, since other people have write access now.
    */
   reportLocation(reported: ReportedLocation): Promise<void>;
   /** Stops the live runs of an installation or of repositories that the app can no longer reach. */
   stopUnreachable(where: InstallationScope, why: { reason: string; deliveryId?: string }): Promise<void>;
   /**
-   * Shows the live runs again where the app has regained access, since nothing could be posted meanwhile. Known
-   * repositories among the given locations are updated first.
+   * Posts the live runs' requests and statuses again where the app has regained access. Known repositories among the given
+   * locations are updated first.
    */
   refreshReachable(where: InstallationScope, locations: readonly ReportedLocation[]): Promise<void>;
-  /** Records a key. Returns true for the first time within a month, across restarts. */
+  /** Records a key. Returns false when it was recorded before, within a month and across restarts. */
   recordOnce(key: string): Promise<boolean>;
-  /** Returns whether a worker was started in the thread, and whether one is live. It is cheap, for every comment. */
+  /** Returns whether a worker was started in the thread and whether one is live. Cheap enough to call for every comment. */
   threadActivity(thread: ThreadRef): Promise<"none" | "ended" | "live">;
   /** Returns the thread's root runs, newest first, with their children. */
   status(thread: ThreadRef): Promise<RunView[]>;

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 
-const letters = "abcdefghjkmnpqrstvwxyz0123456789";
+const alphabet = "abcdefghjkmnpqrstvwxyz0123456789";
 
-/** A short name that can be read aloud and typed on a phone, always the same for the same seed. No i, l, o or u. */
+/** Returns an id that is easy to read aloud and to type: the same for the same seed, without i, l, o and u. */
 export function shortId(seed: string, length: number): string {
   const bytes = createHash("sha256").update(seed).digest();
-  return Array.from(bytes.subarray(0, length), (byte) => letters[byte % letters.length]).join("");
+  return Array.from(bytes.subarray(0, length), (byte) => alphabet[byte % alphabet.length]).join("");
 }

@@ -43,7 +43,7 @@ describe("workers that work at once", () => {
   });
 });
 
-describe("a model that goes in circles", () => {
+describe("a model that is stuck", () => {
   const failing = { calls: [{ name: "read_file", args: { path: "nowhere.js" } }] };
   const reading = { calls: [{ name: "read_file", args: { path: "sum.js" } }] };
 
@@ -55,7 +55,7 @@ describe("a model that goes in circles", () => {
 
     expect((await ended()).outcome).toMatchObject({
       kind: "failed",
-      reason: expect.stringMatching(/^It went in circles: it made the same call of read_file 4 times/),
+      reason: expect.stringMatching(/^The worker is stuck: it made the same call of read_file 4 times/),
     });
     expect(model.requests).toHaveLength(6);
   });
@@ -81,7 +81,7 @@ test("a conversation that does not fit is not sent, and the run says so", async 
 
   expect((await ended()).outcome).toMatchObject({
     kind: "failed",
-    reason: expect.stringContaining("longer than the 500 tokens this worker can remember"),
+    reason: expect.stringContaining("longer than the 500 tokens that this worker's max_context_tokens allows"),
   });
   expect(model.requests).toHaveLength(0);
 });

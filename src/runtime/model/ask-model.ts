@@ -3,12 +3,12 @@ import { ModelFailure, type ModelRequest, type Models } from "#models/models.ts"
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import { findStuck } from "./find-stuck.ts";
 import { fitTranscript } from "./fit-transcript.ts";
-import { transcript } from "./transcript.ts";
+import { buildTranscript } from "./transcript.ts";
 
-interface Asked
+interface AskModelOptions
   extends Pick<ModelRequest, "model" | "instructions" | "tools" | "serverSideTools" | "signal" | "onText"> {
   log: readonly LoggedEvent[];
-  /** What the conversation may take of the model's context, in estimated tokens. */
+  /** The largest conversation, in estimated tokens. */
   maxTokens: number;
   find: Toolbox["find"];
   /** Called with the request right before it is sent. */
@@ -16,26 +16,26 @@ interface Asked
 }
 
 /**
- * One call of the model over everything the log holds, as the event it came to. It is not asked when the run goes in
- * circles, or when the conversation does not fit. Throws the signal's reason when aborted.
+ * Calls the model once with the conversation in the log, and returns the event that follows. The model is not called when
+ * the run is stuck or when the conversation does not fit. Throws the signal's reason when aborted.
  */
 export async function askModel(
   models: Models,
-  { log, maxTokens, find, onCall, ...request }: Asked,
+  { log, maxTokens, find, onCall, ...request }: AskModelOptions,
 ): Promise<Extract<RunEvent, { type: "model.answered" | "model.failed" }>> {
-  const seen = log.at(-1)?.id ?? 0;
+  const lastSeenId = log.at(-1)?.id ?? 0;
   const stuck = findStuck(log, find);
   if (stuck) return { type: "model.failed", reason: stuck, retryable: false };
 
-  const messages = fitTranscript(transcript(log), maxTokens);
+  const messages = fitTranscript(buildTranscript(log), maxTokens);
   if (!messages) {
-    const reason = `The conversation has become longer than the ${maxTokens.toLocaleString("en-US")} tokens this worker can remember (max_context_tokens). Start again with a smaller task.`;
+    const reason = `The conversation is longer than the ${maxTokens.toLocaleString("en-US")} tokens that this worker's max_context_tokens allows. Start again with a smaller task.`;
     return { type: "model.failed", reason, retryable: false };
   }
   try {
     onCall?.({ ...request, messages });
     const answer = await models.call({ ...request, messages });
-    return { type: "model.answered", ...answer, lastSeenId: seen };
+    return { type: "model.answered", ...answer, lastSeenId };
   } catch (error) {
     if (!(error instanceof ModelFailure) || request.signal.aborted) throw error;
     const { message: reason, retryable, retryAfterMs } = error;

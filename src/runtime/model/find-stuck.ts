@@ -3,12 +3,12 @@ import type { LoggedEvent, ModelCall } from "#domain/events.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { failuresIn } from "./transcript.ts";
 
-/** How often the same call may fail in the same way before the run ends. */
-const mostFailures = 4;
+/** The number of times the same call may fail with the same error before the run ends. */
+const maxFailures = 4;
 
 /**
- * Why a run is going in circles, as a sentence; undefined while it is not. It is when one call failed again and again
- * with the same words, though nothing was changed and no person said anything in between.
+ * Returns why a run is stuck, as a sentence, or undefined when it is not. A run is stuck when the same call failed several
+ * times with the same error, and nothing was changed and no person wrote or did anything in between.
  */
 export function findStuck(
   log: readonly LoggedEvent[],
@@ -28,13 +28,13 @@ export function findStuck(
       const key = canonicalJson([call.tool, call.args, text]);
       const count = (failures.get(key) ?? 0) + 1;
       failures.set(key, count);
-      if (count >= mostFailures) return stuckAt(call, count, text);
+      if (count >= maxFailures) return describeStuck(call, count, text);
     }
   }
   return undefined;
 }
 
-function stuckAt({ tool }: ModelCall, count: number, text: string): string {
-  const said = text.replace(/\s+/g, " ").slice(0, 300);
-  return `It went in circles: it made the same call of ${tool} ${count} times, and each time it failed with: ${said}`;
+function describeStuck({ tool }: ModelCall, count: number, text: string): string {
+  const error = text.replace(/\s+/g, " ").slice(0, 300);
+  return `The worker is stuck: it made the same call of ${tool} ${count} times, and each time it failed with: ${error}`;
 }

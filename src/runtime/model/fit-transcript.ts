@@ -1,37 +1,37 @@
 import type { ModelMessage } from "ai";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 
-/** Messages whose results are kept, tried in order: the model is working with the latest, so they go last. */
+/** The number of latest messages with results that are kept, tried in order, since the model works with the latest. */
 const keptResults = [4, 1, 0];
-const shortened = "(This result was left out to save room. Call the tool again, for a smaller part, if you need it.)";
+const placeholder = "(This result was left out to save space. Call the tool again for a smaller part if you need it.)";
 
 /**
- * The same conversation within a budget of tokens: the oldest tool results go first, what people and the model said
- * stays. Undefined when it is too long even so.
+ * Shortens a conversation to a number of tokens by leaving out tool results, oldest first. The messages of people and of
+ * the model stay. Returns undefined when it is still too long.
  */
 export function fitTranscript(messages: readonly ModelMessage[], maxTokens: number): ModelMessage[] | undefined {
   const sizes = messages.map(sizeOf);
   for (const kept of keptResults) {
-    const fitted = leaveOut(messages, sizes, maxTokens, kept);
+    const fitted = leaveOutResults(messages, sizes, maxTokens, kept);
     if (fitted) return fitted;
   }
   return undefined;
 }
 
-function leaveOut(
+function leaveOutResults(
   messages: readonly ModelMessage[],
   sizes: readonly number[],
   maxTokens: number,
   kept: number,
 ): ModelMessage[] | undefined {
   let total = sizes.reduce((sum, size) => sum + size, 0);
-  const lastShortenable = messages.filter(holdsResults).length - kept;
+  const shortenable = messages.filter(holdsResults).length - kept;
 
   let seen = 0;
   const fitted = messages.map((message, index) => {
     if (!holdsResults(message)) return message;
     seen += 1;
-    if (total <= maxTokens || seen > lastShortenable) return message;
+    if (total <= maxTokens || seen > shortenable) return message;
 
     const short = message.role === "tool" ? shorten(message) : withoutSearches(message);
     total -= (sizes[index] ?? 0) - sizeOf(short);
@@ -43,20 +43,20 @@ function leaveOut(
 type AssistantMessage = Extract<ModelMessage, { role: "assistant" }>;
 type ToolMessage = Extract<ModelMessage, { role: "tool" }>;
 
-/** True for what tools said, and for an answer within which the provider has searched by itself. */
+/** Returns true for tool results, and for an answer that contains results of the provider's own searches. */
 function holdsResults(message: ModelMessage): message is ToolMessage | AssistantMessage {
   if (message.role === "tool") return true;
   if (message.role !== "assistant" || typeof message.content === "string") return false;
   return message.content.some(({ type }) => type === "tool-result");
 }
 
-/** A search and what it found go together: providers refuse one without the other. */
+/** Leaves out a search together with its results, since providers refuse one without the other. */
 function withoutSearches(message: AssistantMessage): AssistantMessage {
   if (typeof message.content === "string") return message;
   const rest = message.content.filter(
     (part) => part.type !== "tool-result" && !(part.type === "tool-call" && part.providerExecuted),
   );
-  return { ...message, content: rest.length > 0 ? rest : shortened };
+  return { ...message, content: rest.length > 0 ? rest : placeholder };
 }
 
 function sizeOf({ content }: ModelMessage): number {
@@ -65,7 +65,7 @@ function sizeOf({ content }: ModelMessage): number {
 
 function shorten(message: ToolMessage): ToolMessage {
   const content = message.content.map((part) =>
-    part.type === "tool-result" ? { ...part, output: { type: "text" as const, value: shortened } } : part,
+    part.type === "tool-result" ? { ...part, output: { type: "text" as const, value: placeholder } } : part,
   );
   return { ...message, content };
 }

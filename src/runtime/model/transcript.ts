@@ -1,34 +1,37 @@
-import type { ModelMessage, ToolModelMessage, UserContent } from "ai";
+import { type ModelMessage, modelMessageSchema, type ToolModelMessage, type UserContent } from "ai";
+import { z } from "zod";
 import { canonicalJson } from "#domain/approval.ts";
 import { type Attachment, isTextMediaType, type LoggedEvent, type ModelCall, type RunEvent } from "#domain/events.ts";
-import { describeOutcome } from "#runtime/describe-outcome.ts";
+import type { RunOutcome } from "#domain/run.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import { truncateText } from "#text/truncate.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 
-/** Characters of a person's command and of its result: what people say is never shortened later. */
-const longestInvocation = 8_000;
+/** The characters of a person's tool call and of its result. Unlike results of the model's calls, they are never left out. */
+const maxInvocationLength = 8_000;
 
+type EventOf<Type extends RunEvent["type"]> = Extract<RunEvent, { type: Type }>;
 type ToolResultPart = Extract<ToolModelMessage["content"][number], { type: "tool-result" }>;
 
 /**
- * The messages a model is sent, derived from the log. Every call of the model is followed by exactly one result per
- * call, in its order, before anything else is said: words that people say meanwhile come after them.
+ * Derives the messages for the model from the log. Each answer with calls is followed by exactly one result per call, in
+ * the order of the calls. Messages that people wrote in the meantime come after the results.
  */
-export function transcript(log: readonly LoggedEvent[]): ModelMessage[] {
+export function buildTranscript(log: readonly LoggedEvent[]): ModelMessage[] {
   const messages: ModelMessage[] = [];
-  let news: { id: number; message: ModelMessage }[] = [];
+  let pending: { id: number; message: ModelMessage }[] = [];
   let calls: ModelCall[] = [];
   const results = new Map<string, ToolResultPart>();
 
-  const tell = (until: number) => {
-    messages.push(...news.filter(({ id }) => id <= until).map(({ message }) => message));
-    news = news.filter(({ id }) => id > until);
+  const addPending = (until: number) => {
+    messages.push(...pending.filter(({ id }) => id <= until).map(({ message }) => message));
+    pending = pending.filter(({ id }) => id > until);
   };
 
   for (const { id, event } of log) {
     if (event.type === "model.answered") {
-      tell(event.lastSeenId);
-      messages.push(...(event.messages as ModelMessage[]));
+      addPending(event.lastSeenId);
+      messages.push(...answerMessages(event));
       calls = event.calls;
     }
     for (const [callId, result] of resultsOf(event, calls)) {
@@ -39,34 +42,50 @@ export function transcript(log: readonly LoggedEvent[]): ModelMessage[] {
       calls = [];
       results.clear();
     }
-    news.push(...said(event).map((message) => ({ id, message })));
+    pending.push(...userMessages(event).map((message) => ({ id, message })));
   }
-  if (calls.length === 0) tell(Number.POSITIVE_INFINITY);
+  if (calls.length === 0) addPending(Number.POSITIVE_INFINITY);
   return messages;
 }
 
-function resultsOf(event: RunEvent, calls: readonly ModelCall[]): [string, ToolResultPart][] {
-  if (event.type === "run.stop") return calls.map((call) => [call.callId, interrupted(call, event)]);
+/** The messages are sent back unchanged, so they are checked and not rebuilt. */
+const AnswerMessages = z.array(z.custom<ModelMessage>((message) => modelMessageSchema.safeParse(message).success));
 
-  return answers(event).flatMap(({ callId, text, failed }) =>
+/** Checked messages by their stored array. A log is read for every call of the model, and its events do not change. */
+const checkedMessages = new WeakMap<readonly unknown[], readonly ModelMessage[]>();
+
+function answerMessages({ messages: stored }: EventOf<"model.answered">): readonly ModelMessage[] {
+  const known = checkedMessages.get(stored);
+  if (known) return known;
+  const { data } = AnswerMessages.safeParse(stored);
+  if (!data)
+    throw new UnreadableDataError("An answer of the model was stored in a format that this release cannot read.");
+  checkedMessages.set(stored, data);
+  return data;
+}
+
+function resultsOf(event: RunEvent, calls: readonly ModelCall[]): [string, ToolResultPart][] {
+  if (event.type === "run.stop") return calls.map((call) => [call.callId, interruptedResult(call, event)]);
+
+  return callResults(event).flatMap(({ callId, text, failed }) =>
     calls
       .filter((call) => call.callId === callId)
-      .map((call): [string, ToolResultPart] => [callId, part(call, text, failed)]),
+      .map((call): [string, ToolResultPart] => [callId, resultPart(call, text, failed)]),
   );
 }
 
-/** The calls that this event answers with a failure, and what the model reads of it. */
+/** Returns the calls that this event ends with a failure, each with the text the model reads. */
 export function failuresIn(event: RunEvent): { callId: string; text: string }[] {
-  return answers(event).filter(({ failed }) => failed);
+  return callResults(event).filter(({ failed }) => failed);
 }
 
-interface Answer {
+interface CallResult {
   callId: string;
   text: string;
   failed: boolean;
 }
 
-function answers(event: RunEvent): Answer[] {
+function callResults(event: RunEvent): CallResult[] {
   switch (event.type) {
     case "calls.reviewed":
       return event.verdicts.flatMap((verdict) =>
@@ -75,12 +94,12 @@ function answers(event: RunEvent): Answer[] {
     case "tool.finished":
       return [{ callId: event.callId, text: event.result.llmContent, failed: event.result.error !== undefined }];
     case "approval.denied":
-      return [{ callId: event.callId, text: denial(event), failed: true }];
+      return [{ callId: event.callId, text: describeDenial(event), failed: true }];
     case "approval.expired":
       return [
         {
           callId: event.callId,
-          text: "Nobody answered the request for approval before it expired, so it was not done.",
+          text: "The request for approval expired before anyone answered it. The call was not made.",
           failed: true,
         },
       ];
@@ -108,31 +127,44 @@ function answers(event: RunEvent): Answer[] {
   }
 }
 
-function denial({ by, reason }: Extract<RunEvent, { type: "approval.denied" }>): string {
-  const because = reason ? ` and said why: ${reason}` : " without giving a reason";
-  return `@${by} denied this call${because}. It was not done. Do not try the same again; take the reason into account.`;
+function describeDenial({ by, reason }: EventOf<"approval.denied">): string {
+  const because = reason ? ` for this reason: ${reason}` : " without giving a reason";
+  return `@${by} denied this call${because}. It was not made. Do not try the same call again.`;
 }
 
-function said(event: RunEvent): ModelMessage[] {
+/** Describes the outcome of a child for its parent. */
+function describeOutcome(outcome: RunOutcome): string {
+  switch (outcome.kind) {
+    case "answered":
+      return outcome.text || "It finished without an answer.";
+    case "failed":
+      return `It failed: ${outcome.reason}`;
+    case "limited":
+      return `It was stopped by a limit (${outcome.limit}): ${outcome.reason}`;
+    case "cancelled":
+      return `It was cancelled by @${outcome.by}.`;
+  }
+}
+
+function userMessages(event: RunEvent): ModelMessage[] {
   if (event.type === "message.received") return [{ role: "user", content: contentOf(event) }];
-  if (event.type === "run.resume")
-    return [{ role: "user", content: `@${event.by} stopped you and now wants you to go on.` }];
+  if (event.type === "run.resume") {
+    return [{ role: "user", content: `@${event.by} stopped you before and now asks you to continue.` }];
+  }
   if (event.type === "pull_request.reviewed") return [{ role: "user", content: event.text }];
   if (event.type === "checks.completed" && !event.passed) return [{ role: "user", content: event.text }];
-  if (event.type === "tool.invoked") return [{ role: "user", content: invocation(event) }];
+  if (event.type === "tool.invoked") return [{ role: "user", content: describeInvocation(event) }];
   return [];
 }
 
-type ReceivedMessage = Extract<RunEvent, { type: "message.received" }>;
-
-function contentOf(message: ReceivedMessage): UserContent {
+function contentOf(message: EventOf<"message.received">): UserContent {
   const { attachments = [] } = message;
   const text = textOf(message);
   if (attachments.length === 0) return text;
-  return [...(text.trim() === "" ? [] : [{ type: "text" as const, text }]), ...attachments.map(attached)];
+  return [...(text.trim() === "" ? [] : [{ type: "text" as const, text }]), ...attachments.map(attachmentPart)];
 }
 
-function textOf({ kind, text, by }: ReceivedMessage): string {
+function textOf({ kind, text, by }: EventOf<"message.received">): string {
   switch (kind) {
     case "request":
       return text === "" ? `@${by} asks you to work on this.` : `@${by} asks you: ${text}`;
@@ -144,31 +176,28 @@ function textOf({ kind, text, by }: ReceivedMessage): string {
   }
 }
 
-/** Few providers take text as a file. */
-function attached({ name, mediaType, data }: Attachment): Exclude<UserContent, string>[number] {
+/** Text files become text parts, because few providers accept them as files. */
+function attachmentPart({ name, mediaType, data }: Attachment): Exclude<UserContent, string>[number] {
   if (isTextMediaType(mediaType)) return { type: "text", text: `The attached file ${name}:\n${data}` };
   return { type: "file", data, mediaType, filename: name };
 }
 
-/** The person's deed, and what the tool said of it: data, like every result. */
-function invocation({ by, tool, args, result }: Extract<RunEvent, { type: "tool.invoked" }>): string {
-  const end = result.error ? "It failed" : "It is done, in your sandbox";
-  const said = wrapUntrusted(truncateText(result.llmContent, longestInvocation), `the result of ${tool}`);
-  return `@${by} ran ${tool} with ${truncateText(canonicalJson(args), longestInvocation)}. ${end}:\n${said}`;
+/** The result of a person's call is untrusted, like every tool result. */
+function describeInvocation({ by, tool, args, result }: EventOf<"tool.invoked">): string {
+  const end = result.error ? "It failed" : "It succeeded, in your sandbox";
+  const text = wrapUntrusted(truncateText(result.llmContent, maxInvocationLength), `the result of ${tool}`);
+  return `@${by} ran ${tool} with ${truncateText(canonicalJson(args), maxInvocationLength)}. ${end}:\n${text}`;
 }
 
-function part({ callId, tool }: ModelCall, text: string, failed: boolean): ToolResultPart {
+function resultPart({ callId, tool }: ModelCall, text: string, failed: boolean): ToolResultPart {
   const output = { type: failed ? ("error-text" as const) : ("text" as const), value: text };
   return { type: "tool-result", toolCallId: callId, toolName: tool, output };
 }
 
-function interrupted(
-  { callId, tool }: ModelCall,
-  { by, reason }: Extract<RunEvent, { type: "run.stop" }>,
-): ToolResultPart {
+function interruptedResult({ callId, tool }: ModelCall, { by, reason }: EventOf<"run.stop">): ToolResultPart {
   const message = reason
-    ? `The run was stopped before this call was done. ${reason}`
-    : `@${by} stopped the run before this call was done.`;
+    ? `The run was stopped before this call finished. ${reason}`
+    : `@${by} stopped the run before this call finished.`;
   const value = { type: "interrupted", message };
   return { type: "tool-result", toolCallId: callId, toolName: tool, output: { type: "error-json", value } };
 }

@@ -3,13 +3,14 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { initialTransition, transition } from "xstate";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import { Limits } from "#domain/worker.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
-import { transcript } from "#runtime/model/transcript.ts";
+import { buildTranscript } from "#runtime/model/transcript.ts";
 
 const usage = { inputTokens: 1, outputTokens: 1 };
 
-function said(text: string): RunEvent {
+function message(text: string): RunEvent {
   return { type: "message.received", kind: "prompt", text, by: "ada" };
 }
 
@@ -54,8 +55,8 @@ function roles(messages: ModelMessage[]): string[] {
 }
 
 test("results are in the order of the calls, not in the order in which the calls finished", () => {
-  const messages = transcript(
-    logOf(said("go"), answered("", ["a", "b"], 1), finished("b", "second"), finished("a", "first")),
+  const messages = buildTranscript(
+    logOf(message("go"), answered("", ["a", "b"], 1), finished("b", "second"), finished("a", "first")),
   );
 
   expect(roles(messages)).toEqual(["user", "assistant", "tool"]);
@@ -63,13 +64,13 @@ test("results are in the order of the calls, not in the order in which the calls
 });
 
 test("a message that arrives while tools run comes after their results", () => {
-  const messages = transcript(logOf(said("go"), answered("", ["a"], 1), said("use tabs"), finished("a")));
+  const messages = buildTranscript(logOf(message("go"), answered("", ["a"], 1), message("use tabs"), finished("a")));
 
   expect(roles(messages)).toEqual(["user", "assistant", "tool", "user"]);
 });
 
 test("a message that arrives while the model is thinking comes after its answer", () => {
-  const messages = transcript(logOf(said("go"), said("wait, use tabs"), answered("done", [], 1)));
+  const messages = buildTranscript(logOf(message("go"), message("wait, use tabs"), answered("done", [], 1)));
 
   expect(messages.map(({ content }) => JSON.stringify(content))).toEqual([
     '"go"',
@@ -86,15 +87,15 @@ test("a denial with a reason reaches the model as the result of its call", () =>
     by: "ada",
     reason: "not on a Friday",
   };
-  const messages = transcript(logOf(said("go"), answered("", ["a"], 1), denied));
+  const messages = buildTranscript(logOf(message("go"), answered("", ["a"], 1), denied));
 
-  expect(JSON.stringify(messages.at(-1))).toContain("@ada denied this call and said why: not on a Friday");
+  expect(JSON.stringify(messages.at(-1))).toContain("@ada denied this call for this reason: not on a Friday");
 });
 
-test("calls interrupted by a stop are answered as interrupted, and the resumed model is told why", () => {
-  const messages = transcript(
+test("calls interrupted by a stop are answered as interrupted, and the model learns that the run was resumed", () => {
+  const messages = buildTranscript(
     logOf(
-      said("go"),
+      message("go"),
       answered("", ["a", "b"], 1),
       finished("a"),
       { type: "run.stop", by: "ada" },
@@ -106,17 +107,25 @@ test("calls interrupted by a stop are answered as interrupted, and the resumed m
   expect(JSON.stringify(messages[2])).toContain('"type":"interrupted"');
 });
 
+test("an answer in a format this release cannot read is reported, and not sent to the model", () => {
+  const newer = { ...answered("hi", [], 1), messages: [{ role: "oracle", content: "hi" }] };
+
+  expect(() => buildTranscript(logOf(message("go"), newer))).toThrow(UnreadableDataError);
+});
+
 describe("a call of a person", () => {
   test("is shown with its arguments and its result, marked as untrusted, after the results of running calls", () => {
-    const messages = transcript(logOf(said("go"), answered("", ["a"], 1), invoked("Pushed abc1234."), finished("a")));
+    const messages = buildTranscript(
+      logOf(message("go"), answered("", ["a"], 1), invoked("Pushed abc1234."), finished("a")),
+    );
 
     expect(roles(messages)).toEqual(["user", "assistant", "tool", "user"]);
-    expect(messages[3]?.content).toMatch(/^@ada ran git_push with \{"branch":"b"\}\. It is done/);
+    expect(messages[3]?.content).toMatch(/^@ada ran git_push with \{"branch":"b"\}\. It succeeded/);
     expect(messages[3]?.content).toMatch(/<untrusted id="\w+" source="the result of git_push">\nPushed abc1234\.\n/);
   });
 
   test("is shown as failed when it failed, and shortened when it is long", () => {
-    const messages = transcript(logOf(said("go"), invoked("x".repeat(100_000), true)));
+    const messages = buildTranscript(logOf(message("go"), invoked("x".repeat(100_000), true)));
 
     expect(messages[1]?.content).toContain("It failed");
     expect(String(messages[1]?.content).length).toBeLessThan(10_000);
@@ -124,8 +133,8 @@ describe("a call of a person", () => {
 });
 
 describe("any sequence of events", () => {
-  const happening = fc.constantFrom(
-    "said",
+  const eventName = fc.constantFrom(
+    "message",
     "answer0",
     "answer1",
     "answer2",
@@ -143,32 +152,32 @@ describe("any sequence of events", () => {
 
   test("gives every call exactly one result directly after it, so that a provider accepts the conversation", () => {
     fc.assert(
-      fc.property(fc.array(happening, { maxLength: 40 }), (names) => {
-        const log = play(names);
-        const messages = transcript(log);
+      fc.property(fc.array(eventName, { maxLength: 40 }), (names) => {
+        const log = logFrom(names);
+        const messages = buildTranscript(log);
 
-        messages.forEach((message, index) => {
-          const calls = idsOf(message, "tool-call");
+        messages.forEach((current, index) => {
+          const calls = idsOf(current, "tool-call");
           const results = idsOf(messages[index + 1], "tool-result");
           if (calls.length > 0 && index + 1 < messages.length) expect(results).toEqual(calls);
-          if (message.role === "tool") expect(idsOf(messages[index - 1], "tool-call").length).toBeGreaterThan(0);
+          if (current.role === "tool") expect(idsOf(messages[index - 1], "tool-call").length).toBeGreaterThan(0);
         });
         const isOpen = messages.at(-1)?.role === "assistant" && idsOf(messages.at(-1), "tool-call").length > 0;
-        const told = messages.filter(({ content }) => String(content).startsWith("@ada ran git_push")).length;
+        const shown = messages.filter(({ content }) => String(content).startsWith("@ada ran git_push")).length;
         const ran = log.filter(({ event }) => event.type === "tool.invoked").length;
-        if (isOpen) expect(told).toBeLessThanOrEqual(ran);
-        else expect(told).toBe(ran);
+        if (isOpen) expect(shown).toBeLessThanOrEqual(ran);
+        else expect(shown).toBe(ran);
       }),
       { numRuns: 500 },
     );
   });
 });
 
-/** Only what the machine accepts happens, as in life; ids of calls come back in later turns, as some providers do. */
-function play(names: string[]): LoggedEvent[] {
+/** Only events that the machine accepts are in the log. Ids of calls are repeated in later turns, as some providers do. */
+function logFrom(names: string[]): LoggedEvent[] {
   let [state] = initialTransition(workerMachine, { mode: "chat", limits: Limits.parse({}) });
   const log: LoggedEvent[] = [];
-  for (const event of [said("go"), opened, ...names.map((name) => toEvent(name, log.at(-1)?.id ?? 0))]) {
+  for (const event of [message("go"), opened, ...names.map((name) => toEvent(name, log.at(-1)?.id ?? 0))]) {
     if (!state.can(event)) continue;
     [state] = transition(workerMachine, state, event);
     log.push({ id: log.length + 1, runId: "r", at: 0, event });
@@ -180,8 +189,8 @@ const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branc
 
 function toEvent(name: string, seen: number): RunEvent {
   switch (name) {
-    case "said":
-      return said("hm");
+    case "message":
+      return message("hm");
     case "answer0":
       return answered("done", [], seen);
     case "answer1":
