@@ -5,18 +5,18 @@ import type { CommitFiles } from "#playground/github/git/commit-files.ts";
 const folder = new URL("./sample/", import.meta.url);
 
 const history = [
-  { message: "Say what this is", day: "2025-03-03", paths: ["README.md", "package.json"] },
-  { message: "Cut a list into pages", day: "2025-03-04", paths: ["src/paginate.js"] },
+  { message: "Add a README", day: "2025-03-03", paths: ["README.md", "package.json"] },
+  { message: "Split a list into pages", day: "2025-03-04", paths: ["src/paginate.js"] },
   { message: "Test the first and the last page", day: "2025-03-05", paths: ["test/paginate.test.js"] },
 ];
 
-/** The repository that the playground starts with: a small library with a real bug and a test that shows it. */
+/** The repository of the demo: a small library with a real bug and a test that shows it. */
 export async function readSampleRepository(): Promise<NewRepository> {
   const commits = await Promise.all(history.map(readCommit));
-  return { name: "paginate", description: "Cuts a list into pages.", commits };
+  return { name: "paginate", description: "Splits a list into pages.", commits };
 }
 
-/** The issue that tells of the bug, as someone who met it would. */
+/** The issue that reports the bug, as a user would. */
 export async function readSampleIssue(): Promise<{ title: string; body: string }> {
   const text = await readFile(new URL("issue.md", folder), "utf8");
   const [title = "", ...lines] = text.split("\n");

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "./rest/api-error.ts";
 
-/** The body, as long as it is within the limit in bytes. */
+/** Reads the body. Throws a 413 above the limit in bytes. */
 export async function readRequest(request: IncomingMessage, limit: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
-  // Read to the end even so: leaving early would cut the connection before the answer is heard.
+  // Read to the end even above the limit: stopping early would break the connection before the response arrives.
   for await (const chunk of request) {
     size += chunk.length;
     if (size <= limit) chunks.push(chunk);
@@ -14,7 +14,7 @@ export async function readRequest(request: IncomingMessage, limit: number): Prom
   return Buffer.concat(chunks);
 }
 
-/** The body as JSON; undefined when there is none. Throws GitHub's 400 for what is not JSON. */
+/** Reads the body as JSON; undefined when it is empty. Throws GitHub's 400 for invalid JSON. */
 export async function readJsonBody(request: IncomingMessage, limit = 1024 * 1024): Promise<unknown> {
   const bytes = await readRequest(request, limit);
   if (bytes.length === 0) return undefined;

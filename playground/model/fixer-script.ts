@@ -8,31 +8,31 @@ interface Call {
   args: unknown;
 }
 
-interface Move {
+interface Turn {
   text: string;
   calls: Call[];
 }
 
 const library = "src/paginate.js";
-const wrong = "  return Math.floor(total / perPage) + 1;";
-const right = "  return Math.max(1, Math.ceil(total / perPage));";
+const buggyLine = "  return Math.floor(total / perPage) + 1;";
+const fixedLine = "  return Math.max(1, Math.ceil(total / perPage));";
 
-const whatIAm =
-  "I am a scripted model: no model key is set, so nothing here thinks. I only know how to fix the sample issue.";
-const howToDoBetter =
-  "For anything else, stop the demo, set a key such as ANTHROPIC_API_KEY or OPENAI_API_KEY together with GOLEM_FORGE_MODEL (for example anthropic:claude-sonnet-4-5), and start it again.";
+const introduction =
+  "I am a scripted model: no API key is configured, so no real model is running. I can only fix the sample issue.";
+const howToUseRealModel =
+  "For anything else, stop the demo, set an API key such as ANTHROPIC_API_KEY or OPENAI_API_KEY and GOLEM_FORGE_MODEL (for example anthropic:claude-sonnet-4-5), and start it again.";
 
 const steps = {
   find: { content: "Find where pages are counted", activeForm: "Finding where pages are counted" },
-  see: { content: "Run the tests as they are", activeForm: "Running the tests as they are" },
-  correct: { content: "Correct the count", activeForm: "Correcting the count" },
-  check: { content: "Run the tests again", activeForm: "Running the tests again" },
-  review: { content: "Look at the change as a reviewer would", activeForm: "Looking at the change" },
+  reproduce: { content: "Run the tests before the change", activeForm: "Running the tests before the change" },
+  fix: { content: "Fix the page count", activeForm: "Fixing the page count" },
+  verify: { content: "Run the tests after the change", activeForm: "Running the tests after the change" },
+  review: { content: "Review the change", activeForm: "Reviewing the change" },
   open: { content: "Open a draft pull request", activeForm: "Opening a draft pull request" },
 };
 type Step = keyof typeof steps;
 
-/** What the tests said before and after the edit, as far as the conversation has come. */
+/** The test runs before and after the edit, as far as the conversation has got. */
 interface Tests {
   canRun: boolean;
   before: TestRun | undefined;
@@ -40,45 +40,45 @@ interface Tests {
 }
 
 /**
- * Plays a model that works the sample issue for real with the tools it is offered, and says what it is to everybody
- * else. It keeps nothing: what comes next follows from the conversation alone.
+ * Plays a model that really fixes the sample issue with the tools it is offered, and explains itself for any other task. It
+ * keeps no state: each reply follows from the conversation alone.
  */
 export function fixerScript({ messages: all, tools }: ChatRequest): ModelReply {
   const messages = withoutInterrupted(all);
   const offered = new Set(tools.map((tool) => tool.function.name));
-  const asked = textOf(messages.find(({ role }) => role === "user"));
+  const task = textOf(messages.find(({ role }) => role === "user"));
   const isFixer = offered.has("edit_file") && offered.has("open_pull_request");
-  if (!/empty/i.test(asked) || !/paginate|pages?\b/i.test(asked) || !isFixer) {
-    return { text: `${whatIAm} ${howToDoBetter}` };
+  if (!/empty/i.test(task) || !/paginate|pages?\b/i.test(task) || !isFixer) {
+    return { text: `${introduction} ${howToUseRealModel}` };
   }
 
-  const [edited] = answersTo(messages, "edit_file");
-  if (edited !== undefined && denialIn(edited) !== undefined) {
-    return { text: `I may not change ${library}, so I stop here. Nothing was changed.` };
+  const [edited] = resultsOf(messages, "edit_file");
+  if (edited !== undefined && denialReason(edited) !== undefined) {
+    return { text: `I am not allowed to change ${library}, so I stop here. Nothing was changed.` };
   }
   if (edited?.startsWith("Error")) {
-    return { text: `${library} is not as it was in the sample, so I stop here. Nothing was changed.` };
+    return { text: `${library} differs from the sample, so I stop here. Nothing was changed.` };
   }
 
-  const [before, after] = answersTo(messages, "run_tests").map(readTestRun);
+  const [before, after] = resultsOf(messages, "run_tests").map(readTestRun);
   const tests = { canRun: offered.has("run_tests") && before?.kind !== "did not run", before, after };
   if (after?.kind === "ran" && !after.isGreen) {
-    return { text: `The tests are still red after my change (${describeRun(after)}), so I propose nothing.` };
+    return { text: `The tests still fail after my change (${describeRun(after)}), so I do not open a pull request.` };
   }
-  const known = (calls: readonly Call[]) => calls.filter(({ name }) => offered.has(name));
-  const moves = workingMoves(tests).filter(({ calls }) => known(calls).length > 0);
-  const reply = moves[turnOf(messages)] ?? finish(messages, offered, tests);
-  return "calls" in reply && reply.calls ? { ...reply, calls: known(reply.calls) } : reply;
+  const available = (calls: readonly Call[]) => calls.filter(({ name }) => offered.has(name));
+  const turns = workingTurns(tests).filter(({ calls }) => available(calls).length > 0);
+  const reply = turns[turnOf(messages)] ?? finish(messages, offered, tests);
+  return "calls" in reply && reply.calls ? { ...reply, calls: available(reply.calls) } : reply;
 }
 
-function workingMoves(tests: Tests): Move[] {
-  const at = (step: Step) => tasksAt(step, tests);
+function workingTurns(tests: Tests): Turn[] {
+  const plan = (step: Step) => tasksAt(step, tests);
   const runTests = { name: "run_tests", args: {} };
   return [
     {
-      text: `${whatIAm} This is that issue, so I start.`,
+      text: `${introduction} This is the sample issue, so I start.`,
       calls: [
-        at("find"),
+        plan("find"),
         { name: "list_files", args: { path: "", recursive: true } },
         { name: "grep", args: { pattern: "pageCount|hasNext" } },
       ],
@@ -91,73 +91,81 @@ function workingMoves(tests: Tests): Move[] {
       ],
     },
     ...(tests.canRun || tests.before
-      ? [{ text: "Before I change anything, I want to see what is red.", calls: [at("see"), runTests] }]
+      ? [{ text: "Before I change anything, I check which tests fail.", calls: [plan("reproduce"), runTests] }]
       : []),
     {
       text: paragraphs(
         tests.before && describeBefore(tests.before),
-        "`pageCount` adds one even when the last page is full. Rounding up does what was meant.",
+        "`pageCount` adds one even when the last page is full. It should round up instead.",
       ),
-      calls: [at("correct"), { name: "edit_file", args: { path: library, old_text: wrong, new_text: right } }],
+      calls: [plan("fix"), { name: "edit_file", args: { path: library, old_text: buggyLine, new_text: fixedLine } }],
     },
-    ...(tests.canRun ? [{ text: "", calls: [at("check"), runTests] }] : []),
+    ...(tests.canRun ? [{ text: "", calls: [plan("verify"), runTests] }] : []),
     {
       text: tests.after ? describeAfter(tests.after) : "",
-      calls: [at("review"), { name: "git_diff", args: {} }],
+      calls: [plan("review"), { name: "git_diff", args: {} }],
     },
   ];
 }
 
 function describeBefore(run: TestRun): string {
   if (run.kind === "did not run") {
-    return `The tests cannot be run here: ${run.why}. I go on without them, and say so in the pull request.`;
+    return `The tests cannot run here: ${run.why}. I continue without them and will say so in the pull request.`;
   }
   return run.isGreen
-    ? `Everything is green before my change (${describeRun(run)}), so no test shows what the issue tells.`
-    : `Red, as the issue says: ${describeRun(run)}.`;
+    ? `All tests pass before my change (${describeRun(run)}), so none of them shows the bug.`
+    : `The tests fail as the issue describes: ${describeRun(run)}.`;
 }
 
 function describeAfter(run: TestRun): string {
-  return run.kind === "ran" ? `Green now: ${describeRun(run)}.` : `This time the tests did not run: ${run.why}.`;
+  return run.kind === "ran"
+    ? `The tests pass now: ${describeRun(run)}.`
+    : `The tests did not run this time: ${run.why}.`;
 }
 
-/** The counts of the runner, and the tests that failed. */
+/** The runner's counts and the failed tests. */
 function describeRun(run: TestRun): string {
   if (run.kind === "did not run") return run.why;
   const failed = run.failed.map((name) => `*${name}*`).join(", ");
   return `\`${run.counts}\`${failed && ` – ${failed}`}`;
 }
 
-/** The plan with this step under way and all before it done; with no step, everything is done. */
+/** The plan with this step in progress and all earlier ones completed; without a step, everything is completed. */
 function tasksAt(current: Step | undefined, { canRun }: Tests): Call {
-  const plan = (Object.keys(steps) as Step[]).filter((step) => canRun || (step !== "see" && step !== "check"));
-  const done = current === undefined ? plan.length : plan.indexOf(current);
+  const plan = (Object.keys(steps) as Step[]).filter((step) => canRun || (step !== "reproduce" && step !== "verify"));
+  const completed = current === undefined ? plan.length : plan.indexOf(current);
   const tasks = plan.map((step, index) => ({
     ...steps[step],
-    status: index < done ? "completed" : index === done ? "in_progress" : "pending",
+    status: index < completed ? "completed" : index === completed ? "in_progress" : "pending",
   }));
   return { name: "write_tasks", args: { tasks } };
 }
 
-/** The pull request, as often as a person's reasons make it worth asking, and the last words. */
+/** Proposes the pull request, once more with the reason for a denial, and then concludes. */
 function finish(messages: readonly Message[], offered: ReadonlySet<string>, tests: Tests): ModelReply {
-  const answers = answersTo(messages, "open_pull_request");
-  const denials = answers.map(denialIn).filter((denial) => denial !== undefined);
-  const last = answers.at(-1);
+  const results = resultsOf(messages, "open_pull_request");
+  const denials = results.map(denialReason).filter((reason) => reason !== undefined);
+  const last = results.at(-1);
   if (last === undefined) {
-    return propose({ text: "The change is small and does what the issue asks. May I propose it?", tests });
+    return propose({
+      text: "The change is small and does what the issue asks for. I propose it as a pull request.",
+      tests,
+    });
   }
-  if (last.includes("Nobody answered"))
-    return { text: "Nobody answered, so I opened no pull request. Nothing was pushed." };
-  if (denialIn(last) === undefined) return conclude(messages, last, offered, tests);
+  if (last.includes("Nobody answered")) {
+    return { text: "Nobody answered, so I did not open a pull request. Nothing was pushed." };
+  }
+  if (denialReason(last) === undefined) return conclude(messages, last, offered, tests);
   if (denials.length > 1) {
-    return { text: "Twice no: I leave it at that. Nothing was pushed, and the change stays in this run only." };
+    return {
+      text: "The pull request was denied twice, so I stop here. Nothing was pushed; the change remains in this run.",
+    };
   }
   const reason = denials[0];
-  if (!reason) return { text: "I understand: no pull request. Nothing was pushed." };
+  if (!reason) return { text: "The pull request was denied. Nothing was pushed." };
 
   return propose({
-    text: `You said: ${reason}\n\nA script cannot act on that, but it can pass it on. May I propose it like this?`,
+    text: `The reason was: ${reason}\n\nA script cannot act on it, but it can pass it on in the pull request.`,
     note: `A reviewer said: ${reason}`,
     tests,
   });
@@ -165,19 +173,20 @@ function finish(messages: readonly Message[], offered: ReadonlySet<string>, test
 
 function propose({ text, note, tests }: { text: string; note?: string; tests: Tests }): ModelReply {
   const body = paragraphs(
-    "`pageCount` divided, cut the rest off and added one. That is right unless the list fills its last page exactly: 20 items, 10 on a page, made 3 pages.",
-    "It now rounds up, and a list without items still has its one page.",
+    "`pageCount` rounded the number of pages down and added one. That is wrong when the items fill the last page exactly: 20 items with 10 per page made 3 pages.",
+    "It now rounds up. An empty list still has one page.",
     reportTests(tests),
     "Written by a scripted model in the Golem Forge playground.",
     note,
   );
-  const args = { closes_issue: true, title: "No empty page after a page that is full", body };
+  const args = { closes_issue: true, title: "Do not add an empty page after a full last page", body };
   return { text, calls: [tasksAt("open", tests), { name: "open_pull_request", args }] };
 }
 
 function reportTests({ before, after }: Tests): string {
-  if (!before) return "I was not given a tool to run the tests with. `npm test` runs them.";
-  if (before.kind === "did not run") return `The tests were **not run** here: ${before.why}. \`npm test\` runs them.`;
+  if (!before) return "No tool to run the tests was available. Run them with `npm test`.";
+  if (before.kind === "did not run")
+    return `The tests were **not run** here: ${before.why}. Run them with \`npm test\`.`;
   return [
     "**Tests**",
     "",
@@ -186,29 +195,29 @@ function reportTests({ before, after }: Tests): string {
   ].join("\n");
 }
 
-/** Ticks the last task, then tells how it went. */
+/** Completes the last task, then summarises the result. */
 function conclude(
   messages: readonly Message[],
-  answer: string,
+  result: string,
   offered: ReadonlySet<string>,
   tests: Tests,
 ): ModelReply {
-  const calledLast = messages.findLast((message) => message.tool_calls?.length)?.tool_calls ?? [];
-  const ticked = !calledLast.some((call) => call.function.name === "open_pull_request");
-  const opened = /pull request #\d+/.test(answer);
-  return ticked || !opened || !offered.has("write_tasks")
-    ? { text: describeEnd(answer, tests) }
+  const lastCalls = messages.findLast((message) => message.tool_calls?.length)?.tool_calls ?? [];
+  const isPlanCompleted = !lastCalls.some((call) => call.function.name === "open_pull_request");
+  const isOpened = /pull request #\d+/.test(result);
+  return isPlanCompleted || !isOpened || !offered.has("write_tasks")
+    ? { text: summarize(result, tests) }
     : { text: "", calls: [tasksAt(undefined, tests)] };
 }
 
-function describeEnd(answer: string, tests: Tests): string {
-  const where = /https?:\/\/\S+\/pull\/\d+/.exec(answer)?.[0] ?? /#\d+/.exec(answer)?.[0];
-  if (!where) return `The pull request could not be opened: ${answer.slice(0, 500)}`;
+function summarize(result: string, tests: Tests): string {
+  const pull = /https?:\/\/\S+\/pull\/\d+/.exec(result)?.[0] ?? /#\d+/.exec(result)?.[0];
+  if (!pull) return `The pull request could not be opened: ${result.slice(0, 500)}`;
   return paragraphs(
-    `I opened ${where}.`,
+    `I opened ${pull}.`,
     [
-      `- \`pageCount\` in \`${library}\` rounds up instead of adding one, so a full last page is the last page.`,
-      "- A list without items still has one page.",
+      `- \`pageCount\` in \`${library}\` rounds up instead of adding one, so no empty page follows a full last page.`,
+      "- An empty list still has one page.",
     ].join("\n"),
     reportTests(tests),
   );
@@ -218,34 +227,34 @@ function paragraphs(...texts: (string | undefined)[]): string {
   return texts.filter(Boolean).join("\n\n");
 }
 
-/** Without the turns that somebody stopped: they are played once more. */
+/** Leaves out the turns that somebody interrupted: they are played again. */
 function withoutInterrupted(messages: readonly Message[]): Message[] {
-  const stopped = new Set(
+  const interrupted = new Set(
     messages
       .filter((message) => /^\{"type":"interrupted"/.test(textOf(message)))
       .map((message) => message.tool_call_id),
   );
-  const gone = messages.filter(({ tool_calls = [] }) => tool_calls.some(({ id }) => stopped.has(id)));
-  const goneIds = new Set(gone.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id)));
-  return messages.filter((message) => !gone.includes(message) && !goneIds.has(message.tool_call_id ?? ""));
+  const turns = messages.filter(({ tool_calls = [] }) => tool_calls.some(({ id }) => interrupted.has(id)));
+  const callIds = new Set(turns.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id)));
+  return messages.filter((message) => !turns.includes(message) && !callIds.has(message.tool_call_id ?? ""));
 }
 
-/** What came back from every call of this tool, oldest first. */
-function answersTo(messages: readonly Message[], tool: string): string[] {
+/** The results of every call of this tool, oldest first. */
+function resultsOf(messages: readonly Message[], tool: string): string[] {
   const ids = messages
     .flatMap((message) => message.tool_calls ?? [])
     .filter((call) => call.function.name === tool)
     .map(({ id }) => id);
   return ids.flatMap((id) => {
-    const answer = messages.find(({ role, tool_call_id }) => role === "tool" && tool_call_id === id);
-    return answer ? [textOf(answer)] : [];
+    const result = messages.find(({ role, tool_call_id }) => role === "tool" && tool_call_id === id);
+    return result ? [textOf(result)] : [];
   });
 }
 
-/** The reason of a denial, empty when none was given; undefined when nobody denied. */
-function denialIn(answer: string): string | undefined {
-  if (!answer.includes("denied this call")) return undefined;
-  return /and said why: (.*?)\.? It was not done/s.exec(answer)?.[1] ?? "";
+/** The reason of a denial, empty when none was given; undefined when the call was not denied. */
+function denialReason(result: string): string | undefined {
+  if (!result.includes("denied this call")) return undefined;
+  return /and said why: (.*?)\.? It was not done/s.exec(result)?.[1] ?? "";
 }
 
 function textOf(message: Message | undefined): string {

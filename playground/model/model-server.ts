@@ -23,28 +23,28 @@ const ChatRequest = z.looseObject({
   stream: z.boolean().default(false),
   stream_options: z.looseObject({ include_usage: z.boolean().optional() }).nullish(),
 });
-/** What a model is asked: the conversation so far and the tools it may call. */
+/** A request to the model: the conversation so far and the tools it may call. */
 export type ChatRequest = z.infer<typeof ChatRequest>;
 
 interface TextReply {
   text?: string;
-  /** Sent as the model's thoughts, before its text. */
+  /** Sent as the model's reasoning, before its text. */
   reasoning?: string;
-  /** Instead of an estimate. */
+  /** Default: an estimate. */
   usage?: { inputTokens: number; outputTokens: number; cachedInputTokens?: number };
   finishReason?: string;
 }
 
-/** What the scripted model does when asked: it says and calls something, or shows one of the troubles real ones have. */
+/** A scripted reply: text and tool calls, or one of the failures that real models have. */
 export type ModelReply =
   | (TextReply & { calls?: readonly { name: string; args: unknown; id?: string }[] })
-  /** Calls whose arguments are sent as they stand here, JSON or not. */
+  /** Tool calls whose arguments are sent unchanged, valid JSON or not. */
   | (TextReply & { rawCalls: readonly { name: string; arguments: string; id?: string }[] })
-  /** An HTTP error; `retryAfter` is the header as it stands, in seconds or a date. */
+  /** An HTTP error; `retryAfter` is the value of the header, in seconds or a date. */
   | { status: number; message?: string; code?: string; retryAfter?: number | string }
-  /** The connection breaks after so many bytes of the answer's body. */
+  /** The connection breaks after this many bytes of the response body. */
   | { dropAfterBytes: number; text?: string }
-  /** Says its text, if it has any, and then nothing more. */
+  /** Sends its text, if any, and then nothing more. */
   | { hang: true; text?: string };
 
 export interface ModelServer {
@@ -57,7 +57,7 @@ export interface ModelServer {
 
 export interface ModelServerOptions {
   script: (request: ChatRequest) => ModelReply | Promise<ModelReply>;
-  /** Default: a free one. */
+  /** Default: any free port. */
   port?: number;
   log?: (line: string) => void;
 }
@@ -65,12 +65,12 @@ export interface ModelServerOptions {
 const maxRecordedRequests = 50;
 const maxRequestBytes = 64 * 1024 * 1024;
 
-/** How often the model has spoken already: a script that asks this of the messages goes on rightly after any restart. */
+/** The number of the model's next turn, from 0. It follows from the messages, so a script continues correctly after a restart. */
 export function turnOf(messages: readonly { role: string }[]): number {
   return messages.filter(({ role }) => role === "assistant").length;
 }
 
-/** Starts a model server on the loopback address that speaks OpenAI's chat completions and answers by script. */
+/** Starts a server on the loopback address that implements OpenAI's chat completions with scripted replies. */
 export async function startModelServer({ script, port = 0, log = () => {} }: ModelServerOptions): Promise<ModelServer> {
   const requests: ChatRequest[] = [];
 
@@ -94,13 +94,13 @@ export async function startModelServer({ script, port = 0, log = () => {} }: Mod
         data: [{ id: "scripted", object: "model", owned_by: "local" }],
       });
     }
-    sendError(response, { status: 404, message: `There is no ${request.method} ${path} here.` });
+    sendError(response, { status: 404, message: `Unknown request: ${request.method} ${path}` });
   }
 
   const server = createServer((request, response) => {
     route(request, response).catch((error: unknown) => {
       const message = error instanceof Error ? error.message : String(error);
-      log(`trouble: ${message}`);
+      log(`error: ${message}`);
       if (response.headersSent) response.destroy();
       else sendError(response, { status: 500, message });
     });
@@ -143,7 +143,7 @@ async function send(response: ServerResponse, request: ChatRequest, reply: Model
   startStream(response);
   for (const event of [...eventsOf(request, reply), "[DONE]"]) {
     response.write(toSse(event));
-    // One event per turn of the loop, so that a reader sees a stream and not one block.
+    // One event per turn of the event loop, so that the reader gets a stream and not one block.
     await nextTurn();
   }
   response.end();
@@ -158,12 +158,12 @@ function hang(response: ServerResponse, request: ChatRequest, text: string | und
 async function drop(
   response: ServerResponse,
   request: ChatRequest,
-  { dropAfterBytes, text = "This sentence will not be heard to its end." }: { dropAfterBytes: number; text?: string },
+  { dropAfterBytes, text = "This sentence will not arrive completely." }: { dropAfterBytes: number; text?: string },
 ): Promise<void> {
   startStream(response);
   const whole = Buffer.from(eventsOf(request, { text }).map(toSse).join(""));
   const sent = whole.subarray(0, dropAfterBytes);
-  // Flushed before the connection goes, or nothing of it would arrive.
+  // Flushed before the connection is destroyed, or nothing would arrive.
   await new Promise((resolve) => response.write(sent, resolve));
   response.destroy();
 }
@@ -173,7 +173,7 @@ function startStream(response: ServerResponse): void {
 }
 
 function sendError(response: ServerResponse, error: Extract<ModelReply, { status: number }>): void {
-  const { status, message = "The script wants this to fail.", code = null, retryAfter } = error;
+  const { status, message = "This failure is scripted.", code = null, retryAfter } = error;
   if (retryAfter !== undefined) response.setHeader("retry-after", String(retryAfter));
   sendJson(response, status, { error: { message, type: "scripted_error", param: null, code } });
 }
@@ -195,7 +195,7 @@ function callsOf(request: ChatRequest, reply: Answer): ToolCall[] {
     "rawCalls" in reply
       ? reply.rawCalls
       : (reply.calls ?? []).map(({ args, ...call }) => ({ ...call, arguments: JSON.stringify(args) }));
-  // Named by turn and place, so that the same conversation always gets the same ids.
+  // Named by turn and position, so that the same conversation always gets the same ids.
   const turn = turnOf(request.messages) + 1;
   return calls.map(({ id, name, arguments: text }, index) => ({
     id: id ?? `call_${turn}_${index + 1}`,
@@ -247,8 +247,8 @@ function eventsOf(request: ChatRequest, reply: Answer): unknown[] {
 }
 
 function deltasOf({ reasoning, text }: TextReply): object[] {
-  const thoughts = pieces(reasoning ?? "").map((piece) => ({ reasoning_content: piece }));
-  return [...thoughts, ...pieces(text ?? "").map((piece) => ({ content: piece }))];
+  const reasoningDeltas = pieces(reasoning ?? "").map((piece) => ({ reasoning_content: piece }));
+  return [...reasoningDeltas, ...pieces(text ?? "").map((piece) => ({ content: piece }))];
 }
 
 function callDeltas({ id, type, function: { name, arguments: text } }: ToolCall, index: number): object[] {
@@ -269,7 +269,7 @@ function toSse(event: unknown): string {
   return `data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`;
 }
 
-/** The text in pieces about as long as a word or two, longer when there would be thousands; never splits a surrogate pair. */
+/** Splits text into pieces of one or two words, or longer ones for a long text; surrogate pairs stay together. */
 function pieces(text: string): string[] {
   const length = Math.max(12, Math.ceil(text.length / 1_000));
   return text.match(new RegExp(`.{1,${length}}`, "gsu")) ?? [];
@@ -277,9 +277,9 @@ function pieces(text: string): string[] {
 
 function describe(reply: ModelReply): string {
   if ("status" in reply) return `HTTP ${reply.status}`;
-  if ("hang" in reply) return "silence";
+  if ("hang" in reply) return "no answer";
   if ("dropAfterBytes" in reply) return `a connection dropped after ${reply.dropAfterBytes} bytes`;
   const calls = "rawCalls" in reply ? reply.rawCalls : (reply.calls ?? []);
   const names = calls.map(({ name }) => name).join(", ");
-  return names ? `calls ${names}` : `says ${(reply.text ?? "").length} characters`;
+  return names ? `calls ${names}` : `replies with ${(reply.text ?? "").length} characters`;
 }

@@ -1,11 +1,11 @@
-/** What came of one call of run_tests. */
+/** The result of one call of run_tests. */
 export type TestRun =
-  /** `counts` as the tool says them, such as "node --test: 2 passed, 1 failed". */
+  /** `counts` is the tool's summary, such as "node --test: 2 passed, 1 failed". */
   | { kind: "ran"; counts: string; isGreen: boolean; failed: string[] }
-  /** `why` goes on after a colon. */
+  /** `why` is worded to follow a colon. */
   | { kind: "did not run"; why: string };
 
-/** Reads a test run from what the tool answered. Tests that were killed, or told nothing, did not run. */
+/** Parses the tool's result. Tests that were killed, or that reported no counts, did not run. */
 export function readTestRun(answer: string): TestRun {
   const [, counts, failures, exitCode] =
     /^(.+?: \d+ passed, (\d+) failed(?:, \d+ skipped)?)\. Exit code (\d+) after /.exec(answer) ?? [];
@@ -17,7 +17,7 @@ export function readTestRun(answer: string): TestRun {
   return { kind: "did not run", why: (/\bunavailable: (.+)/.exec(line)?.[1] ?? line).replace(/[.\s]+$/, "") };
 }
 
-/** Some clients hand a model the text of an error as it is, others as JSON. */
+/** Some clients pass an error to the model as text, others as JSON. */
 function errorIn(answer: string): string {
   try {
     const { error } = JSON.parse(answer);

@@ -14,7 +14,7 @@ const everyTool = [
   ...["write_tasks", "list_files", "grep", "read_file", "run_tests", "edit_file", "git_diff", "open_pull_request"],
 ];
 
-/** Plays model and tools against each other until the model only speaks; gives all calls and the last words. */
+/** Plays the model against these tool results until it makes no more calls. Returns all calls and the last text. */
 async function converse({
   offered = everyTool,
   answer = (_name: string, _args: Record<string, unknown>): string => "done",
@@ -44,54 +44,57 @@ async function converse({
       messages.push({ role: "tool", tool_call_id: id, content: answer(name, args) });
     }
   }
-  throw new Error("The script never comes to an end");
+  throw new Error("The script does not end");
 }
 
 const opened = "Opened draft pull request #2: No empty page\nhttp://127.0.0.1:1/playground/paginate/pull/2";
 
-test("the first words say that it is a scripted model and why", async () => {
+test("it says first that it is a scripted model and why", async () => {
   const { messages } = await converse({ answer: () => opened });
 
-  expect(messages[1]?.content).toMatch(/^I am a scripted model: no model key is set/);
+  expect(messages[1]?.content).toMatch(/^I am a scripted model: no API key is configured/);
 });
 
-test("it reads, plans, edits, looks and asks for a pull request, then says what it did", async () => {
+test("it reads, plans, edits, reviews, proposes a pull request and summarises the result", async () => {
   const { calls, text } = await converse({ answer: () => opened });
 
   expect(new Set(calls.map(({ name }) => name))).toEqual(new Set(everyTool));
   expect(text).toMatch(/I opened http:\/\/127\.0\.0\.1:1\/playground\/paginate\/pull\/2/);
 });
 
-describe("the tests", () => {
+describe("running the tests", () => {
   const red =
     "node --test: 4 passed, 2 failed. Exit code 1 after 0.30 s. Because.\n✗ first\n    error\n✗ second\n    error";
   const green = "node --test: 6 passed, 0 failed. Exit code 0 after 0.30 s. Because.";
 
-  /** Plays the issue with these answers of run_tests, the last one for good. */
+  /** Plays the issue with these results of run_tests; the last one is repeated. */
   async function withTests(...answers: string[]) {
-    const left = [...answers];
+    const remaining = [...answers];
     const result = await converse({
-      answer: (name) => (name === "run_tests" ? ((left.length > 1 ? left.shift() : left[0]) ?? "") : opened),
+      answer: (name) =>
+        name === "run_tests" ? ((remaining.length > 1 ? remaining.shift() : remaining[0]) ?? "") : opened,
     });
     const { calls, messages } = result;
-    const said = messages.filter(({ role }) => role === "assistant").map(({ content }) => String(content));
+    const texts = messages.filter(({ role }) => role === "assistant").map(({ content }) => String(content));
     return {
       ...result,
       order: calls
         .map(({ name }) => name)
         .filter((name) => ["run_tests", "edit_file", "open_pull_request"].includes(name)),
-      said: said.join("\n"),
+      texts: texts.join("\n"),
       body: String(calls.find(({ name }) => name === "open_pull_request")?.args.body),
       plan: JSON.stringify(calls.findLast(({ name }) => name === "write_tasks")?.args),
     };
   }
 
-  test("run before and after the edit, and the pull request holds what they said", async () => {
-    const { order, said, body, text } = await withTests(red, green);
+  test("happens before and after the edit, and the pull request reports both results", async () => {
+    const { order, texts, body, text } = await withTests(red, green);
 
     expect(order).toEqual(["run_tests", "edit_file", "run_tests", "open_pull_request"]);
-    expect(said).toContain("Red, as the issue says: `node --test: 4 passed, 2 failed` – *first*, *second*.");
-    expect(said).toContain("Green now: `node --test: 6 passed, 0 failed`.");
+    expect(texts).toContain(
+      "The tests fail as the issue describes: `node --test: 4 passed, 2 failed` – *first*, *second*.",
+    );
+    expect(texts).toContain("The tests pass now: `node --test: 6 passed, 0 failed`.");
     for (const report of [body, text]) {
       expect(report).toContain("- before: `node --test: 4 passed, 2 failed` – *first*, *second*");
       expect(report).toContain("- after: `node --test: 6 passed, 0 failed`");
@@ -109,24 +112,24 @@ describe("the tests", () => {
       "node --test: 2 passed, 0 failed. Killed after 60 s: it did not end within its timeout.",
       "node --test: 2 passed, 0 failed. Killed after 60 s: it did not end within its timeout",
     ],
-  ])("that cannot be run are tried once, and why is said: %s", async (answer, why) => {
-    const { order, said, body, text, plan } = await withTests(answer);
+  ])("is tried once where it is impossible, and the reason is reported: %s", async (answer, why) => {
+    const { order, texts, body, text, plan } = await withTests(answer);
 
     expect(order).toEqual(["run_tests", "edit_file", "open_pull_request"]);
-    expect(said).toContain(`The tests cannot be run here: ${why}. I go on without them`);
+    expect(texts).toContain(`The tests cannot run here: ${why}. I continue without them`);
     for (const report of [body, text]) expect(report).toContain(`The tests were **not run** here: ${why}.`);
-    expect(plan).not.toMatch(/tests/);
+    expect(plan).not.toMatch(/Run the tests/);
   });
 
-  test("that stay red end it before anything is proposed", async () => {
+  test("ends the run when tests still fail after the edit", async () => {
     const { order, text } = await withTests(red);
 
     expect(order).toEqual(["run_tests", "edit_file", "run_tests"]);
-    expect(text).toMatch(/still red after my change .*\*first\*.* so I propose nothing/);
+    expect(text).toMatch(/still fail after my change .*\*first\*.* so I do not open a pull request/);
   });
 });
 
-test("its edit makes the sample's failing test pass", { timeout: 60_000 }, async () => {
+test("its edit makes the failing test of the sample pass", { timeout: 60_000 }, async () => {
   const folder = await mkdtemp(join(tmpdir(), "golem-forge-sample-"));
   const { commits = [] } = await readSampleRepository();
   for (const [path, content] of commits.flatMap(({ files }) => Object.entries(files))) {
@@ -139,19 +142,19 @@ test("its edit makes the sample's failing test pass", { timeout: 60_000 }, async
       () => "red",
     );
   const { calls } = await converse({ answer: () => opened });
-  const { old_text: before, new_text: after } = calls.find(({ name }) => name === "edit_file")?.args ?? {};
+  const { old_text: buggy, new_text: fixed } = calls.find(({ name }) => name === "edit_file")?.args ?? {};
   const source = String(commits.find(({ files }) => "src/paginate.js" in files)?.files["src/paginate.js"]);
 
-  const atFirst = await runTests();
-  await writeFile(join(folder, "src/paginate.js"), source.replace(String(before), String(after)));
-  const atLast = await runTests();
+  const before = await runTests();
+  await writeFile(join(folder, "src/paginate.js"), source.replace(String(buggy), String(fixed)));
+  const after = await runTests();
   await rm(folder, { recursive: true });
 
-  expect(source.split(String(before))).toHaveLength(2);
-  expect([atFirst, atLast]).toEqual(["red", "green"]);
+  expect(source.split(String(buggy))).toHaveLength(2);
+  expect([before, after]).toEqual(["red", "green"]);
 });
 
-test("a reason to deny is passed on in the next proposal, and a second no is taken", async () => {
+test("the reason for a denial is passed on in a second proposal, and a second denial ends the run", async () => {
   const denied =
     "@maintainer denied this call and said why: mention the shop. It was not done. Do not try the same again; take the reason into account.";
 
@@ -163,16 +166,16 @@ test("a reason to deny is passed on in the next proposal, and a second no is tak
   expect(text).toMatch(/Nothing was pushed/);
 });
 
-test("a no without a reason is taken at once", async () => {
+test("a denial without a reason ends the run", async () => {
   const denied = "@maintainer denied this call without giving a reason. It was not done.";
 
   const { calls, text } = await converse({ answer: (name) => (name === "open_pull_request" ? denied : "done") });
 
   expect(calls.filter(({ name }) => name === "open_pull_request")).toHaveLength(1);
-  expect(text).toMatch(/no pull request/);
+  expect(text).toMatch(/was denied. Nothing was pushed/);
 });
 
-test("what it is not offered it does not call", async () => {
+test("it calls only the tools it is offered", async () => {
   const offered = ["read_file", "edit_file", "open_pull_request"];
 
   const { calls } = await converse({ offered, answer: () => opened });
@@ -180,30 +183,30 @@ test("what it is not offered it does not call", async () => {
   expect(new Set(calls.map(({ name }) => name))).toEqual(new Set(offered));
 });
 
-test("where the file is not the sample's any more it stops", async () => {
+test("it stops when the file differs from the sample", async () => {
   const { calls, text } = await converse({ answer: (name) => (name === "edit_file" ? "Error: not found" : "done") });
 
   expect(calls.some(({ name }) => name === "open_pull_request")).toBe(false);
-  expect(text).toContain("is not as it was in the sample");
+  expect(text).toContain("differs from the sample");
 });
 
 test.each([
   ["another issue", { asked: "Translate the readme into Welsh" }],
-  ["a worker that may not edit", { offered: ["read_file", "grep"] }],
-  ["a worker that proposes nothing", { offered: everyTool.filter((name) => name !== "open_pull_request") }],
-])("to %s it answers honestly what it is and what is needed", async (_, situation) => {
+  ["a worker that cannot edit", { offered: ["read_file", "grep"] }],
+  ["a worker that cannot open a pull request", { offered: everyTool.filter((name) => name !== "open_pull_request") }],
+])("for %s it explains what it is and how to use a real model", async (_, situation) => {
   const { calls, text } = await converse(situation);
 
   expect(calls).toEqual([]);
-  expect(text).toMatch(/^I am a scripted model: no model key is set[\s\S]*ANTHROPIC_API_KEY/);
+  expect(text).toMatch(/^I am a scripted model: no API key is configured[\s\S]*ANTHROPIC_API_KEY/);
 });
 
-test("what somebody stopped in the middle is done once more", async () => {
+test("a call that somebody interrupted is made again", async () => {
   const stopped = '{"type":"interrupted","message":"@maintainer stopped the run before this call was done."}';
-  let asked = 0;
+  let proposals = 0;
 
   const { calls, text } = await converse({
-    answer: (name) => (name === "open_pull_request" && asked++ === 0 ? stopped : opened),
+    answer: (name) => (name === "open_pull_request" && proposals++ === 0 ? stopped : opened),
   });
 
   expect(calls.filter(({ name }) => name === "open_pull_request")).toHaveLength(2);

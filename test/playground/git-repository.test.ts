@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { commitFiles } from "#playground/github/git/commit-files.ts";
 import { branches, initialize, moveBranch, resolveCommit } from "#playground/github/git/git-repository.ts";
 
-test("branches are those git has, whether it keeps them apart or packed, and as they stand now", async () => {
+test("branches are read as git lists them, whether their refs are loose or packed", async () => {
   const directory = await mkdtemp(join(tmpdir(), "golem-playground-git-"));
   onTestFinished(() => rm(directory, { recursive: true }));
   const git = (...args: string[]) =>

@@ -56,7 +56,7 @@ test("git clones, pushes a branch, and the branch can become a pull request", as
   expect(await world.github.readFile("golem/1-abc", "days.txt")).toBe("one line\n");
 });
 
-test("a commit that is no tip can be fetched by its hash, shallow, by another client", async () => {
+test("a commit that is not a tip can be fetched by its hash with depth 1", async () => {
   const { fs } = memfs();
   const token = await world.token({ permissions: { contents: "read" } });
   const url = `${world.github.url}/playground/shop.git`;
@@ -86,10 +86,10 @@ test("the same history has the same hashes every time", async () => {
 });
 
 test.each([
-  ["nobody", undefined, "info/refs?service=git-upload-pack", 401],
-  ["a made-up token", "ghs_madeup", "info/refs?service=git-upload-pack", 401],
-  ["a token that may only read", { contents: "read" }, "info/refs?service=git-receive-pack", 403],
-  ["a token that may not read contents", { issues: "write" }, "info/refs?service=git-upload-pack", 403],
+  ["a request without credentials", undefined, "info/refs?service=git-upload-pack", 401],
+  ["an unknown token", "ghs_madeup", "info/refs?service=git-upload-pack", 401],
+  ["a push with a read-only token", { contents: "read" }, "info/refs?service=git-receive-pack", 403],
+  ["a token without the contents permission", { issues: "write" }, "info/refs?service=git-upload-pack", 403],
 ])("%s is refused", async (_, who, service, status) => {
   const token = typeof who === "object" ? await world.token({ permissions: who }) : who;
   const authorization = `Basic ${Buffer.from(`x-access-token:${token}`).toString("base64")}`;
@@ -102,7 +102,7 @@ test.each([
   expect(answer.headers.get("www-authenticate")).toBe(status === 401 ? 'Basic realm="GitHub"' : null);
 });
 
-test("a public repository can be fetched by anybody and pushed to by nobody", async () => {
+test("a public repository can be fetched without credentials, but not pushed to", async () => {
   await world.github.createRepository({ name: "open", commits: [history(1)] });
   const ask = (service: string) => fetch(`${world.github.url}/playground/open.git/info/refs?service=${service}`);
 

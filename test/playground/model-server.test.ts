@@ -26,7 +26,7 @@ async function events(response: Response): Promise<unknown[]> {
   return lines.map((line) => JSON.parse(line.replace(/^data: /, "")));
 }
 
-test("it answers in one piece when no stream is asked for", async () => {
+test("the response is one JSON object when no stream is requested", async () => {
   const server = await serve(() => ({ text: "Good morning", calls: [{ name: "look", args: { at: "sky" } }] }));
 
   const answer = await (await ask(server, hello)).json();
@@ -46,7 +46,7 @@ test("it answers in one piece when no stream is asked for", async () => {
   });
 });
 
-test("it streams text and the arguments of calls in fragments, and the usage when asked", async () => {
+test("text and arguments are streamed in pieces, with the usage on request", async () => {
   const server = await serve(() => ({
     text: "A sentence longer than one piece 🙂🙂🙂🙂🙂🙂🙂🙂🙂🙂🙂🙂🙂.",
     calls: [
@@ -74,7 +74,7 @@ test("it streams text and the arguments of calls in fragments, and the usage whe
   expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: expect.any(Number) } });
 });
 
-test("a script that counts turns goes on rightly after a restart", async () => {
+test("a script that counts turns continues correctly after a restart", async () => {
   const script: ModelServerOptions["script"] = ({ messages }) => ({ text: `turn ${turnOf(messages)}` });
   const first = await serve(script);
   const before = (await (await ask(first, hello)).json()) as Whole;
@@ -88,7 +88,7 @@ test("a script that counts turns goes on rightly after a restart", async () => {
   expect(after.choices[0].message.content).toBe("turn 1");
 });
 
-test("an error is an HTTP error with a retry-after header", async () => {
+test("a scripted error is an HTTP error with a retry-after header", async () => {
   const server = await serve(() => ({ status: 429, retryAfter: 7, message: "Slow down" }));
 
   const response = await ask(server, hello);
@@ -98,7 +98,7 @@ test("an error is an HTTP error with a retry-after header", async () => {
   expect(await response.json()).toMatchObject({ error: { message: "Slow down" } });
 });
 
-test("a dropped answer breaks off after the bytes asked for", async () => {
+test("a dropped response ends after the given number of bytes", async () => {
   const server = await serve(() => ({ dropAfterBytes: 40 }));
 
   const response = await ask(server, { ...hello, stream: true });
@@ -109,22 +109,22 @@ test("a dropped answer breaks off after the bytes asked for", async () => {
   await expect(reader.read()).rejects.toThrow();
 });
 
-test("a hanging answer can be given up and the server closed", async () => {
+test("a hanging response can be aborted, and the server closed", async () => {
   const server = await serve(() => ({ hang: true }));
-  const giveUp = new AbortController();
+  const controller = new AbortController();
 
   const answer = fetch(`${server.url}/chat/completions`, {
     method: "POST",
     body: JSON.stringify(hello),
-    signal: giveUp.signal,
+    signal: controller.signal,
   });
   await expect.poll(() => server.requests.length).toBe(1);
-  giveUp.abort();
+  controller.abort();
 
   await expect(answer).rejects.toThrow();
 });
 
-test("what it does not understand is refused with a reason", async () => {
+test("an invalid request is refused with a reason", async () => {
   const server = await serve(() => ({ text: "never" }));
 
   const nonsense = await fetch(`${server.url}/chat/completions`, { method: "POST", body: "{" });
@@ -136,7 +136,7 @@ test("what it does not understand is refused with a reason", async () => {
   expect(models.data).toMatchObject([{ id: "scripted" }]);
 });
 
-test("a script that throws is a 500 that says why, and is logged", async () => {
+test("an error in the script is a 500 with its message, and is logged", async () => {
   const lines: string[] = [];
   const server = await serve(
     () => {
@@ -149,10 +149,10 @@ test("a script that throws is a 500 that says why, and is logged", async () => {
 
   expect(response.status).toBe(500);
   expect(await response.json()).toMatchObject({ error: { message: "no line for this" } });
-  expect(lines).toEqual(["trouble: no line for this"]);
+  expect(lines).toEqual(["error: no line for this"]);
 });
 
-test("only the latest requests are kept", async () => {
+test("only the latest requests are recorded", async () => {
   const server = await serve(() => ({ text: "yes" }));
 
   for (let index = 0; index < 55; index += 1) {

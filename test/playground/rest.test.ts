@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-test("the app finds itself and its installation by its own signature", async () => {
+test("the app authenticates with its own signature and finds its installation", async () => {
   const { data: app } = await world.app.request("GET /app");
   const { data: installations } = await world.app.request("GET /app/installations");
   const { data: here } = await world.app.request("GET /repos/{owner}/{repo}/installation", shop);
@@ -42,7 +42,7 @@ test("an issue is opened, commented on, and the comment edited, listed and react
   expect(comments[0]?.reactions?.eyes).toBe(1);
 });
 
-test("long lists come in pages that link to each other", async () => {
+test("long lists are paginated with Link headers", async () => {
   const octokit = await world.client();
   const thread = world.github.as("visitor").openIssue({ title: "Many words" });
   for (let index = 1; index <= 7; index++) world.github.as("visitor").comment(thread.number, `Word ${index}`);
@@ -85,9 +85,9 @@ test.each([
     { head: "twice", base: "main" },
     "A pull request already exists for playground:twice.",
   ],
-  ["a branch with nothing new", { head: "same", base: "main" }, "No commits between main and same"],
-  ["a branch that is not there", { head: "nowhere", base: "main" }, '"field":"head","code":"invalid"'],
-  ["a base that is not there", { head: "twice", base: "nowhere" }, '"field":"base","code":"invalid"'],
+  ["a branch without new commits", { head: "same", base: "main" }, "No commits between main and same"],
+  ["an unknown branch", { head: "nowhere", base: "main" }, '"field":"head","code":"invalid"'],
+  ["an unknown base", { head: "twice", base: "nowhere" }, '"field":"base","code":"invalid"'],
 ])("a pull request is refused: %s", async (_, ends, complaint) => {
   const octokit = await world.client();
   await commitTo(world.github, "twice", { "twice.txt": `${Date.now()}` });
@@ -106,8 +106,8 @@ test.each([
   ["a comment of 65,537 characters", "POST /repos/{owner}/{repo}/issues/1/comments", { body: "x".repeat(65_537) }],
   ["a comment without a body", "POST /repos/{owner}/{repo}/issues/1/comments", {}],
   ["an issue without a title", "POST /repos/{owner}/{repo}/issues", { body: "No title" }],
-  ["a reaction nobody knows", "POST /repos/{owner}/{repo}/issues/1/reactions", { content: "shrug" }],
-])("%s is refused with 422 and says which field", async (_, route, body) => {
+  ["an unknown reaction", "POST /repos/{owner}/{repo}/issues/1/reactions", { content: "shrug" }],
+])("%s is refused with a 422 that names the field", async (_, route, body) => {
   const octokit = await world.client();
   world.github.as("visitor").openIssue({ title: "There is a first issue" });
 
@@ -119,7 +119,7 @@ test.each([
   });
 });
 
-test("a file and a folder are read from any ref", async () => {
+test("files and folders can be read at any ref", async () => {
   const octokit = await world.client();
 
   const { data: file } = await octokit.rest.repos.getContent({ ...shop, path: "src/total.js", ref: "main" });
@@ -173,11 +173,11 @@ test("a token reaches only the repositories and permissions it was narrowed to",
   await expect(octokit.rest.issues.listForRepo(shop)).resolves.toMatchObject({ status: 200 });
 });
 
-test("a token cannot be asked to allow more than the installation does", async () => {
+test("a token cannot have more permissions than the installation", async () => {
   await expect(world.token({ permissions: { administration: "write" } })).rejects.toMatchObject({ status: 422 });
 });
 
-test("nothing is answered without a token, with a made-up one, or with one that has expired", async () => {
+test("requests without a token, with an unknown or with an expired one are refused", async () => {
   const short = await PlaygroundWorld.start({ tokenMs: -1 });
   const expired = await short.token();
   const ask = (url: string, authorization?: string) =>
@@ -194,7 +194,7 @@ test("nothing is answered without a token, with a made-up one, or with one that 
   expect(statuses).toEqual([401, 401, 401, 401]);
 });
 
-test("an operation it does not know is answered 404 and remembered", async () => {
+test("an operation that is not implemented is answered with 404 and recorded", async () => {
   const octokit = await world.client();
 
   await expect(octokit.request("GET /repos/playground/shop/milestones")).rejects.toMatchObject({ status: 404 });
@@ -202,7 +202,7 @@ test("an operation it does not know is answered 404 and remembered", async () =>
   expect(world.github.unknownRequests().map(({ path }) => path)).toEqual(["/repos/playground/shop/milestones"]);
 });
 
-test("the API also answers without its prefix", async () => {
+test("the API also works without its prefix", async () => {
   const token = await world.token();
 
   const answer = await fetch(`${world.github.url}/repos/playground/shop`, {
@@ -212,7 +212,7 @@ test("the API also answers without its prefix", async () => {
   expect(await answer.json()).toMatchObject({ full_name: "playground/shop", default_branch: "main" });
 });
 
-test("a test can answer in GitHub's place, or cut the connection after a write was done", async () => {
+test("a test can inject a response, or drop the connection after a write", async () => {
   const octokit = await world.client();
   const { number } = world.github.as("visitor").openIssue({ title: "Unlucky" });
   const where = { ...shop, issue_number: number };
@@ -228,7 +228,7 @@ test("a test can answer in GitHub's place, or cut the connection after a write w
   expect(data.map(({ body }) => body)).toEqual(["Two"]);
 });
 
-test("checks of a commit and replies to review comments are kept", async () => {
+test("checks of a commit and replies to review comments can be listed", async () => {
   const octokit = await world.client();
   await commitTo(world.github, "golem/1-abc", { "src/total.js": "export const total = 3;\n" });
   const { data: pull } = await octokit.rest.pulls.create({
@@ -258,7 +258,7 @@ test("checks of a commit and replies to review comments are kept", async () => {
   ]);
 });
 
-test("an old name leads to the repository, in REST and in git, until somebody takes it", async () => {
+test("an earlier name is redirected, in REST and in git, until another repository takes it", async () => {
   const moved = await PlaygroundWorld.start();
   const { github } = moved;
   const octokit = await moved.client();

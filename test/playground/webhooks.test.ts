@@ -5,19 +5,19 @@ import { commitTo, PlaygroundWorld, shop, webhookSecret } from "../support/playg
 let world: PlaygroundWorld;
 afterEach(() => world.close());
 
-test("a comment on the page reaches the app, signed and in GitHub's shape", async () => {
+test("a comment is delivered to the app, signed and in GitHub's format", async () => {
   world = await PlaygroundWorld.start();
   const { number } = world.github.as("visitor").openIssue({ title: "Broken", body: "It is broken" });
   world.github.as("maintainer").comment(number, "/run fixer");
   await world.github.deliveriesSettled();
 
-  const heard = world.received.find(({ headers }) => headers["x-github-event"] === "issue_comment");
+  const delivered = world.received.find(({ headers }) => headers["x-github-event"] === "issue_comment");
   const signature = createHmac("sha256", webhookSecret)
-    .update(heard?.body ?? "")
+    .update(delivered?.body ?? "")
     .digest("hex");
-  expect(heard?.headers["x-hub-signature-256"]).toBe(`sha256=${signature}`);
-  expect(heard?.headers["x-github-delivery"]).toMatch(/^[0-9a-f-]{36}$/);
-  expect(heard?.payload).toMatchObject({
+  expect(delivered?.headers["x-hub-signature-256"]).toBe(`sha256=${signature}`);
+  expect(delivered?.headers["x-github-delivery"]).toMatch(/^[0-9a-f-]{36}$/);
+  expect(delivered?.payload).toMatchObject({
     action: "created",
     issue: { number, title: "Broken", user: { login: "visitor" } },
     comment: { body: "/run fixer", user: { login: "maintainer", type: "User" } },
@@ -27,7 +27,7 @@ test("a comment on the page reaches the app, signed and in GitHub's shape", asyn
   });
 });
 
-test("the app hears its own comments too, with its bot as the sender", async () => {
+test("the app's own comments are delivered as well, with its bot as the sender", async () => {
   world = await PlaygroundWorld.start();
   const { number } = world.github.as("visitor").openIssue({ title: "Broken" });
   const octokit = await world.client();
@@ -43,7 +43,7 @@ test("the app hears its own comments too, with its bot as the sender", async () 
   ]);
 });
 
-test("someone else's edit names who edited and who wrote", async () => {
+test("an edit names who edited as the sender and who wrote as the author", async () => {
   world = await PlaygroundWorld.start();
   const { number } = world.github.as("visitor").openIssue({ title: "Broken" });
   const { id } = world.github.as("visitor").comment(number, "Hello");
@@ -58,7 +58,7 @@ test("someone else's edit names who edited and who wrote", async () => {
   });
 });
 
-test("a delivery that failed is listed with its status and can be sent again under the same id", async () => {
+test("a failed delivery is listed with its status and can be redelivered with the same id", async () => {
   world = await PlaygroundWorld.start();
   world.webhookStatus = 503;
   world.github.as("visitor").openIssue({ title: "Broken" });
@@ -78,7 +78,7 @@ test("a delivery that failed is listed with its status and can be sent again und
   expect(world.received[0]?.body).toBe(world.received[1]?.body);
 });
 
-test("a push tells of the branch and of the pull request that follows it", async () => {
+test("a push is delivered for the branch and for its pull request", async () => {
   world = await PlaygroundWorld.start();
   await commitTo(world.github, "work", { "a.txt": "a" });
   const octokit = await world.client();
@@ -87,8 +87,8 @@ test("a push tells of the branch and of the pull request that follows it", async
   await commitTo(world.github, "work", { "a.txt": "b" });
   await world.github.deliveriesSettled();
 
-  const told = world.received.map(({ headers, payload }) => [headers["x-github-event"], payload.action]);
-  expect(told.sort()).toEqual([
+  const events = world.received.map(({ headers, payload }) => [headers["x-github-event"], payload.action]);
+  expect(events.sort()).toEqual([
     ["pull_request", "opened"],
     ["pull_request", "synchronize"],
     ["push", undefined],
@@ -96,7 +96,7 @@ test("a push tells of the branch and of the pull request that follows it", async
   ]);
 });
 
-test("a repository without the app is silent", async () => {
+test("nothing is delivered from a repository without the app", async () => {
   world = await PlaygroundWorld.start({ repositories: [{ name: "shop", installed: false }] });
 
   world.github.as("visitor").openIssue({ title: "Broken" });

@@ -12,36 +12,37 @@ const headers = {
   "Cache-Control": "no-store",
 };
 
-/** True for the two addresses of the web flow, by which somebody signs in to the app. */
+/** True for the two addresses of the web flow in which a user signs in to the app. */
 export function isSignIn(pathname: string): boolean {
   return pathname === "/login/oauth/authorize" || pathname === "/login/oauth/access_token";
 }
 
-/** Lets one choose whom to sign in as, and gives the app the token of who was chosen. */
+/** Lets a visitor choose the user to sign in as, and gives the app a token of that user. */
 export async function answerSignIn(
   server: ServerContext,
   { request, response, url }: { request: IncomingMessage; response: ServerResponse; url: URL },
 ): Promise<void> {
   if (url.pathname === "/login/oauth/access_token" && request.method === "POST") {
-    return giveToken(server, request, response);
+    return sendToken(server, request, response);
   }
-  const asked: AuthorizeRequest = {
+  const authorization: AuthorizeRequest = {
     clientId: url.searchParams.get("client_id") ?? "",
     redirectUri: url.searchParams.get("redirect_uri") ?? "",
     state: url.searchParams.get("state") ?? "",
     challenge:
       url.searchParams.get("code_challenge_method") === "S256" ? (url.searchParams.get("code_challenge") ?? "") : "",
   };
-  const refusal = server.oauth.refuse(asked);
-  if (refusal) return void response.writeHead(400, { ...headers, "Content-Type": "text/plain" }).end(`${refusal}\n`);
+  const problem = server.oauth.findProblem(authorization);
+  if (problem) return void response.writeHead(400, { ...headers, "Content-Type": "text/plain" }).end(`${problem}\n`);
 
   const user = server.world.users.get(nameKey(url.searchParams.get("as") ?? ""));
-  if (user?.type === "User")
-    return void response.writeHead(302, { ...headers, Location: server.oauth.grant(asked, user) }).end();
-  response.writeHead(200, { ...headers, "Content-Type": "text/html; charset=utf-8" }).end(choosingPage(server, url));
+  if (user?.type === "User") {
+    return void response.writeHead(302, { ...headers, Location: server.oauth.authorize(authorization, user) }).end();
+  }
+  response.writeHead(200, { ...headers, "Content-Type": "text/html; charset=utf-8" }).end(userChoicePage(server, url));
 }
 
-async function giveToken(server: ServerContext, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function sendToken(server: ServerContext, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const body = (await readRequest(request, 10_000)).toString("utf8");
   const isJson = request.headers["content-type"]?.startsWith("application/json") === true;
   const fields = new URLSearchParams(isJson ? z.record(z.string(), z.string()).parse(JSON.parse(body)) : body);
@@ -53,21 +54,21 @@ async function giveToken(server: ServerContext, request: IncomingMessage, respon
     redirectUri: of("redirect_uri"),
     verifier: of("code_verifier"),
   });
-  // GitHub answers 200 to what it refuses, too.
+  // GitHub answers 200 to a refused code as well.
   const answer = user
     ? { access_token: server.credentials.issueToUser(user), scope: "", token_type: "bearer" }
     : { error: "bad_verification_code", error_description: "The code passed is incorrect or expired." };
   response.writeHead(200, { ...headers, "Content-Type": "application/json" }).end(JSON.stringify(answer));
 }
 
-function choosingPage({ world }: ServerContext, url: URL): string {
+function userChoicePage({ world }: ServerContext, url: URL): string {
   const links = Object.entries(collaborators).map(([login, permission]) => {
     const query = new URLSearchParams([...url.searchParams.entries(), ["as", login]])
       .toString()
       .replaceAll("&", "&amp;");
-    return `<li><a href="?${query}">${login}</a>, who may ${permission === "admin" ? "do everything" : permission}</li>`;
+    return `<li><a href="?${query}">${login}</a> (${permission} access)</li>`;
   });
   return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Sign in to ${world.app.name}</title><link rel="stylesheet" href="/-/assets/page.css">
-<main><h1>Sign in to ${world.app.name}</h1><p>Nobody has a password on this machine. Go on as</p><ul>${links.join("")}</ul></main></html>`;
+<main><h1>Sign in to ${world.app.name}</h1><p>This is a demo: choose who to sign in as.</p><ul>${links.join("")}</ul></main></html>`;
 }

@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { User } from "#playground/github/world.ts";
 
-/** The app's own OAuth client, as its settings page has it. */
+/** The app's OAuth client. */
 export interface OAuthClient {
   clientId: string;
   clientSecret: string;
-  /** Where browsers are sent back to. */
+  /** The address that browsers return to. */
   callbackUrl: string;
 }
 
@@ -15,7 +15,7 @@ interface Grant {
   expiresAt: number;
 }
 
-/** What a browser brings to be let in: checked before anybody is asked who they are. */
+/** The parameters of an authorization request. */
 export interface AuthorizeRequest {
   clientId: string;
   redirectUri: string;
@@ -24,11 +24,11 @@ export interface AuthorizeRequest {
 }
 
 export interface OAuth {
-  /** Why this request is not one of our client's; undefined when it is. */
-  refuse(request: AuthorizeRequest): string | undefined;
-  /** The address to send the browser back to, as this person. */
-  grant(request: AuthorizeRequest, user: User): string;
-  /** The person a code was given for, once; undefined for a code, client or verifier that is not right. */
+  /** Returns what is wrong with the request; undefined for a valid one. */
+  findProblem(request: AuthorizeRequest): string | undefined;
+  /** Returns the address that sends the browser back, signed in as this user. */
+  authorize(request: AuthorizeRequest, user: User): string;
+  /** Exchanges a code for its user, once. Undefined when the code, the client or the verifier is wrong. */
   redeem(given: {
     clientId: string;
     clientSecret: string;
@@ -38,19 +38,19 @@ export interface OAuth {
   }): User | undefined;
 }
 
-const codeMs = 10 * 60_000;
+const codeLifetimeMs = 10 * 60_000;
 
 export function createOAuth(client: OAuthClient | undefined): OAuth {
   const grants = new Map<string, Grant>();
   return {
-    refuse: ({ clientId, redirectUri, state, challenge }) => {
+    findProblem: ({ clientId, redirectUri, state, challenge }) => {
       if (!client || clientId !== client.clientId) return "There is no app with this client_id.";
       if (redirectUri !== client.callbackUrl) return "The redirect_uri is not the app's callback URL.";
-      return state && challenge ? undefined : "There is no state, or no code_challenge with the method S256.";
+      return state && challenge ? undefined : "The state, or the code_challenge with the method S256, is missing.";
     },
-    grant: ({ redirectUri, state, challenge }, user) => {
+    authorize: ({ redirectUri, state, challenge }, user) => {
       const code = randomBytes(10).toString("hex");
-      grants.set(code, { user, challenge, expiresAt: Date.now() + codeMs });
+      grants.set(code, { user, challenge, expiresAt: Date.now() + codeLifetimeMs });
       return `${redirectUri}?${new URLSearchParams({ code, state })}`;
     },
     redeem: ({ clientId, clientSecret, code, redirectUri, verifier }) => {
@@ -58,8 +58,8 @@ export function createOAuth(client: OAuthClient | undefined): OAuth {
       grants.delete(code);
       const isClient = clientId === client?.clientId && clientSecret === client.clientSecret;
       const isProven = createHash("sha256").update(verifier).digest("base64url") === grant?.challenge;
-      const isRight = isClient && isProven && redirectUri === client.callbackUrl && grant.expiresAt > Date.now();
-      return isRight ? grant.user : undefined;
+      const isValid = isClient && isProven && redirectUri === client.callbackUrl && grant.expiresAt > Date.now();
+      return isValid ? grant.user : undefined;
     },
   };
 }

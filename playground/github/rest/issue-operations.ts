@@ -148,15 +148,15 @@ export const issueOperations: RestOperation[] = [
   }),
 ];
 
-/** The issue or pull request the path names. */
+/** The issue or pull request in the path. */
 function findThread(request: RepositoryRequest, name = "issue_number"): Thread {
   const number = numberIn(request, name);
   const { world, repository, method } = request;
-  const gone = repository.removedThreads.get(number);
-  if (gone === "deleted") throw new ApiError(410, "This issue was deleted");
-  if (gone) {
+  const removed = repository.removedThreads.get(number);
+  if (removed === "deleted") throw new ApiError(410, "This issue was deleted");
+  if (removed) {
     const rest = request.url.pathname.split(`/issues/${number}`)[1] ?? "";
-    throw moved(method, `${world.url}/api/v3/repositories/${gone.repository.id}/issues/${gone.number}${rest}`);
+    throw moved(method, `${world.url}/api/v3/repositories/${removed.repository.id}/issues/${removed.number}${rest}`);
   }
   const thread = repository.threads.get(number);
   if (!thread) throw notFound();

@@ -29,7 +29,7 @@ export const repositoryOperations: RestOperation[] = [
     if (!user) throw new ApiError(404, `${params.username} is not a user`);
 
     const role = user === world.app.bot ? "none" : permissionIn(repository, user.login);
-    // The old field knows four words only; role_name tells them all.
+    // The older field has four values; role_name has all.
     const permission = role === "maintain" ? "write" : role === "triage" ? "read" : role;
     return { status: 200, body: { permission, role_name: role, user: { ...showUser(world, user), role_name: role } } };
   }),
@@ -196,7 +196,7 @@ async function showContent(world: World, repository: Repository, ref: string, en
   const bytes = await readBlob(repository.gitDirectory, entry.sha);
   if (entry.mode === "120000") return { ...shown, type: "symlink" as const, target: bytes.toString("utf8") };
 
-  // GitHub leaves the content out above a megabyte and says so with its encoding.
+  // Above a megabyte GitHub omits the content and sets the encoding to "none".
   const small = bytes.length <= 1024 * 1024;
   const lines = bytes.toString("base64").replace(/.{60}/g, "$&\n");
   return {

@@ -1,4 +1,4 @@
-/** An opaque global id, as GraphQL would know it. */
+/** The global id of a node in GraphQL. */
 export function nodeId(type: string, id: number): string {
   return Buffer.from(`${type}:${id}`).toString("base64url");
 }

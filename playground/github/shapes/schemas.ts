@@ -1,4 +1,4 @@
 import type { components } from "@octokit/openapi-types";
 
-/** The bodies of GitHub's answers, as GitHub publishes them. */
+/** The response bodies of GitHub's REST API, as GitHub publishes them. */
 export type Schemas = components["schemas"];

@@ -4,7 +4,7 @@ import { pageCount, paginate } from "../src/paginate.js";
 
 const products = (count) => Array.from({ length: count }, (_, index) => `product ${index + 1}`);
 
-test("the last page holds what is left", () => {
+test("the last page has the remaining items", () => {
   const { items, pages, hasNext } = paginate(products(25), { page: 3 });
 
   assert.deepEqual(items, products(25).slice(20));
@@ -12,11 +12,11 @@ test("the last page holds what is left", () => {
   assert.equal(hasNext, false);
 });
 
-test("a list without items has one page", () => {
+test("an empty list has one page", () => {
   assert.equal(pageCount(0, 10), 1);
 });
 
-test("no empty page follows a page that is full", () => {
+test("a full last page is not followed by an empty one", () => {
   assert.equal(pageCount(20, 10), 2);
   assert.equal(paginate(products(20), { page: 2 }).hasNext, false);
 });
