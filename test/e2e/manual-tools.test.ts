@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => forge.close());
 
-test("after a run, a maintainer looks at what it changed, pushes it by hand, and takes it back", async () => {
+test("after a run, a maintainer lists the tools, views the diff, pushes it by hand, and undoes the change", async () => {
   const title = "Pushed by hand";
   const edit = { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" };
   const script = byTurn(call("read_file", { path: "src/total.js" }), call("edit_file", edit), { text: "It is fixed." });
@@ -17,7 +17,7 @@ test("after a run, a maintainer looks at what it changed, pushes it by hand, and
   comment("/run fixer");
   await botComment(/It is fixed\./);
 
-  // What there is, and what a push takes.
+  // The tools, and the options of a push.
   comment("/tools");
   expect((await botComment(/Tools that people can call/)).body).toMatch(
     /\*\*Git\*\*[\s\S]*`\/git_push` Push to Remote/,
@@ -25,14 +25,14 @@ test("after a run, a maintainer looks at what it changed, pushes it by hand, and
   comment("/tool git_push -i");
   expect((await botComment(/### 🔧 Push to Remote/)).body).toContain("| \\--force | yes or no | no, otherwise false |");
 
-  // Slips are answered, and people without write access run nothing.
+  // Typos are answered, and people without write access run nothing.
   comment("/tool git_psh");
   await botComment(/nothing was run\.[\s\S]*Did you mean git\\_push/);
   comment("/tool git_push", "visitor");
   await botComment(/you need write access/);
   expect(await branches()).toEqual(["main"]);
 
-  // The diff, the push.
+  // The diff, then the push, which has to be confirmed.
   comment("/git_diff");
   expect((await botComment(/`git_diff`, run by maintainer/)).body).toContain(
     "+export const total = (items) => items.length;",
@@ -50,12 +50,12 @@ test("after a run, a maintainer looks at what it changed, pushes it by hand, and
     "👀 on the push",
   );
 
-  // The status of the run says who did what.
+  // The status of the run says who ran what.
   await botComment(/fixer\*\* is done[\s\S]*@?maintainer ran git_push: Pushed/);
   comment("/undo");
   await botComment(/`undo`, run by maintainer/);
 
-  // A command of another bot is none of ours.
+  // A command for another bot is ignored.
   const before = (await comments()).length;
   comment("/retest");
   comment("/git_status");

@@ -20,22 +20,22 @@ beforeAll(async () => {
 afterAll(() => forge.close());
 
 describe.concurrent("a model that", () => {
-  test("asks for patience is asked again when it said, and people see why it takes so long", async () => {
+  test("is rate limited is called again after the requested pause, and the status says why", async () => {
     const at: number[] = [];
     const script = timed(
       at,
-      inSequence({ status: 429, message: "Slow down.", retryAfter: 1 }, { text: "Patience paid." }),
+      inSequence({ status: 429, message: "Slow down.", retryAfter: 1 }, { text: "Worth the wait." }),
     );
     const { comment, botComment } = forge.open({ title: "Too many requests", script });
 
     comment("/run fixer");
 
     await botComment(/Waiting to try the model again: OpenAI is rate-limiting requests: Slow down\./);
-    await botComment(/Patience paid\./);
+    await botComment(/Worth the wait\./);
     expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThanOrEqual(1_000);
   });
 
-  test("asks for more patience than people have ends the run at once", async () => {
+  test("asks for a pause of a day ends the run at once", async () => {
     const script = inSequence({ status: 429, message: "Come back tomorrow.", retryAfter: 86_400 });
     const { comment, botComment, requests } = forge.open({ title: "Come back tomorrow", script });
 
@@ -47,11 +47,11 @@ describe.concurrent("a model that", () => {
     expect(requests).toHaveLength(1);
   });
 
-  test("has trouble twice is asked a third time", async () => {
-    const trouble: ModelReply = { status: 500, message: "<html>Internal</html>", retryAfter: 0 };
+  test("fails twice is called a third time", async () => {
+    const failure: ModelReply = { status: 500, message: "<html>Internal</html>", retryAfter: 0 };
     const { comment, botComment } = forge.open({
-      title: "Twice trouble",
-      script: inSequence(trouble, trouble, { text: "At last." }),
+      title: "Fails twice",
+      script: inSequence(failure, failure, { text: "At last." }),
     });
 
     comment("/run fixer");
@@ -59,7 +59,7 @@ describe.concurrent("a model that", () => {
     await botComment(/At last\./);
   });
 
-  test("breaks off in mid-answer is asked again, and its half sentence is nobody's answer", async () => {
+  test("drops the connection is called again, and its partial reply is discarded", async () => {
     const script = inSequence(
       { dropAfterBytes: 600, text: "Half a sentence that ends in the mid" },
       { text: "A whole one." },
@@ -72,9 +72,9 @@ describe.concurrent("a model that", () => {
     expect(JSON.stringify([await comments(), requests.at(-1)?.messages])).not.toContain("Half a sentence");
   });
 
-  test("says nothing is asked again", async () => {
+  test("sends an empty reply is called again", async () => {
     const { comment, botComment } = forge.open({
-      title: "Nothing to say",
+      title: "Empty reply",
       script: inSequence({ text: "" }, { text: "Here I am." }),
     });
 
@@ -85,10 +85,10 @@ describe.concurrent("a model that", () => {
 
   test.each<[string, ModelReply, RegExp]>([
     ["calls with broken JSON", { rawCalls: [{ name: "read_file", arguments: '{"path": "src/to' }] }, /JSON|path/],
-    ["calls a tool that is not there", call("read_fil", { path: "README.md" }), /Did you mean read_file\?/],
+    ["calls an unknown tool", call("read_fil", { path: "README.md" }), /Did you mean read_file\?/],
     ["gives arguments of wrong types", call("grep", { pattern: { not: "text" } }), /pattern/],
     ["reads outside the repository", call("read_file", { path: "../../etc/passwd" }), /outside|leaves|repository/],
-  ])("%s is told what is wrong, and goes on", async (what, reply, complaint) => {
+  ])("%s is told what is wrong, and the run continues", async (what, reply, complaint) => {
     const script = byTurn(reply, { text: "Never mind." });
     const { comment, botComment, requests } = forge.open({ title: `The model ${what}`, script });
 
@@ -106,12 +106,12 @@ describe.concurrent("a model that", () => {
 
   test.each<[string, ModelReply, string]>([
     [
-      "refuses the key",
+      "rejects the key",
       { status: 401, message: `Incorrect API key provided: ${key}.` },
       "> OpenAI rejected the key. Check OPENAI_API_KEY.",
     ],
     [
-      "is not known",
+      "does not exist",
       { status: 404, message: "The model `scripted` does not exist", code: "model_not_found" },
       "> OpenAI does not know the model openai:scripted",
     ],
@@ -121,11 +121,11 @@ describe.concurrent("a model that", () => {
       "no credit left",
     ],
     [
-      "does not take the request",
+      "rejects the request",
       { status: 400, message: "Invalid value for 'tools'." },
       "> OpenAI rejected the request (HTTP 400): Invalid value for 'tools'.",
     ],
-  ])("%s ends the run with a sentence, after one try", async (what, reply, sentence) => {
+  ])("%s ends the run with an explanation after one call", async (what, reply, sentence) => {
     const { comment, botComment, requests } = forge.open({
       title: `The model that ${what}`,
       script: inSequence(reply),
@@ -137,9 +137,9 @@ describe.concurrent("a model that", () => {
     expect(requests).toHaveLength(1);
   });
 
-  test("falls silent can be stopped by a person, and goes on when told to", async () => {
-    const script = inSequence({ hang: true, text: "Let me th" }, { text: "Thought it through." });
-    const { comment, botComment, asked } = forge.open({ title: "Falls silent", script });
+  test("hangs can be stopped by a person, and the run continues when it is resumed", async () => {
+    const script = inSequence({ hang: true, text: "Let me th" }, { text: "Finished thinking." });
+    const { comment, botComment, asked } = forge.open({ title: "Hangs", script });
     comment("/run fixer");
     await asked;
 
@@ -147,11 +147,11 @@ describe.concurrent("a model that", () => {
     await botComment(/\*\*fixer\*\* is stopped/);
     comment("/resume");
 
-    await botComment(/Thought it through\./);
+    await botComment(/Finished thinking\./);
   });
 });
 
-test("every request was a streaming one, and the key is in no comment and no log", async () => {
+test("every request was streamed, and the key appears in no comment and no log", async () => {
   expect(forge.model.requests.every(({ stream }) => stream)).toBe(true);
   expect(JSON.stringify(await forge.github.snapshot())).not.toContain(key);
   expect(forge.printed()).not.toContain(key);

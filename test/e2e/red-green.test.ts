@@ -13,22 +13,21 @@ afterEach(async () => {
   forge = undefined;
 });
 
-if (!availability.available)
-  test.skip(`tests of a repository are not run here: ${availability.reason}`, () => undefined);
+if (!availability.available) test.skip(`needs an OS sandbox: ${availability.reason}`, () => undefined);
 
 test.skipIf(!availability.available)(
-  "a failing test is seen red, fixed, seen green, and the pull request says so",
+  "the fixer runs the failing test before and after its fix, and the pull request reports both",
   async () => {
-    const { tested, body, answer, approvals } = await fixTheSample();
+    const { results, body, answer, approvals } = await fixTheSample();
 
-    expect(tested).toHaveLength(2);
-    expect(tested[0]).toMatch(
-      /^node --test: 2 passed, 1 failed\. Exit code 1 .*\n✗ no empty page follows a page that is full\n/,
+    expect(results).toHaveLength(2);
+    expect(results[0]).toMatch(
+      /^node --test: 2 passed, 1 failed\. Exit code 1 .*\n✗ a full last page is not followed by an empty one\n/,
     );
-    expect(tested[1]).toMatch(/^node --test: 3 passed, 0 failed\. Exit code 0 /);
+    expect(results[1]).toMatch(/^node --test: 3 passed, 0 failed\. Exit code 0 /);
     for (const report of [body, answer]) {
       expect(report).toContain(
-        "before: `node --test: 2 passed, 1 failed` – *no empty page follows a page that is full*",
+        "before: `node --test: 2 passed, 1 failed` – *a full last page is not followed by an empty one*",
       );
       expect(report).toContain("after: `node --test: 3 passed, 0 failed`");
     }
@@ -36,25 +35,25 @@ test.skipIf(!availability.available)(
   },
 );
 
-test("where no sandbox stands everything else works, and what is missing is said once", async () => {
+test("without an OS sandbox everything else works, and the reason is reported once", async () => {
   const why = "no OS sandbox (it is switched off by this deployment)";
 
-  const { tested, body, answer, approvals, printed } = await fixTheSample({
+  const { results, body, answer, approvals, printed } = await fixTheSample({
     GOLEM_FORGE_SANDBOX: "off",
     LOG_LEVEL: "info",
   });
 
-  expect(tested).toHaveLength(1);
-  expect(tested[0]).toContain(`unavailable: ${why}`);
+  expect(results).toHaveLength(1);
+  expect(results[0]).toContain(`unavailable: ${why}`);
   for (const report of [body, answer]) {
     expect(report.split(why)).toHaveLength(2);
-    expect(report).toContain(`The tests were **not run** here: ${why}. \`npm test\` runs them.`);
+    expect(report).toContain(`The tests were **not run** here: ${why}. Run them with \`npm test\`.`);
   }
   expect(approvals).toEqual(["open_pull_request"]);
   expect(printed.split("\n").filter((line) => line.includes("no OS sandbox"))).toHaveLength(1);
 });
 
-/** The fixer works the sample issue with the app in its own process, and the maintainer approves what it asks. */
+/** The fixer works on the sample issue, with the app in its own process, and the maintainer approves its requests. */
 async function fixTheSample(environment: Record<string, string> = { GOLEM_FORGE_SANDBOX: "auto" }) {
   forge = await startForge({ script: fixerScript, repositories: [await readSampleRepository()], environment });
   await forge.start();
@@ -79,8 +78,8 @@ async function fixTheSample(environment: Record<string, string> = { GOLEM_FORGE_
   const runs = messages
     .flatMap((message) => message.tool_calls ?? [])
     .filter((call) => call.function.name === "run_tests");
-  const tested = runs.map(({ id }) => messageText(messages.find(({ tool_call_id }) => tool_call_id === id)));
-  return { tested, body: pull.body, answer: answer.body, approvals, printed: printed() };
+  const results = runs.map(({ id }) => messageText(messages.find(({ tool_call_id }) => tool_call_id === id)));
+  return { results, body: pull.body, answer: answer.body, approvals, printed: printed() };
 }
 
 async function sandboxAvailability() {

@@ -8,7 +8,7 @@ import type { Replica } from "../support/forge-world.ts";
 import { postgresPrograms, whyNoPostgres } from "../support/postgres-server.ts";
 import { newDatabase } from "../support/shared-postgres.ts";
 
-if (!postgresPrograms) test.skip(`replicas are not tested here: ${whyNoPostgres}`, () => undefined);
+if (!postgresPrograms) test.skip(`needs PostgreSQL: ${whyNoPostgres}`, () => undefined);
 
 describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", () => {
   const closing: (() => Promise<unknown>)[] = [];
@@ -36,47 +36,47 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
     }
   });
 
-  const hearAt = (url: string) =>
+  const deliverTo = (url: string) =>
     (stories.github.webhook = { url: `${url}/api/github/webhooks`, secret: stories.webhookSecret });
 
-  /** A run whose first call of the model never ends, the replica that waits for it, and the other, which hears what is said. */
-  async function longThought() {
+  /** Starts a run whose first model call never ends. Webhooks go to the replica that does not hold the run. */
+  async function startHangingRun() {
     const askedAt: number[] = [];
     const story = stories.open({
-      title: `A thought so long ${Math.random()}`,
+      title: `A long model call ${Math.random()}`,
       script: () => {
         askedAt.push(performance.now());
-        return askedAt.length === 1 ? { hang: true } : { text: "Thought it through." };
+        return askedAt.length === 1 ? { hang: true } : { text: "Finished thinking." };
       },
     });
-    hearAt(replicas[0]?.url ?? "");
+    deliverTo(replicas[0]?.url ?? "");
     story.comment("/run fixer");
     await story.asked;
     const { rows } = await sql.query("select holder from golem_forge.runs where thread = $1", [story.issue.number]);
     const holder = replicas.find(({ number }) => number === Number(rows[0].holder));
-    const hearer = replicas.find((replica) => replica !== holder);
-    if (!holder || !hearer) throw new Error("Nobody holds the run.");
-    hearAt(hearer.url);
+    const other = replicas.find((replica) => replica !== holder);
+    if (!holder || !other) throw new Error("No replica holds the run.");
+    deliverTo(other.url);
     const end = (signal: NodeJS.Signals) => {
-      replicas = [hearer];
+      replicas = [other];
       return holder.end(signal);
     };
     return { ...story, askedAt, end };
   }
 
-  test("the one hears /stop while the other waits for the model, and the run stops at once", async () => {
-    const { comment, botComment } = await longThought();
+  test("/stop delivered to one replica stops a model call of the other at once", async () => {
+    const { comment, botComment } = await startHangingRun();
 
     comment("/stop");
 
     await botComment(/\*\*fixer\*\* is stopped/);
     comment("/resume");
-    await botComment(/Thought it through\./);
+    await botComment(/Finished thinking\./);
   });
 
-  test("both hear every delivery, and everything happens once", async () => {
+  test("every delivery reaches both replicas, and everything happens once", async () => {
     const story = stories.open({ title: "The total is one too high", body: "Two items give 3.", script: fixScript });
-    hearAt(await toAll(replicas.map(({ url }) => url)));
+    deliverTo(await toAll(replicas.map(({ url }) => url)));
 
     await playFix(stories, story.issue);
 
@@ -87,28 +87,28 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
     expect(comments).toHaveLength(new Set(comments).size);
   });
 
-  test("what a replica that is killed was doing goes on at the other within seconds", async () => {
-    const { end, askedAt, botComment } = await longThought();
+  test("when a replica is killed, the other continues its run within seconds", async () => {
+    const { end, askedAt, botComment } = await startHangingRun();
 
     const killedAt = performance.now();
     await end("SIGKILL");
 
-    await botComment(/Thought it through\./);
+    await botComment(/Finished thinking\./);
     expect(askedAt).toHaveLength(2);
-    // Without the lock that tells who lives it would take more than ten seconds.
+    // Without the liveness lock it would take more than ten seconds.
     expect((askedAt[1] ?? 0) - killedAt).toBeLessThan(8_000);
   });
 
-  test("what a replica that is told to stop has not done goes on at the other", async () => {
-    const { end, askedAt, botComment } = await longThought();
+  test("when a replica is stopped, the other continues its run", async () => {
+    const { end, askedAt, botComment } = await startHangingRun();
 
     await end("SIGTERM");
 
-    await botComment(/Thought it through\./);
+    await botComment(/Finished thinking\./);
     expect(askedAt).toHaveLength(2);
   });
 
-  /** A server that hands every webhook to all of these at the same time. */
+  /** Starts a server that forwards every webhook to all of these at the same time. */
   async function toAll(urls: string[]): Promise<string> {
     const server = createServer(async (request, response) => {
       const body = await readBody(request);

@@ -3,10 +3,10 @@ import { byTurn, call, inSequence, startStories } from "../support/forge-stories
 import { approvalIdIn } from "../support/forge-world.ts";
 import { privateKey } from "../support/test-github.ts";
 
-// Not in the shape of any token, so that it is known for what it is: the one this app holds.
+// Unlike any token format, so that it is only recognised because the app holds it.
 const modelKey = "quiet.words.that.open.the.model";
 
-test("no secret the app holds leaves it, wherever a model or a person puts it", async () => {
+test("no secret of the app is sent or logged, wherever a model or a person repeats it", async () => {
   const forge = await startStories({ environment: { OPENAI_API_KEY: modelKey, LOG_LEVEL: "trace" } });
   const log: string[] = [];
   try {
@@ -17,8 +17,8 @@ test("no secret the app holds leaves it, wherever a model or a person puts it", 
     const keyLine = privateKey.split("\n")[3] ?? "";
     const all = [webhookSecret, modelKey, privateKey, keyLine, Buffer.from(modelKey).toString("base64")].join(" and ");
 
-    const told = forge.open({
-      title: "Everything is told",
+    const story = forge.open({
+      title: "The model repeats everything",
       script: byTurn(
         { text: all, reasoning: all, calls: [{ name: modelKey, args: { all } }] },
         { rawCalls: [{ name: "read_file", arguments: `{"path": "${modelKey}", ${webhookSecret}` }] },
@@ -32,17 +32,17 @@ test("no secret the app holds leaves it, wherever a model or a person puts it", 
         { text: `In the end: ${all}` },
       ),
     });
-    told.comment("/run fixer");
+    story.comment("/run fixer");
     for (const tool of ["reply", "add_labels", "open_pull_request"]) {
-      told.comment(
-        `/approve ${approvalIdIn(await told.botComment(new RegExp(`asks for approval[\\s\\S]*Tool \`${tool}\``)))}`,
+      story.comment(
+        `/approve ${approvalIdIn(await story.botComment(new RegExp(`asks for approval[\\s\\S]*Tool \`${tool}\``)))}`,
       );
     }
-    await told.botComment(/💬 \*\*fixer\*\* asks/);
-    told.comment("Go on.");
-    await told.botComment(/In the end:/);
+    await story.botComment(/💬 \*\*fixer\*\* asks/);
+    story.comment("Go on.");
+    await story.botComment(/In the end:/);
 
-    const failed = forge.open({ title: "The provider quotes it", script: inSequence({ status: 400, message: all }) });
+    const failed = forge.open({ title: "The provider repeats it", script: inSequence({ status: 400, message: all }) });
     failed.comment("/run fixer");
     await failed.botComment(/failed[\s\S]*To try again/);
     failed.comment(`/run ${modelKey.replaceAll(".", "-")}`);
@@ -61,7 +61,7 @@ test("no secret the app holds leaves it, wherever a model or a person puts it", 
     }
     expect(bot).toContain("[secret removed]");
     expect(printed).toContain("GitHub request: POST");
-    // Nor does any token of GitHub's that it used.
+    // Neither does any installation token.
     expect(`${bot}${printed}`).not.toMatch(/ghs_\w|eyJ\w+\.eyJ/);
   } finally {
     await forge.close();
