@@ -17,8 +17,8 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-describe("what keeps it from starting is said in words, and no secret is printed", () => {
-  test("little set: every variable it needs at once", async () => {
+describe("a wrong setting is reported in a sentence, and no secret is printed", () => {
+  test("missing settings: all of them at once", async () => {
     const { code, printed } = await start({ APP_ID: "seven" });
 
     expect(code).toBe(1);
@@ -34,20 +34,20 @@ describe("what keeps it from starting is said in words, and no secret is printed
 
   test.each([
     [
-      "a folder of workers that is not there",
+      "a folder of workers that does not exist",
       { GOLEM_FORGE_WORKERS: "/no/such/folder" },
       "cannot be read: /no/such/folder",
     ],
-    ["a provider nobody knows", { GOLEM_FORGE_MODEL: "antropic:claude" }, "Did you mean anthropic:claude?"],
-  ])("%s", async (_, environment, words) => {
+    ["an unknown provider", { GOLEM_FORGE_MODEL: "antropic:claude" }, "Did you mean anthropic:claude?"],
+  ])("%s", async (_, environment, message) => {
     const { code, printed } = await start({ ...complete(), ...environment });
 
     expect(code).toBe(1);
-    expect(printed).toContain(words);
+    expect(printed).toContain(message);
     expect(printed).not.toMatch(/\n {4}at /);
   });
 
-  test("a port that is taken", async () => {
+  test("a port in use", async () => {
     const other = createServer();
     const port = await listen(other, 0);
 
@@ -70,7 +70,7 @@ describe("while it runs", () => {
   });
   afterAll(() => forge.close());
 
-  test("/healthz says that it lives, /readyz that it takes work, and nothing else is there", async () => {
+  test("/healthz and /readyz answer, and no other page exists", async () => {
     expect(await ask("/healthz")).toEqual([200, "ok\n"]);
     expect(await ask("/readyz")).toEqual([200, "ready\n"]);
     expect(await ask("/")).toEqual([404, "There is nothing here.\n"]);
@@ -85,7 +85,7 @@ describe("while it runs", () => {
     expect(printed).not.toMatch(/\n {4}at /);
   });
 
-  test("SIGTERM in the middle of a model call exits 0 in time, and the run goes on at the next start", async () => {
+  test("SIGTERM during a model call exits with 0 in time, and the run continues at the next start", async () => {
     const script = inSequence({ hang: true, text: "Let me th" }, { text: "Where was I? Done." });
     const { comment, botComment, asked, requests } = forge.open({ title: "Interrupted", script });
     comment("/run fixer");
@@ -100,7 +100,7 @@ describe("while it runs", () => {
     expect(requests).toHaveLength(2);
   });
 
-  test("twenty thousand runs that wait cost the next start no memory and no requests", async () => {
+  test("twenty thousand waiting runs cost the next start no memory and no requests", async () => {
     const { comment, botComment, until } = forge.open({
       title: "Waits",
       script: byTurn(call("ask_user", { question: "Well?" }), { text: "Well then." }),
@@ -130,7 +130,7 @@ describe("while it runs", () => {
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
-/** Starts the program with exactly this environment and waits for its end. */
+/** Runs the app with exactly this environment until it exits. */
 function start(environment: Record<string, string>): Promise<{ code: number | null; printed: string }> {
   const child = spawn(process.execPath, [main], {
     env: { PATH: process.env.PATH ?? "", ...environment },
@@ -142,7 +142,7 @@ function start(environment: Record<string, string>): Promise<{ code: number | nu
   return new Promise((resolve) => child.on("close", (code) => resolve({ code, printed })));
 }
 
-/** Everything that is needed, in a database of its own. */
+/** All required settings, with a new database. */
 function complete(): Record<string, string> {
   return {
     APP_ID: "7",
@@ -158,13 +158,13 @@ function complete(): Record<string, string> {
   };
 }
 
-/** Megabytes in use by the app's process. */
+/** The resident memory of a process in megabytes. */
 async function memoryOf({ pid }: ChildProcess): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   return Number(/VmRSS:\s*(\d+)/.exec(status)?.[1]) / 1024;
 }
 
-/** Copies the waiting run of a database that nobody has open, each copy in a thread of its own. */
+/** Copies the waiting run of a closed database, each copy with another thread. */
 function multiplyWaitingRuns(path: string, times: number): void {
   const database = new DatabaseSync(path);
   const columns = database

@@ -3,36 +3,36 @@ import { call, type Script, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn } from "../support/forge-world.ts";
 import type { TestGitHub } from "../support/test-github.ts";
 
-describe.concurrent("the story comes to its end, and GitHub shows nothing twice", () => {
-  const trouble = { status: 500, body: { message: "Server Error" } };
+describe.concurrent("the story reaches its end, and nothing is posted twice", () => {
+  const failure = { status: 500, body: { message: "Server Error" } };
 
   test.each([
-    ["question", /^GET /],
-    ["write and every exchange with git", /^(POST|PATCH|git) /],
+    ["read", /^GET /],
+    ["write and every git request", /^(POST|PATCH|git) /],
   ])("when every %s fails the first time", async (_, chosen) => {
-    const { failed, held } = await playFaulty(chosen, [trouble]);
+    const { failed, result } = await playFaulty(chosen, [failure]);
 
     expect(failed).toBeGreaterThan(6);
-    expect(held).toEqual(whatItShouldHold);
+    expect(result).toEqual(expected);
   });
 
-  test("when every operation is told to slow down, in both of GitHub's ways", async () => {
+  test("when every operation is rate limited, in both of GitHub's ways", async () => {
     const headers = { "retry-after": "0" };
     const secondary = { message: "You have exceeded a secondary rate limit. Please wait a few minutes." };
 
-    const { failed, held } = await playFaulty(/^[A-Z]+ /, [
+    const { failed, result } = await playFaulty(/^[A-Z]+ /, [
       { status: 403, body: secondary, headers },
       { status: 429, body: {}, headers },
     ]);
 
     expect(failed).toBeGreaterThan(12);
-    expect(held).toEqual(whatItShouldHold);
+    expect(result).toEqual(expected);
   });
 
-  test("when every write is carried out and its answer is lost", async () => {
+  test("when every write is carried out and its response is lost", async () => {
     const lost = new Set<string>();
 
-    const held = await playStory((github) => {
+    const result = await playStory((github) => {
       github.afterWrite(({ operation = "", body }) => {
         const marker = /<!-- (.*) -->\s*$/.exec(String((body as { body?: unknown })?.body))?.[1];
         const name = `${operation} ${marker}`;
@@ -43,18 +43,18 @@ describe.concurrent("the story comes to its end, and GitHub shows nothing twice"
     });
 
     expect([...lost].length).toBeGreaterThan(7);
-    expect(held).toEqual(whatItShouldHold);
+    expect(result).toEqual(expected);
   });
 });
 
-/** Plays from /run to the answer and gives what of it stands on GitHub; every request for approval is granted. */
-async function playStory(disturb: (github: TestGitHub) => void) {
+/** Plays from /run to the answer, approving every request, and returns what is on GitHub in the end. */
+async function playStory(prepare: (github: TestGitHub) => void) {
   const forge = await startStories({ environment: { LOG_LEVEL: "silent" } });
   try {
-    disturb(forge.github);
+    prepare(forge.github);
     const { pid } = await forge.start();
     const { comment, until } = forge.open({ title: "The total is one too high", script: fixesTheTotal });
-    // GitHub itself sends nothing twice: what could not be taken in is sent again as its operators do.
+    // GitHub does not redeliver by itself: failed deliveries are sent again, as an operator would.
     comment("/run fixer");
     await forge.github.deliveriesSettled();
     for (const { id: delivery, statusCode } of [...forge.github.deliveries]) {
@@ -67,8 +67,8 @@ async function playStory(disturb: (github: TestGitHub) => void) {
         if (!approved.has(approval)) comment(`/approve ${approval}`);
         approved.add(approval);
       }
-      const done = [/\*\*fixer\*\* is done/, /^### ✅ \*\*fixer\*\*\n/].every((words) =>
-        comments.some(({ author, body }) => author === forge.github.botLogin && words.test(body)),
+      const done = [/\*\*fixer\*\* is done/, /^### ✅ \*\*fixer\*\*\n/].every((pattern) =>
+        comments.some(({ author, body }) => author === forge.github.botLogin && pattern.test(body)),
       );
       return done ? comments : undefined;
     }, "the answer");
@@ -87,9 +87,9 @@ async function playStory(disturb: (github: TestGitHub) => void) {
   }
 }
 
-const whatItShouldHold = {
+const expected = {
   comments: ["answer", "status"],
-  // What was approved is tried until it is done: nobody is asked a second time.
+  // An approved call is retried until it is done, without asking again.
   approvals: 1,
   branches: 2,
   pulls: [{ title: "Count every item once", draft: true }],
@@ -101,10 +101,10 @@ interface Fault {
   headers?: Record<string, string>;
 }
 
-/** Each of the chosen operations shows these faults one after the other, and then works. */
+/** Each of the chosen operations fails with these faults in order, and then works. */
 async function playFaulty(chosen: RegExp, faults: Fault[]) {
   const failed = new Map<string, number>();
-  const held = await playStory((github) => {
+  const result = await playStory((github) => {
     github.onRequest(({ method, operation = "" }) => {
       const name = operation.startsWith(method) ? operation : `git ${operation}`;
       const times = failed.get(name) ?? 0;
@@ -113,7 +113,7 @@ async function playFaulty(chosen: RegExp, faults: Fault[]) {
       return faults[times];
     });
   });
-  return { failed: failed.size, held };
+  return { failed: failed.size, result };
 }
 
 const fixesTheTotal: Script = ({ messages }) => {
