@@ -14,7 +14,7 @@ beforeAll(async () => {
   await writeFile(policy, "always_ask: []\n");
   const environment = { GOLEM_FORGE_POLICY: policy };
   forge = await startForge({ script: (request) => scriptFor(request), repositories: [repository], environment });
-  // As if the app had been down for hours: it asks for what it missed.
+  // As if the app had been down for hours, so that it requests missed deliveries.
   forge.github.onRequest(({ operation }) => {
     return operation === "GET /app/hook/deliveries" ? { status: 200, body: [missedDelivery] } : undefined;
   });
@@ -22,20 +22,20 @@ beforeAll(async () => {
 });
 afterAll(() => forge.close());
 
-test("every request to GitHub is one that GitHub describes, with a path, a query and a body as described", async () => {
+test("every request has a path, a query and a body as GitHub describes them", async () => {
   const { github, botComment } = forge;
   const maintainer = github.as("maintainer");
 
-  // An issue that is a command itself, on a worker of the repository that does everything a worker can.
+  // An issue that is itself a command, for a worker of the repository that uses every tool on GitHub.
   const issue = github.as("maintainer").openIssue({ title: "Count right", body: "/run clerk please" });
   await botComment(issue.number, /asks for approval/);
   maintainer.comment(issue.number, "/help");
   await botComment(issue.number, /\/run clerk/);
   maintainer.comment(issue.number, "/status");
   maintainer.comment(issue.number, `/approve ${approvalIdIn(await botComment(issue.number, /asks for approval/))}`);
-  await botComment(issue.number, /Everything is asked\./);
+  await botComment(issue.number, /Every tool was used\./);
 
-  // The pull request it opened is reviewed, and the worker answers there.
+  // Its pull request is reviewed, and the worker answers there.
   const { number } = await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
   await maintainer.reviewComment(number, { path: "src/total.js", line: 1, body: "Why?" });
   maintainer.comment(number, "/run clerk answer the review");
@@ -50,7 +50,7 @@ test("every request to GitHub is one that GitHub describes, with a path, a query
   expect(github.unknownRequests()).toEqual([]);
 });
 
-test("each endpoint the manifest lists was asked, and no other", () => {
+test("each endpoint of the manifest was requested, and no other", () => {
   expect([...asked()].sort()).toEqual(Object.keys(endpoints).sort());
 });
 
@@ -67,10 +67,10 @@ function asked(): Set<string | undefined> {
 
 const scriptFor: Script = (request) => {
   const [first] = request.messages.filter(({ role }) => role === "user");
-  return /^Pull request/.test(messageText(first)) ? answersReview(request) : asksEverything(request);
+  return /^Pull request/.test(messageText(first)) ? answersReview(request) : usesEveryTool(request);
 };
 
-const asksEverything = byTurn(
+const usesEveryTool = byTurn(
   call("read_issue", {}),
   call("read_thread", {}),
   call("list_issues", { labels: ["bug"], state: "all", limit: 5 }),
@@ -83,7 +83,7 @@ const asksEverything = byTurn(
   call("write_file", { path: "CHANGES.md", content: "# The total is right\n" }),
   call("update_pull_request", { message: "A better title", title: "Count right", body: "It counts right." }),
   call("read_pull_request", {}),
-  { text: "Everything is asked." },
+  { text: "Every tool was used." },
 );
 
 const answersReview: Script = ({ messages }) => {
@@ -107,7 +107,7 @@ toolsets:
 sandbox:
   approval: { write: preApproved }
 ---
-You do as you are told.
+You follow instructions.
 `;
 
 const repository = {
@@ -117,7 +117,7 @@ const repository = {
     files: {
       ...commit.files,
       ".github/workers/clerk.worker": clerk,
-      // More than GitHub gives along with a file's name.
+      // Too large for GitHub to send with the file's metadata.
       ".github/workers/novelist.worker": `---\nname: novelist\n---\n${"It was a dark and stormy night.\n".repeat(40_000)}`,
     },
   })),

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => forge.close());
 
-/** Proposes a change, which takes an approval, as often as it takes. */
+/** Proposes a change until the pull request is opened. */
 const proposes: Script = ({ messages }) => {
   const calls = messages.flatMap(({ tool_calls = [] }) => tool_calls.map((one) => one.function.name));
   if (!calls.includes("edit_file")) {
@@ -29,14 +29,14 @@ const proposes: Script = ({ messages }) => {
   return call("open_pull_request", { title: "Count every item once", body: "One too many." });
 };
 
-/** A worker that waits for somebody to approve its pull request. */
+/** Starts a worker that waits for the approval of its pull request. */
 async function waitForApproval(title: string, repository: string) {
   const story = forge.open({ title, script: proposes, repository });
   story.comment("/run fixer");
   return { ...story, asked: await story.botComment(/asks for approval/) };
 }
 
-/** A worker that waits for somebody's answer. */
+/** Starts a worker that waits for an answer. */
 async function waitForAnswer(title: string, repository: string) {
   const ask = call("ask_user", { question: "Red or blue?" });
   const story = forge.open({ title, script: byTurn(ask, ask, { text: "Painted." }), repository });
@@ -44,7 +44,7 @@ async function waitForAnswer(title: string, repository: string) {
   return { ...story, asked: await story.botComment(/Red or blue\?/) };
 }
 
-/** The first thing that `find` finds in a thread, wherever that is by now. */
+/** The first result of `find` in a thread of any repository. */
 function inThread<T>(
   repository: string,
   number: number,
@@ -75,8 +75,8 @@ const botCommentIn = (repository: string, number: number, pattern: RegExp) =>
 const commentIn = (repository: string, number: number, text: string) =>
   forge.github.as("maintainer", repository).comment(number, text);
 
-describe.concurrent("a run that waits", () => {
-  test("follows its repository to a new name, and whoever takes the old one reaches nothing of it", async () => {
+describe.concurrent("a waiting run", () => {
+  test("follows its repository to a new name, and a new repository of the old name cannot reach it", async () => {
     const { issue, asked } = await waitForApproval("Renamed", "playground/renamed");
     const { number } = issue;
 
@@ -94,7 +94,7 @@ describe.concurrent("a run that waits", () => {
     expect(snapshot["playground/renamed"]?.issues[0]?.comments).toHaveLength(2);
   });
 
-  test("is stopped when its repository comes to another owner, and what was asked there counts no more", async () => {
+  test("is stopped when its repository is transferred, and its requests are withdrawn", async () => {
     const { issue, asked } = await waitForApproval("Transferred", "playground/transferred");
     const { number } = issue;
     const there = "elsewhere/transferred";
@@ -108,19 +108,19 @@ describe.concurrent("a run that waits", () => {
     commentIn(there, number, `/approve ${approvalIdIn(asked)}`);
     await botCommentIn(there, number, /is no longer needed/);
     commentIn(there, number, "/resume");
-    const anew = await inThread(
+    const second = await inThread(
       there,
       number,
       ({ comments }) => comments.find((one) => /asks for approval/.test(one.body) && one.id !== asked.id),
       "another request",
     );
-    commentIn(there, number, `/approve ${approvalIdIn(anew)}`);
+    commentIn(there, number, `/approve ${approvalIdIn(second)}`);
 
     await botCommentIn(there, number, /Fixed\./);
     expect((await forge.github.snapshot())[there]?.pulls).toHaveLength(1);
   });
 
-  test("finds the default branch under its new name", async () => {
+  test("finds the default branch by its new name", async () => {
     const { botComment, comment } = await waitForApproval("Branched", "playground/branched");
 
     await forge.github.accountChanges.renameDefaultBranch(forge.github.repository("playground/branched"), "trunk");
@@ -131,7 +131,7 @@ describe.concurrent("a run that waits", () => {
     expect(pull?.pull?.base).toBe("trunk");
   });
 
-  test.each(["deleted", "transferred"])("ends when its issue is %s, and says nothing anywhere", async (what) => {
+  test.each(["deleted", "transferred"])("ends when its issue is %s, without a comment anywhere", async (what) => {
     const { issue } = await waitForAnswer(`Gone: ${what}`, "playground/emptied");
     const { accountChanges, requests } = forge.github;
     const [from, to] = [forge.github.repository("playground/emptied"), forge.github.repository("playground/target")];
@@ -141,7 +141,7 @@ describe.concurrent("a run that waits", () => {
         ? accountChanges.deleteIssue(from, issue.number)
         : accountChanges.transferIssue(from, issue.number, to);
 
-    // Its end is told where the issue was, and nowhere else.
+    // The app tries to post its end where the issue was, and nowhere else.
     const ended = what === "deleted" ? 410 : 301;
     await vi.waitFor(() =>
       expect(
@@ -173,26 +173,29 @@ test.each([
     () => forge.github.accountChanges.removeRepository(forge.github.repository("playground/shop")),
     () => forge.github.accountChanges.addRepository(forge.github.repository("playground/shop")),
   ],
-])("a run whose app is %s stops without a noise, and goes on when it is back", async (what, why, leave, comeBack) => {
-  const { comment, botComment, until, asked } = await waitForAnswer(`An app that is ${what}`, "playground/shop");
-  const before = forge.printed().length;
+])(
+  "when the app is %s, a run stops without errors, and continues when the app is back",
+  async (what, reason, leave, comeBack) => {
+    const { comment, botComment, until, asked } = await waitForAnswer(`An app that is ${what}`, "playground/shop");
+    const before = forge.printed().length;
 
-  leave();
-  await forge.github.deliveriesSettled();
-  comeBack();
-  expect((await botComment(/is stopped/)).body).toMatch(why);
-  comment("/resume");
-  await until(
-    ({ comments }) =>
-      comments.some(({ id, body }) => /asks[\s\S]*Red or blue\?/.test(body) && id !== asked.id) || undefined,
-    "the question once more",
-  );
-  comment("Blue.");
+    leave();
+    await forge.github.deliveriesSettled();
+    comeBack();
+    expect((await botComment(/is stopped/)).body).toMatch(reason);
+    comment("/resume");
+    await until(
+      ({ comments }) =>
+        comments.some(({ id, body }) => /asks[\s\S]*Red or blue\?/.test(body) && id !== asked.id) || undefined,
+      "the question again",
+    );
+    comment("Blue.");
 
-  await botComment(/Painted\./);
-  expect(forge.printed().slice(before)).not.toMatch(/"level":[56]0/);
-});
+    await botComment(/Painted\./);
+    expect(forge.printed().slice(before)).not.toMatch(/"level":[56]0/);
+  },
+);
 
-test("nothing was asked of GitHub that it does not know", () => {
+test("every request was one that GitHub knows", () => {
   expect(forge.github.unknownRequests()).toEqual([]);
 });

@@ -16,29 +16,29 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
   const { github, botComment, inThread } = forge;
   const maintainer = github.as("maintainer");
 
-  // A visitor reports a bug, and a maintainer puts a worker on it.
+  // A visitor reports a bug, and a maintainer starts a worker.
   const issue = github.as("visitor").openIssue({ title: "The total is one too high", body: "Two items give 3." });
   const command = maintainer.comment(issue.number, "/run fixer be careful");
 
-  // It is heard at once, and a status comment shows what the worker is doing.
+  // The command gets a reaction at once, and a status comment shows what the worker is doing.
   await inThread(issue.number, reactionTo(command.id, "eyes"), "👀 on the command");
   await botComment(issue.number, /\*\*fixer\*\* is working/);
 
-  // The worker read, planned and edited. It asks before it opens the pull request, and shows what it would change.
+  // The worker reads, plans and edits. Before it opens the pull request it asks for approval and shows the change.
   const request = await botComment(issue.number, /asks for approval/);
   expect(request.body).toContain("`open_pull_request`");
   expect(request.body).toContain("-export const total = (items) => items.length + 1;");
   expect(request.body).toContain("+export const total = (items) => items.length;");
   expect(Object.values(await github.snapshot())[0]?.pulls).toEqual([]);
 
-  // People without write access decide nothing.
+  // People without write access cannot approve.
   github.as("visitor").comment(issue.number, `/approve ${approvalIdIn(request)}`);
   await botComment(issue.number, /you need write access/);
 
   // The maintainer does.
   maintainer.comment(issue.number, `/approve ${approvalIdIn(request)}`);
 
-  // The pull request is a draft on the run's own branch, and holds exactly what was shown.
+  // The pull request is a draft on the run's own branch, with exactly the change that was shown.
   const pull = await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
   expect(pull).toMatchObject({ title: "Count every item once", author: github.botLogin });
   expect(pull.pull).toMatchObject({ base: "main", draft: true });
@@ -48,20 +48,20 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
   );
   expect(await github.readFile("main", "src/total.js")).toContain("+ 1");
 
-  // The request says who approved it, the status is done with every task checked, and the answer is a comment of its own.
+  // The request says who approved it, the status is done with every task checked, and the answer is a new comment.
   await botComment(issue.number, /Approved by maintainer/);
   await botComment(issue.number, /^\s*- \[x\] Fix the total/m);
   const answer = await botComment(issue.number, /✅ \*\*fixer\*\*\n\nFixed: every item counts once\./);
   expect(answer.id).toBeGreaterThan(request.id);
 
-  // Nothing asked GitHub for something it does not have.
+  // Every request to GitHub was one that it knows.
   expect(github.unknownRequests()).toEqual([]);
   expect(await forge.end("SIGTERM")).toBe(0);
 });
 
 const fixesTheTotal: ForgeOptions["script"] = ({ messages }) => {
   const steps = [
-    { text: "I look at the code.", calls: [{ name: "read_file", args: { path: "src/total.js" } }] },
+    { text: "I will look at the code.", calls: [{ name: "read_file", args: { path: "src/total.js" } }] },
     {
       calls: [
         {

@@ -3,7 +3,7 @@ import { origin, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
 const world = runtimeWorlds();
 
-test("what a person approved for a worker's session is asked anew when a worker it calls does the same", async () => {
+test("an approval for the session does not cover the same call of a child worker", async () => {
   const files = {
     ".github/workers/boss.worker":
       "---\nname: boss\ntoolsets: { filesystem: {}, workers: { allowed: [writer] } }\n---\nYou are the boss.",
@@ -30,7 +30,7 @@ test("what a person approved for a worker's session is asked anew when a worker 
   await ended();
 });
 
-test("a run that is stopped while it pushes says so, and what is asked again finds what was done", async () => {
+test("a run that is stopped while it pushes says so, and the repeated call finds the pull request", async () => {
   const files = {
     ".github/workers/hasty.worker":
       "---\nname: hasty\ntoolsets: { filesystem: {}, pull_request: { approval: { default: preApproved } } }\nsandbox: { approval: { write: preApproved } }\n---\nHurry.",

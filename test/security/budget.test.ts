@@ -15,20 +15,20 @@ const workers = (limits: string) => ({
 const callsOf = (name: string, count: number) =>
   Array.from({ length: count }, (_, n) => ({ name, args: { task: `part ${n}` } }));
 
-/** The boss hands out parts at once; whoever is called answers with `below`. */
-function handOut(count: number, below: ModelReply): RuntimeWorldOptions["script"] {
+/** The boss delegates all parts at once; each helper replies with `helperReply`. */
+function delegates(count: number, helperReply: ModelReply): RuntimeWorldOptions["script"] {
   return ({ messages }) => {
     const who = /You are the (\w+)/.exec(JSON.stringify(messages[0]))?.[1] ?? "";
     const turn = messages.filter(({ role }) => role === "assistant").length;
-    if (who !== "boss") return below;
+    if (who !== "boss") return helperReply;
     return turn === 0 ? { calls: callsOf("helper", count) } : { text: "Done." };
   };
 }
 
-describe("workers that work at once", () => {
-  test("share what is left of their parent's budget, so that ten cannot spend it ten times", async () => {
+describe("child workers at the same time", () => {
+  test("share the rest of their parent's budget, so that ten of them cannot spend it ten times", async () => {
     const { runs, waitUntilShown, store, runtime } = await world({
-      script: handOut(10, { hang: true }),
+      script: delegates(10, { hang: true }),
       github: { files: workers("tokens: 100000, cost: 2") },
     });
     const { id } = await runs.startRun({ origin, worker: "boss", text: "please" });
@@ -47,7 +47,7 @@ describe("a model that is stuck", () => {
   const failing = { calls: [{ name: "read_file", args: { path: "nowhere.js" } }] };
   const reading = { calls: [{ name: "read_file", args: { path: "sum.js" } }] };
 
-  test("is stopped when the same call failed the same way four times, whatever it read in between", async () => {
+  test("is stopped when the same call has failed the same way four times, whatever it read in between", async () => {
     const { runs, ended, model } = await world({
       script: turns(failing, reading, failing, reading, failing, failing, failing, failing),
     });
@@ -60,7 +60,7 @@ describe("a model that is stuck", () => {
     expect(model.requests).toHaveLength(6);
   });
 
-  test("is not, when it changed something in between, or tries something else each time", async () => {
+  test("is not stopped when it changed something in between, or tries something else each time", async () => {
     const change = (n: number) => ({ calls: [{ name: "write_file", args: { path: `new-${n}.js`, content: "x" } }] });
     const other = (n: number) => ({ calls: [{ name: "read_file", args: { path: `nowhere-${n}.js` } }] });
     const { runs, ended } = await world({
@@ -74,7 +74,7 @@ describe("a model that is stuck", () => {
   });
 });
 
-test("a conversation that does not fit is not sent, and the run says so", async () => {
+test("a conversation above the token limit is not sent, and the run says so", async () => {
   const files = { ".github/workers/small.worker": "---\nname: small\nmax_context_tokens: 500\n---\nHi." };
   const { runs, ended, model } = await world({ script: turns(), github: { files } });
   await runs.startRun({ origin, worker: "small", text: "word ".repeat(5_000) });

@@ -19,7 +19,7 @@ test("fifty commands of one person at once start as many runs as the limit allow
   expect(await store.countRuns({ since: 0 })).toBe(3);
 });
 
-test("fifty people of one repository at once start as many runs as the repository allows", async () => {
+test("fifty people of one repository start as many runs at once as the repository allows", async () => {
   const { runs, store } = await world({ script: turns(), runsPerHour: { person: 100, repository: 2 } });
 
   const outcomes = await Promise.allSettled(
@@ -35,7 +35,7 @@ test("fifty people of one repository at once start as many runs as the repositor
   expect(await store.countRuns({ since: 0 })).toBe(2);
 });
 
-test("an approval and a denial at the same moment are one decision, and the other is told whose it was", async () => {
+test("of an approval and a denial at the same moment one counts, and the other is told who decided", async () => {
   const { runs, approvalRequested, store, ended } = await world({
     script: turns({ calls: [{ name: "write_file", args: { path: "package.json", content: "{}" } }] }, { text: "So." }),
     github: { permissions: { mia: "write" } },
@@ -49,9 +49,9 @@ test("an approval and a denial at the same moment are one decision, and the othe
     ),
   );
 
-  const won = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value[0]] : []));
-  expect(won).toHaveLength(1);
-  expect(await store.findApproval(id)).toMatchObject({ decidedBy: won[0]?.decidedBy });
+  const accepted = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value[0]] : []));
+  expect(accepted).toHaveLength(1);
+  expect(await store.findApproval(id)).toMatchObject({ decidedBy: accepted[0]?.decidedBy });
   for (const outcome of outcomes) {
     if (outcome.status === "rejected") expect(outcome.reason.message).toMatch(/was already (approved|denied) by @/);
   }
@@ -59,7 +59,7 @@ test("an approval and a denial at the same moment are one decision, and the othe
   expect(log.filter((line) => /(approved|denied) /.test(line))).toHaveLength(1);
 });
 
-test("a thread of thousands of short comments costs GitHub one question for each author, and the model no flood", async () => {
+test("a thread of thousands of short comments takes one permission request per author, and the model gets an excerpt", async () => {
   const { runs, github, model, ended } = await world({ script: turns({ text: "Read." }) });
   const at = new Date(Date.now() - 60_000);
   for (let id = 1; id <= 5_000; id++) github.comment(7, "+1", { by: `fan-${id % 3}`, at });
@@ -74,26 +74,26 @@ test("a thread of thousands of short comments costs GitHub one question for each
   expect(JSON.stringify(request)).toContain("4900 earlier comments are left out");
 });
 
-test("a worker is told the issue and the comments as they were when it was called, however late that is heard", async () => {
+test("a worker reads the issue and the comments as they were at the time of the command", async () => {
   const { runs, github, model, ended } = await world({ script: turns({ text: "Read." }) });
-  const said = new Date("2026-05-01T10:00:00Z");
+  const commandedAt = new Date("2026-05-01T10:00:00Z");
   const comment = (body: string, time: string, edited = time) => {
     const [at, editedAt] = [new Date(`2026-05-01T${time}Z`), new Date(`2026-05-01T${edited}Z`)];
     github.comment(7, body, { by: "visitor", at, editedAt });
   };
-  comment("said before", "09:59:59");
+  comment("written before", "09:59:59");
   comment("edited in the same second", "09:00:00", "10:00:00");
-  comment("said while nobody listened", "10:30:00");
-  github.hub.as("visitor").editThread(7, { body: "put in later" });
+  comment("written after the command", "10:30:00");
+  github.hub.as("visitor").editThread(7, { body: "changed later" });
 
-  const seen = { at: said, title: "As it was", body: "seen by the person" };
+  const seen = { at: commandedAt, title: "As it was", body: "seen by the person" };
   await runs.startRun({ origin, worker: "reviewer", text: "look", seen });
   await ended();
 
   const request = JSON.stringify(model.requests[0]);
-  expect(request).toContain("said before");
+  expect(request).toContain("written before");
   expect(request).toContain("seen by the person");
-  for (const late of ["edited in the same second", "said while nobody listened", "put in later"]) {
+  for (const late of ["edited in the same second", "written after the command", "changed later"]) {
     expect(request).not.toContain(late);
   }
 });
