@@ -84,9 +84,13 @@ function renderBadge(run: RunNode): Html {
   return html`<span class="badge ${tone}"><span aria-hidden="true">${icon}</span> ${label}</span>`;
 }
 
-function renderStatus(run: RunNode, { now }: PageContext): Html {
+function renderStatus(run: RunNode, { now, repositoryUrl }: PageContext): Html {
   const { worker, model } = run.spec;
-  return html`<p class="status">${renderBadge(run)} <span><b>${worker.name}</b> with <code>${model}</code></span> <span>working time: ${describeWork(run, now)}</span> <span>cost: ${describeCost(run)}</span></p>`;
+  const { pullRequest } = run;
+  const link =
+    pullRequest !== undefined &&
+    html`<a href="${repositoryUrl}/pull/${pullRequest}" rel="noopener">Pull request #${pullRequest}</a>`;
+  return html`<p class="status">${renderBadge(run)} ${link} <span><b>${worker.name}</b> with <code>${model}</code></span> <span>working time: ${describeWork(run, now)}</span> <span>cost: ${describeCost(run)}</span></p>`;
 }
 
 function renderOutcome({ outcome, activity, state }: RunNode, { repositoryUrl }: PageContext): Html {

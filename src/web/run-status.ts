@@ -26,7 +26,11 @@ export interface RunStatus {
 }
 
 /** The status of a run: its outcome, or its state while it is live. */
-export function statusOf({ outcome, state }: Pick<RunNode, "outcome" | "state">): RunStatus {
+export function statusOf({
+  outcome,
+  state,
+  pullRequest,
+}: Pick<RunNode, "outcome" | "state" | "pullRequest">): RunStatus {
   switch (outcome?.kind) {
     case "answered":
       return { label: "Done", icon: "✅", tone: "good" };
@@ -37,6 +41,8 @@ export function statusOf({ outcome, state }: Pick<RunNode, "outcome" | "state">)
     case "cancelled":
       return { label: "Cancelled", icon: "⏹️", tone: "neutral" };
     case undefined:
+      if (state === "idle" && pullRequest !== undefined)
+        return { label: "Waiting for review", icon: "👀", tone: "waiting" };
       return { label: stateLabels[state], ...appearanceOf(state) };
   }
 }

@@ -76,11 +76,17 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     const width = await page.evaluate("document.documentElement.scrollWidth");
     await page.getByRole("button", { name: "Approve", exact: true }).click();
 
-    await page.locator(".badge", { hasText: "Done" }).waitFor();
+    await page.locator(".badge", { hasText: "Waiting for review" }).waitFor();
+    const pull = Number(
+      /\d+/.exec((await page.getByRole("link", { name: /^Pull request #/ }).textContent()) ?? "")?.[0],
+    );
     await page.getByText("Fixed: every item counts once.").first().waitFor();
     await page.getByText(/approved \w+ on the run page/).waitFor();
     const ends = await page.getByRole("heading", { name: /asks for approval/ }).count();
     await botComment(issue.number, /### ✅ Approved by maintainer on the run page/);
+    github.as("maintainer").markReady(pull);
+    await github.as("maintainer").merge(pull);
+    await page.locator(".badge", { hasText: "Done" }).waitFor();
     await botComment(issue.number, /\[See the whole run\]/);
 
     expect([width, ends, typed]).toEqual([390, 0, "still typing"]);
