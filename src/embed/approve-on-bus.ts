@@ -9,11 +9,11 @@ export function approveOnBus(ui: RuntimeUI, signal: () => AbortSignal): Approval
   return async (request) => {
     const { toolName, toolArgs, description } =
       "toolName" in request ? request : { toolName: request.tool, toolArgs: request.args, description: request.reason };
-    const { delegationPath = [], preview } = request;
+    const { delegationPath = [], preview, blocks, isShownWhole } = request;
     const answer = await ui.requestApproval(
       "tool_call",
       description,
-      { toolName, toolArgs, ...(preview !== undefined && { preview }) },
+      { toolName, toolArgs, ...(preview !== undefined && { preview }), ...(blocks && { blocks, isShownWhole }) },
       "medium",
       delegationPath.map((name, depth) => ({ id: name, depth, task: name })),
       { signal: signal(), timeoutMs: maxTimerMs },

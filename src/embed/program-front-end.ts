@@ -1,5 +1,6 @@
 import { type Approval, approvalDigest } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
+import { isShownWhole } from "#domain/preview.ts";
 import type { RunView } from "#domain/run.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import type { FrontEnd, Question } from "#runtime/front-end.ts";
@@ -7,7 +8,7 @@ import type { Decision } from "#runtime/store/store.ts";
 import { failedResult, resultOfError } from "#toolsets/failed-result.ts";
 import type { ApprovalController, ApprovalRequest } from "#ui/approval-controller.ts";
 import type { ApprovalDecision } from "#ui/approval-memory.ts";
-import { previewText } from "#ui/request-blocks.ts";
+import { previewText, requestBlocks } from "#ui/request-blocks.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
 import { asRecord, type RunReporter } from "./run-reporter.ts";
 
@@ -103,6 +104,8 @@ export class ProgramFrontEnd implements FrontEnd {
       delegationPath: workerPath.split(" -> "),
       stepId: callId,
       ...(preview !== undefined && { preview: previewText(preview) ?? "" }),
+      blocks: requestBlocks({ args, preview }),
+      isShownWhole: isShownWhole(preview),
     };
     const cached = approvals.mode === "interactive" && approvals.isSessionApproved(request);
     if (!cached) reporter.approvalRequested(approval);
@@ -156,6 +159,8 @@ export class ProgramFrontEnd implements FrontEnd {
         description: `You want to call ${tool}.`,
         delegationPath: workerPath.split(" -> "),
         ...(preview !== undefined && { preview: previewText(preview) ?? "" }),
+        blocks: requestBlocks({ args, preview }),
+        isShownWhole: isShownWhole(preview),
       },
       signal,
     );

@@ -1,84 +1,135 @@
-import { type Paint, plain } from "./paint.ts";
-import type { Prompter } from "./prompter.ts";
-import { linesOf, oneLine, paintDiff } from "./render-value.ts";
+import { visibleName, visibleText } from "#text/visible-text.ts";
+import { type RequestBlock, requestBlocks, toPreview } from "#ui/request-blocks.ts";
+import type { AskQuestion, Prompter } from "./prompter.ts";
+import { styleDiffLine } from "./render-value.ts";
+import type { Style } from "./style.ts";
 
-/** A call somebody has to agree to, as a terminal shows it. */
+/** A call that a person is asked to approve. */
 export interface ShownRequest {
   description: string;
-  toolName?: string;
-  toolArgs?: Record<string, unknown>;
-  preview?: string;
-  /** The workers from the root to the one that asks. */
+  toolName?: string | undefined;
+  toolArgs?: Record<string, unknown> | undefined;
+  /** What the call would do: laid out in blocks, or as plain text. */
+  preview?: string | undefined;
+  blocks?: readonly RequestBlock[] | undefined;
+  /** Workers from the root to the one that asks. */
   path: readonly string[];
-  risk?: string;
+  risk?: string | undefined;
+  /** False if a part of the call is not shown, so that only this one call can be approved. */
+  isShownWhole?: boolean | undefined;
 }
 
 export type Answer = { approved: true; remember: "none" | "session" } | { approved: false; reason?: string };
 
-const maxValueLength = 57;
-const previewLines = 60;
 const rule = "─".repeat(60);
+const maxLines = 2_000;
+/** A request that takes the place of another one on the screen waits this long for Enter. */
+const replacedMs = 5_000;
+
+/** When a request was withdrawn while it was shown. */
+const withdrawnAt = new WeakMap<Prompter, number>();
+
+interface AskOptions {
+  prompter: Prompter;
+  style: Style;
+  signal?: AbortSignal;
+}
 
 /**
- * Asks at the prompt until the answer is one: y(es), n(o), a(lways) or r(emember) for the session, or d(eny) with a
- * reason. Everything else, an empty line and the end of the input deny: nothing is approved by accident.
+ * Shows a request and asks for approval. Only a whole line counts: `y` or `yes` approves the call, `a` or `always` approves
+ * equal calls of the session too, `n`, `no` and `d` (with a reason) deny. Every other line denies and is the reason, so that
+ * no sentence can approve. What was typed before the request was shown is ignored, and so is an answer to a request that
+ * was withdrawn.
  */
-export async function askApproval(
-  request: ShownRequest,
-  { prompter, paint, signal }: { prompter: Prompter; paint: Paint; signal?: AbortSignal },
-): Promise<Answer> {
-  const question = `${describe(request, paint)}\nApprove? [y]es / [n]o / [a]lways for this session / [d]eny with a reason: `;
-  const typed = await prompter.ask(question, signal && { signal });
-  if (typed === undefined) return { approved: false, reason: "Nobody answered." };
+export async function askApproval(request: ShownRequest, { prompter, style, signal }: AskOptions): Promise<Answer> {
+  return prompter.dialogue(async (ask) => {
+    if (isReplacing(prompter)) await confirmReplacement(ask, signal);
+    const lines = describe(request, style);
+    if (lines.length > maxLines) return { approved: false, reason: tooLong(prompter, lines.length) };
 
-  const [, word = "", rest = ""] = /^\s*(\S*)\s*(.*?)\s*$/s.exec(typed) ?? [];
-  switch (word.toLowerCase()) {
-    case "y":
-    case "yes":
-      return { approved: true, remember: "none" };
-    case "a":
-    case "always":
-    case "r":
-    case "remember":
-      return { approved: true, remember: "session" };
-    case "d":
-    case "deny": {
-      const reason = rest || (await prompter.ask("Why? ", signal && { signal }))?.trim();
-      return { approved: false, ...(reason && { reason }) };
+    const offersSession = request.isShownWhole !== false;
+    const answers = offersSession ? "[y]es / [n]o / [a]lways for this session / [d]eny" : "[y]es / [n]o / [d]eny";
+    for (let question = `${lines.join("\n")}\n`; ; question = "") {
+      const typed = await ask(`${question}Approve? ${answers} with a reason: `, { signal, fresh: true });
+      if (typed === undefined) return withdrawn(prompter, signal);
+      const answer = await readAnswer(typed, ask, signal);
+      if (offersSession || !answer.approved || answer.remember === "none") return answer;
+      prompter.print("A part of this call is not shown, so it cannot be approved for the session.\n");
     }
-    case "n":
-    case "no":
-      return { approved: false, ...(rest && { reason: rest }) };
-    case "":
-      return { approved: false };
-    default:
-      prompter.print("That is no yes, so it is a no.\n");
-      return { approved: false, reason: typed.trim() };
-  }
+  });
 }
 
-function describe({ description, toolName, toolArgs = {}, preview, path, risk }: ShownRequest, paint: Paint): string {
-  const args = Object.entries(toolArgs).map(([key, value]) => `  ${oneLine(key)}: ${short(value)}`);
+async function readAnswer(typed: string, ask: AskQuestion, signal: AbortSignal | undefined): Promise<Answer> {
+  const line = typed.trim();
+  if (/^(y|yes)$/i.test(line)) return { approved: true, remember: "none" };
+  if (/^(a|always|s|session|r|remember)$/i.test(line)) return { approved: true, remember: "session" };
+  if (/^(n|no|)$/i.test(line)) return { approved: false };
+
+  const given = /^(?:d|deny|n|no)\b[\s,.:;]*(.*)$/is.exec(line)?.[1];
+  const isDenial = given !== undefined;
+  const reason = isDenial
+    ? given || (await ask("Reason (sent to the worker): ", { signal, verbatim: true }))?.trim()
+    : line;
+  return { approved: false, ...(reason && { reason }) };
+}
+
+function isReplacing(prompter: Prompter): boolean {
+  return performance.now() - (withdrawnAt.get(prompter) ?? Number.NEGATIVE_INFINITY) < replacedMs;
+}
+
+/** An answer that is on its way to the withdrawn request must not reach the next one. */
+async function confirmReplacement(ask: AskQuestion, signal: AbortSignal | undefined): Promise<void> {
+  await ask("The request above was withdrawn, and an answer to it has no effect. Press Enter to see the next one: ", {
+    signal,
+    verbatim: true,
+  });
+}
+
+function withdrawn(prompter: Prompter, signal: AbortSignal | undefined): Answer {
+  if (!signal?.aborted) return { approved: false, reason: "Nobody answered." };
+  withdrawnAt.set(prompter, performance.now());
+  return { approved: false, reason: "The request was withdrawn." };
+}
+
+function tooLong(prompter: Prompter, lines: number): string {
+  const reason = `This request has ${lines.toLocaleString("en-US")} lines, more than a person would read. Make it smaller.`;
+  prompter.print(`Denied: ${reason}\n`);
+  return reason;
+}
+
+function describe(request: ShownRequest, style: Style): string[] {
+  const { description, toolName, path, risk } = request;
   return [
-    paint("yellow", rule),
-    paint("bold", "APPROVAL REQUEST") + (risk === undefined ? "" : paint("gray", ` (risk: ${plain(risk)})`)),
-    ...(path.length > 1 ? [`Worker: ${path.map(oneLine).join(" -> ")}`] : []),
-    ...(toolName === undefined ? [] : [`Tool: ${oneLine(toolName)}`]),
-    `Description: ${oneLine(description)}`,
-    ...(args.length > 0 ? ["Arguments:", ...args] : []),
-    ...(preview?.trim() ? ["What it would change:", ...previewOf(preview, paint)] : []),
-    paint("yellow", rule),
-  ].join("\n");
+    style("yellow", rule),
+    style("bold", "APPROVAL REQUEST") + (risk === undefined ? "" : style("gray", ` (risk: ${visibleName(risk)})`)),
+    ...(path.length > 1 ? [`Worker: ${path.map(visibleName).join(" -> ")}`] : []),
+    ...(toolName === undefined ? [] : [`Tool: ${visibleName(toolName)}`]),
+    `Description: ${visibleName(description)}`,
+    ...argumentLines(request),
+    ...blocksOf(request).flatMap((block) => blockLines(block, style)),
+    style("yellow", rule),
+  ];
 }
 
-function previewOf(preview: string, paint: Paint): string[] {
-  const lines = linesOf(preview);
-  const shown = lines.slice(0, previewLines).map((line) => `  ${paintDiff(line, paint)}`);
-  const rest = lines.length - previewLines;
-  return rest > 0 ? [...shown, `  … ${rest} more lines`] : shown;
+/** Blocks without the arguments, which are listed by name. */
+function blocksOf({ blocks, preview, toolArgs = {} }: ShownRequest): readonly RequestBlock[] {
+  const all = blocks ?? requestBlocks({ args: toolArgs, preview: toPreview(preview) });
+  return all.filter(({ kind }) => kind !== "arguments");
 }
 
-function short(value: unknown): string {
-  const text = oneLine(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
-  return text.length > maxValueLength + 3 ? `${text.slice(0, maxValueLength)}...` : text;
+function argumentLines({ toolArgs = {} }: ShownRequest): string[] {
+  const args = Object.entries(toolArgs).flatMap(([key, value]) => {
+    const text = typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "undefined");
+    const [first = "", ...rest] = visibleText(text).split("\n");
+    return rest.length === 0
+      ? [`  ${visibleName(key)}: ${first}`]
+      : [`  ${visibleName(key)}:`, ...[first, ...rest].map((line) => `    │ ${line}`)];
+  });
+  return args.length > 0 ? ["Arguments:", ...args] : [];
+}
+
+/** The margin keeps what a block says apart from this program's own lines. */
+function blockLines({ kind, title, details, lines }: RequestBlock, style: Style): string[] {
+  const head = details === undefined ? `${title}:` : `${title} (${details}):`;
+  return [head, ...lines.map((line) => `  │ ${kind === "diff" ? styleDiffLine(line, style) : line}`)];
 }

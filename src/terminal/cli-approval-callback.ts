@@ -1,8 +1,8 @@
 import type { Readable, Writable } from "node:stream";
 import type { ApprovalCallback } from "#ui/approval-controller.ts";
 import { askApproval } from "./ask-approval.ts";
-import { createPaint } from "./paint.ts";
 import { openPrompter } from "./prompter.ts";
+import { createStyle } from "./style.ts";
 
 export interface CLIApprovalOptions {
   /** Default: the process's own. */
@@ -11,8 +11,8 @@ export interface CLIApprovalOptions {
 }
 
 /**
- * An approval callback that asks at the prompt: yes, no, always for the session, or deny with a reason. It shares the
- * input with an event CLI adapter of the same streams. Requests that come at once are asked one after the other.
+ * Creates an approval callback that asks at the prompt: yes, no, always for the session, or deny with a reason. It shares
+ * the input with an event CLI adapter of the same streams. Concurrent requests are asked one after the other.
  */
 export function createCLIApprovalCallback({
   input = process.stdin,
@@ -21,11 +21,11 @@ export function createCLIApprovalCallback({
   return async (request) => {
     const { toolName, toolArgs, description } =
       "toolName" in request ? request : { toolName: request.tool, toolArgs: request.args, description: request.reason };
-    const { preview, delegationPath: path = [] } = request;
+    const { preview, blocks, isShownWhole, delegationPath: path = [] } = request;
     const prompter = openPrompter(input, output);
     try {
-      const shown = { toolName, toolArgs, description, path, ...(preview !== undefined && { preview }) };
-      const answer = await askApproval(shown, { prompter, paint: createPaint(output) });
+      const shown = { toolName, toolArgs, description, path, preview, blocks, isShownWhole };
+      const answer = await askApproval(shown, { prompter, style: createStyle(output) });
       if (answer.approved) return answer;
       return { approved: false, remember: "none", ...(answer.reason !== undefined && { note: answer.reason }) };
     } finally {

@@ -1,259 +1,314 @@
 import type { Readable, Writable } from "node:stream";
 import type { UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
-import type { DisplayEvents, WorkerInfo } from "#ui/ui-events.ts";
-import { askApproval } from "./ask-approval.ts";
+import type { DisplayEvents } from "#ui/ui-events.ts";
+import { askApproval, type ShownRequest } from "./ask-approval.ts";
 import { handleLine, type Screen } from "./handle-line.ts";
-import { createPaint, isTerminal } from "./paint.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
 import { renderCall, renderPill } from "./render-call.ts";
-import { linesOf, oneLine, paintDiff } from "./render-value.ts";
+import { linesOf, oneLine, styleDiffLine } from "./render-value.ts";
+import { createStyle, isTerminal, type Style } from "./style.ts";
 
-/** How much is shown: answers and errors alone; a line for each tool; their results; everything there is. */
+/** How much is shown: answers and errors only; one line per tool call; results of tools; everything. */
 export type TraceLevel = "quiet" | "summary" | "normal" | "debug";
 
-/** Why what is running is interrupted when a person says /exit. */
-export const userExited = "The person left.";
+/** The reason of the interrupt when a person enters /exit. */
+export const userExited = "The user exited.";
 
 const levels: readonly TraceLevel[] = ["quiet", "summary", "normal", "debug"];
 
 export interface EventCLIAdapterOptions {
-  /** Default: the process's own. */
+  /** Default: the output of the process. */
   output?: Writable;
+  /** Default: the input of the process. */
   input?: Readable;
-  /** Whether keys are read one by one where input and output are a terminal, so that Ctrl+C is heard. Default: true. */
+  /** Reads keys one by one where input and output are a terminal, so that Ctrl+C interrupts the worker. Default: true. */
   enableRawMode?: boolean;
   /** Default: `normal`. */
   traceLevel?: TraceLevel;
 }
 
-/** Shows what happens on a bus in a terminal, and brings back what a person types. */
+/** Shows the events of a bus in a terminal, and emits a person's answers and commands. */
 export interface EventCLIAdapter {
   readonly bus: UIEventBus;
-  /** Begins to show and to listen. Twice changes nothing. */
+  /** Starts to show events and to read input. A second call has no effect. */
   initialize(): Promise<void>;
-  /** Lets go of bus and input. Whoever still waits for an answer is told that there is none. */
+  /** Releases the bus and the input, and ends open questions. */
   shutdown(): Promise<void>;
-  /** The next line that is no command; undefined after `/exit`, and when the input ends. For a conversation. */
+  /** Resolves to the next line that is not a command; to undefined after `/exit` and at the end of the input. */
   readLine(prompt?: string): Promise<string | undefined>;
 }
 
-/** A terminal for a bus: shows its display events, asks for approvals and input, and knows the slash commands. */
-export function createEventCLIAdapter(
-  bus: UIEventBus,
-  {
-    output = process.stdout,
-    input = process.stdin,
-    enableRawMode = true,
-    traceLevel = "normal",
-  }: EventCLIAdapterOptions = {},
-): EventCLIAdapter {
-  const paint = createPaint(output);
-  const screen: Screen = { tools: [], workers: new Map(), context: undefined };
-  const shows = (level: TraceLevel) => levels.indexOf(traceLevel) >= levels.indexOf(level);
-  let prompter: Prompter | undefined;
-  let subscriptions: Unsubscribe[] = [];
-  /** Aborted when what was asked is no longer wanted. */
-  let asking = new AbortController();
-  let leaving = new AbortController();
-  let streamed: { id: string; text: string } | undefined;
+/** Creates a terminal for a bus: it shows display events, asks for approvals and input, and handles slash commands. */
+export function createEventCLIAdapter(bus: UIEventBus, options: EventCLIAdapterOptions = {}): EventCLIAdapter {
+  return new TerminalAdapter(bus, options);
+}
 
-  /** The call whose pill is the last line that was written. */
-  let lastStarted: { id: string; asked: number } | undefined;
+class TerminalAdapter implements EventCLIAdapter {
+  readonly bus: UIEventBus;
+  readonly #input: Readable;
+  readonly #output: Writable;
+  readonly #raw: boolean;
+  readonly #traceLevel: TraceLevel;
+  readonly #style: Style;
+  readonly #screen: Screen = { tools: [], workers: new Map(), context: undefined };
+  #prompter: Prompter | undefined;
+  #subscriptions: Unsubscribe[] = [];
+  /** Aborted when no open question is wanted any longer. */
+  #asking = new AbortController();
+  #leaving = new AbortController();
+  /** Open questions by request id. */
+  readonly #requests = new Map<string, AbortController>();
+  #streamed: { id: string; text: string } | undefined;
+  /** The call whose line was written last. */
+  #lastStarted: { id: string; questionCount: number } | undefined;
 
-  function print(...lines: string[]): void {
-    if (lines.length > 0) write(lines.map((line) => `${line}\n`).join(""));
+  constructor(
+    bus: UIEventBus,
+    {
+      output = process.stdout,
+      input = process.stdin,
+      enableRawMode = true,
+      traceLevel = "normal",
+    }: EventCLIAdapterOptions,
+  ) {
+    this.bus = bus;
+    this.#input = input;
+    this.#output = output;
+    this.#raw = enableRawMode;
+    this.#traceLevel = traceLevel;
+    this.#style = createStyle(output);
   }
 
-  function write(text: string): void {
-    lastStarted = undefined;
-    prompter?.print(text);
-  }
-
-  function showStarted(call: DisplayEvents["toolStarted"]): void {
-    if (!shows("normal")) return;
-    const pill = renderPill(call, "running", paint);
-    print(pill);
-    const { columns = 80 } = output as { columns?: number };
-    const canReplace = isTerminal(output) && prompter?.isAsking() === false && pill.length < columns;
-    if (canReplace && prompter) lastStarted = { id: call.toolCallId, asked: prompter.asked() };
-  }
-
-  function showResult(shown: DisplayEvents["toolResult"]): void {
-    if (!shows("summary")) return;
-    // One line tells of a call that was over before anything else happened.
-    const isLast = lastStarted?.id === shown.toolCallId && lastStarted.asked === prompter?.asked();
-    if (isLast) write("\u001b[1A\r\u001b[2K");
-    print(...renderCall(shown, paint, { details: shows("normal") }));
-  }
-
-  function withdraw(): void {
-    asking.abort();
-    asking = new AbortController();
-  }
-
-  function interrupt(reason: string): void {
-    withdraw();
-    bus.emit("interrupt", { reason });
-  }
-
-  async function answerApproval({
-    requestId,
-    description,
-    details,
-    risk,
-    workerPath,
-  }: DisplayEvents["approvalRequired"]) {
-    if (!prompter) return;
-    const { toolName, toolArgs, preview } = (details ?? {}) as {
-      toolName?: string;
-      toolArgs?: Record<string, unknown>;
-      preview?: string;
-    };
-    const path = workerPath.map(({ task }: WorkerInfo) => task);
-    const shown = { description, risk, path, ...(preview !== undefined && { preview }) };
-    const asked =
-      toolName === undefined ? { ...shown, toolArgs: plainDetails(details) } : { ...shown, toolName, toolArgs };
-    const answer = await askApproval(asked, { prompter, paint, signal: asking.signal });
-    if (answer.approved) {
-      bus.emit("approvalResponse", { requestId, approved: answer.remember === "session" ? "always" : true });
-      return;
-    }
-    const { reason } = answer;
-    bus.emit("approvalResponse", { requestId, approved: false, ...(reason !== undefined && { reason }) });
-  }
-
-  async function answerInput({ requestId, prompt }: DisplayEvents["inputPrompt"]) {
-    const content = await prompter?.ask(linesOf(prompt.endsWith("\n") ? `${prompt}> ` : prompt).join("\n"), {
-      signal: asking.signal,
+  async initialize(): Promise<void> {
+    if (this.#prompter) return;
+    const prompter = openPrompter(this.#input, this.#output, { raw: this.#raw });
+    this.#prompter = prompter;
+    this.#leaving = new AbortController();
+    const stopListening = prompter.listen({
+      line: (line) => void this.#handleLine(line, prompter),
+      interrupt: () => this.#interrupt("User interrupted"),
     });
-    if (content !== undefined) bus.emit("userInput", { requestId, content });
-    else if (!asking.signal.aborted) bus.emit("interrupt", { reason: "The input has ended." });
+    this.#subscriptions = [...this.#subscribe(), stopListening];
   }
 
-  function showStream({ requestId, delta, done }: DisplayEvents["streaming"]): void {
-    if (!shows("normal")) return;
-    const text = linesOf(delta).join("\n") + (delta.endsWith("\n") ? "\n" : "");
-    if (streamed?.id !== requestId) streamed = { id: requestId, text: "" };
-    streamed.text += delta;
-    if (delta !== "") write(text);
-    if (done && streamed.text !== "") write("\n");
+  async shutdown(): Promise<void> {
+    for (const unsubscribe of this.#subscriptions.splice(0)) unsubscribe();
+    this.#withdrawAll();
+    this.#prompter?.release();
+    this.#prompter = undefined;
   }
 
-  function showMessage({ message: { role, content } }: DisplayEvents["message"]): void {
-    // It has just been read as it came.
-    if (role === "assistant" && streamed?.text.trim() === content.trim() && content.trim() !== "") {
-      streamed = undefined;
-      return;
-    }
-    if (role === "system" && !shows("debug")) return;
-    if (role === "user" && !shows("summary")) return;
-    const who = role === "user" ? paint("blue", "You: ") : role === "system" ? paint("gray", "System: ") : "";
-    const [first = "", ...rest] = linesOf(content);
-    print(`${who}${first}`, ...rest);
+  async readLine(prompt = "> "): Promise<string | undefined> {
+    if (this.#leaving.signal.aborted) return undefined;
+    return this.#prompter?.readLine(prompt, { signal: this.#leaving.signal });
   }
 
-  function showStatus({ type, message }: DisplayEvents["status"]): void {
-    if (type === "info" && !shows("normal")) return;
-    if (type === "warning" && !shows("summary")) return;
-    const mark = { info: paint("blue", "ℹ"), warning: paint("yellow", "⚠"), error: paint("red", "✗") }[type];
-    print(`${mark} ${linesOf(message).join("\n  ")}`);
-  }
-
-  function showWorker(update: DisplayEvents["workerUpdate"]): void {
-    const known = screen.workers.get(update.workerId);
-    const { model = known?.model, tools = known?.tools, parentId = known?.parentId } = update;
-    screen.workers.set(update.workerId, { ...update, model, tools, parentId });
-    const isNews = update.depth > 0 && known?.status !== update.status;
-    if (shows("debug") || (isNews && shows("normal"))) {
-      print(paint("gray", `${"  ".repeat(update.depth)}◆ ${oneLine(update.task)}: ${update.status}`));
-    }
-  }
-
-  function showDiffs({ summaries }: DisplayEvents["diffSummary"]): void {
-    if (!shows("summary")) return;
-    const marks = { create: paint("green", "A"), update: paint("yellow", "M"), delete: paint("red", "D") };
-    print(
-      ...summaries.map(
-        ({ path, operation, additions, deletions }) =>
-          `${marks[operation]} ${oneLine(path)} ${paint("green", `+${additions}`)} ${paint("red", `−${deletions}`)}`,
-      ),
-    );
-  }
-
-  function showDiff({ path, original, modified, isNew }: DisplayEvents["diffContent"]): void {
-    const head = paint("bold", `${isNew ? "new" : "now"}: ${oneLine(path)}`);
-    const before = original === undefined ? [] : linesOf(original).map((line) => paintDiff(`-${line}`, paint));
-    print(head, ...before, ...linesOf(modified).map((line) => paintDiff(`+${line}`, paint)));
-  }
-
-  function showEnd({ reason, message }: DisplayEvents["sessionEnd"]): void {
-    if (reason === "interrupted") {
-      withdraw();
-      print(paint("yellow", "Interrupted."));
-    } else if (shows("debug"))
-      print(paint("gray", `The session has ended: ${reason}${message ? `, ${oneLine(message)}` : ""}.`));
-  }
-
-  function subscribe(): Unsubscribe[] {
+  #subscribe(): Unsubscribe[] {
+    const { bus } = this;
     return [
-      bus.on("message", showMessage),
-      bus.on("streaming", showStream),
-      bus.on("status", showStatus),
-      bus.on("toolStarted", showStarted),
-      bus.on("toolResult", showResult),
-      bus.on("workerUpdate", showWorker),
-      bus.on("approvalRequired", answerApproval),
-      bus.on("inputPrompt", answerInput),
+      bus.on("message", (event) => this.#showMessage(event)),
+      bus.on("streaming", (event) => this.#showStream(event)),
+      bus.on("status", (event) => this.#showStatus(event)),
+      bus.on("toolStarted", (event) => this.#showStarted(event)),
+      bus.on("toolResult", (event) => this.#showResult(event)),
+      bus.on("workerUpdate", (event) => this.#showWorker(event)),
+      bus.on("approvalRequired", (event) => this.#answerApproval(event)),
+      bus.on("inputPrompt", (event) => this.#answerInput(event)),
+      bus.on("requestWithdrawn", ({ requestId }) => this.#requests.get(requestId)?.abort()),
       bus.on("manualToolsAvailable", ({ tools }) => {
-        screen.tools = tools;
+        this.#screen.tools = tools;
       }),
-      bus.on("contextUsage", (usage) => {
-        screen.context = usage;
-        if (usage.exceeded)
-          showStatus({
-            type: "warning",
-            message: "The conversation is longer than the worker can remember: /clear begins anew.",
-          });
-      }),
-      bus.on("diffSummary", showDiffs),
-      bus.on("diffContent", showDiff),
-      bus.on("sessionEnd", showEnd),
+      bus.on("contextUsage", (event) => this.#showUsage(event)),
+      bus.on("diffSummary", (event) => this.#showDiffs(event)),
+      bus.on("diffContent", (event) => this.#showDiff(event)),
+      bus.on("sessionEnd", (event) => this.#showEnd(event)),
     ];
   }
 
-  function leave(): void {
-    leaving.abort();
-    interrupt(userExited);
+  #shows(level: TraceLevel): boolean {
+    return levels.indexOf(this.#traceLevel) >= levels.indexOf(level);
   }
 
-  return {
-    bus,
-    async initialize() {
-      if (prompter) return;
-      const opened = openPrompter(input, output, { raw: enableRawMode });
-      prompter = opened;
-      leaving = new AbortController();
-      const stopListening = opened.listen({
-        line: (line) =>
-          void handleLine(line, { bus, screen, paint, prompter: opened, print, leave, signal: asking.signal }),
-        interrupt: () => interrupt("User interrupted"),
-      });
-      subscriptions = [...subscribe(), stopListening];
-    },
-    async shutdown() {
-      for (const unsubscribe of subscriptions.splice(0)) unsubscribe();
-      withdraw();
-      prompter?.release();
-      prompter = undefined;
-    },
-    async readLine(prompt = "> ") {
-      if (leaving.signal.aborted) return undefined;
-      return prompter?.ask(prompt, { signal: leaving.signal, patient: true });
-    },
-  };
+  #print(...lines: string[]): void {
+    if (lines.length > 0) this.#write(lines.map((line) => `${line}\n`).join(""));
+  }
+
+  #write(text: string): void {
+    this.#lastStarted = undefined;
+    this.#prompter?.print(text);
+  }
+
+  #handleLine(line: string, prompter: Prompter): Promise<void> {
+    return handleLine(line, {
+      bus: this.bus,
+      screen: this.#screen,
+      style: this.#style,
+      prompter,
+      print: (...lines) => this.#print(...lines),
+      leave: () => {
+        this.#leaving.abort();
+        this.#interrupt(userExited);
+      },
+      signal: this.#asking.signal,
+    });
+  }
+
+  #interrupt(reason: string): void {
+    if (reason !== userExited && this.#requests.size > 0)
+      this.#print("", this.#style("yellow", "Interrupting the worker…"));
+    this.#withdrawAll();
+    this.bus.emit("interrupt", { reason });
+  }
+
+  #withdrawAll(): void {
+    this.#asking.abort();
+    this.#asking = new AbortController();
+  }
+
+  /** Runs a question until it is answered, or its request is withdrawn. */
+  async #question<Result>(requestId: string, ask: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+    const withdrawal = new AbortController();
+    this.#requests.set(requestId, withdrawal);
+    try {
+      return await ask(AbortSignal.any([this.#asking.signal, withdrawal.signal]));
+    } finally {
+      this.#requests.delete(requestId);
+    }
+  }
+
+  async #answerApproval(event: DisplayEvents["approvalRequired"]): Promise<void> {
+    const { requestId } = event;
+    const prompter = this.#prompter;
+    if (!prompter) return;
+    const answer = await this.#question(requestId, (signal) =>
+      askApproval(toShownRequest(event), { prompter, style: this.#style, signal }),
+    );
+    if (answer.approved) {
+      this.bus.emit("approvalResponse", { requestId, approved: answer.remember === "session" ? "always" : true });
+      return;
+    }
+    const { reason } = answer;
+    this.bus.emit("approvalResponse", { requestId, approved: false, ...(reason !== undefined && { reason }) });
+  }
+
+  async #answerInput({ requestId, prompt }: DisplayEvents["inputPrompt"]): Promise<void> {
+    const text = linesOf(prompt.endsWith("\n") ? `${prompt}> ` : prompt).join("\n");
+    await this.#question(requestId, async (signal) => {
+      const content = await this.#prompter?.ask(text, { signal });
+      if (content !== undefined) this.bus.emit("userInput", { requestId, content });
+      else if (!signal.aborted) this.bus.emit("interrupt", { reason: "The input has ended." });
+    });
+  }
+
+  #showStarted(call: DisplayEvents["toolStarted"]): void {
+    if (!this.#shows("normal")) return;
+    const pill = renderPill(call, "running", this.#style);
+    this.#print(pill);
+    const { columns = 80 } = this.#output as { columns?: number };
+    const prompter = this.#prompter;
+    if (prompter && isTerminal(this.#output) && !prompter.isAsking() && pill.length < columns) {
+      this.#lastStarted = { id: call.toolCallId, questionCount: prompter.questionCount() };
+    }
+  }
+
+  #showResult(shown: DisplayEvents["toolResult"]): void {
+    if (!this.#shows("summary")) return;
+    // A call that ends before anything else happens takes one line.
+    const last = this.#lastStarted;
+    const isLast = last?.id === shown.toolCallId && last.questionCount === this.#prompter?.questionCount();
+    if (isLast) this.#write("\u001b[1A\r\u001b[2K");
+    this.#print(...renderCall(shown, this.#style, { details: this.#shows("normal") }));
+  }
+
+  #showStream({ requestId, delta, done }: DisplayEvents["streaming"]): void {
+    if (!this.#shows("normal")) return;
+    const text = linesOf(delta).join("\n") + (delta.endsWith("\n") ? "\n" : "");
+    if (this.#streamed?.id !== requestId) this.#streamed = { id: requestId, text: "" };
+    this.#streamed.text += delta;
+    if (delta !== "") this.#write(text);
+    if (done && this.#streamed.text !== "") this.#write("\n");
+  }
+
+  #showMessage({ message: { role, content } }: DisplayEvents["message"]): void {
+    // It was shown while it was streamed.
+    if (role === "assistant" && this.#streamed?.text.trim() === content.trim() && content.trim() !== "") {
+      this.#streamed = undefined;
+      return;
+    }
+    if (role === "system" && !this.#shows("debug")) return;
+    if (role === "user" && !this.#shows("summary")) return;
+    const speaker = {
+      user: this.#style("blue", "You: "),
+      system: this.#style("gray", "System: "),
+      assistant: "",
+    }[role];
+    const [first = "", ...rest] = linesOf(content);
+    this.#print(`${speaker}${first}`, ...rest);
+  }
+
+  #showStatus({ type, message }: DisplayEvents["status"]): void {
+    if (type === "info" && !this.#shows("normal")) return;
+    if (type === "warning" && !this.#shows("summary")) return;
+    const mark = {
+      info: this.#style("blue", "ℹ"),
+      warning: this.#style("yellow", "⚠"),
+      error: this.#style("red", "✗"),
+    }[type];
+    this.#print(`${mark} ${linesOf(message).join("\n  ")}`);
+  }
+
+  #showWorker(update: DisplayEvents["workerUpdate"]): void {
+    const known = this.#screen.workers.get(update.workerId);
+    const { model = known?.model, tools = known?.tools, parentId = known?.parentId } = update;
+    this.#screen.workers.set(update.workerId, { ...update, model, tools, parentId });
+    const hasChanged = update.depth > 0 && known?.status !== update.status;
+    if (this.#shows("debug") || (hasChanged && this.#shows("normal"))) {
+      this.#print(this.#style("gray", `${"  ".repeat(update.depth)}◆ ${oneLine(update.task)}: ${update.status}`));
+    }
+  }
+
+  #showUsage(usage: DisplayEvents["contextUsage"]): void {
+    this.#screen.context = usage;
+    if (!usage.exceeded) return;
+    const message = "The conversation is longer than the worker can remember. Start a new one with /clear.";
+    this.#showStatus({ type: "warning", message });
+  }
+
+  #showDiffs({ summaries }: DisplayEvents["diffSummary"]): void {
+    if (!this.#shows("summary")) return;
+    const style = this.#style;
+    const marks = { create: style("green", "A"), update: style("yellow", "M"), delete: style("red", "D") };
+    const lines = summaries.map(({ path, operation, additions, deletions }) => {
+      const counts = `${style("green", `+${additions}`)} ${style("red", `−${deletions}`)}`;
+      return `${marks[operation]} ${oneLine(path)} ${counts}`;
+    });
+    this.#print(...lines);
+  }
+
+  #showDiff({ path, original, modified, isNew }: DisplayEvents["diffContent"]): void {
+    const title = this.#style("bold", `${isNew ? "new" : "now"}: ${oneLine(path)}`);
+    const removed = original === undefined ? [] : linesOf(original).map((line) => `-${line}`);
+    const added = linesOf(modified).map((line) => `+${line}`);
+    this.#print(title, ...[...removed, ...added].map((line) => styleDiffLine(line, this.#style)));
+  }
+
+  #showEnd({ reason, message }: DisplayEvents["sessionEnd"]): void {
+    if (reason === "interrupted") {
+      this.#withdrawAll();
+      this.#print(this.#style("yellow", "Interrupted."));
+    } else if (this.#shows("debug")) {
+      const why = message ? `, ${oneLine(message)}` : "";
+      this.#print(this.#style("gray", `The session has ended: ${reason}${why}.`));
+    }
+  }
 }
 
-function plainDetails(details: unknown): Record<string, unknown> {
-  if (details === undefined || details === null) return {};
-  return typeof details === "object" ? { ...details } : { details };
+/** Details are what the runtime emits for a tool call, or anything from another program. */
+function toShownRequest({ description, details, risk, workerPath }: DisplayEvents["approvalRequired"]): ShownRequest {
+  const path = workerPath.map(({ task }) => task);
+  const given = details !== null && typeof details === "object" ? details : { ...(details != null && { details }) };
+  if (!("toolName" in given) || typeof given.toolName !== "string") {
+    return { description, risk, path, toolArgs: { ...given } };
+  }
+  return { ...(given as Omit<ShownRequest, "description" | "path">), description, risk, path };
 }

@@ -12,11 +12,11 @@ import {
 import { type ManualToolField, type ManualToolInfo, parseFieldValue } from "#ui/form-fields.ts";
 import type { UIEventBus } from "#ui/ui-event-bus.ts";
 import type { DisplayEvents } from "#ui/ui-events.ts";
-import type { Paint } from "./paint.ts";
-import type { Prompter } from "./prompter.ts";
+import type { AskQuestion, Prompter } from "./prompter.ts";
 import { oneLine } from "./render-value.ts";
+import type { Style } from "./style.ts";
 
-/** What the screen knows of the worker, for `/status` and for commands. */
+/** The state of the worker as far as it was shown. */
 export interface Screen {
   tools: ManualToolInfo[];
   workers: Map<string, DisplayEvents["workerUpdate"]>;
@@ -26,45 +26,45 @@ export interface Screen {
 interface LineContext {
   bus: UIEventBus;
   screen: Screen;
-  paint: Paint;
+  style: Style;
   prompter: Prompter;
   print(...lines: string[]): void;
-  /** Aborted when the person wants none of it any more. */
+  /** Aborted when open questions are withdrawn. */
   signal: AbortSignal;
-  /** The person wants to go. */
+  /** Ends the session. */
   leave(): void;
 }
 
 const help = [
-  "/help                     what there is",
-  "/model [name]             the model, or another one",
-  "/clear                    begin the conversation anew",
-  "/status                   what the worker is doing",
-  "/tools                    the tools you can call",
-  "/tool name --option value call one; /t and /name do the same",
-  "/tool name -i             be asked for each option",
-  "/exit                     leave",
+  "/help                     show this list",
+  "/model [name]             show or change the model",
+  "/clear                    start a new conversation",
+  "/status                   show what the worker is doing",
+  "/tools                    list the tools you can call",
+  "/tool name --option value call a tool; /t and /name are short forms",
+  "/tool name -i             call a tool and enter each option",
+  "/exit                     end the session",
   "Ctrl+C                    interrupt the worker",
 ];
 
-/** Does what a line asks for that nobody waited for. What cannot be done is said. */
-export async function handleLine(line: string, desk: LineContext): Promise<void> {
+/** Handles a line that answers no question: a slash command. Prints what is wrong with it. */
+export async function handleLine(line: string, context: LineContext): Promise<void> {
   try {
-    await obey(line, desk);
+    await runCommand(line, context);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    desk.print(...error.message.split("\n").map((sentence) => `${desk.paint("red", "✗")} ${oneLine(sentence)}`));
+    context.print(...error.message.split("\n").map((sentence) => `${context.style("red", "✗")} ${oneLine(sentence)}`));
   }
 }
 
-async function obey(line: string, desk: LineContext): Promise<void> {
-  const { screen, print, bus } = desk;
+async function runCommand(line: string, context: LineContext): Promise<void> {
+  const { screen, print, bus } = context;
   const parsed = isCommand(line) ? parseCommand(line) : null;
-  if (!parsed) return print("Nobody waits for an answer now. /help shows what you can do.");
+  if (!parsed) return print("No question is open, so this is not read. /help lists what you can do.");
 
   const asked = classifyCommand(parsed, screen.tools);
-  if (asked.type === "tool") return callTool(asked.toolName, parsed, desk);
-  if (asked.type === "unknown") throw new UserError(unknown(parsed, screen));
+  if (asked.type === "tool") return callTool(asked.toolName, parsed, context);
+  if (asked.type === "unknown") throw new UserError(describeUnknown(parsed, screen));
   switch (asked.command) {
     case "help":
       return print(...help);
@@ -77,43 +77,49 @@ async function obey(line: string, desk: LineContext): Promise<void> {
     case "clear":
       return bus.emit("command", { name: "clear", args: [] });
     case "model":
-      if (parsed.args.length === 0) return print(`The model is ${modelOf(screen) ?? "not known yet"}.`);
+      if (parsed.args.length === 0) return print(`The model is ${oneLine(modelOf(screen) ?? "not known yet")}.`);
       return bus.emit("command", { name: "model", args: parsed.args });
     case "exit":
-      return desk.leave();
+      return context.leave();
   }
 }
 
-async function callTool(name: string, parsed: ParsedCommand, desk: LineContext): Promise<void> {
-  const tool = desk.screen.tools.find((one) => one.name === name);
-  if (!tool) throw new UserError(unknown({ ...parsed, name }, desk.screen));
+async function callTool(name: string, parsed: ParsedCommand, context: LineContext): Promise<void> {
+  const tool = context.screen.tools.find((one) => one.name === name);
+  if (!tool) throw new UserError(describeUnknown({ ...parsed, name }, context.screen));
 
-  const args = isInteractive(parsed) ? await askFields(tool, desk) : readOptions(tool, parsed);
-  if (args) desk.bus.emit("manualToolInvoke", { toolName: tool.name, args });
-  else desk.print("Nothing was run.");
+  const args = isInteractive(parsed) ? await askFields(tool, context) : readOptions(tool, parsed);
+  if (args) context.bus.emit("manualToolInvoke", { toolName: tool.name, args });
+  else context.print("The tool was not called.");
 }
 
-/** Asks for each field in turn, again when the answer will not do; undefined when the person leaves. */
-async function askFields(tool: ManualToolInfo, desk: LineContext): Promise<Record<string, unknown> | undefined> {
-  const args: Record<string, unknown> = {};
-  for (const field of tool.fields) {
-    const given = await askField(field, desk);
-    if (given === undefined) return undefined;
-    if (given.value !== undefined) args[field.name] = given.value;
-  }
-  return args;
+/** Asks for each field, and again where an answer is not valid. Resolves to undefined if the person cancels. */
+function askFields(
+  tool: ManualToolInfo,
+  { prompter, signal }: LineContext,
+): Promise<Record<string, unknown> | undefined> {
+  return prompter.dialogue(async (ask) => {
+    const args: Record<string, unknown> = {};
+    for (const field of tool.fields) {
+      const given = await askField(field, (question) => ask(question, { verbatim: true, signal }), prompter);
+      if (given === undefined) return undefined;
+      if (given.value !== undefined) args[field.name] = given.value;
+    }
+    return args;
+  });
 }
 
 async function askField(
   field: ManualToolField,
-  { prompter, signal }: LineContext,
+  ask: AskQuestion,
+  prompter: Prompter,
 ): Promise<{ value: unknown } | undefined> {
   for (;;) {
-    const typed = await prompter.ask(describeField(field), { verbatim: true, signal });
+    const typed = await ask(describeField(field));
     if (typed === undefined) return undefined;
     if (typed.trim() === "" && !field.required) return { value: undefined };
     try {
-      if (typed.trim() === "") throw new UserError(`${field.name} is needed.`);
+      if (typed.trim() === "") throw new UserError(`${field.name} is required.`);
       return { value: parseFieldValue(field, typed) };
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
@@ -124,47 +130,50 @@ async function askField(
 
 function describeField({ name, description, type, required, options, default: preset }: ManualToolField): string {
   const kind = options ? options.join("|") : type === "boolean" ? "yes|no" : type;
-  const otherwise = preset !== undefined ? `, otherwise ${JSON.stringify(preset)}` : required ? "" : ", may be empty";
-  return `${oneLine(name)} (${oneLine(kind)}${otherwise})${description ? ` ${oneLine(description)}` : ""}: `;
+  const optional = preset !== undefined ? `, default ${oneLine(JSON.stringify(preset))}` : required ? "" : ", optional";
+  return `${oneLine(name)} (${oneLine(kind)}${optional})${description ? ` ${oneLine(description)}` : ""}: `;
 }
 
-/** The options of the command by the tool's fields; the tool itself checks them once more. */
+/** Reads options by the tool's fields. The tool validates the values. */
 function readOptions(tool: ManualToolInfo, { options, args }: ParsedCommand): Record<string, unknown> {
   const stray = args.find((word) => word.toLowerCase() !== tool.name.toLowerCase());
   if (stray !== undefined) {
     throw new UserError(
-      `${JSON.stringify(stray)} stands alone: write what it is for, as in --name ${JSON.stringify(stray)}. /tool ${tool.name} -i asks for each.`,
+      `${JSON.stringify(stray)} has no option name. Write --name ${JSON.stringify(stray)}, or use /tool ${tool.name} -i to enter each option.`,
     );
   }
   const read = Object.entries(options).map(([option, typed]) => {
-    const field = tool.fields.find(({ name }) => plainWord(name) === plainWord(option)) ?? byLetter(option, tool);
+    const field =
+      tool.fields.find(({ name }) => normalizeName(name) === normalizeName(option)) ?? fieldByLetter(option, tool);
     return field ? [field.name, parseFieldValue(field, typed)] : [option, optionsToArgs({ [option]: typed })[option]];
   });
   return Object.fromEntries(read);
 }
 
-function byLetter(option: string, { fields }: ManualToolInfo): ManualToolField | undefined {
-  const fitting = option.length === 1 ? fields.filter(({ name }) => name.startsWith(option)) : [];
-  return fitting.length === 1 ? fitting[0] : undefined;
+function fieldByLetter(option: string, { fields }: ManualToolInfo): ManualToolField | undefined {
+  const matching = option.length === 1 ? fields.filter(({ name }) => name.startsWith(option)) : [];
+  return matching.length === 1 ? matching[0] : undefined;
 }
 
-function plainWord(word: string): string {
+function normalizeName(word: string): string {
   return word.replaceAll(/[-_]/g, "").toLowerCase();
 }
 
 function listTools(tools: readonly ManualToolInfo[]): string[] {
-  if (tools.length === 0) return ["This worker has no tools that people can call."];
+  if (tools.length === 0) return ["This worker has no tools that you can call."];
   const groups = Map.groupBy(tools, ({ category = "Other" }) => category);
   return [...groups].flatMap(([category, members]) => [
     `${oneLine(category)}:`,
-    ...members.map(({ name, label, description }) => `  /${name}  ${oneLine(label)} — ${oneLine(description)}`),
+    ...members.map(
+      ({ name, label, description }) => `  /${oneLine(name)}  ${oneLine(label)} — ${oneLine(description)}`,
+    ),
   ]);
 }
 
 function describeStatus({ workers, context }: Screen): string[] {
   const lines = [...workers.values()].map(({ task, status, depth, model, tools = [] }) => {
     const about = [model, tools.length > 0 && `${tools.length} tools`].filter(Boolean).join(", ");
-    return `${"  ".repeat(depth)}${oneLine(task)}: ${status}${about ? ` (${about})` : ""}`;
+    return `${"  ".repeat(depth)}${oneLine(task)}: ${status}${about ? ` (${oneLine(about)})` : ""}`;
   });
   const used = context ? [`Context: ${context.tokensUsed} of ${context.tokenLimit} tokens`] : [];
   return lines.length > 0 ? [...lines, ...used] : ["No worker has run yet.", ...used];
@@ -174,7 +183,7 @@ function modelOf({ workers }: Screen): string | undefined {
   return [...workers.values()].find(({ depth }) => depth === 0)?.model;
 }
 
-function unknown({ name }: Pick<ParsedCommand, "name">, { tools }: Screen): string {
+function describeUnknown({ name }: Pick<ParsedCommand, "name">, { tools }: Screen): string {
   if (isBuiltinCommand(name.toLowerCase())) return "Name a tool, as in /tool name. /tools lists them.";
   const near = closestMatch(name, [
     "help",
@@ -185,5 +194,5 @@ function unknown({ name }: Pick<ParsedCommand, "name">, { tools }: Screen): stri
     "exit",
     ...tools.map((tool) => tool.name),
   ]);
-  return `There is no /${name}.${near ? ` Did you mean /${near}?` : ""} /help shows what there is.`;
+  return `There is no /${name}.${near ? ` Did you mean /${near}?` : ""} /help lists the commands.`;
 }

@@ -1,162 +1,264 @@
 import { createInterface, type Interface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { SerialQueue } from "#domain/serial-queue.ts";
 import { isCommand } from "#ui/command.ts";
-import { isTerminal } from "./paint.ts";
+import { isTerminal } from "./style.ts";
 
-/** What is typed, line by line, for whoever asked. Several may wait; the first in line is asked first. */
+export interface QuestionOptions {
+  /** Ends the question: it resolves to undefined. */
+  signal?: AbortSignal | undefined;
+  /** Takes commands as answers, too, instead of giving them to the listener. */
+  verbatim?: boolean;
+  /** Ignores what was typed before the question was shown. */
+  fresh?: boolean;
+}
+
+/** Asks one question. Resolves to the line; to undefined when the signal is aborted, on Ctrl+C and at the end of the input. */
+export type AskQuestion = (question: string, options?: QuestionOptions) => Promise<string | undefined>;
+
+export interface InputListener {
+  /** Called with each line that answers no question. */
+  line(line: string): void;
+  /** Called on Ctrl+C. */
+  interrupt(): void;
+}
+
+/** Reads lines for everyone who asks at one input. */
 export interface Prompter {
-  /**
-   * Asks, and resolves to the line; undefined when the signal is aborted or there will be no more lines. A command is
-   * for whoever listens, unless the answer is wanted `verbatim`. One who is `patient` lets everybody else ask first.
-   */
-  ask(
-    question: string,
-    options?: { signal?: AbortSignal; verbatim?: boolean; patient?: boolean },
-  ): Promise<string | undefined>;
-  /** Writes above the question that is open. */
+  /** Asks after all questions that were asked before. */
+  ask: AskQuestion;
+  /** Asks for the next line of a conversation. Every other question comes first, and the prompt is shown again after it. */
+  readLine: AskQuestion;
+  /** Holds the input for several questions that belong together: nobody else asks in between. */
+  dialogue<Result>(talk: (ask: AskQuestion) => Promise<Result>): Promise<Result>;
+  /** Writes above the open question. */
   print(text: string): void;
-  /** Whether somebody waits for a line. */
+  /** True while a question is open. */
   isAsking(): boolean;
-  /** How often somebody asked. */
-  asked(): number;
-  /** Hears lines that nobody asked for, and Ctrl+C. The last to listen hears them. */
-  listen(listener: { line(line: string): void; interrupt(): void }): () => void;
-  /** Lets go of the input when everybody has. */
+  /** The number of questions asked so far. */
+  questionCount(): number;
+  /** Listens to lines that answer no question, and to Ctrl+C. The last listener gets them. */
+  listen(listener: InputListener): () => void;
+  /** Closes the input when everyone who opened it has released it. */
   release(): void;
 }
 
-interface Question {
+interface Question extends QuestionOptions {
   text: string;
-  verbatim: boolean;
-  yields: boolean;
   resolve(line: string | undefined): void;
 }
 
-const open = new WeakMap<Readable, Prompter & { hold(): void }>();
-/** Lines that were there before anybody asked, kept for who asks next. */
-const early = new WeakMap<Readable, string[]>();
+const prompters = new WeakMap<Readable, LinePrompter>();
+/** Lines that arrived before anyone asked, for the next prompter of the same input. */
+const earlyLines = new WeakMap<Readable, string[]>();
 
-/** The one prompter of an input: whoever asks there shares it, so that no line is heard twice. */
+/** Opens the prompter of an input. All who ask there share it, so that no line is read twice. */
 export function openPrompter(input: Readable, output: Writable, { raw = true }: { raw?: boolean } = {}): Prompter {
-  const known = open.get(input);
+  const known = prompters.get(input);
   if (known) {
     known.hold();
     return known;
   }
-  const created = createPrompter(input, output, raw);
-  open.set(input, created);
+  const created = new LinePrompter(input, output, raw);
+  prompters.set(input, created);
   return created;
 }
 
-function createPrompter(input: Readable, output: Writable, raw: boolean): Prompter & { hold(): void } {
-  const terminal = raw && isTerminal(input) && isTerminal(output);
-  let lines: Interface | undefined = createInterface({ input, output, terminal, prompt: "" });
-  let holders = 1;
-  let isEnded = false;
-  let asked = 0;
-  let shown: Question | undefined;
-  let questions: Question[] = [];
-  const listeners: Parameters<Prompter["listen"]>[0][] = [];
-  const unheard = early.get(input) ?? [];
-  early.set(input, unheard);
+class LinePrompter implements Prompter {
+  readonly #input: Readable;
+  readonly #output: Writable;
+  readonly #isTerminal: boolean;
+  readonly #lines: Interface;
+  readonly #early: string[];
+  readonly #dialogues = new SerialQueue();
+  readonly #listeners: InputListener[] = [];
+  #holders = 1;
+  #isEnded = false;
+  #questionCount = 0;
+  /** The question that is shown. */
+  #open: Question | undefined;
+  /** The prompt of the conversation, which gives way to questions. */
+  #conversation: Question | undefined;
+  #waitingDialogues = 0;
 
-  const interrupt = () => listeners.at(-1)?.interrupt();
-  const onData = (chunk: Buffer | string) => {
-    if (!terminal && String(chunk).includes("\u0003")) interrupt();
-  };
-  input.on("data", onData);
+  constructor(input: Readable, output: Writable, raw: boolean) {
+    this.#input = input;
+    this.#output = output;
+    this.#isTerminal = raw && isTerminal(input) && isTerminal(output);
+    this.#lines = createInterface({ input, output, terminal: this.#isTerminal, prompt: "" });
+    this.#early = earlyLines.get(input) ?? [];
+    earlyLines.set(input, this.#early);
 
-  lines.on("SIGINT", interrupt);
-  lines.on("line", (raw) => {
-    const line = raw.replaceAll("\u0003", "");
-    const [question] = questions;
-    const isForListener = listeners.length > 0 && isCommand(line);
-    if (question && (question.verbatim || !isForListener)) return finish(question, line);
-    if (question === undefined && listeners.length === 0) unheard.push(line);
-    else if (line.trim() !== "") listeners.at(-1)?.line(line);
-    show();
-  });
-  lines.on("close", () => {
-    isEnded = true;
-    for (const question of questions.splice(0)) question.resolve(undefined);
-  });
-
-  function finish(question: Question, line: string | undefined): void {
-    const wasShown = questions[0] === question;
-    questions = questions.filter((other) => other !== question);
-    if (wasShown && line === undefined) write("\n");
-    question.resolve(line);
-    // Others may be withdrawn with it.
-    if (wasShown) queueMicrotask(() => questions[0] !== shown && show());
+    input.on("data", this.#onData);
+    this.#lines.on("SIGINT", () => this.#interrupt());
+    this.#lines.on("line", (line) => this.#onLine(line.replaceAll("\u0003", "")));
+    this.#lines.on("close", () => {
+      this.#isEnded = true;
+      this.#open?.resolve(undefined);
+      this.#conversation?.resolve(undefined);
+    });
   }
 
-  function show(): void {
-    const [question] = questions;
-    shown = question;
-    if (!question || isEnded) return;
-    const [last = "", ...above] = question.text.split("\n").reverse();
-    if (above.length > 0) write(`${above.reverse().join("\n")}\n`);
-    lines?.setPrompt(last);
-    lines?.prompt(true);
+  hold(): void {
+    this.#holders += 1;
   }
 
-  function write(text: string): void {
-    output.write(text);
-  }
+  ask: AskQuestion = (text, options) => this.dialogue((ask) => ask(text, options));
 
-  return {
-    hold: () => {
-      holders += 1;
-    },
-    ask(text, { signal, verbatim = false, patient = false } = {}) {
-      const typed = unheard.shift();
-      if (typed !== undefined) return Promise.resolve(typed);
-      if (isEnded || signal?.aborted) return Promise.resolve(undefined);
-
-      return new Promise((resolve) => {
-        const question: Question = {
-          text,
-          verbatim,
-          yields: patient,
-          resolve: (line) => {
-            signal?.removeEventListener("abort", abort);
-            resolve(line);
-          },
-        };
-        const abort = () => finish(question, undefined);
-        signal?.addEventListener("abort", abort, { once: true });
-        asked += 1;
-        const before = questions[0];
-        const [urgent, others] = [questions.filter((one) => !one.yields), questions.filter((one) => one.yields)];
-        questions = patient ? [...urgent, ...others, question] : [...urgent, question, ...others];
-        if (before && questions[0] === question) write(terminal ? "\r\u001b[K" : "\n");
-        if (questions[0] === question) show();
-      });
-    },
-    print(text) {
-      if (questions.length === 0 || !terminal) return write(text);
-      // The line that is being typed goes down with the text.
-      write(`\r\u001b[K${text}`);
-      lines?.prompt(true);
-    },
-    isAsking: () => questions.length > 0,
-    asked: () => asked,
-    listen(listener) {
-      listeners.push(listener);
-      for (const line of unheard.splice(0)) listener.line(line);
+  readLine: AskQuestion = (text, options = {}) => {
+    const early = this.#early.shift();
+    if (early !== undefined) return Promise.resolve(early);
+    if (this.#isEnded || options.signal?.aborted) return Promise.resolve(undefined);
+    return this.#settle({ ...options, text }, (question) => {
+      this.#conversation = question;
+      if (!this.#open && this.#waitingDialogues === 0) this.#show(question);
       return () => {
-        const index = listeners.indexOf(listener);
-        if (index >= 0) listeners.splice(index, 1);
+        if (this.#conversation === question) this.#conversation = undefined;
       };
-    },
-    release() {
-      holders -= 1;
-      if (holders > 0) return;
-      open.delete(input);
-      input.off("data", onData);
-      lines?.close();
-      lines = undefined;
-      input.pause();
-    },
+    });
   };
+
+  dialogue<Result>(talk: (ask: AskQuestion) => Promise<Result>): Promise<Result> {
+    this.#waitingDialogues += 1;
+    return this.#dialogues.run(async () => {
+      try {
+        return await talk((text, options = {}) => this.#askNow({ ...options, text }));
+      } finally {
+        this.#waitingDialogues -= 1;
+        if (this.#waitingDialogues === 0 && this.#conversation) this.#show(this.#conversation);
+      }
+    });
+  }
+
+  async #askNow(asked: QuestionOptions & { text: string }): Promise<string | undefined> {
+    if (asked.fresh) await this.#discardTyped();
+    const early = this.#early.shift();
+    if (early !== undefined) return early;
+    if (this.#isEnded || asked.signal?.aborted) return undefined;
+    return this.#settle(asked, (question) => {
+      if (this.#open === undefined && this.#conversation) this.#output.write(this.#isTerminal ? "\r\u001b[K" : "\n");
+      this.#open = question;
+      this.#show(question);
+      return () => {
+        if (this.#open === question) this.#open = undefined;
+      };
+    });
+  }
+
+  /** Resolves when a question was answered or withdrawn. */
+  #settle(
+    asked: QuestionOptions & { text: string },
+    begin: (question: Question) => () => void,
+  ): Promise<string | undefined> {
+    return new Promise((resolve) => {
+      const abort = () => question.resolve(undefined);
+      const question: Question = {
+        ...asked,
+        resolve: (line) => {
+          asked.signal?.removeEventListener("abort", abort);
+          const wasOpen = this.#shown() === question;
+          end();
+          if (wasOpen && line === undefined) this.#output.write("\n");
+          resolve(line);
+        },
+      };
+      asked.signal?.addEventListener("abort", abort, { once: true });
+      this.#questionCount += 1;
+      const end = begin(question);
+    });
+  }
+
+  /** Forgets lines and keys that came before now, those included that wait to be read. */
+  async #discardTyped(): Promise<void> {
+    // Two turns of the event loop read what the operating system holds.
+    await nextTurn();
+    await nextTurn();
+    const ignored = this.#early.splice(0).some((line) => line.trim() !== "");
+    if (this.#isTerminal) {
+      this.#lines.write(null, { ctrl: true, name: "e" });
+      this.#lines.write(null, { ctrl: true, name: "u" });
+    }
+    if (ignored) this.#output.write("What was typed before this question is ignored.\n");
+  }
+
+  print(text: string): void {
+    if (!this.#shown() || !this.#isTerminal) {
+      this.#output.write(text);
+      return;
+    }
+    // The line that is being typed moves down with the text.
+    this.#output.write(`\r\u001b[K${text}`);
+    this.#lines.prompt(true);
+  }
+
+  isAsking(): boolean {
+    return this.#shown() !== undefined;
+  }
+
+  questionCount(): number {
+    return this.#questionCount;
+  }
+
+  listen(listener: InputListener): () => void {
+    this.#listeners.push(listener);
+    for (const line of this.#early.splice(0)) listener.line(line);
+    return () => {
+      const index = this.#listeners.indexOf(listener);
+      if (index >= 0) this.#listeners.splice(index, 1);
+    };
+  }
+
+  release(): void {
+    this.#holders -= 1;
+    if (this.#holders > 0) return;
+    prompters.delete(this.#input);
+    this.#input.off("data", this.#onData);
+    this.#lines.close();
+    this.#input.pause();
+  }
+
+  #shown(): Question | undefined {
+    return this.#open ?? (this.#waitingDialogues === 0 ? this.#conversation : undefined);
+  }
+
+  #show(question: Question): void {
+    if (this.#isEnded) return;
+    const [last = "", ...above] = question.text.split("\n").reverse();
+    if (above.length > 0) this.#output.write(`${above.reverse().join("\n")}\n`);
+    this.#lines.setPrompt(last);
+    this.#lines.prompt(true);
+  }
+
+  #onLine(line: string): void {
+    const question = this.#shown();
+    const isForListener = this.#listeners.length > 0 && isCommand(line);
+    if (question && (question.verbatim || !isForListener)) {
+      question.resolve(line);
+      return;
+    }
+    if (this.#listeners.length === 0) this.#early.push(line);
+    // A line between two questions of a dialogue answers neither.
+    else if (line.trim() !== "" && (isForListener || this.#waitingDialogues === 0)) this.#listeners.at(-1)?.line(line);
+    if (question) this.#show(question);
+  }
+
+  #onData = (chunk: Buffer | string): void => {
+    // In raw mode, readline reports Ctrl+C itself.
+    if (!this.#isTerminal && String(chunk).includes("\u0003")) this.#interrupt();
+  };
+
+  #interrupt(): void {
+    const listener = this.#listeners.at(-1);
+    if (listener) {
+      listener.interrupt();
+      return;
+    }
+    if (!this.#open && !this.#conversation) return;
+    this.#output.write("\nInterrupted.");
+    this.#open?.resolve(undefined);
+    this.#conversation?.resolve(undefined);
+    // Raw mode took the signal that Ctrl+C sends otherwise.
+    if (this.#isTerminal && this.#input === process.stdin) process.kill(process.pid, "SIGINT");
+  }
 }

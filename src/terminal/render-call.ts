@@ -1,11 +1,11 @@
 import type { DisplayEvents, ToolResultStatus } from "#ui/ui-events.ts";
-import type { Colour, Paint } from "./paint.ts";
 import { linesOf, oneLine, renderValue } from "./render-value.ts";
+import type { Style, TextFormat } from "./style.ts";
 
 type Shown = DisplayEvents["toolResult"];
 
 const maxParamsLength = 80;
-const colours: Record<ToolResultStatus | "running", Colour> = {
+const colours: Record<ToolResultStatus | "running", TextFormat> = {
   success: "green",
   error: "red",
   interrupted: "yellow",
@@ -16,28 +16,28 @@ const colours: Record<ToolResultStatus | "running", Colour> = {
 export function renderPill(
   { toolName, args }: Pick<Shown, "toolName" | "args">,
   status: ToolResultStatus | "running",
-  paint: Paint,
+  style: Style,
 ): string {
   const mark = status === "running" ? "○" : "●";
-  return paint(colours[status], `${mark} ${oneLine(toolName)}(${describeParams(args)})`);
+  return style(colours[status], `${mark} ${oneLine(toolName)}(${describeParams(args)})`);
 }
 
 /** The pill of a finished call, and below it behind `└>` what came of it. */
-export function renderCall(shown: Shown, paint: Paint, { details }: { details: boolean }): string[] {
+export function renderCall(shown: Shown, style: Style, { details }: { details: boolean }): string[] {
   const { value, status, error } = shown;
   if (status !== "success") {
     const why = status === "interrupted" ? "interrupted" : (error ?? "failed");
-    return [renderPill(shown, status, paint), ...branch(linesOf(why).slice(0, details ? 10 : 1))];
+    return [renderPill(shown, status, style), ...branch(linesOf(why).slice(0, details ? 10 : 1))];
   }
   if (value?.kind === "task_list" && "tasks" in value) {
     const count = `${value.tasks.length} ${value.tasks.length === 1 ? "task" : "tasks"}`;
-    const pill = renderPill({ ...shown, args: { "": count } }, status, paint);
-    return [pill, ...(details ? renderValue(value, paint).map((line) => ` ${line}`) : [])];
+    const pill = renderPill({ ...shown, args: { "": count } }, status, style);
+    return [pill, ...(details ? renderValue(value, style).map((line) => ` ${line}`) : [])];
   }
-  const pill = renderPill(shown, status, paint);
+  const pill = renderPill(shown, status, style);
   if (!value || value.display?.preferredView === "hidden") return [pill];
 
-  const rendered = renderValue(value, paint);
+  const rendered = renderValue(value, style);
   const lines = rendered.some((line) => line.trim() !== "") ? rendered : [];
   const summary = value.summary === undefined ? [] : [oneLine(value.summary)];
   return [

@@ -6,7 +6,7 @@ import {
   type Task,
   type WellKnownResultValue,
 } from "#domain/result.ts";
-import { colourful, type Paint, plain } from "./paint.ts";
+import { type Style, visible, visibleWithColors } from "./style.ts";
 
 const defaultHeight = 20;
 const filePreviewHeight = 6;
@@ -15,36 +15,36 @@ const maxColumns = 8;
 const maxCellLength = 40;
 
 /** A tool's result as lines for a terminal, by its kind and its own hints. Empty for what is hidden. */
-export function renderValue(value: ResultValue, paint: Paint): string[] {
+export function renderValue(value: ResultValue, style: Style): string[] {
   if (value.display?.preferredView === "hidden") return [];
   const lines = isWellKnownKind(value.kind)
-    ? renderWellKnown(value as WellKnownResultValue, paint)
+    ? renderWellKnown(value as WellKnownResultValue, style)
     : renderCustom(value as CustomResultValue);
   if (value.kind === "task_list") return lines;
   // The worker reads files whole; who watches wants to know which.
   const height = value.kind === "file_content" ? { maxHeight: filePreviewHeight } : {};
-  return shorten(lines, { ...height, ...value.display }, paint);
+  return shorten(lines, { ...height, ...value.display }, style);
 }
 
-function renderWellKnown(value: WellKnownResultValue, paint: Paint): string[] {
+function renderWellKnown(value: WellKnownResultValue, style: Style): string[] {
   switch (value.kind) {
     case "text":
       return linesOf(value.content);
     case "diff":
       return [
         headOf(value, describeDiff(value)),
-        ...linesOf(value.diff ?? value.modified).map((line) => paintDiff(line, paint)),
+        ...linesOf(value.diff ?? value.modified).map((line) => styleDiffLine(line, style)),
       ];
     case "file_content":
-      return [headOf(value, `${plain(value.path)} (${value.size} bytes)`), ...linesOf(value.content)];
+      return [headOf(value, `${visible(value.path)} (${value.size} bytes)`), ...linesOf(value.content)];
     case "file_list":
-      return [headOf(value, `${value.count} in ${plain(value.path || "/")}`), ...value.files.map(nameOf)];
+      return [headOf(value, `${value.count} in ${visible(value.path || "/")}`), ...value.files.map(nameOf)];
     case "json":
       return linesOf(JSON.stringify(value.data, null, 2) ?? "nothing");
     case "terminal":
-      return renderTerminal(value, paint);
+      return renderTerminal(value, style);
     case "task_list":
-      return value.tasks.map((task) => renderTask(task, paint));
+      return value.tasks.map((task) => renderTask(task, style));
   }
 }
 
@@ -52,20 +52,20 @@ function headOf({ summary }: { summary?: string | undefined }, otherwise: string
   return summary === undefined ? otherwise : oneLine(summary);
 }
 
-function renderTerminal({ content, exitCode }: Extract<WellKnownResultValue, { kind: "terminal" }>, paint: Paint) {
+function renderTerminal({ content, exitCode }: Extract<WellKnownResultValue, { kind: "terminal" }>, style: Style) {
   // Without colours of our own there are none of others either.
-  const isColoured = paint("bold", "x") !== "x";
+  const isColoured = style("bold", "x") !== "x";
   const lines = content.replace(/\n$/, "").split("\n");
-  const shown = lines.map((line) => (isColoured ? `${colourful(line)}\u001b[0m` : plain(line)));
-  return typeof exitCode === "number" && exitCode !== 0 ? [...shown, paint("red", `Exit code ${exitCode}`)] : shown;
+  const shown = lines.map((line) => (isColoured ? `${visibleWithColors(line)}\u001b[0m` : visible(line)));
+  return typeof exitCode === "number" && exitCode !== 0 ? [...shown, style("red", `Exit code ${exitCode}`)] : shown;
 }
 
 const marks = { pending: "[ ]", in_progress: "[◐]", completed: "[✓]", cancelled: "[x]" } as const;
 const colours = { pending: "gray", in_progress: "yellow", completed: "green", cancelled: "red" } as const;
 
-function renderTask({ content, activeForm, status }: Task, paint: Paint): string {
+function renderTask({ content, activeForm, status }: Task, style: Style): string {
   const text = status === "in_progress" ? activeForm || content : content;
-  return paint(colours[status], `${marks[status]} ${oneLine(text)}`);
+  return style(colours[status], `${marks[status]} ${oneLine(text)}`);
 }
 
 function renderCustom({ data, preview, display }: CustomResultValue): string[] {
@@ -133,15 +133,15 @@ function describeDiff({
 }: Extract<WellKnownResultValue, { kind: "diff" }>): string {
   const done = action === "delete" ? "deleted" : isNew ? "new" : "changed";
   const counted = stats ? `, +${stats.additions} −${stats.deletions}` : "";
-  return `${plain(path)}: ${rejected ? "not " : ""}${done}${counted}`;
+  return `${visible(path)}: ${rejected ? "not " : ""}${done}${counted}`;
 }
 
 /** A line of a unified diff in its colour. */
-export function paintDiff(line: string, paint: Paint): string {
-  if (/^(\+\+\+|---|diff |index )/.test(line)) return paint("bold", line);
-  if (line.startsWith("@@")) return paint("cyan", line);
-  if (line.startsWith("+")) return paint("green", line);
-  return line.startsWith("-") ? paint("red", line) : line;
+export function styleDiffLine(line: string, style: Style): string {
+  if (/^(\+\+\+|---|diff |index )/.test(line)) return style("bold", line);
+  if (line.startsWith("@@")) return style("cyan", line);
+  if (line.startsWith("+")) return style("green", line);
+  return line.startsWith("-") ? style("red", line) : line;
 }
 
 function nameOf(file: unknown): string {
@@ -152,18 +152,18 @@ function nameOf(file: unknown): string {
 
 /** Text as lines that cannot do anything to the terminal. */
 export function linesOf(text: string): string[] {
-  const lines = plain(text).replace(/\n$/, "").split("\n");
+  const lines = visible(text).replace(/\n$/, "").split("\n");
   return lines.map((line) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line));
 }
 
 export function oneLine(text: string): string {
-  return plain(text).replaceAll(/\s+/g, " ").trim();
+  return visible(text).replaceAll(/\s+/g, " ").trim();
 }
 
-function shorten(lines: string[], { collapsed, maxHeight = defaultHeight }: DisplayHints = {}, paint: Paint): string[] {
+function shorten(lines: string[], { collapsed, maxHeight = defaultHeight }: DisplayHints = {}, style: Style): string[] {
   const height = collapsed ? 1 : Math.max(1, Math.floor(maxHeight));
   const rest = lines.length - height;
   // A line that says there is one more takes as much room as the line.
   if (rest <= 1) return lines;
-  return [...lines.slice(0, height), paint("gray", `… ${rest} more lines`)];
+  return [...lines.slice(0, height), style("gray", `… ${rest} more lines`)];
 }

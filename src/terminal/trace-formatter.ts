@@ -1,7 +1,7 @@
 import type { Writable } from "node:stream";
 import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
-import { createPaint, type Paint } from "./paint.ts";
 import { linesOf, oneLine } from "./render-value.ts";
+import { createStyle, type Style } from "./style.ts";
 
 export interface TraceFormatterOptions {
   /** Default: the process's standard error, so that answers stay clean on the output. */
@@ -15,23 +15,23 @@ export function createTraceFormatter({
   output = process.stderr,
   level = "normal",
 }: TraceFormatterOptions = {}): RuntimeEventCallback {
-  const paint = createPaint(output);
+  const style = createStyle(output);
   return (event) => {
     const indent = "  ".repeat(event.depth);
-    const lines = [describe(event, paint), ...(level === "debug" ? detail(event).map((line) => `    ${line}`) : [])];
+    const lines = [describe(event, style), ...(level === "debug" ? detail(event).map((line) => `    ${line}`) : [])];
     output.write(lines.map((line) => `${indent}${line}\n`).join(""));
   };
 }
 
-function describe(event: RuntimeEvent, paint: Paint): string {
-  const time = paint("gray", event.timestamp.toISOString().slice(11, 19));
-  return `${time} ${describeEvent(event, paint)}`;
+function describe(event: RuntimeEvent, style: Style): string {
+  const time = style("gray", event.timestamp.toISOString().slice(11, 19));
+  return `${time} ${describeEvent(event, style)}`;
 }
 
-function describeEvent(event: RuntimeEvent, paint: Paint): string {
+function describeEvent(event: RuntimeEvent, style: Style): string {
   switch (event.type) {
     case "execution_start":
-      return paint("bold", `▶ ${event.workerPath.join(" -> ")} with ${event.model}`);
+      return style("bold", `▶ ${event.workerPath.join(" -> ")} with ${event.model}`);
     case "message_send":
       return `→ [${event.iteration}] ${event.messages.length} messages, ${event.toolCount} tools`;
     case "response_receive": {
@@ -41,25 +41,25 @@ function describeEvent(event: RuntimeEvent, paint: Paint): string {
       return `← [${event.iteration}]${said}${calls && ` calls ${calls}`} (${tokens})`;
     }
     case "approval_request":
-      return paint("yellow", `? ${oneLine(event.toolName)}: ${cut(event.description)}`);
+      return style("yellow", `? ${oneLine(event.toolName)}: ${cut(event.description)}`);
     case "approval_decision": {
       const how = event.cached
         ? " (for the session, before)"
         : event.remember === "session"
           ? " (for the session)"
           : "";
-      return paint(event.approved ? "green" : "red", `  ${event.approved ? "approved" : "denied"}${how}`);
+      return style(event.approved ? "green" : "red", `  ${event.approved ? "approved" : "denied"}${how}`);
     }
     case "tool_call_start":
       return `● ${oneLine(event.toolName)} (${event.toolIndex} of ${event.toolTotal}) ${cut(JSON.stringify(event.toolArgs))}`;
     case "tool_call_end":
-      return paint("green", `✓ ${oneLine(event.toolName)} ${event.durationMs} ms: ${cut(event.output)}`);
+      return style("green", `✓ ${oneLine(event.toolName)} ${event.durationMs} ms: ${cut(event.output)}`);
     case "tool_call_error":
-      return paint("red", `✗ ${oneLine(event.toolName)}: ${cut(event.error)}`);
+      return style("red", `✗ ${oneLine(event.toolName)}: ${cut(event.error)}`);
     case "execution_end":
-      return paint("bold", `■ ${describeTotals(event)}`);
+      return style("bold", `■ ${describeTotals(event)}`);
     case "execution_error":
-      return paint("red", `■ failed: ${cut(event.error)} (${describeTotals(event)})`);
+      return style("red", `■ failed: ${cut(event.error)} (${describeTotals(event)})`);
   }
 }
 

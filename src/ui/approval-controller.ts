@@ -1,5 +1,6 @@
 import { UserError } from "#domain/errors.ts";
 import { type ApprovalDecision, ApprovalMemory } from "./approval-memory.ts";
+import type { RequestBlock } from "./request-blocks.ts";
 
 /** `interactive` asks the callback. `approve_all` is for tests and trusted environments, `auto_deny` for environments without people. */
 export type ApprovalMode = "interactive" | "approve_all" | "auto_deny";
@@ -10,6 +11,10 @@ export type ApprovalRequest = {
   delegationPath?: string[];
   /** The changes the call would make: a unified diff or other plain text. */
   preview?: string;
+  /** The whole request, laid out for a person to read. */
+  blocks?: readonly RequestBlock[];
+  /** False if a part of the call is not shown. */
+  isShownWhole?: boolean;
   stepId?: string;
 } & (
   | { toolName: string; toolArgs: Record<string, unknown>; description: string }

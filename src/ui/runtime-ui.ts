@@ -186,6 +186,9 @@ async function answer<Name extends "userInput" | "approvalResponse">(
   try {
     ask(requestId);
     return await promise;
+  } catch (error) {
+    bus.emit("requestWithdrawn", { requestId });
+    throw error;
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", abort);

@@ -61,6 +61,8 @@ export interface DisplayEvents {
     risk: ApprovalRisk;
     workerPath: WorkerInfo[];
   };
+  /** A request for approval or input is no longer wanted. An answer to it has no effect. */
+  requestWithdrawn: { requestId: string };
   manualToolsAvailable: { tools: ManualToolInfo[] };
   diffSummary: { requestId: string; summaries: DiffFileSummary[] };
   diffContent: {

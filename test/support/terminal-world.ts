@@ -2,9 +2,9 @@ import { PassThrough } from "node:stream";
 import { createEventCLIAdapter, type EventCLIAdapterOptions } from "#terminal/event-cli-adapter.ts";
 import { recordedBus } from "./embed-world.ts";
 
-/** A pretended terminal: what is typed goes in, what is written can be read and waited for. */
-export function pseudoTerminal({ isTTY = false } = {}) {
-  const input = new PassThrough();
+/** A terminal made of streams: lines can be typed, and output can be read and waited for. */
+export function pseudoTerminal({ isTTY = false, inputIsTTY = false } = {}) {
+  const input = Object.assign(new PassThrough(), { isTTY: inputIsTTY });
   const output = Object.assign(new PassThrough(), { isTTY });
   let text = "";
   const watchers = new Set<() => void>();
@@ -17,7 +17,7 @@ export function pseudoTerminal({ isTTY = false } = {}) {
     output,
     text: () => text,
     type: (line: string) => input.write(`${line}\n`),
-    /** Resolves once this was written. */
+    /** Resolves when this text was written. */
     async sees(wanted: string | RegExp) {
       while (!(typeof wanted === "string" ? text.includes(wanted) : wanted.test(text))) {
         const { promise, resolve } = Promise.withResolvers<void>();
@@ -29,10 +29,12 @@ export function pseudoTerminal({ isTTY = false } = {}) {
   };
 }
 
-/** An adapter over a pretended terminal and a bus that remembers. */
-export async function terminalWorld(options: Partial<EventCLIAdapterOptions> & { isTTY?: boolean } = {}) {
-  const { isTTY = false, ...rest } = options;
-  const terminal = pseudoTerminal({ isTTY });
+/** An adapter with a terminal made of streams and a bus that records events. */
+export async function terminalWorld(
+  options: Partial<EventCLIAdapterOptions> & { isTTY?: boolean; inputIsTTY?: boolean } = {},
+) {
+  const { isTTY = false, inputIsTTY = false, ...rest } = options;
+  const terminal = pseudoTerminal({ isTTY, inputIsTTY });
   const recorded = recordedBus();
   const adapter = createEventCLIAdapter(recorded.bus, { input: terminal.input, output: terminal.output, ...rest });
   await adapter.initialize();

@@ -24,7 +24,7 @@ test.each([
   expect(text()).toContain("Tool: write_file\nDescription: Write content to file\nArguments:\n  path: /a.txt\n");
 });
 
-test("the other names of a request do as well, and no arguments are no section", async () => {
+test("the alternative names of a request's fields work, and a call without arguments has no section for them", async () => {
   const { input, output, sees, type, text } = pseudoTerminal();
 
   const answer = createCLIApprovalCallback({ input, output })({ tool: "list", args: {}, reason: "Look" });
@@ -35,23 +35,27 @@ test("the other names of a request do as well, and no arguments are no section",
   expect(text()).not.toContain("Arguments:");
 });
 
-test("nobody there is a denial", async () => {
+test("a request is denied when the input has ended", async () => {
   const { input, output } = pseudoTerminal();
   input.end();
 
   expect(await createCLIApprovalCallback({ input, output })(request)).toMatchObject({ approved: false });
 });
 
-test("lines that came early answer one request after the other", async () => {
-  const { input, output } = pseudoTerminal();
+test("lines that arrived before a request was shown do not answer it", async () => {
+  const { input, output, sees, type, text } = pseudoTerminal();
   const callback = createCLIApprovalCallback({ input, output });
-  input.write("y\nn\n");
+  input.write("y\ny\n");
 
-  expect(await callback(request)).toMatchObject({ approved: true });
-  expect(await callback(request)).toMatchObject({ approved: false });
+  const answer = callback(request);
+  await sees("Approve?");
+  type("n");
+
+  expect(await answer).toMatchObject({ approved: false });
+  expect(text()).toContain("What was typed before this question is ignored.");
 });
 
-test("it shares the input with an adapter: each line is heard once", async () => {
+test("it shares the input with an adapter, and each line is read once", async () => {
   const { input, output, sees, type } = pseudoTerminal();
   const adapter = createEventCLIAdapter(createUIEventBus(), { input, output });
   await adapter.initialize();

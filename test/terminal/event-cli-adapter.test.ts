@@ -196,7 +196,7 @@ describe("what a person brings back", () => {
 
     expect(await answer).toEqual(expected);
     expect(text()).toContain("Tool: write_file\nDescription: Write a.txt\nArguments:\n  path: a.txt\n");
-    expect(text()).toContain(`content: ${"x".repeat(57)}...\nWhat it would change:\n  +new\n`);
+    expect(text()).toContain(`  content: ${"x".repeat(100)}\nWhat it would do:\n  │ +new\n`);
   });
 
   test("deny asks for the reason when there is none", async () => {
@@ -205,7 +205,7 @@ describe("what a person brings back", () => {
     const answer = createRuntimeUI(bus).requestApproval("tool_call", "Write", {}, "low", []);
     await sees("Approve?");
     type("d");
-    await sees("Why?");
+    await sees("Reason (sent to the worker):");
     type("not now");
 
     expect(await answer).toEqual({ approved: false, reason: "not now" });
@@ -280,7 +280,7 @@ describe("what a person brings back", () => {
     await sees("to (text): ");
     input.write("\u0003");
 
-    await sees("Nothing was run.");
+    await sees("The tool was not called.");
   });
 
   test("lines for a conversation, until /exit or the end of the input", async () => {
@@ -338,10 +338,10 @@ describe("slash commands", () => {
     ["/hepl", /There is no \/hepl\. Did you mean \/help\?/],
     ["/tool", /Name a tool/],
     ["/tool git_pushh", /Did you mean \/git_push/],
-    ["/git_push main", /"main" stands alone/],
-    ["/git_push --force maybe", /force is yes or no/],
+    ["/git_push main", /"main" has no option name/],
+    ["/git_push --force maybe", /force must be yes or no/],
     ['/x "open', /Unclosed double quote/],
-    ["hello?", /Nobody waits for an answer now/],
+    ["hello?", /No question is open, so this is not read/],
   ])("%s", async (line, expected) => {
     const { type, sees } = await withTools();
 
@@ -371,17 +371,17 @@ describe("slash commands", () => {
     type("/tool git_push -i");
     for (const [question, answer] of [
       ["branch (text) Target branch:", ""],
-      ["branch is needed", "/main"],
-      ['remote (origin|upstream, otherwise "origin"):', "upstram"],
-      ["remote is one of origin, upstream", "upstream"],
-      ["force (yes|no, otherwise false):", ""],
+      ["branch is required", "/main"],
+      ['remote (origin|upstream, default "origin"):', "upstram"],
+      ["remote must be one of origin, upstream", "upstream"],
+      ["force (yes|no, default false):", ""],
     ] as const) {
       await sees(question);
       type(answer);
     }
 
     expect(await called).toEqual({ toolName: "git_push", args: { branch: "/main", remote: "upstream" } });
-    expect(text()).toContain("branch is needed.");
+    expect(text()).toContain("branch is required.");
   });
 
   test.each([

@@ -5,7 +5,7 @@ import { applyChanges, type FailedFile } from "#sandbox/checkout/apply-changes.t
 import { commitOnBranch } from "#sandbox/checkout/commit-on-branch.ts";
 import type { Checkout, CheckoutChange } from "#sandbox/checkout/open-checkout.ts";
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
-import { linesOf, oneLine, paintDiff } from "#terminal/render-value.ts";
+import { linesOf, oneLine, styleDiffLine } from "#terminal/render-value.ts";
 import { type BackupPatch, printBackup } from "./backup-patch.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { DeliveryChoice } from "./run-request.ts";
@@ -73,7 +73,7 @@ async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges)
     switch (word.toLowerCase()) {
       case "d":
       case "diff":
-        terminal.print(...linesOf(writePatch(changes)).map((line) => paintDiff(line, terminal.paint)));
+        terminal.print(...linesOf(writePatch(changes)).map((line) => styleDiffLine(line, terminal.paint)));
         continue;
       case "x":
       case "discard": {

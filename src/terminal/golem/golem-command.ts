@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { UserError } from "#domain/errors.ts";
-import { plain } from "#terminal/paint.ts";
+import { visible } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { help } from "./help.ts";
@@ -19,7 +19,7 @@ export async function golem(args: readonly string[], context: CommandContext): P
     return await execute(args, own, context);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    context.errors.write(`golem: ${plain(error.message)}\n`);
+    context.errors.write(`golem: ${visible(error.message)}\n`);
     return exitCodes.misused;
   }
 }

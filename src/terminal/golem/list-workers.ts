@@ -1,8 +1,8 @@
 import { readLocalConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
-import { createPaint } from "#terminal/paint.ts";
 import { oneLine } from "#terminal/render-value.ts";
+import { createStyle } from "#terminal/style.ts";
 import type { CommandContext } from "./command-context.ts";
 import { openLocalWorkers } from "./local-workers.ts";
 
@@ -14,7 +14,7 @@ export async function listWorkers({ cwd, env, output }: CommandContext): Promise
     throw error;
   });
   const listed = await (await openLocalWorkers(root, workersDirectory)).list();
-  const paint = createPaint(output);
+  const paint = createStyle(output);
   const width = Math.max(0, ...listed.map(({ name }) => name.length));
   const lines = listed.map(({ name, description = "", isOwn }) => {
     const from = isOwn ? paint("gray", " (of this checkout)") : "";

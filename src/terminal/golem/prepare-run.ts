@@ -11,7 +11,7 @@ import { modelFor } from "#runtime/start/admit-worker.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";
-import { isTerminal } from "#terminal/paint.ts";
+import { isTerminal } from "#terminal/style.ts";
 import { checkoutFiles } from "./checkout-files.ts";
 import type { CommandContext } from "./command-context.ts";
 import { type LocalWorker, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";

@@ -4,7 +4,7 @@ import { UserError } from "#domain/errors.ts";
 import { approveOnBus } from "#embed/approve-on-bus.ts";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { createExecutors } from "#executors/create-executors.ts";
-import { plain } from "#terminal/paint.ts";
+import { visible } from "#terminal/style.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
 import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
 import { createRuntimeUI } from "#ui/runtime-ui.ts";
@@ -164,7 +164,7 @@ function isFinal(done: Delivery, { end, backup }: { end: ConversationEnd; backup
 
 /** Asks before loading code that came with the clone. */
 async function askForTrust({ checkout, chosen, workers, terminal }: StartedRun): Promise<void> {
-  const code = (await findCodeToTrust(checkout.root, chosen, workers)).map(plain);
+  const code = (await findCodeToTrust(checkout.root, chosen, workers)).map(visible);
   if (code.length === 0) return;
 
   const brings = `${chosen.worker.name} is part of this checkout and uses:`;
@@ -180,7 +180,7 @@ async function askForTrust({ checkout, chosen, workers, terminal }: StartedRun):
 
 async function askForTask({ chosen, terminal }: StartedRun): Promise<string | undefined> {
   const { name, allow_empty_input: mayBeEmpty } = chosen.worker;
-  const task = await terminal.ask(`What should ${plain(name)} do? `);
+  const task = await terminal.ask(`What should ${visible(name)} do? `);
   if (task === undefined || task.trim() !== "" || mayBeEmpty) return task;
   throw new UserError(`Say what ${name} should do, as in golem run ${name} "…".`);
 }
@@ -197,7 +197,7 @@ function printTools({ terminal, json, model, chosen }: StartedRun, lines: string
 }
 
 function commitMessage(worker: string, task: string): string {
-  const text = plain(task).trim();
+  const text = visible(task).trim();
   const [first = ""] = text.split("\n");
   const subject = `${worker}: ${first}`;
   return subject.length <= 72 && first === text ? `${subject}\n` : `${subject.slice(0, 71)}…\n\n${text}\n`;

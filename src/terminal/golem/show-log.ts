@@ -4,8 +4,8 @@ import type { RunView } from "#domain/run.ts";
 import { type RunRow, readable, type Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
-import { createPaint, type Paint, plain } from "#terminal/paint.ts";
 import { oneLine } from "#terminal/render-value.ts";
+import { createStyle, type Style, visible } from "#terminal/style.ts";
 import type { CommandContext } from "./command-context.ts";
 import { isDelivered, SavedRuns, turnsOf } from "./saved-runs.ts";
 
@@ -14,7 +14,7 @@ const maxArguments = 200;
 /** Returns what `golem log` prints: the runs of the checkout, or the transcript of one. */
 export async function showLog(given: string | undefined, context: CommandContext): Promise<string> {
   const savedRuns = new SavedRuns(await findRoot(context.cwd), context);
-  const paint = createPaint(context.output);
+  const paint = createStyle(context.output);
   if (given !== undefined) return transcriptOf(savedRuns.read(savedRuns.find(given)), paint);
 
   const lines: string[] = [];
@@ -22,7 +22,7 @@ export async function showLog(given: string | undefined, context: CommandContext
   return lines.length > 0 ? `${lines.join("\n")}\n` : "No runs of this checkout are saved. Start one with golem run.\n";
 }
 
-async function describeRun(id: string, store: Store, paint: Paint): Promise<string[]> {
+async function describeRun(id: string, store: Store, paint: Style): Promise<string[]> {
   try {
     const turns = await turnsOf(store);
     const [first, last] = [turns[0], turns.at(-1)];
@@ -50,7 +50,7 @@ async function taskOf(store: Store, { spec }: RunRow): Promise<string> {
   return oneLine(line.slice(0, 80));
 }
 
-async function transcriptOf(store: Store, paint: Paint): Promise<string> {
+async function transcriptOf(store: Store, paint: Style): Promise<string> {
   try {
     const lines: string[] = [];
     for (const turn of await turnsOf(store)) lines.push(...(await linesOfRun(store, turn, paint)));
@@ -61,7 +61,7 @@ async function transcriptOf(store: Store, paint: Paint): Promise<string> {
 }
 
 /** The events of a run, with the workers it called below the calls they answered. */
-async function linesOfRun(store: Store, { spec }: RunRow, paint: Paint): Promise<string[]> {
+async function linesOfRun(store: Store, { spec }: RunRow, paint: Style): Promise<string[]> {
   const children = (await store.childrenOf(spec.id)).map(readable);
   const calls = new Map<string, ModelCall>();
   const lines: string[] = [];
@@ -78,13 +78,13 @@ async function linesOfRun(store: Store, { spec }: RunRow, paint: Paint): Promise
 function linesOfEvent(
   event: LoggedEvent["event"],
   calls: ReadonlyMap<string, ModelCall>,
-  paint: Paint,
+  paint: Style,
 ): readonly string[] {
   switch (event.type) {
     case "message.received":
-      return [paint("bold", `> ${plain(event.text)}`)];
+      return [paint("bold", `> ${visible(event.text)}`)];
     case "model.answered":
-      return event.text.trim() === "" ? [] : [plain(event.text)];
+      return event.text.trim() === "" ? [] : [visible(event.text)];
     case "model.failed":
       return [paint("yellow", `The model failed: ${oneLine(event.reason)}`)];
     case "calls.reviewed":
@@ -102,7 +102,7 @@ function linesOfEvent(
     case "tool.invoked":
       return resultLines(event.tool, event.args, event.result, paint);
     case "question.answered":
-      return [`? ${callLine("ask_user", calls.get(event.callId)?.args)}`, paint("bold", `> ${plain(event.text)}`)];
+      return [`? ${callLine("ask_user", calls.get(event.callId)?.args)}`, paint("bold", `> ${visible(event.text)}`)];
     case "child.finished": {
       const call = calls.get(event.callId);
       return [`● ${callLine(call?.tool ?? "worker", call?.args)}`, `└> ${event.outcome.kind}`];
@@ -130,12 +130,12 @@ function callLine(tool: string, args: unknown): string {
   return `${oneLine(tool)} ${text.length > maxArguments ? `${text.slice(0, maxArguments)}…` : text}`;
 }
 
-function resultLines(tool: string, args: unknown, { error, value, llmContent }: ToolResult, paint: Paint): string[] {
+function resultLines(tool: string, args: unknown, { error, value, llmContent }: ToolResult, paint: Style): string[] {
   const summary = error?.message ?? value.summary ?? llmContent.trim().split("\n", 1)[0] ?? "";
   const line = `└> ${oneLine(summary)}`;
   return [`● ${callLine(tool, args)}`, error ? paint("red", line) : line];
 }
 
-function endOf({ outcome }: RunView, paint: Paint): string[] {
+function endOf({ outcome }: RunView, paint: Style): string[] {
   return outcome && "reason" in outcome ? [paint("red", oneLine(outcome.reason))] : [];
 }

@@ -1,14 +1,14 @@
 import { Readable } from "node:stream";
 import { createEventCLIAdapter, userExited } from "#terminal/event-cli-adapter.ts";
-import { createPaint, isTerminal, type Paint } from "#terminal/paint.ts";
 import { openPrompter } from "#terminal/prompter.ts";
+import { createStyle, isTerminal, type Style } from "#terminal/style.ts";
 import { createUIEventBus, type UIEventBus, type Unsubscribe } from "#ui/ui-event-bus.ts";
 import type { CommandContext } from "./command-context.ts";
 
 /** The terminal of a running worker: its output, its questions and its interruptions. */
 export interface Terminal {
   readonly bus: UIEventBus;
-  readonly paint: Paint;
+  readonly paint: Style;
   /** A person can answer questions. */
   readonly isInteractive: boolean;
   print(...lines: string[]): void;
@@ -52,7 +52,7 @@ export async function openTerminal(
 
   return {
     bus,
-    paint: createPaint(shown),
+    paint: createStyle(shown),
     isInteractive,
     print: (...lines) => {
       if (lines.length > 0) prompter.print(lines.map((line) => `${line}\n`).join(""));
