@@ -108,7 +108,7 @@ function linesOfEvent(
       return [`● ${callLine(call?.tool ?? "worker", call?.args)}`, `└> ${event.outcome.kind}`];
     }
     case "pull_request.reviewed":
-      return [paint("bold", `> ${plain(event.text)}`)];
+      return [paint("bold", `> ${visible(event.text)}`)];
     case "checks.completed":
     case "pull_request.closed":
       return [];
