@@ -1,6 +1,7 @@
 import type { Bench } from "./figure.ts";
 import { durableStepBench } from "./figures/durable-step.ts";
 import { killBench } from "./figures/kill.ts";
+import { largeRepositoryBench } from "./figures/large-repository.ts";
 import { modelStepBench } from "./figures/model-step.ts";
 import { osSandboxBench } from "./figures/os-sandbox.ts";
 import { postgresBench } from "./figures/postgres.ts";
@@ -14,6 +15,7 @@ export const benches: readonly Bench[] = [
   osSandboxBench,
   killBench,
   sandboxBench,
+  largeRepositoryBench,
   durableStepBench,
   postgresBench,
   sleepingRunsBench,

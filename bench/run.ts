@@ -1,4 +1,5 @@
 import { arch, availableParallelism, platform, release, totalmem } from "node:os";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { UserError } from "../src/domain/errors.ts";
 import { closestMatch } from "../src/text/closest-match.ts";
@@ -11,6 +12,7 @@ const usage = `Measures Golem Forge beside its peers, in the same run and by tur
   npm run bench                        everything, in about three minutes
   npm run bench -- --only shell,kill   some of it: ${benches.map(({ name }) => name).join(", ")}
   npm run bench -- --json              as JSON on standard output
+  npm run bench -- --repository PATH   a repository for large-repository, in place of a generated one
 
 ×2 behind a peer means that its figure is twice ours.`;
 
@@ -42,9 +44,15 @@ function withRatios(figure: Figure | Missing): object {
 
 async function run(): Promise<void> {
   const { values } = parseArgs({
-    options: { json: { type: "boolean" }, only: { type: "string" }, help: { type: "boolean", short: "h" } },
+    options: {
+      json: { type: "boolean" },
+      only: { type: "string" },
+      repository: { type: "string" },
+      help: { type: "boolean", short: "h" },
+    },
   });
   if (values.help) return console.log(usage);
+  if (values.repository) process.env.GOLEM_FORGE_BENCH_REPOSITORY = resolve(values.repository);
 
   const asked = chosen(values.only);
   const machine = {

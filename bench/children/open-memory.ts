@@ -1,0 +1,38 @@
+import type { GitSandbox } from "../../src/sandbox/git-sandbox.ts";
+import { openSandbox } from "../../src/sandbox/open-sandbox.ts";
+import { collectGarbage } from "../collect-garbage.ts";
+
+// A separate process: the memory of opening a repository, and of more sandboxes on the same base.
+
+const [url = ""] = process.argv.slice(2);
+const source = { tenant: "bench", url, token: async () => undefined };
+const megabyte = 1024 ** 2;
+const further = 50;
+
+async function open(): Promise<GitSandbox> {
+  const sandbox = await openSandbox({ source, at: { branch: "bench" }, changes: [] });
+  await sandbox.stat("");
+  return sandbox;
+}
+
+function heldBytes(): number {
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+const bareMb = process.memoryUsage.rss() / megabyte;
+const held = [await open()];
+const peakMb = process.resourceUsage().maxRSS / 1_024;
+collectGarbage();
+const openMb = process.memoryUsage.rss() / megabyte;
+const paths = await held[0]?.paths();
+const before = heldBytes();
+for (let index = 0; index < further; index++) {
+  const sandbox = await open();
+  for (const path of paths?.slice(0, 5) ?? []) await sandbox.write(path, Buffer.alloc(4_096, 65 + (index % 20)));
+  held.push(sandbox);
+}
+const eachKb = (heldBytes() - before) / 1_024 / further;
+
+process.stdout.write(JSON.stringify({ bareMb, peakMb, openMb, eachKb, held: held.length }));
