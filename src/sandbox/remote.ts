@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { packLimits } from "./pack-limits.ts";
 import {
@@ -78,6 +79,9 @@ const operationTimeoutMs = 10 * 60_000;
 const maxMessageLength = 1_000;
 const maxSmallResponseBytes = 64 * 1024 ** 2;
 
+/** The capabilities of servers by address, which saves a request. Access is checked by every other request. */
+const knownCapabilities = new LRUCache<string, Map<string, string>>({ max: 1_000, ttl: 60 * 60_000 });
+
 /** Throws a UserError when the address is not that of a git server. */
 export function connect(source: SandboxSource, signal: AbortSignal | undefined): Remote {
   const root = parseUrl(source.url);
@@ -90,10 +94,11 @@ export function connect(source: SandboxSource, signal: AbortSignal | undefined):
     signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
     tokens: new Map(),
   };
-  let discovered: Promise<Map<string, string>> | undefined;
-  const capabilities = () => {
-    discovered ??= discover(connection);
-    return discovered;
+  const capabilities = async () => {
+    const known = knownCapabilities.get(root.href);
+    const found = known ?? (await discover(connection));
+    knownCapabilities.set(root.href, found);
+    return found;
   };
   return {
     name,
