@@ -70,10 +70,11 @@ describe("while it runs", () => {
   });
   afterAll(() => forge.close());
 
-  test("/healthz and /readyz answer, and no other page exists", async () => {
+  test("/healthz, /readyz and the landing page answer, and no other page exists", async () => {
     expect(await ask("/healthz")).toEqual([200, "ok\n"]);
     expect(await ask("/readyz")).toEqual([200, "ready\n"]);
-    expect(await ask("/")).toEqual([404, "There is nothing here.\n"]);
+    expect(await ask("/")).toEqual([200, expect.stringContaining("Golem Forge is running")]);
+    expect(await ask("/elsewhere")).toEqual([404, expect.any(String)]);
     expect(await ask("/api/github/webhooks")).toEqual([405, "Webhooks are posted here.\n"]);
   });
 
