@@ -11,6 +11,9 @@ export function canWrite(permission: Permission): boolean {
   return permission === "admin" || permission === "maintain" || permission === "write";
 }
 
+/** Which requests are sent first where an installation reaches GitHub's limits. */
+export type RequestPriority = "high" | "normal" | "low";
+
 /** GitHub refused a request, and will refuse it again until something is changed there. */
 export class GitHubRefusal extends UserError {
   override readonly name = "GitHubRefusal";
@@ -105,8 +108,8 @@ export interface GitHub {
   getIssue(number: number): Promise<Issue | undefined>;
   listIssues(query: { state?: "open" | "closed" | "all"; labels?: string[]; limit?: number }): Promise<Issue[]>;
   listComments(number: number): Promise<Comment[]>;
-  createComment(number: number, body: string): Promise<Comment>;
-  updateComment(commentId: number, body: string): Promise<void>;
+  createComment(number: number, body: string, priority?: RequestPriority): Promise<Comment>;
+  updateComment(commentId: number, body: string, priority?: RequestPriority): Promise<void>;
   /** Adding the same reaction again has no effect. */
   addReaction(commentId: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
   /** Adds a reaction to the issue or pull request itself. */

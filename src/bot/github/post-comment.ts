@@ -1,4 +1,4 @@
-import type { GitHub } from "#domain/github.ts";
+import type { GitHub, RequestPriority } from "#domain/github.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
 
 export interface NamedComment {
@@ -7,26 +7,38 @@ export interface NamedComment {
   name: string;
   /** Sanitised Markdown. */
   body: string;
-  /** The comment that already stands, when it is known. */
+  /** The id of the comment, where it is known. */
   commentId?: number | undefined;
 }
 
-/** Posts the comment, or edits the one of this name that already stands. Resolves to its id. */
+/** Posts the comment, or edits the existing one of this name. Resolves to its id. */
 export async function postComment(github: GitHub, { thread, name, body, commentId }: NamedComment): Promise<number> {
   const marked = `${body.trimEnd()}\n\n${markerOf(name)}`;
-  if (commentId !== undefined && (await edit(github, commentId, marked))) return commentId;
+  const priority = priorityOf(name);
+  const edit = (id: number) => isEdited(github, id, { body: marked, priority });
+  if (commentId !== undefined && (await edit(commentId))) return commentId;
 
-  const standing = (await github.listComments(thread)).find(
+  const existing = (await github.listComments(thread)).find(
     (comment) => comment.own && comment.id !== commentId && hasMarker(comment.body, name),
   );
-  if (standing && (await edit(github, standing.id, marked))) return standing.id;
-  return (await github.createComment(thread, marked)).id;
+  if (existing && (await edit(existing.id))) return existing.id;
+  return (await github.createComment(thread, marked, priority)).id;
+}
+
+/** People wait for requests, questions and replies; a status is drawn again soon. */
+function priorityOf(name: string): RequestPriority {
+  if (name.startsWith("status/")) return "low";
+  return name.startsWith("outcome/") ? "normal" : "high";
 }
 
 /** False when someone deleted the comment. */
-async function edit(github: GitHub, commentId: number, body: string): Promise<boolean> {
+async function isEdited(
+  github: GitHub,
+  commentId: number,
+  { body, priority }: { body: string; priority: RequestPriority },
+): Promise<boolean> {
   try {
-    await github.updateComment(commentId, body);
+    await github.updateComment(commentId, body, priority);
     return true;
   } catch (error) {
     const { status } = error as { status?: number };

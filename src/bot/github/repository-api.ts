@@ -10,7 +10,7 @@ import type { RestClient, RestRequest, RestResponse } from "./rest-client.ts";
 type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
 export type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];
 type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
-type Options = Pick<RestRequest, "timeoutMs" | "maxRetries">;
+type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority">;
 
 /** For how long a name counts for the repository it was confirmed to belong to. */
 const nameLifetimeMs = 60_000;
@@ -81,7 +81,7 @@ export class RepositoryApi {
     const { owner, repo } = this.#tokens.nameOf(this.#repository);
     const { installationId } = this.#repository;
     const request = { route, parameters: { owner, repo, ...parameters }, installationId, token, fetch: this.#fetch };
-    return this.#rest.send({ ...request, ...options });
+    return this.#rest.send({ ...request, repository: `${owner}/${repo}`.toLowerCase(), ...options });
   }
 
   /** Makes sure that the repository has had its name within `maxAgeMs`; a new token says the present one. */

@@ -8,6 +8,7 @@ import {
   type Permission,
   type PullRequest,
   type RepositoryRef,
+  type RequestPriority,
   type ReviewComment,
 } from "#domain/github.ts";
 import { withRetries } from "#domain/with-retries.ts";
@@ -102,15 +103,15 @@ export class RepositoryClient implements GitHub {
     return Promise.all(pages.flat().map((comment) => this.#readComment(comment)));
   }
 
-  async createComment(number: number, body: string): Promise<Comment> {
+  async createComment(number: number, body: string, priority?: RequestPriority): Promise<Comment> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/comments";
-    const data = await this.#api.call(endpoint, { issue_number: number, body: this.#redact(body) });
+    const data = await this.#api.call(endpoint, { issue_number: number, body: this.#redact(body) }, { priority });
     return { ...(await this.#readComment(data)), own: true };
   }
 
-  async updateComment(commentId: number, body: string): Promise<void> {
+  async updateComment(commentId: number, body: string, priority?: RequestPriority): Promise<void> {
     const endpoint = "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}";
-    await this.#api.call(endpoint, { comment_id: commentId, body: this.#redact(body) });
+    await this.#api.call(endpoint, { comment_id: commentId, body: this.#redact(body) }, { priority });
   }
 
   async addReaction(commentId: number, content: Parameters<GitHub["addReaction"]>[1]): Promise<void> {

@@ -1,9 +1,10 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Octokit } from "@octokit/rest";
 import { LRUCache } from "lru-cache";
-import { githubApiVersion } from "#domain/github.ts";
+import { githubApiVersion, type RequestPriority } from "#domain/github.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import type { RequestError } from "./refusals.ts";
+import { RequestPacer } from "./request-pacer.ts";
 
 /** Longer pauses are not waited for: the request fails, and is tried again by its effect. */
 const maxPauseMs = 120_000;
@@ -17,6 +18,10 @@ export interface RestRequest {
   parameters?: Record<string, unknown>;
   /** The installation whose rate limits the request counts for; undefined for a request of the app itself. */
   installationId?: number;
+  /** Default: high for reads, which others wait for, and for writes that people wait for. */
+  priority?: RequestPriority | undefined;
+  /** The repository the request is about: those of an installation take turns. */
+  repository?: string;
   /** An installation token. Default: the request is authenticated as the app. */
   token?: string;
   fetch?: typeof fetch;
@@ -32,6 +37,7 @@ export interface RestResponse {
 
 interface RestClientOptions {
   apiUrl: string;
+  /** Keeps this distance between the writes of an installation. Default: they are paced by GitHub's limits. */
   writeIntervalMs?: number | undefined;
   /** Creates the JSON web token that authenticates the app. */
   createAppToken: () => Promise<string>;
@@ -41,7 +47,8 @@ interface RestClientOptions {
 /** Sends requests to GitHub's REST API, at a pace that GitHub accepts. */
 export class RestClient {
   readonly #octokit: Octokit;
-  readonly #writeIntervalMs: number;
+  readonly #pacers = new LRUCache<number, RequestPacer>({ max: 1_000 });
+  readonly #writeIntervalMs: number | undefined;
   readonly #writes = new LRUCache<number, SerialQueue>({ max: 1_000 });
   readonly #createAppToken: () => Promise<string>;
   readonly #warn: (message: string) => void;
@@ -53,7 +60,7 @@ export class RestClient {
       userAgent: "golem-forge",
       log: { debug: silent, info: silent, warn: options.warn, error: silent },
     });
-    this.#writeIntervalMs = options.writeIntervalMs ?? 1_000;
+    this.#writeIntervalMs = options.writeIntervalMs;
     this.#createAppToken = options.createAppToken;
     this.#warn = options.warn;
   }
@@ -79,8 +86,15 @@ export class RestClient {
   }
 
   async #sendOnce(request: RestRequest): Promise<RestResponse> {
-    const { installationId } = request;
-    if (request.route.startsWith("GET") || installationId === undefined) return this.#exchange(request);
+    const { installationId, priority = "high", repository = "" } = request;
+    if (installationId === undefined) return this.#exchange(request);
+    const isWrite = !request.route.startsWith("GET");
+    if (this.#writeIntervalMs === undefined) {
+      const pacer = this.#pacers.get(installationId) ?? new RequestPacer();
+      this.#pacers.set(installationId, pacer);
+      await pacer.admit({ isWrite, priority, repository });
+    }
+    if (!isWrite || !this.#writeIntervalMs) return this.#exchange(request);
     const queue = this.#writes.get(installationId) ?? new SerialQueue();
     this.#writes.set(installationId, queue);
     return new Promise((resolve, reject) => {
