@@ -152,7 +152,7 @@ function finish(messages: readonly Message[], offered: ReadonlySet<string>, test
       tests,
     });
   }
-  if (last.includes("Nobody answered")) {
+  if (last.includes("before anyone answered")) {
     return { text: "Nobody answered, so I did not open a pull request. Nothing was pushed." };
   }
   if (denialReason(last) === undefined) return conclude(messages, last, offered, tests);
@@ -254,7 +254,7 @@ function resultsOf(messages: readonly Message[], tool: string): string[] {
 /** The reason of a denial, empty when none was given; undefined when the call was not denied. */
 function denialReason(result: string): string | undefined {
   if (!result.includes("denied this call")) return undefined;
-  return /and said why: (.*?)\.? It was not done/s.exec(result)?.[1] ?? "";
+  return /for this reason: (.*?)\.? It was not made/s.exec(result)?.[1] ?? "";
 }
 
 function textOf(message: Message | undefined): string {

@@ -35,7 +35,7 @@ describe.concurrent("a worker that cannot start is answered with an explanation"
   test.each([
     ["misspelled", "Unknown field toolset. Did you mean toolsets?"],
     ["invalid", "is not valid YAML"],
-    ["renamed", "the name and the file's name must be the same"],
+    ["renamed", "the name and the file name must be the same"],
     ["unequipped", "filesytem"],
     ["plain", "has no front matter"],
   ])("an invalid file %s.worker, with its problem", async (name, problem) => {
@@ -308,7 +308,7 @@ describe.concurrent("answers to a worker", () => {
       .at(-1)
       ?.messages.filter(({ role }) => role === "tool")
       .map(messageText);
-    expect(told?.[0]).toContain("said why: labels are for triage");
+    expect(told?.[0]).toContain("for this reason: labels are for triage");
     expect(told?.[1]).toContain("without giving a reason");
   });
 

@@ -214,7 +214,7 @@ describe("on the bus", () => {
         workerPath: [{ id: "helper", depth: 0 }],
       },
     ]);
-    expect(resultsIn(models.requests[1])[0]).toContain("said why: no");
+    expect(resultsIn(models.requests[1])[0]).toContain("for this reason: no");
     expect(of("toolResult")).toMatchObject([{ toolName: "deploy", status: "error", error: "deploy was denied: no" }]);
   });
 

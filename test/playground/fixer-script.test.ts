@@ -156,7 +156,7 @@ test("its edit makes the failing test of the sample pass", { timeout: 60_000 }, 
 
 test("the reason for a denial is passed on in a second proposal, and a second denial ends the run", async () => {
   const denied =
-    "@maintainer denied this call and said why: mention the shop. It was not done. Do not try the same again; take the reason into account.";
+    "@maintainer denied this call for this reason: mention the shop. It was not made. Do not try the same call again.";
 
   const { calls, text } = await converse({ answer: (name) => (name === "open_pull_request" ? denied : "done") });
 
@@ -167,7 +167,7 @@ test("the reason for a denial is passed on in a second proposal, and a second de
 });
 
 test("a denial without a reason ends the run", async () => {
-  const denied = "@maintainer denied this call without giving a reason. It was not done.";
+  const denied = "@maintainer denied this call without giving a reason. It was not made.";
 
   const { calls, text } = await converse({ answer: (name) => (name === "open_pull_request" ? denied : "done") });
 
@@ -202,7 +202,7 @@ test.each([
 });
 
 test("a call that somebody interrupted is made again", async () => {
-  const stopped = '{"type":"interrupted","message":"@maintainer stopped the run before this call was done."}';
+  const stopped = '{"type":"interrupted","message":"@maintainer stopped the run before this call finished."}';
   let proposals = 0;
 
   const { calls, text } = await converse({

@@ -6,15 +6,15 @@ import type { RunSpec } from "#domain/run.ts";
 import type { CallContext, Toolbox } from "#toolsets/toolbox.ts";
 
 export interface Grant {
-  /** What was approved, which is what runs. */
+  /** The approved arguments, with which the tool runs. */
   args: unknown;
-  /** What the model has to be told besides the result: that a person changed the arguments, or what they said. */
+  /** Notes for the model besides the result: that a person changed the arguments, or the approver's note. */
   notes: string[];
-  /** What the person was shown, as it is now. */
+  /** The preview the person approved, as it is now. */
   approved?: Preview | undefined;
 }
 
-interface Confirmed {
+interface ApprovedCall {
   spec: Pick<RunSpec, "id" | "workerPath">;
   toolbox: Pick<Toolbox, "review">;
   call: ModelCall;
@@ -23,12 +23,12 @@ interface Confirmed {
 }
 
 /**
- * Asks policy once more about a call that a person approved: what it would change is still what was shown. Throws a
- * ToolError that says what is not.
+ * Checks that a call still does what a person approved and that policy still allows it. Throws a ToolError with the reason
+ * when it does not.
  */
 export async function confirmApproval(
   approval: Approval,
-  { spec, toolbox, call, context, baseCommit }: Confirmed,
+  { spec, toolbox, call, context, baseCommit }: ApprovedCall,
 ): Promise<Grant> {
   const changed = approval.changedArgs !== undefined;
   const args = changed ? approval.changedArgs : approval.args;
@@ -57,7 +57,7 @@ export async function confirmApproval(
   return { args, notes, approved: preview };
 }
 
-/** Why a call that was approved does not run, for the model. */
+/** Returns the error the model reads when a call that was approved does not run. */
 export function notRun(reason: string): ToolError {
   return new ToolError(`This was not run: ${reason}.`, { code: "DENIED" });
 }

@@ -6,21 +6,21 @@ import { failedResult } from "#toolsets/failed-result.ts";
 import type { CallContext, Review, Toolbox } from "#toolsets/toolbox.ts";
 import { previewText } from "#ui/request-blocks.ts";
 
-interface Reviewing {
+interface ReviewOptions {
   spec: RunSpec;
   toolbox: Pick<Toolbox, "review">;
   calls: readonly ModelCall[];
   contextOf(call: ModelCall): CallContext;
-  /** What was approved for the session. */
+  /** The approvals for the session. */
   remembered: readonly Approval[];
   baseCommit: string;
-  /** False for what is too long to be shown whole. Default: everything can be shown. */
-  canShow?: (asked: { args: unknown; preview: Preview | undefined }) => boolean;
-  /** What each new approval is called, who may give it, and how long it stays open. */
+  /** Returns false for a call that is too long to be shown completely. */
+  canShow: (call: { args: unknown; preview: Preview | undefined }) => boolean;
+  /** Returns the id, the approvers and the times of a new approval. */
   open(call: ModelCall): Promise<Pick<Approval, "id" | "approvers" | "requestedAt" | "expiresAt">>;
 }
 
-/** Asks policy about every call of an answer, in order: what becomes of each, and what people have to be asked. */
+/** Checks every call of an answer against policy, in order. Returns a verdict for each and the approvals to request. */
 export async function reviewAnswer({
   spec,
   toolbox,
@@ -28,9 +28,9 @@ export async function reviewAnswer({
   contextOf,
   remembered,
   baseCommit,
-  canShow = () => true,
+  canShow,
   open,
-}: Reviewing): Promise<{ verdicts: Verdict[]; approvals: Approval[] }> {
+}: ReviewOptions): Promise<{ verdicts: Verdict[]; approvals: Approval[] }> {
   const verdicts: Verdict[] = [];
   const approvals: Approval[] = [];
   for (const call of calls) {
@@ -51,20 +51,19 @@ export async function reviewAnswer({
   }
 }
 
-/** Nobody approves what they were not shown. */
+/** Refuses a call that cannot be shown completely, because people must not approve what they have not seen. */
 function tooLong({ args, preview }: Extract<Review, { kind: "ask" }>): Extract<Review, { kind: "refuse" }> {
   const characters = (JSON.stringify(args)?.length ?? 0) + (previewText(preview)?.length ?? 0);
-  const message = `A person has to approve this, and it is too long to be shown to one: ${characters.toLocaleString("en-US")} characters.`;
+  const message = `A person has to approve this, and it is too long to show: ${characters.toLocaleString("en-US")} characters.`;
   return { kind: "refuse", result: failedResult(message, { code: "TOO_LARGE", suggestion }) };
 }
 
-const suggestion =
-  "Split it up: do a part of it in one call and the rest in others. What git_stage names is all that a push takes.";
+const suggestion = "Split it into several calls. A push contains only the files that git_stage names.";
 
 function verdictOf({ callId, tool }: ModelCall, review: Review, approval: Approval | undefined): Verdict {
   if (review.kind === "refuse") return { kind: "refuse", callId, tool, result: review.result };
   if (approval) return { kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id };
-  if (review.kind === "ask") throw new Error(`The approval of ${callId} was never opened.`);
+  if (review.kind === "ask") throw new Error(`The approval of ${callId} was not requested.`);
   const { answeredBy, approvalId } = review;
   return { kind: "allow", callId, tool, answeredBy, ...(approvalId !== undefined && { approvalId }) };
 }

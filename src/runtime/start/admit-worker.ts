@@ -10,15 +10,15 @@ import type { RepositoryAccess, RunEnvironment } from "#runtime/run-environment.
 import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
 
 export interface Admission {
-  /** The worker as it may work here: within the repository's limits, and told what the repository tells every worker. */
+  /** The worker with the limits, the policy and the instructions that the deployment and the repository add. */
   worker: WorkerDefinition;
   source: RunSpec["workerSource"];
   model: string;
 }
 
 /**
- * Decides whether a worker may start on a repository, before it does anything. Throws a UserError when it is not known,
- * not whole, not allowed here, or has no model it can work with. `model` is what a worker that names none works with.
+ * Checks that a worker may start on a repository. Throws a UserError when it is unknown, invalid or not allowed there, or
+ * when it cannot use its model. `model` is the default for workers that do not name one.
  */
 export async function admitWorker(
   name: string,
@@ -61,7 +61,7 @@ function checkAllowed({ name }: WorkerDefinition, { workers }: RepositorySetting
   throw new UserError(`${name} may not be run here: ${settingsPath} allows ${workers.join(", ") || "no worker"}.`);
 }
 
-/** The model a worker works with. Throws a UserError when there is none, or not one it can work with. */
+/** Returns the model of a worker. Throws a UserError when there is none, or when the worker cannot use it. */
 export function modelFor(worker: WorkerDefinition, model: string | undefined, models: Models): string {
   if (!model) {
     throw new UserError("No model is configured here: set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5.");
@@ -75,7 +75,7 @@ export function modelFor(worker: WorkerDefinition, model: string | undefined, mo
   return model;
 }
 
-/** A worker that has the `web` toolset searches through that where its model's provider cannot. */
+/** Throws a UserError for a tool that the provider lacks. A worker with the `web` toolset uses that instead. */
 function checkServerSideTools(worker: WorkerDefinition, model: string, models: Models): void {
   if ("web" in worker.toolsets) return;
   for (const tool of worker.server_side_tools) {

@@ -1,53 +1,53 @@
 import { type Comment, canWrite, type GitHub, type Issue } from "#domain/github.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 
-/** Characters of an issue's text and of all its comments that a worker starts with; tools read the rest. */
-const longestBody = 20_000;
-const longestLabels = 1_000;
-const longestThread = 20_000;
-const mostComments = 100;
+/** The characters of an issue and of its comments that a worker starts with. It can read the rest with its tools. */
+const maxBodyLength = 20_000;
+const maxLabelsLength = 1_000;
+const maxThreadLength = 20_000;
+const maxComments = 100;
 
 /**
- * What a worker reads before its task: the issue and what people with write access and others said in it so far. All of
- * it is data, whoever wrote it; commands come by other ways.
+ * Returns the context that a worker reads before its task: the issue and the comments so far. All of it is marked as
+ * untrusted, whoever wrote it.
  */
-export async function briefing(github: GitHub, issue: Issue, before: Date): Promise<string> {
+export async function composeBriefing(github: GitHub, issue: Issue, before: Date): Promise<string> {
   const kind = issue.isPullRequest ? "Pull request" : "Issue";
   const head = `${kind} #${issue.number}, opened by @${issue.author}`;
   const labels = issue.labels.length > 0 ? `\n\nLabels: ${issue.labels.join(", ")}` : "";
   const body = wrapUntrusted(
-    cut(`${issue.title}\n\n${issue.body}`, longestBody) + cut(labels, longestLabels),
+    cut(`${issue.title}\n\n${issue.body}`, maxBodyLength) + cut(labels, maxLabelsLength),
     `${kind.toLowerCase()} #${issue.number}`,
   );
   const comments = await earlierComments(github, issue, before);
   return [head, body, ...comments].join("\n\n");
 }
 
-/** Comments written or edited after the command was given are left out: they were not what the person saw. */
+/** Leaves out comments written or edited after the command, since the person had not seen them. */
 async function earlierComments(github: GitHub, { number }: Issue, before: Date): Promise<string[]> {
   const comments = (await github.listComments(number)).filter((comment) => !comment.own && comment.updatedAt < before);
   const texts: string[] = [];
-  const standings = new Map<string, Promise<string>>();
-  let room = longestThread;
-  for (const comment of comments.slice(-mostComments).toReversed()) {
+  const permissions = new Map<string, Promise<string>>();
+  let room = maxThreadLength;
+  for (const comment of comments.slice(-maxComments).toReversed()) {
     const text = cut(comment.body, Math.max(0, room));
     room -= text.length;
     if (room < 0) break;
-    const standing = standings.get(comment.author) ?? standingOf(github, comment);
-    standings.set(comment.author, standing);
-    texts.unshift(wrapUntrusted(text, `comment by @${comment.author}, ${await standing}`));
+    const permission = permissions.get(comment.author) ?? describePermission(github, comment);
+    permissions.set(comment.author, permission);
+    texts.unshift(wrapUntrusted(text, `comment by @${comment.author}, ${await permission}`));
   }
   const left = comments.length - texts.length;
   return left > 0 ? [`(${left} earlier comments are left out.)`, ...texts] : texts;
 }
 
-async function standingOf(github: GitHub, { author }: Comment): Promise<string> {
+async function describePermission(github: GitHub, { author }: Comment): Promise<string> {
   return canWrite(await github.getPermission(author)) ? "who has write access" : "who has no write access";
 }
 
-function cut(text: string, longest: number): string {
+function cut(text: string, maxLength: number): string {
   const { text: clean } = cleanText(text);
-  return clean.length <= longest
+  return clean.length <= maxLength
     ? clean
-    : `${clean.slice(0, longest)}\n(cut here: it is ${clean.length} characters long)`;
+    : `${clean.slice(0, maxLength)}\n(cut here: it is ${clean.length} characters long)`;
 }

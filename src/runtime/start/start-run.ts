@@ -9,12 +9,12 @@ import { shortId } from "#runtime/short-id.ts";
 import { type NewEvent, readable } from "#runtime/store/store.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
-import { briefing } from "./briefing.ts";
+import { composeBriefing } from "./briefing.ts";
 
 /** Starts workers on issues and pull requests, within the limits of people and repositories. */
 export class RunStarter {
   readonly #options: RunsOptions;
-  /** Counting and storing are two steps, so requests that arrive at once take turns. */
+  /** Counting and storing are two steps, so concurrent requests take turns. */
   readonly #admissions = new SerialQueue();
 
   constructor(options: RunsOptions) {
@@ -41,9 +41,9 @@ export class RunStarter {
     const task = cleanText(text).text.trim();
     const current = await github.getIssue(origin.thread);
     if (!current) throw new UserError(`#${origin.thread} cannot be read.`);
-    // Changes made after the command are not what the person saw.
+    // The person had not seen later changes of the issue.
     const issue = seen ? { ...current, title: seen.title, body: seen.body } : current;
-    const context = await briefing(github, issue, seen?.at ?? new Date(now()));
+    const context = await composeBriefing(github, issue, seen?.at ?? new Date(now()));
     if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input) {
       const place = origin.isPullRequest ? "the pull request's description" : "the issue";
       throw new UserError(`${worker.name} needs a task. Write it after the command, or in ${place}.`);

@@ -9,20 +9,20 @@ import { closestMatch } from "#text/closest-match.ts";
 const repositoryFolder = ".github/workers";
 const ending = ".worker";
 
-/** Where a repository keeps workers of its own: on GitHub, or in a checkout. */
+/** The files of a repository, on GitHub or in a checkout. */
 export type WorkerFiles = Pick<GitHub, "listFiles" | "readFile">;
 
-/** The workers one can ask for: those that ship with the deployment, and those on a repository's default branch. */
+/** The workers that can be started: those of the deployment, and those on a repository's default branch. */
 export interface WorkerCatalog {
-  /** The worker of this name; the repository's own wins. Throws a UserError that lists what there is. */
+  /** Returns the worker of this name; the repository's own has precedence. Throws a UserError that lists the workers. */
   find(name: string, files: WorkerFiles): Promise<{ worker: WorkerDefinition; source: RunSpec["workerSource"] }>;
-  /** Every worker that can be read, by name. */
+  /** Returns all workers, sorted by name. */
   list(files: WorkerFiles): Promise<{ name: string; description?: string }[]>;
-  /** The folder of the workers that ship with the deployment. */
+  /** The folder of the deployment's workers. */
   readonly directory: string;
 }
 
-/** Reads the deployment's workers now, so that a broken one is said at the start. */
+/** Reads the deployment's workers at once, so that an invalid one is reported at start-up. */
 export async function openWorkerCatalog(directory: string): Promise<WorkerCatalog> {
   const shipped = await readShipped(directory);
 
@@ -74,10 +74,10 @@ async function readOwn(files: WorkerFiles): Promise<string[]> {
 async function readOwnWorker(files: WorkerFiles, file: string): Promise<WorkerDefinition> {
   const path = `${repositoryFolder}/${file}`;
   const text = await files.readFile(path);
-  if (text === undefined) throw new UserError(`${path} is not on the default branch any more.`);
+  if (text === undefined) throw new UserError(`${path} is no longer on the default branch.`);
   const worker = parseWorker(text, path);
   if (worker.name.toLowerCase() !== nameOf(file)) {
-    throw new UserError(`${path} calls its worker ${worker.name}: the name and the file's name must be the same.`);
+    throw new UserError(`${path} names its worker ${worker.name}: the name and the file name must be the same.`);
   }
   return worker;
 }

@@ -4,13 +4,13 @@ import type { Store } from "./store.ts";
 
 export interface OpenedStore {
   store: Store;
-  /** Where processes share the database: who drives which run. */
+  /** Set when several processes share the database. */
   dispatch?: Dispatch;
 }
 
 /**
- * Opens the store that the configuration names, made when there is none. Throws a UserError when it cannot be opened.
- * What PostgreSQL takes is loaded only where it is used.
+ * Opens the configured store, and creates it if necessary. Throws a UserError when it cannot be opened. The PostgreSQL
+ * client is loaded only when it is used.
  */
 export async function openStore(
   database: Config["database"],

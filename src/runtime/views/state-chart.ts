@@ -3,16 +3,16 @@ import { workerMachine } from "#machines/worker-machine.ts";
 /** One state of the worker machine that a run can be in, or pass through. */
 export interface ChartState {
   name: string;
-  /** The state around it. */
+  /** The state that contains it. */
   inside: string | undefined;
-  /** `passing` ones are left at once, `busy` ones cost minutes, `waiting` ones wait for somebody. */
+  /** A run leaves `passing` states at once, works in `busy` ones, and waits for an event in `waiting` ones. */
   kind: "passing" | "busy" | "waiting" | "final";
 }
 
 export interface ChartStep {
   from: string;
   to: string;
-  /** The event that takes it; undefined for a step that is taken at once. */
+  /** The event that triggers it; undefined for an immediate transition. */
   on: string | undefined;
 }
 
@@ -20,13 +20,13 @@ export interface StateChart {
   /** In the order of their definition. */
   states: ChartState[];
   steps: ChartStep[];
-  /** What is heard in every state, and where it leads. */
+  /** Transitions that are possible in every state. */
   anywhere: { on: string; to: string }[];
 }
 
 type Node = (typeof workerMachine)["root"];
 
-/** The worker machine as it is defined, for front ends that draw it. */
+/** Returns the states and transitions of the worker machine, for front ends that draw it. */
 export function stateChart(): StateChart {
   const { root } = workerMachine;
   const leaves = leavesOf(root);
@@ -46,13 +46,13 @@ function leavesOf(node: Node): Node[] {
   return children.length === 0 ? [node] : children.flatMap(leavesOf);
 }
 
-/** The state one is in after entering this one. */
+/** Returns the atomic state that is active after this state is entered. */
 function entryOf(node: Node): Node {
   const first = node.initial?.target[0] as Node | undefined;
   return first ? entryOf(first) : node;
 }
 
-/** What a state takes by itself, or because it is inside another one. */
+/** Returns the transitions of a state, including those it inherits from the state around it. */
 function stepsOf(leaf: Node): ChartStep[] {
   const around = leaf.parent && leaf.parent !== workerMachine.root ? transitionsOf(leaf.parent as Node) : [];
   const own = kindOf(leaf) === "passing" ? transitionsOf(leaf) : [...transitionsOf(leaf), ...around];
@@ -60,11 +60,11 @@ function stepsOf(leaf: Node): ChartStep[] {
 }
 
 function transitionsOf(node: Node): { on: string | undefined; to: string }[] & { on: string; to: string }[] {
-  const heard = [...node.transitions.values()]
+  const triggered = [...node.transitions.values()]
     .flat()
     .map(({ eventType, target }) => ({ on: eventType as string, target }));
-  const taken = (node.always ?? []).map(({ target }) => ({ on: undefined, target }));
-  return [...heard, ...taken].flatMap(({ on, target }) =>
+  const immediate = (node.always ?? []).map(({ target }) => ({ on: undefined, target }));
+  return [...triggered, ...immediate].flatMap(({ on, target }) =>
     (target ?? []).map((to) => ({ on, to: entryOf(to as Node).key })),
   ) as ReturnType<typeof transitionsOf>;
 }

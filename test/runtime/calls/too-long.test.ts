@@ -16,7 +16,7 @@ test("a call that is too long to be shown is refused without an approval request
   await ended();
   expect(shown.some(({ kind }) => kind === "approval")).toBe(false);
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toMatch(
-    /too long to be shown to one: \d\d,\d{3} characters.*Split it up/,
+    /too long to show: \d\d,\d{3} characters.*Split it into several calls/,
   );
   expect(await github.pulls()).toEqual([]);
 });
