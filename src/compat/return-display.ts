@@ -2,22 +2,22 @@ import type { z } from "zod";
 import type { DiffHunk, ResultValue, Task, ToolResult } from "#domain/result.ts";
 import { type TaskStats, taskStats } from "#toolsets/tasks/task-stats.ts";
 
-/** An edit of a file, before and after. */
+/** A file edit with its content before and after. */
 export interface FileDiff {
   /** A unified diff. */
   fileDiff: string;
   fileName: string;
-  /** Null where the file is new. */
+  /** Null for a new file. */
   originalContent: string | null;
   newContent: string;
   diffStat?: { additions: number; deletions: number; changes: number };
-  /** The person refused this write. */
+  /** A person rejected the edit. */
   rejected?: boolean;
   action?: "create" | "update";
   hunks?: z.infer<typeof DiffHunk>[];
 }
 
-/** Terminal output with its colour codes. */
+/** Terminal output with ANSI escape codes. */
 export interface AnsiOutput {
   type: "ansi";
   content: string;
@@ -29,10 +29,10 @@ export interface TaskListDisplay {
   stats?: TaskStats;
 }
 
-/** What a user interface shows of a result: text or markdown, or one of three shapes told apart by their members. */
+/** A result for display in a user interface: text or Markdown, a file diff, terminal output or a task list. */
 export type ToolResultDisplay = string | FileDiff | AnsiOutput | TaskListDisplay;
 
-/** A result's value as a display. */
+/** Converts the value of a result to a display. */
 export function toReturnDisplay({ value }: Pick<ToolResult, "value">): ToolResultDisplay {
   if (isTaskList(value)) return { type: "task-list", tasks: value.tasks, stats: value.stats ?? taskStats(value.tasks) };
   if (isDiff(value)) return toFileDiff(value);
@@ -45,7 +45,7 @@ export function toReturnDisplay({ value }: Pick<ToolResult, "value">): ToolResul
   return [summary, preview ?? fenced(JSON.stringify(data, null, 2) ?? "", "json")].filter(Boolean).join("\n\n");
 }
 
-/** A display as a result's value. */
+/** Converts a display to the value of a result. */
 export function fromReturnDisplay(display: ToolResultDisplay): ResultValue {
   if (typeof display === "string") return { kind: "text", content: display };
   if ("type" in display && display.type === "ansi") return { kind: "terminal", content: display.content };
@@ -103,7 +103,7 @@ function entryName(entry: unknown): string {
   return String(path ?? name ?? JSON.stringify(entry));
 }
 
-/** A fence longer than any in the text, so that the text cannot end it. */
+/** Encloses text in a fence that is longer than any fence in the text. */
 function fenced(text: string, language: string): string {
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length));
   const fence = "`".repeat(longest + 1);

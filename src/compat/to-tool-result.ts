@@ -9,8 +9,9 @@ import { fromReturnDisplay, type ToolResultDisplay } from "./return-display.ts";
 type Fields = Record<string, unknown>;
 
 /**
- * Whatever a tool returned, as one result: a ToolResult or a ResultValue as it is; the shapes of other tool systems
- * (`{ llmContent, returnDisplay }`, `{ ok, … }`, `{ success: false, error }`) translated; text as text; all else as JSON.
+ * Converts any return value of a tool to a ToolResult: ToolResult and ResultValue objects are kept, result shapes of other
+ * tool systems (`{ llmContent, returnDisplay }`, `{ ok, … }`, `{ success: false, error }`) are translated, strings become
+ * text, and everything else becomes JSON.
  */
 export function toToolResult(returned: unknown): ToolResult {
   const output = toJsonValue(returned);
@@ -58,7 +59,7 @@ function readDisplay({ value, returnDisplay }: Fields): ResultValue | undefined 
     const parsed = ResultValue.safeParse(fromReturnDisplay(returnDisplay as ToolResultDisplay));
     if (parsed.success) return parsed.data;
   } catch {
-    // Not one of the displays we know: it is shown as data.
+    // An unknown display is kept as data.
   }
   return { kind: "json", data: returnDisplay };
 }
@@ -75,13 +76,13 @@ function readError(error: unknown, fallback: string): NonNullable<ToolResult["er
 }
 
 function readValue(output: Fields & { kind: string }): ResultValue | undefined {
-  // An object that happens to have a `kind` is data itself: a custom value has its data in `data`.
+  // Custom values store their data in `data`; any other object with a `kind` member is plain data.
   if (!isWellKnownKind(output.kind) && !("data" in output)) return undefined;
 
   const parsed = ResultValue.safeParse(output);
   if (parsed.success) return parsed.data;
 
-  // A hint we do not know must not cost the value its kind.
+  // An unknown display hint is dropped, so that the value keeps its kind.
   const { display: _, ...plain } = output;
   return ResultValue.safeParse(plain).data;
 }

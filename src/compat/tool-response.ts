@@ -2,7 +2,7 @@ import type { ToolErrorType } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { withOtherNames } from "./ok-result.ts";
 
-/** A result as one flat object with `success` and the tool's own fields. */
+/** A flat result object with `success` and the tool's own fields. */
 export interface ToolResponse {
   success: boolean;
   /** Empty on success. */
@@ -12,13 +12,13 @@ export interface ToolResponse {
   [field: string]: unknown;
 }
 
-/** The call in which an error occurred. */
+/** The tool call that failed. */
 export interface CalledTool {
   tool: string;
   args?: Readonly<Record<string, unknown>>;
 }
 
-/** An error that names its call: `my_tool(param1="value"): File not found`. Long values are shortened. */
+/** Creates an error response that names the call: `my_tool(param1="value"): File not found`. Long values are shortened. */
 export function formatErrorResponse(
   { tool, args = {} }: CalledTool,
   message: string,
@@ -36,12 +36,12 @@ export function formatErrorResponse(
   };
 }
 
-/** A success with the tool's own fields. */
+/** Creates a success response with the tool's own fields. */
 export function formatSuccessResponse(fields: Record<string, unknown>): ToolResponse {
   return { success: true, error: "", ...fields };
 }
 
-/** A tool's result as a flat response; the fields are those of its value. */
+/** Converts a tool result to a flat response with the fields of its value. */
 export function toToolResponse(result: ToolResult, call: CalledTool): ToolResponse {
   const { error } = result;
   if (error) {
@@ -57,7 +57,7 @@ export function toToolResponse(result: ToolResult, call: CalledTool): ToolRespon
   return formatSuccessResponse({ content: llmContent, ...value.data });
 }
 
-/** The first lines of a response, for a compact view. */
+/** Returns the first lines of a response for a compact view. */
 export function getResultPreview(response: ToolResponse, maxLines = 3): string[] {
   if (!response.success) {
     return [`Error: ${response.error}`, ...(response.suggestion ? [`Suggestion: ${response.suggestion}`] : [])];

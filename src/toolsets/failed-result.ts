@@ -1,7 +1,7 @@
 import { ToolError, type ToolErrorCode, type ToolErrorOptions, UserError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 
-/** The result of a call that failed: the model reads the message and the suggestion, people see the message. */
+/** Creates the result of a failed call. The model receives the message and the suggestion; people see the message. */
 export function failedResult(message: string, options: ToolErrorOptions): ToolResult {
   const { code, type, suggestion, details } = new ToolError(message, options);
   return {
@@ -12,12 +12,14 @@ export function failedResult(message: string, options: ToolErrorOptions): ToolRe
 }
 
 /**
- * The result of a call that did not finish because a person stopped the run: people and programs see
- * `{ type: "interrupted" }`. `started: false` is for one that had not even begun.
+ * Creates the result of a call that did not finish because a person stopped the run: `{ type: "interrupted" }`. Pass
+ * `started: false` for a call that had not started.
  */
 export function interruptedResult(tool: string, { started = true }: { started?: boolean } = {}): ToolResult {
-  const message = started ? `${tool} was interrupted before it finished.` : `${tool} was interrupted before it began.`;
-  const known = started ? "It is not known what it did until then." : "It did nothing.";
+  const message = started
+    ? `${tool} was interrupted before it finished.`
+    : `${tool} was interrupted before it started.`;
+  const known = started ? "Its effects up to that point are unknown." : "It had no effect.";
   return {
     llmContent: `${message} ${known} {"type":"interrupted"}`,
     value: { kind: "json", data: { type: "interrupted" }, summary: "Interrupted" },
@@ -25,7 +27,7 @@ export function interruptedResult(tool: string, { started = true }: { started?: 
   };
 }
 
-/** What was thrown, as the result of the call. */
+/** Converts a thrown value to the result of the call. */
 export function resultOfError(error: unknown): ToolResult {
   const message = error instanceof Error ? error.message || error.name : String(error);
   if (error instanceof ToolError) return failedResult(message, error);
@@ -33,7 +35,7 @@ export function resultOfError(error: unknown): ToolResult {
   return failedResult(message, { code: codeOf(error) });
 }
 
-const codeOfSystem: Record<string, ToolErrorCode> = {
+const toolErrorCodes: Record<string, ToolErrorCode> = {
   ENOENT: "FILE_NOT_FOUND",
   EEXIST: "FILE_EXISTS",
   EISDIR: "NOT_A_FILE",
@@ -47,7 +49,7 @@ const codeOfSystem: Record<string, ToolErrorCode> = {
 function codeOf(error: unknown): ToolErrorCode {
   const { name, code } = (error ?? {}) as { name?: unknown; code?: unknown };
   if (name === "TimeoutError") return "TIMEOUT";
-  return typeof code === "string" && Object.hasOwn(codeOfSystem, code)
-    ? (codeOfSystem[code] as ToolErrorCode)
+  return typeof code === "string" && Object.hasOwn(toolErrorCodes, code)
+    ? (toolErrorCodes[code] as ToolErrorCode)
     : "EXECUTION_ERROR";
 }

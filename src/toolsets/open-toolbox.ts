@@ -12,17 +12,17 @@ export interface OpenToolboxOptions {
   toolsets?: readonly Toolset[];
   /** Tools in addition to those of the toolsets. */
   tools?: readonly NamedTool[];
-  /** Hears each call start, print, end and fail. */
+  /** Receives an event when a call starts, prints output, ends or fails. */
   events?: ToolEvents;
-  /** What the model reads of one result, in estimated tokens. Default: 30,000. */
+  /** Maximum size of one result for the model, in estimated tokens. Default: 30,000. */
   maxResultTokens?: number;
-  /** Tools that need approval whatever their settings say. */
+  /** Tools that need approval regardless of their settings. */
   alwaysAsk?: readonly string[];
 }
 
 /**
- * Opens the toolsets a worker names. Rejects with a UserError for a toolset or a setting that is not known, with the
- * nearest that is, for a setting that cannot work, and for two tools of one name. What was opened is closed then.
+ * Opens the toolsets of a worker. Rejects with a UserError for an unknown toolset or setting, with a suggestion, for an
+ * invalid setting, and for two tools with the same name; tools opened until then are closed.
  */
 export async function openToolbox(
   worker: WorkerDefinition,
@@ -39,7 +39,7 @@ export async function openToolbox(
   try {
     const tools: NamedTool[] = [];
     for (const { toolset, config } of wanted) {
-      tools.push(...(await toolset.create(config, lend(services, release))));
+      tools.push(...(await toolset.create(config, withOnClose(services, release))));
     }
     const { workspace } = services;
     return await createToolbox({
@@ -52,14 +52,14 @@ export async function openToolbox(
       ...(alwaysAsk && { alwaysAsk }),
     });
   } catch (error) {
-    // The reason why it did not open matters more than a failure to close.
+    // The original error matters more than a failure to close.
     await close().catch(() => {});
     throw error;
   }
 }
 
-/** The services with a way to keep what must be released. */
-function lend(services: ToolServices, release: (() => Promise<void>)[]): ToolServices {
+/** Adds `onClose` to the services, which collects the functions that release resources. */
+function withOnClose(services: ToolServices, release: (() => Promise<void>)[]): ToolServices {
   const onClose = (one: () => Promise<void>) => release.push(one);
   return Object.create(Object.getPrototypeOf(services), {
     ...Object.getOwnPropertyDescriptors(services),

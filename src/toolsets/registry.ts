@@ -14,7 +14,7 @@ import { workersToolset } from "#toolsets/workers/workers-toolset.ts";
 import { searchToolset } from "./search/search-toolset.ts";
 import type { Toolset } from "./toolset.ts";
 
-/** Every toolset a worker file may name, in the order its tools are offered: one line per toolset. */
+/** Every toolset that a worker file may use, in the order in which their tools are offered. */
 export const toolsets: readonly Toolset[] = [
   filesystemToolset,
   searchToolset,

@@ -1,6 +1,6 @@
 import { type JsonSchema, type Parameter, parametersOf, typeOfValue, typesOf } from "#domain/json-schema.ts";
 
-/** Names that other tool systems give to the same parameter. */
+/** Parameter names that other tool systems use for the same purpose. */
 const synonyms: readonly (readonly string[])[] = [
   ["path", "file_path", "filepath", "file", "filename", "file_name", "paths", "file_paths", "files", "filenames"],
   ["path", "directory", "dir", "folder"],
@@ -16,9 +16,9 @@ const synonyms: readonly (readonly string[])[] = [
 ];
 
 /**
- * The arguments a model probably meant, by the schema: JSON that came as text, numbers and booleans in quotes, one
- * value for a list, null for what may be left out, names that other systems use. Never completes what was cut off, and
- * never guesses a value. It is a proposal: it counts only if it then validates.
+ * Corrects common mistakes in a model's arguments: JSON passed as text, quoted numbers and booleans, a single value for a
+ * list, null for an optional parameter, parameter names of other tool systems. Never completes truncated input or guesses
+ * a value. The caller must validate the result.
  */
 export function repairArguments(args: unknown, json: JsonSchema): unknown {
   const object = typeof args === "string" ? parseJson(parseJson(args)) : args;
@@ -29,7 +29,7 @@ export function repairArguments(args: unknown, json: JsonSchema): unknown {
 
 function repairObject(given: Record<string, unknown>, parameters: Parameter[]): Record<string, unknown> {
   const entries = Object.entries(given).flatMap(([key, value]): [string, unknown][] => {
-    const parameter = parameters.find(({ name }) => name === key) ?? meantBy(key, given, parameters);
+    const parameter = parameters.find(({ name }) => name === key) ?? likelyParameter(key, given, parameters);
     if (!parameter) return [[key, value]];
 
     const { name, schema, required } = parameter;
@@ -39,30 +39,32 @@ function repairObject(given: Record<string, unknown>, parameters: Parameter[]): 
   return Object.fromEntries(entries);
 }
 
-function meantBy(key: string, given: Record<string, unknown>, parameters: Parameter[]): Parameter | undefined {
+function likelyParameter(key: string, given: Record<string, unknown>, parameters: Parameter[]): Parameter | undefined {
   const free = parameters.filter(({ name }) => !Object.hasOwn(given, name));
-  const same = free.find(({ name }) => plain(name) === plain(key));
+  const same = free.find(({ name }) => normalizeName(name) === normalizeName(key));
   if (same) return same;
 
-  const groups = synonyms.filter((group) => group.some((word) => plain(word) === plain(key)));
-  return free.find(({ name }) => groups.some((group) => group.some((word) => plain(word) === plain(name))));
+  const groups = synonyms.filter((group) => group.some((word) => normalizeName(word) === normalizeName(key)));
+  return free.find(({ name }) =>
+    groups.some((group) => group.some((word) => normalizeName(word) === normalizeName(name))),
+  );
 }
 
-function plain(name: string): string {
+function normalizeName(name: string): string {
   return name.replace(/[-_]/g, "").toLowerCase();
 }
 
 function repairValue(value: unknown, schema: JsonSchema): unknown {
   const types = typesOf(schema);
-  const came = typeOfValue(value);
+  const type = typeOfValue(value);
   if (types.length === 0) return value;
-  if (types.includes(came) || (came === "number" && types.includes("integer"))) return repairMembers(value, schema);
+  if (types.includes(type) || (type === "number" && types.includes("integer"))) return repairMembers(value, schema);
 
   if (typeof value === "string") {
-    const read = readText(value, types);
-    if (read !== undefined) return repairMembers(read, schema);
+    const parsed = parseText(value, types);
+    if (parsed !== undefined) return repairMembers(parsed, schema);
   }
-  if (types.includes("array") && came !== "null") return repairMembers([value], schema);
+  if (types.includes("array") && type !== "null") return repairMembers([value], schema);
   if (Array.isArray(value) && value.length === 1) return repairValue(value[0], schema);
   return value;
 }
@@ -75,7 +77,7 @@ function repairMembers(value: unknown, schema: JsonSchema): unknown {
   return value;
 }
 
-function readText(text: string, types: string[]): unknown {
+function parseText(text: string, types: string[]): unknown {
   const word = text.trim();
   if ((types.includes("number") || types.includes("integer")) && /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(word)) {
     return Number(word);
@@ -86,7 +88,7 @@ function readText(text: string, types: string[]): unknown {
   return parsed !== text && types.includes(typeOfValue(parsed)) ? parsed : undefined;
 }
 
-/** What is not JSON stays as it is. */
+/** Parses JSON text; returns any other value unchanged. */
 function parseJson(value: unknown): unknown {
   if (typeof value !== "string") return value;
   try {

@@ -5,15 +5,15 @@ import { describeProblems } from "#text/describe-problems.ts";
 import { toolsets as allToolsets } from "./registry.ts";
 import type { Toolset } from "./toolset.ts";
 
-/** A toolset a worker named, with its settings read. */
+/** A toolset that a worker uses, with its parsed settings. */
 export interface ResolvedToolset {
   toolset: Toolset;
   config: unknown;
 }
 
 /**
- * The toolsets a worker names, with their settings. Throws a UserError for a toolset or a setting that is not known, with
- * the nearest that is, and for one named twice. Opens nothing, so that a broken worker is refused before it starts.
+ * Returns the toolsets of a worker with their settings. Throws a UserError for an unknown toolset or setting, with a
+ * suggestion, and for a toolset named twice. Opens nothing, so that an invalid worker is rejected before it starts.
  */
 export function resolveToolsets(worker: WorkerDefinition, known: readonly Toolset[] = allToolsets): ResolvedToolset[] {
   const wanted = Object.entries(worker.toolsets).map(([name, given]) => {
@@ -25,7 +25,7 @@ export function resolveToolsets(worker: WorkerDefinition, known: readonly Toolse
   for (const [index, { name, toolset }] of wanted.entries()) {
     const first = wanted.findIndex((other) => other.toolset === toolset);
     if (first === index) continue;
-    throw new UserError(`The worker ${worker.name} names one toolset twice: ${wanted[first]?.name} and ${name}.`);
+    throw new UserError(`The worker ${worker.name} names the same toolset twice: ${wanted[first]?.name} and ${name}.`);
   }
   return wanted;
 }
@@ -37,7 +37,7 @@ function unknownToolset(worker: string, name: string, known: readonly Toolset[])
   );
   const names = known.map((toolset) => toolset.name).join(", ") || "none";
   const hint = near ? `, did you mean ${near}?` : ".";
-  return `The worker ${worker} names the toolset ${name}, which does not exist${hint} There are: ${names}.`;
+  return `The worker ${worker} names the toolset ${name}, which does not exist${hint} Available toolsets: ${names}.`;
 }
 
 function readConfig(worker: string, name: string, toolset: Toolset, given: unknown): unknown {
@@ -46,5 +46,5 @@ function readConfig(worker: string, name: string, toolset: Toolset, given: unkno
 
   const shape = (toolset.config as { shape?: Record<string, unknown> }).shape ?? {};
   const problems = describeProblems(parsed.error.issues, (path) => (path.length === 0 ? Object.keys(shape) : []));
-  throw new UserError(`The toolset ${name} of the worker ${worker} cannot be set up so: ${problems}`);
+  throw new UserError(`The toolset ${name} of the worker ${worker} has invalid settings: ${problems}`);
 }

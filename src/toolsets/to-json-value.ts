@@ -1,31 +1,31 @@
-/** A value as JSON can hold it: what refers to itself, is too deep or is no data is replaced by a word for it. */
+/** Converts a value to JSON data: circular references, deep nesting and binary data are replaced by placeholders. */
 export function toJsonValue(value: unknown): unknown {
-  return plain(value, []);
+  return convert(value, []);
 }
 
-function plain(value: unknown, above: object[]): unknown {
+function convert(value: unknown, ancestors: object[]): unknown {
   if (typeof value === "bigint") return String(value);
   if (typeof value === "function" || typeof value === "symbol") return undefined;
   if (typeof value === "number") return Number.isFinite(value) ? value || 0 : String(value);
   if (typeof value !== "object" || value === null) return value;
-  if (above.includes(value)) return "[Circular]";
-  if (above.length > 100) return "[Too deep]";
+  if (ancestors.includes(value)) return "[Circular]";
+  if (ancestors.length > 100) return "[Too deep]";
 
-  const inside = [...above, value];
-  if (Array.isArray(value)) return value.map((item) => plain(item, inside) ?? null);
-  if (value instanceof Set) return [...value].map((item) => plain(item, inside) ?? null);
+  const inside = [...ancestors, value];
+  if (Array.isArray(value)) return value.map((item) => convert(item, inside) ?? null);
+  if (value instanceof Set) return [...value].map((item) => convert(item, inside) ?? null);
   if (value instanceof Map)
-    return members(
+    return convertMembers(
       [...value].map(([key, member]) => [String(key), member]),
       inside,
     );
   if (value instanceof Error) return { name: value.name, message: value.message };
   if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
-  if ("toJSON" in value && typeof value.toJSON === "function") return plain(value.toJSON(), inside);
-  return members(Object.entries(value), inside);
+  if ("toJSON" in value && typeof value.toJSON === "function") return convert(value.toJSON(), inside);
+  return convertMembers(Object.entries(value), inside);
 }
 
-function members(entries: [string, unknown][], inside: object[]): Record<string, unknown> {
-  const kept = entries.map(([key, member]) => [key, plain(member, inside)] as const);
+function convertMembers(entries: [string, unknown][], inside: object[]): Record<string, unknown> {
+  const kept = entries.map(([key, member]) => [key, convert(member, inside)] as const);
   return Object.fromEntries(kept.filter(([, member]) => member !== undefined));
 }

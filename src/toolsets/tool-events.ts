@@ -1,6 +1,6 @@
 import type { ToolResult } from "#domain/result.ts";
 
-/** The names of the events of a call. */
+/** The event types of a tool call. */
 export const ToolEventType = {
   TOOL_CALL_START: "tool_call_start",
   TOOL_CALL_END: "tool_call_end",
@@ -9,7 +9,7 @@ export const ToolEventType = {
 } as const;
 export type ToolEventType = (typeof ToolEventType)[keyof typeof ToolEventType];
 
-/** What each event carries besides the tool's name. */
+/** The data of each event type. */
 export interface ToolEventData {
   tool_call_start: { toolName: string; arguments: unknown };
   tool_output_chunk: { toolName: string; chunk: string };
@@ -17,7 +17,7 @@ export interface ToolEventData {
   error: { toolName: string; error: string; result?: ToolResult };
 }
 
-/** Something that happened to one call. `id` is the call's, `timestamp` milliseconds since 1970. */
+/** An event of a tool call. `id` is the ID of the call, `timestamp` is in milliseconds since 1970. */
 export type ToolEvent<Type extends ToolEventType = ToolEventType> = {
   [One in Type]: { id: string; type: One; timestamp: number; data: ToolEventData[One] };
 }[Type];
@@ -27,20 +27,20 @@ interface Subscription {
   handler: (event: ToolEvent) => unknown;
 }
 
-/** A bus for the events of tool calls. A handler that throws stops neither the others nor the call. */
+/** An event bus for tool calls. A handler that throws affects neither the other handlers nor the call. */
 export class ToolEvents {
   #subscriptions: Subscription[] = [];
   readonly #onHandlerError: (error: unknown) => void;
 
   constructor({
-    onHandlerError = (error) => console.error("A handler of tool events failed:", error),
+    onHandlerError = (error) => console.error("A tool event handler failed:", error),
   }: {
     onHandlerError?: (error: unknown) => void;
   } = {}) {
     this.#onHandlerError = onHandlerError;
   }
 
-  /** Hears one type of event, or all with `*`. The function it returns ends this subscription and no other. */
+  /** Subscribes to one type of event, or to all with `*`. Returns a function that ends this subscription. */
   subscribe<Type extends ToolEventType>(type: Type, handler: (event: ToolEvent<Type>) => unknown): () => void;
   subscribe(type: "*", handler: (event: ToolEvent) => unknown): () => void;
   subscribe(type: string, handler: (event: never) => unknown): () => void {
@@ -51,17 +51,17 @@ export class ToolEvents {
     };
   }
 
-  /** Tells those who listen to its type, then those who listen to all. */
+  /** Calls the handlers of the event type, then the handlers of all events. */
   emit(event: ToolEvent): void {
-    const heard = this.#subscriptions;
-    for (const { handler } of heard.filter(({ type }) => type === event.type)) this.#tell(handler, event);
-    for (const { handler } of heard.filter(({ type }) => type === "*")) this.#tell(handler, event);
+    const subscriptions = this.#subscriptions;
+    for (const { handler } of subscriptions.filter(({ type }) => type === event.type)) this.#notify(handler, event);
+    for (const { handler } of subscriptions.filter(({ type }) => type === "*")) this.#notify(handler, event);
   }
 
-  #tell(handler: Subscription["handler"], event: ToolEvent): void {
+  #notify(handler: Subscription["handler"], event: ToolEvent): void {
     try {
-      const answer = handler(event);
-      if (answer instanceof Promise) answer.catch(this.#onHandlerError);
+      const returned = handler(event);
+      if (returned instanceof Promise) returned.catch(this.#onHandlerError);
     } catch (error) {
       this.#onHandlerError(error);
     }

@@ -8,54 +8,57 @@ import type { Executors } from "#executors/create-executors.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { WebAccess } from "#toolsets/web/web-access.ts";
 
-/** A tool call of this run that is over, as the log has it. */
+/** A finished tool call of the run, from the log. */
 export interface FinishedCall {
   callId: string;
   tool: string;
   args: unknown;
   result: ToolResult;
-  /** Which call of the model asked for it, counted from 1; for a person's call, how many there had been. */
+  /** The number of the model call that requested it, from 1; for a call by a person, the number of model calls so far. */
   step: number;
-  /** A person asked for it with a command: the model has not seen its result as the answer to a call. */
+  /** Requested by a person with a command, so the model has not received its result. */
   byPerson?: boolean;
 }
 
-/** What the runtime lends to toolsets: all a tool can ever reach. */
+/** The services that the runtime provides to toolsets: everything that a tool can access. */
 export interface ToolServices {
   spec: RunSpec;
-  /** The tree as this worker may see it. */
+  /** The files that this worker may access. */
   workspace: Workspace;
-  /** The whole sandbox, for git and the pull request. */
+  /** The complete sandbox, for git and the pull request. */
   sandbox: GitSandbox;
-  /** The run's own repository; every target is fixed by `spec.origin`. */
+  /** The run's own repository; `spec.origin` determines every target. */
   github: GitHub;
   /** The run's own branch, `golem/<issue>-<run>`. */
   branch: string;
-  /** Every finished call, oldest first: what was read, written and repeated. */
+  /** Every finished call, oldest first. */
   history(): readonly FinishedCall[];
-  /** The workers this deployment and repository know, for the tools that call them. */
+  /** The workers of this deployment and repository, for the tools that call them. */
   workers(): Promise<{ name: string; description?: string }[]>;
-  /** Every text that leaves passes here: held secrets, token shapes, mentions, closing keywords, size. `plain` for titles and commit messages. */
+  /**
+   * Sanitizes text before it is published: redacts secrets and tokens, defuses mentions and closing keywords, limits the
+   * size. Use `plain` for titles and commit messages.
+   */
   sanitize(text: string, kind?: "markdown" | "plain"): string;
-  /** The directory of the deployment's own worker file; undefined for a worker of the repository. */
+  /** The directory of the deployment's worker file; undefined for a worker of the repository. */
   workerDirectory?: string;
-  /** Where commands run; the process's own when a deployment configures none. */
+  /** Runs commands; default: the executors of this process. */
   executors?: Executors;
-  /** What a deployment lends of the web beyond its public part: a search provider, hosts of its own network. */
+  /** A search provider and hosts in the deployment's own network. */
   web?: WebAccess;
-  /** Whether a repository's own `tools.ts` may run; default: none may. */
+  /** Returns whether the repository's own `tools.ts` may run. Default: never. */
   customToolsFrom?(owner: string, repo: string): boolean;
-  /** Keeps what must be released when the run's tools are put away: a connection, a process. */
+  /** Registers a function that releases a resource, such as a connection or a process, when the toolbox is closed. */
   onClose?(release: () => Promise<void>): void;
 }
 
-/** A named group of tools a worker may be given. */
+/** A named group of tools that a worker can use. */
 // biome-ignore lint/suspicious/noExplicitAny: the registry holds toolsets of every configuration
 export interface Toolset<Config = any> {
   name: string;
   /** Other names a worker file may use for it. */
   aliases?: readonly string[];
   config: z.ZodType<Config>;
-  /** Throws a UserError for a configuration that cannot work. */
+  /** Creates the tools. Throws a UserError for an invalid configuration. */
   create(config: Config, services: ToolServices): NamedTool[] | Promise<NamedTool[]>;
 }

@@ -59,7 +59,7 @@ test("after a run, a maintainer lists the tools, views the diff, pushes it by ha
   const before = (await comments()).length;
   comment("/retest");
   comment("/git_status");
-  expect((await botComment(/`git_status`, run by maintainer/)).body).toContain("Nothing has changed");
+  expect((await botComment(/`git_status`, run by maintainer/)).body).toContain("No changes");
   expect(await comments()).toHaveLength(before + 1);
   expect(forge.github.unknownRequests()).toEqual([]);
 });

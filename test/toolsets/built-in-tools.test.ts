@@ -35,7 +35,7 @@ async function allTools(): Promise<NamedTool[]> {
 describe("every tool of the built-in toolsets", async () => {
   const tools = await allTools();
 
-  test("has a name and aliases of its own", () => {
+  test("has a unique name and unique aliases", () => {
     const names = tools.flatMap(({ name, aliases = [] }) => [name, ...aliases]);
 
     expect(new Set(names).size).toBe(names.length);
@@ -43,7 +43,7 @@ describe("every tool of the built-in toolsets", async () => {
   });
 
   test.each(tools.map((tool) => [tool.name, tool] as const))(
-    "%s takes an object whose fields are described to the model, and says whether it asks",
+    "%s has a description, takes an object and declares whether it needs approval",
     async (_, tool) => {
       const schema = await asSchema(tool.inputSchema).jsonSchema;
 
@@ -54,7 +54,7 @@ describe("every tool of the built-in toolsets", async () => {
     },
   );
 
-  test("the model is offered no way to push, merge a pull request, approve or choose another thread", () => {
+  test("the model is offered no tool to push, merge a pull request, approve or choose another thread", () => {
     const offered = tools.filter(({ manualExecution }) => manualExecution?.mode !== "manual").map(({ name }) => name);
 
     expect(offered.filter((name) => /push|approve|merge_pull|force/.test(name))).toEqual([]);

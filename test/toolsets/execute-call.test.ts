@@ -20,7 +20,7 @@ describe("interruption", () => {
     expect(run).not.toHaveBeenCalled();
     expect(result.error).toMatchObject({ type: "interrupted", code: "INTERRUPTED" });
     expect(result.value).toMatchObject({ kind: "json", data: { type: "interrupted" } });
-    expect(result.llmContent).toContain("It did nothing.");
+    expect(result.llmContent).toContain("It had no effect.");
   });
 
   test("a tool that ignores its signal is abandoned promptly", async () => {

@@ -47,18 +47,18 @@ describe("opening a toolbox", () => {
     [
       "an unknown toolset",
       { filesytem: {} },
-      "names the toolset filesytem, which does not exist, did you mean filesystem? There are: filesystem, git.",
+      "names the toolset filesytem, which does not exist, did you mean filesystem? Available toolsets: filesystem, git.",
     ],
     [
       "a toolset that is like no other",
       { kubernetes: {} },
-      "names the toolset kubernetes, which does not exist. There are: filesystem, git.",
+      "names the toolset kubernetes, which does not exist. Available toolsets: filesystem, git.",
     ],
-    ["one toolset twice", { filesystem: {}, files: {} }, "names one toolset twice: filesystem and files"],
+    ["one toolset twice", { filesystem: {}, files: {} }, "names the same toolset twice: filesystem and files"],
     [
       "an unknown setting",
       { git: { remte: 1 } },
-      "The toolset git of the worker fixer cannot be set up so: Unknown field remte.",
+      "The toolset git of the worker fixer has invalid settings: Unknown field remte.",
     ],
   ])("refuses %s", async (_, names, message) => {
     await expect(open(names, [files, git])).rejects.toThrow(UserError);

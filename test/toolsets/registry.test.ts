@@ -25,13 +25,13 @@ function openAll(chosen: readonly Toolset[] = toolsets) {
   return openToolbox(worker, services, { toolsets: chosen });
 }
 
-describe("the toolsets that ship with it", () => {
-  test("have names and aliases of their own", () => {
+describe("the built-in toolsets", () => {
+  test("have unique names and aliases", () => {
     const names = toolsets.flatMap(({ name, aliases = [] }) => [name, ...aliases]);
     expect(new Set(names).size).toBe(names.length);
   });
 
-  test("can all be given to one worker: no two tools share a name, and every schema can be offered", async () => {
+  test("can all be used by one worker: tool names are unique and every schema can be offered", async () => {
     const toolbox = await openAll();
 
     expect(toolbox.tools.length).toBeGreaterThan(withoutSettings.length);
@@ -39,7 +39,7 @@ describe("the toolsets that ship with it", () => {
     await toolbox.close();
   });
 
-  test("say of every tool whether it asks: nothing is free because somebody forgot", async () => {
+  test("declare for every tool whether it needs approval", async () => {
     const silent: string[] = [];
     const watched = toolsets.map((toolset) => ({
       ...toolset,

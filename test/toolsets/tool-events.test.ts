@@ -4,7 +4,7 @@ import { type ToolEvent, ToolEvents } from "#compat/index.ts";
 const start: ToolEvent = { id: "1", type: "tool_call_start", timestamp: 0, data: { toolName: "a", arguments: {} } };
 const chunk: ToolEvent = { id: "1", type: "tool_output_chunk", timestamp: 0, data: { toolName: "a", chunk: "x" } };
 
-test("a handler hears its type, or everything", () => {
+test("a handler receives events of its type, or all events", () => {
   const events = new ToolEvents();
   const [starts, all] = [vi.fn(), vi.fn()];
   events.subscribe("tool_call_start", starts);
@@ -17,7 +17,7 @@ test("a handler hears its type, or everything", () => {
   expect(all.mock.calls).toEqual([[start], [chunk]]);
 });
 
-test("unsubscribing ends that subscription and no other, even of the same function", () => {
+test("unsubscribing ends only that subscription, even if the same function is subscribed twice", () => {
   const events = new ToolEvents();
   const handler = vi.fn();
   const stop = events.subscribe("*", handler);
@@ -30,7 +30,7 @@ test("unsubscribing ends that subscription and no other, even of the same functi
   expect(handler).toHaveBeenCalledOnce();
 });
 
-test("a handler that throws, or rejects, stops no other", async () => {
+test("a handler that throws or rejects does not affect the others", async () => {
   const onHandlerError = vi.fn();
   const events = new ToolEvents({ onHandlerError });
   const handler = vi.fn();
@@ -44,7 +44,7 @@ test("a handler that throws, or rejects, stops no other", async () => {
   await vi.waitFor(() => expect(onHandlerError).toHaveBeenCalledTimes(2));
 });
 
-test("a handler that comes or goes while an event is told does not disturb it", () => {
+test("subscribing or unsubscribing during an event does not affect its delivery", () => {
   const events = new ToolEvents();
   const late = vi.fn();
   const gone = vi.fn();

@@ -3,19 +3,19 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 
 const input = z.object({
-  question: z.string().min(1).max(4_000).describe("One question a person can answer in a sentence"),
+  question: z.string().min(1).max(4_000).describe("One question that a person can answer in a sentence"),
   options: z
     .array(z.string().min(1).max(200))
     .min(2)
     .max(10)
     .optional()
-    .describe("Answers to choose from, if there are"),
+    .describe("Answers to choose from, if there are any"),
 });
 
 const askUser: NamedTool<z.infer<typeof input>> = {
   name: "ask_user",
   description:
-    "Ask the people in the thread something only they can know, and wait for the answer, which may take days. Find out yourself what the repository can tell.",
+    "Ask the people in the thread a question that only they can answer. Waiting for the answer may take days, so find out yourself what the repository can tell you.",
   inputSchema: input,
   needsApproval: false,
   answeredBy: { kind: "person" },
@@ -23,7 +23,7 @@ const askUser: NamedTool<z.infer<typeof input>> = {
 
 const config = z.strictObject({});
 
-/** Asking the people in the thread. */
+/** A tool that asks the people in the thread. */
 export const askToolset: Toolset<z.infer<typeof config>> = {
   name: "ask",
   config,

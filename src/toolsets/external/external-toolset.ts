@@ -8,9 +8,9 @@ import { importPackage } from "./import-package.ts";
 import { readTools } from "./read-tools.ts";
 
 const External = z.strictObject({
-  /** As npm knows it, with a path inside it where the package has several entries. */
+  /** The npm package name, with a subpath if the package has several entry points. */
   package: z.string().min(1),
-  /** The export that gives the tools. */
+  /** The export that provides the tools. */
   import: z.string().min(1),
   approval: ApprovalConfig.optional(),
 });
@@ -18,15 +18,15 @@ type External = z.infer<typeof External>;
 
 const config = z.preprocess((given) => [given].flat(), z.array(External).min(1).max(20));
 
-/** Tools from npm packages that the deployment installed. They run in this process, as the deployment's own code. */
+/** Tools from npm packages installed by the deployment. They run in this process, with the access of the deployment's own code. */
 export const externalToolset: Toolset<z.infer<typeof config>> = {
   name: "external",
   config,
   async create(given, { workerDirectory, spec: { worker, origin } }) {
     if (workerDirectory === undefined) {
       throw new UserError(
-        `The worker ${worker.name} comes from ${origin.owner}/${origin.repo} and names packages of the deployment. Only ` +
-          "the deployment's own workers may, for a package runs with all that Golem Forge itself can reach.",
+        `The worker ${worker.name} comes from ${origin.owner}/${origin.repo} and uses npm packages. Only the deployment's ` +
+          "own workers may use them, because packages run with the full access of Golem Forge.",
       );
     }
     const tools = await Promise.all(given.map((external) => openExternal(external, workerDirectory)));
@@ -45,12 +45,12 @@ async function openExternal({ package: name, import: exportName, approval }: Ext
 }
 
 function missingExport(exports: Record<string, unknown>, name: string, exportName: string): string {
-  const there = Object.keys(exports)
+  const exported = Object.keys(exports)
     .filter((key) => key !== "module.exports")
     .sort();
-  const near = closestMatch(exportName, there);
+  const near = closestMatch(exportName, exported);
   return (
     `import: ${name} has no export ${exportName}.${near ? ` Did you mean ${near}?` : ""} ` +
-    `It exports: ${there.slice(0, 50).join(", ") || "nothing"}.`
+    `It exports: ${exported.slice(0, 50).join(", ") || "nothing"}.`
   );
 }

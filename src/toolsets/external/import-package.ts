@@ -6,15 +6,15 @@ import { UserError } from "#domain/errors.ts";
 const packageName = /^(?:@[a-z0-9~-][\w.~-]*\/)?[a-z0-9~-][\w.~-]*(?:\/[\w~-][\w.~-]*)*$/i;
 
 /**
- * Imports a package that is installed with this program or beside the workers in `folder`. Throws a UserError that says
- * how to install one that is not there, and why one that is there does not load.
+ * Imports a package installed with this program or with the workers in `folder`. Throws a UserError that explains how to
+ * install a missing package, or why an installed package fails to load.
  */
 export async function importPackage(name: string, folder: string): Promise<Record<string, unknown>> {
   if (!packageName.test(name) || name.split("/").includes("..") || isBuiltin(name)) {
     throw new UserError(`package: ${name} is not the name of an npm package, such as @vercel/ai-tools.`);
   }
   try {
-    return await import(resolveBeside(name, folder) ?? name);
+    return await import(resolveFrom(name, folder) ?? name);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (isMissing(code, message, name)) {
@@ -25,12 +25,12 @@ export async function importPackage(name: string, folder: string): Promise<Recor
         },
       );
     }
-    throw new UserError(`package: ${name} cannot be loaded: ${message}`, { cause: error });
+    throw new UserError(`package: ${name} failed to load: ${message}`, { cause: error });
   }
 }
 
-/** The package as the workers' own folder has it; undefined where it has none, so that this program's own is taken. */
-function resolveBeside(name: string, folder: string): string | undefined {
+/** Resolves the package from the workers' folder; undefined if it is not installed there. */
+function resolveFrom(name: string, folder: string): string | undefined {
   try {
     return pathToFileURL(createRequire(join(folder, "worker.js")).resolve(name)).href;
   } catch {

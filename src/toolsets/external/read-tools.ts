@@ -7,31 +7,31 @@ type Fields = Record<string, unknown>;
 const toolName = /^[A-Za-z_][\w-]{0,63}$/;
 
 /**
- * The tools an export of a package gives: a list of them, a record of AI SDK tools by name, one tool, something with
- * `getTools()`, or a function or class that gives one of these. `place` names the export in the UserError for anything else.
+ * Reads the tools that a package exports: a list, a record of AI SDK tools by name, one tool, an object with `getTools()`,
+ * or a function or class that returns one of these. Throws a UserError, which names the export `label`, for anything else.
  */
-export async function readTools(exported: unknown, name: string, place: string): Promise<NamedTool[]> {
-  const given = await open(exported, place);
+export async function readTools(exported: unknown, name: string, label: string): Promise<NamedTool[]> {
+  const given = await unwrap(exported, label);
   const tools = Array.isArray(given)
-    ? given.map((tool, index) => toNamedTool(tool, undefined, `entry ${index + 1} of ${place}`))
+    ? given.map((tool, index) => toNamedTool(tool, undefined, `entry ${index + 1} of ${label}`))
     : isTool(given)
-      ? [toNamedTool(given, name, place)]
-      : Object.entries((given ?? {}) as Fields).map(([key, tool]) => toNamedTool(tool, key, `${key} of ${place}`));
-  if (tools.length === 0) throw new UserError(`${place} gives no tools: it is ${describe(given)}.`);
+      ? [toNamedTool(given, name, label)]
+      : Object.entries((given ?? {}) as Fields).map(([key, tool]) => toNamedTool(tool, key, `${key} of ${label}`));
+  if (tools.length === 0) throw new UserError(`${label} has no tools: it is ${describe(given)}.`);
   return tools;
 }
 
-async function open(exported: unknown, place: string): Promise<unknown> {
+async function unwrap(exported: unknown, label: string): Promise<unknown> {
   let given = exported;
-  // A function may give an object with getTools(), and that a list.
+  // A function may return an object with getTools(), which returns a list.
   for (let times = 0; times < 3; times += 1) {
-    if (typeof given === "function") given = await call(given as Constructor, place);
+    if (typeof given === "function") given = await call(given as Constructor, label);
     else if (hasGetTools(given)) given = await given.getTools();
     else break;
   }
   if (typeof given !== "object" || given === null) {
     throw new UserError(
-      `${place} must be a list or record of tools, an object with getTools(), or a function that gives one of these; ` +
+      `${label} must be a list or record of tools, an object with getTools(), or a function that returns one of these; ` +
         `it is ${describe(given)}.`,
     );
   }
@@ -40,12 +40,12 @@ async function open(exported: unknown, place: string): Promise<unknown> {
 
 type Constructor = (() => unknown) & (new () => unknown) & { prototype?: unknown };
 
-async function call(given: Constructor, place: string): Promise<unknown> {
+async function call(given: Constructor, label: string): Promise<unknown> {
   try {
     return hasGetTools(given.prototype) ? new given() : await given();
   } catch (error) {
     const why = error instanceof Error ? error.message : error;
-    throw new UserError(`${place} failed to give its tools: ${why}`, { cause: error });
+    throw new UserError(`${label} failed to return its tools: ${why}`, { cause: error });
   }
 }
 
@@ -59,19 +59,19 @@ function isTool(value: unknown): value is Omit<NamedTool, "name"> & { name?: str
   return typeof execute === "function" && inputSchema !== undefined && inputSchema !== null;
 }
 
-function toNamedTool(value: unknown, key: string | undefined, place: string): NamedTool {
+function toNamedTool(value: unknown, key: string | undefined, label: string): NamedTool {
   if (!isTool(value))
-    throw new UserError(`${place} is no tool with inputSchema and execute: it is ${describe(value)}.`);
+    throw new UserError(`${label} is not a tool with inputSchema and execute: it is ${describe(value)}.`);
   const name = key ?? value.name;
   if (typeof name !== "string" || !toolName.test(name)) {
-    throw new UserError(`${place} has no name a tool can have: letters, digits, - and _, at most 64.`);
+    throw new UserError(`${label} has no valid tool name: use up to 64 letters, digits, - and _.`);
   }
   const { description } = value;
   return {
     ...adaptTool(value as NamedTool),
     name,
-    description: typeof description === "string" && description !== "" ? description : `The tool ${name} of ${place}.`,
-    // What it does outside is not known to be harmless twice.
+    description: typeof description === "string" && description !== "" ? description : `The tool ${name} of ${label}.`,
+    // A second execution may not be safe.
     afterCrash: value.afterCrash ?? "report",
   };
 }

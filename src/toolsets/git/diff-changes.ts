@@ -9,7 +9,7 @@ export interface ChangeDiff extends Change {
   diff: string;
 }
 
-/** The differences from the base commit, file by file, for the given path or everything. */
+/** Returns a diff against the base commit for each changed file at or below `path`. */
 export async function diffChanges(workspace: Workspace, path = ""): Promise<ChangeDiff[]> {
   const root = workspace.resolve(path);
   const changes = (await workspace.changes()).filter(

@@ -3,9 +3,9 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
-const shownBranches = 200;
+const maxBranches = 200;
 
-/** The branches of the repository. */
+/** Lists the branches of the repository. */
 export function createGitBranchesTool({ sandbox, branch }: ToolServices): NamedTool<object, ToolResult> {
   return {
     name: "git_branches",
@@ -17,12 +17,12 @@ export function createGitBranchesTool({ sandbox, branch }: ToolServices): NamedT
       const branches = await sandbox.branches(abortSignal);
       const { branch: base } = sandbox.base;
       const note = (name: string) =>
-        name === base ? " (this run's base)" : name === branch ? " (this run's own)" : "";
+        name === base ? " (this run's base)" : name === branch ? " (this run's branch)" : "";
       const lines = branches.map(({ name, commit }) => `${name} ${commit.slice(0, 7)}${note(name)}`);
-      const more = lines.length > shownBranches ? [`… and ${lines.length - shownBranches} more.`] : [];
+      const more = lines.length > maxBranches ? [`… and ${lines.length - maxBranches} more.`] : [];
       const summary = `${branches.length} ${branches.length === 1 ? "branch" : "branches"}`;
       return {
-        llmContent: [`${summary}:`, ...lines.slice(0, shownBranches), ...more].join("\n"),
+        llmContent: [`${summary}:`, ...lines.slice(0, maxBranches), ...more].join("\n"),
         value: { kind: "git.branches", data: { branches, base, own: branch }, summary, preview: lines.join("\n") },
       };
     },

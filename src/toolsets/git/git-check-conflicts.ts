@@ -7,15 +7,15 @@ import { decodeText, splitLines } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
-  path: z.string().optional().describe("The file or folder to look in; default every changed file"),
+  path: z.string().optional().describe("The file or folder to search; default: every changed file"),
 });
 type Input = z.infer<typeof input>;
 
-/** Finds conflict markers that are still in files. */
+/** Finds unresolved conflict markers in files. */
 export function createGitCheckConflictsTool({ workspace }: ToolServices): NamedTool<Input, ToolResult> {
   return {
     name: "git_check_conflicts",
-    description: "Find merge conflict markers that are still in the changed files.",
+    description: "Find unresolved merge conflict markers in the changed files.",
     inputSchema: input,
     readOnly: true,
     needsApproval: false,
@@ -48,7 +48,7 @@ async function conflictsIn(workspace: Workspace, path: string): Promise<{ path: 
   const lines = splitLines(text);
   return lines.flatMap((line, index) => {
     if (!/^<{7}( |$)/.test(line)) return [];
-    // One side alone may be a heading underlined in a text.
+    // A single marker may be ordinary text, such as an underlined heading.
     const rest = lines.slice(index);
     return rest.includes("=======") && rest.some((other) => /^>{7}( |$)/.test(other))
       ? [{ path, line: index + 1 }]

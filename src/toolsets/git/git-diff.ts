@@ -5,15 +5,15 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 import { diffChanges, summarizeDiffs } from "./diff-changes.ts";
 
 const input = z.object({
-  path: z.string().optional().describe("Only this file or folder; default everything"),
+  path: z.string().optional().describe("Only this file or folder; default: every change"),
 });
 type Input = z.infer<typeof input>;
 
-/** The run's changes as a unified diff against the base commit. */
+/** Shows the run's changes as a unified diff against the base commit. */
 export function createGitDiffTool({ workspace }: ToolServices): NamedTool<Input, ToolResult> {
   return {
     name: "git_diff",
-    description: "Show what this run has changed, as a unified diff against the base commit.",
+    description: "Show the changes of this run as a unified diff against the base commit.",
     inputSchema: input,
     readOnly: true,
     needsApproval: false,
@@ -21,7 +21,7 @@ export function createGitDiffTool({ workspace }: ToolServices): NamedTool<Input,
     execute: async ({ path }) => {
       const diffs = await diffChanges(workspace, path);
       const diff = diffs.map((file) => file.diff).join("");
-      const summary = diffs.length === 0 ? "Nothing has changed" : summarizeDiffs(diffs);
+      const summary = diffs.length === 0 ? "No changes" : summarizeDiffs(diffs);
       const files = diffs.map(({ path, status, additions, deletions }) => ({ path, status, additions, deletions }));
       return {
         llmContent: diffs.length === 0 ? `${summary}.` : `${summary}\n${diff}`,

@@ -5,18 +5,18 @@ import { previewChanges } from "#toolsets/filesystem/preview-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
-  paths: z.array(z.string().min(1)).min(1).max(200).describe("Changed files, or folders with all changes below"),
+  paths: z.array(z.string().min(1)).min(1).max(200).describe("Changed files, or folders for every change below them"),
 });
 type Input = z.infer<typeof input>;
 
-/** Puts files back to what the base commit has. Asks, and shows what would be lost. */
+/** Restores files to their content in the base commit. The approval shows the changes that would be lost. */
 export function createGitDiscardTool({ sandbox, workspace }: ToolServices): NamedTool<Input, ToolResult> {
   return {
     name: "git_discard",
-    description: "Throw away this run's changes of some files: they become what the base commit has.",
+    description: "Discard this run's changes to some files and restore their content from the base commit.",
     inputSchema: input,
     needsApproval: true,
-    approvalReason: ({ paths }) => `The worker wants to throw away its changes of ${paths.join(", ")}.`,
+    approvalReason: ({ paths }) => `The worker wants to discard its changes to ${paths.join(", ")}.`,
     preview: async ({ paths }) => {
       const folders = paths.map((path) => workspace.resolve(path));
       const lost = (await sandbox.changedFiles()).filter(({ path }) =>
@@ -26,7 +26,7 @@ export function createGitDiscardTool({ sandbox, workspace }: ToolServices): Name
     },
     execute: async ({ paths }) => {
       const discarded = await sandbox.discard(paths.map((path) => workspace.resolve(path)));
-      const summary = `Discarded the changes of ${discarded.join(", ")}`;
+      const summary = `Discarded the changes to ${discarded.join(", ")}`;
       return { llmContent: `${summary}.`, value: { kind: "git.discarded", data: { discarded }, summary } };
     },
   };

@@ -5,18 +5,22 @@ import { wrapUntrusted } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
-  limit: z.number().int().min(1).max(100).optional().describe("How many commits; default 10"),
-  skip: z.number().int().min(0).max(5_000).optional().describe("How many commits to leave out first"),
+  limit: z.number().int().min(1).max(100).optional().describe("Maximum number of commits; default: 10"),
+  skip: z.number().int().min(0).max(5_000).optional().describe("Number of commits to skip first"),
   path: z.string().optional().describe("Only commits that changed this file or folder"),
-  range: z.string().max(500).optional().describe("A branch, or main..topic for what topic has and main has not"),
+  range: z
+    .string()
+    .max(500)
+    .optional()
+    .describe("A branch, or main..topic for the commits of topic that are not in main"),
 });
 type Input = z.infer<typeof input>;
 
-/** Lists commits, newest first: of the base, or of another branch. */
+/** Lists the commits of the base branch or of another branch, newest first. */
 export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedTool<Input, ToolResult> {
   return {
     name: "git_log",
-    description: "List commits, newest first; default: of the branch this run started from.",
+    description: "List commits, newest first. The default is the branch this run started from.",
     inputSchema: input,
     readOnly: true,
     needsApproval: false,
@@ -34,7 +38,7 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
       );
       const summary = `${commits.length} ${commits.length === 1 ? "commit" : "commits"}`;
       return {
-        // Anyone whose commit was merged wrote these.
+        // Commit messages and author names come from anyone whose commit was merged.
         llmContent: commits.length === 0 ? "No commits." : wrapUntrusted(lines.join("\n"), "commit messages"),
         value: { kind: "git.log", data: { commits }, summary, preview: lines.join("\n") },
       };

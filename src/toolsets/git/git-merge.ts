@@ -1,27 +1,30 @@
 import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import type { MergeResult } from "#sandbox/git-sandbox.ts";
 import { previewChanges } from "#toolsets/filesystem/preview-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { mergeResult } from "./merge-result.ts";
 
 const mergeInput = z.object({
   branch: z.string().min(1).describe("The branch to merge into the working files"),
   with_conflicts: z
     .boolean()
     .optional()
-    .describe("Write files that conflict with markers, instead of changing nothing"),
+    .describe("If there are conflicts, write the files with conflict markers instead of changing nothing"),
 });
 type MergeInput = z.infer<typeof mergeInput>;
 
 const pullInput = z.object({ with_conflicts: mergeInput.shape.with_conflicts });
 type PullInput = z.infer<typeof pullInput>;
 
-/** Merges another branch of the repository into the run's files. Asks: whoever can push a branch wrote it. */
+/**
+ * Merges another branch of the repository into the run's files. Needs approval: anyone who can push may have written the
+ * branch.
+ */
 export function createGitMergeTool({ sandbox }: ToolServices): NamedTool<MergeInput, ToolResult> {
   return {
     name: "git_merge",
-    description: "Merge another branch into the files of this run, by content. With conflicts nothing is changed.",
+    description: "Merge another branch into the files of this run. If there are conflicts, nothing is changed.",
     inputSchema: mergeInput,
     needsApproval: true,
     approvalReason: ({ branch }) => `The worker wants to merge the branch ${branch} into its files.`,
@@ -40,11 +43,11 @@ export function createGitMergeTool({ sandbox }: ToolServices): NamedTool<MergeIn
 
 const commitOf = (branch: string) => `commit of ${branch}`;
 
-/** Brings in what is new on the branch the run started from. */
+/** Merges new commits of the branch that the run started from. */
 export function createGitPullTool({ sandbox }: ToolServices): NamedTool<PullInput, ToolResult> {
   return {
     name: "git_pull",
-    description: "Bring in what has become of the branch this run started from. With conflicts nothing is changed.",
+    description: "Merge new commits of the branch this run started from. If there are conflicts, nothing is changed.",
     inputSchema: pullInput,
     needsApproval: false,
     execute: async ({ with_conflicts }, { abortSignal }) => {
@@ -55,4 +58,38 @@ export function createGitPullTool({ sandbox }: ToolServices): NamedTool<PullInpu
       );
     },
   };
+}
+
+function mergeResult(name: string, { commit, merged, conflicts, applied }: MergeResult): ToolResult {
+  const data = {
+    branch: name,
+    commit,
+    merged,
+    conflicts: conflicts.map(({ path, kind }) => ({ path, kind })),
+    applied,
+  };
+  const summary = summarize(name, { merged: merged.length, conflicts: conflicts.length, applied });
+  const lines = [
+    ...(applied ? merged.map((path) => `merged   ${path}`) : []),
+    ...conflicts.map(({ path, kind }) => `conflict ${path} (${kind})`),
+  ];
+  const next =
+    conflicts.length === 0
+      ? []
+      : applied
+        ? ["Resolve the conflict markers in these files, then call git_check_conflicts."]
+        : [
+            "Nothing was changed. Call the tool again with with_conflicts: true to get the files with conflict markers.",
+          ];
+  return {
+    llmContent: [`${summary}.`, ...lines, ...next].join("\n"),
+    value: { kind: "git.merge", data, summary, preview: lines.join("\n") },
+  };
+}
+
+function summarize(name: string, count: { merged: number; conflicts: number; applied: boolean }): string {
+  if (count.conflicts > 0) {
+    return `${count.applied ? "Merged" : "Could not merge"} ${name}: ${count.conflicts} ${count.conflicts === 1 ? "conflict" : "conflicts"}`;
+  }
+  return count.merged === 0 ? `${name} has no new commits` : `Merged ${name}: ${count.merged} files changed`;
 }

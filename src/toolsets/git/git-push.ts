@@ -8,28 +8,28 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
   message: z.string().min(1).max(5_000).optional().describe("Commit message"),
-  branch: z.string().optional().describe("Only the run's own branch can be pushed; default that one"),
-  remote: z.literal("origin").default("origin").describe("Where to push"),
-  force: z.boolean().default(false).describe("Refused: history is never rewritten"),
+  branch: z.string().optional().describe("Must be the run's own branch, which is the default"),
+  remote: z.literal("origin").default("origin").describe("The remote; only origin"),
+  force: z.boolean().default(false).describe("Must be false: history is never rewritten"),
 });
 type Input = z.infer<typeof input>;
 
-/** Pushes the run's changes to its own branch: for people, never offered to the model. */
+/** Pushes the run's changes to its own branch. People run it; the model is never offered it. */
 export function createGitPushTool(services: ToolServices): NamedTool<Input, ToolResult> {
   const { branch: own, spec } = services;
   const subjectOf = (message: string | undefined) =>
-    message ?? `Changes of ${spec.worker.name} for #${spec.origin.thread}`;
+    message ?? `Changes by ${spec.worker.name} for #${spec.origin.thread}`;
   const assertAllowed = ({ branch = own, force }: Input) => {
     if (branch !== own) {
-      throw new ToolError(`This run pushes to its own branch ${own} and to no other.`, {
+      throw new ToolError(`This run can only push to its own branch, ${own}.`, {
         code: "PERMISSION_DENIED",
-        suggestion: `Leave branch out, and merge ${own} through a pull request.`,
+        suggestion: `Omit branch, and merge ${own} through a pull request.`,
       });
     }
     if (force) {
-      throw new ToolError("A push with force does not exist here.", {
+      throw new ToolError("Force pushes are not supported.", {
         code: "PERMISSION_DENIED",
-        suggestion: "Push without force; a new commit is made on top.",
+        suggestion: "Omit force; the push adds a new commit.",
       });
     }
   };
@@ -38,7 +38,7 @@ export function createGitPushTool(services: ToolServices): NamedTool<Input, Tool
     description: "Commit the run's changes and push them to its own branch.",
     inputSchema: input,
     needsApproval: true,
-    approvalReason: () => `The changes of this run are pushed to ${own}.`,
+    approvalReason: () => `Push the changes of this run to ${own}.`,
     preview: (args) => {
       assertAllowed(args);
       return previewPush(services.sandbox, { "Commit message": services.sanitize(subjectOf(args.message)) });

@@ -4,17 +4,17 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
-  paths: z.array(z.string().min(1)).min(1).max(200).describe("Changed files, or folders with all changes below"),
-  unstage: z.boolean().optional().describe("Take them out again"),
+  paths: z.array(z.string().min(1)).min(1).max(200).describe("Changed files, or folders for every change below them"),
+  unstage: z.boolean().optional().describe("Remove the files from the staged set"),
 });
 type Input = z.infer<typeof input>;
 
-/** Chooses what the next push takes. */
+/** Selects the files that the next push includes. */
 export function createGitStageTool({ sandbox }: ToolServices): NamedTool<Input, ToolResult> {
   return {
     name: "git_stage",
     description:
-      "Choose the changed files that the pull request shall hold. Without staging it holds all changes; with it, the staged files only.",
+      "Select the changed files for the pull request. With no files staged, the pull request includes every change; otherwise only the staged files.",
     inputSchema: input,
     needsApproval: false,
     execute: async ({ paths, unstage = false }) => {

@@ -6,7 +6,7 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 
 const letters: Record<Change["status"], string> = { added: "A", modified: "M", deleted: "D" };
 
-/** What differs from the base commit. */
+/** Lists the files that differ from the base commit. */
 export function createGitStatusTool({ workspace, sandbox, branch }: ToolServices): NamedTool<object, ToolResult> {
   return {
     name: "git_status",
@@ -14,7 +14,7 @@ export function createGitStatusTool({ workspace, sandbox, branch }: ToolServices
     inputSchema: z.object({}),
     readOnly: true,
     needsApproval: false,
-    manualExecution: { mode: "both", label: "What has changed", category: "Git" },
+    manualExecution: { mode: "both", label: "Show changed files", category: "Git" },
     execute: async () => {
       const changes = await workspace.changes();
       const pathsOf = (status: Change["status"]) =>
@@ -22,7 +22,7 @@ export function createGitStatusTool({ workspace, sandbox, branch }: ToolServices
       const [added, modified, deleted] = [pathsOf("added"), pathsOf("modified"), pathsOf("deleted")];
       const isClean = changes.length === 0;
       const summary = isClean
-        ? "Nothing has changed"
+        ? "No changes"
         : `${added.length} added, ${modified.length} modified, ${deleted.length} deleted`;
       const { staged } = await sandbox.staged();
       const lines = changes.map(

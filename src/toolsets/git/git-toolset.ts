@@ -18,13 +18,13 @@ export const gitToolset: Toolset<z.infer<typeof config>> = {
   name: "git",
   config,
   create: (_, services) => [
-    ...toolsHereAndThere(services),
-    // A checkout on somebody's machine has no remote of the run's own.
-    ...("push" in services.sandbox ? toolsOfARemote(services) : []),
+    ...localTools(services),
+    // A run in a local checkout has no remote branch of its own.
+    ...("push" in services.sandbox ? remoteTools(services) : []),
   ],
 };
 
-function toolsHereAndThere(services: ToolServices): NamedTool[] {
+function localTools(services: ToolServices): NamedTool[] {
   return [
     createGitStatusTool(services),
     createGitDiffTool(services),
@@ -36,6 +36,6 @@ function toolsHereAndThere(services: ToolServices): NamedTool[] {
   ] as NamedTool[];
 }
 
-function toolsOfARemote(services: ToolServices): NamedTool[] {
+function remoteTools(services: ToolServices): NamedTool[] {
   return [createGitPullTool(services), createGitMergeTool(services), createGitPushTool(services)] as NamedTool[];
 }

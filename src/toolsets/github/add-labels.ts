@@ -7,11 +7,11 @@ import { configuredApproval } from "#toolsets/approval-settings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
-  labels: z.array(z.string().trim().min(1).max(50)).min(1).max(10).describe("Names of labels"),
+  labels: z.array(z.string().trim().min(1).max(50)).min(1).max(10).describe("Label names"),
 });
 type Input = z.infer<typeof input>;
 
-/** Puts labels on the run's own issue. */
+/** Adds labels to the issue or pull request of the run's thread. */
 export function createAddLabelsTool(
   { github, spec, sanitize }: ToolServices,
   approval?: ApprovalConfig,
@@ -22,7 +22,7 @@ export function createAddLabelsTool(
     description: "Add labels to the issue of this thread.",
     inputSchema: input,
     needsApproval: configuredApproval("add_labels", approval),
-    approvalReason: ({ labels }) => `The worker wants to label #${thread}: ${labels.join(", ")}`,
+    approvalReason: ({ labels }) => `The worker wants to add labels to #${thread}: ${labels.join(", ")}.`,
     preview: ({ labels }) => `Labels for #${thread}: ${labels.join(", ")}`,
     execute: async ({ labels }, { abortSignal: signal }) => {
       const clean = labels.map((label) => sanitize(label, "plain"));

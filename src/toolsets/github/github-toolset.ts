@@ -11,7 +11,7 @@ import { createReplyTool } from "./reply.ts";
 
 const config = z.strictObject({ approval: ApprovalConfig.optional() });
 
-/** The run's own thread on GitHub. No tool takes a number: where a text goes is fixed by the run. */
+/** Tools for the run's own thread on GitHub. No tool takes an issue number: the run determines the target. */
 export const githubToolset: Toolset<z.infer<typeof config>> = {
   name: "github",
   config,

@@ -2,17 +2,17 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { outsideText } from "./outside-text.ts";
+import { untrustedText } from "#toolsets/untrusted-text.ts";
 import { issueData } from "./read-issue.ts";
 
 const input = z.object({
-  state: z.enum(["open", "closed", "all"]).optional().describe("Default open"),
-  labels: z.array(z.string().min(1).max(100)).max(10).optional().describe("Only issues with all of these"),
-  limit: z.number().int().min(1).max(100).optional().describe("How many; default 30"),
+  state: z.enum(["open", "closed", "all"]).optional().describe("Default: open"),
+  labels: z.array(z.string().min(1).max(100)).max(10).optional().describe("Only issues with all of these labels"),
+  limit: z.number().int().min(1).max(100).optional().describe("Maximum number of issues; default: 30"),
 });
 type Input = z.infer<typeof input>;
 
-/** The issues of the run's own repository. */
+/** Lists the issues of the run's repository. */
 export function createListIssuesTool({ github }: ToolServices): NamedTool<Input, ToolResult> {
   return {
     name: "list_issues",
@@ -26,7 +26,7 @@ export function createListIssuesTool({ github }: ToolServices): NamedTool<Input,
       const summary = `${issues.length} ${issues.length === 1 ? "issue" : "issues"}`;
       return {
         llmContent:
-          issues.length === 0 ? "No issues." : `${summary}.\n${outsideText(lines.join("\n"), "issue titles")}`,
+          issues.length === 0 ? "No issues." : `${summary}.\n${untrustedText(lines.join("\n"), "issue titles")}`,
         value: {
           kind: "github.issues",
           data: { issues: issues.map(issueData) },

@@ -3,15 +3,15 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { lastPushed } from "#toolsets/pull-request/push-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { outsideText } from "./outside-text.ts";
+import { untrustedText } from "#toolsets/untrusted-text.ts";
 
-const shownSummary = 4_000;
+const maxSummaryChars = 4_000;
 
-/** What CI says of the commit this run pushed, or of the one it works on. */
+/** Reads the CI results of the commit that the run pushed last, or of the base commit. */
 export function createReadChecksTool({ github, sandbox, history }: ToolServices): NamedTool<object, ToolResult> {
   return {
     name: "read_checks",
-    description: "Read the results of CI for what this run pushed, or for the commit it started from.",
+    description: "Read the CI results for the last commit this run pushed, or for the commit it started from.",
     inputSchema: z.object({}),
     needsApproval: false,
     execute: async () => {
@@ -19,14 +19,14 @@ export function createReadChecksTool({ github, sandbox, history }: ToolServices)
       const checks = await github.listChecks(commit);
       const open = checks.filter(({ status }) => status !== "completed").length;
       const failed = checks.filter(({ conclusion }) => conclusion === "failure" || conclusion === "timed_out").length;
-      const summary = `${checks.length} checks at ${commit.slice(0, 7)}: ${failed} failed, ${open} not finished`;
+      const summary = `${checks.length} checks on ${commit.slice(0, 7)}: ${failed} failed, ${open} not finished`;
       const lines = checks.map(({ name, status, conclusion, summary: text }) => {
         const head = `${name}: ${conclusion ?? status}`;
-        return text && conclusion !== "success" ? `${head}\n${text.slice(0, shownSummary)}` : head;
+        return text && conclusion !== "success" ? `${head}\n${text.slice(0, maxSummaryChars)}` : head;
       });
       return {
-        // Names are a workflow's, and logs hold whatever the tested code printed.
-        llmContent: checks.length === 0 ? `${summary}.` : `${summary}.\n${outsideText(lines.join("\n"), "CI")}`,
+        // Workflows choose the names, and the summaries may contain output of the tested code.
+        llmContent: checks.length === 0 ? `${summary}.` : `${summary}.\n${untrustedText(lines.join("\n"), "CI")}`,
         value: { kind: "github.checks", data: { commit, checks }, summary, display: { preferredView: "table" } },
       };
     },

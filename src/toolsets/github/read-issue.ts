@@ -4,9 +4,9 @@ import type { Issue } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { outsideText } from "./outside-text.ts";
+import { untrustedText } from "#toolsets/untrusted-text.ts";
 
-/** The issue or pull request of the run's thread, as it is now. */
+/** Reads the current state of the issue or pull request of the run's thread. */
 export function createReadIssueTool({ github, spec }: ToolServices): NamedTool<object, ToolResult> {
   return {
     name: "read_issue",
@@ -21,7 +21,7 @@ export function createReadIssueTool({ github, spec }: ToolServices): NamedTool<o
       const { number, state, labels, author, title } = issue;
       const facts = `#${number}, ${state}, by @${author}, labels: ${labels.join(", ") || "none"}`;
       return {
-        llmContent: `${facts}\n${outsideText(`${title}\n\n${issue.body}`, `@${author}`)}`,
+        llmContent: `${facts}\n${untrustedText(`${title}\n\n${issue.body}`, `@${author}`)}`,
         value: { kind: "github.issue", data: issueData(issue), summary: `#${number} ${title}` },
       };
     },
@@ -33,8 +33,8 @@ export function issueData({ number, title, body, author, state, labels }: Issue)
 }
 
 function missing(number: number): ToolError {
-  return new ToolError(`#${number} cannot be found.`, {
+  return new ToolError(`#${number} was not found.`, {
     code: "FILE_NOT_FOUND",
-    suggestion: "It may have been deleted or transferred; say so and stop.",
+    suggestion: "It may have been deleted or transferred. Report this and stop.",
   });
 }

@@ -4,9 +4,9 @@ import type { PullRequest } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { outsideText } from "./outside-text.ts";
+import { untrustedText } from "#toolsets/untrusted-text.ts";
 
-/** The pull request of the thread, or else the one this run opened. Throws a ToolError when there is neither. */
+/** Returns the pull request that the run opened, or else the one of its thread. Throws a ToolError if there is neither. */
 export async function ownPullRequest({ github, spec, branch }: ToolServices): Promise<PullRequest> {
   const { isPullRequest, thread } = spec.origin;
   const pull =
@@ -18,7 +18,7 @@ export async function ownPullRequest({ github, spec, branch }: ToolServices): Pr
   });
 }
 
-/** The run's pull request with the comments of its review. */
+/** Reads the run's pull request with its review comments. */
 export function createReadPullRequestTool(services: ToolServices): NamedTool<object, ToolResult> {
   return {
     name: "read_pull_request",
@@ -33,11 +33,11 @@ export function createReadPullRequestTool(services: ToolServices): NamedTool<obj
       const facts = `#${pull.number}, ${state}, ${pull.head.branch} at ${pull.head.commit.slice(0, 7)} into ${pull.base.branch}`;
       const reviews = comments.map(
         ({ id, path, line, body, author }) =>
-          `Review comment ${id} on ${onOneLine(path)}${line === null ? "" : `:${line}`}\n${outsideText(body, `@${author}`)}`,
+          `Review comment ${id} on ${onOneLine(path)}${line === null ? "" : `:${line}`}\n${untrustedText(body, `@${author}`)}`,
       );
       const { number, url, title, body, draft, merged, head, base } = pull;
       return {
-        llmContent: [`${facts}\n${outsideText(`${title}\n\n${body}`, "the pull request's author")}`, ...reviews].join(
+        llmContent: [`${facts}\n${untrustedText(`${title}\n\n${body}`, "the pull request's author")}`, ...reviews].join(
           "\n\n",
         ),
         value: {
@@ -50,7 +50,7 @@ export function createReadPullRequestTool(services: ToolServices): NamedTool<obj
   };
 }
 
-/** A path may hold line ends, and whoever made the file chose it. */
+/** Paths are untrusted and may contain line breaks. */
 function onOneLine(path: string): string {
   return path.replace(/[\s\p{Cc}]+/gu, " ").slice(0, 300);
 }

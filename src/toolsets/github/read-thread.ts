@@ -3,17 +3,17 @@ import type { Comment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { outsideText } from "./outside-text.ts";
+import { untrustedText } from "#toolsets/untrusted-text.ts";
 
 const input = z.object({
-  limit: z.number().int().min(1).max(100).optional().describe("How many of the latest comments; default 30"),
+  limit: z.number().int().min(1).max(100).optional().describe("Maximum number of comments; default: the latest 30"),
 });
 type Input = z.infer<typeof input>;
 
-// What this app wrote is mostly status, which the run knows better.
-const ownLength = 300;
+// Comments by this app are mostly status reports, which the run does not need.
+const maxOwnCommentChars = 300;
 
-/** The comments of the run's thread. */
+/** Reads the comments of the run's thread. */
 export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<Input, ToolResult> {
   return {
     name: "read_thread",
@@ -28,9 +28,11 @@ export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<
       const shown = comments.map((comment) => describe(comment, spec.createdAt));
       const summary = `${all.length} ${all.length === 1 ? "comment" : "comments"} on #${spec.origin.thread}`;
       return {
-        llmContent: [`${summary}.`, ...(earlier > 0 ? [`(${earlier} earlier ones not shown)`] : []), ...shown].join(
-          "\n\n",
-        ),
+        llmContent: [
+          `${summary}.`,
+          ...(earlier > 0 ? [`(${earlier} earlier comments are not shown)`] : []),
+          ...shown,
+        ].join("\n\n"),
         value: {
           kind: "github.thread",
           data: { comments: comments.map(({ id, author, body, createdAt }) => ({ id, author, body, createdAt })) },
@@ -43,8 +45,8 @@ export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<
 
 function describe({ author, body, own, createdAt, updatedAt }: Comment, runStartedAt: number): string {
   const at = createdAt.toISOString().slice(0, 16).replace("T", " ");
-  // What it quotes came from elsewhere, so it is data like the rest.
-  if (own) return outsideText(body.slice(0, ownLength), `this app, ${at}`);
-  const edited = updatedAt > createdAt && updatedAt.getTime() >= runStartedAt ? ", edited after this run began" : "";
-  return outsideText(body, `@${author}, ${at}${edited}`);
+  // The app's own comments quote untrusted text too.
+  if (own) return untrustedText(body.slice(0, maxOwnCommentChars), `this app, ${at}`);
+  const edited = updatedAt > createdAt && updatedAt.getTime() >= runStartedAt ? ", edited after this run started" : "";
+  return untrustedText(body, `@${author}, ${at}${edited}`);
 }

@@ -10,7 +10,7 @@ import { postMarker } from "./post-marker.ts";
 const input = z.object({ text: z.string().trim().min(1).max(60_000).describe("The comment, in Markdown") });
 type Input = z.infer<typeof input>;
 
-/** Comments in the run's own thread, once for each call whatever crashes in between. */
+/** Posts a comment in the run's own thread: exactly once per call, even after a crash. */
 export function createReplyTool(
   { github, spec, sanitize }: ToolServices,
   approval?: ApprovalConfig,
@@ -19,7 +19,7 @@ export function createReplyTool(
   return {
     name: "reply",
     description:
-      "Post a comment in this thread. Your final answer is posted by itself; use this only for something else.",
+      "Post a comment in this thread. Your final answer is posted automatically; use this tool only for other comments.",
     inputSchema: input,
     needsApproval: configuredApproval("reply", approval),
     approvalReason: () => `The worker wants to comment on #${thread}.`,

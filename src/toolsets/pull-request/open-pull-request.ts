@@ -11,15 +11,15 @@ import { previewPush, pushesProtectedFile } from "./outgoing-changes.ts";
 import { pushChanges } from "./push-changes.ts";
 
 const input = z.object({
-  title: z.string().trim().min(1).max(250).describe("What the change does, as one line"),
-  body: z.string().max(60_000).default("").describe("What was changed and why, for the reviewer; Markdown"),
+  title: z.string().trim().min(1).max(250).describe("One line that summarizes the change"),
+  body: z.string().max(60_000).default("").describe("Description for the reviewer: what changed and why, in Markdown"),
   closes_issue: z.boolean().optional().describe("Close the issue of this thread when the pull request is merged"),
 });
 type Input = z.infer<typeof input>;
 
 const tool = "open_pull_request";
 
-/** Proposes the run's changes as a draft pull request from its own branch. Asks, and shows the whole diff. */
+/** Opens a draft pull request with the run's changes. The approval shows the complete diff. */
 export function createOpenPullRequestTool(
   services: ToolServices,
   approval?: ApprovalConfig,
@@ -29,42 +29,37 @@ export function createOpenPullRequestTool(
   return {
     name: tool,
     description:
-      "Commit everything this run has changed to its own branch and open a draft pull request. Check git_diff first.",
+      "Commit all changes of this run to its own branch and open a draft pull request. Check git_diff first.",
     inputSchema: input,
-    needsApproval: async () => {
-      return configured() || pushesProtectedFile(sandbox);
-    },
+    needsApproval: async () => configured() || pushesProtectedFile(sandbox),
     approvalReason: ({ title }) => `The worker wants to open a draft pull request: ${title}`,
     preview: async (args) => {
-      const { title, body } = texts(args, services);
+      const { title, body } = pullRequestTexts(args, services);
       return previewPush(sandbox, { Title: title, Description: body });
     },
     execute: async (args, context) => {
-      const { title, body } = texts(args, services);
+      const { title, body } = pullRequestTexts(args, services);
       const existing = await github.findPullRequest(branch);
-      if (existing?.state === "closed") throw closedByPeople(existing);
+      if (existing?.state === "closed") throw alreadyClosed(existing);
 
       const pushed = await pushChanges({ services, context, message: `${title}\n\n${services.sanitize(args.body)}` });
       try {
         const pull = existing
-          ? await withTexts(existing, { title, body }, services)
+          ? await updateTexts(existing, { title, body }, services)
           : await withRetries(
               () => create(github, { head: branch, base: sandbox.base.branch, title, body, draft: true }),
               { signal: context.abortSignal },
             );
-        // The same work found in place was left there by this very call, cut short before it could say so.
+        // An existing pull request at the pushed commit was opened by an earlier, interrupted attempt of this call.
         const isNew = !existing || (pull === existing && existing.head.commit === pushed.commit);
         return resultOf(pull, { pushed, done: isNew ? "Opened" : "Updated" });
       } catch (error) {
-        throw new ToolError(
-          `The branch ${branch} is pushed, but GitHub did not open the pull request: ${reason(error)}`,
-          {
-            code: "UNAVAILABLE",
-            suggestion: "Call open_pull_request again; what is pushed stays.",
-            details: { pushed },
-            cause: error,
-          },
-        );
+        throw new ToolError(`The branch ${branch} was pushed, but opening the pull request failed: ${reason(error)}`, {
+          code: "UNAVAILABLE",
+          suggestion: "Call open_pull_request again; the pushed commit is reused.",
+          details: { pushed },
+          cause: error,
+        });
       }
     },
   };
@@ -75,19 +70,19 @@ async function create(github: GitHub, pull: Parameters<GitHub["createPullRequest
     return await github.createPullRequest(pull);
   } catch (error) {
     if (error instanceof GitHubRefusal && error.status === 422) {
-      // The default branch was given another name while the run waited.
+      // The default branch may have been renamed since the run started.
       const { defaultBranch } = await github.getRepository();
       if (defaultBranch !== pull.base) return create(github, { ...pull, base: defaultBranch });
     }
-    // The answer is lost, not always the pull request: a branch has only one.
-    const standing = await github.findPullRequest(pull.head).catch(() => undefined);
-    if (standing?.state === "open") return standing;
+    // The request may have succeeded although its response was lost; a branch has at most one open pull request.
+    const existing = await github.findPullRequest(pull.head).catch(() => undefined);
+    if (existing?.state === "open") return existing;
     throw error;
   }
 }
 
-/** Title and body as they leave: cleaned, with the run's own issue named by us and nobody else. */
-export function texts({ title, body, closes_issue }: Input, { spec, sanitize }: ToolServices) {
+/** Returns the sanitized title and body. Only this function links the run's issue; `sanitize` removes other closing keywords. */
+export function pullRequestTexts({ title, body, closes_issue }: Input, { spec, sanitize }: ToolServices) {
   const { thread, isPullRequest } = spec.origin;
   const link = closes_issue && !isPullRequest ? `Closes #${thread}` : `For #${thread}`;
   return {
@@ -100,8 +95,8 @@ export function toSingleLine(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }
 
-/** Brings the texts of a pull request to what they should be; nothing is sent when they are. */
-export async function withTexts(
+/** Updates the title and body of a pull request, if they differ. */
+export async function updateTexts(
   pull: PullRequest,
   change: { title?: string; body?: string },
   { github }: ToolServices,
@@ -111,10 +106,10 @@ export async function withTexts(
   return github.updatePullRequest(pull.number, change);
 }
 
-export function closedByPeople({ number, merged }: PullRequest): ToolError {
-  return new ToolError(`Pull request #${number} of this run was ${merged ? "merged" : "closed"} already.`, {
+export function alreadyClosed({ number, merged }: PullRequest): ToolError {
+  return new ToolError(`Pull request #${number} of this run has already been ${merged ? "merged" : "closed"}.`, {
     code: "CONFLICT",
-    suggestion: "Do not open another; say what is left to do and stop.",
+    suggestion: "Do not open another one. Report what is left to do and stop.",
   });
 }
 

@@ -7,7 +7,7 @@ import { createUpdatePullRequestTool } from "./update-pull-request.ts";
 
 const config = z.strictObject({ approval: ApprovalConfig.optional() });
 
-/** Proposing the run's changes to people. */
+/** Tools that propose the run's changes in a pull request. */
 export const pullRequestToolset: Toolset<z.infer<typeof config>> = {
   name: "pull_request",
   config,

@@ -8,10 +8,10 @@ import { fileChange } from "#sandbox/preview-files.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
 import { proposedFiles } from "./outgoing-changes.ts";
 
-/** What stands on the run's own branch, as the call that pushed it wrote down. */
+/** The state of the run's own branch after a push, as recorded in the result of the call. */
 export const Pushed = z.object({
   commit: z.string(),
-  /** sha256 of every change the commit holds. */
+  /** SHA-256 of all changes in the commit. */
   changes: z.string(),
 });
 export type Pushed = z.infer<typeof Pushed>;
@@ -26,8 +26,8 @@ export interface PushOptions {
 }
 
 /**
- * Commits the run's changes to its own branch. The same call made again makes the same commit: its parent is what
- * earlier calls pushed, not what the branch says now, and its time comes from the run and the step.
+ * Commits the run's changes to its own branch. A retry of the call creates the same commit: the parent is the commit
+ * that earlier calls pushed, not the current tip of the branch, and the time is derived from the run and the step.
  */
 export async function pushChanges({ services, context, message }: PushOptions): Promise<Pushed> {
   const { sandbox, github, branch, spec, sanitize } = services;
@@ -49,30 +49,33 @@ export async function pushChanges({ services, context, message }: PushOptions): 
   return { commit, changes };
 }
 
-/** What the run pushed last, from its finished calls; a call that failed after its push counts too. */
+/** Returns the last push among the finished calls, including calls that failed after pushing. */
 export function lastPushed(history: readonly FinishedCall[]): Pushed | undefined {
   for (const { result } of history.toReversed()) {
     const data = "data" in result.value ? result.value.data : undefined;
-    const noted = z.object({ pushed: Pushed }).safeParse(result.error?.details ?? data);
-    if (noted.success) return noted.data.pushed;
+    const details = z.object({ pushed: Pushed }).safeParse(result.error?.details ?? data);
+    if (details.success) return details.data.pushed;
   }
   return undefined;
 }
 
-/** The changes of the next push, within its limits. What a person approved is pushed as approved, or not at all. */
+/** Returns the changes of the next push. Throws a ToolError if they exceed the limits or differ from the approved ones. */
 async function changesToPush({ sandbox }: ToolServices, approved: Preview | undefined): Promise<FileChange[]> {
   const changes = (await proposedFiles(sandbox)).map(fileChange);
   const bytes = changes.reduce((sum, { size }) => sum + size, 0);
   if (changes.length > maxFiles || bytes > maxBytes) {
     throw new ToolError(
-      `A pull request may change ${maxFiles} files and ${maxBytes / 1_000_000} MB; this one changes ${changes.length} files and ${bytes} bytes.`,
-      { code: "TOO_LARGE", suggestion: "Undo what does not belong to the task; git_status shows every changed file." },
+      `A pull request is limited to ${maxFiles} files and ${maxBytes / 1_000_000} MB; this one has ${changes.length} files and ${bytes} bytes.`,
+      {
+        code: "TOO_LARGE",
+        suggestion: "Discard unrelated changes with git_discard; git_status lists every changed file.",
+      },
     );
   }
   if (approved && digestOf(changesIn(approved)) !== digestOf(changes)) {
-    throw new ToolError("The files have changed since this was approved, so nothing was pushed.", {
+    throw new ToolError("The files have changed since the push was approved. Nothing was pushed.", {
       code: "STALE",
-      suggestion: "Call the tool again: the present changes have to be approved.",
+      suggestion: "Call the tool again to ask for approval of the current changes.",
     });
   }
   return changes;

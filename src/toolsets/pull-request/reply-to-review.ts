@@ -10,12 +10,12 @@ import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
-  review_comment_id: z.number().int().positive().describe("The comment to answer, as read_pull_request names it"),
-  text: z.string().trim().min(1).max(60_000).describe("The answer, in Markdown"),
+  review_comment_id: z.number().int().positive().describe("The ID of the comment to reply to, from read_pull_request"),
+  text: z.string().trim().min(1).max(60_000).describe("The reply, in Markdown"),
 });
 type Input = z.infer<typeof input>;
 
-/** Answers a review comment of the run's own pull request, once for each call whatever crashes in between. */
+/** Replies to a review comment on the run's own pull request: exactly once per call, even after a crash. */
 export function createReplyToReviewTool(
   services: ToolServices,
   approval?: ApprovalConfig,
@@ -23,23 +23,23 @@ export function createReplyToReviewTool(
   const { github, sanitize } = services;
   return {
     name: "reply_to_review",
-    description: "Answer a review comment on the pull request of this run.",
+    description: "Reply to a review comment on the pull request of this run.",
     inputSchema: input,
     needsApproval: configuredApproval("reply_to_review", approval),
-    approvalReason: ({ review_comment_id }) => `The worker wants to answer the review comment ${review_comment_id}.`,
+    approvalReason: ({ review_comment_id }) => `The worker wants to reply to review comment ${review_comment_id}.`,
     preview: ({ text }) => sanitize(text),
     execute: async ({ review_comment_id, text }, { idempotencyKey, abortSignal: signal }) => {
       const { number } = await ownPullRequest(services);
       const [marker, login] = [postMarker(idempotencyKey), await github.ownLogin()];
       const post = async () => {
         const comments = await github.listReviewComments(number);
-        // The id is the model's; only a comment of this pull request is answered.
+        // The model chose the ID, so it must belong to this pull request.
         if (!comments.some(({ id }) => id === review_comment_id)) throw noSuchComment(number, review_comment_id);
         const earlier = comments.find(({ author, body }) => author === login && body.includes(marker));
         return earlier ?? github.replyToReviewComment(number, review_comment_id, `${sanitize(text)}\n\n${marker}`);
       };
       const { id } = await withRetries(post, { signal });
-      const summary = `Answered the review comment ${review_comment_id} on #${number}`;
+      const summary = `Replied to review comment ${review_comment_id} on #${number}`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { commentId: id }, summary } };
     },
   };
@@ -48,6 +48,6 @@ export function createReplyToReviewTool(
 function noSuchComment(number: number, id: number): ToolError {
   return new ToolError(`Pull request #${number} has no review comment ${id}.`, {
     code: "FILE_NOT_FOUND",
-    suggestion: "Call read_pull_request for the comments and their ids.",
+    suggestion: "Call read_pull_request to list the review comments with their IDs.",
   });
 }

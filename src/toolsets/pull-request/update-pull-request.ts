@@ -5,20 +5,25 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { closedByPeople, resultOf, texts, toSingleLine, withTexts } from "./open-pull-request.ts";
+import { alreadyClosed, pullRequestTexts, resultOf, toSingleLine, updateTexts } from "./open-pull-request.ts";
 import { previewPush, pushesProtectedFile } from "./outgoing-changes.ts";
 import { lastPushed, pushChanges } from "./push-changes.ts";
 
 const input = z.object({
-  message: z.string().trim().min(1).max(250).describe("What this update does, as one line; the commit message"),
+  message: z
+    .string()
+    .trim()
+    .min(1)
+    .max(250)
+    .describe("One line that summarizes the update; used as the commit message"),
   title: z.string().trim().min(1).max(250).optional().describe("A new title"),
-  body: z.string().max(60_000).optional().describe("A new text, in Markdown"),
+  body: z.string().max(60_000).optional().describe("A new description, in Markdown"),
 });
 type Input = z.infer<typeof input>;
 
 const tool = "update_pull_request";
 
-/** Pushes what changed since to the pull request this run opened, and changes its texts when asked. */
+/** Pushes further changes to the pull request that the run opened, and optionally updates its title and description. */
 export function createUpdatePullRequestTool(
   services: ToolServices,
   approval?: ApprovalConfig,
@@ -27,11 +32,10 @@ export function createUpdatePullRequestTool(
   const configured = configuredApproval(tool, approval);
   return {
     name: tool,
-    description: "Push this run's further changes to the pull request it opened, with a new title or text if given.",
+    description:
+      "Push further changes to the pull request that this run opened, and optionally update its title and description.",
     inputSchema: input,
-    needsApproval: async () => {
-      return configured() || pushesProtectedFile(sandbox);
-    },
+    needsApproval: async () => configured() || pushesProtectedFile(sandbox),
     approvalReason: ({ message }) => `The worker wants to update its pull request: ${message}`,
     preview: async ({ message, title, body }) => {
       return previewPush(sandbox, {
@@ -45,20 +49,20 @@ export function createUpdatePullRequestTool(
       if (!pull) {
         throw new ToolError("This run has not opened a pull request.", {
           code: "FILE_NOT_FOUND",
-          suggestion: "Call open_pull_request.",
+          suggestion: "Call open_pull_request first.",
         });
       }
-      if (pull.state === "closed") throw closedByPeople(pull);
+      if (pull.state === "closed") throw alreadyClosed(pull);
 
       const before = lastPushed(history());
       const pushed = await pushChanges({ services, context, message });
       const change = {
         ...(title === undefined ? {} : { title: toSingleLine(sanitize(title)) }),
-        ...(body === undefined ? {} : { body: texts({ title: message, body }, services).body }),
+        ...(body === undefined ? {} : { body: pullRequestTexts({ title: message, body }, services).body }),
       };
-      const updated = await withTexts(pull, change, services);
-      const nothingNew = before?.commit === pushed.commit && title === undefined && body === undefined;
-      return resultOf(updated, { pushed, done: nothingNew ? "Nothing new for" : "Updated" });
+      const updated = await updateTexts(pull, change, services);
+      const unchanged = before?.commit === pushed.commit && title === undefined && body === undefined;
+      return resultOf(updated, { pushed, done: unchanged ? "No new changes for" : "Updated" });
     },
   };
 }

@@ -3,7 +3,7 @@ import type { Task, TaskListResultValue } from "#domain/result.ts";
 
 export type TaskStats = NonNullable<z.infer<typeof TaskListResultValue>["stats"]>;
 
-/** How many tasks there are in each status. */
+/** Counts the tasks in each status. */
 export function taskStats(tasks: readonly Pick<Task, "status">[]): TaskStats {
   const count = (status: Task["status"]) => tasks.filter((task) => task.status === status).length;
   return {

@@ -8,12 +8,12 @@ const input = z.object({
   tasks: z
     .array(
       Task.extend({
-        content: z.string().min(1).max(500).describe("What is to be done: Fix the test"),
-        activeForm: z.string().min(1).max(500).describe("The same in progress form: Fixing the test"),
+        content: z.string().min(1).max(500).describe("The task in imperative form: Fix the test"),
+        activeForm: z.string().min(1).max(500).describe("The task in present continuous form: Fixing the test"),
       }),
     )
     .max(100)
-    .describe("The whole list; it replaces the one before"),
+    .describe("The complete list; it replaces the previous one"),
 });
 
 const marks: Record<Task["status"], string> = {
@@ -26,7 +26,7 @@ const marks: Record<Task["status"], string> = {
 const writeTasks: NamedTool<z.infer<typeof input>, ToolResult> = {
   name: "write_tasks",
   description:
-    "Write down the tasks of this job, so that people see the plan and its progress. Call it again as a status changes; keep one task in_progress.",
+    "Write the list of tasks, which shows people the plan and its progress. Call it again whenever a status changes; keep one task in_progress.",
   inputSchema: input,
   needsApproval: false,
   execute: async ({ tasks }) => {
@@ -42,7 +42,7 @@ const writeTasks: NamedTool<z.infer<typeof input>, ToolResult> = {
 
 const config = z.strictObject({});
 
-/** A list of tasks that people see beside the run. */
+/** A task list that people see next to the run. */
 export const tasksToolset: Toolset<z.infer<typeof config>> = {
   name: "tasks",
   config,

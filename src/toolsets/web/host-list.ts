@@ -1,7 +1,10 @@
 import { domainToASCII } from "node:url";
 import { UserError } from "#domain/errors.ts";
 
-/** A function that says whether a host is on the list: exact names, or `*.example.com` for everything below. Throws a UserError for what is neither. */
+/**
+ * Returns a predicate for the hosts on a list of exact names and `*.example.com` patterns, which match all subdomains.
+ * Throws a UserError for any other pattern.
+ */
 export function hostList(patterns: readonly string[]): (host: string) => boolean {
   const exact = new Set<string>();
   const suffixes: string[] = [];
@@ -9,7 +12,7 @@ export function hostList(patterns: readonly string[]): (host: string) => boolean
     const isSuffix = pattern.startsWith("*.");
     const host = plainHost(isSuffix ? pattern.slice(2) : pattern);
     if (host === undefined || (isSuffix && !host.includes("."))) {
-      throw new UserError(`"${pattern}" is not a host: write docs.example.com, or *.example.com for all below it.`);
+      throw new UserError(`"${pattern}" is not a host: use docs.example.com, or *.example.com for all its subdomains.`);
     }
     if (isSuffix) suffixes.push(`.${host}`);
     else exact.add(host);
@@ -20,7 +23,7 @@ export function hostList(patterns: readonly string[]): (host: string) => boolean
   };
 }
 
-/** A host as DNS writes it: lower case, punycode, no dot at the end; undefined for what is none. */
+/** Returns a host in canonical DNS form: lower case, Punycode, without a trailing dot. Undefined if it is not a valid host. */
 function plainHost(host: string): string | undefined {
   const ascii = domainToASCII(host.replace(/\.$/, ""));
   return /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?$/.test(ascii) && !ascii.includes("..") ? ascii : undefined;

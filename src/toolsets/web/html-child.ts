@@ -2,7 +2,7 @@ import { Defuddle } from "defuddle/node";
 import { parseHTML } from "linkedom";
 import { serveParent } from "#executors/serve-parent.ts";
 
-/** Runs in a process of its own, which is killed when a page is too much for it. */
+/** Converts pages in a separate process, which is killed if a page takes too much time or memory. */
 serveParent(async (request) => {
   const { html, url } = request as { html: string; url: string };
   const { document } = parseHTML(html);

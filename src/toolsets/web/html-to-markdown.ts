@@ -5,12 +5,12 @@ import { startGuardedChild } from "#executors/guarded-child.ts";
 const Converted = z.object({ title: z.string().catch(""), markdown: z.string() });
 
 const killAfterMs = 10_000;
-const deepest = 400;
-const longest = 2_000_000;
+const maxDepth = 400;
+const maxChars = 2_000_000;
 
-/** A page as readable Markdown. What is too deep, too long or too slow to convert comes as its plain text. */
+/** Converts a page to readable Markdown, or to plain text if it is too deep, too long or too slow to convert. */
 export async function htmlToMarkdown(html: string, url: string, signal?: AbortSignal): Promise<string> {
-  if (html.length > longest || nesting(html) > deepest) return plainText(html);
+  if (html.length > maxChars || tagDepth(html) > maxDepth) return plainText(html);
 
   const entry = new URL("./html-child.ts", import.meta.url);
   const child = startGuardedChild({ entry, memoryMb: 256, messageBytes: 16_000_000, cpuSeconds: 30 });
@@ -26,47 +26,47 @@ export async function htmlToMarkdown(html: string, url: string, signal?: AbortSi
   }
 }
 
-const empty = new Set("area base br col embed hr img input link meta param source track wbr".split(" "));
+const voidTags = new Set("area base br col embed hr img input link meta param source track wbr".split(" "));
 
-/** How deep the tags of a page are nested at most, counted in one pass. */
-export function nesting(html: string): number {
+/** Returns the maximum nesting depth of the tags of a page, in one pass. */
+export function tagDepth(html: string): number {
   let depth = 0;
-  let most = 0;
+  let deepest = 0;
   for (const [, slash, name = ""] of html.matchAll(/<(\/?)([a-z][a-z0-9-]{0,20})/gi)) {
     if (slash) depth = Math.max(0, depth - 1);
-    else if (!empty.has(name.toLowerCase())) depth += 1;
-    most = Math.max(most, depth);
+    else if (!voidTags.has(name.toLowerCase())) depth += 1;
+    deepest = Math.max(deepest, depth);
   }
-  return most;
+  return deepest;
 }
 
-/** The words of a page without its tags, scripts and styles, in one pass over it. */
+/** Returns the text of a page without tags, scripts and styles, in one pass. */
 export function plainText(html: string): string {
-  const words: string[] = [];
+  const pieces: string[] = [];
   let at = 0;
   while (at < html.length) {
     const open = html.indexOf("<", at);
-    words.push(html.slice(at, open === -1 ? undefined : open));
+    pieces.push(html.slice(at, open === -1 ? undefined : open));
     if (open === -1) break;
     at = afterTag(html, open);
-    words.push(" ");
+    pieces.push(" ");
   }
-  return decodeEntities(words.join(""))
+  return decodeEntities(pieces.join(""))
     .split("\n")
     .map((line) => line.replace(/[ \t\r\f]+/g, " ").trim())
     .filter((line) => line !== "")
     .join("\n");
 }
 
-/** A page may write its tags as it likes; each search ends at what it finds, so all of them together are one pass. */
-const ends: Record<string, RegExp> = {
+/** The end of each element without visible text. Every search starts where the previous one ended, so that the time is linear. */
+const endOf: Record<string, RegExp> = {
   "!--": /-->/g,
   ...Object.fromEntries(["script", "style", "template", "noscript"].map((tag) => [tag, new RegExp(`</${tag}`, "gi")])),
 };
 
 function afterTag(html: string, open: number): number {
   const hidden = /^<(script|style|template|noscript|!--)/i.exec(html.slice(open, open + 12))?.[1]?.toLowerCase();
-  const end = ends[hidden ?? ""];
+  const end = endOf[hidden ?? ""];
   let start = open;
   if (end) {
     end.lastIndex = open;

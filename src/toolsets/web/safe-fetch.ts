@@ -6,9 +6,9 @@ import { ToolError } from "#domain/errors.ts";
 import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
 
 export interface SafeFetchOptions {
-  /** `host:port` of this deployment's own network that may be reached, over http too. */
+  /** Addresses (`host:port`) in the deployment's own network that may be fetched, also over http. */
   privateHosts?: readonly string[];
-  /** How names become addresses. */
+  /** Resolves host names; default: DNS. */
   resolve?: Resolve;
 }
 
@@ -19,14 +19,14 @@ export interface SafeRequest {
   body?: string;
   timeoutMs: number;
   signal?: AbortSignal;
-  /** Whether http on port 80 is allowed besides https. */
+  /** Allows http on port 80 in addition to https. */
   allowHttp?: boolean;
-  /** Asked for every address of a redirect, before it is visited. Gives a reason not to, as a sentence. */
+  /** Called with the target of each redirect; returns a sentence with the reason if it must not be followed. */
   forbids?(url: URL): string | undefined;
 }
 
 export interface SafeResponse {
-  /** Where the answer came from, after redirects. */
+  /** The final URL, after redirects. */
   url: string;
   status: number;
   headers: Record<string, string>;
@@ -35,24 +35,24 @@ export interface SafeResponse {
 
 export type SafeFetch = (request: SafeRequest) => Promise<SafeResponse>;
 
-const longestUrl = 2_048;
-const mostRedirects = 5;
-const rawBytes = 2_000_000;
-const decodedBytes = 4_000_000;
+const maxUrlChars = 2_048;
+const maxRedirects = 5;
+const maxRawBytes = 2_000_000;
+const maxDecodedBytes = 4_000_000;
 const userAgent = "golem-forge";
-const ownHeaders =
+const reservedHeaders =
   /^(host|connection|content-length|transfer-encoding|upgrade|te|trailer|expect|keep-alive|cookie|authorization|forwarded|accept-encoding|user-agent|proxy-.*|x-forwarded-.*|sec-.*|:.*)$/i;
 
 /**
- * Fetches from the public internet and nowhere else. A name is resolved once, every address of it must be public, and
- * the address that was checked is the one connected to, for each redirect anew. Throws a ToolError that says what was wrong.
- * With `credentials`, the headers are our own words and may hold a key.
+ * Returns a `fetch` limited to the public internet. For each request and each redirect, the host name is resolved once,
+ * every address must be public, and the connection uses an address that was checked. Throws a ToolError with the reason
+ * for a failure. With `credentials`, the headers come from this program and may contain an API key.
  */
 export function createSafeFetch(
   { privateHosts = [], resolve }: SafeFetchOptions = {},
   { credentials = false }: { credentials?: boolean } = {},
 ): SafeFetch {
-  const own = new Set(privateHosts.map((host) => host.toLowerCase()));
+  const privateAddresses = new Set(privateHosts.map((host) => host.toLowerCase()));
   const lookupPublic: LookupFunction = (host, options, callback) => {
     publicAddresses(host, resolve).then(
       (found) => (options.all ? callback(null, found) : callback(null, found[0]?.address ?? "", found[0]?.family)),
@@ -60,24 +60,33 @@ export function createSafeFetch(
     );
   };
   const shared = { maxHeaderSize: 16_384, keepAliveTimeout: 1_000, connections: 8 };
-  const outside = new Agent({ ...shared, connect: { lookup: lookupPublic, timeout: 10_000 } });
-  const inside = new Agent({ ...shared, connect: { timeout: 10_000 } });
-  const isOwn = (url: URL) => own.has(hostAndPort(url));
+  const publicAgent = new Agent({ ...shared, connect: { lookup: lookupPublic, timeout: 10_000 } });
+  const privateAgent = new Agent({ ...shared, connect: { timeout: 10_000 } });
+  const isPrivate = (url: URL) => privateAddresses.has(hostAndPort(url));
 
   return async (request) => {
     const deadline = AbortSignal.timeout(request.timeoutMs);
     const signal = request.signal ? AbortSignal.any([request.signal, deadline]) : deadline;
     try {
       const headers = credentials ? (request.headers ?? {}) : checkHeaders(request.headers ?? {});
-      return await follow({ ...request, headers }, signal, (url) => (isOwn(url) ? inside : outside), isOwn);
+      return await follow(
+        { ...request, headers },
+        signal,
+        (url) => (isPrivate(url) ? privateAgent : publicAgent),
+        isPrivate,
+      );
     } catch (error) {
-      if (request.signal?.aborted) throw new ToolError("The request was stopped.", { code: "INTERRUPTED" });
+      if (request.signal?.aborted) throw new ToolError("The request was cancelled.", { code: "INTERRUPTED" });
       if (deadline.aborted) {
-        throw new ToolError(`${request.url} did not answer in ${request.timeoutMs / 1_000} s.`, { code: "TIMEOUT" });
+        throw new ToolError(`${request.url} did not respond within ${request.timeoutMs / 1_000} s.`, {
+          code: "TIMEOUT",
+          suggestion: "Try again later, or fetch another page.",
+        });
       }
       if (error instanceof ToolError) throw error;
       throw new ToolError(`${request.url} could not be fetched: ${reasonOf(error)}`, {
         code: "EXECUTION_ERROR",
+        suggestion: "Check the URL, or fetch another page.",
         cause: error,
       });
     }
@@ -88,9 +97,9 @@ async function follow(
   request: SafeRequest,
   signal: AbortSignal,
   agentFor: (url: URL) => Agent,
-  isOwn: (url: URL) => boolean,
+  isPrivate: (url: URL) => boolean,
 ): Promise<SafeResponse> {
-  let url = checkUrl(request.url, request, isOwn);
+  let url = checkUrl(request.url, request, isPrivate);
   let { method, body } = request;
   let headers = request.headers ?? {};
 
@@ -115,43 +124,49 @@ async function follow(
     }
 
     response.body.on("error", () => undefined).destroy();
-    if (redirects === mostRedirects) throw refused(`${request.url} redirects more than ${mostRedirects} times.`);
-    const next = checkUrl(new URL(location, url).href, request, isOwn);
+    if (redirects === maxRedirects)
+      throw refused(`${request.url} redirects more than ${maxRedirects} times: fetch another page.`);
+    const next = checkUrl(new URL(location, url).href, request, isPrivate);
     const problem = request.forbids?.(next);
     if (problem) throw refused(`${request.url} redirects to ${next.href}. ${problem}`);
     if (next.origin !== url.origin) headers = {};
     if (response.statusCode < 307) [method, body] = ["GET", undefined];
     else if (method === "POST" && next.origin !== url.origin) {
-      throw refused(`${request.url} wants what was posted to be sent to ${next.host} instead.`);
+      throw refused(
+        `${request.url} redirects the POST request to another host, ${next.host}: post to that URL directly if it is correct.`,
+      );
     }
     url = next;
   }
 }
 
-/** Throws for an address no request may go to, whatever it resolves to. */
+/** Parses a URL. Throws a ToolError if it must not be fetched, whatever its host resolves to. */
 export function checkUrl(
   text: string,
   { allowHttp }: Pick<SafeRequest, "allowHttp">,
-  isOwn: (url: URL) => boolean = () => false,
+  isPrivate: (url: URL) => boolean = () => false,
 ): URL {
-  if (text.length > longestUrl) throw refused(`The URL is longer than ${longestUrl} characters.`);
+  if (text.length > maxUrlChars)
+    throw refused(`The URL is longer than ${maxUrlChars} characters: send the data in the body of a POST request.`);
   let url: URL;
   try {
     url = new URL(text);
   } catch {
-    throw refused(`"${text}" is not a URL.`);
+    throw refused(`"${text}" is not a URL: write it as https://example.com/page.`);
   }
-  if (url.username !== "" || url.password !== "") throw refused("A URL with a user name or a password is not fetched.");
-  if (isOwn(url) && /^https?:$/.test(url.protocol)) return url;
+  if (url.username !== "" || url.password !== "")
+    throw refused("URLs with a user name or password are not fetched: remove them from the URL.");
+  if (isPrivate(url) && /^https?:$/.test(url.protocol)) return url;
 
   const isHttp = url.protocol === "http:" && allowHttp;
   if (url.protocol !== "https:" && !isHttp)
-    throw refused(`Only https is fetched, and this is ${url.protocol.replace(":", "")}.`);
-  if (url.port !== "") throw refused(`Only the standard port is fetched, and this is ${url.port}.`);
+    throw refused(`Only https URLs are fetched, not ${url.protocol.replace(":", "")}.`);
+  if (url.port !== "") throw refused(`Only the standard port is supported, not ${url.port}.`);
   const host = url.hostname.replace(/^\[|\]$/g, "");
-  if (isIP(host) !== 0 && !isPublicAddress(host)) throw refused(`${host} is not on the public internet.`);
+  if (isIP(host) !== 0 && !isPublicAddress(host))
+    throw refused(`${host} is not a public address, and only the public internet is fetched.`);
   if (isIP(host) === 0 && !host.replace(/\.$/, "").includes("."))
-    throw refused(`${host} is not a name on the public internet.`);
+    throw refused(`${host} is not a public host name, and only the public internet is fetched.`);
   return url;
 }
 
@@ -159,12 +174,13 @@ function checkHeaders(headers: Record<string, string>): Record<string, string> {
   const checked: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name) || /[^\t\x20-\x7e]/.test(value))
-      throw refused(`The header "${name}" cannot be sent.`);
-    if (ownHeaders.test(name))
-      throw refused(`The header "${name}" may not be set: no cookies, no credentials, no routing.`);
+      throw refused(`The header "${name}" is not valid: use ASCII letters and printable characters only.`);
+    if (reservedHeaders.test(name))
+      throw refused(`The header "${name}" must not be set: leave out cookies, credentials and routing headers.`);
     checked[name.toLowerCase()] = value;
   }
-  if (JSON.stringify(checked).length > 8_000) throw refused("The headers are too long.");
+  if (JSON.stringify(checked).length > 8_000)
+    throw refused("The request headers are longer than 8,000 characters: leave some out.");
   return checked;
 }
 
@@ -172,7 +188,7 @@ async function readBody(body: Readable, encoding: string | undefined): Promise<B
   let raw = 0;
   body.on("data", (chunk: Buffer) => {
     raw += chunk.length;
-    if (raw > rawBytes) body.destroy(tooLarge());
+    if (raw > maxRawBytes) body.destroy(tooLarge());
   });
   const decoded = decoderFor(encoding);
   const stream = decoded ? body.pipe(decoded) : body;
@@ -182,7 +198,7 @@ async function readBody(body: Readable, encoding: string | undefined): Promise<B
   try {
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       size += chunk.length;
-      if (size > decodedBytes) throw tooLarge();
+      if (size > maxDecodedBytes) throw tooLarge();
       chunks.push(chunk);
     }
   } finally {
@@ -205,7 +221,7 @@ function decoderFor(encoding: string | undefined) {
     case "deflate":
       return createInflate();
     default:
-      throw refused(`The answer is packed in a way that is not unpacked here: ${encoding}.`);
+      throw refused(`The response uses an unsupported content encoding, ${encoding}: fetch another page.`);
   }
 }
 
@@ -237,7 +253,10 @@ function hostAndPort(url: URL): string {
 }
 
 function tooLarge(): ToolError {
-  return new ToolError("The answer is too large.", { code: "TOO_LARGE" });
+  return new ToolError("The response is too large.", {
+    code: "TOO_LARGE",
+    suggestion: "Request a smaller part, for example a single page or a raw file.",
+  });
 }
 
 function refused(message: string): ToolError {

@@ -1,18 +1,18 @@
 import { createRedactor } from "#text/redact.ts";
 
 const redactShapes = createRedactor([]);
-/** What stands where a secret was taken out, learnt from one that is nobody's. */
+/** The placeholder for a redacted secret, obtained by redacting a fake token. */
 const marker = redactShapes(`ghp_${"0".repeat(36)}`);
 
-/** True when a text that would leave carries a secret, plain or encoded. `sanitize` knows the secrets this process holds. */
-export function carriesSecret(text: string, sanitize: (text: string) => string): boolean {
-  return spellings(text.replaceAll(marker, "")).some(
-    (spelling) => redactShapes(spelling) !== spelling || sanitize(spelling).includes(marker),
+/** True if outgoing text contains a secret, plain or encoded. `sanitize` redacts the secrets that this process holds. */
+export function containsSecret(text: string, sanitize: (text: string) => string): boolean {
+  return decodings(text.replaceAll(marker, "")).some(
+    (decoded) => redactShapes(decoded) !== decoded || sanitize(decoded).includes(marker),
   );
 }
 
-/** The text, and what it is once a server has taken its percent signs, escapes and entities off. */
-function spellings(text: string): string[] {
+/** Returns the text and the result of each round of decoding percent encoding, escapes and entities, as a server might. */
+function decodings(text: string): string[] {
   const found = [text];
   for (let round = 0; round < 3; round += 1) {
     const last = found.at(-1) ?? "";
@@ -23,12 +23,12 @@ function spellings(text: string): string[] {
   return found;
 }
 
-/** As UTF-8, whatever else is in it: one byte that is none must not hide the rest. */
+/** Decodes a run of percent-encoded bytes as UTF-8. Invalid bytes do not prevent the rest from being decoded. */
 function decodeRun(run: string): string {
   return Buffer.from(run.replaceAll("%", ""), "hex").toString("utf8");
 }
 
-/** `\u0068`, `\x68`, `&#104;` and `&#x68;`, as JSON, scripts and pages write a letter. */
+/** Decodes `\u0068`, `\x68`, `&#104;` and `&#x68;`, the escapes of JSON, JavaScript and HTML. */
 function decodeEscapes(text: string): string {
   return text
     .replace(/\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|&#x([0-9a-f]{1,6});/gi, (_, unicode, hex, entity) =>

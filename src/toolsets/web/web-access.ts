@@ -1,11 +1,11 @@
 import type { SafeFetchOptions } from "./safe-fetch.ts";
 
-/** Where searches go. Keys belong to the deployment, never to a worker's file. */
+/** The search provider. Keys come from the deployment, never from a worker file. */
 export type SearchProvider =
   | { provider: "searxng"; url: string }
   | { provider: "brave" | "tavily" | "exa"; apiKey: string; url?: string };
 
-/** What a deployment lends its workers of the web. */
+/** A deployment's settings for web access. */
 export interface WebAccess extends SafeFetchOptions {
   search?: SearchProvider;
 }

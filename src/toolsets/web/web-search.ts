@@ -5,7 +5,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { createSafeFetch, type SafeRequest } from "./safe-fetch.ts";
-import { carriesSecret } from "./secret-in-request.ts";
+import { containsSecret } from "./secret-in-request.ts";
 import type { SearchProvider } from "./web-access.ts";
 
 const inputSchema = z.object({
@@ -14,21 +14,21 @@ const inputSchema = z.object({
 });
 type Input = z.infer<typeof inputSchema>;
 
-interface Found {
+interface SearchHit {
   title: string;
   url: string;
   snippet: string;
 }
 
 const howToConfigure =
-  "No web search is configured. A deployment sets one of SEARXNG_URL (self-hosted, no key), BRAVE_API_KEY, TAVILY_API_KEY or EXA_API_KEY; a worker may have its provider's own search with server_side_tools: [{ name: web_search }].";
+  "No web search is configured. The deployment can set SEARXNG_URL (self-hosted, no key), BRAVE_API_KEY, TAVILY_API_KEY or EXA_API_KEY; a worker can use the search of its model provider with server_side_tools: [{ name: web_search }].";
 const timeoutMs = 20_000;
-const longestSnippet = 500;
+const maxSnippetChars = 500;
 
 export function createWebSearchTool(services: ToolServices): NamedTool<Input> {
   return {
     name: "web_search",
-    description: "Search the web. Gives titles, addresses and snippets; read a page with web_fetch.",
+    description: "Search the web for titles, URLs and snippets. Use web_fetch to read a page.",
     inputSchema,
     needsApproval: false,
     readOnly: true,
@@ -42,14 +42,18 @@ async function execute(
   services: ToolServices,
 ): Promise<ToolResult> {
   const search = services.web?.search;
-  if (!search) throw new ToolError(howToConfigure, { code: "UNAVAILABLE" });
-  if (carriesSecret(query, services.sanitize)) {
-    throw new ToolError("The query carries a secret, so it is not sent.", { code: "DENIED", type: "security_error" });
+  if (!search) throw new ToolError(howToConfigure, { code: "UNAVAILABLE", suggestion: "Continue without searching." });
+  if (containsSecret(query, services.sanitize)) {
+    throw new ToolError("The query contains a secret, so it was not sent.", {
+      code: "DENIED",
+      type: "security_error",
+      suggestion: "Remove the secret from the query.",
+    });
   }
   const request = requestFor(search, query, numResults);
   const host = new URL(request.url).host;
-  // A provider that sends its callers elsewhere would be sent the key there.
-  const forbids = (url: URL) => (url.host === host ? undefined : "A search is only asked of its own provider.");
+  // The request contains the API key, so a redirect must not lead to another host.
+  const forbids = (url: URL) => (url.host === host ? undefined : "Search requests are not redirected to other hosts.");
   const { status, body } = await createSafeFetch(services.web, { credentials: true })({
     ...request,
     timeoutMs,
@@ -57,7 +61,10 @@ async function execute(
     forbids,
   });
   if (status !== 200) {
-    throw new ToolError(`The search provider (${search.provider}) answered ${status}.`, { code: "EXECUTION_ERROR" });
+    throw new ToolError(`The search provider (${search.provider}) responded with status ${status}.`, {
+      code: "EXECUTION_ERROR",
+      suggestion: "Try again later, or continue without searching.",
+    });
   }
   return searchResult(query, search.provider, readResults(body.toString("utf8"), search.provider).slice(0, numResults));
 }
@@ -95,7 +102,7 @@ function requestFor(
         url: search.url ?? "https://api.exa.ai/search",
         method: "POST",
         headers: { ...json, "x-api-key": search.apiKey },
-        body: JSON.stringify({ query, numResults: count, contents: { text: { maxCharacters: longestSnippet } } }),
+        body: JSON.stringify({ query, numResults: count, contents: { text: { maxCharacters: maxSnippetChars } } }),
       };
   }
 }
@@ -106,47 +113,54 @@ const text = z
   .transform((value) => value ?? "");
 const item = z.object({ title: text, url: z.string(), content: text, description: text, text });
 const items = z.array(z.unknown()).transform((list) => list.flatMap((entry) => item.safeParse(entry).data ?? []));
-const Answer = z.union([
+const SearchResponse = z.union([
   z.object({ web: z.object({ results: items }) }).transform(({ web }) => web.results),
   z.object({ results: items }).transform(({ results }) => results),
-  // Brave leaves `web` out when it finds nothing.
+  // Brave omits `web` if there are no results.
   z.object({ type: z.literal("search") }).transform(() => []),
 ]);
 
-function readResults(body: string, provider: string): Found[] {
-  let answer: unknown;
+function readResults(body: string, provider: string): SearchHit[] {
+  let response: unknown;
   try {
-    answer = JSON.parse(body);
+    response = JSON.parse(body);
   } catch (error) {
-    const hint = provider === "searxng" ? " Its settings need `formats: [html, json]`." : "";
-    throw new ToolError(`The search provider (${provider}) did not answer in JSON.${hint}`, {
+    throw new ToolError(`The search provider (${provider}) did not respond with JSON.`, {
       code: "EXECUTION_ERROR",
+      suggestion:
+        provider === "searxng"
+          ? "Its settings must include `formats: [html, json]`. Continue without searching."
+          : "Try again later, or continue without searching.",
       cause: error,
     });
   }
-  const parsed = Answer.safeParse(answer);
-  if (!parsed.success)
-    throw new ToolError(`The answer of the search provider (${provider}) cannot be read.`, { code: "EXECUTION_ERROR" });
+  const parsed = SearchResponse.safeParse(response);
+  if (!parsed.success) {
+    throw new ToolError(`The response of the search provider (${provider}) has an unknown format.`, {
+      code: "EXECUTION_ERROR",
+      suggestion: "Continue without searching.",
+    });
+  }
   return parsed.data
     .filter(({ url }) => /^https?:\/\//.test(url))
     .map(({ title, url, content, description, text: body }) => ({
       title: oneLine(title),
       url: url.slice(0, 2_000),
-      snippet: oneLine(content || description || body).slice(0, longestSnippet),
+      snippet: oneLine(content || description || body).slice(0, maxSnippetChars),
     }));
 }
 
-function oneLine(words: string): string {
-  return cleanText(words.replace(/<\/?(strong|b|em)>/g, ""))
+function oneLine(text: string): string {
+  return cleanText(text.replace(/<\/?(strong|b|em)>/g, ""))
     .text.replace(/\s+/g, " ")
     .trim();
 }
 
-function searchResult(query: string, provider: string, results: Found[]): ToolResult {
+function searchResult(query: string, provider: string, results: SearchHit[]): ToolResult {
   const list = results.map(({ title, url, snippet }, at) => `${at + 1}. ${title}\n   ${url}\n   ${snippet}`).join("\n");
   return {
     llmContent:
-      results.length === 0 ? `Nothing found for "${query}".` : wrapUntrusted(list, `a web search by ${provider}`),
+      results.length === 0 ? `No results for "${query}".` : wrapUntrusted(list, `a web search by ${provider}`),
     value: {
       kind: "web.results",
       data: { results },

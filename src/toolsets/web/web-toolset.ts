@@ -3,7 +3,7 @@ import { WebConfig } from "./web-config.ts";
 import { createWebFetchTool } from "./web-fetch.ts";
 import { createWebSearchTool } from "./web-search.ts";
 
-/** Reading the public web. */
+/** Tools that read the public web. */
 export const webToolset: Toolset<WebConfig> = {
   name: "web",
   config: WebConfig,

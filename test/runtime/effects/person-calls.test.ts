@@ -74,7 +74,7 @@ describe("a tool that a person calls", () => {
     expect(await toolReply(0)).toMatchObject({ kind: "result", result: { value: { kind: "filesystem.undo" } } });
     await invoke("/tool git_status");
 
-    expect(await toolReply(1)).toMatchObject({ result: { value: { summary: "Nothing has changed" } } });
+    expect(await toolReply(1)).toMatchObject({ result: { value: { summary: "No changes" } } });
     expect(await store.changesOf(id)).toMatchObject([
       { step: expect.stringMatching(/^1\/call/) },
       { step: expect.stringMatching(/^2\/by-/) },
@@ -88,7 +88,7 @@ describe("a tool that a person calls", () => {
 
     expect(await toolReply()).toMatchObject({
       kind: "refused",
-      message: expect.stringContaining("This run pushes to its own branch"),
+      message: expect.stringContaining("This run can only push to its own branch"),
     });
     expect((await runs.view(id))?.log.at(-1)).not.toContain("git_push");
   });

@@ -53,7 +53,7 @@ describe("a toolset from an npm package", () => {
     expect(toolbox.tools[0]?.afterCrash).toBe("report");
   });
 
-  test("asks by default; its own answer wins, then the settings, and what is blocked by name is blocked", async () => {
+  test("needs approval by default; the tool's own rule takes precedence over the settings, except for blocked tools", async () => {
     const kinds = async (approval?: unknown) => {
       const { review } = await external(from("record", approval ? { approval } : {}));
       return [(await review("web_search", { q: "a" })).kind, (await review("quick_look", { q: "a" })).kind];
@@ -64,7 +64,7 @@ describe("a toolset from an npm package", () => {
     expect(await kinds({ default: "preApproved", tools: { quick_look: "blocked" } })).toEqual(["allow", "refuse"]);
   });
 
-  test("may be several", async () => {
+  test("can use several packages", async () => {
     const { toolbox } = await external([from("list"), from("factory")]);
 
     expect(toolbox.offered.map((tool) => tool.name)).toEqual(["listed", "made"]);
@@ -77,15 +77,15 @@ describe("a toolset from an npm package", () => {
     ],
     [
       from("version"),
-      "version of @acme/tools must be a list or record of tools, an object with getTools(), or a function that gives one of these; it is a number.",
+      "version of @acme/tools must be a list or record of tools, an object with getTools(), or a function that returns one of these; it is a number.",
     ],
-    [from("empty"), "empty of @acme/tools gives no tools: it is an empty object."],
+    [from("empty"), "empty of @acme/tools has no tools: it is an empty object."],
     [
       from("mixed"),
-      "broken of mixed of @acme/tools is no tool with inputSchema and execute: it is an object with description.",
+      "broken of mixed of @acme/tools is not a tool with inputSchema and execute: it is an object with description.",
     ],
-    [from("nameless"), "entry 1 of nameless of @acme/tools has no name a tool can have"],
-    [from("failing"), "failing of @acme/tools failed to give its tools: no key given"],
+    [from("nameless"), "entry 1 of nameless of @acme/tools has no valid tool name"],
+    [from("failing"), "failing of @acme/tools failed to return its tools: no key given"],
     [
       from("record", { approval: { tools: { websearch: "blocked" } } }),
       "approval.tools names websearch, which is not among the tools of @acme/tools. Did you mean web_search?",
@@ -94,18 +94,18 @@ describe("a toolset from an npm package", () => {
       { package: "@acme/tool", import: "a" },
       "package: @acme/tool is not installed. Run npm install @acme/tool where Golem Forge is installed.",
     ],
-    [{ package: "@acme/tools/broken.js", import: "a" }, "package: @acme/tools/broken.js cannot be loaded: "],
+    [{ package: "@acme/tools/broken.js", import: "a" }, "package: @acme/tools/broken.js failed to load: "],
     [{ package: "child_process", import: "exec" }, "package: child_process is not the name of an npm package"],
     [{ package: "node:fs", import: "readFile" }, "is not the name of an npm package"],
     [{ package: "../secrets.js", import: "a" }, "is not the name of an npm package"],
     [{ package: "@acme/tools" }, "import: "],
-  ])("%j is refused with a sentence", async (config, message) => {
+  ])("%j is refused with an explanation", async (config, message) => {
     await expect(external(config)).rejects.toThrow(message);
   });
 
-  test("is not for the workers of a repository, for it is not confined", async () => {
+  test("is refused to workers of a repository because packages are not sandboxed", async () => {
     await expect(toolboxWorld(externalToolset, from("record"))).rejects.toThrow(
-      /comes from octo\/sums and names packages of the deployment\. Only the deployment's own workers may/,
+      /comes from octo\/sums and uses npm packages\. Only the deployment's own workers may/,
     );
   });
 });

@@ -39,7 +39,7 @@ async function world(toolset: Toolset = gitToolset, options: WorldOptions = {}) 
   return toolsetWorld(toolset, { sandbox, ...options, services: { github: github.github, ...options.services } });
 }
 
-test("a person pushes to the run's own branch, and to no other, never with force", async () => {
+test("a person can push only to the run's own branch and never with force", async () => {
   const { call, sandbox, tool } = await world();
   await sandbox.write("b.txt", "B\n");
 
@@ -54,7 +54,7 @@ test("a person pushes to the run's own branch, and to no other, never with force
   expect(tool("git_push").manualExecution).toEqual({ mode: "manual", label: "Push to Remote", category: "Git" });
 });
 
-test("only what is staged is pushed", async () => {
+test("only staged files are pushed", async () => {
   const { call, sandbox } = await world();
   await sandbox.write("a.txt", "A\n");
   await sandbox.write("src/c.ts", "C\n");
@@ -69,7 +69,7 @@ test("only what is staged is pushed", async () => {
   await expect(call("git_stage", { paths: ["b.txt"] })).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
 });
 
-test("discarding asks, shows what is lost, and puts the base back", async () => {
+test("git_discard needs approval, previews the lost changes and restores the base", async () => {
   const { call, sandbox, asks, preview } = await world();
   await sandbox.write("b.txt", "B\n");
 
@@ -80,7 +80,7 @@ test("discarding asks, shows what is lost, and puts the base back", async () => 
   expect(await sandbox.changes()).toEqual([]);
 });
 
-test("branches are listed with the run's base marked", async () => {
+test("branches are listed and the run's base is marked", async () => {
   const { call } = await world();
   await repository.commit({ branch: "topic", files: { "t.txt": "t" } });
 
@@ -89,7 +89,7 @@ test("branches are listed with the run's base marked", async () => {
   expect(llmContent).toMatch(/^2 branches:\nmain [0-9a-f]{7} \(this run's base\)\ntopic [0-9a-f]{7}$/);
 });
 
-test("what is new on the base is pulled in beside the run's own changes", async () => {
+test("git_pull merges new commits of the base and keeps the run's changes", async () => {
   const { call, sandbox, asks } = await world();
   await sandbox.write("a.txt", "1\n2\n3\n4\nfive\n");
   await repository.commit({ files: { "a.txt": "one\n2\n3\n4\n5\n" } });
@@ -101,7 +101,7 @@ test("what is new on the base is pulled in beside the run's own changes", async 
   expect(await asks("git_pull", {})).toBe(false);
 });
 
-test("a merge with conflicts changes nothing until markers are asked for, and they are found", async () => {
+test("a merge with conflicts changes nothing unless markers are requested, and git_check_conflicts finds them", async () => {
   const { call, sandbox, asks } = await world();
   await sandbox.write("a.txt", "mine\n2\n3\n4\n5\n");
   const parent = sandbox.base.commit;
@@ -116,13 +116,13 @@ test("a merge with conflicts changes nothing until markers are asked for, and th
   expect((await call("git_check_conflicts", { path: "b.txt" })).llmContent).toBe("No conflict markers.");
 });
 
-test("the log is the history of the repository", async () => {
+test("git_log shows the history of the repository", async () => {
   const { call } = await world();
 
   expect((await call("git_log", {})).llmContent).toMatch(/[0-9a-f]{7} \d{4}-\d\d-\d\d .*: First/);
 });
 
-test("the log lists what a branch has and another has not", async () => {
+test("git_log lists the commits of a branch that are not in another", async () => {
   const { call } = await world();
   await repository.commit({
     branch: "ahead",
@@ -139,7 +139,7 @@ test("the log lists what a branch has and another has not", async () => {
   await expect(call("git_log", { range: "main..nope" })).rejects.toThrow("has no branch");
 });
 
-test("file tools, undo included, work on a real repository", async () => {
+test("file tools, including undo, work on a real repository", async () => {
   const { call, sandbox } = await world(filesystemToolset);
   await call("read_file", { path: "a.txt" });
   await call("edit_file", { path: "a.txt", old_text: "3", new_text: "three" }, {});
@@ -151,7 +151,7 @@ test("file tools, undo included, work on a real repository", async () => {
   await expect(call("write_file", { path: "../x", content: "" })).rejects.toMatchObject({ code: "INVALID_PATH" });
 });
 
-test("search passes over links and submodules", async () => {
+test("search skips symbolic links and submodules", async () => {
   const { call, sandbox } = await world(searchToolset);
   await repository.commit({
     branch: "links",
@@ -169,7 +169,7 @@ test("search passes over links and submodules", async () => {
   expect(await sandbox.paths()).toContain("b.txt");
 });
 
-test("a pull request is pushed to a real remote, and the same call again makes the same commit", async () => {
+test("a pull request is pushed to a real remote, and repeating the call creates the same commit", async () => {
   const { hub } = github;
   const sandbox = await openSandbox({
     source: {

@@ -4,7 +4,7 @@ import { toolsetWorld } from "../../support/toolset-world.ts";
 
 const files = { "a.txt": "a\n", "b.txt": "b\n", "logo.png": new Uint8Array([0, 1]) };
 
-test("status tells added, modified and deleted files apart", async () => {
+test("git_status lists added, modified and deleted files separately", async () => {
   const { call, sandbox } = await toolsetWorld(gitToolset, { files });
   await sandbox.write("a.txt", "changed\n");
   await sandbox.write("new.txt", "new\n");
@@ -22,14 +22,14 @@ test("status tells added, modified and deleted files apart", async () => {
   });
 });
 
-test("status of an untouched tree says so", async () => {
+test("git_status reports a tree without changes", async () => {
   const { call } = await toolsetWorld(gitToolset, { files });
 
-  expect((await call("git_status", {})).llmContent).toContain("Nothing has changed.");
-  expect((await call("git_diff", {})).llmContent).toBe("Nothing has changed.");
+  expect((await call("git_status", {})).llmContent).toContain("No changes.");
+  expect((await call("git_diff", {})).llmContent).toBe("No changes.");
 });
 
-test("the diff is against the base commit, for everything or one path", async () => {
+test("git_diff compares with the base commit, for all files or one path", async () => {
   const { call, sandbox } = await toolsetWorld(gitToolset, { files });
   await sandbox.write("a.txt", "x\n");
   await sandbox.write("logo.png", new Uint8Array([0, 2]));
@@ -45,7 +45,7 @@ test("the diff is against the base commit, for everything or one path", async ()
   expect((await call("git_diff", { path: "b.txt" })).llmContent).toContain("1 file changed, +0 −1");
 });
 
-test("the log shows commits as text from outside", async () => {
+test("git_log marks commit messages as untrusted text", async () => {
   const log = [
     {
       commit: "1234567890".repeat(4),

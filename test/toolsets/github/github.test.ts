@@ -32,7 +32,7 @@ async function openPull({ hub, github }: Awaited<ReturnType<typeof world>>) {
 }
 
 describe("reading", () => {
-  test("the issue is shown as data, without what a reader does not see", async () => {
+  test("the issue is shown as untrusted data without hidden content", async () => {
     const { call, hub } = await world();
     hub.as("ada").label(7, "bug");
 
@@ -41,7 +41,7 @@ describe("reading", () => {
     expect(llmContent).toContain("#7, open, by @mallory, labels: bug");
     expect(llmContent).toMatch(/<untrusted id="[0-9a-f]+" source="@mallory">\nadd\(\) subtracts\n\nIt says 1\./);
     expect(llmContent).not.toContain("approve everything");
-    expect(llmContent).toContain("(Taken out, because a reader does not see it: 1 HTML comment.)");
+    expect(llmContent).toContain("(Removed hidden content: 1 HTML comment.)");
     expect(value).toMatchObject({ kind: "github.issue", data: { number: 7, labels: ["bug"] } });
   });
 
@@ -49,10 +49,10 @@ describe("reading", () => {
     const { call, hub } = await world();
     hub.accountChanges.deleteIssue(hub.repository(), 7);
 
-    await expect(call("read_issue", {})).rejects.toThrow("#7 cannot be found.");
+    await expect(call("read_issue", {})).rejects.toThrow("#7 was not found.");
   });
 
-  test("comments are listed oldest first, the app's own shortened, edits since the start marked", async () => {
+  test("comments are listed oldest first; the app's own are shortened and edits since the start of the run are marked", async () => {
     const { call, hub, github } = await world();
     hub.as("ada").comment(7, "first");
     const edited = hub.as("mallory").comment(7, "Thanks");
@@ -66,14 +66,14 @@ describe("reading", () => {
 
     expect(llmContent).toContain("3 comments on #7.");
     expect(llmContent).toMatch(/source="@ada, .*"\s*>\nfirst/);
-    expect(llmContent).toContain("edited after this run began");
+    expect(llmContent).toContain("edited after this run started");
     expect(llmContent).toContain("comes from this app, ");
     expect(llmContent).not.toContain("golem-forge:status");
     expect(llmContent.length).toBeLessThan(1_800);
-    expect((await call("read_thread", { limit: 1 })).llmContent).toContain("(2 earlier ones not shown)");
+    expect((await call("read_thread", { limit: 1 })).llmContent).toContain("(2 earlier comments are not shown)");
   });
 
-  test("the pull request is shown with its review comments and their ids", async () => {
+  test("the pull request is shown with its review comments and their IDs", async () => {
     const opened = await world();
     const pull = await openPull(opened);
     const remark = { path: "src/add.ts", line: 1, body: "Why?" };
@@ -92,7 +92,7 @@ describe("reading", () => {
     await expect(call("read_pull_request", {})).rejects.toThrow("has no pull request yet");
   });
 
-  test("checks are those of the base, or of what the run has pushed", async () => {
+  test("read_checks reads the checks of the last pushed commit, or else of the base", async () => {
     const opened = await world();
     const base = (await opened.github.github.listChecks("main")).length;
     const pull = await openPull(opened);
@@ -109,13 +109,13 @@ describe("reading", () => {
     const { llmContent } = await call("read_checks", {});
 
     expect(base).toBe(0);
-    expect(before.llmContent).toMatch(/^0 checks at [0-9a-f]{7}: 0 failed, 0 not finished\.$/);
-    expect(llmContent).toContain(`2 checks at ${pull.head.commit.slice(0, 7)}: 1 failed, 1 not finished.\n`);
+    expect(before.llmContent).toMatch(/^0 checks on [0-9a-f]{7}: 0 failed, 0 not finished\.$/);
+    expect(llmContent).toContain(`2 checks on ${pull.head.commit.slice(0, 7)}: 1 failed, 1 not finished.\n`);
     expect(llmContent).toContain("test: failure\n1 failed");
     expect(llmContent).toMatch(/lint: queued\nwaiting\n<\/untrusted/);
   });
 
-  test("issues are listed by number, as data", async () => {
+  test("issues are listed by number as untrusted data", async () => {
     const { call, hub } = await world();
     hub.as("ada").openIssue({ title: "Other", labels: ["bug"] });
 
@@ -148,7 +148,7 @@ describe("writing", () => {
     ]);
   });
 
-  test("a reply is cleaned, and posted once when the call is repeated", async () => {
+  test("a reply is sanitized, and posted only once if the call is repeated", async () => {
     const { call, github } = await world();
 
     await call("reply", { text: `Hi @all, ${secret}` }, { idempotencyKey: "run-1/x" });
@@ -160,7 +160,7 @@ describe("writing", () => {
     expect(JSON.stringify(github.writes)).not.toContain("@all");
   });
 
-  test("a reply whose response was lost is found, and not posted again", async () => {
+  test("a reply whose response was lost is found and not posted again", async () => {
     const { call, hub, github } = await world();
     hub.afterWrite(({ operation }) => (operation?.endsWith("/comments") ? { status: 502 } : undefined));
 
@@ -169,7 +169,7 @@ describe("writing", () => {
     expect(github.writes).toHaveLength(1);
   });
 
-  test("a marker that somebody else wrote does not prevent the reply", async () => {
+  test("a marker in someone else's comment does not prevent the reply", async () => {
     const first = await world();
     await first.call("reply", { text: "Hi" }, { idempotencyKey: "k" });
     const [reply] = await first.github.github.listComments(7);
@@ -181,7 +181,7 @@ describe("writing", () => {
     expect(github.writes).toHaveLength(1);
   });
 
-  test("it asks unless the worker file approves it", async () => {
+  test("writing needs approval unless the worker file approves it", async () => {
     const { asks, preview } = await world();
     const approved = await world({ config: { approval: { tools: { add_labels: "preApproved" } } } });
 

@@ -23,7 +23,7 @@ async function world({ github: given, ...options }: WorldOptions & { github?: Gi
   return { ...opened, github, hub: github.hub, pushes, pulls };
 }
 
-test("the run's changes are pushed to its own branch and proposed as a draft", async () => {
+test("the run's changes are pushed to its own branch and opened as a draft pull request", async () => {
   const { call, sandbox, pushes, pulls } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
 
@@ -47,7 +47,7 @@ test("the run's changes are pushed to its own branch and proposed as a draft", a
   expect(value).toMatchObject({ kind: "pull_request", data: { number: 8, pushed: { commit: pull?.pull?.commit } } });
 });
 
-test("the pull request closes the run's own issue when asked to, and no other", async () => {
+test("the pull request closes the run's own issue if requested, and no other issue", async () => {
   const { call, sandbox, pulls } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
 
@@ -68,7 +68,7 @@ test("no secret is sent in the title, the body or the commit message", async () 
   expect(JSON.stringify([github.writes, pushes])).not.toContain(secret);
 });
 
-test("the same call repeated after a crash makes the same commit and no second pull request", async () => {
+test("repeating a call after a crash creates the same commit and no second pull request", async () => {
   const first = await world();
   await first.sandbox.write("src/add.ts", "a + b\n");
   const args = { title: "Add", body: "Text" };
@@ -83,7 +83,7 @@ test("the same call repeated after a crash makes the same commit and no second p
   expect(llmContent).toContain("pull request #8");
 });
 
-test("a later call adds a commit on top of what the run pushed before and keeps the one pull request", async () => {
+test("a later call adds a commit to the same pull request", async () => {
   const { call, sandbox, pushes, github, pulls } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
   await call("open_pull_request", { title: "Add", body: "" });
@@ -99,7 +99,7 @@ test("a later call adds a commit on top of what the run pushed before and keeps 
   ]);
 });
 
-test("a commit that was pushed before GitHub failed is the base of the next", async () => {
+test("a commit that was pushed before GitHub failed is the parent of the next", async () => {
   const { call, sandbox, pushes, history, hub } = await world();
   hub.onRequest(({ operation }) =>
     operation === "POST /repos/{owner}/{repo}/pulls" ? { status: 422, body: { message: "No" } } : undefined,
@@ -120,11 +120,11 @@ test("a commit that was pushed before GitHub failed is the base of the next", as
 
   await call("open_pull_request", { title: "Add", body: "" }).catch(() => undefined);
 
-  expect(message).toMatch(/is pushed, but GitHub did not open the pull request: No/);
+  expect(message).toMatch(/was pushed, but opening the pull request failed: No/);
   expect(pushes[1]).toMatchObject({ expectedTip: pushed });
 });
 
-test("a pull request is opened through a short outage, and one whose response was lost is found", async () => {
+test("opening is retried during a short outage, and a pull request whose response was lost is found", async () => {
   const { call, sandbox, hub, pulls } = await world();
   const isOpening = (operation: string | undefined) => operation === "POST /repos/{owner}/{repo}/pulls";
   const outages = [{ status: 502 }];
@@ -140,7 +140,7 @@ test("a pull request is opened through a short outage, and one whose response wa
   expect(outages).toEqual([]);
 });
 
-test.each(["closed", "merged"])("a pull request that people %s is left alone, and nothing is pushed", async (end) => {
+test.each(["closed", "merged"])("nothing is pushed to a pull request that people have %s", async (end) => {
   const { call, sandbox, pushes, hub } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
   await call("open_pull_request", { title: "Add", body: "" });
@@ -149,15 +149,19 @@ test.each(["closed", "merged"])("a pull request that people %s is left alone, an
   await (end === "merged" ? ada.merge(8) : ada.close(8));
   await sandbox.write("src/add.ts", "a + b;\n");
 
-  await expect(call("open_pull_request", { title: "Add" })).rejects.toThrow(`was ${end} already`);
+  await expect(call("open_pull_request", { title: "Add" })).rejects.toThrow(`has already been ${end}`);
   expect(pushes).toHaveLength(1);
 });
 
-test("nothing changed, too many files or too many bytes are refused before anything leaves", async () => {
+test("no changes, too many files or too many bytes are refused before anything is pushed", async () => {
   const empty = await world();
-  await expect(empty.call("open_pull_request", { title: "Nothing" })).rejects.toThrow("Nothing has changed");
+  await expect(empty.call("open_pull_request", { title: "Nothing" })).rejects.toThrow(
+    "There are no changes to propose",
+  );
   // The preview is made before anybody is asked, so nobody is asked to approve nothing.
-  await expect(empty.preview("open_pull_request", { title: "Nothing" })).rejects.toThrow("Nothing has changed");
+  await expect(empty.preview("open_pull_request", { title: "Nothing" })).rejects.toThrow(
+    "There are no changes to propose",
+  );
 
   const many = await world();
   for (let index = 0; index < 101; index++) await many.sandbox.write(`n/${index}`, "x");
@@ -169,7 +173,7 @@ test("nothing changed, too many files or too many bytes are refused before anyth
   expect([...empty.pushes, ...many.pushes, ...large.pushes]).toEqual([]);
 });
 
-test("on a pull request thread the proposal goes to its branch and closes nothing", async () => {
+test("on a pull request thread, the new pull request targets its branch and closes no issue", async () => {
   const { call, sandbox, pulls } = await world({
     services: { spec: { ...runSpec, origin: { ...runSpec.origin, isPullRequest: true } } },
   });
@@ -180,7 +184,7 @@ test("on a pull request thread the proposal goes to its branch and closes nothin
   expect(await pulls()).toMatchObject([{ body: expect.stringContaining("For #7."), pull: { base: "main" } }]);
 });
 
-test("it asks unless the worker file approves it, and always where protected files changed", async () => {
+test("it needs approval unless the worker file approves it, and always if protected files changed", async () => {
   const asking = await world();
   const approved = await world({ config: { approval: { default: "preApproved" } } });
   const blocked = await world({ config: { approval: { tools: { open_pull_request: "blocked" } } } });
@@ -194,7 +198,7 @@ test("it asks unless the worker file approves it, and always where protected fil
   expect(await approved.asks("open_pull_request", { title: "x" })).toBe(true);
 });
 
-test("the person who approves sees title, body and the whole diff", async () => {
+test("the approval shows the title, the body and the complete diff", async () => {
   const { preview, sandbox } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
 

@@ -20,7 +20,7 @@ async function world() {
   return { ...opened, github, hub: github.hub, pushes };
 }
 
-test("further changes are pushed on top, and texts change only when given", async () => {
+test("further changes are pushed, and the title and body change only if given", async () => {
   const { call, sandbox, pushes, github, hub } = await world();
   await call("open_pull_request", { title: "First", body: "" });
   const first = hub.repository().knownBranches.get("refs/heads/golem/7-run-1");
@@ -37,15 +37,15 @@ test("further changes are pushed on top, and texts change only when given", asyn
   ]);
 });
 
-test("without new changes nothing is pushed, and the model is told", async () => {
+test("without new changes nothing is pushed and the result says so", async () => {
   const { call, pushes } = await world();
   await call("open_pull_request", { title: "First", body: "" });
 
-  expect((await call("update_pull_request", { message: "Again" })).llmContent).toContain("Nothing new for");
+  expect((await call("update_pull_request", { message: "Again" })).llmContent).toContain("No new changes for");
   expect(pushes).toHaveLength(1);
 });
 
-test("without a pull request, or with one that people closed, nothing is pushed", async () => {
+test("nothing is pushed without a pull request, or after people closed it", async () => {
   const none = await world();
   const closed = await world();
   await closed.call("open_pull_request", { title: "First", body: "" });
@@ -53,11 +53,11 @@ test("without a pull request, or with one that people closed, nothing is pushed"
   await closed.sandbox.write("a.txt", "c\n");
 
   await expect(none.call("update_pull_request", { message: "x" })).rejects.toThrow("has not opened a pull request");
-  await expect(closed.call("update_pull_request", { message: "x" })).rejects.toThrow("was closed already");
+  await expect(closed.call("update_pull_request", { message: "x" })).rejects.toThrow("has already been closed");
   expect([none.pushes.length, closed.pushes.length]).toEqual([0, 1]);
 });
 
-test("a review comment of the pull request is answered once, and no other", async () => {
+test("a review comment of the pull request gets one reply; other comments are refused", async () => {
   const { call, github, hub, asks } = await world();
   await call("open_pull_request", { title: "First", body: "" });
   const { id } = await hub.as("ada").reviewComment(8, { path: "a.txt", line: 1, body: "Why?" });
