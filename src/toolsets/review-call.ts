@@ -79,13 +79,12 @@ const holdsSecret = (text: string) => redact(text) !== text;
 
 /**
  * True when text that a person would have to read cannot be posted, since it looks like a secret. Arguments need not be
- * readable where the files that they lead to are listed.
+ * readable where a preview says what they lead to.
  */
 function hidesText(args: unknown, preview: Preview | undefined): boolean {
   const sections = preview?.sections ?? [];
   const texts = sections.flatMap((section) => (section.kind === "text" ? [section.text] : []));
-  const listsFiles = sections.some(({ kind }) => kind !== "text");
-  return [...texts, ...(listsFiles ? [] : [canonicalJson(args)])].some(holdsSecret);
+  return [...texts, ...(sections.length > 0 ? [] : [canonicalJson(args)])].some(holdsSecret);
 }
 
 function unshowable({ name }: NamedTool): ToolResult {
