@@ -85,10 +85,10 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests.at(-1))[0]).toContain("B.");
   });
 
-  test("fails to initialize with an unknown worker, and lists the known ones", async () => {
+  test("fails to initialize with an unknown worker, and suggests a similar one", async () => {
     const opening = embedded([], { worker: calling("a", "bb"), workers: { b: calling("b", "c") } });
 
-    await expect(opening).rejects.toThrow(/there is no such worker.*Did you mean b/);
+    await expect(opening).rejects.toThrow(/names the unknown worker bb. Did you mean b\?/);
   });
 
   test("can find the other with a function", async () => {
