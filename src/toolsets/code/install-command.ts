@@ -62,7 +62,9 @@ function commandFor({ manager, packages, dev, has }: InstallRequest): Pick<Insta
     case "npm": {
       const how = named || !has("package-lock.json") ? ["install", ...(dev ? ["--save-dev"] : [])] : ["ci"];
       // The repository's own .npmrc may name any program as git, which a dependency from git would start.
-      const options = ["--ignore-scripts", "--git=/bin/false", "--no-audit", "--no-fund"];
+      // Nor does the configuration count that an earlier command left in the home folder.
+      const own = ["--userconfig=/dev/null", "--globalconfig=/dev/null"];
+      const options = ["--ignore-scripts", "--git=/bin/false", ...own, "--no-audit", "--no-fund"];
       return { command: ["npm", ...how, ...options, "--", ...packages], env: {} };
     }
     case "pip": {
@@ -71,14 +73,15 @@ function commandFor({ manager, packages, dev, has }: InstallRequest): Pick<Insta
       // A source distribution runs its setup.py; a wheel runs nothing.
       const options = ["--user", "--only-binary=:all:", "--no-input", "--disable-pip-version-check"];
       return {
-        command: ["python3", "-m", "pip", "install", ...options, ...what],
-        env: { PIP_BREAK_SYSTEM_PACKAGES: "1" },
+        // Isolated: no module of the tree, and no .pth file that an earlier command left in the home folder, runs here.
+        command: ["python3", "-I", "-m", "pip", "install", ...options, ...what],
+        env: { PIP_BREAK_SYSTEM_PACKAGES: "1", PIP_CONFIG_FILE: "/dev/null" },
       };
     }
     case "go":
       return {
         command: named ? ["go", "get", ...packages] : ["go", "mod", "download"],
-        env: { GOPROXY: "https://proxy.golang.org", GOVCS: "*:off" },
+        env: { GOPROXY: "https://proxy.golang.org", GOVCS: "*:off", GOENV: "off", GOFLAGS: "", GOTOOLCHAIN: "local" },
       };
     case "cargo":
       return {

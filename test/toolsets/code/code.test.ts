@@ -165,6 +165,26 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(await sandbox.exists("ran")).toBe(false);
   });
 
+  test("pip runs no module of the tree, and nothing that an earlier command left in the home folder", async () => {
+    const run = "open('/workspace/ran', 'w').close()\n";
+    const { call, sandbox } = await world({
+      files: { "pip.py": run, "sitecustomize.py": run, "pip/__init__.py": run, "pip/__main__.py": run },
+      config: { install: "preApproved", registries: ["127.0.0.1"] },
+    });
+    const leave = [
+      'site=$(python3 -c "import site; print(site.getusersitepackages())"); mkdir -p "$site" ~/.config/pip',
+      "echo \"import os; os.path.exists('/workspace/armed') and open('/workspace/ran', 'w').close()\" > \"$site/x.pth\"",
+      "echo '[global]' > ~/.config/pip/pip.conf; echo 'python = /workspace/run.sh' >> ~/.config/pip/pip.conf",
+      "rm -f ran; touch armed",
+    ].join("\n");
+    await call("run_code", { language: "bash", code: leave });
+
+    await call("install_package", { manager: "pip", packages: ["left-pad"] });
+
+    expect(await sandbox.exists("armed")).toBe(true);
+    expect(await sandbox.exists("ran")).toBe(false);
+  });
+
   test("the project's own formatter formats", async () => {
     const { call, sandbox } = await world({
       files: {
@@ -325,12 +345,12 @@ describe("installing packages", () => {
     [
       "npm",
       ["left-pad", "@scope/x@^1.2.0"],
-      "npm install --ignore-scripts --git=/bin/false --no-audit --no-fund -- left-pad @scope/x@^1.2.0",
+      "npm install --ignore-scripts --git=/bin/false --userconfig=/dev/null --globalconfig=/dev/null --no-audit --no-fund -- left-pad @scope/x@^1.2.0",
     ],
     [
       "pip",
       ["requests>=2,<3", "uvicorn[standard]==0.1"],
-      "python3 -m pip install --user --only-binary=:all: --no-input --disable-pip-version-check -- requests>=2,<3 uvicorn[standard]==0.1",
+      "python3 -I -m pip install --user --only-binary=:all: --no-input --disable-pip-version-check -- requests>=2,<3 uvicorn[standard]==0.1",
     ],
     ["go", ["golang.org/x/text@v0.1.0"], "go get golang.org/x/text@v0.1.0"],
     ["cargo", ["serde"], "cargo add serde"],
