@@ -266,6 +266,9 @@ async function errorFor(connection: Connection, access: "read" | "write", respon
   if (status >= 300 && status < 400) {
     return new UserError(`The repository ${name} has moved: the git server redirects to another address.`);
   }
+  const message = `The git server of ${name} answered ${status}.${details}`;
+  // GitHub's rate limits are answered with 403 and Retry-After, too.
+  if (status >= 500 || status === 429 || response.hasRetryAfter) return new OutageError(message);
   if (status === 401 || status === 403) {
     const action = access === "read" ? "read" : "push to";
     return new UserError(`The git server does not allow this app to ${action} ${name} (${status}).${details}`);
@@ -274,8 +277,7 @@ async function errorFor(connection: Connection, access: "read" | "write", respon
     return new UserError(`There is no repository ${name}, or this app is not installed on it (404).`);
   }
   if (status === 200) return new UserError(`The address of ${name} is not that of a git server.`);
-  const message = `The git server of ${name} answered ${status}.${details}`;
-  return status >= 500 || status === 429 ? new OutageError(message) : new Error(message);
+  return new Error(message);
 }
 
 function tokenFor(connection: Connection, access: "read" | "write"): Promise<string | undefined> {

@@ -18,6 +18,8 @@ export interface GitResponse {
   status: number;
   /** The media type. */
   type: string;
+  /** The server asks to try again later. */
+  hasRetryAfter: boolean;
   /** Must be read to its end, or its iterator closed. */
   body: AsyncIterable<Buffer>;
 }
@@ -71,6 +73,7 @@ function attempt({
       resolve({
         status: incoming.statusCode ?? 0,
         type: incoming.headers["content-type"] ?? "",
+        hasRetryAfter: incoming.headers["retry-after"] !== undefined,
         body: readChunks(incoming, { maxBytes, signal }),
       });
     });

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import { type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;
@@ -181,6 +181,16 @@ test("a server outage is not reported as a UserError", async () => {
 
   expect(error).not.toBeInstanceOf(UserError);
   expect(error.message).toMatch(/answered 503\. It says: be right back$/);
+});
+
+test("a rate limit of the server is an outage, also with status 403", async () => {
+  const repository = await world.repositoryWith({ "a.txt": "1" });
+  world.server.options.intercept = (_request, response) => {
+    response.writeHead(403, { "content-type": "text/plain", "retry-after": "60" }).end("slow down");
+    return true;
+  };
+
+  await expect(world.open(repository)).rejects.toBeInstanceOf(OutageError);
 });
 
 /** The same repository for another tenant, so that nothing of it is in the cache. */
