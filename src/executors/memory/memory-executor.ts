@@ -65,8 +65,8 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
     tier: "memory",
     async probe() {
       const walls = process.allowedNodeEnvironmentFlags.has("--allow-net")
-        ? "The in-memory shell needs nothing of this machine."
-        : "The in-memory shell stands, but this version of Node cannot forbid its process the network: use Node 25 or later.";
+        ? "In-memory shell ready."
+        : "In-memory shell ready, but this version of Node cannot deny its process the network: use Node 25 or later.";
       return { tier: "memory", available: true, reason: walls };
     },
     async open() {

@@ -88,8 +88,7 @@ export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
       } catch (error) {
         problem = `it cannot be set up: ${error instanceof Error ? error.message : error}`;
       }
-      if (!problem)
-        return { tier: "os", available: true, reason: "bubblewrap stands, and every canary stayed inside." };
+      if (!problem) return { tier: "os", available: true, reason: "OS sandbox ready; escape checks passed." };
       if (resources) await removeTree(resources.directory);
       resources = undefined;
       return { tier: "os", available: false, reason: `no OS sandbox (${problem})` };
