@@ -1,6 +1,6 @@
 /** The hidden last line that identifies a comment of the App. */
 export function markerOf(name: string): string {
-  return `<!-- golem-forge:${encodeURIComponent(name).replaceAll("--", "%2D%2D")} -->`;
+  return `<!-- golem-forge:${encodeURIComponent(name.toWellFormed()).replaceAll("--", "%2D%2D")} -->`;
 }
 
 /** True when the last line of a comment is the marker of this name; anywhere else it is just text. */
