@@ -22,6 +22,7 @@ const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   truncateText: (run, text) => run(text, text.length / 2),
   truncateMarkdown: (run, text) => run(text, text.length / 2),
   wrapUntrusted: (run, text) => run(text, text),
+  hasMarker: (run, text) => run(text, text),
   renderMarkdown: (run, text) => run(text, "https://github.com/o/r"),
   closestMatch: (run, text) => run(text, ["fixer", "reviewer"]),
   matchesPattern: (run, text) => [run("*a*b*a*b*c", text), run(text, "a".repeat(1_000))],
