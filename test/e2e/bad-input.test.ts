@@ -176,7 +176,7 @@ describe.concurrent("unusual issues", () => {
 
     forge.github.as("maintainer").close(issue.number);
     await botComment(/is stopped/);
-    await botComment(/Not asked any more[\s\S]*Which one\?/);
+    await botComment(/Withdrawn[\s\S]*Which one\?/);
     comment("/run fixer");
 
     expect((await botComment(/is closed/)).body).toContain("Reopen it");
@@ -319,7 +319,7 @@ describe.concurrent("answers to a worker", () => {
 
     comment("/stop");
 
-    const request = await botComment(/Not asked any more: the run was stopped/);
+    const request = await botComment(/Withdrawn: the run was stopped/);
     expect(request.id).toBe(id);
     expect(request.body).not.toContain("/approve");
   });
@@ -338,7 +338,7 @@ describe.concurrent("answers to a worker", () => {
     await botComment(/is stopped/);
     comment("/status");
     await botComment(/is stopped[\s\S]*golem-forge:reply/);
-    await botComment(/^### ⏹️ Not asked any more[\s\S]*Red or blue\?/);
+    await botComment(/^### ⏹️ Withdrawn[\s\S]*Red or blue\?/);
     comment("/resume take the blue one");
     await botComment(/Light or dark\?/);
     comment("Dark, please.");

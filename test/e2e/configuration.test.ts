@@ -108,7 +108,7 @@ describe("while it runs", () => {
     });
     comment("/run fixer");
     await botComment(/Well\?/);
-    await until(({ comments }) => comments.find(({ body }) => /waits for you/.test(body)), "the status");
+    await until(({ comments }) => comments.find(({ body }) => /is waiting for you/.test(body)), "the status");
     await forge.end("SIGTERM");
     multiplyWaitingRuns(forge.databasePath, 20_000);
     const known = forge.github.requests.length;

@@ -23,7 +23,7 @@ test("after a run, a maintainer lists the tools, views the diff, pushes it by ha
     /\*\*Git\*\*[\s\S]*`\/git_push` Push to Remote/,
   );
   comment("/tool git_push -i");
-  expect((await botComment(/### 🔧 Push to Remote/)).body).toContain("| \\--force | yes or no | no, otherwise false |");
+  expect((await botComment(/### 🔧 Push to Remote/)).body).toContain("| \\--force | yes or no | no (default: false) |");
 
   // Typos are answered, and people without write access run nothing.
   comment("/tool git_psh");

@@ -64,7 +64,7 @@ function decisionOf({ status, decidedBy = "somebody", decidedAt, via, remember, 
     case "expired":
       return `⌛ Expired without an answer, ${formatUtc(expiresAt)}`;
     case "withdrawn":
-      return "⏹️ Not asked any more: the run was stopped";
+      return "⏹️ Withdrawn: the run was stopped";
     case "pending":
       return "Waiting for an answer";
   }

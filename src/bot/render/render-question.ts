@@ -23,7 +23,7 @@ export function renderQuestion({ workerPath, text, end }: Question): string {
       );
     case "withdrawn":
       return paragraphs(
-        "### ⏹️ Not asked any more: the run was stopped or is over",
+        "### ⏹️ Withdrawn: the run was stopped or has ended",
         `${who} had asked:`,
         quote(text, maxSettledLength),
       );

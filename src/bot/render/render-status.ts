@@ -40,9 +40,9 @@ export function headline(view: RunView): string {
       return `⏸️ ${worker} is stopped`;
     case "idle":
     case "awaitingAnswer":
-      return `💬 ${worker} waits for you`;
+      return `💬 ${worker} is waiting for you`;
     case "awaitingApproval":
-      return `🔐 ${worker} waits for an approval`;
+      return `🔐 ${worker} is waiting for approval`;
     case "preparing":
     case "callingModel":
     case "retrying":
@@ -109,6 +109,6 @@ function renderLog(log: readonly string[]): string | undefined {
 function renderHints({ outcome, state }: RunView): string | undefined {
   if (outcome) return undefined;
   if (state === "interrupted")
-    return "`/resume` goes on, `/resume and use the other file` goes on with a word from you, `/cancel` ends it.";
-  return "`/stop` stops it, `/cancel` ends it, `/status` tells more. A plain comment steers it.";
+    return "`/resume` continues, `/resume and use the other file` continues with your instructions, `/cancel` ends the run.";
+  return "`/stop` pauses the run, `/cancel` ends it, `/status` shows details. Other comments are passed to the worker.";
 }

@@ -26,7 +26,7 @@ export function renderToolReply(reply: ToolReply): string {
     case "list":
       return renderList(reply.tools);
     case "queued":
-      return `⏳ ${inline(reply.by)}, this runs ${whenDone[reply.behind]}; this comment then shows what came of it. \`/stop\` makes way for it at once, and \`/resume\` goes on from there.`;
+      return `⏳ ${inline(reply.by)}, this runs ${whenDone[reply.behind]}; this comment will then show the result. To run it at once, \`/stop\` the run first; \`/resume\` continues it.`;
     case "refused":
       return paragraphs(
         `${inline(reply.by)}, nothing was run.`,
@@ -97,7 +97,7 @@ function describeType({ type, options = [] }: ManualToolField): string {
 
 function describeNeed({ required, default: preset }: ManualToolField): string {
   if (required) return "yes";
-  return preset === undefined ? "no" : `no, otherwise ${inline(JSON.stringify(preset) ?? "", 100)}`;
+  return preset === undefined ? "no" : `no (default: ${inline(JSON.stringify(preset) ?? "", 100)})`;
 }
 
 function example({ name, type, options = [] }: ManualToolField): string {

@@ -16,7 +16,7 @@ function resultOf(value: ResultValue, error?: ToolResult["error"]): ToolReply {
 
 test("a command that has to wait says for what, and how not to wait", () => {
   expect(renderToolReply({ kind: "queued", by: "ada", behind: "model" })).toMatch(
-    /^⏳ ada, this runs when the model has answered; .*`\/stop` makes way/,
+    /^⏳ ada, this runs when the model has answered; .*`\/stop` the run first/,
   );
 });
 
@@ -117,7 +117,7 @@ test("a form names each option, what it takes, whether it is needed, and a comma
   });
 
   expect(shown).toContain("| \\--stage | test, live | yes | Where to |");
-  expect(shown).toContain("| \\--force | yes or no | no, otherwise false | Even so |");
+  expect(shown).toContain("| \\--force | yes or no | no (default: false) | Even so |");
   expect(shown).toContain('```\n/tool deploy --stage "test" --note "…"\n```');
 });
 

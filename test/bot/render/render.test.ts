@@ -50,7 +50,7 @@ describe("status", () => {
 
       </details>
 
-      \`/stop\` stops it, \`/cancel\` ends it, \`/status\` tells more. A plain comment steers it."
+      \`/stop\` pauses the run, \`/cancel\` ends it, \`/status\` shows details. Other comments are passed to the worker."
     `);
   });
 
@@ -71,9 +71,9 @@ describe("status", () => {
 
   test.each<[RunState, string, string]>([
     ["interrupted", "is stopped", "`/resume`"],
-    ["awaitingApproval", "waits for an approval", "`/stop`"],
-    ["awaitingAnswer", "waits for you", "`/stop`"],
-    ["idle", "waits for you", "`/stop`"],
+    ["awaitingApproval", "is waiting for approval", "`/stop`"],
+    ["awaitingAnswer", "is waiting for you", "`/stop`"],
+    ["idle", "is waiting for you", "`/stop`"],
   ])("in the state %s a person reads %j", (state, words, way) => {
     const status = renderStatus(sampleView({ state }), []);
 
@@ -140,7 +140,7 @@ describe("approvals", () => {
     ],
     [{ status: "denied" as const, decidedBy: "mia", note: "wrong *file*" }, "⛔ Denied by mia"],
     [{ status: "expired" as const }, "⌛ Expired without an answer, 2026-05-04 10:00 UTC"],
-    [{ status: "withdrawn" as const }, "Not asked any more"],
+    [{ status: "withdrawn" as const }, "Withdrawn"],
   ])("that are decided say by whom: %j", (change, words) => {
     const shown = renderApproval(sampleApproval(change));
 
@@ -190,7 +190,7 @@ test("a question that was answered says by whom, with what and when, and one tha
     "### ✅ Answered by mia, 2026-05-01 11:00 UTC\n\n> The second\n> # one\n\n**fixer** had asked:\n\n> Which one?\n> - a",
   );
   expect(renderQuestion({ ...question, end: { kind: "withdrawn" } })).toMatch(
-    /^### ⏹️ Not asked any more: .*\n\n\*\*fixer\*\* had asked:\n\n> Which one\?/,
+    /^### ⏹️ Withdrawn: .*\n\n\*\*fixer\*\* had asked:\n\n> Which one\?/,
   );
 });
 
@@ -229,7 +229,9 @@ describe("whatever a model writes", () => {
       fc.property(hostile, hostile, hostile, (log, activity, content) => {
         const task = { content, activeForm: content, status: "in_progress" as const };
         const sent = sanitize(renderStatus(sampleView({ log: [log, log], activity, tasks: [task] }), []));
-        expect(proseOf(sent).join("")).toMatch(/<\/details>\n\n\s*stops it, .*A plain comment steers it\.$/s);
+        expect(proseOf(sent).join("")).toMatch(
+          /<\/details>\n\n\s*pauses the run, .*Other comments are passed to the worker\.$/s,
+        );
         expectInert(sent);
       }),
       { numRuns: 400 },
