@@ -1,3 +1,6 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
 import { golemWorld, write } from "../support/golem-world.ts";
 
@@ -112,4 +115,23 @@ test("a run whose state folder cannot be written works, and says that it cannot 
 
   expect(await run.code).toBe(0);
   expect(run.text()).toContain("This run cannot be resumed later: ");
+});
+
+test("a run that a newer release has written is named in the list, and not resumed", async () => {
+  const world = await golemWorld({ turns: [write(), overwrite, done] });
+  const id = await interrupted(world);
+  const file = readdirSync(world.env.XDG_STATE_HOME, { recursive: true, encoding: "utf8" }).find((name) =>
+    name.endsWith(`${id}.db`),
+  );
+  const database = new DatabaseSync(join(world.env.XDG_STATE_HOME, file ?? ""));
+  database.exec("update runs set snapshot = json_set(snapshot, '$.version', 900)");
+  database.close();
+
+  const list = world.give(["log"]);
+  const resumed = world.give(["resume", id]);
+
+  expect([await list.code, await resumed.code]).toEqual([0, 2]);
+  expect(list.text()).toContain("was stored by a newer release of Golem Forge");
+  expect(resumed.errors()).toMatch(/^golem: .*was stored by a newer release of Golem Forge/);
+  expect(resumed.errors()).not.toContain("    at ");
 });

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { UserError } from "#domain/errors.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import { visible } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
@@ -18,7 +19,7 @@ export async function golem(args: readonly string[], context: CommandContext): P
   try {
     return await execute(args, own, context);
   } catch (error) {
-    if (!(error instanceof UserError)) throw error;
+    if (!(error instanceof UserError || error instanceof UnreadableDataError)) throw error;
     context.errors.write(`golem: ${visible(error.message)}\n`);
     return exitCodes.misused;
   }

@@ -1,6 +1,7 @@
 import type { LoggedEvent, ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import { type RunRow, readable, type Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
@@ -32,6 +33,10 @@ async function describeRun(id: string, store: Store, paint: Style): Promise<stri
     const date = new Date(view.updatedAt).toISOString().slice(0, 16).replace("T", " ");
     const line = [paint("bold", id), date, oneLine(first.spec.worker.name), state, await taskOf(store, first)];
     return [line.join("  ")];
+  } catch (error) {
+    // One run that a newer release has written does not hide the others.
+    if (!(error instanceof UnreadableDataError)) throw error;
+    return [`${paint("bold", id)}  ${visible(error.message)}`];
   } finally {
     await store.close();
   }
