@@ -46,16 +46,20 @@ export class Webhooks {
 
   /** Delivers an event of a repository, if the app is installed there and subscribed to the event. */
   emit(event: WebhookEvent): void {
+    const { target } = this;
     const { installation } = event.repository;
-    if (!installation || installation.suspended || !this.#world.app.events.includes(event.event)) return;
+    // Without a receiver the payload is not even composed: nothing would wait for the reads it takes.
+    if (!target || !installation || installation.suspended || !this.#world.app.events.includes(event.event)) return;
 
     const repositoryId = event.repository.id;
-    this.#post(describeEvent(this.#world, event, installation), { ...event, installation, repositoryId });
+    this.#post(target, describeEvent(this.#world, event, installation), { ...event, installation, repositoryId });
   }
 
   emitInstallationEvent(event: InstallationEvent): void {
+    const { target } = this;
+    if (!target) return;
     const payload = Promise.resolve(describeInstallationEvent(this.#world, event));
-    this.#post(payload, { ...event, repositoryId: undefined });
+    this.#post(target, payload, { ...event, repositoryId: undefined });
   }
 
   /** Sends the same payload again with the same guid. Undefined for an unknown delivery. */
@@ -75,6 +79,7 @@ export class Webhooks {
   }
 
   #post(
+    target: WebhookTarget,
     payload: Promise<object>,
     {
       event,
@@ -85,8 +90,6 @@ export class Webhooks {
       installation: Installation;
     },
   ): void {
-    const { target } = this;
-    if (!target) return;
     const header = { guid: randomUUID(), event, action, repositoryId, installationId: installation.id };
     const deliver = async () => {
       const content = JSON.stringify(await payload);
