@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
-import { isListedRepository, readConfig } from "#config/config.ts";
+import { isListedRepository, readConfig, readServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
@@ -19,8 +19,7 @@ import { createRunPages } from "#web/create-run-pages.ts";
 async function main(): Promise<void> {
   if (!isConfigured(process.env)) return setUp();
   const config = readConfig(process.env);
-  // What people and models wrote is on GitHub, and at no level in the log.
-  const log = pino({ level: config.app.logLevel, redact: { paths: ["body", "title"], remove: true } });
+  const log = pino({ level: config.app.logLevel });
   const redact = createRedactor(config.secrets);
   const models = createModels(config.models);
   const modelProblem = models.defaultModel && models.findModelProblem(models.defaultModel);
@@ -42,7 +41,7 @@ async function main(): Promise<void> {
   let views: RunViewReader | undefined;
   let stopping = false;
   const started = () => {
-    if (!runtime) throw new Error("A request came in before the runtime stood");
+    if (!runtime) throw new Error("A request arrived before the runtime was created");
     return runtime;
   };
   const pages =
@@ -111,8 +110,8 @@ async function main(): Promise<void> {
 
 /** Without any setting of an App there is nothing to serve yet but the page that registers one. */
 async function setUp(): Promise<void> {
-  const { startSetupServer, setupOptions } = await import("#setup/setup-server.ts");
-  const page = await startSetupServer(setupOptions(process.env));
+  const { startSetupServer } = await import("#setup/setup-server.ts");
+  const page = await startSetupServer({ ...readServerAddress(process.env), envFile: ".env" });
   process.stderr.write(`No GitHub App is configured yet. Open this address to register one:\n\n  ${page.url}\n\n`);
   const { name, envFile } = await page.registered;
   await page.close();

@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { type DeploymentPolicy, readDeploymentPolicy } from "./deployment-policy.ts";
-import { Environment, LocalEnvironment, secretsIn } from "./environment.ts";
+import { Environment, LocalEnvironment, ServerEnvironment, secretsIn } from "./environment.ts";
 import { readPostgresUrl } from "./read-postgres-url.ts";
 import { readPrivateKey } from "./read-private-key.ts";
 
@@ -87,7 +87,6 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   }
 
   const env = parsed.data;
-  const serverUrl = env.GHE_HOST && `${env.GHE_PROTOCOL}://${env.GHE_HOST}`;
   return {
     app: {
       appId: Number(env.APP_ID),
@@ -101,8 +100,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     },
     page: readPage(env),
     github: {
-      webUrl: serverUrl ?? "https://github.com",
-      apiUrl: serverUrl ? `${serverUrl}/api/v3` : "https://api.github.com",
+      ...gitHubUrls(env),
       writeIntervalMs: env.GOLEM_FORGE_WRITE_INTERVAL_MS,
       repositories: env.GOLEM_FORGE_REPOSITORIES?.split(",").map((name) => name.trim().toLowerCase()),
       allowAppComments: env.GOLEM_FORGE_ALLOW_APP_COMMENTS,
@@ -152,12 +150,7 @@ export function readLocalConfig(
   environment: Record<string, string | undefined>,
 ): Pick<Config, "models" | "workersDirectory" | "executors" | "web" | "secrets"> {
   const given = withoutEmpty(environment);
-  const parsed = LocalEnvironment.safeParse(given);
-  if (!parsed.success) {
-    const problems = parsed.error.issues.map((issue) => `  - ${describeProblem(issue, given)}`);
-    throw new UserError(`The environment is not valid:\n${problems.join("\n")}`);
-  }
-  const env = parsed.data;
+  const env = parseEnvironment(LocalEnvironment, given);
   return {
     models: readModels(env),
     workersDirectory: env.GOLEM_FORGE_WORKERS,
@@ -165,6 +158,29 @@ export function readLocalConfig(
     web: readWeb(env),
     secrets: secretsIn(given),
   };
+}
+
+/** Where the server listens, and which GitHub it works with. */
+export type ServerAddress = Pick<Config["app"], "host" | "port" | "webhookPath"> &
+  Pick<Config["github"], "webUrl" | "apiUrl">;
+
+/** Reads what can be set before an App is registered. Throws a UserError that lists all problems. */
+export function readServerAddress(environment: Record<string, string | undefined>): ServerAddress {
+  const env = parseEnvironment(ServerEnvironment, withoutEmpty(environment));
+  return { host: env.HOST, port: env.PORT, webhookPath: env.WEBHOOK_PATH, ...gitHubUrls(env) };
+}
+
+function gitHubUrls({ GHE_HOST, GHE_PROTOCOL }: ServerEnvironment): Pick<Config["github"], "webUrl" | "apiUrl"> {
+  if (GHE_HOST === undefined) return { webUrl: "https://github.com", apiUrl: "https://api.github.com" };
+  const webUrl = `${GHE_PROTOCOL}://${GHE_HOST}`;
+  return { webUrl, apiUrl: `${webUrl}/api/v3` };
+}
+
+function parseEnvironment<T>(schema: z.ZodType<T>, given: Record<string, string | undefined>): T {
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map((issue) => `  - ${describeProblem(issue, given)}`);
+  throw new UserError(`The environment is not valid:\n${problems.join("\n")}`);
 }
 
 /** True if a list of `owner/repo` and `owner/*`, all in lower case, contains the repository. */

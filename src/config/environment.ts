@@ -179,3 +179,13 @@ export const LocalEnvironment = Environment.pick({
   EXA_API_KEY: true,
 });
 export type LocalEnvironment = z.infer<typeof LocalEnvironment>;
+
+/** The variables of the listening address and of the GitHub in use. They are needed before an App is configured. */
+export const ServerEnvironment = Environment.pick({
+  PORT: true,
+  HOST: true,
+  WEBHOOK_PATH: true,
+  GHE_HOST: true,
+  GHE_PROTOCOL: true,
+});
+export type ServerEnvironment = z.infer<typeof ServerEnvironment>;

@@ -7,6 +7,7 @@ import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
 import { costOf } from "#models/prices.ts";
 import { openStore } from "#runtime/store/open-store.ts";
+import { DatabaseInUseError } from "#runtime/store/sqlite/database-lock.ts";
 import { readAppManifest } from "./app-manifest.ts";
 
 /** The result of one check, on one line for people. */
@@ -64,17 +65,13 @@ export async function* runChecks(
 }
 
 /**
- * Asks GitHub whether it knows the App, before a server starts. Throws a UserError when it refuses the id or key; an
- * answer that does not come is no refusal, and is returned as a sentence.
+ * Asks GitHub about the App before a server starts. Throws a UserError when GitHub refuses its id or key. Returns a
+ * warning when GitHub does not answer: an outage says nothing about the App.
  */
 export async function checkAppAtStart(config: Config): Promise<string | undefined> {
-  const results = checkApp(await connect(config), config);
-  for await (const { detail, fix = "", status } of results) {
-    if (status !== "problem") continue;
-    if (detail.includes("cannot be reached")) return detail;
-    throw new UserError(`${detail} ${fix}`);
-  }
-  return undefined;
+  const result = await identifyApp(await connect(config), config);
+  if (result.kind === "refused") throw new UserError(`${result.detail} ${result.fix}`);
+  return result.kind === "unreachable" ? result.detail : undefined;
 }
 
 function connect({ app, github }: Config): Promise<AppClient> {
@@ -111,39 +108,54 @@ const AppInfo = z.object({
 });
 type AppInfo = z.infer<typeof AppInfo>;
 
-async function* checkApp(client: AppClient, { app, github }: Config): AsyncGenerator<CheckResult, AppInfo | undefined> {
+type Identification =
+  | { kind: "identified"; app: AppInfo; clockSkewMs: number }
+  | { kind: "refused"; detail: string; fix: string; clockSkewMs: number }
+  | { kind: "unreachable"; detail: string };
+
+async function identifyApp(client: AppClient, { app, github }: Config): Promise<Identification> {
   const answer = await ask(client, "GET /app");
-  // Only these answers are about the App; an outage or a rate limit says nothing about it.
+  // Only these statuses are about the App; an outage or a rate limit says nothing about it.
   if (answer.status === undefined || ![200, 401, 404].includes(answer.status)) {
-    yield {
-      name: "GitHub App",
-      status: "problem",
-      detail: `${github.apiUrl} cannot be reached: ${answer.status === undefined ? answer.reason : `it answers ${answer.status}`}`,
-      fix: "Check the network, a proxy, and GHE_HOST for an Enterprise Server.",
-    };
+    const reason = answer.status === undefined ? answer.reason : `it answers ${answer.status}`;
+    return { kind: "unreachable", detail: `${github.apiUrl} cannot be reached: ${reason}` };
+  }
+  const clockSkewMs = Math.abs(Date.now() - Date.parse(answer.date ?? "")) || 0;
+  if (answer.status === 200) return { kind: "identified", app: AppInfo.parse(answer.data), clockSkewMs };
+  return {
+    kind: "refused",
+    detail: `GitHub does not accept App ${app.appId} with this private key (status ${answer.status}).`,
+    fix: "Compare APP_ID with the App's settings page, and generate a new private key there.",
+    clockSkewMs,
+  };
+}
+
+async function* checkApp(client: AppClient, config: Config): AsyncGenerator<CheckResult, AppInfo | undefined> {
+  const name = "GitHub App";
+  const result = await identifyApp(client, config);
+  if (result.kind === "unreachable") {
+    const fix = "Check the network, a proxy, and GHE_HOST for an Enterprise Server.";
+    yield { name, status: "problem", detail: result.detail, fix };
     return undefined;
   }
-  const skewMs = Math.abs(Date.now() - Date.parse(answer.date ?? "")) || 0;
-  if (skewMs > maxClockSkewMs) {
-    yield {
-      name: "Clock",
-      status: "problem",
-      detail: `This machine's clock is ${Math.round(skewMs / 1_000)} seconds off GitHub's.`,
-      fix: "Synchronize the clock (NTP): GitHub refuses tokens with a wrong time.",
-    };
-  } else yield ok("Clock", "It agrees with GitHub's.");
-  if (answer.status !== 200) {
-    yield {
-      name: "GitHub App",
-      status: "problem",
-      detail: `GitHub does not accept App ${app.appId} with this private key (status ${answer.status}).`,
-      fix: "Compare APP_ID with the App's settings page, and generate a new private key there.",
-    };
+  yield checkClock(result.clockSkewMs);
+  if (result.kind === "refused") {
+    yield { name, status: "problem", detail: result.detail, fix: result.fix };
     return undefined;
   }
-  const info = AppInfo.parse(answer.data);
-  yield ok("GitHub App", `${info.name} (${info.html_url})`);
-  return info;
+  yield ok(name, `${result.app.name} (${result.app.html_url})`);
+  return result.app;
+}
+
+function checkClock(skewMs: number): CheckResult {
+  const name = "Clock";
+  if (skewMs <= maxClockSkewMs) return ok(name, "It agrees with GitHub's.");
+  return {
+    name,
+    status: "problem",
+    detail: `This machine's clock is ${Math.round(skewMs / 1_000)} seconds off GitHub's.`,
+    fix: "Synchronize the clock (NTP): GitHub refuses tokens with a wrong time.",
+  };
 }
 
 /** Compares what the App was granted with what app.yml asks for. */
@@ -332,8 +344,8 @@ async function checkDatabase({ database }: Config): Promise<CheckResult> {
     return ok(name, database.kind === "sqlite" ? database.path : "PostgreSQL answers.");
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    const running = database.kind === "sqlite" && /another process|in use|already/i.test(error.message);
-    return { name, status: running ? "ok" : "problem", detail: error.message };
+    // A running server is what uses it.
+    return { name, status: error instanceof DatabaseInUseError ? "ok" : "problem", detail: error.message };
   }
 }
 

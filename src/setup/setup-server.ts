@@ -1,39 +1,20 @@
-import { randomBytes, timingSafeEqual } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { dirname, join, resolve } from "node:path";
 import { serve } from "@hono/node-server";
 import { Octokit } from "@octokit/rest";
 import { Hono } from "hono";
 import { html } from "hono/html";
 import { z } from "zod";
+import type { ServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
+import { equalSecrets } from "#text/equal-secrets.ts";
 import { manifestFor, readAppManifest } from "./app-manifest.ts";
 import { addToEnvFile, assertNotSet, writeSecretFile } from "./env-file.ts";
 
-export interface SetupOptions {
-  host: string;
-  /** 0 takes any free port. */
-  port: number;
+/** A port of 0 takes any free port. */
+export interface SetupOptions extends ServerAddress {
   /** Where the settings go; the private key is written next to it. */
   envFile: string;
-  webhookPath: string;
-  /** Where people register the App: `https://github.com`, or an Enterprise Server. */
-  webUrl: string;
-  /** REST: `https://api.github.com`, or `https://<server>/api/v3`. */
-  apiUrl: string;
-}
-
-/** The options that an environment gives, with the product's defaults. */
-export function setupOptions(environment: Record<string, string | undefined>, envFile = ".env"): SetupOptions {
-  const { HOST = "localhost", PORT = "3000", WEBHOOK_PATH: webhookPath = "/api/github/webhooks" } = environment;
-  const { GHE_HOST: server, GHE_PROTOCOL: protocol = "https" } = environment;
-  return {
-    host: HOST,
-    port: Number(PORT),
-    envFile,
-    webhookPath,
-    webUrl: server ? `${protocol}://${server}` : "https://github.com",
-    apiUrl: server ? `${protocol}://${server}/api/v3` : "https://api.github.com",
-  };
 }
 
 export interface SetupServer {
@@ -81,7 +62,7 @@ function setupApp(options: SetupOptions, token: string, onRegistered: (app: Regi
   const app = new Hono();
   app.use(async (context, next) => {
     const given = context.req.query("token") ?? context.req.query("state") ?? "";
-    if (!isSame(given, token))
+    if (!equalSecrets(given, token))
       return context.html(
         page("Not found", html`<p>Open the address that the server printed when it started.</p>`),
         404,
@@ -173,11 +154,6 @@ async function listen(app: Hono, { host, port }: SetupOptions) {
       );
     });
   });
-}
-
-function isSame(given: string, expected: string): boolean {
-  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
-  return a.length === b.length && timingSafeEqual(a, b);
 }
 
 type Html = ReturnType<typeof html>;

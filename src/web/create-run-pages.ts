@@ -10,6 +10,7 @@ import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { type AccessCache, createAccessCache } from "./access-cache.ts";
+import { deriveKey } from "./derive-key.ts";
 import { streamRun } from "./event-stream.ts";
 import { executePageCommand, type PageAction, pageActions } from "./execute-page-command.ts";
 import { type FindRunServices, type FoundRun, findRun } from "./find-run.ts";
@@ -20,7 +21,6 @@ import { maxEntriesPerPage, renderEntries, renderEntriesPage, renderRunPage } fr
 import { securityHeaders, sendMessage, wantsJson } from "./responses.ts";
 import { createRunLinks, type RunLinks } from "./run-links.ts";
 import { createSealedCookies } from "./sealed-cookies.ts";
-import { deriveKey } from "./secrets.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
 import { callbackPath, createSignIn } from "./sign-in.ts";
 import { createSignInRoutes, type FormVariables, requireForm, signOutPath } from "./sign-in-routes.ts";

@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
-import { deriveKey, equalSecrets } from "./secrets.ts";
+import { equalSecrets } from "#text/equal-secrets.ts";
+import { deriveKey } from "./derive-key.ts";
 
 export interface RunLinks {
   /** The path of a root run's page. The path alone allows reading, nothing else. */

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { z } from "zod";
-import { equalSecrets } from "./secrets.ts";
+import { equalSecrets } from "#text/equal-secrets.ts";
 
 export interface CookieKind<T extends object> {
   name: string;

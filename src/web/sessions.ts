@@ -1,8 +1,8 @@
 import { createHmac, randomBytes } from "node:crypto";
 import type { Context } from "hono";
 import { z } from "zod";
+import { equalSecrets } from "#text/equal-secrets.ts";
 import type { CookieKind, SealedCookies } from "./sealed-cookies.ts";
-import { equalSecrets } from "./secrets.ts";
 
 /** A person who signed in with GitHub in this browser. GitHub is asked for their permission on each request. */
 export const Session = z.object({ login: z.string(), id: z.number(), nonce: z.string() });

@@ -4,8 +4,8 @@ import { Octokit } from "@octokit/rest";
 import type { Context } from "hono";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
+import { equalSecrets } from "#text/equal-secrets.ts";
 import type { CookieKind, SealedCookies } from "./sealed-cookies.ts";
-import { equalSecrets } from "./secrets.ts";
 
 export interface SignInOptions {
   /** The public URL of this app. */

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { HttpResponse, http, passthrough } from "msw";
 import { setupServer } from "msw/node";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { type SetupServer, setupOptions, startSetupServer } from "#setup/setup-server.ts";
+import { readServerAddress } from "#config/config.ts";
+import { type SetupServer, startSetupServer } from "#setup/setup-server.ts";
 
 const app = {
   id: 42,
@@ -30,7 +31,7 @@ let page: SetupServer;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "golem-forge-setup-"));
   envFile = join(directory, ".env");
-  page = await startSetupServer(setupOptions({ PORT: "0" }, envFile));
+  page = await startSetupServer({ ...readServerAddress({ PORT: "0" }), envFile });
 });
 afterEach(async () => {
   await page.close();

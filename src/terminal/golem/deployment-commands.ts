@@ -2,9 +2,10 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseEnv, styleText } from "node:util";
+import { readServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { type CheckResult, runChecks } from "#setup/doctor.ts";
-import { setupOptions, startSetupServer } from "#setup/setup-server.ts";
+import { startSetupServer } from "#setup/setup-server.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { parseWords, type Words } from "./parse-words.ts";
 
@@ -12,7 +13,10 @@ import { parseWords, type Words } from "./parse-words.ts";
 export async function setup(args: readonly string[], context: CommandContext): Promise<number> {
   const { options } = parseWords(args, { "env-file": { type: "string" }, "no-color": { type: "boolean" } });
   const env = await environmentOf(context, envFileOf(options));
-  const page = await startSetupServer(setupOptions(env, envFileOf(options) ?? join(context.cwd, ".env")));
+  const page = await startSetupServer({
+    ...readServerAddress(env),
+    envFile: envFileOf(options) ?? join(context.cwd, ".env"),
+  });
   context.output.write(`Open this address in a browser to register the GitHub App:\n\n  ${page.url}\n\n`);
   const app = await page.registered;
   await page.close();
