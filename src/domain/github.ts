@@ -119,6 +119,7 @@ export interface GitHub {
   getPullRequest(number: number): Promise<PullRequest | undefined>;
   /** The pull request from this branch of this repository, open or closed. */
   findPullRequest(headBranch: string): Promise<PullRequest | undefined>;
+  /** Opens an ordinary pull request where the repository has no drafts. */
   createPullRequest(pull: {
     head: string;
     base: string;

@@ -7,7 +7,7 @@ export interface RequestError {
   message?: string;
   response?: {
     headers?: Record<string, string | number | undefined>;
-    data?: { errors?: { field?: string }[] };
+    data?: { message?: string; errors?: { field?: string; message?: string }[] };
   };
 }
 
@@ -50,6 +50,13 @@ export function isOutage(error: unknown): boolean {
 export function isInvalidField(error: unknown, field: string): boolean {
   const { status, response } = error as RequestError;
   return status === 422 && (response?.data?.errors ?? []).some((problem) => problem.field === field);
+}
+
+/** True where the owner's plan has no draft pull requests, as for private repositories on GitHub Free. */
+export function hasNoDrafts(error: unknown): boolean {
+  const { status, response } = error as RequestError;
+  const messages = [response?.data?.message, ...(response?.data?.errors ?? []).map(({ message }) => message)];
+  return status === 422 && messages.some((message) => /draft pull requests are not supported/i.test(message ?? ""));
 }
 
 /** Resolves to undefined for what does not exist, or no longer does. */

@@ -21,7 +21,7 @@ import {
   readPullRequest,
   readReviewComment,
 } from "./read-answers.ts";
-import { isInvalidField, isOutage, undefinedIfMissing } from "./refusals.ts";
+import { hasNoDrafts, isInvalidField, isOutage, undefinedIfMissing } from "./refusals.ts";
 import type { Answer, RepositoryApi } from "./repository-api.ts";
 
 const permissionTimeoutMs = 8_000;
@@ -149,6 +149,7 @@ export class RepositoryClient implements GitHub {
     try {
       return readPullRequest(await this.#api.call("POST /repos/{owner}/{repo}/pulls", { ...pull, ...text }));
     } catch (error) {
+      if (pull.draft && hasNoDrafts(error)) return this.createPullRequest({ title, body, ...pull, draft: false });
       if (!isInvalidField(error, "base")) throw error;
       const { owner, repo } = this.repository;
       const missing = `There is no branch ${pull.base} in ${owner}/${repo} (422).`;

@@ -52,7 +52,11 @@ export function createOpenPullRequestTool(
             );
         // An existing pull request at the pushed commit was opened by an earlier, interrupted attempt of this call.
         const isNew = !existing || (pull === existing && existing.head.commit === pushed.commit);
-        return resultOf(pull, { pushed, done: isNew ? "Opened" : "Updated" });
+        return resultOf(pull, {
+          pushed,
+          done: isNew ? "Opened" : "Updated",
+          note: isNew && !pull.draft ? noDrafts : "",
+        });
       } catch (error) {
         throw new ToolError(`The branch ${branch} was pushed, but opening the pull request failed: ${reason(error)}`, {
           code: "UNAVAILABLE",
@@ -113,9 +117,14 @@ export function alreadyClosed({ number, merged }: PullRequest): ToolError {
   });
 }
 
-export function resultOf(pull: PullRequest, { pushed, done }: { pushed: unknown; done: string }): ToolResult {
+const noDrafts = "This repository has no draft pull requests, so it is ready for review at once.";
+
+export function resultOf(
+  pull: PullRequest,
+  { pushed, done, note = "" }: { pushed: unknown; done: string; note?: string },
+): ToolResult {
   const { number, url, title, draft } = pull;
-  const summary = `${done} ${draft ? "draft " : ""}pull request #${number}`;
+  const summary = `${note && `${note} `}${done} ${draft ? "draft " : ""}pull request #${number}`;
   return {
     llmContent: `${summary}: ${title}\n${url}`,
     value: { kind: "pull_request", data: { number, url, title, draft, pushed }, summary: `${summary}: ${url}` },

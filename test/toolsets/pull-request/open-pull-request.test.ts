@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { PushRequest } from "#sandbox/sandbox.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.ts";
-import { type GitHubWorld, githubWorlds } from "../../support/github-world.ts";
+import { type GitHubWorld, githubWorlds, sums } from "../../support/github-world.ts";
 import { pushTo, runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const secret = "hunter2-hunter2-hunter2";
@@ -45,6 +45,19 @@ test("the run's changes are pushed to its own branch and opened as a draft pull 
   });
   expect(llmContent).toContain("Opened draft pull request #8: Add, not subtract");
   expect(value).toMatchObject({ kind: "pull_request", data: { number: 8, pushed: { commit: pull?.pull?.commit } } });
+});
+
+test("an ordinary pull request is opened where the repository's plan has no drafts, and the result says so", async () => {
+  const github = await startGitHub({ repository: { ...sums, private: true, plan: "free" } });
+  github.openIssue(7, { title: "add() subtracts", by: "ada" });
+  const { call, sandbox, pulls } = await world({ github });
+  await sandbox.write("src/add.ts", "a + b\n");
+
+  const { llmContent } = await call("open_pull_request", { title: "Add, not subtract", body: "It subtracted." });
+
+  expect((await pulls()).map(({ pull }) => pull?.draft)).toEqual([false]);
+  expect(llmContent).toContain("This repository has no draft pull requests");
+  expect(llmContent).toContain("Opened pull request #8");
 });
 
 test("the pull request closes the run's own issue if requested, and no other issue", async () => {
