@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import type { Probot } from "probot";
-import { createAuthorize } from "#bot/commands/authorize.ts";
 import type { HandlerServices } from "#bot/deliveries/handler.ts";
 import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
 import { createReceiveDelivery } from "#bot/deliveries/receive-delivery.ts";
@@ -75,7 +74,6 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
       !config.github.repositories || isListedRepository(config.github.repositories, owner, repo),
     openGitHub,
     runs,
-    authorize: createAuthorize((key) => runs().recordOnce(key)),
     allowAppComments: config.github.allowAppComments,
     redact,
     sanitize,

@@ -180,8 +180,12 @@ export class RunService implements Runs {
     scheduler.wake(runId);
   }
 
-  recordOnce(key: string): Promise<boolean> {
-    return this.#options.store.ingest({ deliveryId: key, events: [] });
+  async record(key: string): Promise<void> {
+    await this.#options.store.ingest({ deliveryId: key, events: [] });
+  }
+
+  hasRecorded(key: string): Promise<boolean> {
+    return this.#options.store.hasDelivery(key);
   }
 
   async threadActivity(thread: ThreadRef): Promise<"none" | "ended" | "live"> {

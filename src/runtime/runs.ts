@@ -103,8 +103,9 @@ export interface Runs {
    * locations are updated first.
    */
   refreshReachable(where: InstallationScope, locations: readonly ReportedLocation[]): Promise<void>;
-  /** Records a key. Returns false when it was recorded before, within a month and across restarts. */
-  recordOnce(key: string): Promise<boolean>;
+  /** Records a key for a month, across restarts. */
+  record(key: string): Promise<void>;
+  hasRecorded(key: string): Promise<boolean>;
   /** Returns whether a worker was started in the thread and whether one is live. Cheap enough to call for every comment. */
   threadActivity(thread: ThreadRef): Promise<"none" | "ended" | "live">;
   /** Returns the thread's root runs, newest first, with their children. */

@@ -13,6 +13,7 @@ import { ignoreThread, queueOf } from "./thread.ts";
 
 /** The next comment of the thread does not wait longer for a reaction to this one. */
 const maxReactionMs = 4_000;
+const refusalIntervalMs = 60 * 60_000;
 
 export const commentCreated = defineHandler(CommentPayload, {
   queue: (payload) => queueOf(payload, payload.issue.number),
@@ -50,13 +51,12 @@ async function handleComment(comment: IncomingComment, context: DeliveryContext)
   if (command.kind === "text") return sendMessage(command.text, action);
   if (command.kind === "direct") return callTool(command, action);
 
-  const authorization = await context.authorize(action.github, { login: comment.by, thread: comment.thread.thread });
+  const isAllowed = canWrite(await action.github.getPermission(comment.by));
   if (command.kind === "malformed" || command.kind === "unknown") {
-    if (authorization === "allowed") await reply(usageOf(command), action);
+    if (isAllowed) await reply(usageOf(command), action);
     return;
   }
-  if (authorization !== "allowed") return refuse(authorization, action);
-  return handleCommand(command, action);
+  return isAllowed ? handleCommand(command, action) : refuse(action);
 }
 
 /** True where a comment that another app posted with a person's token may ask for this. */
@@ -66,13 +66,11 @@ function mayCommandViaApp({ kind }: ThreadCommand, { allowAppComments }: Deliver
 
 /** Tells the person, if the comment was a command and they may give commands, that it did not count. */
 async function refuseApp(command: ThreadCommand, action: Action): Promise<void> {
-  const { comment, context, github } = action;
+  const { comment, github } = action;
   const isCommand = command.kind !== "text" && command.kind !== "direct" && command.kind !== "unknown";
   if (!isCommand || !canWrite(await github.getPermission(comment.by))) return;
-  const { installationId, owner, repo, thread } = comment.thread;
-  const key = `app comment ${installationId} ${owner}/${repo}#${thread} ${comment.by}`.toLowerCase();
-  if (!(await context.runs().recordOnce(key))) return void react("confused", action);
-  await reply(
+  await replyOnce(
+    "app comment",
     `${comment.by}, this comment was posted through ${inline(comment.viaApp ?? "")}, so it does not count as your command: you may not have seen it. Comment on GitHub yourself.`,
     action,
   );
@@ -148,13 +146,28 @@ async function callTool(
   }
 }
 
-async function refuse(authorization: "denied" | "deniedAgain", action: Action): Promise<void> {
-  if (authorization === "deniedAgain") return void react("confused", action);
-  const { owner, repo } = action.comment.thread;
-  await reply(
-    `${action.comment.by}, you need write access to ${owner}/${repo} to run commands. Nothing was started or changed.`,
+/** Refuses a command with one reply per hour, person and thread, so that nobody can make the app post many comments. */
+async function refuse(action: Action): Promise<void> {
+  const { by, thread } = action.comment;
+  const hour = Math.floor(Date.now() / refusalIntervalMs);
+  await replyOnce(
+    `refusal ${hour}`,
+    `${by}, you need write access to ${thread.owner}/${thread.repo} to run commands. Nothing was started or changed.`,
     action,
   );
+}
+
+/**
+ * Replies to a person in a thread unless the same reason was given before; then reacts. The reply is posted before the
+ * key is recorded: after a crash in between, the delivery is processed again and finds the reply by its marker.
+ */
+async function replyOnce(reason: string, markdown: string, action: Action): Promise<void> {
+  const { installationId, owner, repo, thread } = action.comment.thread;
+  const key = `${reason} ${installationId} ${owner}/${repo}#${thread} ${action.comment.by}`.toLowerCase();
+  const runs = action.context.runs();
+  if (await runs.hasRecorded(key)) return void react("confused", action);
+  await reply(markdown, action);
+  await runs.record(key);
 }
 
 /** Posts one reply per comment, however often the comment is delivered. */

@@ -12,8 +12,10 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.review.submitted_at, scope) ??
     ignoreAuthor(payload.review, payload.sender, scope.appId),
-  handle: async (payload, { runs, openGitHub }) => {
+  handle: async (payload, { runs, openGitHub, allowAppComments }) => {
     const { review, pull_request } = payload;
+    // Its author may not have seen a review that another app submitted with their token. It never decides anything.
+    if (review.performed_via_github_app && !allowAppComments) return;
     const thread = threadOf(payload, pull_request.number);
     const by = review.user?.login ?? "ghost";
     if ((await runs().threadActivity(thread)) !== "live") return;

@@ -1,5 +1,4 @@
 import type { z } from "zod";
-import type { Authorize } from "#bot/commands/authorize.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
 
@@ -14,7 +13,6 @@ export interface DeliveryScope {
 export interface HandlerServices extends DeliveryScope {
   openGitHub: OpenGitHub;
   runs: () => Runs;
-  authorize: Authorize;
   /** Comments that another app posted with a person's token may start and steer workers. They never decide anything. */
   allowAppComments: boolean;
   redact: (text: string) => string;

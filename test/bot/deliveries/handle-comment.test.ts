@@ -24,7 +24,7 @@ beforeEach(async () => {
 
 /** Everything but the location of the repository, which each delivery reports. */
 function expectNothingDone() {
-  const questions = ["recordOnce", "threadActivity", "status", "pendingApprovals", "listWorkers", "view"];
+  const questions = ["record", "hasRecorded", "threadActivity", "status", "pendingApprovals", "listWorkers", "view"];
   for (const [name, call] of Object.entries(runs)) {
     if (![...questions, "reportLocation"].includes(name)) expect(call, name).not.toHaveBeenCalled();
   }
@@ -99,6 +99,35 @@ describe("authorization", () => {
       expect(world.reactions.map((reaction) => reaction.split(" ")[1])).toEqual(["confused", "confused"]),
     );
   });
+
+  test("a refusal is a reply at most once an hour per person and thread, whatever the case of the name", async () => {
+    const other = world.hub.as("mia").openIssue({ title: "Another", body: "Help" });
+
+    for (const [login, thread] of [
+      ["tom", 1],
+      ["Tom", 1],
+      ["tom", other.number],
+      ["eve", 1],
+    ] as const)
+      await world.comment({ login, thread });
+
+    expect(world.replies).toHaveLength(3);
+  });
+
+  test.each(["after the reply was posted", "before it was posted"])(
+    "a refusal is replied to once when the process dies %s",
+    async (when) => {
+      if (when.startsWith("after")) runs.record.mockRejectedValueOnce(new Error("the process died"));
+      else runs.hasRecorded.mockRejectedValueOnce(new Error("the process died"));
+
+      await world.comment({ login: "tom" });
+
+      await vi.waitFor(() => expect(runs.record).toHaveResolved(), { timeout: 5_000 });
+      await world.bot.idle();
+      expect(world.replies).toEqual([expect.stringContaining("tom, you need write access")]);
+      expect(world.reactions).toEqual([]);
+    },
+  );
 
   test("someone who lost write access between two commands is refused the second", async () => {
     await world.comment({ body: "/run fixer" });
