@@ -10,6 +10,8 @@ export const endpoints = {
   "GET /app/hook/deliveries": {},
   "POST /app/hook/deliveries/{delivery_id}/attempts": {},
 
+  "GET /users/{username}": {},
+
   "GET /repos/{owner}/{repo}": { metadata: "read" },
   "GET /repos/{owner}/{repo}/collaborators/{username}/permission": { metadata: "read" },
   "GET /repos/{owner}/{repo}/contents/{path}": { contents: "read" },

@@ -11,6 +11,8 @@ export const settingsPath = ".github/golem-forge.yml";
 export const RepositorySettings = z.strictObject({
   /** The workers that may run. Default: all. */
   workers: z.array(z.string()).optional(),
+  /** The worker that a mention of the app starts. Default: `main`, if there is one. */
+  default_worker: z.string().optional(),
   /** The people who may approve; they also need write access. Default: everyone with write access. */
   approvers: z.array(z.string()).min(1).optional(),
   /** True if the person who started a run may not approve its calls. */

@@ -99,6 +99,8 @@ export interface GitHub {
   readonly repository: RepositoryRef;
   /** The login of the App's comments, such as `golem-forge[bot]`. */
   ownLogin(): Promise<string>;
+  /** True if a person's account has this login. */
+  isPerson(login: string): Promise<boolean>;
   /** Resolves to `none` for unknown people and unreadable answers. Throws an OutageError when GitHub does not answer. */
   getPermission(login: string): Promise<Permission>;
   /** Like getPermission, but retries during an outage, and throws if the outage lasts. */

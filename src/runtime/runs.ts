@@ -34,7 +34,8 @@ export interface Runs {
   /** Starts a worker on a thread. Throws for an unknown or invalid worker, an unusable model, and too many runs. */
   startRun(request: {
     origin: RunOrigin;
-    worker: string;
+    /** Default: the repository's `default_worker`, or `main`. */
+    worker?: string;
     /** The task. */
     text: string;
     /** The issue as the person saw it. Default: as it is now. Later edits and comments do not reach the worker. */

@@ -438,6 +438,14 @@ describe("the repository's settings", () => {
     await expect(runs.startRun({ origin, worker: "fixer", text: "x" })).rejects.toThrow("fixer may not be run here");
   });
 
+  test("name the worker that starts when nobody names one", async () => {
+    const { runs } = await world({ script: turns(), github: settings("default_worker: triager") });
+
+    const { worker } = await runs.startRun({ origin, text: "please" });
+
+    expect(worker.name).toBe("triager");
+  });
+
   test("start nothing when they are invalid", async () => {
     const { runs } = await world({ script: turns(), github: settings("limit: {}") });
 

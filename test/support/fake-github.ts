@@ -31,6 +31,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
   const github: GitHub = {
     repository: { installationId: 1, owner: "octo", repo: "sums" },
     ownLogin: async () => "golem-forge[bot]",
+    isPerson: async (login) => login in permissions,
     getPermission: async (login) => permissions[login] ?? "none",
     confirmPermission: async (login) => permissions[login] ?? "none",
     getRepository: async () => ({

@@ -16,7 +16,7 @@ import type { ThreadCommand } from "./thread-command.ts";
 type CommandOf<Kind extends ThreadCommand["kind"]> = Extract<ThreadCommand, { kind: Kind }>;
 
 /** A command that someone with write access gave. */
-export type AuthorizedCommand = CommandOf<RunCommandOf<"thread">>;
+export type AuthorizedCommand = CommandOf<RunCommandOf<"thread"> | "mention">;
 
 export interface CommandContext {
   github: GitHub;
@@ -33,6 +33,7 @@ type Execute<Kind extends AuthorizedCommand["kind"]> = (
 
 const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   run,
+  mention,
   approve,
   deny,
   stop: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
@@ -73,18 +74,33 @@ async function invokeTool(
   await runs.runToolCommand(thread, { by, deliveryId, command: parseToolCommand(line) });
 }
 
-async function run({ worker, text }: CommandOf<"run">, { github, runs, comment }: CommandContext): Promise<undefined> {
+async function run({ worker, text }: CommandOf<"run">, context: CommandContext): Promise<undefined> {
+  try {
+    await startWorker({ worker, text }, context);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw await withKnownWorkers(error, worker, await context.runs.listWorkers(context.comment.thread));
+  }
+}
+
+/** Passes the text to the thread's live run, or starts the default worker with it. */
+async function mention({ text }: CommandOf<"mention">, context: CommandContext): Promise<undefined> {
+  const { runs, comment } = context;
+  const { thread, by, key: deliveryId, viaApp } = comment;
+  if ((await runs.threadActivity(thread)) !== "live") return startWorker({ text }, context);
+  if (text) await runs.deliverMessage(thread, { by, text, deliveryId, mayAnswer: viaApp === undefined });
+}
+
+async function startWorker(
+  { worker, text }: { worker?: string; text: string },
+  { github, runs, comment }: CommandContext,
+): Promise<undefined> {
   assertThreadOpen(comment);
   if (comment.isPullRequest) await assertNotFork(github, comment.thread.thread);
 
   const { thread, isPullRequest, by, commentId, seen, key: deliveryId } = comment;
   const origin = { ...thread, isPullRequest, requestedBy: by, ...(commentId === undefined ? {} : { commentId }) };
-  try {
-    await runs.startRun({ origin, worker, text, seen, deliveryId });
-  } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    throw await withKnownWorkers(error, worker, await runs.listWorkers(thread));
-  }
+  await runs.startRun({ origin, ...(worker === undefined ? {} : { worker }), text, seen, deliveryId });
 }
 
 /** Answers an unknown worker name with the nearest one and the list of workers. */

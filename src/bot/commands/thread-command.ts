@@ -17,6 +17,8 @@ export type ThreadCommand =
   | { kind: "unknown"; word: string; suggestion: RunCommandName }
   /** `/<word> …` where the word may name a tool. `mayBeForeign`: it may as well be another bot's command. */
   | { kind: "direct"; line: string; mayBeForeign: boolean }
+  /** `@golem-forge …`: a message to the thread's run, or a task for its default worker. */
+  | { kind: "mention"; text: string }
   /** Not a command. */
   | { kind: "text"; text: string };
 
@@ -59,6 +61,15 @@ export function parseThreadCommand(body: string): ThreadCommand {
   if (suggestion) return { kind: "unknown", word, suggestion };
   // Other bots' commands consist of letters and hyphens.
   return { kind: "direct", line, mayBeForeign: !/[0-9_]/.test(word) };
+}
+
+/**
+ * Returns the text after a mention of the app, in any case, at the very start of a comment; undefined without one. Quotes,
+ * code and later lines do not count.
+ */
+export function parseMention(body: string, slug: string): string | undefined {
+  const match = /^@([A-Za-z0-9-]+)(?:\[bot\])?(?![\w/-])[ \t]*[,:]?([\s\S]*)$/.exec(body);
+  return match?.[1]?.toLowerCase() === slug.toLowerCase() ? (match[2] ?? "").trim() : undefined;
 }
 
 function isCommandName(word: string): word is RunCommandName {

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { type AuthorizedCommand, executeCommand } from "#bot/commands/execute-command.ts";
-import { parseThreadCommand, type ThreadCommand } from "#bot/commands/thread-command.ts";
+import { parseMention, parseThreadCommand, type ThreadCommand } from "#bot/commands/thread-command.ts";
 import { postComment } from "#bot/github/post-comment.ts";
 import { inline } from "#bot/render/markdown.ts";
 import { UserError } from "#domain/errors.ts";
@@ -42,11 +42,12 @@ export const issueOpened = defineHandler(IssuePayload, {
 
 /** Handles a comment: a command, a call of a tool, or a message to the workers of the thread. */
 async function handleComment(comment: IncomingComment, context: DeliveryContext): Promise<void> {
-  const command = parseThreadCommand(comment.text);
+  const github = context.openGitHub(comment.thread);
+  const command = await readCommand(comment.text, github);
   // The text of an issue can start a worker and nothing else.
-  if (comment.commentId === undefined && command.kind !== "run") return;
+  if (comment.commentId === undefined && command.kind !== "run" && command.kind !== "mention") return;
 
-  const action: Action = { comment, context, github: context.openGitHub(comment.thread) };
+  const action: Action = { comment, context, github };
   if (comment.viaApp !== undefined && !mayCommandViaApp(command, context)) return refuseApp(command, action);
   if (command.kind === "text") return sendMessage(command.text, action);
   if (command.kind === "direct") return callTool(command, action);
@@ -57,6 +58,16 @@ async function handleComment(comment: IncomingComment, context: DeliveryContext)
     return;
   }
   return isAllowed ? handleCommand(command, action) : refuse(action);
+}
+
+/** Reads a command, or a mention of the app. A person whose login is the same as the app's name is the one mentioned. */
+async function readCommand(text: string, github: GitHub): Promise<ThreadCommand> {
+  const command = parseThreadCommand(text);
+  if (command.kind !== "text" || !text.startsWith("@")) return command;
+  const slug = (await github.ownLogin()).replace(/\[bot\]$/, "");
+  const mentioned = parseMention(text, slug);
+  if (mentioned === undefined || (await github.isPerson(slug))) return command;
+  return { kind: "mention", text: mentioned };
 }
 
 /** True where a comment that another app posted with a person's token may ask for this. */
@@ -188,16 +199,17 @@ async function reportProblem(
   context: DeliveryContext,
   problem: DeliveryProblem,
 ): Promise<void> {
-  const { kind } = parseThreadCommand(comment.text);
+  const github = context.openGitHub(comment.thread);
+  const { kind } = await readCommand(comment.text, github);
   if (kind === "text" || kind === "direct" || kind === "malformed" || kind === "unknown") return;
-  if (comment.commentId === undefined && kind !== "run") return;
+  if (comment.commentId === undefined && kind !== "run" && kind !== "mention") return;
   const messages = {
     waiting:
       "GitHub is not answering at the moment. Your command is kept, and is carried out as soon as GitHub answers: there is no need to repeat it.",
     outage: "GitHub did not answer for a day, so your command was not carried out. Try again in a new comment.",
     error: `Something failed on our side, and your command may not have been carried out. Check \`/status\`, then try again in a new comment. If it keeps failing, the operator finds the details in the log under \`${context.deliveryId}\`.`,
   } satisfies Record<DeliveryProblem, string>;
-  await reply(messages[problem], { comment, context, github: context.openGitHub(comment.thread) });
+  await reply(messages[problem], { comment, context, github });
 }
 
 /** Reacts to the comment, best effort: failures are logged and ignored. */

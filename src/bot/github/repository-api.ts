@@ -7,7 +7,7 @@ import type { InstallationTokens } from "./installation-tokens.ts";
 import { type RequestError, withRefusals } from "./refusals.ts";
 import type { RestClient, RestRequest, RestResponse } from "./rest-client.ts";
 
-type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
+type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}` | "GET /users/{username}">;
 export type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];
 type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
 type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority">;
@@ -80,7 +80,8 @@ export class RepositoryApi {
     const token = await this.#tokens.get(this.#repository, "api");
     const { owner, repo } = this.#tokens.nameOf(this.#repository);
     const { installationId } = this.#repository;
-    const request = { route, parameters: { owner, repo, ...parameters }, installationId, token, fetch: this.#fetch };
+    const name = route.includes("{owner}") ? { owner, repo } : {};
+    const request = { route, parameters: { ...name, ...parameters }, installationId, token, fetch: this.#fetch };
     return this.#rest.send({ ...request, repository: `${owner}/${repo}`.toLowerCase(), ...options });
   }
 

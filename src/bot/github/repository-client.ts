@@ -75,6 +75,11 @@ export class RepositoryClient implements GitHub {
     return readPermission(await this.#api.call(endpoint, { username: login }, options), login);
   }
 
+  async isPerson(login: string): Promise<boolean> {
+    const user = await undefinedIfMissing(this.#api.call("GET /users/{username}", { username: login }));
+    return user?.type === "User";
+  }
+
   async getRepository() {
     const data = await this.#api.call("GET /repos/{owner}/{repo}", {});
     return { defaultBranch: data.default_branch, private: data.private, cloneUrl: data.clone_url };

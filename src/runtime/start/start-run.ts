@@ -1,8 +1,11 @@
 import { randomUUID } from "node:crypto";
+import { settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
+import type { GitHub } from "#domain/github.ts";
 import type { RunOrigin, RunSpec } from "#domain/run.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { initialRun } from "#runtime/apply-events.ts";
+import { readSettings } from "#runtime/read-settings.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { shortId } from "#runtime/short-id.ts";
@@ -22,7 +25,7 @@ export class RunStarter {
   }
 
   /** See `Runs.startRun`. */
-  async start({ origin, worker: name, text, seen, deliveryId }: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
+  async start({ origin, worker: named, text, seen, deliveryId }: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
     const { store, scheduler, catalog, models, openGitHub, now, policy } = this.#options;
     const id = shortId(deliveryId ?? randomUUID(), 8);
     const known = await store.findRun(id);
@@ -30,6 +33,7 @@ export class RunStarter {
 
     await this.#checkRate(origin);
     const github = openGitHub(origin);
+    const name = named ?? (await this.#defaultWorker(github));
     const { worker, source, model } = await admitWorker(name, {
       catalog,
       models,
@@ -72,6 +76,16 @@ export class RunStarter {
     });
     scheduler.wake(id);
     return spec;
+  }
+
+  async #defaultWorker(github: GitHub): Promise<string> {
+    const { default_worker: name } = await readSettings(github);
+    if (name !== undefined) return name;
+    const names = (await this.#options.catalog.list(github)).map((worker) => worker.name);
+    if (names.includes("main")) return "main";
+    throw new UserError(
+      `No default worker is set here. Comment \`/run <worker>\` with one of ${names.join(", ")}, or set \`default_worker\` in ${settingsPath}.`,
+    );
   }
 
   /** Returns the US dollars that are left of the day's budget. Throws a UserError when it is used up. */

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { parseThreadCommand } from "#bot/commands/thread-command.ts";
+import { parseMention, parseThreadCommand } from "#bot/commands/thread-command.ts";
 
 describe("commands", () => {
   test.each([
@@ -143,4 +143,30 @@ test("the words of a task and of a reason arrive as they were written", () => {
       expect(parseThreadCommand(`/deny\n${words}`)).toMatchObject({ kind: "deny", target: undefined, reason: text });
     }),
   );
+});
+
+describe("mentions", () => {
+  test.each([
+    ["@golem-forge fix the sum", "fix the sum"],
+    ["@Golem-Forge, fix the sum\nand test it", "fix the sum\nand test it"],
+    ["@golem-forge[bot]: look", "look"],
+    ["@golem-forge", ""],
+  ])("%j mentions the app", (body, text) => {
+    expect(parseMention(body, "golem-forge")).toBe(text);
+  });
+
+  test.each([
+    "please, @golem-forge",
+    "> @golem-forge fix it",
+    "`@golem-forge fix it`",
+    "```\n@golem-forge fix it\n```",
+    "    @golem-forge fix it",
+    "Hello\n@golem-forge fix it",
+    "@golem-forge-2 fix it",
+    "@golem-forge/team fix it",
+    "@golem fix it",
+    "",
+  ])("%j does not", (body) => {
+    expect(parseMention(body, "golem-forge")).toBeUndefined();
+  });
 });

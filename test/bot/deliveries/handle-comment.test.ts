@@ -605,3 +605,54 @@ test("every example payload that GitHub publishes is handled without a failure",
   expect(runs.startRun).not.toHaveBeenCalled();
   expect(runs.deliverMessage).not.toHaveBeenCalled();
 }, 60_000);
+
+describe("mentions of the app", () => {
+  test("start the default worker in a thread without a run", async () => {
+    runs.threadActivity.mockResolvedValue("ended");
+
+    await world.comment({ body: "@golem-forge the sum is wrong", comment: { id: 77 } });
+
+    expect(runs.startRun).toHaveBeenCalledExactlyOnceWith({
+      origin: { ...world.thread, isPullRequest: false, requestedBy: "ada", commentId: 77 },
+      text: "the sum is wrong",
+      seen: { at: eventTime, title: "It breaks", body: "Help" },
+      deliveryId: commentKey(77),
+    });
+  });
+
+  test("are a message to the thread's live run", async () => {
+    await world.comment({ body: "@Golem-Forge use the other file", comment: { id: 78 } });
+
+    expect(runs.startRun).not.toHaveBeenCalled();
+    expect(runs.deliverMessage).toHaveBeenCalledExactlyOnceWith(
+      world.thread,
+      expect.objectContaining({ by: "ada", text: "use the other file" }),
+    );
+  });
+
+  test("need write access", async () => {
+    await world.comment({ body: "@golem-forge delete everything", login: "tom" });
+
+    expectNothingDone();
+    expect(world.replies).toEqual([expect.stringContaining("you need write access")]);
+  });
+
+  test("start a worker with the text of a new issue", async () => {
+    runs.threadActivity.mockResolvedValue("none");
+    const payload = world.issuePayload("opened", { login: "mia", issue: { body: "@golem-forge fix it" } });
+
+    await world.send(payload, { name: "issues" });
+
+    expect(runs.startRun).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ text: "fix it" }));
+  });
+
+  test("belong to the person who has that login, if there is one", async () => {
+    runs.threadActivity.mockResolvedValue("none");
+    world.setPermission("golem-forge", "read");
+
+    await world.comment({ body: "@golem-forge what do you think?" });
+
+    expectNothingDone();
+    expect(world.replies).toEqual([]);
+  });
+});
