@@ -1,6 +1,9 @@
 import { type FlexibleSchema, type JSONSchema7, jsonSchema } from "ai";
+import type { ApprovalConfig } from "#domain/approval.ts";
 import type { JsonSchema } from "#domain/json-schema.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { applyApprovalSettings } from "#toolsets/approval-settings.ts";
+import type { ToolResultDisplay } from "./return-display.ts";
 import { toToolResult } from "./to-tool-result.ts";
 
 /** The name other tool systems give to `needsApproval`. */
@@ -94,4 +97,36 @@ async function lastYielded(returned: unknown): Promise<unknown> {
   let last: unknown;
   for await (const value of returned as AsyncIterable<unknown>) last = value;
   return last;
+}
+
+/**
+ * Gives a tool an answer to "does this need approval?": its own if it has one, otherwise the configuration for its
+ * name, otherwise the configuration's default, otherwise `ask`. A blocked tool throws a BlockedError.
+ */
+export function wrapWithDefaultApproval<T extends NamedTool>(
+  tool: T & RequiresApproval,
+  approvalConfig?: ApprovalConfig,
+): T {
+  if (tool.needsApproval !== undefined) return tool;
+  if (tool.requiresApproval !== undefined) return { ...tool, needsApproval: tool.requiresApproval };
+  return applyApprovalSettings(tool, approvalConfig);
+}
+
+/**
+ * A result of any tool system with a type of this name: flat with `success`, with `llmContent` and `returnDisplay`, or
+ * with `ok` and `value`. `T` is the type of that value.
+ */
+// biome-ignore lint/suspicious/noExplicitAny: a value is of any type unless the program says
+export interface ToolResult<T = any> {
+  success?: boolean;
+  ok?: boolean;
+  value?: T;
+  llmContent?: string;
+  returnDisplay?: ToolResultDisplay;
+  // biome-ignore lint/suspicious/noExplicitAny: a string in one system, an object in the others
+  error?: any;
+  error_type?: string;
+  suggestion?: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a flat result has the tool's own fields
+  [field: string]: any;
 }

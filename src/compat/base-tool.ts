@@ -6,11 +6,10 @@ import type { ToolResult as DomainResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
-import type { ClassTool } from "./adapt-tool.ts";
+import type { ClassTool, ToolResult } from "./adapt-tool.ts";
 import { toToolResult } from "./to-tool-result.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 import { formatErrorResponse, formatSuccessResponse, getResultPreview, type ToolResponse } from "./tool-response.ts";
-import type { ToolResult } from "./tool-result.ts";
 
 /** One call of a tool. An instance may serve several calls at once. */
 interface Invocation {

@@ -6,10 +6,9 @@ import { compileSchema } from "#domain/tool-schema.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import { validateArguments } from "#toolsets/prepare-call.ts";
 import { toJsonValue } from "#toolsets/to-json-value.ts";
-import type { ClassTool, RequiresApproval } from "./adapt-tool.ts";
+import type { ClassTool, RequiresApproval, ToolResult } from "./adapt-tool.ts";
 import { type ToolResultDisplay, toReturnDisplay } from "./return-display.ts";
 import { toToolResult } from "./to-tool-result.ts";
-import type { ToolResult } from "./tool-result.ts";
 
 /** The values of `error.type` in a DisplayResult. */
 export const DisplayErrorType = { ...ToolErrorCode.enum, EXECUTION_FAILED: "EXECUTION_ERROR" } as const;

@@ -42,21 +42,20 @@ export * from "#index.ts";
 export type { CLIApprovalOptions } from "#terminal/cli-approval-callback.ts";
 export type { EventCLIAdapterOptions, TraceLevel } from "#terminal/event-cli-adapter.ts";
 export type { TraceFormatterOptions } from "#terminal/trace-formatter.ts";
-export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/load-custom-tools.ts";
+export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/custom-toolset.ts";
 export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
 // The file tools over one workspace, one by one.
 export { createApplyPatchTool } from "#toolsets/filesystem/apply-patch.ts";
 export { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
 export { createEditFileTool } from "#toolsets/filesystem/edit-file.ts";
 export type { ZoneApprovalConfig } from "#toolsets/filesystem/file-approval.ts";
-export { createFileExistsTool } from "#toolsets/filesystem/file-exists.ts";
-export { createFileInfoTool } from "#toolsets/filesystem/file-info.ts";
+export { createFileExistsTool, createFileInfoTool } from "#toolsets/filesystem/file-info.ts";
 export type { FilesystemToolsOptions as FilesystemToolsetOptions } from "#toolsets/filesystem/filesystem-toolset.ts";
 export { createListFilesTool } from "#toolsets/filesystem/list-files.ts";
 export { createMoveFileTool } from "#toolsets/filesystem/move-file.ts";
 export { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
 export { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
-export { type TaskStats, taskStats, taskStats as calculateStats } from "#toolsets/tasks/task-stats.ts";
+export { type TaskStats, taskStats, taskStats as calculateStats } from "#toolsets/tasks/tasks-toolset.ts";
 export {
   type ToolEvent,
   type ToolEventData,
@@ -103,14 +102,14 @@ export {
 } from "#ui/runtime-ui.ts";
 export type { EventHandler, Unsubscribe } from "#ui/ui-event-bus.ts";
 export type * from "#ui/ui-events.ts";
-export { type ClassTool, type ForeignTool, isNamedTool } from "./adapt-tool.ts";
+export type { ToolResult } from "./adapt-tool.ts";
+export { type ClassTool, type ForeignTool, isNamedTool, wrapWithDefaultApproval } from "./adapt-tool.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "./base-tool.ts";
 export { BashTool } from "./bash-tool.ts";
 export { DisplayErrorType, type DisplayResult } from "./display-tool.ts";
 // Names that stand for a class in one system and for a type in another.
 export { type ApprovalResponse, type DiffStat, type Result, Tool, ToolError, ToolErrorType } from "./document-types.ts";
-export { FilesystemToolset } from "./filesystem-toolset.ts";
 export { fromOkResult, type OkResult, toOkResult } from "./ok-result.ts";
 export { ReadTool } from "./read-tool.ts";
 // One result in the shapes other tool systems give it: `returnDisplay`, `ok`, `success`.
@@ -122,10 +121,15 @@ export {
   type ToolResultDisplay,
   toReturnDisplay,
 } from "./return-display.ts";
-export { ShellToolset, type ShellToolsetOptions } from "./shell-toolset.ts";
+export {
+  FilesystemToolset,
+  ShellToolset,
+  type ShellToolsetOptions,
+  WorkerCallToolset,
+  type WorkerCallToolsetOptions,
+} from "./shell-toolset.ts";
 export { toToolResult } from "./to-tool-result.ts";
-export { ToolExecutor } from "./tool-executor.ts";
-export { type CallOptions, ToolManager, type ToolManagerOptions } from "./tool-manager.ts";
+export { type CallOptions, ToolExecutor, ToolManager, type ToolManagerOptions } from "./tool-manager.ts";
 export { type FunctionDefinition, type OpenAIFunction, ToolRegistry } from "./tool-registry.ts";
 export {
   type CalledTool,
@@ -135,7 +139,4 @@ export {
   type ToolResponse,
   toToolResponse,
 } from "./tool-response.ts";
-export type { ToolResult } from "./tool-result.ts";
 export { ToolValidator, type ValidationResult } from "./tool-validator.ts";
-export { WorkerCallToolset, type WorkerCallToolsetOptions } from "./worker-call-toolset.ts";
-export { wrapWithDefaultApproval } from "./wrap-with-default-approval.ts";

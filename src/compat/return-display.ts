@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { DiffHunk, ResultValue, Task, ToolResult } from "#domain/result.ts";
-import { type TaskStats, taskStats } from "#toolsets/tasks/task-stats.ts";
+import { type TaskStats, taskStats } from "#toolsets/tasks/tasks-toolset.ts";
 
 /** A file edit with its content before and after. */
 export interface FileDiff {

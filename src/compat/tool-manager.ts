@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
+import type { ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { createToolbox } from "#toolsets/create-toolbox.ts";
 import { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
@@ -10,6 +11,7 @@ import type { CallContext, Review, Toolbox } from "#toolsets/toolbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
 import type { ForeignTool } from "./adapt-tool.ts";
+import { type DisplayResult, DisplayTool, toDisplayResult } from "./display-tool.ts";
 import { type FunctionDefinition, ToolRegistry } from "./tool-registry.ts";
 import { type ToolResponse, toToolResponse } from "./tool-response.ts";
 
@@ -149,3 +151,21 @@ const noWorkspace = new Proxy({} as Workspace, {
     });
   },
 });
+
+/** Runs tools by name and gives every result as a text for the model and a display for people. */
+export class ToolExecutor {
+  readonly #manager: ToolManager;
+
+  constructor(tools: Iterable<ForeignTool>, options: ToolManagerOptions = {}) {
+    this.#manager = new ToolManager(tools, options);
+  }
+
+  /** Never rejects for what a tool does: failures are results with an error. */
+  async execute(toolName: string, params: Record<string, unknown>, context?: ToolContext): Promise<DisplayResult> {
+    const tool = this.#manager.getTool(toolName);
+    // A tool of this kind has no approval of its own: calling it here is the program's decision.
+    if (tool instanceof DisplayTool) return tool.execute(params, context);
+    if (!tool) return toDisplayResult(failedResult(`Unknown tool: ${toolName}.`, { code: "UNKNOWN_TOOL" }));
+    return toDisplayResult(await this.#manager.call(toolName, params));
+  }
+}

@@ -1,10 +1,12 @@
 import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { defaultExecutors, type Executors } from "#executors/create-executors.ts";
-import type { ExecRequest, ExecResult, Tier, TreeSource } from "#executors/executor.ts";
+import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#executors/executor.ts";
 import type { Sandbox } from "#sandbox/sandbox.ts";
+import { showHidden } from "#text/hidden-characters.ts";
+import { isProtectedPath } from "#toolsets/filesystem/file-approval.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { type AppliedChanges, applyChanges } from "./apply-changes.ts";
 
 export interface FinishedCommand {
   result: ExecResult;
@@ -90,4 +92,127 @@ export function workspaceTree(workspace: Workspace, sandbox: Pick<Sandbox, "base
     head: sandbox.base,
     log: (options) => sandbox.log(options),
   };
+}
+
+/** The changes of a command that reached the workspace, and those that did not. */
+export interface AppliedChanges {
+  written: string[];
+  deleted: string[];
+  rejected: TreeChanges["rejected"];
+}
+
+/**
+ * Applies the changes of a command to the workspace by the zones of the worker. A change that needs approval, by its zone
+ * or because the file is protected, is applied only if `isApproved`.
+ */
+export async function applyChanges(
+  { written, deleted, rejected }: TreeChanges,
+  workspace: Workspace,
+  { isApproved }: { isApproved(path: string): boolean },
+): Promise<AppliedChanges> {
+  const applied: AppliedChanges = { written: [], deleted: [], rejected: [...rejected] };
+
+  // Deletions first, so that a file can replace a folder.
+  for (const path of deleted) {
+    const problem = problemOf(workspace, path, "delete", isApproved) ?? (await attempt(() => workspace.remove(path)));
+    if (problem) applied.rejected.push({ path, reason: problem });
+    else applied.deleted.push(path);
+  }
+  for (const { path, content, executable } of written) {
+    const problem =
+      problemOf(workspace, path, "write", isApproved) ??
+      (await attempt(() => workspace.write(path, content, { executable })));
+    if (problem) applied.rejected.push({ path, reason: problem });
+    else applied.written.push(path);
+  }
+  return applied;
+}
+
+function problemOf(
+  workspace: Workspace,
+  path: string,
+  operation: "write" | "delete",
+  isApproved: (path: string) => boolean,
+): string | undefined {
+  const rule = workspace.ruleFor(path);
+  if (rule.mode === "ro") return "is read-only for this worker";
+  if (rule[operation] === "blocked") return `is in a zone where this worker may not ${operation}`;
+  const needsApproval = rule[operation] === "ask" || isProtectedPath(path);
+  if (needsApproval && !isApproved(path)) return `needs approval: use the file tools to ${operation} it`;
+  return undefined;
+}
+
+async function attempt(change: () => Promise<unknown>): Promise<string | undefined> {
+  try {
+    await change();
+    return undefined;
+  } catch (error) {
+    if (error instanceof ToolError && error.code === "FILE_NOT_FOUND") return undefined;
+    if (error instanceof ToolError) return `was refused: ${error.message}`;
+    throw error;
+  }
+}
+
+/** The result of a command: stdout and stderr apart for the model and for programs, together for people. */
+export function commandResult({ result, applied }: FinishedCommand, summary: string): ToolResult {
+  const { stdout, stderr, exitCode, durationMs, timedOut, stopped, changes } = result;
+  const end = describeEnd(result);
+  const sections = [
+    end,
+    section("stdout", stdout),
+    section("stderr", stderr),
+    describeChanges(applied),
+    changes.ignoredFiles > 0 ? `${changes.ignoredFiles} ignored files stay in the sandbox.` : "",
+  ];
+  const llmContent = sections.filter((text) => text !== "").join("\n");
+  const content = [stdout, stderr, timedOut || stopped ? end : ""].filter(Boolean).join("\n");
+  const value = {
+    kind: "terminal" as const,
+    content,
+    exitCode,
+    stdout,
+    stderr,
+    durationMs,
+    summary: `${summary}: ${end}`,
+  };
+  if (!timedOut && !stopped) return { llmContent, value };
+
+  return {
+    llmContent,
+    value,
+    error: { type: "system_error", code: timedOut ? "TIMEOUT" : "EXECUTION_ERROR", message: end },
+  };
+}
+
+function section(name: string, text: string): string {
+  const visible = showHidden(text).replace(/\n$/, "");
+  return visible === "" ? `${name}: (nothing)` : `${name}:\n${visible}`;
+}
+
+const maxListed = 20;
+
+/** Describes how a command ended, in one sentence. */
+export function describeEnd({ exitCode, timedOut, stopped, durationMs }: ExecResult): string {
+  const seconds = (durationMs / 1_000).toFixed(durationMs < 10_000 ? 2 : 0);
+  if (stopped) return `${stopped} (after ${seconds} s)`;
+  if (timedOut) return `Timed out after ${seconds} s; the command and everything it started were killed.`;
+  return `Exit code ${exitCode} after ${seconds} s.`;
+}
+
+/** Lists the files that a command changed, and the changes that were not applied with the reasons. */
+export function describeChanges({ written, deleted, rejected }: AppliedChanges): string {
+  const lines = [
+    written.length > 0 ? `Changed: ${some(written)}` : "",
+    deleted.length > 0 ? `Deleted: ${some(deleted)}` : "",
+    ...rejected
+      .slice(0, maxListed)
+      .map(({ path, reason }) => `Not applied: ${path}, because it ${reason.replace(/\.$/, "")}.`),
+    rejected.length > maxListed ? `Not applied: ${rejected.length - maxListed} more.` : "",
+  ];
+  return lines.filter((line) => line !== "").join("\n");
+}
+
+function some(paths: readonly string[]): string {
+  const rest = paths.length - maxListed;
+  return paths.slice(0, maxListed).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
 }

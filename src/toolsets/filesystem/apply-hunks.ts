@@ -1,6 +1,7 @@
 import { ToolError } from "#domain/errors.ts";
-import { type HunkLocation, HunkLocator } from "./locate-hunk.ts";
-import type { Hunk } from "./patch.ts";
+import { foldPunctuation } from "./folded-text.ts";
+import { type Hunk, sideOf } from "./patch.ts";
+import { findLines } from "./text-file.ts";
 
 export interface AppliedHunks {
   text: string;
@@ -77,4 +78,128 @@ function overlap(path: string, { at }: HunkLocation): ToolError {
     code: "CONFLICT",
     suggestion: "Join them into one hunk.",
   });
+}
+
+/** The location of a hunk: it replaces `count` lines from index `at`, counted from 0. */
+export interface HunkLocation {
+  at: number;
+  count: number;
+}
+
+const folds: ((line: string) => string)[] = [
+  (line) => line,
+  (line) => line.trimEnd(),
+  (line) => foldPunctuation(line).trimEnd(),
+];
+
+/** Locates the hunks of a patch in the lines of one file. */
+class HunkLocator {
+  readonly #lines: readonly string[];
+  readonly #path: string;
+  readonly #folded: (readonly string[])[] = [];
+
+  constructor(lines: readonly string[], path: string) {
+    this.#lines = lines;
+    this.#path = path;
+  }
+
+  /**
+   * Finds the location of a hunk by its old lines: exactly, then ignoring trailing space, then ignoring typographic
+   * punctuation. Anchors restrict the locations, and line numbers choose among them. Throws a ToolError if there is no
+   * location below the anchors, or more than one.
+   */
+  locate(hunk: Hunk): HunkLocation {
+    const old = sideOf(hunk, "-");
+    const anchors = this.#findAnchors(hunk.anchors ?? []);
+    if (old.length === 0) return this.#locateInsertion(hunk, anchors);
+
+    let isAboveAnchor = false;
+    for (const [index, fold] of folds.entries()) {
+      this.#folded[index] ??= this.#lines.map(fold);
+      const found = findLines(this.#folded[index], old.map(fold)).filter(
+        (at) => !hunk.isAtEnd || at + old.length === this.#lines.length,
+      );
+      const allowed = anchors ? this.#below(anchors, found) : found;
+      const chosen = allowed.length > 1 ? allowed.find((at) => at + 1 === hunk.oldStart) : allowed[0];
+      if (chosen !== undefined) return { at: chosen, count: old.length };
+      if (allowed.length > 1) throw this.#ambiguous(allowed);
+      isAboveAnchor ||= found.length > 0;
+    }
+    throw this.#noMatch(hunk, old, isAboveAnchor);
+  }
+
+  /** The lines at which the last of nested anchors occurs; undefined for a hunk without anchors. */
+  #findAnchors(anchors: readonly string[]): number[] | undefined {
+    let found: number[] | undefined;
+    for (const anchor of anchors) {
+      const all = this.#linesLike(anchor);
+      const outer = found;
+      found = outer ? outer.flatMap((line) => all.find((candidate) => candidate > line) ?? []) : all;
+      if (found.length === 0) throw this.#missingAnchor(anchor);
+    }
+    return found && [...new Set(found)];
+  }
+
+  /** Lines equal to the anchor, ignoring space around it; otherwise the one line that begins with it. */
+  #linesLike(anchor: string): number[] {
+    const loosely = (line: string) => foldPunctuation(line).trim();
+    const wanted = loosely(anchor);
+    const loose = this.#lines.map(loosely);
+    const equal = loose.flatMap((line, index) => (line === wanted ? [index] : []));
+    if (equal.length > 0) return equal;
+    const beginning = loose.flatMap((line, index) => (line.startsWith(wanted) ? [index] : []));
+    return beginning.length === 1 ? beginning : [];
+  }
+
+  /** The locations at or below an anchor; those inside the block that the anchor begins, if there are any. */
+  #below(anchors: readonly number[], found: readonly number[]): number[] {
+    const below = found.filter((at) => anchors.some((anchor) => at >= anchor));
+    const inBlock = below.filter((at) => anchors.some((anchor) => at >= anchor && this.#isInBlock(anchor, at)));
+    return inBlock.length > 0 ? inBlock : below;
+  }
+
+  /** True if everything between the anchor and the location is indented deeper than the anchor. */
+  #isInBlock(anchor: number, at: number): boolean {
+    const indent = (line: string) => line.length - line.trimStart().length;
+    const depth = indent(this.#lines[anchor] ?? "");
+    return this.#lines.slice(anchor + 1, at).every((line) => line.trim() === "" || indent(line) > depth);
+  }
+
+  #locateInsertion({ oldStart, isAtEnd }: Hunk, anchors: number[] | undefined): HunkLocation {
+    if (this.#lines.length === 0) return { at: 0, count: 0 };
+    if (isAtEnd) return { at: this.#lines.length, count: 0 };
+    if (anchors && anchors.length > 1) throw this.#ambiguous(anchors);
+    const [anchor] = anchors ?? [];
+    if (anchor !== undefined) return { at: anchor + 1, count: 0 };
+    if (oldStart !== undefined && oldStart <= this.#lines.length) return { at: oldStart, count: 0 };
+    throw new ToolError(`The patch adds lines to ${this.#path} without saying where.`, {
+      code: "NO_MATCH",
+      suggestion: "Include the unchanged line before the new ones, marked with a space.",
+    });
+  }
+
+  #missingAnchor(anchor: string): ToolError {
+    return new ToolError(`${this.#path} has no line ${JSON.stringify(anchor.trim())}, which a hunk has after @@.`, {
+      code: "NO_MATCH",
+      suggestion: `Call read_file with ${JSON.stringify({ path: this.#path })} and put a line of the file after @@, or nothing.`,
+    });
+  }
+
+  #noMatch({ anchors }: Hunk, old: readonly string[], isAboveAnchor: boolean): ToolError {
+    const lines = JSON.stringify(old.slice(0, 3));
+    const place = isAboveAnchor ? ` below ${JSON.stringify(anchors?.at(-1)?.trim())}` : "";
+    return new ToolError(`The patch does not match ${this.#path}: there are no lines like ${lines}${place}.`, {
+      code: "NO_MATCH",
+      suggestion: `Call read_file with ${JSON.stringify({ path: this.#path })} and make the patch from the lines as they are now.`,
+    });
+  }
+
+  #ambiguous(found: readonly number[]): ToolError {
+    const numbers = found.slice(0, 20).map((at) => at + 1);
+    return new ToolError(`The patch matches ${this.#path} at several places: lines ${numbers.join(", ")}.`, {
+      code: "AMBIGUOUS_MATCH",
+      suggestion: "Include more unchanged lines around the change.",
+      details: { lines: numbers },
+    });
+  }
 }

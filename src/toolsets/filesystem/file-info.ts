@@ -2,8 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import type { FileToolOptions } from "./file-approval.ts";
-import { isProtectedPath } from "./protected-paths.ts";
+import { type FileToolOptions, isProtectedPath } from "./file-approval.ts";
 import { decodeText, lfsPointerSize, splitLines } from "./text-file.ts";
 
 const input = z.object({ path: z.string().min(1).describe("The file or directory to describe") });
@@ -39,4 +38,27 @@ function describeContent(content: Uint8Array): { lines?: number; binary: boolean
   const text = decodeText(content)?.text;
   if (text === undefined) return { binary: true };
   return { binary: false, lines: splitLines(text).length, ...(lfsBytes === undefined ? {} : { lfsBytes }) };
+}
+
+const existsInput = z.object({ path: z.string().min(1).describe("The file or directory to look for") });
+type ExistsInput = z.infer<typeof existsInput>;
+
+/** Checks whether a file or directory exists. */
+export function createFileExistsTool(
+  workspace: Workspace,
+  options: FileToolOptions<ExistsInput> = {},
+): NamedTool<ExistsInput, ToolResult> {
+  return {
+    name: "file_exists",
+    description: "Check whether a file or directory exists.",
+    inputSchema: existsInput,
+    readOnly: true,
+    needsApproval: options.needsApproval ?? false,
+    execute: async ({ path: given }) => {
+      const path = workspace.resolve(given);
+      const exists = await workspace.exists(path);
+      const summary = exists ? `${path} exists` : `There is no ${path}`;
+      return { llmContent: `${summary}.`, value: { kind: "json", data: { path, exists }, summary } };
+    },
+  };
 }

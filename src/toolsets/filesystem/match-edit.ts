@@ -1,8 +1,7 @@
 import { distance } from "fastest-levenshtein";
-import { findLines } from "./find-lines.ts";
-import { foldPunctuation, hasTypography } from "./fold-punctuation.ts";
-import { type Folding, foldText } from "./folded-text.ts";
+import { type Folding, foldPunctuation, foldText, hasTypography } from "./folded-text.ts";
 import { alignWithPlace, reindent, translateIndentation } from "./match-indentation.ts";
+import { findLines } from "./text-file.ts";
 
 /** How the place was recognised, from exact to least strict. */
 type MatchedBy =
@@ -244,7 +243,7 @@ function dominantEnding(content: string): string | undefined {
 }
 
 /** The line number, from 1, of a position in the text. */
-export function lineAt(content: string, index: number): number {
+function lineAt(content: string, index: number): number {
   let line = 1;
   for (let at = content.indexOf("\n"); at !== -1 && at < index; at = content.indexOf("\n", at + 1)) line++;
   return line;

@@ -1,7 +1,7 @@
 /** Translates the indentation of the given text into that of its place in the file. */
 export type IndentTranslation = (indent: string) => string;
 
-export const indentOf = (line: string): string => /^[ \t]*/.exec(line)?.[0] ?? "";
+const indentOf = (line: string): string => /^[ \t]*/.exec(line)?.[0] ?? "";
 const isBlank = (line: string): boolean => line.trim() === "";
 
 /**

@@ -5,11 +5,10 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { Sandbox, StoredChange } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import { applyFileChanges } from "./apply-file-changes.ts";
 import { type FileToolOptions, needsFileApproval } from "./file-approval.ts";
 import { unifiedDiff } from "./file-diff.ts";
 import { isCallOf } from "./known-lines.ts";
-import { previewChanges, previewWrite } from "./preview-changes.ts";
+import { applyFileChanges, previewChanges, previewWrite } from "./preview-changes.ts";
 import { decodeText } from "./text-file.ts";
 
 const input = z.object({

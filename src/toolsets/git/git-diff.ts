@@ -1,8 +1,10 @@
 import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import type { Change, Workspace } from "#domain/workspace.ts";
+import { compareTexts, unifiedDiff } from "#toolsets/filesystem/file-diff.ts";
+import { decodeText } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { diffChanges, summarizeDiffs } from "./diff-changes.ts";
 
 const input = z.object({
   path: z.string().optional().describe("Only this file or folder; default: every change"),
@@ -35,4 +37,41 @@ export function createGitDiffTool({ workspace }: ToolServices): NamedTool<Input,
       };
     },
   };
+}
+
+export interface ChangeDiff extends Change {
+  additions: number;
+  deletions: number;
+  /** A unified diff, or a sentence for a binary file. */
+  diff: string;
+}
+
+/** Returns a diff against the base commit for each changed file at or below `path`. */
+export async function diffChanges(workspace: Workspace, path = ""): Promise<ChangeDiff[]> {
+  const root = workspace.resolve(path);
+  const changes = (await workspace.changes()).filter(
+    (change) => root === "" || change.path === root || change.path.startsWith(`${root}/`),
+  );
+  const diffs: ChangeDiff[] = [];
+  for (const change of changes) diffs.push(await diffChange(workspace, change));
+  return diffs;
+}
+
+async function diffChange(workspace: Workspace, change: Change): Promise<ChangeDiff> {
+  const { path, status } = change;
+  const before = status === "added" ? undefined : await workspace.readBase(path);
+  const after = status === "deleted" ? undefined : await workspace.read(path);
+  const [old, text] = [before && decodeText(before)?.text, after && decodeText(after)?.text];
+  if ((before && old === undefined) || (after && text === undefined)) {
+    return { ...change, additions: 0, deletions: 0, diff: `Binary file ${path}: ${after?.length ?? 0} bytes\n` };
+  }
+  const compared = compareTexts({ path, before: old, after: text });
+  return { ...change, additions: compared.additions, deletions: compared.deletions, diff: unifiedDiff(compared) };
+}
+
+/** `2 files changed, +3 −1`. */
+function summarizeDiffs(diffs: readonly ChangeDiff[]): string {
+  const additions = diffs.reduce((sum, diff) => sum + diff.additions, 0);
+  const deletions = diffs.reduce((sum, diff) => sum + diff.deletions, 0);
+  return `${diffs.length} ${diffs.length === 1 ? "file" : "files"} changed, +${additions} −${deletions}`;
 }

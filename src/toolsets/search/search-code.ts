@@ -4,12 +4,9 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
-import { codeSymbols } from "./code-symbols.ts";
-import { codeTerms } from "./code-terms.ts";
-import { type CandidateFile, queryTerms, type RankedFile, rankFiles } from "./rank-files.ts";
-import { readContents } from "./read-contents.ts";
+import { type CandidateFile, codeSymbols, codeTerms, queryTerms, type RankedFile, rankFiles } from "./rank-files.ts";
 import { type FileMatches, LineSearch } from "./search-lines.ts";
-import { globFilter, listPathsBelow } from "./select-paths.ts";
+import { globFilter, listPathsBelow, readContents } from "./select-paths.ts";
 
 const input = z.object({
   query: z.string().min(1).max(500).describe("Names or words, such as parseCommand or where permission is checked"),

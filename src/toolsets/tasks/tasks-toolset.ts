@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { Task, type ToolResult } from "#domain/result.ts";
+import { Task, type TaskListResultValue, type ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
-import { taskStats } from "./task-stats.ts";
 
 const input = z.object({
   tasks: z
@@ -48,3 +47,17 @@ export const tasksToolset: Toolset<z.infer<typeof config>> = {
   config,
   create: () => [writeTasks],
 };
+
+export type TaskStats = NonNullable<z.infer<typeof TaskListResultValue>["stats"]>;
+
+/** Counts the tasks in each status. */
+export function taskStats(tasks: readonly Pick<Task, "status">[]): TaskStats {
+  const count = (status: Task["status"]) => tasks.filter((task) => task.status === status).length;
+  return {
+    total: tasks.length,
+    pending: count("pending"),
+    inProgress: count("in_progress"),
+    completed: count("completed"),
+    cancelled: count("cancelled"),
+  };
+}

@@ -267,3 +267,13 @@ function reasonOf(error: unknown): string {
   if (error instanceof errors.HeadersOverflowError) return "its headers are too long.";
   return error instanceof Error ? error.message : String(error);
 }
+
+/** The search provider. Keys come from the deployment, never from a worker file. */
+export type SearchProvider =
+  | { provider: "searxng"; url: string }
+  | { provider: "brave" | "tavily" | "exa"; apiKey: string; url?: string };
+
+/** A deployment's settings for web access. */
+export interface WebAccess extends SafeFetchOptions {
+  search?: SearchProvider;
+}

@@ -1,15 +1,15 @@
+import { domainToASCII } from "node:url";
 import { z } from "zod";
-import { BlockedError, ToolError } from "#domain/errors.ts";
+import { ApprovalDecisionType } from "#domain/approval.ts";
+import { BlockedError, ToolError, UserError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { cleanText } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { wrapCleaned } from "#toolsets/untrusted-text.ts";
-import { hostList } from "./host-list.ts";
 import { htmlToMarkdown } from "./html-to-markdown.ts";
 import { checkUrl, createSafeFetch, type SafeResponse } from "./safe-fetch.ts";
 import { containsSecret } from "./secret-in-request.ts";
-import type { WebConfig } from "./web-config.ts";
 
 const inputSchema = z.object({
   url: z.string().describe("The https URL"),
@@ -152,4 +152,49 @@ function pageResult({ url, status, headers }: SafeResponse, text: string, maxCha
 
 function hostOf(url: string): string {
   return URL.parse(url)?.hostname ?? "a URL";
+}
+
+export const WebConfig = z.strictObject({
+  /** Hosts fetched without approval: exact names, or `*.example.com` for all subdomains. */
+  allow: z.array(z.string()).max(500).default([]),
+  /** Hosts that are never fetched; takes precedence over `allow`. */
+  block: z.array(z.string()).max(500).default([]),
+  /** The decision for hosts on neither list. */
+  others: ApprovalDecisionType.default("ask"),
+  allow_http: z.boolean().default(false),
+  /** Seconds. */
+  timeout: z.number().positive().max(60).default(20),
+  /** Maximum number of pages per run. */
+  max_fetches: z.number().int().positive().max(1_000).default(50),
+  /** Maximum number of characters of a page that the model receives. */
+  max_chars: z.number().int().min(500).max(400_000).default(40_000),
+});
+export type WebConfig = z.infer<typeof WebConfig>;
+
+/**
+ * Returns a predicate for the hosts on a list of exact names and `*.example.com` patterns, which match all subdomains.
+ * Throws a UserError for any other pattern.
+ */
+export function hostList(patterns: readonly string[]): (host: string) => boolean {
+  const exact = new Set<string>();
+  const suffixes: string[] = [];
+  for (const pattern of patterns) {
+    const isSuffix = pattern.startsWith("*.");
+    const host = plainHost(isSuffix ? pattern.slice(2) : pattern);
+    if (host === undefined || (isSuffix && !host.includes("."))) {
+      throw new UserError(`"${pattern}" is not a host: use docs.example.com, or *.example.com for all its subdomains.`);
+    }
+    if (isSuffix) suffixes.push(`.${host}`);
+    else exact.add(host);
+  }
+  return (host) => {
+    const plain = plainHost(host);
+    return plain !== undefined && (exact.has(plain) || suffixes.some((suffix) => plain.endsWith(suffix)));
+  };
+}
+
+/** Returns a host in canonical DNS form: lower case, Punycode, without a trailing dot. Undefined if it is not a valid host. */
+function plainHost(host: string): string | undefined {
+  const ascii = domainToASCII(host.replace(/\.$/, ""));
+  return /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?$/.test(ascii) && !ascii.includes("..") ? ascii : undefined;
 }

@@ -1,6 +1,5 @@
 import type { Toolset } from "#toolsets/toolset.ts";
-import { WebConfig } from "./web-config.ts";
-import { createWebFetchTool } from "./web-fetch.ts";
+import { createWebFetchTool, WebConfig } from "./web-fetch.ts";
 import { createWebSearchTool } from "./web-search.ts";
 
 /** Tools that read the public web. */

@@ -1,8 +1,7 @@
 import { rename, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { customToolset } from "#toolsets/custom/custom-toolset.ts";
-import { loadCustomTools } from "#toolsets/custom/load-custom-tools.ts";
+import { customToolset, loadCustomTools } from "#toolsets/custom/custom-toolset.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { customTools, temporaryFolder, toolboxWorld } from "../../support/custom-tools-world.ts";
 

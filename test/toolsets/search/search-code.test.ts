@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { codeSymbols } from "#toolsets/search/code-symbols.ts";
-import { codeTerms, splitIdentifier } from "#toolsets/search/code-terms.ts";
+import { codeSymbols, codeTerms, splitIdentifier } from "#toolsets/search/rank-files.ts";
 import { searchToolset } from "#toolsets/search/search-toolset.ts";
 import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 

@@ -3,11 +3,10 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { createSanitizer } from "#text/sanitize.ts";
-import { hostList } from "#toolsets/web/host-list.ts";
 import { htmlToMarkdown, plainText, tagDepth } from "#toolsets/web/html-to-markdown.ts";
-import { createSafeFetch } from "#toolsets/web/safe-fetch.ts";
+import { createSafeFetch, type WebAccess } from "#toolsets/web/safe-fetch.ts";
 import { containsSecret } from "#toolsets/web/secret-in-request.ts";
-import type { WebAccess } from "#toolsets/web/web-access.ts";
+import { hostList } from "#toolsets/web/web-fetch.ts";
 import { webToolset } from "#toolsets/web/web-toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
