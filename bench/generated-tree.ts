@@ -1,6 +1,6 @@
 import type { TreeSource } from "../src/executors/executor.ts";
 import { createMemoryWorkspace, type MemoryWorkspace } from "../src/sandbox/create-memory-workspace.ts";
-import { workspaceTree } from "../src/toolsets/commands/run-command.ts";
+import { workspaceTree } from "../src/toolsets/run-command.ts";
 
 /** A workspace of these files, and the tree that commands run on. */
 export function generatedTree(files: Record<string, string>): { workspace: MemoryWorkspace; tree: TreeSource } {

@@ -6,10 +6,10 @@ import type { Workspace } from "#domain/workspace.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
 import { BaseTool } from "./base-tool.ts";
 import { defaultWorkspace } from "./default-workspace.ts";
-import { ShellToolset } from "./shell-toolset.ts";
 import { toToolResult } from "./to-tool-result.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 import type { ToolResponse } from "./tool-response.ts";
+import { ShellToolset } from "./toolset-classes.ts";
 
 const parameters = {
   type: "object" as const,

@@ -121,13 +121,6 @@ export {
   type ToolResultDisplay,
   toReturnDisplay,
 } from "./return-display.ts";
-export {
-  FilesystemToolset,
-  ShellToolset,
-  type ShellToolsetOptions,
-  WorkerCallToolset,
-  type WorkerCallToolsetOptions,
-} from "./shell-toolset.ts";
 export { toToolResult } from "./to-tool-result.ts";
 export { type CallOptions, ToolExecutor, ToolManager, type ToolManagerOptions } from "./tool-manager.ts";
 export { type FunctionDefinition, type OpenAIFunction, ToolRegistry } from "./tool-registry.ts";
@@ -140,3 +133,10 @@ export {
   toToolResponse,
 } from "./tool-response.ts";
 export { ToolValidator, type ValidationResult } from "./tool-validator.ts";
+export {
+  FilesystemToolset,
+  ShellToolset,
+  type ShellToolsetOptions,
+  WorkerCallToolset,
+  type WorkerCallToolsetOptions,
+} from "./toolset-classes.ts";

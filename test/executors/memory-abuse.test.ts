@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
 import type { ExecResult } from "#executors/executor.ts";
 import { createMemoryExecutor } from "#executors/memory/memory-executor.ts";
-import { workspaceTree } from "#toolsets/commands/run-command.ts";
+import { workspaceTree } from "#toolsets/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 import { archive, entry } from "../support/tar-archive.ts";
 

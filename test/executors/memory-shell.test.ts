@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ExecRequest, ExecResult, ExecSession, Executor } from "#executors/executor.ts";
 import { createMemoryExecutor } from "#executors/memory/memory-executor.ts";
-import { workspaceTree } from "#toolsets/commands/run-command.ts";
+import { workspaceTree } from "#toolsets/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
 let executor: Executor;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import type { ExecRequest, ExecResult, ExecSession } from "#executors/executor.ts";
 import { createOsExecutor } from "#executors/os/os-executor.ts";
-import { workspaceTree } from "#toolsets/commands/run-command.ts";
+import { workspaceTree } from "#toolsets/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "golem-os-abuse-"));

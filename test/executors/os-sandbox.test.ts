@@ -8,7 +8,7 @@ import type { ExecRequest, ExecResult, ExecSession } from "#executors/executor.t
 import { groupFamilies, removeAbandonedGroups } from "#executors/os/control-group.ts";
 import { createOsExecutor } from "#executors/os/os-executor.ts";
 import { processTree, startedAt } from "#executors/os/process-tree.ts";
-import { workspaceTree } from "#toolsets/commands/run-command.ts";
+import { workspaceTree } from "#toolsets/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "golem-os-test-"));

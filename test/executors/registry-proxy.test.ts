@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { afterAll, describe, expect, test } from "vitest";
 import { createOsExecutor } from "#executors/os/os-executor.ts";
-import { workspaceTree } from "#toolsets/commands/run-command.ts";
+import { workspaceTree } from "#toolsets/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
 const registry = createServer((socket) => socket.end("hello from the registry")).listen(0, "127.0.0.1");

@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import type { RemoteSandbox } from "#executors/remote/remote-changes.ts";
 import { createRemoteExecutor } from "#executors/remote/remote-executor.ts";
-import { workspaceTree } from "#toolsets/commands/run-command.ts";
+import { workspaceTree } from "#toolsets/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
 /** A sandbox of the AI SDK's kind that is a plain folder: what a provider does on its own machine. */

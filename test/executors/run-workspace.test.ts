@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
 import type { Tier } from "#executors/executor.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import { applyChanges, workspaceTree } from "#toolsets/commands/run-command.ts";
+import { applyChanges, workspaceTree } from "#toolsets/run-command.ts";
 
 const executors = createExecutors();
 afterAll(() => executors.close());

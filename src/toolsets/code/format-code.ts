@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { commandResult, runCommand } from "#toolsets/commands/run-command.ts";
+import { commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { findFormatter } from "./formatter.ts";

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { commandResult, runCommand } from "#toolsets/commands/run-command.ts";
+import { commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { findManager, type InstallCommand, installCommand, managers } from "./install-command.ts";

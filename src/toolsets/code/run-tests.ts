@@ -3,7 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { showHidden } from "#text/hidden-characters.ts";
-import { describeChanges, describeEnd, type FinishedCommand, runCommand } from "#toolsets/commands/run-command.ts";
+import { describeChanges, describeEnd, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { missingProgram } from "./missing-program.ts";

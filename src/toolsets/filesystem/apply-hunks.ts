@@ -1,5 +1,5 @@
 import { ToolError } from "#domain/errors.ts";
-import { foldPunctuation } from "./folded-text.ts";
+import { foldPunctuation } from "./fold-text.ts";
 import { type Hunk, sideOf } from "./patch.ts";
 import { findLines } from "./text-file.ts";
 

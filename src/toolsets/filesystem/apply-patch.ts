@@ -5,11 +5,11 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { applyHunks } from "./apply-hunks.ts";
 import { type FileOperation, type FileToolOptions, needsFileApproval } from "./file-approval.ts";
+import { applyFileChanges, type FileState, previewChanges, previewWrite } from "./file-changes.ts";
 import { compareTexts, diffResult, showChangedLines } from "./file-diff.ts";
 import { requireSeen, seenLines } from "./known-lines.ts";
 import { parsePatch } from "./parse-patch.ts";
 import { type FilePatch, sideOf } from "./patch.ts";
-import { applyFileChanges, type FileState, previewChanges, previewWrite } from "./preview-changes.ts";
 import { encodeText, readForEdit, type TextContent } from "./text-file.ts";
 
 const input = z.object({

@@ -1,5 +1,5 @@
 import { distance } from "fastest-levenshtein";
-import { type Folding, foldPunctuation, foldText, hasTypography } from "./folded-text.ts";
+import { type Folding, foldPunctuation, foldText, hasTypography } from "./fold-text.ts";
 import { alignWithPlace, reindent, translateIndentation } from "./match-indentation.ts";
 import { findLines } from "./text-file.ts";
 

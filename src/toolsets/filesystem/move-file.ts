@@ -5,7 +5,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
 import { type FileToolOptions, filesAt, needsFileApproval } from "./file-approval.ts";
-import { previewChanges, versionOf } from "./preview-changes.ts";
+import { previewChanges, versionOf } from "./file-changes.ts";
 
 const input = z.object({
   from: z.string().min(1).describe("The file or directory to move"),

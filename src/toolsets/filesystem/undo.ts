@@ -6,9 +6,9 @@ import type { Workspace } from "#domain/workspace.ts";
 import type { Sandbox, StoredChange } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import { type FileToolOptions, needsFileApproval } from "./file-approval.ts";
+import { applyFileChanges, previewChanges, previewWrite } from "./file-changes.ts";
 import { unifiedDiff } from "./file-diff.ts";
 import { isCallOf } from "./known-lines.ts";
-import { applyFileChanges, previewChanges, previewWrite } from "./preview-changes.ts";
 import { decodeText } from "./text-file.ts";
 
 const input = z.object({

@@ -4,9 +4,9 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { type FileToolOptions, needsFileApproval, refuseBlocked } from "./file-approval.ts";
+import { previewChanges, previewWrite } from "./file-changes.ts";
 import { diffResult } from "./file-diff.ts";
 import { refuseChangedSince } from "./known-lines.ts";
-import { previewChanges, previewWrite } from "./preview-changes.ts";
 import { decodeText, encodeText, refuseLfsPointer } from "./text-file.ts";
 
 const input = z.object({

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { previewChanges } from "#toolsets/filesystem/preview-changes.ts";
+import { previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { MergeResult } from "#sandbox/git-sandbox.ts";
-import { previewChanges } from "#toolsets/filesystem/preview-changes.ts";
+import { previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const mergeInput = z.object({

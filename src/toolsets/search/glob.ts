@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { compileGlob, globFilter, listPathsBelow } from "./select-paths.ts";
+import { compileGlob, globFilter, listPathsBelow } from "./select-files.ts";
 
 const input = z.object({
   pattern: z.string().min(1).describe("A glob such as src/**/*.ts, relative to path; ** matches any number of folders"),

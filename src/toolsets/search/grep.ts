@@ -5,7 +5,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { RegexError } from "./regex/parse-regex.ts";
 import { type FileMatches, type LineQuery, LineSearch, type LineSearchOptions, SearchTimeout } from "./search-lines.ts";
-import { globFilter, listPathsBelow, readContents } from "./select-paths.ts";
+import { globFilter, listPathsBelow, readContents } from "./select-files.ts";
 
 const contextLines = z.number().int().min(0).max(20).optional();
 const input = z.object({

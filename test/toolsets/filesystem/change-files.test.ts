@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FilesystemToolset } from "#compat/shell-toolset.ts";
+import { FilesystemToolset } from "#compat/toolset-classes.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";

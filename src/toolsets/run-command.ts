@@ -6,7 +6,7 @@ import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#ex
 import type { Sandbox } from "#sandbox/sandbox.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { isProtectedPath } from "#toolsets/filesystem/file-approval.ts";
-import type { ToolServices } from "#toolsets/toolset.ts";
+import type { ToolServices } from "./toolset.ts";
 
 export interface FinishedCommand {
   result: ExecResult;
