@@ -91,6 +91,16 @@ export const RunEvent = z.discriminatedUnion("type", [
     /** The id of the last event included in the request. Later messages have not been read by the model. */
     lastSeenId: z.number(),
   }),
+  /** The model summarized the conversation so far. The log keeps every event; the model reads the summary instead. */
+  z.object({
+    type: z.literal("conversation.compacted"),
+    /** The id of the last event that the summary stands for. Messages of people are read verbatim all the same. */
+    throughId: z.number(),
+    summary: z.string(),
+    usage: TokenUsage,
+    /** US dollars; undefined if the price is unknown. */
+    cost: z.number().optional(),
+  }),
   z.object({
     type: z.literal("model.failed"),
     /** A sentence for people. */

@@ -119,6 +119,10 @@ export const workerMachine = machineSetup.createMachine({
     // Consumed without a transition: the model reads it in the transcript of its next call.
     "tool.invoked": { guard: "isNotEnded", actions: { type: "update", params: {} } },
     "pull_request.reviewed": { guard: "isNotEnded", actions: { type: "update", params: countUnread } },
+    "conversation.compacted": {
+      guard: "isNotEnded",
+      actions: { type: "update", params: ({ context, event }) => addUsage(context, event) },
+    },
     "checks.completed": { guard: "isNotEnded", actions: { type: "update", params: {} } },
     "pull_request.closed": {
       guard: "isNotEnded",
@@ -364,13 +368,19 @@ function countUnread({ context }: { context: WorkerContext }): Partial<WorkerCon
   return { unreadMessages: context.unreadMessages + 1 };
 }
 
-function recordAnswer(context: WorkerContext, { usage, cost, calls }: ModelAnswered): Partial<WorkerContext> {
+function addUsage(
+  context: WorkerContext,
+  { usage, cost = 0 }: Pick<ModelAnswered, "usage" | "cost">,
+): Pick<WorkerContext, "tokens" | "cost"> {
+  return { tokens: context.tokens + usage.inputTokens + usage.outputTokens, cost: context.cost + cost };
+}
+
+function recordAnswer(context: WorkerContext, answer: ModelAnswered): Partial<WorkerContext> {
   return {
+    ...addUsage(context, answer),
     steps: context.steps + 1,
-    tokens: context.tokens + usage.inputTokens + usage.outputTokens,
-    cost: context.cost + (cost ?? 0),
     consecutiveFailures: 0,
-    requestedCalls: calls.length,
+    requestedCalls: answer.calls.length,
   };
 }
 

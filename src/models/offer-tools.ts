@@ -1,5 +1,6 @@
 import { asSchema, type JSONSchema7, jsonSchema, type Tool, type ToolSet } from "ai";
 import type { NamedTool } from "#domain/tool.ts";
+import { estimateTokens } from "#text/estimate-tokens.ts";
 import { ModelFailure } from "./models.ts";
 
 const converted = new WeakMap<NamedTool, Tool>();
@@ -12,6 +13,20 @@ export async function offerTools(tools: readonly NamedTool[]): Promise<ToolSet> 
   const entries: [string, Tool][] = [];
   for (const tool of tools) entries.push([tool.name, converted.get(tool) ?? (await convert(tool))]);
   return Object.fromEntries(entries);
+}
+
+const sizes = new WeakMap<NamedTool, number>();
+
+/** Estimates the tokens of the tools' definitions in a request. Throws ModelFailure like `offerTools`. */
+export async function estimateToolTokens(tools: readonly NamedTool[]): Promise<number> {
+  let total = 0;
+  for (const tool of tools) {
+    const { name, description } = tool;
+    const size = sizes.get(tool) ?? estimateTokens(JSON.stringify([name, description, await inputSchemaOf(tool)]));
+    sizes.set(tool, size);
+    total += size;
+  }
+  return total;
 }
 
 async function convert(tool: NamedTool): Promise<Tool> {

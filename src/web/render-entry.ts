@@ -43,6 +43,12 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
       return { kind: "failed", who: "The repository could not be opened", body: html`<p>${event.reason}</p>` };
     case "model.answered":
       return renderAnswer(event, context);
+    case "conversation.compacted":
+      return {
+        kind: "note",
+        who: "The conversation up to here was summarized. The model reads the summary instead",
+        body: html`<p class="said">${event.summary}</p>`,
+      };
     case "model.failed":
       return { kind: "failed", who: "The model request failed", body: html`<p>${event.reason}</p>` };
     case "calls.reviewed":

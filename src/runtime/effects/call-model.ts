@@ -30,7 +30,7 @@ export function callModel({
       // A provider that ignores the signal must not keep an interrupted run active.
       const answer = await abandonOnAbort(() => askModel(models, options), signal);
       if (answer.abandoned) throw signal.reason;
-      return { events: [{ runId, event: answer.value }] };
+      return { events: answer.value.map((event) => ({ runId, event })) };
     },
     async onFailure({ runId }, _run, error) {
       const message = error instanceof Error ? error.message : String(error);

@@ -59,7 +59,8 @@ function withoutSearches(message: AssistantMessage): AssistantMessage {
   return { ...message, content: rest.length > 0 ? rest : placeholder };
 }
 
-function sizeOf({ content }: ModelMessage): number {
+/** Estimates the tokens of a message. */
+export function sizeOf({ content }: ModelMessage): number {
   return estimateTokens(JSON.stringify(content));
 }
 

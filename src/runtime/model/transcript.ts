@@ -15,10 +15,11 @@ type ToolResultPart = Extract<ToolModelMessage["content"][number], { type: "tool
 
 /**
  * Derives the messages for the model from the log. Each answer with calls is followed by exactly one result per call, in
- * the order of the calls. Messages that people wrote in the meantime come after the results.
+ * the order of the calls. Messages that people wrote in the meantime come after the results. Of the part that was
+ * compacted, the messages are kept, followed by the summary.
  */
-export function buildTranscript(log: readonly LoggedEvent[]): ModelMessage[] {
-  const messages: ModelMessage[] = [];
+export function buildTranscript(wholeLog: readonly LoggedEvent[]): ModelMessage[] {
+  const { messages, log } = compacted(wholeLog);
   let pending: { id: number; message: ModelMessage }[] = [];
   let calls: ModelCall[] = [];
   const results = new Map<string, ToolResultPart>();
@@ -46,6 +47,20 @@ export function buildTranscript(log: readonly LoggedEvent[]): ModelMessage[] {
   }
   if (calls.length === 0) addPending(Number.POSITIVE_INFINITY);
   return messages;
+}
+
+/** Splits a log at its last summary: the messages that replace the part before, and the events that follow it. */
+function compacted(log: readonly LoggedEvent[]): { messages: ModelMessage[]; log: readonly LoggedEvent[] } {
+  const event = log.findLast((entry) => entry.event.type === "conversation.compacted")?.event;
+  if (event?.type !== "conversation.compacted") return { messages: [], log };
+  const before = log.filter(({ id, event: { type } }) => id <= event.throughId && type === "message.received");
+  return {
+    messages: [
+      ...before.flatMap((entry) => userMessages(entry.event)),
+      { role: "user", content: `Your summary of what you did and found since then:\n${event.summary}` },
+    ],
+    log: log.filter(({ id }) => id > event.throughId),
+  };
 }
 
 /** The messages are sent back unchanged, so they are checked and not rebuilt. */
@@ -113,6 +128,7 @@ function callResults(event: RunEvent): CallResult[] {
     case "sandbox.opened":
     case "sandbox.failed":
     case "model.answered":
+    case "conversation.compacted":
     case "model.failed":
     case "approval.granted":
     case "tool.invoked":

@@ -61,6 +61,8 @@ function lineOf({ event }: LoggedEvent): string[] {
       return [`Opened ${event.branch} at ${event.commit.slice(0, 7)}`];
     case "model.answered":
       return [...(event.searches ?? []).map(describeSearch), ...(event.text ? [firstLine(event.text)] : [])];
+    case "conversation.compacted":
+      return ["Summarized the conversation so far"];
     case "model.failed":
       return [`The model failed: ${event.reason}`];
     case "tool.finished":

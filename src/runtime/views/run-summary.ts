@@ -34,6 +34,7 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
   switch (event.type) {
     case "model.answered":
       return { ...summary, usage: addUsage(summary.usage, event.usage), answer: event.text };
+    case "conversation.compacted":
     case "child.finished":
       return { ...summary, usage: addUsage(summary.usage, event.usage) };
     case "model.failed":

@@ -90,6 +90,8 @@ function linesOfEvent(
       return [paint("bold", `> ${visible(event.text)}`)];
     case "model.answered":
       return event.text.trim() === "" ? [] : [visible(event.text)];
+    case "conversation.compacted":
+      return [paint("gray", "— the conversation up to here was summarized —")];
     case "model.failed":
       return [paint("yellow", `The model failed: ${oneLine(event.reason)}`)];
     case "calls.reviewed":
