@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { Limits, type WorkerDefinition } from "#domain/worker.ts";
-import { describeProblems } from "#text/describe-problems.ts";
+import { invalidFile } from "#text/invalid-file.ts";
 import { matchesPattern } from "#text/matches-pattern.ts";
 import { readYaml } from "#text/read-yaml.ts";
 
@@ -53,9 +53,10 @@ export function readDeploymentPolicy(file: string | undefined): DeploymentPolicy
       cause: error,
     });
   }
-  const parsed = DeploymentPolicy.safeParse(readYaml(text, file) ?? {});
+  const value = readYaml(text, file) ?? {};
+  const parsed = DeploymentPolicy.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw new UserError(`The policy ${file} is not valid: ${describeProblems(parsed.error.issues, fieldsAt)}`);
+  throw invalidFile(`The policy ${file} is not valid`, { issues: parsed.error.issues, fieldsAt, value, yaml: text });
 }
 
 function fieldsAt([first]: readonly PropertyKey[]): string[] {

@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { UserError } from "#domain/errors.ts";
 import { Limits } from "#domain/worker.ts";
-import { describeProblems } from "#text/describe-problems.ts";
+import { invalidFile } from "#text/invalid-file.ts";
 import { readYaml } from "#text/read-yaml.ts";
 
 /** The path of a repository's settings file on its default branch. */
@@ -38,12 +37,13 @@ export function parseRepositorySettings(
   text: string | undefined,
   name = `${settingsPath} on the default branch`,
 ): RepositorySettings {
-  const parsed = RepositorySettings.safeParse(text === undefined ? {} : (readYaml(text, name) ?? {}));
+  const value = text === undefined ? {} : (readYaml(text, name) ?? {});
+  const parsed = RepositorySettings.safeParse(value);
   if (parsed.success) return parsed.data;
 
   const fieldsAt = (path: readonly PropertyKey[]) =>
     Object.keys(path[0] === "limits" ? Limits.shape : RepositorySettings.shape);
-  throw new UserError(`${name} is not valid: ${describeProblems(parsed.error.issues, fieldsAt)}`);
+  throw invalidFile(`${name} is not valid`, { issues: parsed.error.issues, fieldsAt, value, yaml: text ?? "" });
 }
 
 /** Lowers the limits to the bounds of the settings. */

@@ -17,7 +17,8 @@ export function describeSchemaIssue(tool: string, issue: SchemaIssue, args: unkn
   return `Invalid value for parameter '${parameter}' in ${tool}: ${describeMismatch(issue, value)}`;
 }
 
-function describeMismatch(issue: SchemaIssue, value: unknown): string {
+/** Describes how a value differs from what the schema expects: `Expected string, got number`. */
+export function describeMismatch(issue: SchemaIssue, value: unknown): string {
   if (issue.code === "invalid_type" && issue.expected) {
     return `Expected ${typeName(issue.expected)}, got ${describeActual(issue.expected, value)}`;
   }
@@ -49,7 +50,8 @@ function excerpt(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-function valueAt(value: unknown, path: PropertyKey[]): unknown {
+/** The value at a path in parsed data; undefined if there is none. */
+export function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>((node, key) => {
     const hasKey = typeof node === "object" && node !== null && Object.hasOwn(node, key);
     return hasKey ? (node as Record<PropertyKey, unknown>)[key] : undefined;

@@ -46,6 +46,24 @@ export class UserError extends Error {
   override readonly name: string = "UserError";
 }
 
+/** One problem in a file that a person wrote, with its position if that is known. Lines and columns count from 1. */
+export interface FileProblem {
+  message: string;
+  line?: number;
+  column?: number;
+}
+
+/** A file that a person wrote is not valid. The message names the file and all problems. */
+export class InvalidFileError extends UserError {
+  override readonly name = "InvalidFileError";
+  readonly problems: readonly FileProblem[];
+
+  constructor(message: string, problems: readonly FileProblem[], options?: ErrorOptions) {
+    super(message, options);
+    this.problems = problems;
+  }
+}
+
 /** An external server failed or could not be reached. The same request may succeed later. */
 export class OutageError extends Error {
   override readonly name = "OutageError";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { describeProblems } from "#text/describe-problems.ts";
-import { readYaml } from "#text/read-yaml.ts";
+import { invalidFile } from "#text/invalid-file.ts";
+import { positionInYaml, readYaml } from "#text/read-yaml.ts";
 import { ApprovalDecisionType } from "./approval.ts";
 import { UserError } from "./errors.ts";
 import { ServerSideTool } from "./server-side-tool.ts";
@@ -89,9 +89,25 @@ const WorkerFrontMatter = z.strictObject({
 export const WorkerDefinition = WorkerFrontMatter.extend({ instructions: z.string() });
 export type WorkerDefinition = z.infer<typeof WorkerDefinition>;
 
+/** What is checked only when a file is read, so that stored runs of earlier releases stay readable. */
+const WorkerFile = WorkerDefinition.superRefine(({ sandbox }, context) => {
+  for (const [index, { name }] of (sandbox?.zones ?? []).entries()) {
+    if (sandbox?.zones?.findIndex((zone) => zone.name === name) === index) continue;
+    context.addIssue({
+      code: "custom",
+      path: ["sandbox", "zones", index],
+      message: `The zone ${name} is defined twice`,
+    });
+  }
+});
+
+/** The front matter begins after the line `---`. */
+const frontMatterLine = 2;
+
 const frontMatterPattern = /^\uFEFF?---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n([\s\S]*))?$/;
 
-/** Parses a `.worker` file. Throws a UserError that names the file and all problems, and suggests fields for typos. */
+/** Parses a `.worker` file. Throws an InvalidFileError that names the file and all problems, and
+ * suggests fields for typos. */
 export function parseWorker(text: string, fileName: string): WorkerDefinition {
   const match = frontMatterPattern.exec(text);
   if (!match) {
@@ -100,21 +116,30 @@ export function parseWorker(text: string, fileName: string): WorkerDefinition {
     );
   }
 
-  const fields = parseFields(match[1] ?? "", fileName);
-  const parsed = WorkerDefinition.safeParse({ ...fields, instructions: (match[2] ?? "").trim() });
-  if (!parsed.success) {
-    throw new UserError(`${fileName} is not a valid worker: ${describeProblems(parsed.error.issues, knownFieldsAt)}`);
-  }
-
-  return parsed.data;
+  const yaml = match[1] ?? "";
+  const fields = parseFields(yaml, fileName);
+  const parsed = WorkerFile.safeParse({ ...fields, instructions: (match[2] ?? "").trim() });
+  if (parsed.success) return parsed.data;
+  throw invalidFile(`${fileName} is not a valid worker`, {
+    issues: parsed.error.issues,
+    fieldsAt: knownFieldsAt,
+    value: fields,
+    yaml,
+    firstLine: frontMatterLine,
+  });
 }
 
-function parseFields(yaml: string, fileName: string): Record<string, unknown> {
-  const fields = readYaml(yaml, `The front matter of ${fileName}`);
+/** The position of a field in a worker file that was parsed before. */
+export function positionInWorker(text: string, path: readonly PropertyKey[]): { line: number; column: number } {
+  return positionInYaml(frontMatterPattern.exec(text)?.[1] ?? "", path, frontMatterLine);
+}
+
+function parseFields(yaml: string, fileName: string): object {
+  const fields = readYaml(yaml, `The front matter of ${fileName}`, frontMatterLine);
   if (fields === null || typeof fields !== "object" || Array.isArray(fields)) {
     throw new UserError(`The front matter of ${fileName} must be a list of fields such as "name: fixer".`);
   }
-  return fields as Record<string, unknown>;
+  return fields;
 }
 
 function knownFieldsAt(path: readonly PropertyKey[]): string[] {

@@ -3,7 +3,7 @@ import { basename, dirname, resolve } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import { parseWorker, WorkerDefinition } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { describeProblems } from "#text/describe-problems.ts";
+import { describeProblems } from "#text/invalid-file.ts";
 import type { WorkerCatalogue, WorkerSource } from "./options.ts";
 
 export interface ReadWorker {
@@ -58,9 +58,8 @@ function namesOf(catalogue: WorkerCatalogue | undefined): string[] {
 function checked(definition: Exclude<WorkerSource, string>): WorkerDefinition {
   const parsed = WorkerDefinition.safeParse(definition);
   if (parsed.success) return parsed.data;
-  const problems = describeProblems(parsed.error.issues, (path) =>
-    path.length === 0 ? Object.keys(WorkerDefinition.shape) : [],
-  );
+  const fieldsAt = (path: readonly PropertyKey[]) => (path.length === 0 ? Object.keys(WorkerDefinition.shape) : []);
+  const problems = describeProblems(parsed.error.issues, fieldsAt, definition);
   throw new UserError(`This is not a worker: ${problems}`);
 }
 

@@ -10,12 +10,11 @@ import {
 import type { Config } from "#config/config.ts";
 import type { TokenUsage } from "#domain/run.ts";
 import type { ServerSideTool } from "#domain/server-side-tool.ts";
-import { closestMatch } from "#text/closest-match.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { type CallTimeouts, type CallWatch, watchCall } from "./call-timeouts.ts";
 import { explainFailure } from "./explain-failure.ts";
 import { guardedFetch } from "./guarded-fetch.ts";
-import { parseModelName } from "./model-name.ts";
+import { findModelNameProblem, parseModelName } from "./model-name.ts";
 import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "./models.ts";
 import { offerTools } from "./offer-tools.ts";
 import { costOf } from "./prices.ts";
@@ -74,18 +73,8 @@ export function createModels(config: Config["models"], timeouts: Partial<CallTim
 }
 
 function findProblem(known: Map<string, Provider>, name: string): string | undefined {
-  const { provider, model } = parseModelName(name);
-  const names = [...known.keys()];
-  if (!provider || !model) {
-    return `"${name}" is not a model name. Write provider:model, such as ${names[0]}:claude-haiku-4-5.`;
-  }
-
-  const found = known.get(provider);
-  if (found) return found.problem && `The model ${name} cannot be used: ${found.problem}`;
-
-  const match = closestMatch(provider, names);
-  const advice = match ? `Did you mean ${match}:${model}?` : `The providers are ${names.join(", ")}.`;
-  return `There is no provider ${provider} for the model ${name}. ${advice}`;
+  const problem = known.get(parseModelName(name).provider)?.problem;
+  return findModelNameProblem(name) ?? (problem && `The model ${name} cannot be used: ${problem}`);
 }
 
 /** Sets up the provider's web search. Returns a sentence if it has none. */

@@ -1,4 +1,8 @@
+import { closestMatch } from "#text/closest-match.ts";
 import { matchesPattern } from "#text/matches-pattern.ts";
+
+/** The providers of models, by the name before the colon. */
+export const providerNames = ["anthropic", "openai", "google", "compatible"] as const;
 
 export interface ModelName {
   /** `""` if the text has no colon. */
@@ -18,4 +22,16 @@ export function parseModelName(text: string): ModelName {
  */
 export function modelMatches(patterns: readonly string[] | undefined, model: string): boolean {
   return patterns === undefined || patterns.some((pattern) => matchesPattern(pattern, model));
+}
+
+/** Explains why a name cannot be that of a model, whatever is configured; undefined if it can. */
+export function findModelNameProblem(name: string): string | undefined {
+  const { provider, model } = parseModelName(name);
+  if (!provider || !model) {
+    return `"${name}" is not a model name. Write provider:model, such as ${providerNames[0]}:claude-haiku-4-5.`;
+  }
+  if (providerNames.some((known) => known === provider)) return undefined;
+  const match = closestMatch(provider, providerNames);
+  const advice = match ? `Did you mean ${match}:${model}?` : `The providers are ${providerNames.join(", ")}.`;
+  return `There is no provider ${provider} for the model ${name}. ${advice}`;
 }

@@ -4,6 +4,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4, SharedV4ProviderOptions } from "@ai-sdk/provider";
 import type { Config } from "#config/config.ts";
+import type { providerNames } from "./model-name.ts";
 import { type CreateProviderSearch, providerSearch } from "./provider-search.ts";
 
 /** A configured model provider. */
@@ -33,12 +34,13 @@ const googleUrl = "https://generativelanguage.googleapis.com/v1beta";
 
 /** All providers, by the part of a model's name before the colon. */
 export function providers(config: Config["models"]): Map<string, Provider> {
-  return new Map([
-    ["anthropic", anthropic(config.anthropic)],
-    ["openai", openai(config.openai)],
-    ["google", google(config.google)],
-    ["compatible", compatible(config.compatible)],
-  ]);
+  const all = {
+    anthropic: anthropic(config.anthropic),
+    openai: openai(config.openai),
+    google: google(config.google),
+    compatible: compatible(config.compatible),
+  } satisfies Record<(typeof providerNames)[number], Provider>;
+  return new Map(Object.entries(all));
 }
 
 function anthropic({ apiKey, baseUrl }: Config["models"]["anthropic"]): Provider {

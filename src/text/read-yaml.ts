@@ -1,22 +1,26 @@
-import { isMap, isScalar, LineCounter, parseDocument, visit, type YAMLError } from "yaml";
-import { UserError } from "#domain/errors.ts";
+import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit, type YAMLError } from "yaml";
+import { InvalidFileError, UserError } from "#domain/errors.ts";
 
 /** The parser needs tens of milliseconds for hostile text of this length. */
 const maxCharacters = 32_768;
 
 /**
- * Parses YAML. `name` starts the error messages, such as `The front matter of fixer.worker`. Throws a UserError with the
- * position of the first error.
+ * Parses YAML. `name` starts the error messages, such as `The front matter of fixer.worker`; `firstLine` is the line of the
+ * file on which the text begins. Throws an InvalidFileError with the position of the first error.
  */
-export function readYaml(text: string, name: string): unknown {
+export function readYaml(text: string, name: string, firstLine = 1): unknown {
   if (text.length > maxCharacters) {
     const [length, max] = [text.length, maxCharacters].map((count) => count.toLocaleString("en-US"));
     throw new UserError(`${name} is too long: it has ${length} characters, and the limit is ${max}.`);
   }
   const lines = new LineCounter();
   const problem = (message: string, position: number, cause?: unknown) => {
-    const { line, col } = lines.linePos(position);
-    return new UserError(`${name} is not valid YAML: ${message} at line ${line}, column ${col}.`, { cause });
+    const { line, column } = filePosition(lines, position, firstLine);
+    return new InvalidFileError(
+      `${name} is not valid YAML: ${message} at line ${line}, column ${column}.`,
+      [{ message: `${message}.`, line, column }],
+      { cause },
+    );
   };
 
   // The parser's own check for duplicate keys takes quadratic time, and so do its pretty messages. Its warnings would
@@ -29,6 +33,52 @@ export function readYaml(text: string, name: string): unknown {
   if (duplicate) throw problem(`The key "${duplicate.key}" occurs twice`, duplicate.position);
   // Aliases multiply: a few lines could expand to gigabytes.
   return readSafely(() => document.toJS({ maxAliasCount: 20 }), name);
+}
+
+/**
+ * The position of a field in YAML that was parsed before: of its key, or of an item of a list. Of a missing field, the
+ * position of what should contain it.
+ */
+export function positionInYaml(
+  text: string,
+  path: readonly PropertyKey[],
+  firstLine = 1,
+): { line: number; column: number } {
+  const lines = new LineCounter();
+  const { contents } = parseDocument(text, {
+    logLevel: "silent",
+    prettyErrors: false,
+    uniqueKeys: false,
+    lineCounter: lines,
+  });
+  let node: unknown = contents;
+  let offset = contents?.range?.[0] ?? 0;
+  for (const segment of path) {
+    const found = childAt(node, segment);
+    if (!found) break;
+    offset = found.offset;
+    node = found.node;
+  }
+  return filePosition(lines, offset, firstLine);
+}
+
+function childAt(node: unknown, segment: PropertyKey): { node: unknown; offset: number } | undefined {
+  if (isMap(node)) {
+    const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(segment));
+    return pair && { node: pair.value, offset: offsetOf(pair.key) };
+  }
+  if (!isSeq(node)) return undefined;
+  const item = node.items[Number(segment)];
+  return item === undefined ? undefined : { node: item, offset: offsetOf(item) };
+}
+
+function offsetOf(node: unknown): number {
+  return isNode(node) ? ((node as Node).range?.[0] ?? 0) : 0;
+}
+
+function filePosition(lines: LineCounter, offset: number, firstLine: number): { line: number; column: number } {
+  const { line, col } = lines.linePos(offset);
+  return { line: line + firstLine - 1, column: col };
 }
 
 function messageOf({ code, message }: YAMLError): string {

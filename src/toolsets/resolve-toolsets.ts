@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { describeProblems } from "#text/describe-problems.ts";
+import { describeProblems } from "#text/invalid-file.ts";
 import { toolsets as allToolsets } from "./registry.ts";
 import type { Toolset } from "./toolset.ts";
 
@@ -45,6 +45,7 @@ function readConfig(worker: string, name: string, toolset: Toolset, given: unkno
   if (parsed.success) return parsed.data;
 
   const shape = (toolset.config as { shape?: Record<string, unknown> }).shape ?? {};
-  const problems = describeProblems(parsed.error.issues, (path) => (path.length === 0 ? Object.keys(shape) : []));
+  const fieldsAt = (path: readonly PropertyKey[]) => (path.length === 0 ? Object.keys(shape) : []);
+  const problems = describeProblems(parsed.error.issues, fieldsAt, given);
   throw new UserError(`The toolset ${name} of the worker ${worker} has invalid settings: ${problems}`);
 }

@@ -26,8 +26,22 @@ const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   renderMarkdown: (run, text) => run(text, "https://github.com/o/r"),
   closestMatch: (run, text) => run(text, ["fixer", "reviewer"]),
   matchesPattern: (run, text) => [run("*a*b*a*b*c", text), run(text, "a".repeat(1_000))],
+  equalSecrets: (run, text) => run(text, text),
   describeProblems: (run, text) =>
     run([{ code: "unrecognized_keys", keys: [text], path: [], message: "" }], () => ["steps"]),
+  invalidFile: (run, text) => {
+    const issues = [{ code: "unrecognized_keys", keys: [text], path: [], message: "" }];
+    return run("It is not valid", { issues, fieldsAt: () => ["steps"], value: {}, yaml: "a: b" });
+  },
+  // Only YAML that was parsed before is located.
+  positionInYaml: (run, text) => {
+    try {
+      readYaml(text, "The file");
+    } catch {
+      return undefined;
+    }
+    return run(text, ["a", 0]);
+  },
   readYaml: (run, text) => {
     try {
       return run(text, "The file");

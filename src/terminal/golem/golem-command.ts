@@ -5,11 +5,66 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { visible } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
-import { help } from "./help.ts";
+import { type CommandName, commandHelp, renderHelp } from "./help.ts";
 import { parseWords } from "./parse-words.ts";
 import { readResumeRequest, readRunRequest } from "./run-request.ts";
 
-const commands = ["run", "resume", "log", "workers", "setup", "doctor", "help"];
+type Handler = (args: readonly string[], context: CommandContext) => Promise<number>;
+
+// Models and tools are loaded only by the commands that use them.
+const handlers: Record<CommandName, Handler> = {
+  async run(args, context) {
+    const request = readRunRequest(args);
+    const { runWorker } = await import("./run-worker.ts");
+    return runWorker(request, context);
+  },
+  async resume(args, context) {
+    const request = readResumeRequest(args);
+    const { resumeRun } = await import("./run-worker.ts");
+    return resumeRun(request, context);
+  },
+  async log(args, context) {
+    const [run] = positionalsOf("log", args, 1);
+    const { showLog } = await import("./show-log.ts");
+    return print(await showLog(run, context), context);
+  },
+  async workers(args, context) {
+    positionalsOf("workers", args, 0);
+    const { listWorkers } = await import("./list-workers.ts");
+    return print(await listWorkers(context), context);
+  },
+  async check(args, context) {
+    const { checkFiles } = await import("./check-files.ts");
+    return checkFiles(positionalsOf("check", args, Infinity), context);
+  },
+  async init(args, context) {
+    const [name] = positionalsOf("init", args, 1);
+    const { initWorker } = await import("./init-worker.ts");
+    return print(await initWorker(name, context), context);
+  },
+  async add(args, context) {
+    const { addWorker } = await import("./add-worker.ts");
+    return addWorker(args, context);
+  },
+  async setup(args, context) {
+    const { setup } = await import("./deployment-commands.ts");
+    return setup(args, context);
+  },
+  async doctor(args, context) {
+    const { doctor } = await import("./deployment-commands.ts");
+    return doctor(args, context);
+  },
+  async completion(args, context) {
+    const [shell] = positionalsOf("completion", args, 1);
+    const { completionScript } = await import("./completion-script.ts");
+    return print(completionScript(shell), context);
+  },
+  async help(args, context) {
+    const [name] = positionalsOf("help", args, 1);
+    if (name !== undefined && !isCommand(name)) throw new UserError(unknownCommand(name));
+    return print(renderHelp(name), context);
+  },
+};
 
 /** Executes a command line and resolves to its exit code. Prints one sentence when the command line is wrong. */
 export async function golem(args: readonly string[], context: CommandContext): Promise<number> {
@@ -28,55 +83,37 @@ export async function golem(args: readonly string[], context: CommandContext): P
 async function execute(args: readonly string[], own: readonly string[], context: CommandContext): Promise<number> {
   const [command, ...rest] = args;
   if (command === undefined) {
-    context.errors.write(help);
+    context.errors.write(renderHelp());
     return exitCodes.misused;
   }
-  if (command === "help" || own.includes("--help") || own.includes("-h")) return say(help, context);
-  if (command === "--version" || command === "-v") return say(`golem ${await readVersion()}\n`, context);
-  switch (command) {
-    case "run": {
-      const request = readRunRequest(rest);
-      // Models and tools are loaded only when a worker runs.
-      const { runWorker } = await import("./run-worker.ts");
-      return runWorker(request, context);
-    }
-    case "resume": {
-      const request = readResumeRequest(rest);
-      const { resumeRun } = await import("./run-worker.ts");
-      return resumeRun(request, context);
-    }
-    case "log": {
-      const { positionals } = parseWords(rest, { "no-color": { type: "boolean" } });
-      const [run, stray] = positionals;
-      if (stray !== undefined) throw new UserError(`golem log takes one run, but was also given ${stray}.`);
-      const { showLog } = await import("./show-log.ts");
-      return say(await showLog(run, context), context);
-    }
-    case "workers": {
-      const { positionals } = parseWords(rest, { "no-color": { type: "boolean" } });
-      if (positionals[0] !== undefined)
-        throw new UserError(`golem workers takes no arguments, but was given ${positionals[0]}.`);
-      const { listWorkers } = await import("./list-workers.ts");
-      return say(await listWorkers(context), context);
-    }
-    case "setup":
-    case "doctor": {
-      const { doctor, setup } = await import("./deployment-commands.ts");
-      return command === "setup" ? setup(rest, context) : doctor(rest, context);
-    }
-    default:
-      throw new UserError(unknownCommand(command));
-  }
+  if (command === "--version" || command === "-v") return print(`golem ${await readVersion()}\n`, context);
+  const asksForHelp = own.includes("--help") || own.includes("-h");
+  if (asksForHelp) return print(renderHelp(isCommand(command) ? command : undefined), context);
+  if (!isCommand(command)) throw new UserError(unknownCommand(command));
+  return handlers[command](rest, context);
 }
 
-function say(text: string, { output }: CommandContext): number {
+function isCommand(name: string): name is CommandName {
+  return Object.hasOwn(commandHelp, name);
+}
+
+/** Parses a command line without options. Throws a UserError for an option, and for more than `max` words. */
+function positionalsOf(command: CommandName, args: readonly string[], max: number): string[] {
+  const { positionals } = parseWords(args, { "no-color": { type: "boolean" } });
+  const stray = positionals[max];
+  if (stray === undefined) return positionals;
+  const takes = max === 0 ? "no arguments" : "one argument";
+  throw new UserError(`golem ${command} takes ${takes}, but was also given ${stray}.`);
+}
+
+function print(text: string, { output }: CommandContext): number {
   output.write(text);
   return exitCodes.answered;
 }
 
 function unknownCommand(given: string): string {
   if (given.startsWith("-")) return `There is no option ${given} before a command. See golem help.`;
-  const near = closestMatch(given, commands);
+  const near = closestMatch(given, Object.keys(commandHelp));
   return `There is no command ${JSON.stringify(given)}.${near ? ` Did you mean golem ${near}?` : ""} See golem help.`;
 }
 

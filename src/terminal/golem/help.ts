@@ -1,17 +1,12 @@
-/** The text of `golem help`. */
-export const help = `golem runs a worker on the git checkout you are in. The worker changes files in memory only;
-nothing on disk changes until you have seen the changes and chosen what to do with them.
+interface CommandHelp {
+  usage: string;
+  /** One line for the list of commands. */
+  summary: string;
+  /** Options and exit codes, for `golem help <command>`. */
+  details?: string;
+}
 
-  golem run <worker> ["task"]   the task may also be piped in; otherwise golem asks for it
-  golem resume [run]            continue a run after its terminal was closed or its process died
-  golem log [run]               list the runs of this checkout, or show the transcript of one
-  golem workers                 list the workers: those in .github/workers/, then those that ship
-  golem setup                   register the GitHub App for a server, and write its settings to .env
-  golem doctor                  check a server's settings, App, webhook, model, sandbox and database
-  golem help, golem --version
-
-Options of golem run and golem resume
-  -m, --model provider:model    use this model instead of the worker's own or GOLEM_FORGE_MODEL
+const runOptions = `  -m, --model provider:model    use this model instead of the worker's own or GOLEM_FORGE_MODEL
       --yes <tool>              approve every call of this tool in advance; repeat it for more, or use "all"
       --trust-tools             trust the code that a worker of this checkout brings, without asking
       --apply                   write the changes to the working tree at the end, without asking
@@ -31,3 +26,89 @@ Ctrl+C interrupts the worker, and you may say something to continue. A second Ct
 in a patch file, and golem resume continues the run.
 To choose a model, set GOLEM_FORGE_MODEL and its key, such as ANTHROPIC_API_KEY. Without one: npm run demo.
 `;
+
+const serverOptions = `  --env-file <file>             read the server's settings from this file (default: .env)
+`;
+
+/** The commands of `golem`, in the order of their list. */
+export const commandHelp = {
+  run: {
+    usage: 'run <worker> ["task"]',
+    summary: "run a worker on this checkout; the task may be piped in",
+    details: runOptions,
+  },
+  resume: {
+    usage: "resume [run]",
+    summary: "continue a run after its terminal was closed or its process died",
+    details: runOptions,
+  },
+  log: {
+    usage: "log [run]",
+    summary: "list the runs of this checkout, or show the transcript of one",
+  },
+  workers: {
+    usage: "workers",
+    summary: "list the workers: those in .github/workers/, then those that ship",
+  },
+  check: {
+    usage: "check [file…]",
+    summary: "validate worker files and settings, by default all of this checkout",
+    details: `  Prints file:line:column: message for each problem.
+
+Exit codes: 0 no problem, 1 problems found, 2 nothing to check.
+`,
+  },
+  init: {
+    usage: "init [name]",
+    summary: "write a first worker to .github/workers/",
+  },
+  add: {
+    usage: "add <owner/repo/name>",
+    summary: "copy a worker from GitHub, after showing what it may do",
+    details: `  --ref <branch, tag or commit> read the worker at this revision (default: the default branch)
+  --yes                         write it without asking
+
+The token in GITHUB_TOKEN or GH_TOKEN is used if there is one; GITHUB_API_URL names an Enterprise Server.
+`,
+  },
+  setup: {
+    usage: "setup",
+    summary: "register the GitHub App for a server, and write its settings to .env",
+    details: serverOptions,
+  },
+  doctor: {
+    usage: "doctor",
+    summary: "check a server's settings, App, webhook, model, sandbox and database",
+    details: `${serverOptions}  --no-model-call               do not call the model
+`,
+  },
+  completion: {
+    usage: "completion <shell>",
+    summary: "print a completion script for bash, zsh or fish",
+    details: `  bash: source <(golem completion bash)
+  zsh:  source <(golem completion zsh)
+  fish: golem completion fish | source
+`,
+  },
+  help: { usage: "help [command]", summary: "show this text, or the options of a command" },
+} satisfies Record<string, CommandHelp>;
+
+export type CommandName = keyof typeof commandHelp;
+
+/** The text of `golem help`, or of `golem help <command>`. */
+export function renderHelp(command?: CommandName): string {
+  if (command !== undefined) {
+    const { usage, summary, details = "" }: CommandHelp = commandHelp[command];
+    return `golem ${usage}\n\n${summary[0]?.toUpperCase()}${summary.slice(1)}.\n${details && `\n${details}`}`;
+  }
+  const width = Math.max(...Object.values(commandHelp).map(({ usage }) => usage.length));
+  const rows = Object.values(commandHelp).map(({ usage, summary }) => `  golem ${usage.padEnd(width)}  ${summary}`);
+  return `golem runs a worker on the git checkout you are in. The worker changes files in memory only;
+nothing on disk changes until you have seen the changes and chosen what to do with them.
+
+${rows.join("\n")}
+  golem --version
+
+Options of golem run and golem resume
+${runOptions}`;
+}

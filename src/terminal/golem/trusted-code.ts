@@ -23,14 +23,16 @@ export async function findCodeToTrust(root: string, first: LocalWorker, workers:
   return [...new Set(lines)];
 }
 
-function callableBy({ toolsets }: WorkerDefinition): string[] {
+/** The names of the workers that a worker may call. */
+export function callableBy({ toolsets }: WorkerDefinition): string[] {
   const { allowed } = (toolsets.workers ?? {}) as { allowed?: unknown };
   return Array.isArray(allowed) ? allowed.filter((name) => typeof name === "string") : [];
 }
 
 type Server = { command: string; args: string[] } | { url: string };
 
-function codeOf(root: string, { worker, path }: LocalWorker): string[] {
+/** The code that a worker file brings, and what it fetches without asking: one line each. */
+export function codeOf(root: string, { worker, path }: LocalWorker): string[] {
   const searches = worker.server_side_tools.length > 0 ? ["the provider's web search, without asking"] : [];
   const brought = resolveToolsets(worker).flatMap(({ toolset, config }) => {
     switch (toolset.name) {

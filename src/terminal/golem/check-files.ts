@@ -1,0 +1,162 @@
+import { existsSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { readLocalConfig } from "#config/config.ts";
+import { parseRepositorySettings, settingsPath } from "#config/repository-settings.ts";
+import { type FileProblem, InvalidFileError, UserError } from "#domain/errors.ts";
+import { parseWorker, positionInWorker, type WorkerDefinition } from "#domain/worker.ts";
+import { findModelNameProblem } from "#models/model-name.ts";
+import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { visible } from "#terminal/style.ts";
+import { closestMatch } from "#text/closest-match.ts";
+import { positionInYaml } from "#text/read-yaml.ts";
+import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
+import { type CommandContext, exitCodes } from "./command-context.ts";
+import { openLocalWorkers } from "./local-workers.ts";
+import { callableBy } from "./trusted-code.ts";
+
+const workersFolder = ".github/workers";
+
+/** The workers by name in lower case, with the workers each may call. */
+type Callees = Map<string, string[]>;
+
+/**
+ * `golem check [file…]`: validates worker and settings files; by default all those of the checkout. Prints a line
+ * `file:line:column: message` for each problem, and exits with 1 when there is one.
+ */
+export async function checkFiles(given: readonly string[], context: CommandContext): Promise<number> {
+  const { cwd, env, output } = context;
+  const config = readLocalConfig(env);
+  const root = await findRoot(cwd).catch((error) => {
+    if (error instanceof UserError) return undefined;
+    throw error;
+  });
+  const files = given.length > 0 ? given.map((file) => resolve(cwd, file)) : await filesOf(root ?? cwd);
+  if (files.length === 0) throw new UserError(`There is nothing to check: no ${workersFolder} and no ${settingsPath}.`);
+  const workers = await callsByWorker(files, root, config.workersDirectory);
+  let problemCount = 0;
+  for (const file of files) {
+    for (const { message, line = 1, column = 1 } of await checkFile(file, workers)) {
+      problemCount++;
+      output.write(visible(`${relative(cwd, file) || file}:${line}:${column}: ${message}\n`));
+    }
+  }
+  const checked = files.length === 1 ? "1 file" : `${files.length} files`;
+  const found = problemCount === 1 ? "1 problem" : `${problemCount} problems`;
+  output.write(`${found} in ${checked}.\n`);
+  return problemCount > 0 ? exitCodes.failed : exitCodes.answered;
+}
+
+async function filesOf(root: string): Promise<string[]> {
+  const names = await readdir(join(root, workersFolder)).catch(() => []);
+  const workers = names.filter((name) => name.endsWith(".worker")).map((name) => join(root, workersFolder, name));
+  const settings = join(root, settingsPath);
+  return existsSync(settings) ? [settings, ...workers.sort()] : workers.sort();
+}
+
+/** Reads which worker may call which. A file that cannot be parsed counts as a worker that calls none. */
+async function callsByWorker(
+  files: readonly string[],
+  root: string | undefined,
+  directory: string | undefined,
+): Promise<Callees> {
+  const local = await openLocalWorkers(root, directory);
+  const calls: Callees = new Map();
+  for (const { name } of await local.list()) {
+    const found = await local.find(name).catch(() => undefined);
+    calls.set(name.toLowerCase(), found ? callableBy(found.worker) : []);
+  }
+  for (const file of files.filter((path) => path.endsWith(".worker"))) {
+    const worker = await readFile(file, "utf8")
+      .then((text) => parseWorker(text, file))
+      .catch(() => undefined);
+    calls.set(nameOf(file), worker ? callableBy(worker) : []);
+  }
+  return calls;
+}
+
+async function checkFile(file: string, workers: Callees): Promise<FileProblem[]> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch {
+    return [{ message: "The file cannot be read." }];
+  }
+  try {
+    if (file.endsWith(".worker")) return checkWorker(parseWorker(text, basename(file)), text, file, workers);
+    if (/\.ya?ml$/.test(file)) return checkSettings(text, file, workers);
+    return [{ message: "The name of a worker file ends in .worker, and that of a settings file in .yml." }];
+  } catch (error) {
+    if (error instanceof InvalidFileError) return [...error.problems];
+    if (error instanceof UserError) return [{ message: error.message }];
+    throw error;
+  }
+}
+
+function checkSettings(text: string, file: string, workers: Callees): FileProblem[] {
+  const names = parseRepositorySettings(text, basename(file)).workers ?? [];
+  return names.flatMap((name, index) => {
+    const message = workers.has(name.toLowerCase()) ? undefined : unknownWorker(name, workers);
+    return message ? [{ message, ...positionInYaml(text, ["workers", index]) }] : [];
+  });
+}
+
+function checkWorker(worker: WorkerDefinition, text: string, file: string, workers: Callees): FileProblem[] {
+  const at = (message: string | undefined, ...path: PropertyKey[]): FileProblem[] =>
+    message === undefined ? [] : [{ message, ...positionInWorker(text, path) }];
+  const isNamedLikeFile = worker.name.toLowerCase() === nameOf(file);
+  return [
+    ...at(isNamedLikeFile ? undefined : `The name ${worker.name} and the file name must be the same.`, "name"),
+    ...at(worker.instructions === "" ? "The worker has no instructions below its front matter." : undefined),
+    ...at(worker.model && findModelNameProblem(worker.model), "model"),
+    ...Object.keys(worker.toolsets).flatMap((name) => at(findToolsetProblem(worker, name), "toolsets", name)),
+    ...at(findMissingModule(worker, file), "toolsets", "custom"),
+    ...callableBy(worker).flatMap((name, index) => {
+      const path = ["toolsets", "workers", "allowed", index];
+      if (!workers.has(name.toLowerCase())) return at(unknownWorker(name, workers), ...path);
+      const cycle = findCycle(worker.name.toLowerCase(), name.toLowerCase(), workers);
+      return at(cycle && `Circular delegation: ${cycle.join(" → ")}.`, ...path);
+    }),
+  ];
+}
+
+function findToolsetProblem(worker: WorkerDefinition, name: string): string | undefined {
+  try {
+    resolveToolsets({ ...worker, toolsets: { [name]: worker.toolsets[name] ?? {} } });
+    return undefined;
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
+  }
+}
+
+function findMissingModule({ toolsets }: WorkerDefinition, file: string): string | undefined {
+  const { custom } = toolsets;
+  if (!custom || Array.isArray(custom) || typeof custom.module !== "string") return undefined;
+  return existsSync(join(dirname(file), custom.module))
+    ? undefined
+    : `There is no file ${custom.module} next to this one.`;
+}
+
+/** The shortest way from a callee back to the worker; undefined if there is none. */
+function findCycle(worker: string, callee: string, workers: Callees): string[] | undefined {
+  const open = [[worker, callee]];
+  const seen = new Set<string>();
+  for (let path = open.shift(); path; path = open.shift()) {
+    const last = path.at(-1) ?? "";
+    if (last === worker) return path;
+    if (seen.has(last)) continue;
+    seen.add(last);
+    for (const next of workers.get(last) ?? []) open.push([...path, next.toLowerCase()]);
+  }
+  return undefined;
+}
+
+function unknownWorker(name: string, workers: Callees): string {
+  const near = closestMatch(name, [...workers.keys()]);
+  return `There is no worker ${name}.${near ? ` Did you mean ${near}?` : ""}`;
+}
+
+function nameOf(file: string): string {
+  return basename(file, ".worker").toLowerCase();
+}

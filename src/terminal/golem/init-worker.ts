@@ -1,0 +1,54 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { UserError } from "#domain/errors.ts";
+import { parseWorker } from "#domain/worker.ts";
+import { findRoot } from "#sandbox/checkout/find-root.ts";
+import type { CommandContext } from "./command-context.ts";
+
+/** `golem init [name]`: writes a first worker to the checkout, and returns what to do next. */
+export async function initWorker(name = "helper", { cwd }: CommandContext): Promise<string> {
+  const text = template(name);
+  parseWorker(text, `${name}.worker`);
+  const file = join(await findRoot(cwd), ".github/workers", `${name}.worker`);
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, text, { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === "EEXIST" ? new UserError(`${relative(cwd, file)} exists already.`) : error;
+  });
+  return `Wrote ${relative(cwd, file)}.
+
+Next:
+  golem check                     validate it after each change
+  golem run ${name} --dry-run       see its files and tools without calling a model
+  golem run ${name} "a task"        run it on this checkout
+Once it is on the default branch, /run ${name} in an issue starts it.
+`;
+}
+
+function template(name: string): string {
+  return `---
+name: ${name}
+description: Answers questions about this repository and makes small changes.
+# model: anthropic:claude-sonnet-4-5   # default: the model of the deployment
+toolsets:
+  filesystem: {}
+  search: {}
+  git: {}
+  ask: {}
+  # code: {}            # run_tests, run_code, format_code, install_package
+  # pull_request: {}    # on GitHub: open and update a pull request
+# Every write asks for approval. To allow writing in one folder without asking:
+# sandbox:
+#   zones:
+#     - name: docs
+#       approval: { write: preApproved }
+limits:
+  steps: 30
+  cost: 1          # US dollars
+---
+You help the maintainers of this repository.
+
+1. Read what the task is about with grep, glob and read_file before you change anything.
+2. Make the smallest change that does what was asked, in the style of the code around it.
+3. Say in one or two sentences what you changed, and what you did not check.
+`;
+}

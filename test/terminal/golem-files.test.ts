@@ -1,0 +1,187 @@
+import { readFileSync } from "node:fs";
+import { expect, onTestFinished, test } from "vitest";
+import { commandHelp } from "#terminal/golem/help.ts";
+import { golemWorld } from "../support/golem-world.ts";
+import { commitTo, PlaygroundWorld, shop } from "../support/playground-world.ts";
+
+const worker = (name: string, fields = "", instructions = "You help.") => ({
+  [`.github/workers/${name}.worker`]: `---\nname: ${name}\n${fields}---\n${instructions}\n`,
+});
+
+async function check(files: Record<string, string>, ...args: string[]) {
+  const world = await golemWorld({ turns: [], files });
+  const run = world.give(["check", ...args], { isTTY: false });
+  return { code: await run.code, text: run.text(), errors: run.errors() };
+}
+
+test("golem check accepts the workers of a checkout", async () => {
+  expect(await check({})).toEqual({ code: 0, text: "0 problems in 1 file.\n", errors: "" });
+});
+
+test.each([
+  ["an unknown field", worker("a", "toolsetz: {}\n"), "a.worker:3:1: Unknown field toolsetz. Did you mean toolsets?"],
+  ["a wrong type", worker("a", "limits:\n  steps: many\n"), "a.worker:4:3: limits.steps: Expected number, got string."],
+  [
+    "a value that is not in the list",
+    worker("a", "mode: chatt\n"),
+    'a.worker:3:1: mode: Expected one of "single", "chat", got "chatt".',
+  ],
+  [
+    "a negative limit",
+    worker("a", "limits:\n  cost: -1\n"),
+    "a.worker:4:3: limits.cost: Too small: expected number to be >0.",
+  ],
+  ["YAML that cannot be parsed", worker("a", 'description: "open\n'), "a.worker:3:19: Missing closing"],
+  [
+    "a missing name",
+    { ".github/workers/a.worker": "---\ndescription: A\n---\nHelp.\n" },
+    "a.worker:2:1: name is missing.",
+  ],
+  [
+    "another name than the file's",
+    { ".github/workers/a.worker": "---\nname: b\n---\nHelp.\n" },
+    "a.worker:2:1: The name b and the file name must be the same.",
+  ],
+  ["no front matter", { ".github/workers/a.worker": "Help.\n" }, "a.worker:1:1: a.worker has no front matter."],
+  ["empty instructions", worker("a", "", ""), "a.worker:2:1: The worker has no instructions below its front matter."],
+  [
+    "an unknown toolset",
+    worker("a", "toolsets:\n  gti: {}\n"),
+    "a.worker:4:3: The worker a names the toolset gti, which does not exist, did you mean git?",
+  ],
+  [
+    "a toolset's setting",
+    worker("a", "toolsets:\n  web:\n    alow: []\n"),
+    "a.worker:4:3: The toolset web of the worker a has invalid settings: Unknown field alow. Did you mean allow?",
+  ],
+  [
+    "a model that cannot exist",
+    worker("a", "model: antropic:claude\n"),
+    "a.worker:3:1: There is no provider antropic for the model antropic:claude. Did you mean anthropic:claude?",
+  ],
+  [
+    "an unknown callee",
+    worker("a", "toolsets:\n  workers:\n    allowed: [fixr]\n"),
+    "a.worker:5:15: There is no worker fixr. Did you mean fixer?",
+  ],
+  [
+    "a zone that is defined twice",
+    worker("a", "sandbox:\n  zones:\n    - name: docs\n    - name: docs\n      mode: ro\n"),
+    "a.worker:6:7: sandbox.zones.1: The zone docs is defined twice.",
+  ],
+  [
+    "a module that is not there",
+    worker("a", "toolsets:\n  custom: { module: tools.ts, tools: [a] }\n"),
+    "a.worker:4:3: There is no file tools.ts next to this one.",
+  ],
+  [
+    "a setting",
+    { ".github/golem-forge.yml": "workers: [fixer]\nlimit: {}\n" },
+    "golem-forge.yml:2:1: Unknown field limit. Did you mean limits?",
+  ],
+  [
+    "an unknown worker in the settings",
+    { ".github/golem-forge.yml": "workers:\n  - fixer\n  - revewer\n" },
+    "golem-forge.yml:3:5: There is no worker revewer. Did you mean reviewer?",
+  ],
+])("golem check names the position of %s", async (_, files, expected) => {
+  const { code, text } = await check(files);
+
+  expect(text).toContain(expected);
+  expect(text).toContain("1 problem in 2 files.");
+  expect(code).toBe(1);
+});
+
+test("golem check finds circular delegation", async () => {
+  const calls = (name: string) => `toolsets:\n  workers: { allowed: [${name}] }\n`;
+  const { code, text } = await check({
+    ...worker("a", calls("b")),
+    ...worker("b", calls("c")),
+    ...worker("c", calls("a")),
+  });
+
+  expect(text).toContain(".github/workers/a.worker:4:24: Circular delegation: a → b → c → a.");
+  expect(code).toBe(1);
+});
+
+test("golem check takes files, and shows control characters of their text", async () => {
+  const { code, text } = await check(
+    { "x.worker": '---\nname: x\nmode: "\\e[31mred"\n---\nHelp.\n' },
+    "x.worker",
+    "gone.worker",
+  );
+
+  expect(text).toContain(
+    'x.worker:3:1: mode: Expected one of "single", "chat", got "\\u001b[31mred".\ngone.worker:1:1: The file cannot be read.',
+  );
+  expect(text).toContain("2 problems in 2 files.");
+  expect(code).toBe(1);
+});
+
+test("golem init writes a worker that is valid and runs, and never overwrites one", async () => {
+  const world = await golemWorld({ turns: [{ text: "Done." }] });
+
+  expect(await world.give(["init", "guide"]).code).toBe(0);
+  expect(await world.give(["check"], { isTTY: false }).code).toBe(0);
+  expect(await world.give(["run", "guide", "hello"], { isTTY: false }).code).toBe(0);
+
+  const again = world.give(["init", "guide"]);
+  expect(await again.code).toBe(2);
+  expect(again.errors()).toBe("golem: .github/workers/guide.worker exists already.\n");
+  const misnamed = world.give(["init", "a b"]);
+  expect(await misnamed.code).toBe(2);
+  expect(misnamed.errors()).toContain("A worker's name consists of letters, digits, - and _");
+});
+
+test("golem add shows what a worker may do, asks, and copies it", async () => {
+  const front = "toolsets:\n  filesystem: {}\nsandbox:\n  zones: [{ name: docs, approval: { write: preApproved } }]\n";
+  const github = await PlaygroundWorld.start();
+  onTestFinished(() => github.close());
+  await commitTo(github.github, "main", worker("scribe", front));
+  const world = await golemWorld({ turns: [] });
+  const change = { GITHUB_API_URL: github.github.apiUrl, GITHUB_TOKEN: await github.token() };
+
+  const refused = world.give(["add", `${shop.owner}/shop/scribe`], { change });
+  await refused.sees("Write .github/workers/scribe.worker? [y/N]");
+  expect(refused.text()).toContain("toolsets     filesystem\n");
+  expect(refused.text()).toContain("does not ask to write docs\n");
+  refused.type("yes please");
+  expect(await refused.code).toBe(1);
+
+  const added = world.give(["add", `${shop.owner}/shop/scribe`], { change });
+  await added.sees("[y/N]");
+  added.type("y");
+  expect(await added.code).toBe(0);
+  expect(world.read(".github/workers/scribe.worker")).toBe(worker("scribe", front)[".github/workers/scribe.worker"]);
+
+  const missing = world.give(["add", `${shop.owner}/shop/nobody`], { change });
+  expect(await missing.code).toBe(2);
+  expect(missing.errors()).toContain("has no file .github/workers/nobody.worker that you can read.");
+  const unasked = world.give(["add", `${shop.owner}/shop/scribe`], { change, isTTY: false });
+  expect(await unasked.code).toBe(2);
+  expect(unasked.errors()).toContain("--yes");
+});
+
+test("golem help shows the options of one command, and every command is in the README", async () => {
+  const world = await golemWorld({ turns: [] });
+  const readme = readFileSync("README.md", "utf8");
+
+  const help = world.give(["help", "doctor"]);
+  expect(await help.code).toBe(0);
+  expect(help.text()).toContain("--no-model-call");
+  const other = world.give(["doctor", "--help"]);
+  await other.code;
+  expect(other.text()).toBe(help.text());
+  const unknown = world.give(["help", "docter"]);
+  expect(await unknown.code).toBe(2);
+  expect(unknown.errors()).toContain("Did you mean golem doctor?");
+  for (const { usage } of Object.values(commandHelp)) expect(readme).toContain(`| \`golem ${usage}\` |`);
+});
+
+test.each(["bash", "zsh", "fish"])("golem completion prints a script for %s that knows all commands", async (shell) => {
+  const world = await golemWorld({ turns: [] });
+
+  const run = world.give(["completion", shell]);
+  expect(await run.code).toBe(0);
+  for (const name of Object.keys(commandHelp)) expect(run.text()).toContain(name);
+});
