@@ -3,7 +3,7 @@ import { describeSchemaIssue } from "#domain/describe-schema-issue.ts";
 import type { ToolErrorType } from "#domain/errors.ts";
 import type { JsonSchema } from "#domain/json-schema.ts";
 import type { SchemaIssue } from "#domain/tool-schema.ts";
-import { exampleArguments, formatExample } from "#toolsets/example-call.ts";
+import { exampleArguments, formatExample } from "#toolsets/prepare-call.ts";
 import { repairArguments } from "#toolsets/repair-arguments.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 

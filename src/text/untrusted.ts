@@ -44,6 +44,17 @@ export function wrapUntrusted(text: string, source: string): string {
   ].join("\n");
 }
 
+/** Removes hidden content from text written by someone else and marks the text as untrusted data for the model. */
+export function untrustedText(text: string, source: string): string {
+  return wrapCleaned(cleanText(text), source);
+}
+
+/** Marks cleaned text as untrusted data, with a note about the hidden content that was removed. */
+export function wrapCleaned({ text, removed }: CleanText, source: string): string {
+  const note = removed.length > 0 ? `\n(Removed hidden content: ${removed.join(", ")}.)` : "";
+  return wrapUntrusted(text.trim() === "" ? "(empty)" : text, source) + note;
+}
+
 type Note = (what: string) => string;
 
 function dropInvisible(text: string, note: Note): string {

@@ -5,7 +5,9 @@ import {
   type ToolResult,
   type WellKnownResultValue,
 } from "#domain/result.ts";
+import { estimateTokens } from "#text/estimate-tokens.ts";
 import { showHidden } from "#text/hidden-characters.ts";
+import { truncateText } from "#text/truncate.ts";
 
 /** The result of a tool: a ToolResult as it is; a ResultValue, text or other JSON with a text for the model added. */
 export function normalizeResult(returned: unknown): ToolResult {
@@ -70,4 +72,93 @@ function withSummary(summary: string | undefined, data: unknown): string {
 function describeTask({ content, status }: Task): string {
   const mark = { pending: " ", in_progress: "◐", completed: "✓", cancelled: "x" }[status];
   return `[${mark}] ${content}`;
+}
+
+/** The characters of JSON that are kept of one value for people: it is stored, and rendered again with every status. */
+const maxValueCharacters = 400_000;
+
+/** Limits for the texts and lists in a value that is too long, tried in this order. */
+const valueLimits = [
+  { characters: 100_000, items: 5_000 },
+  { characters: 10_000, items: 500 },
+  { characters: 1_000, items: 50 },
+];
+
+/** The result with at most `maxTokens` estimated tokens for the model and a bounded value for people. */
+export function truncateResult(result: ToolResult, maxTokens: number): ToolResult {
+  return {
+    ...result,
+    value: truncateValue(result.value),
+    llmContent: truncateToTokens(result.llmContent, maxTokens),
+  };
+}
+
+function truncateValue(value: ResultValue): ResultValue {
+  if (sizeOf(value) <= maxValueCharacters) return value;
+  for (const limits of valueLimits) {
+    const shorter = shorten(value, limits) as ResultValue;
+    if (sizeOf(shorter) <= maxValueCharacters) return shorter;
+  }
+  const content = `The result is too large to be stored: ${sizeOf(value).toLocaleString("en-US")} characters.`;
+  return { kind: "text", content };
+}
+
+function sizeOf(value: unknown): number {
+  return JSON.stringify(value).length;
+}
+
+function shorten(value: unknown, limits: (typeof valueLimits)[number]): unknown {
+  if (typeof value === "string") return truncateText(value, limits.characters);
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.slice(0, limits.items).map((item) => shorten(item, limits));
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, shorten(member, limits)]));
+}
+
+/** A shorter text than this many characters per allowed token always fits: no text has more than two tokens a character. */
+const maxTokensPerCharacter = 2;
+/** A longer text than this many characters per allowed token never fits, and estimating takes time with length. */
+const maxCharactersPerToken = 16;
+
+/** The text, or if it is too long its head and its tail with a note of what was left out between them. */
+export function truncateToTokens(text: string, maxTokens: number): string {
+  if (text.length * maxTokensPerCharacter <= maxTokens) return text;
+
+  const sample = text.slice(0, maxTokens * maxCharactersPerToken);
+  const tokens = estimateTokens(sample);
+  if (sample.length === text.length && tokens <= maxTokens) return text;
+
+  let characters = Math.floor((sample.length * maxTokens) / tokens);
+  for (let attempt = 0; attempt < 20; attempt++) {
+    const truncated = headAndTail(text, characters);
+    if (estimateTokens(truncated) <= maxTokens) return truncated;
+    characters = Math.floor(characters * 0.8);
+  }
+  return headAndTail(text, 0);
+}
+
+function headAndTail(text: string, characters: number): string {
+  const headEnd = lineEndBefore(text, Math.floor(characters * 0.6));
+  const tailStart = lineStartAfter(text, text.length - Math.floor(characters * 0.4));
+  const omitted = text.slice(headEnd, tailStart);
+  const lines = omitted.split("\n").length - 1;
+  const size = lines > 1 ? `${lines} lines, ${omitted.length} characters` : `${omitted.length} characters`;
+  return `${text.slice(0, headEnd)}\n[… ${size} left out because the result is too long. Ask for a part of it. …]\n${text.slice(tailStart)}`;
+}
+
+/** Prefers the end of a line nearby, and never splits a surrogate pair. */
+function lineEndBefore(text: string, position: number): number {
+  const lineEnd = text.lastIndexOf("\n", position);
+  if (lineEnd > position - 400 && lineEnd > 0) return lineEnd;
+  return isLowSurrogate(text, position) ? position - 1 : position;
+}
+
+function lineStartAfter(text: string, position: number): number {
+  const lineEnd = text.indexOf("\n", position);
+  if (lineEnd >= 0 && lineEnd < position + 400 && lineEnd + 1 < text.length) return lineEnd + 1;
+  return isLowSurrogate(text, position) ? position + 1 : position;
+}
+
+function isLowSurrogate(text: string, position: number): boolean {
+  const unit = text.charCodeAt(position);
+  return unit >= 0xdc00 && unit <= 0xdfff;
 }

@@ -1,43 +1,80 @@
 import { isDeepStrictEqual } from "node:util";
 import { describeSchemaIssue } from "#domain/describe-schema-issue.ts";
 import type { ModelCall } from "#domain/events.ts";
-import { type JsonSchema, parametersOf } from "#domain/json-schema.ts";
+import { choicesOf, type JsonSchema, type Parameter, parametersOf, typesOf } from "#domain/json-schema.ts";
 import type { ToolResult } from "#domain/result.ts";
-import { getManualTools, isLLMTool, isManualTool, type NamedTool } from "#domain/tool.ts";
+import { getManualTools, isLLMTool, isManualTool, type NamedTool, type ToolContext } from "#domain/tool.ts";
 import { parseArguments, type SchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { exampleCall } from "./example-call.ts";
 import { failedResult } from "./failed-result.ts";
 import { repairArguments } from "./repair-arguments.ts";
-import { schemasOf, type ToolExecutionContext } from "./tool-execution-context.ts";
-import type { CallContext, PreparedCall } from "./toolbox.ts";
+
+/** The context in which the runtime reviews and runs a call. */
+export type CallContext = Pick<
+  ToolContext,
+  "abortSignal" | "messages" | "run" | "idempotencyKey" | "output" | "approved"
+> & {
+  /** Default: the model, which cannot call manual tools. */
+  invokedBy?: "model" | "person";
+};
+
+/** A call to a tool that its caller may use, with arguments that the tool accepts. */
+export interface PreparedCall {
+  call: ModelCall;
+  invokedBy: "model" | "person";
+  tool: NamedTool;
+  /** The arguments as the tool receives them, such as with text parsed into a date. */
+  value: unknown;
+  /** The arguments as they are shown, stored and compared. */
+  args: unknown;
+  outputSchema: ToolSchema | undefined;
+}
+
+/** The tools that can be called, and the calls that were validated and have not run yet. */
+export interface PrepareState {
+  tools: readonly NamedTool[];
+  /** The tools the model is offered. */
+  offered: readonly NamedTool[];
+  find(name: string): NamedTool | undefined;
+  schemas: ReadonlyMap<NamedTool, ToolSchemas>;
+  /** By call id. */
+  prepared: Map<string, PreparedCall>;
+}
+
+export interface ToolSchemas {
+  input: ToolSchema;
+  output: ToolSchema | undefined;
+}
 
 /**
  * Finds the tool of a call and validates the arguments, once for a call that is first reviewed and then executed.
  * `refused` tells the model how to correct the call.
  */
 export async function prepareCall(
-  execution: ToolExecutionContext,
+  state: PrepareState,
   call: ModelCall,
   { invokedBy = "model" }: Pick<CallContext, "invokedBy">,
 ): Promise<PreparedCall | { refused: ToolResult }> {
-  const known = execution.prepared.get(call.callId);
+  const known = state.prepared.get(call.callId);
   if (known && isSameCall(known, call) && known.invokedBy === invokedBy) return known;
 
-  const tool = execution.find(call.tool);
+  const tool = state.find(call.tool);
   if (!tool) {
     return {
-      refused: unknownTool(call.tool, invokedBy === "model" ? execution.offered : getManualTools(execution.tools)),
+      refused: unknownTool(call.tool, invokedBy === "model" ? state.offered : getManualTools(state.tools)),
     };
   }
   if (invokedBy === "model" && !isLLMTool(tool)) return { refused: manualTool(tool) };
   if (invokedBy === "person" && !isManualTool(tool)) return { refused: modelTool(tool) };
 
-  const validated = await validateArguments(tool.name, schemasOf(execution, tool).input, call);
+  const schemas = state.schemas.get(tool);
+  if (!schemas) throw new Error(`The schemas of ${tool.name} were never compiled.`);
+  const validated = await validateArguments(tool.name, schemas.input, call);
   if (!validated.valid) return { refused: validated.result };
 
-  const prepared = { call, invokedBy, tool, value: validated.value, args: validated.args };
-  execution.prepared.set(call.callId, prepared);
+  const { value, args } = validated;
+  const prepared = { call, invokedBy, tool, value, args, outputSchema: schemas.output };
+  state.prepared.set(call.callId, prepared);
   return prepared;
 }
 
@@ -158,4 +195,64 @@ function modelTool({ name }: NamedTool): ToolResult {
     code: "PERMISSION_DENIED",
     suggestion: "Ask the worker for it in a comment.",
   });
+}
+
+/**
+ * Builds a valid call from the schema, such as `read_file(path="src/main.ts")`, with the required parameters and as many
+ * optional ones as it takes. Resolves to undefined if the schema accepts none of these.
+ */
+export async function exampleCall(tool: string, { json, validate }: ToolSchema): Promise<string | undefined> {
+  const optional = parametersOf(json).filter(({ required }) => !required);
+  for (let count = 0; count <= optional.length; count += 1) {
+    const args = exampleArguments(json, optional.slice(0, count));
+    if ((await validate(args)).valid) return formatExample(tool, args);
+  }
+  return undefined;
+}
+
+/** Arguments with an example of every required parameter, and of these optional ones. */
+export function exampleArguments(json: JsonSchema, optional: readonly Parameter[] = []): Record<string, unknown> {
+  return exampleObject(json, 0, new Set(optional.map(({ name }) => name)));
+}
+
+/** Formats a call: `read_file(path="src/main.ts")`. */
+export function formatExample(tool: string, args: Record<string, unknown>): string {
+  const given = Object.entries(args).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  return `${tool}(${given.join(", ")})`;
+}
+
+function exampleObject(json: JsonSchema, depth: number, optional = new Set<string>()): Record<string, unknown> {
+  const chosen = parametersOf(json).filter(({ name, required }) => required || optional.has(name));
+  return Object.fromEntries(chosen.map(({ name, schema }) => [name, exampleValue(name, schema, depth)]));
+}
+
+function exampleValue(name: string, schema: JsonSchema, depth: number): unknown {
+  const { examples, minimum } = schema as { examples?: unknown[]; minimum?: number };
+  if (Array.isArray(examples) && examples.length > 0) return examples[0];
+  const choices = choicesOf(schema);
+  if (choices) return choices[0] ?? null;
+
+  switch (typesOf(schema)[0]) {
+    case "number":
+    case "integer":
+      return Math.max(minimum ?? 1, 1);
+    case "boolean":
+      return false;
+    case "array":
+      return schema.items && depth < 3 ? [exampleValue(name, schema.items as JsonSchema, depth + 1)] : [];
+    case "object":
+      return depth < 3 ? exampleObject(schema, depth + 1) : {};
+    case "null":
+      return null;
+    default:
+      return exampleText(name);
+  }
+}
+
+function exampleText(name: string): string {
+  if (/path|file/i.test(name)) return "src/main.ts";
+  if (/pattern|glob/i.test(name)) return "**/*.ts";
+  if (/url/i.test(name)) return "https://example.com";
+  if (/command/i.test(name)) return "ls -la";
+  return "value";
 }

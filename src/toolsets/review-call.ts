@@ -3,28 +3,44 @@ import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { hideFiles, type Preview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
+import type { OpenCall } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { createRedactor } from "#text/redact.ts";
 import { toPreview } from "#ui/request-blocks.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
-import { prepareCall } from "./prepare-call.ts";
-import { openToolContext, type ToolExecutionContext } from "./tool-execution-context.ts";
-import type { CallContext, PreparedCall, Review } from "./toolbox.ts";
+import { type CallContext, type PreparedCall, type PrepareState, prepareCall } from "./prepare-call.ts";
+import type { FinishedCall } from "./toolset.ts";
+
+/** The decision on one call before it runs. `args` are the validated arguments: what is shown, stored and executed. */
+export type Review =
+  /** `approvalId`: the approval for the session that covers it. */
+  | { kind: "allow"; answeredBy: OpenCall["answeredBy"]; args: unknown; approvalId?: string }
+  | { kind: "ask"; answeredBy: OpenCall["answeredBy"]; args: unknown; reason: string; preview: Preview | undefined }
+  | { kind: "refuse"; result: ToolResult };
+
+/** The tools of a run, and what decides whether a call of one may run. */
+export interface ReviewState extends PrepareState {
+  workspace: Workspace;
+  repeated: RepeatedCalls;
+  /** Tools that need approval whatever their settings say. */
+  alwaysAsk: readonly string[];
+}
 
 /** Decides whether a call runs, needs approval, or is refused. Never throws. */
 export async function reviewCall(
-  execution: ToolExecutionContext,
+  state: ReviewState,
   call: ModelCall,
   context: CallContext,
   remembered: readonly Approval[],
 ): Promise<Review> {
   const review = async () => {
-    const prepared = await prepareCall(execution, call, context);
+    const prepared = await prepareCall(state, call, context);
     if ("refused" in prepared) return refuse(prepared.refused);
     // People may repeat a call as often as they like.
-    const isRedundant = prepared.invokedBy === "model" && execution.repeated.isRedundant(prepared, context.run.step);
-    return isRedundant ? refuse(redundant(prepared)) : decide(execution, prepared, context, remembered);
+    const isRedundant = prepared.invokedBy === "model" && state.repeated.isRedundant(prepared, context.run.step);
+    return isRedundant ? refuse(redundant(prepared)) : decide(state, prepared, context, remembered);
   };
   try {
     const outcome = await abandonOnAbort(review, context.abortSignal);
@@ -48,20 +64,20 @@ function redundant({ tool }: PreparedCall): ToolResult {
 }
 
 async function decide(
-  execution: ToolExecutionContext,
+  state: ReviewState,
   prepared: PreparedCall,
   callContext: CallContext,
   remembered: readonly Approval[],
 ): Promise<Review> {
   const { tool, value, args } = prepared;
-  const { context, close } = openToolContext(execution.workspace, prepared.call, callContext);
+  const { context, close } = openToolContext(state.workspace, prepared.call, callContext);
   // Nothing may be changed before the call is allowed.
   close();
 
   const answeredBy = tool.answeredBy?.kind ?? "tool";
   const need = await approvalNeed(tool, value, context);
   if (need.kind === "refused") return refuse(need.result);
-  const mayRun = need.kind === "none" && !execution.alwaysAsk.includes(tool.name);
+  const mayRun = need.kind === "none" && !state.alwaysAsk.includes(tool.name);
   if (mayRun) return { kind: "allow", answeredBy, args };
 
   const shown = await previewOf(tool, value, context);
@@ -147,6 +163,110 @@ function ownReason(tool: NamedTool, value: unknown): string | undefined {
   try {
     return tool.approvalReason?.(value);
   } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Opens the context in which a tool handles one call. Its sandbox can be read at any time but changed only until
+ * `close`, so that work a tool left running cannot change files during a later call.
+ */
+export function openToolContext(
+  workspace: Workspace,
+  { callId }: { callId: string },
+  { invokedBy: _, ...context }: CallContext,
+): { context: ToolContext; close(): void } {
+  let isOpen = true;
+
+  async function whileOpen<T>(change: () => Promise<T>): Promise<T> {
+    if (isOpen) return change();
+    throw new ToolError("The sandbox is read-only outside of the tool's own call.", {
+      code: "PERMISSION_DENIED",
+      suggestion: "Change files only in execute, and wait for the changes before it returns.",
+    });
+  }
+
+  const sandbox: Workspace = {
+    resolve: (path) => workspace.resolve(path),
+    exists: (path) => workspace.exists(path),
+    stat: (path) => workspace.stat(path),
+    read: (path) => workspace.read(path),
+    write: (path, content, options) => whileOpen(() => workspace.write(path, content, options)),
+    remove: (path, options) => whileOpen(() => workspace.remove(path, options)),
+    move: (from, to, options) => whileOpen(() => workspace.move(from, to, options)),
+    list: (path, options) => workspace.list(path, options),
+    paths: () => workspace.paths(),
+    changes: () => workspace.changes(),
+    readBase: (path) => workspace.readBase(path),
+    ruleFor: (path) => workspace.ruleFor(path),
+  };
+  return {
+    context: { ...context, toolCallId: callId, sandbox },
+    close: () => {
+      isOpen = false;
+    },
+  };
+}
+
+/**
+ * Recognises calls of read-only tools that would return what the model has already read. A call that may have changed
+ * something in between makes a repetition worthwhile, and so does a failure of the first one.
+ */
+export class RepeatedCalls {
+  readonly #history: () => readonly FinishedCall[];
+  readonly #find: (name: string) => NamedTool | undefined;
+  /** The reads reviewed in the current turn: the id of the first call with each name and arguments. */
+  #turn = { step: 0, reads: new Map<string, string>() };
+
+  /** `history` returns every finished call, oldest first. */
+  constructor(history: () => readonly FinishedCall[], find: (name: string) => NamedTool | undefined) {
+    this.#history = history;
+    this.#find = find;
+  }
+
+  /** True if this turn already has an equal call. Otherwise this call is the turn's first. */
+  isRedundant(prepared: PreparedCall, step: number): boolean {
+    const { call, tool, args } = prepared;
+    if (this.#turn.step !== step) this.#turn = { step, reads: new Map() };
+    const { reads } = this.#turn;
+    if (!tool.readOnly) {
+      reads.clear();
+      return false;
+    }
+
+    if (this.#lastEqual(prepared)?.step === step) return true;
+
+    const key = `${tool.name} ${canonicalJson(args)}`;
+    const first = reads.get(key);
+    if (first !== undefined && first !== call.callId && !this.#hasFailed(first)) return true;
+    reads.set(key, call.callId);
+    return false;
+  }
+
+  /** A note for the model if an earlier turn has an equal call. */
+  warningFor(prepared: PreparedCall, step: number): string | undefined {
+    const before = prepared.tool.readOnly ? this.#lastEqual(prepared) : undefined;
+    if (!before || before.step >= step) return undefined;
+
+    const turns = step - before.step;
+    const ago = turns === 1 ? "1 turn ago" : `${turns} turns ago`;
+    return `Note: the same call of ${prepared.tool.name} was previously made in turn ${before.step} (${ago}), and nothing has changed since. Its result should still be in your context.`;
+  }
+
+  #hasFailed(callId: string): boolean {
+    return this.#history().findLast((finished) => finished.callId === callId)?.result.error !== undefined;
+  }
+
+  #lastEqual({ call, tool, args }: PreparedCall): FinishedCall | undefined {
+    // The log may hold the arguments as they were given or as they were validated.
+    const wanted = new Set([canonicalJson(call.args), canonicalJson(args)]);
+    for (const finished of this.#history().toReversed()) {
+      if (finished.callId === call.callId || finished.result.error) continue;
+
+      const finishedTool = this.#find(finished.tool);
+      if (finishedTool === tool && !finished.byPerson && wanted.has(canonicalJson(finished.args))) return finished;
+      if (!finishedTool?.readOnly) return undefined;
+    }
     return undefined;
   }
 }

@@ -1,36 +1,19 @@
+import { type JSONSchema7, jsonSchema } from "ai";
 import type { Approval } from "#domain/approval.ts";
+import { describeSchemaIssue } from "#domain/describe-schema-issue.ts";
+import { UserError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
-import type { Preview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
-import type { OpenCall } from "#domain/run.ts";
-import type { NamedTool, ToolContext } from "#domain/tool.ts";
-
-/** The decision on one call before it runs. `args` are the validated arguments: what is shown, stored and executed. */
-export type Review =
-  /** `approvalId`: the approval for the session that covers it. */
-  | { kind: "allow"; answeredBy: OpenCall["answeredBy"]; args: unknown; approvalId?: string }
-  | { kind: "ask"; answeredBy: OpenCall["answeredBy"]; args: unknown; reason: string; preview: Preview | undefined }
-  | { kind: "refuse"; result: ToolResult };
-
-/** The context in which the runtime reviews and runs a call. */
-export type CallContext = Pick<
-  ToolContext,
-  "abortSignal" | "messages" | "run" | "idempotencyKey" | "output" | "approved"
-> & {
-  /** Default: the model, which cannot call manual tools. */
-  invokedBy?: "model" | "person";
-};
-
-/** A call to a tool that its caller may use, with arguments that the tool accepts. */
-export interface PreparedCall {
-  call: ModelCall;
-  invokedBy: "model" | "person";
-  tool: NamedTool;
-  /** The arguments as the tool receives them, such as with text parsed into a date. */
-  value: unknown;
-  /** The arguments as they are shown, stored and compared. */
-  args: unknown;
-}
+import { getLLMTools, type NamedTool, type ToolContext } from "#domain/tool.ts";
+import { compileSchema, type ToolSchema } from "#domain/tool-schema.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import { abandonOnAbort } from "./abandon-on-abort.ts";
+import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
+import { normalizeResult, truncateResult } from "./normalize-result.ts";
+import { type CallContext, type PreparedCall, prepareCall, type ToolSchemas } from "./prepare-call.ts";
+import { openToolContext, RepeatedCalls, type Review, type ReviewState, reviewCall } from "./review-call.ts";
+import type { ToolEvents } from "./tool-events.ts";
+import type { FinishedCall } from "./toolset.ts";
 
 /** The tools of one run and the rules for calling them. */
 export interface Toolbox {
@@ -50,4 +33,185 @@ export interface Toolbox {
    */
   execute(call: ModelCall, context: CallContext): Promise<ToolResult>;
   close(): Promise<void>;
+}
+
+export interface ToolboxOptions {
+  tools: readonly NamedTool[];
+  workspace: Workspace;
+  /** Every finished call, oldest first. */
+  history: () => readonly FinishedCall[];
+  /** Receives the events of each call: start, output, end and failure. */
+  events?: ToolEvents;
+  /** The maximum length of one result for the model, in estimated tokens. Default: 30,000. */
+  maxResultTokens?: number;
+  /** Tools that need approval whatever their settings say. */
+  alwaysAsk?: readonly string[];
+  /** Releases the resources that the tools hold. */
+  close?: () => Promise<void>;
+}
+
+/** Creates a toolbox. Rejects with a UserError if two tools share a name or a schema is invalid. */
+export async function createToolbox({
+  tools,
+  workspace,
+  history,
+  events,
+  maxResultTokens = 30_000,
+  alwaysAsk = [],
+  close = async () => {},
+}: ToolboxOptions): Promise<Toolbox> {
+  const find = indexTools(tools);
+  const schemas = new Map(await Promise.all(tools.map(async (tool) => [tool, await compileSchemas(tool)] as const)));
+  const offered = getLLMTools(tools).map((tool) => ({
+    ...tool,
+    // Only the JSON Schema is offered: this module validates arguments, after it has repaired what it can.
+    inputSchema: jsonSchema(schemas.get(tool)?.input.json as JSONSchema7),
+  }));
+  const state: ToolboxState = {
+    ...{ tools, offered, find, schemas, workspace, events, maxResultTokens, alwaysAsk },
+    repeated: new RepeatedCalls(history, find),
+    prepared: new Map(),
+  };
+
+  return {
+    tools,
+    offered,
+    find,
+    review: (call, context, remembered) => reviewCall(state, call, context, remembered),
+    execute: (call, context) => executeCall(state, call, context),
+    close,
+  };
+}
+
+/** Finds a tool by name, then by alias, then by either ignoring case and hyphens. A name takes precedence over an alias. */
+function indexTools(tools: readonly NamedTool[]): (name: string) => NamedTool | undefined {
+  const byName = new Map<string, NamedTool>();
+  for (const tool of tools) {
+    if (byName.has(tool.name)) throw new UserError(`Two tools are named ${tool.name}. Remove one of them.`);
+    byName.set(tool.name, tool);
+  }
+  const byAlias = new Map<string, NamedTool>();
+  for (const tool of tools) {
+    for (const alias of tool.aliases ?? []) {
+      const other = byAlias.get(alias);
+      if (other) throw new UserError(`${other.name} and ${tool.name} share the alias ${alias}. Remove one of them.`);
+      byAlias.set(alias, tool);
+    }
+  }
+  const normalize = (name: string) => name.toLowerCase().replaceAll("-", "_");
+  const byNormalizedName = new Map([...byAlias, ...byName].map(([name, tool]) => [normalize(name), tool]));
+
+  return (name) => byName.get(name) ?? byAlias.get(name) ?? byNormalizedName.get(normalize(name));
+}
+
+async function compileSchemas(tool: NamedTool): Promise<ToolSchemas> {
+  try {
+    return {
+      input: await compileSchema(tool.inputSchema),
+      output: tool.outputSchema && (await compileSchema(tool.outputSchema)),
+    };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : error;
+    throw new UserError(`The schema of the tool ${tool.name} is invalid: ${reason}`, { cause: error });
+  }
+}
+
+/** The tools of a run, the rules for their calls, and where the calls are reported. */
+interface ToolboxState extends ReviewState {
+  events: ToolEvents | undefined;
+  maxResultTokens: number;
+}
+
+/** Runs a call that was allowed. Never throws: failures, timeouts and interruptions are results. */
+async function executeCall(state: ToolboxState, call: ModelCall, context: CallContext): Promise<ToolResult> {
+  const startedAt = performance.now();
+  const result = await prepareAndRun(state, call, context).catch(resultOfError);
+  return { ...result, durationMs: Math.round(performance.now() - startedAt) };
+}
+
+async function prepareAndRun(state: ToolboxState, call: ModelCall, context: CallContext): Promise<ToolResult> {
+  const preparing = await abandonOnAbort(() => prepareCall(state, call, context), context.abortSignal);
+  if (preparing.abandoned) return stoppedResult(call.tool, context.abortSignal, { started: false });
+  const prepared = preparing.value;
+  if ("refused" in prepared) return prepared.refused;
+  state.prepared.delete(call.callId);
+
+  const isPersons = prepared.invokedBy === "person";
+  const warning = isPersons ? undefined : state.repeated.warningFor(prepared, context.run.step);
+  const result = truncateResult(await runWithEvents(state, prepared, context), state.maxResultTokens);
+  return warning && !result.error ? { ...result, llmContent: `${warning}\n\n${result.llmContent}` } : result;
+}
+
+async function runWithEvents(
+  state: ToolboxState,
+  prepared: PreparedCall,
+  callContext: CallContext,
+): Promise<ToolResult> {
+  const { events } = state;
+  const { callId } = prepared.call;
+  const toolName = prepared.tool.name;
+  const now = () => ({ id: callId, timestamp: Date.now() });
+  events?.emit({ ...now(), type: "tool_call_start", data: { toolName, arguments: prepared.args } });
+
+  const { context, close } = openToolContext(state.workspace, { callId }, callContext);
+  let hasEnded = false;
+  const output = (chunk: string) => {
+    if (hasEnded) return;
+    events?.emit({ ...now(), type: "tool_output_chunk", data: { toolName, chunk } });
+    callContext.output(chunk);
+  };
+  const result = await run(prepared, { ...context, output });
+  close();
+  hasEnded = true;
+
+  const { error } = result;
+  if (error) events?.emit({ ...now(), type: "error", data: { toolName, error: error.message, result } });
+  else events?.emit({ ...now(), type: "tool_call_end", data: { toolName, success: true, result } });
+  return result;
+}
+
+async function run({ tool, value, outputSchema }: PreparedCall, context: ToolContext): Promise<ToolResult> {
+  const { execute } = tool;
+  if (!execute) return failedResult(`${tool.name} has no execute function.`, { code: "UNAVAILABLE" });
+
+  const signal = context.abortSignal;
+  try {
+    const outcome = await abandonOnAbort(() => execute.call(tool, value, context), signal);
+    if (outcome.abandoned) return stoppedResult(tool.name, signal, { started: true });
+
+    return await checkOutput(tool, outputSchema, outcome.value);
+  } catch (error) {
+    return signal.aborted ? stoppedResult(tool.name, signal, { started: true }) : resultOfError(error);
+  }
+}
+
+/** Checks a result that the tool's output schema describes, in any of the places where a result may hold it. */
+async function checkOutput(tool: NamedTool, schema: ToolSchema | undefined, returned: unknown): Promise<ToolResult> {
+  const result = normalizeResult(returned);
+  if (!schema || result.error) return result;
+
+  const { value } = result;
+  const content = "content" in value ? value.content : undefined;
+  const output = "data" in value ? value.data : content;
+  const checks = await Promise.all([output, value, result].map((candidate) => schema.validate(candidate)));
+  const [check] = checks;
+  if (!check || check.valid || checks.some(({ valid }) => valid)) return result;
+
+  const issues = check.issues.slice(0, 5);
+  const problems = issues.map((issue) => describeSchemaIssue(`the output of ${tool.name}`, issue, output));
+  return failedResult(`The output of ${tool.name} does not match its schema. ${problems.join(". ")}.`, {
+    code: "INVALID_OUTPUT",
+    suggestion: "The tool may have done its work. Check before you call it again.",
+    details: { output },
+  });
+}
+
+/** A deadline is a timeout; any other abort is an interruption by a person. */
+function stoppedResult(tool: string, signal: AbortSignal, progress: { started: boolean }): ToolResult {
+  const { name } = (signal.reason ?? {}) as { name?: unknown };
+  if (name !== "TimeoutError") return interruptedResult(tool, progress);
+  return failedResult(`${tool} exceeded its time limit and was stopped.`, {
+    code: "TIMEOUT",
+    suggestion: "Divide the work into smaller calls.",
+  });
 }

@@ -12,7 +12,7 @@ import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
-import { createToolbox } from "#toolsets/create-toolbox.ts";
+import { createToolbox } from "#toolsets/toolbox.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
 import { sampleRun, sampleSpec } from "./store-samples.ts";
 import { aTool } from "./toolbox-world.ts";

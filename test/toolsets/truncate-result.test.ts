@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { truncateToTokens } from "#toolsets/truncate-result.ts";
+import { truncateToTokens } from "#toolsets/normalize-result.ts";
 
 test("a text that fits is unchanged", () => {
   const text = "a line of words\n".repeat(100);

@@ -3,7 +3,8 @@ import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { Preview } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { CallContext, Toolbox } from "#toolsets/toolbox.ts";
+import type { CallContext } from "#toolsets/prepare-call.ts";
+import type { Toolbox } from "#toolsets/toolbox.ts";
 
 export interface Grant {
   /** The approved arguments, with which the tool runs. */

@@ -3,7 +3,9 @@ import type { ModelCall, Verdict } from "#domain/events.ts";
 import type { Preview } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
-import type { CallContext, Review, Toolbox } from "#toolsets/toolbox.ts";
+import type { CallContext } from "#toolsets/prepare-call.ts";
+import type { Review } from "#toolsets/review-call.ts";
+import type { Toolbox } from "#toolsets/toolbox.ts";
 import { previewText } from "#ui/request-blocks.ts";
 
 interface ReviewOptions {

@@ -1,6 +1,6 @@
 import { ToolError } from "#domain/errors.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import type { CallContext } from "#toolsets/toolbox.ts";
+import type { CallContext } from "#toolsets/prepare-call.ts";
 
 /** Returns the context in which a call is reviewed and executed. */
 export function callContext(

@@ -7,7 +7,7 @@ import { modelMatches } from "#models/model-name.ts";
 import type { Models } from "#models/models.ts";
 import { readSettings } from "#runtime/read-settings.ts";
 import type { RepositoryAccess, RunEnvironment } from "#runtime/run-environment.ts";
-import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
+import { resolveToolsets } from "#toolsets/open-toolbox.ts";
 
 export interface Admission {
   /** The worker with the limits, the policy and the instructions that the deployment and the repository add. */

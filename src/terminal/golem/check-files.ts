@@ -10,7 +10,7 @@ import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { visible } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { positionInYaml } from "#text/read-yaml.ts";
-import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
+import { resolveToolsets } from "#toolsets/open-toolbox.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { openLocalWorkers } from "./local-workers.ts";
 import { callableBy } from "./trusted-code.ts";

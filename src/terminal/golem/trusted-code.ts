@@ -1,6 +1,6 @@
 import { dirname, join, relative } from "node:path";
 import type { WorkerDefinition } from "#domain/worker.ts";
-import { resolveToolsets } from "#toolsets/resolve-toolsets.ts";
+import { resolveToolsets } from "#toolsets/open-toolbox.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { untrustedText } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { untrustedText } from "#toolsets/untrusted-text.ts";
 import { issueData } from "./read-issue.ts";
 
 const input = z.object({

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { untrustedText } from "#text/untrusted.ts";
 import { lastPushed } from "#toolsets/pull-request/push-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { untrustedText } from "#toolsets/untrusted-text.ts";
 
 const maxSummaryChars = 4_000;
 

@@ -3,8 +3,8 @@ import { ToolError } from "#domain/errors.ts";
 import type { Issue } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { untrustedText } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { untrustedText } from "#toolsets/untrusted-text.ts";
 
 /** Reads the current state of the issue or pull request of the run's thread. */
 export function createReadIssueTool({ github, spec }: ToolServices): NamedTool<object, ToolResult> {

@@ -3,8 +3,8 @@ import { ToolError } from "#domain/errors.ts";
 import type { PullRequest } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { untrustedText } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { untrustedText } from "#toolsets/untrusted-text.ts";
 
 /** Returns the pull request that the run opened, or else the one of its thread. Throws a ToolError if there is neither. */
 export async function ownPullRequest({ github, spec, branch }: ToolServices): Promise<PullRequest> {

@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { Comment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { untrustedText } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { untrustedText } from "#toolsets/untrusted-text.ts";
 
 const input = z.object({
   limit: z.number().int().min(1).max(100).optional().describe("Maximum number of comments; default: the latest 30"),
