@@ -31,7 +31,8 @@ export class ActiveRun {
   readonly live: LiveOutput;
   readonly #store: Store;
   readonly #environment: RunEnvironment;
-  #events: readonly LoggedEvent[] = [];
+  /** Appended to in place, since what is derived from it is updated with what was appended. */
+  readonly #events: LoggedEvent[] = [];
   readonly #reads = new SerialQueue();
   #workspace: Promise<RunWorkspace> | undefined;
   #toolbox: Promise<Toolbox> | undefined;
@@ -51,6 +52,11 @@ export class ActiveRun {
       await this.#readLog();
       return this.#events;
     });
+  }
+
+  /** Returns the log without the conversation that this run continues. */
+  async ownLog(): Promise<LoggedEvent[]> {
+    return (await this.log()).filter(({ runId }) => runId === this.spec.id);
   }
 
   /** Opens the workspace for the first time and returns the base it stands on. */
@@ -144,7 +150,7 @@ export class ActiveRun {
     const last = this.#events.at(-1)?.id;
     const earlier = last === undefined ? await continuedLog(this.#store, this.spec) : [];
     const added = await this.#store.log(this.spec.id, last);
-    if (earlier.length + added.length > 0) this.#events = [...this.#events, ...earlier, ...added];
+    for (const event of [...earlier, ...added]) this.#events.push(event);
   }
 }
 

@@ -5,6 +5,26 @@ import type { FinishedCall } from "#toolsets/toolset.ts";
 
 type ModelAnswered = Extract<RunEvent, { type: "model.answered" }>;
 
+/**
+ * Returns a function that derives a value from a log. The value is kept for each log and updated with the events that were
+ * appended since the last call, so that a step costs the same however long its run is.
+ */
+export function foldForward<State>(
+  create: () => State,
+  add: (state: State, event: LoggedEvent) => void,
+): (log: readonly LoggedEvent[]) => State {
+  const known = new WeakMap<readonly LoggedEvent[], { state: State; length: number }>();
+  return (log) => {
+    const fold = known.get(log) ?? { state: create(), length: 0 };
+    known.set(log, fold);
+    for (const event of log.slice(fold.length)) {
+      add(fold.state, event);
+      fold.length += 1;
+    }
+    return fold.state;
+  };
+}
+
 /** Returns the base commit of the run; undefined until it is pinned. */
 export function readBase(log: readonly LoggedEvent[]): BaseCommit | undefined {
   for (const { event } of log) {
@@ -15,15 +35,23 @@ export function readBase(log: readonly LoggedEvent[]): BaseCommit | undefined {
 
 /** Returns the model's last answer with its number, counted from 1. */
 export function lastAnswer(log: readonly LoggedEvent[]): { answer: ModelAnswered; step: number } | undefined {
-  const answer = log.findLast(({ event }) => event.type === "model.answered")?.event;
-  if (answer?.type !== "model.answered") return undefined;
-  return { answer, step: stepsOf(log) };
+  const { answer, steps } = answersOf(log);
+  return answer && { answer, step: steps };
 }
 
 /** Returns the number of the model's answers, which is also the step of a call made by a person. */
 export function stepsOf(log: readonly LoggedEvent[]): number {
-  return log.filter(({ event }) => event.type === "model.answered").length;
+  return answersOf(log).steps;
 }
+
+const answersOf = foldForward(
+  (): { answer: ModelAnswered | undefined; steps: number } => ({ answer: undefined, steps: 0 }),
+  (state, { event }) => {
+    if (event.type !== "model.answered") return;
+    state.answer = event;
+    state.steps += 1;
+  },
+);
 
 /** Returns a call of the last answer. Throws when there is no such call, which would be a bug. */
 export function openCallOf(log: readonly LoggedEvent[], callId: string): { call: ModelCall; step: number } {
@@ -64,24 +92,28 @@ function indexOfCall(log: readonly LoggedEvent[], callId: string): number {
 }
 
 /** Returns the finished tool calls of the model and of people, oldest first. */
-export function finishedCalls(log: readonly LoggedEvent[]): FinishedCall[] {
-  let step = 0;
-  let calls: ModelCall[] = [];
-  return log.flatMap(({ event }) => {
+export function finishedCalls(log: readonly LoggedEvent[]): readonly FinishedCall[] {
+  return callsOf(log).finished;
+}
+
+const callsOf = foldForward(
+  (): { step: number; calls: ModelCall[]; finished: FinishedCall[] } => ({ step: 0, calls: [], finished: [] }),
+  (state, { event }) => {
+    const { step, calls, finished } = state;
     if (event.type === "model.answered") {
-      step += 1;
-      calls = event.calls;
+      state.step += 1;
+      state.calls = event.calls;
     }
     if (event.type === "tool.invoked") {
       const { callId, tool, args, result } = event;
-      return [{ callId, tool, args, result, step, byPerson: true }];
+      finished.push({ callId, tool, args, result, step, byPerson: true });
     }
-    if (event.type !== "tool.finished") return [];
-    const { callId, tool, result } = event;
-    const args = calls.find((call) => call.callId === callId)?.args;
-    return [{ callId, tool, args, result, step }];
-  });
-}
+    if (event.type === "tool.finished") {
+      const { callId, tool, result } = event;
+      finished.push({ callId, tool, args: calls.find((call) => call.callId === callId)?.args, result, step });
+    }
+  },
+);
 
 const Pushed = z.object({ pushed: z.object({ commit: z.string() }) });
 

@@ -260,8 +260,10 @@ export class RepeatedCalls {
   #lastEqual({ call, tool, args }: PreparedCall): FinishedCall | undefined {
     // The log may hold the arguments as they were given or as they were validated.
     const wanted = new Set([canonicalJson(call.args), canonicalJson(args)]);
-    for (const finished of this.#history().toReversed()) {
-      if (finished.callId === call.callId || finished.result.error) continue;
+    const history = this.#history();
+    for (let index = history.length - 1; index >= 0; index -= 1) {
+      const finished = history[index];
+      if (!finished || finished.callId === call.callId || finished.result.error) continue;
 
       const finishedTool = this.#find(finished.tool);
       if (finishedTool === tool && !finished.byPerson && wanted.has(canonicalJson(finished.args))) return finished;

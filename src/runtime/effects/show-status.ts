@@ -12,7 +12,7 @@ export function showStatus({
 }: Pick<EffectServices, "store" | "frontEnd" | "now" | "statusIntervalMs">): EffectHandler<EffectOf<"status.show">> {
   return {
     maxAttempts: 12,
-    async perform({ runId }) {
+    async perform({ runId }, run) {
       const { showStatus } = frontEnd;
       if (!showStatus) return {};
       const name = `status/${runId}`;
@@ -20,7 +20,7 @@ export function showStatus({
       const earliest = known ? known.updatedAt + statusIntervalMs : 0;
       if (earliest > now()) throw new Postponed(earliest);
 
-      const view = await readView(store, runId);
+      const view = await readView(store, runId, () => run.ownLog());
       return view ? post(store, name, (options) => frontEnd.showStatus?.(view, options) ?? Promise.resolve(0)) : {};
     },
     onFailure: async () => ({}),

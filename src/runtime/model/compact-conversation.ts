@@ -31,7 +31,7 @@ export async function compactConversation(
   const messages = buildTranscript(log);
   const size = sizeOfAll(messages);
   if (size <= maxTokens * compactAt) return undefined;
-  const throughId = lastSummarizedId(log, maxTokens * keptShare);
+  const throughId = lastSummarizedId(log, messages, maxTokens * keptShare);
   const placeholder: Compacted = { ...noSummary, throughId };
   const saved = size - sizeOfAll(buildTranscript([...log, { id: 0, runId: "", at: 0, event: placeholder }]));
   if (saved < maxTokens * minSavedShare) return undefined;
@@ -49,11 +49,17 @@ const noSummary = {
 };
 
 /** The id of the last event before the latest steps of the model that together fit into this many tokens. */
-function lastSummarizedId(log: readonly LoggedEvent[], maxTokens: number): number {
-  const answers = log.flatMap(({ id, event }, index) => (event.type === "model.answered" ? [{ id, index }] : []));
+function lastSummarizedId(log: readonly LoggedEvent[], messages: readonly ModelMessage[], maxTokens: number): number {
   let throughId = log.at(-1)?.id ?? 0;
-  for (const { id, index } of answers.toReversed()) {
-    if (sizeOfAll(buildTranscript(log.slice(index))) > maxTokens) break;
+  let size = 0;
+  let end = messages.length;
+  for (const { id, event } of log.toReversed()) {
+    if (event.type !== "model.answered") continue;
+    const start = messages.findLastIndex((message) => message === event.messages[0]);
+    if (start < 0) break;
+    size += sizeOfAll(messages.slice(start, end));
+    if (size > maxTokens) break;
+    end = start;
     throughId = id - 1;
   }
   return throughId;

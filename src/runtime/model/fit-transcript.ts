@@ -10,9 +10,8 @@ const placeholder = "(This result was left out to save space. Call the tool agai
  * the model stay. Returns undefined when it is still too long.
  */
 export function fitTranscript(messages: readonly ModelMessage[], maxTokens: number): ModelMessage[] | undefined {
-  const sizes = messages.map(sizeOf);
   for (const kept of keptResults) {
-    const fitted = leaveOutResults(messages, sizes, maxTokens, kept);
+    const fitted = leaveOutResults(messages, maxTokens, kept);
     if (fitted) return fitted;
   }
   return undefined;
@@ -20,21 +19,20 @@ export function fitTranscript(messages: readonly ModelMessage[], maxTokens: numb
 
 function leaveOutResults(
   messages: readonly ModelMessage[],
-  sizes: readonly number[],
   maxTokens: number,
   kept: number,
 ): ModelMessage[] | undefined {
-  let total = sizes.reduce((sum, size) => sum + size, 0);
+  let total = messages.reduce((sum, message) => sum + sizeOf(message), 0);
   const shortenable = messages.filter(holdsResults).length - kept;
 
   let seen = 0;
-  const fitted = messages.map((message, index) => {
+  const fitted = messages.map((message) => {
     if (!holdsResults(message)) return message;
     seen += 1;
     if (total <= maxTokens || seen > shortenable) return message;
 
-    const short = message.role === "tool" ? shorten(message) : withoutSearches(message);
-    total -= (sizes[index] ?? 0) - sizeOf(short);
+    const short = shorten(message);
+    total -= sizeOf(message) - sizeOf(short);
     return short;
   });
   return total <= maxTokens ? fitted : undefined;
@@ -59,12 +57,28 @@ function withoutSearches(message: AssistantMessage): AssistantMessage {
   return { ...message, content: rest.length > 0 ? rest : placeholder };
 }
 
+/** Sizes and short versions of messages. A conversation grows at its end, and its messages do not change. */
+const sizes = new WeakMap<ModelMessage, number>();
+const shortened = new WeakMap<ModelMessage, ModelMessage>();
+
 /** Estimates the tokens of a message. */
-export function sizeOf({ content }: ModelMessage): number {
-  return estimateTokens(JSON.stringify(content));
+export function sizeOf(message: ModelMessage): number {
+  const known = sizes.get(message);
+  if (known !== undefined) return known;
+  const size = estimateTokens(JSON.stringify(message.content));
+  sizes.set(message, size);
+  return size;
 }
 
-function shorten(message: ToolMessage): ToolMessage {
+function shorten(message: ToolMessage | AssistantMessage): ModelMessage {
+  const known = shortened.get(message);
+  if (known) return known;
+  const short = message.role === "tool" ? withoutResults(message) : withoutSearches(message);
+  shortened.set(message, short);
+  return short;
+}
+
+function withoutResults(message: ToolMessage): ToolMessage {
   const content = message.content.map((part) =>
     part.type === "tool-result" ? { ...part, output: { type: "text" as const, value: placeholder } } : part,
   );

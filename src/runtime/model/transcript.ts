@@ -4,6 +4,7 @@ import { canonicalJson } from "#domain/approval.ts";
 import { type Attachment, isTextMediaType, type LoggedEvent, type ModelCall, type RunEvent } from "#domain/events.ts";
 import type { RunOutcome } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
+import { foldForward } from "#runtime/read-log.ts";
 import { truncateText } from "#text/truncate.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 
@@ -18,64 +19,73 @@ type ToolResultPart = Extract<ToolModelMessage["content"][number], { type: "tool
  * the order of the calls. Messages that people wrote in the meantime come after the results. Of the part that was
  * compacted, the messages are kept, followed by the summary.
  */
-export function buildTranscript(wholeLog: readonly LoggedEvent[]): ModelMessage[] {
-  const { messages, log } = compacted(wholeLog);
-  let pending: { id: number; message: ModelMessage }[] = [];
-  let calls: ModelCall[] = [];
-  const results = new Map<string, ToolResultPart>();
-
-  const addPending = (until: number) => {
-    messages.push(...pending.filter(({ id }) => id <= until).map(({ message }) => message));
-    pending = pending.filter(({ id }) => id > until);
-  };
-
-  for (const { id, event } of log) {
-    if (event.type === "model.answered") {
-      addPending(event.lastSeenId);
-      messages.push(...answerMessages(event));
-      calls = event.calls;
-    }
-    for (const [callId, result] of resultsOf(event, calls)) {
-      if (!results.has(callId)) results.set(callId, result);
-    }
-    if (calls.length > 0 && calls.every(({ callId }) => results.has(callId))) {
-      messages.push({ role: "tool", content: calls.flatMap(({ callId }) => results.get(callId) ?? []) });
-      calls = [];
-      results.clear();
-    }
-    pending.push(...userMessages(event).map((message) => ({ id, message })));
-  }
-  if (calls.length === 0) addPending(Number.POSITIVE_INFINITY);
-  return messages;
+export function buildTranscript(log: readonly LoggedEvent[]): ModelMessage[] {
+  const { messages, pending, calls } = transcriptOf(log);
+  return calls.length === 0 ? [...messages, ...pending.map(({ message }) => message)] : [...messages];
 }
 
-/** Splits a log at its last summary: the messages that replace the part before, and the events that follow it. */
-function compacted(log: readonly LoggedEvent[]): { messages: ModelMessage[]; log: readonly LoggedEvent[] } {
-  const event = log.findLast((entry) => entry.event.type === "conversation.compacted")?.event;
-  if (event?.type !== "conversation.compacted") return { messages: [], log };
-  const before = log.filter(({ id, event: { type } }) => id <= event.throughId && type === "message.received");
-  return {
-    messages: [
-      ...before.flatMap((entry) => userMessages(entry.event)),
-      { role: "user", content: `Your summary of what you did and found since then:\n${event.summary}` },
-    ],
-    log: log.filter(({ id }) => id > event.throughId),
-  };
+interface Transcript {
+  log: LoggedEvent[];
+  messages: ModelMessage[];
+  /** Messages of people that the model has not read. */
+  pending: { id: number; message: ModelMessage }[];
+  /** The calls of the last answer, until each of them has a result. */
+  calls: ModelCall[];
+  results: Map<string, ToolResultPart>;
+}
+
+const transcriptOf = foldForward(
+  (): Transcript => ({ log: [], messages: [], pending: [], calls: [], results: new Map() }),
+  (transcript, logged) => {
+    transcript.log.push(logged);
+    if (logged.event.type === "conversation.compacted") compact(transcript, logged.event);
+    else addEvent(transcript, logged);
+  },
+);
+
+function addEvent(transcript: Transcript, { id, event }: LoggedEvent): void {
+  const { messages, results } = transcript;
+  if (event.type === "model.answered") {
+    const { lastSeenId } = event;
+    const answer = answerMessages(event);
+    const read = transcript.pending.filter((one) => one.id <= lastSeenId);
+    messages.push(...read.map(({ message }) => message), ...answer);
+    transcript.pending = transcript.pending.filter((one) => one.id > lastSeenId);
+    transcript.calls = event.calls;
+  }
+  const { calls } = transcript;
+  for (const [callId, result] of resultsOf(event, calls)) {
+    if (!results.has(callId)) results.set(callId, result);
+  }
+  if (calls.length > 0 && calls.every(({ callId }) => results.has(callId))) {
+    messages.push({ role: "tool", content: calls.flatMap(({ callId }) => results.get(callId) ?? []) });
+    transcript.calls = [];
+    results.clear();
+  }
+  transcript.pending.push(...userMessages(event).map((message) => ({ id, message })));
+}
+
+/** Replaces the part of the conversation that was summarized, and adds the events that follow it again. */
+function compact(transcript: Transcript, { throughId, summary }: EventOf<"conversation.compacted">): void {
+  const { log } = transcript;
+  const kept = log.filter(({ id, event: { type } }) => id <= throughId && type === "message.received");
+  transcript.messages = [
+    ...kept.flatMap(({ event }) => userMessages(event)),
+    { role: "user", content: `Your summary of what you did and found since then:\n${summary}` },
+  ];
+  transcript.pending = [];
+  transcript.calls = [];
+  transcript.results.clear();
+  for (const logged of log) if (logged.id > throughId) addEvent(transcript, logged);
 }
 
 /** The messages are sent back unchanged, so they are checked and not rebuilt. */
 const AnswerMessages = z.array(z.custom<ModelMessage>((message) => modelMessageSchema.safeParse(message).success));
 
-/** Checked messages by their stored array. A log is read for every call of the model, and its events do not change. */
-const checkedMessages = new WeakMap<readonly unknown[], readonly ModelMessage[]>();
-
 function answerMessages({ messages: stored }: EventOf<"model.answered">): readonly ModelMessage[] {
-  const known = checkedMessages.get(stored);
-  if (known) return known;
   const { data } = AnswerMessages.safeParse(stored);
   if (!data)
     throw new UnreadableDataError("An answer of the model was stored in a format that this release cannot read.");
-  checkedMessages.set(stored, data);
   return data;
 }
 

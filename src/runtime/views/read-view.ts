@@ -4,20 +4,27 @@ import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
-import { emptySummary, progressOf, summarize } from "./run-summary.ts";
+import { emptySummary, progressOf, type RunSummary, summarize } from "./run-summary.ts";
 
-/** Returns a run and its descendants as people see them. Undefined when there is no such run, or nothing of it can be shown. */
-export async function readView(store: Store, runId: string): Promise<RunView | undefined> {
+/**
+ * Returns a run and its descendants as people see them. Undefined when there is no such run, or nothing of it can be shown.
+ * `logOf` reads the log of the run itself, for callers that have most of it in memory.
+ */
+export async function readView(
+  store: Store,
+  runId: string,
+  logOf = () => store.log(runId),
+): Promise<RunView | undefined> {
   const run = await store.findRun(runId);
-  return run && viewOf(store, run);
+  return run && viewOf(store, run, logOf);
 }
 
-async function viewOf(store: Store, run: StoredRun): Promise<RunView | undefined> {
+async function viewOf(store: Store, run: StoredRun, logOf = () => store.log(run.id)): Promise<RunView | undefined> {
   const spec = run.unreadable ? run.displaySpec : run.spec;
   if (!spec) return undefined;
 
-  const [{ log, problem }, children] = await Promise.all([readLog(store, run.id), store.childrenOf(run.id)]);
-  const summary = log.reduce(summarize, emptySummary);
+  const [{ log, problem }, children] = await Promise.all([readLog(store, run.id, logOf), store.childrenOf(run.id)]);
+  const summary = log.reduce<RunSummary>(summarize, emptySummary);
   const { state, activity, steps, cost, openCalls, pullRequest, outcome } = progressOf(run, summary, problem);
   const views = await Promise.all(children.map((child) => viewOf(store, child)));
   return {
@@ -43,9 +50,10 @@ async function viewOf(store: Store, run: StoredRun): Promise<RunView | undefined
 async function readLog(
   store: Store,
   runId: string,
-): Promise<{ log: LoggedEvent[]; problem?: EffectProblem | undefined }> {
+  logOf: () => Promise<readonly LoggedEvent[]>,
+): Promise<{ log: readonly LoggedEvent[]; problem?: EffectProblem | undefined }> {
   try {
-    return { log: await store.log(runId), problem: await store.effectProblem(runId) };
+    return { log: await logOf(), problem: await store.effectProblem(runId) };
   } catch (error) {
     if (!(error instanceof UnreadableDataError)) throw error;
     return { log: [], problem: { kind: "unreadable", reason: error.message } };

@@ -172,13 +172,13 @@ function refuseTooLarge(shown: string, paths: readonly string[], maxTokens: numb
  */
 function alreadyShown({ path, shown }: ReadResult, args: Input, { options, context }: Reader): boolean {
   const history = options.history?.() ?? [];
-  const earlier = history.filter((call) => {
+  const last = history.findLast((call) => {
+    if (!isCallOf(call, "read_file", "read") || call.result.error || !call.result.llmContent.includes(path))
+      return false;
     // The arguments as the model gave them may be invalid.
     const given = input.safeParse(call.args);
-    if (!isCallOf(call, "read_file", "read") || call.result.error || !given.success) return false;
-    return readsOnly(path, given.data) && rangeOf(given.data) === rangeOf(args);
+    return given.success && readsOnly(path, given.data) && rangeOf(given.data) === rangeOf(args);
   });
-  const last = earlier.at(-1);
   if (last?.result.llmContent !== shown || !isInContext(last, context)) return false;
 
   // After an undone change the text is the same, but the lines in between were shown differently.
