@@ -48,7 +48,7 @@ export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
 export { createApplyPatchTool } from "#toolsets/filesystem/apply-patch.ts";
 export { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
 export { createEditFileTool } from "#toolsets/filesystem/edit-file.ts";
-export type { ZoneApprovalConfig } from "#toolsets/filesystem/file-approval.ts";
+export type { ZoneApprovalConfig } from "#toolsets/filesystem/file-changes.ts";
 export { createFileExistsTool, createFileInfoTool } from "#toolsets/filesystem/file-info.ts";
 export type { FilesystemToolsOptions as FilesystemToolsetOptions } from "#toolsets/filesystem/filesystem-toolset.ts";
 export { createListFilesTool } from "#toolsets/filesystem/list-files.ts";

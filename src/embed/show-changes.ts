@@ -1,5 +1,5 @@
 import type { Workspace } from "#domain/workspace.ts";
-import { isBinaryContent } from "#toolsets/filesystem/text-file.ts";
+import { decodeText } from "#toolsets/filesystem/text-file.ts";
 import { diffChanges } from "#toolsets/git/git-diff.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
 import type { DiffFileSummary } from "#ui/ui-events.ts";
@@ -34,5 +34,5 @@ export async function showDiff(
 }
 
 function textOf(content: Uint8Array): string {
-  return isBinaryContent(content) ? `(binary, ${content.length} bytes)` : Buffer.from(content).toString("utf8");
+  return decodeText(content)?.text ?? `(binary, ${content.length} bytes)`;
 }

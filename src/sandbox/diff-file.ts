@@ -37,7 +37,7 @@ export function modeLines(before: FileVersion | undefined, after: FileVersion | 
   return modeOf(before) === modeOf(after) ? [] : [`old mode ${modeOf(before)}`, `new mode ${modeOf(after)}`];
 }
 
-/** True when the content has a NUL byte near the start or is not valid UTF-8. */
+/** True for a NUL byte near the start, as in git, and for invalid UTF-8, which a patch as text would not keep. */
 export function isBinary(version: FileVersion | undefined): boolean {
   if (!version) return false;
   return version.content.subarray(0, 8_000).includes(0) || !isUtf8(version.content);

@@ -42,7 +42,9 @@ const noNewline = "\\ No newline at end of file";
  */
 export function diffLines(before: string, after: string, budget = new DiffBudget()): Hunk[] {
   const [old, now] = [splitLines(before), splitLines(after)];
-  return toHunks(compareLines(old, now, budget), old, now);
+  const { start, end } = commonEnds(old, now);
+  const changed = compareLines(old.slice(start, old.length - end), now.slice(start, now.length - end), budget);
+  return toHunks([unchanged(start), ...changed, unchanged(end)], old, now);
 }
 
 /** Compares lines, and returns what turns the old ones into the new ones. */
@@ -79,10 +81,10 @@ function findEdits(old: readonly number[], now: readonly number[], budget: DiffB
   let [oldAt, newAt] = [0, 0];
   for (const anchor of [...matchUnique(old, now), { old: old.length, now: now.length }]) {
     edits.push(...editsInGap(old.slice(oldAt, anchor.old), now.slice(newAt, anchor.now), budget));
-    edits.push({ common: 1, deleted: 0, added: 0 });
+    edits.push(unchanged(1));
     [oldAt, newAt] = [anchor.old + 1, anchor.now + 1];
   }
-  // The end is no line.
+  // The last anchor is the end, which is not a line.
   edits.pop();
   return edits;
 }
@@ -129,16 +131,23 @@ function longestIncreasing(anchors: readonly Anchor[]): Anchor[] {
 }
 
 function editsInGap(old: number[], now: number[], budget: DiffBudget): Edit[] {
-  let start = 0;
-  while (start < old.length && start < now.length && old[start] === now[start]) start++;
-  let end = 0;
-  while (end < old.length - start && end < now.length - start && old.at(-1 - end) === now.at(-1 - end)) end++;
+  const { start, end } = commonEnds(old, now);
   const [oldGap, newGap] = [old.slice(start, old.length - end), now.slice(start, now.length - end)];
-  return [
-    { common: start, deleted: 0, added: 0 },
-    ...compareGap(oldGap, newGap, budget),
-    { common: end, deleted: 0, added: 0 },
-  ];
+  return [unchanged(start), ...compareGap(oldGap, newGap, budget), unchanged(end)];
+}
+
+/** Counts the items that two lists have in common at their start, and at their end. */
+function commonEnds<T>(old: readonly T[], now: readonly T[]): { start: number; end: number } {
+  const shorter = Math.min(old.length, now.length);
+  let start = 0;
+  while (start < shorter && old[start] === now[start]) start++;
+  let end = 0;
+  while (end < shorter - start && old[old.length - 1 - end] === now[now.length - 1 - end]) end++;
+  return { start, end };
+}
+
+function unchanged(lines: number): Edit {
+  return { common: lines, deleted: 0, added: 0 };
 }
 
 function compareGap(old: number[], now: number[], budget: DiffBudget): Edit[] {

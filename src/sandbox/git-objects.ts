@@ -22,7 +22,8 @@ export interface Commit {
   message: string;
 }
 
-export function hashObject({ type, data }: GitObject): string {
+/** Computes the object id that git gives this content. */
+export function hashObject({ type, data }: { type: GitObject["type"]; data: Uint8Array }): string {
   return createHash("sha1").update(`${type} ${data.length}\0`).update(data).digest("hex");
 }
 

@@ -1,8 +1,8 @@
-import { createHash } from "node:crypto";
 import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
 import { visibleLine } from "#text/visible-text.ts";
 import { type FileVersion, modeOf } from "./diff-file.ts";
 import { DiffBudget, diffLines, type Hunk, hunkHeader } from "./diff-lines.ts";
+import { hashObject } from "./git-objects.ts";
 
 /** A file at the base and as it would be; undefined where it does not exist. */
 export interface FileVersions {
@@ -18,7 +18,7 @@ export interface PreviewLimits {
 
 const defaultLimits: PreviewLimits = { maxFileBytes: 512_000 };
 
-/** A file with more unprintable bytes than these is binary; with fewer, each is shown as an escape. */
+/** A file with more unprintable bytes than these is not shown; with fewer, each is shown as an escape. */
 const maxUnprintable = { count: 16, share: 0.1 };
 
 /**
@@ -41,15 +41,14 @@ export function fileChange({ path, before, after }: FileVersions): FileChange {
   return {
     path,
     kind: before ? (after ? "modified" : "deleted") : "added",
-    ...(before && { oldMode: modeOf(before), oldBlob: blobId(before.content) }),
-    ...(after && { newMode: modeOf(after), newBlob: blobId(after.content) }),
+    ...(before && { oldMode: modeOf(before), oldBlob: blobId(before) }),
+    ...(after && { newMode: modeOf(after), newBlob: blobId(after) }),
     size: after?.content.length ?? 0,
   };
 }
 
-/** The object id that git gives this content. */
-export function blobId(content: Uint8Array): string {
-  return createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex");
+function blobId({ content }: FileVersion): string {
+  return hashObject({ type: "blob", data: content });
 }
 
 interface DiffOptions extends PreviewLimits {
@@ -59,7 +58,7 @@ interface DiffOptions extends PreviewLimits {
 function diffOf({ before, after }: FileVersions, options: DiffOptions): string | { notShown: NotShown } {
   const versions = [before, after].filter((version) => version !== undefined);
   if (versions.some(({ content }) => content.length > options.maxFileBytes)) return { notShown: "too large" };
-  if (versions.some(({ content }) => isBinary(content))) return { notShown: "binary" };
+  if (versions.some(({ content }) => isUnreadable(content))) return { notShown: "binary" };
 
   const [old, now] = [textOf(before), textOf(after)];
   return diffLines(old, now, options.budget).flatMap(formatHunk).join("\n");
@@ -73,7 +72,8 @@ function formatHunk(hunk: Hunk): string[] {
   return [hunkHeader(hunk), ...lines];
 }
 
-function isBinary(content: Uint8Array): boolean {
+/** Counts unprintable bytes, so that a single NUL byte does not hide a file from the person who approves its change. */
+function isUnreadable(content: Uint8Array): boolean {
   const sample = content.subarray(0, 8_000);
   let unprintable = 0;
   for (const byte of sample)

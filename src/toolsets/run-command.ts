@@ -5,7 +5,7 @@ import { defaultExecutors, type Executors } from "#executors/create-executors.ts
 import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#executors/executor.ts";
 import type { Sandbox } from "#sandbox/sandbox.ts";
 import { showHidden } from "#text/hidden-characters.ts";
-import { isProtectedPath } from "#toolsets/filesystem/file-approval.ts";
+import { isProtectedPath } from "#toolsets/filesystem/file-changes.ts";
 import type { ToolServices } from "./toolset.ts";
 
 export interface FinishedCommand {

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import type { FileVersion } from "#sandbox/diff-file.ts";
-import { blobId, previewFiles } from "#sandbox/preview-files.ts";
+import { previewFiles } from "#sandbox/preview-files.ts";
 import { previewText } from "#ui/request-blocks.ts";
 
 const file = (content: string | Buffer, more: Partial<FileVersion> = {}): FileVersion => ({
@@ -72,7 +72,10 @@ describe("a change to a file is shown to whoever approves it", () => {
 test("blob ids are git's", () => {
   const content = "some content\n";
 
-  expect(blobId(Buffer.from(content))).toBe(
-    execFileSync("git", ["hash-object", "--stdin"], { input: content, encoding: "utf8" }).trim(),
-  );
+  const after = { content: Buffer.from(content), executable: false };
+  expect(previewFiles([{ path: "a.txt", before: undefined, after }])).toMatchObject([
+    {
+      change: { newBlob: execFileSync("git", ["hash-object", "--stdin"], { input: content, encoding: "utf8" }).trim() },
+    },
+  ]);
 });

@@ -1,7 +1,6 @@
 import { ToolError } from "#domain/errors.ts";
-import { foldPunctuation } from "./fold-text.ts";
+import { findLines, foldPunctuation } from "./match-text.ts";
 import { type Hunk, sideOf } from "./patch.ts";
-import { findLines } from "./text-file.ts";
 
 export interface AppliedHunks {
   text: string;

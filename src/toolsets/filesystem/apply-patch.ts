@@ -4,13 +4,19 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { applyHunks } from "./apply-hunks.ts";
-import { type FileOperation, type FileToolOptions, needsFileApproval } from "./file-approval.ts";
-import { applyFileChanges, type FileState, previewChanges, previewWrite } from "./file-changes.ts";
+import {
+  applyFileChanges,
+  type FileOperation,
+  type FileState,
+  type FileToolOptions,
+  needsFileApproval,
+  previewChanges,
+  previewWrite,
+} from "./file-changes.ts";
 import { compareTexts, diffResult, showChangedLines } from "./file-diff.ts";
-import { requireSeen, seenLines } from "./known-lines.ts";
 import { parsePatch } from "./parse-patch.ts";
 import { type FilePatch, sideOf } from "./patch.ts";
-import { encodeText, readForEdit, type TextContent } from "./text-file.ts";
+import { encodeText, readForEdit, requireSeen, seenLines, type TextContent } from "./text-file.ts";
 
 const input = z.object({
   patch: z.string().min(1).describe("A unified diff, or *** Begin Patch … *** End Patch; several files in one patch"),

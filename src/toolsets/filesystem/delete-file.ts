@@ -2,8 +2,14 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { type FileToolOptions, filesAt, needsFileApproval, refuseBlocked } from "./file-approval.ts";
-import { previewChanges, previewWrite } from "./file-changes.ts";
+import {
+  type FileToolOptions,
+  filesAt,
+  needsFileApproval,
+  previewChanges,
+  previewWrite,
+  refuseBlocked,
+} from "./file-changes.ts";
 
 const input = z.object({
   path: z.string().min(1).describe("The file or directory to delete"),

@@ -3,12 +3,16 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { type FileToolOptions, needsFileApproval, refuseBlocked } from "./file-approval.ts";
-import { previewChanges, previewWrite } from "./file-changes.ts";
+import {
+  type FileToolOptions,
+  needsFileApproval,
+  previewChanges,
+  previewWrite,
+  refuseBlocked,
+} from "./file-changes.ts";
 import { compareTexts, diffResult, showChangedLines } from "./file-diff.ts";
-import { requireSeen, seenLines } from "./known-lines.ts";
 import { applyReplacements, type EditMatch, matchEdit, type Replacement } from "./match-edit.ts";
-import { encodeText, readForEdit, type TextContent } from "./text-file.ts";
+import { encodeText, readForEdit, requireSeen, seenLines, type TextContent } from "./text-file.ts";
 
 const oldText = z
   .string()

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { type FileToolOptions, isProtectedPath } from "./file-approval.ts";
+import { type FileToolOptions, isProtectedPath } from "./file-changes.ts";
 import { decodeText, lfsPointerSize, splitLines } from "./text-file.ts";
 
 const input = z.object({ path: z.string().min(1).describe("The file or directory to describe") });

@@ -7,7 +7,7 @@ import type { FinishedCall, Toolset } from "#toolsets/toolset.ts";
 import { createApplyPatchTool } from "./apply-patch.ts";
 import { createDeleteFileTool, deleteNeedsApproval } from "./delete-file.ts";
 import { createEditFileTool } from "./edit-file.ts";
-import type { ZoneApprovalConfig } from "./file-approval.ts";
+import type { ZoneApprovalConfig } from "./file-changes.ts";
 import { createFileExistsTool, createFileInfoTool } from "./file-info.ts";
 import { createListFilesTool } from "./list-files.ts";
 import { createMoveFileTool } from "./move-file.ts";

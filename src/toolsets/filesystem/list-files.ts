@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Entry, Workspace } from "#domain/workspace.ts";
-import type { FileToolOptions } from "./file-approval.ts";
+import type { FileToolOptions } from "./file-changes.ts";
 
 const input = z.object({
   path: z.string().default("").describe("The directory to list; default the root of the repository"),

@@ -1,7 +1,14 @@
 import { distance } from "fastest-levenshtein";
-import { type Folding, foldPunctuation, foldText, hasTypography } from "./fold-text.ts";
-import { alignWithPlace, reindent, translateIndentation } from "./match-indentation.ts";
-import { findLines } from "./text-file.ts";
+import {
+  alignWithPlace,
+  type Folding,
+  findLines,
+  foldPunctuation,
+  foldText,
+  hasTypography,
+  reindent,
+  translateIndentation,
+} from "./match-text.ts";
 
 /** How the place was recognised, from exact to least strict. */
 type MatchedBy =

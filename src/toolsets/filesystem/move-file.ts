@@ -4,8 +4,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
-import { type FileToolOptions, filesAt, needsFileApproval } from "./file-approval.ts";
-import { previewChanges, versionOf } from "./file-changes.ts";
+import { type FileToolOptions, filesAt, needsFileApproval, previewChanges, versionOf } from "./file-changes.ts";
 
 const input = z.object({
   from: z.string().min(1).describe("The file or directory to move"),

@@ -5,9 +5,8 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import type { FileToolOptions } from "./file-approval.ts";
-import { isCallOf, knownLines } from "./known-lines.ts";
-import { decodeText, lfsPointerSize, numberLines, splitLines } from "./text-file.ts";
+import type { FileToolOptions } from "./file-changes.ts";
+import { decodeText, isCallOf, knownLines, lfsPointerSize, numberLines, splitLines } from "./text-file.ts";
 
 const input = z.object({
   path: z.string().optional().describe("The file to read, relative to the root of the repository"),

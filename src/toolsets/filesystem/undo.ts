@@ -5,11 +5,15 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { Sandbox, StoredChange } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import { type FileToolOptions, needsFileApproval } from "./file-approval.ts";
-import { applyFileChanges, previewChanges, previewWrite } from "./file-changes.ts";
+import {
+  applyFileChanges,
+  type FileToolOptions,
+  needsFileApproval,
+  previewChanges,
+  previewWrite,
+} from "./file-changes.ts";
 import { unifiedDiff } from "./file-diff.ts";
-import { isCallOf } from "./known-lines.ts";
-import { decodeText } from "./text-file.ts";
+import { decodeText, isCallOf } from "./text-file.ts";
 
 const input = z.object({
   path: z.string().optional().describe("Undo the last change of this file; default: everything the last step changed"),

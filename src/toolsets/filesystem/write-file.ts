@@ -3,11 +3,15 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { type FileToolOptions, needsFileApproval, refuseBlocked } from "./file-approval.ts";
-import { previewChanges, previewWrite } from "./file-changes.ts";
+import {
+  type FileToolOptions,
+  needsFileApproval,
+  previewChanges,
+  previewWrite,
+  refuseBlocked,
+} from "./file-changes.ts";
 import { diffResult } from "./file-diff.ts";
-import { refuseChangedSince } from "./known-lines.ts";
-import { decodeText, encodeText, refuseLfsPointer } from "./text-file.ts";
+import { decodeText, encodeText, refuseChangedSince, refuseLfsPointer } from "./text-file.ts";
 
 const input = z.object({
   path: z.string().min(1).describe("The file to write, relative to the root of the repository"),

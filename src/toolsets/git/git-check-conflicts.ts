@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { filesAt } from "#toolsets/filesystem/file-approval.ts";
+import { filesAt } from "#toolsets/filesystem/file-changes.ts";
 import { decodeText, splitLines } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 

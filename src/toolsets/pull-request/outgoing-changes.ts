@@ -2,8 +2,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { Preview, PreviewSection } from "#domain/preview.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
-import { isProtectedPath } from "#toolsets/filesystem/file-approval.ts";
-import { previewChanges } from "#toolsets/filesystem/file-changes.ts";
+import { isProtectedPath, previewChanges } from "#toolsets/filesystem/file-changes.ts";
 
 /** Returns the files of the next push. Throws a ToolError if there are none, so that nobody is asked to approve an empty change. */
 export async function proposedFiles(sandbox: GitSandbox): Promise<FileVersions[]> {

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ApprovalDecisionType } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { isProtectedPath } from "#toolsets/filesystem/file-approval.ts";
+import { isProtectedPath } from "#toolsets/filesystem/file-changes.ts";
 import { closeSessionWithTools, commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import type { CommandPolicy } from "./command-policy.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { applyReplacements, type EditMatch, matchEdit } from "#toolsets/filesystem/match-edit.ts";
-import { findLines } from "#toolsets/filesystem/text-file.ts";
+import { findLines } from "#toolsets/filesystem/match-text.ts";
 
 function edited(content: string, oldText: string, newText: string, all = false): string {
   const match = matchEdit(content, { oldText, newText, all });

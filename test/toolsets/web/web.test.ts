@@ -6,8 +6,7 @@ import { createSanitizer } from "#text/sanitize.ts";
 import { htmlToMarkdown, plainText, tagDepth } from "#toolsets/web/html-to-markdown.ts";
 import { createSafeFetch, type WebAccess } from "#toolsets/web/safe-fetch.ts";
 import { containsSecret } from "#toolsets/web/secret-in-request.ts";
-import { hostList } from "#toolsets/web/web-fetch.ts";
-import { webToolset } from "#toolsets/web/web-toolset.ts";
+import { hostList, webToolset } from "#toolsets/web/web-toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void;
