@@ -55,14 +55,16 @@ export async function golemWorld({ turns, files = {} }: { turns: readonly Turn[]
       }
     },
     /** Gives a command in the checkout. */
-    give: (words: readonly string[], { isTTY = true, cwd = checkout.root, change = {} }: Given = {}) =>
-      giveGolem(words, { isTTY, cwd, env: { ...env, ...change } }),
+    give: (words: readonly string[], { isTTY = true, cwd = checkout.root, change = {}, piped = "" }: Given = {}) =>
+      giveGolem(words, { isTTY, cwd, env: { ...env, ...change }, piped }),
   };
 }
 
 interface Given {
   isTTY?: boolean;
   cwd?: string;
+  /** Standard input, where it is no terminal. */
+  piped?: string;
   /** Of the environment. */
   change?: Record<string, string | undefined>;
 }
@@ -70,15 +72,25 @@ interface Given {
 /** Gives a command at a terminal, or from a script where `isTTY` is false. */
 export function giveGolem(
   words: readonly string[],
-  { isTTY = true, cwd, env }: { isTTY?: boolean; cwd: string; env: Record<string, string | undefined> },
+  {
+    isTTY = true,
+    cwd,
+    env,
+    piped = "",
+  }: Omit<Given, "change"> & { cwd: string; env: Record<string, string | undefined> },
 ) {
   const terminal = pseudoTerminal();
   Object.assign(terminal.input, { isTTY });
-  if (!isTTY) terminal.input.end();
+  if (!isTTY) terminal.input.end(piped);
   const errors = new PassThrough();
   let complaints = "";
+  let answer = "";
+  terminal.output.on("data", (chunk) => {
+    answer += String(chunk);
+  });
   errors.on("data", (chunk) => {
     complaints += String(chunk);
+    terminal.show(String(chunk));
   });
   const left = Promise.withResolvers<number>();
   return {
@@ -87,6 +99,8 @@ export function giveGolem(
     code: golem(words, { cwd, env, input: terminal.input, output: terminal.output, errors, leave: left.resolve }),
     /** What the process would have been ended with at once. */
     left: left.promise,
+    /** What a program reads from standard output. */
+    output: () => answer,
     errors: () => complaints,
     interrupt: () => terminal.input.write("\u0003"),
   };

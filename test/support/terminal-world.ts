@@ -8,13 +8,16 @@ export function pseudoTerminal({ isTTY = false, inputIsTTY = false } = {}) {
   const output = Object.assign(new PassThrough(), { isTTY });
   let text = "";
   const watchers = new Set<() => void>();
-  output.on("data", (chunk) => {
-    text += String(chunk);
+  const show = (shown: string) => {
+    text += shown;
     for (const watcher of watchers) watcher();
-  });
+  };
+  output.on("data", (chunk) => show(String(chunk)));
   return {
     input,
     output,
+    /** Shows what another stream writes to the same screen. */
+    show,
     text: () => text,
     type: (line: string) => input.write(`${line}\n`),
     /** Resolves when this text was written. */

@@ -256,7 +256,7 @@ test("--json prints one event per line, and the result as the last one", async (
 
   expect(await run.code).toBe(0);
   const events = run
-    .text()
+    .output()
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line));
@@ -391,4 +391,36 @@ test("without a model, and outside a checkout, the error says what to do", async
   expect(modelless.errors()).toContain("set GOLEM_FORGE_MODEL and its key");
   expect(modelless.errors()).toContain("npm run demo");
   expect(outside.errors()).toContain("is not in a git repository");
+});
+
+test("standard output is the answer alone where a program reads it", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "please", "--yes", "all"]);
+  await run.sees("[a]pply");
+  run.type("a");
+
+  expect(await run.code).toBe(0);
+  expect(run.output()).toBe("It is done.\n");
+  expect(run.errors()).toContain("● write_file");
+  expect(run.errors()).toContain("[a]pply");
+});
+
+test("--quiet shows the answer and nothing of the steps", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "please", "--yes", "all", "--apply", "--quiet"], { isTTY: false });
+
+  expect(await run.code).toBe(0);
+  expect(run.output()).toBe("It is done.\n");
+  expect(run.errors()).not.toMatch(/write_file\(|tokens|compatible:scripted/);
+});
+
+test("text that is piped in is added to the task", async () => {
+  const world = await golemWorld({ turns: [done] });
+
+  const run = world.give(["run", "careful", "Explain this error"], { isTTY: false, piped: "TypeError: x\n" });
+
+  expect(await run.code).toBe(0);
+  expect(world.told()).toContain("Explain this error\\n\\nTypeError: x");
 });

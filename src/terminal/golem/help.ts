@@ -13,12 +13,16 @@ const runOptions = `  -m, --model provider:model    use this model instead of th
       --patch <file>            write them to a patch file
       --branch                  commit them on a new branch golem/<id>
       --dry-run                 golem run only: show the worker, the files and the tools; call no model
+  -q, --quiet                   show only questions, errors and the answer
       --json                    print one event per line, for scripts; nobody is asked anything
       --trace                   print every step on standard error
       --no-color                also NO_COLOR=1
 
+Standard output gets the answer alone where it is not a terminal: answer=$(golem run …). Progress, questions and what
+becomes of the changes are on standard error. Text that is piped in is added to the task.
+
 Without a terminal, calls that need approval are denied unless --yes names the tool, and the changes are kept in
-a patch file. Its path is the last line of the output.
+a patch file. Its path is the last line on standard error.
 
 Exit codes: 0 answered, 1 failed or stopped by a limit, 2 not started, 130 interrupted.
 

@@ -1,6 +1,9 @@
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
 import { type Config, readLocalConfig } from "#config/config.ts";
 import { narrowLimits, parseRepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
@@ -40,6 +43,8 @@ export interface PreparedRun {
   resumed?: RunView;
 }
 
+/** How long to wait for piped text when there is a task already. */
+const pipeWaitMs = 3_000;
 const maxTaskCharacters = 1_000_000;
 
 /** Finds the checkout, worker, model and task of a new run. Rejects with a UserError when one of them is missing. */
@@ -50,8 +55,7 @@ export async function prepareRun(request: RunRequest, context: CommandContext): 
   const worker = { ...asFound, limits: narrowLimits(asFound.limits, settings) };
   const models = createModels(config.models);
   const model = chooseModel(worker, request.model ?? worker.model, models);
-  const isPiped = request.task === undefined && !request.dryRun && !isTerminal(context.input);
-  const task = isPiped ? (await text(context.input)).trim() : request.task?.trim();
+  const task = request.dryRun ? request.task?.trim() : await readTask(request.task?.trim(), context);
   if (task !== undefined && task.length > maxTaskCharacters) {
     throw new UserError(`The task is longer than ${maxTaskCharacters.toLocaleString("en")} characters.`);
   }
@@ -70,6 +74,28 @@ export async function prepareRun(request: RunRequest, context: CommandContext): 
     savedRuns.delete(id);
     throw error;
   }
+}
+
+/**
+ * Resolves to the task, followed by the text that is piped in. A task that was given does not wait for a pipe that stays
+ * silent, such as that of a parent process that never closes it.
+ */
+async function readTask(task: string | undefined, { input, errors }: CommandContext): Promise<string | undefined> {
+  if (isTerminal(input)) return task;
+  if (task === undefined) return (await text(input)).trim();
+  const begins =
+    input.readableEnded || (await Promise.race([firstRead(input), delay(pipeWaitMs, false, { ref: false })]));
+  if (!begins) {
+    errors.write("golem: nothing was piped in, so only the task is used.\n");
+    return task;
+  }
+  const piped = (await text(input)).trim();
+  return piped === "" ? task : `${task}\n\n${piped}`;
+}
+
+async function firstRead(input: Readable): Promise<true> {
+  await Promise.race([once(input, "readable"), once(input, "end")]);
+  return true;
 }
 
 /** Opens a saved run with its worker, model and changes. Rejects with a UserError when it cannot be resumed. */

@@ -12,6 +12,7 @@ export interface RunFlags {
   trustTools: boolean;
   trace: boolean;
   json: boolean;
+  quiet: boolean;
   dryRun: boolean;
   ending: DeliveryChoice;
 }
@@ -33,6 +34,7 @@ export const runOptions = {
   "trust-tools": { type: "boolean" },
   trace: { type: "boolean" },
   json: { type: "boolean" },
+  quiet: { type: "boolean", short: "q" },
   "dry-run": { type: "boolean" },
   apply: { type: "boolean" },
   patch: { type: "string" },
@@ -66,6 +68,7 @@ function readFlags(options: ReadonlyMap<string, (string | true)[]>): RunFlags {
     trustTools: options.has("trust-tools"),
     trace: options.has("trace"),
     json: options.has("json"),
+    quiet: options.has("quiet"),
     dryRun: options.has("dry-run"),
     ending: readEnding(options),
   };

@@ -65,7 +65,7 @@ async function start(prepared: PreparedRun, request: RunFlags, context: CommandC
 async function work(started: StartedRun): Promise<number> {
   const { request, context, terminal, checkout, chosen, workers, config, models, model } = started;
   const omitToolsets = ["github", "pull_request", ...(terminal.isInteractive ? [] : ["ask"])];
-  terminal.print(...startupLines(started, { omitted: omitToolsets, request, terminal }));
+  if (!request.quiet) terminal.print(...startupLines(started, { omitted: omitToolsets, request, terminal }));
   if (!request.trustTools && !request.dryRun) await askForTrust(started);
 
   const executors = createExecutors(config.executors);
@@ -127,10 +127,13 @@ async function runToEnd(runtime: WorkerRuntime, started: StartedRun): Promise<nu
 }
 
 async function finish(end: ConversationEnd, task: string, started: StartedRun): Promise<number> {
-  const { request, terminal, json, id, chosen, backup, saved } = started;
+  const { request, context, terminal, json, id, chosen, backup, saved } = started;
   const { isLeaving, ...reported } = end;
   terminal.resetInterrupt();
-  terminal.print(terminal.paint("gray", describeUsage(end)));
+  if (!json && !terminal.outputIsForPeople && end.response !== undefined) {
+    context.output.write(`${visible(end.response)}\n`);
+  }
+  if (!request.quiet) terminal.print(terminal.paint("gray", describeUsage(end)));
   if (saved && end.code === exitCodes.interrupted) {
     terminal.print(terminal.paint("gray", `Continue this run with: golem resume ${id}`));
   }

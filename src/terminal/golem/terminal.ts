@@ -11,6 +11,8 @@ export interface Terminal {
   readonly paint: Style;
   /** A person can answer questions. */
   readonly isInteractive: boolean;
+  /** Standard output is the terminal itself; otherwise it gets the answer alone. */
+  readonly outputIsForPeople: boolean;
   print(...lines: string[]): void;
   /**
    * Resolves to the line that was typed; to undefined without a person, at the end of the input, or after Ctrl+C. With
@@ -28,17 +30,25 @@ export interface Terminal {
   close(): Promise<void>;
 }
 
-/** Opens the terminal. With `json`, output for people goes to standard error. */
+/**
+ * Opens the terminal. Where standard output is not a terminal, and with `json`, it is for programs: everything else goes to
+ * standard error. With `quiet`, only questions, answers and errors are shown.
+ */
 export async function openTerminal(
   { input, output, errors }: CommandContext,
-  { json }: { json: boolean },
+  { json, quiet }: { json: boolean; quiet: boolean },
 ): Promise<Terminal> {
   const isInteractive = !json && isTerminal(input);
   // Input that nobody types must not keep the process alive.
   const typed = isInteractive ? input : Readable.from([]);
-  const shown = json ? errors : output;
+  const outputIsForPeople = isTerminal(output) && !json;
+  const shown = outputIsForPeople ? output : errors;
   const bus = createUIEventBus();
-  const adapter = createEventCLIAdapter(bus, { input: typed, output: shown, traceLevel: json ? "quiet" : "normal" });
+  const adapter = createEventCLIAdapter(bus, {
+    input: typed,
+    output: shown,
+    traceLevel: json || quiet ? "quiet" : "normal",
+  });
   await adapter.initialize();
   const prompter = openPrompter(typed, shown);
   const secondInterruptListeners = new Set<() => void>();
@@ -54,6 +64,7 @@ export async function openTerminal(
     bus,
     paint: createStyle(shown),
     isInteractive,
+    outputIsForPeople,
     print: (...lines) => {
       if (lines.length > 0) prompter.print(lines.map((line) => `${line}\n`).join(""));
     },
