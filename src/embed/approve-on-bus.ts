@@ -20,6 +20,11 @@ export function approveOnBus(ui: RuntimeUI, signal: () => AbortSignal): Approval
     );
     if (answer.approved === false)
       return { approved: false, ...(answer.reason !== undefined && { note: answer.reason }) };
-    return { approved: true, remember: answer.approved === true ? "none" : "session" };
+    const { approved, modifiedArgs } = answer;
+    return {
+      approved: true,
+      remember: approved === true ? "none" : "session",
+      ...(modifiedArgs !== undefined && { modifiedArgs }),
+    };
   };
 }

@@ -94,6 +94,11 @@ export class ProgramHost {
     });
   }
 
+  /** Passes a message of the person to a run, which reads it before its next step. */
+  message(runId: string, text: string): Promise<void> {
+    return this.#deliver(runId, { type: "message.received", kind: "comment", text, by: person });
+  }
+
   /** Runs a tool for the person, with the tools and the conversation of this run. */
   invokeTool(runId: string, call: { tool: string; args: unknown }): Promise<void> {
     return this.#invoke(runId, { callId: `manual-${randomUUID().slice(0, 8)}`, ...call });

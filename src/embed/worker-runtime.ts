@@ -162,6 +162,15 @@ export class WorkerRuntime {
     });
   }
 
+  /** Passes a message to the running worker, which reads it before its next step. Resolves to false if none is running. */
+  async send(message: string): Promise<boolean> {
+    const session = this.#session;
+    const runId = this.#current?.spec.id;
+    if (!session || runId === undefined) return false;
+    await session.host.message(runId, message);
+    return true;
+  }
+
   /** Every tool by name, those of people included. Empty before `initialize()`. */
   getTools(): Record<string, NamedTool> {
     return Object.fromEntries((this.#session?.tools ?? []).map((tool) => [tool.name, tool]));
@@ -361,11 +370,21 @@ export class WorkerRuntime {
         ui.showStatus("info", "The conversation was cleared.");
       }),
       ui.onInterrupt((reason) => this.#current?.stop.abort(new InterruptError(reason))),
+      ui.bus.on("userMessage", ({ content }) => void this.#sendFromBus(content, ui)),
       ui.onGetDiff((requestId, path) => void showDiff(session.workspace, ui, { requestId, path })),
       ui.onManualToolInvoke((tool, args) => {
         this.#invokeTool(session, { tool, args }).catch((error) => ui.showStatus("error", String(error)));
       }),
     );
+  }
+
+  async #sendFromBus(content: string, ui: RuntimeUI): Promise<void> {
+    try {
+      const isSent = await this.send(content);
+      ui.showStatus("info", isSent ? "The worker reads your message before its next step." : "No worker is running.");
+    } catch (error) {
+      ui.showStatus("error", error instanceof Error ? error.message : String(error));
+    }
   }
 
   /** Runs a tool for the person in the current conversation; one is begun for it when there is none. */

@@ -1,3 +1,5 @@
+import { z } from "zod";
+import { replaceHidden } from "#text/hidden-characters.ts";
 import { visibleName, visibleText } from "#text/visible-text.ts";
 import { type RequestBlock, requestBlocks, toPreview } from "#ui/request-blocks.ts";
 import type { AskQuestion, Prompter } from "./prompter.ts";
@@ -19,7 +21,9 @@ export interface ShownRequest {
   isShownWhole?: boolean | undefined;
 }
 
-export type Answer = { approved: true; remember: "none" | "session" } | { approved: false; reason?: string };
+export type Answer =
+  | { approved: true; remember: "none" | "session"; modifiedArgs?: Record<string, unknown> }
+  | { approved: false; reason?: string };
 
 const rule = "─".repeat(60);
 const maxLines = 2_000;
@@ -37,8 +41,8 @@ interface AskOptions {
 
 /**
  * Shows a request and asks for approval. Only a whole line counts: `y` or `yes` approves the call, `a` or `always` approves
- * equal calls of the session too, `n`, `no` and `d` (with a reason) deny. Every other line denies and is the reason, so that
- * no sentence can approve. What was typed before the request was shown is ignored, and so is an answer to a request that
+ * equal calls of the session too, `e` or `edit` changes the arguments first, `n`, `no` and `d` (with a reason) deny. Every
+ * other line denies and is the reason, so that no sentence can approve. What was typed before the request was shown is ignored, and so is an answer to a request that
  * was withdrawn.
  */
 export async function askApproval(request: ShownRequest, { prompter, style, signal }: AskOptions): Promise<Answer> {
@@ -48,15 +52,60 @@ export async function askApproval(request: ShownRequest, { prompter, style, sign
     if (lines.length > maxLines) return { approved: false, reason: tooLong(prompter, lines.length) };
 
     const offersSession = request.isShownWhole !== false;
-    const answers = offersSession ? "[y]es / [n]o / [a]lways for this session / [d]eny" : "[y]es / [n]o / [d]eny";
+    const session = offersSession ? " / [a]lways for this session" : "";
     for (let question = `${lines.join("\n")}\n`; ; question = "") {
-      const typed = await ask(`${question}Approve? ${answers} with a reason: `, { signal, fresh: true });
+      const choices = `[y]es / [n]o${session} / [e]dit / [d]eny with a reason`;
+      const typed = await ask(`${question}Approve? ${choices}: `, { signal, fresh: true });
       if (typed === undefined) return withdrawn(prompter, signal);
+      if (/^(e|edit)$/i.test(typed.trim())) {
+        const edited = await editArguments(request, { ask, prompter, signal });
+        if (edited) return edited;
+        continue;
+      }
       const answer = await readAnswer(typed, ask, signal);
       if (offersSession || !answer.approved || answer.remember === "none") return answer;
       prompter.print("A part of this call is not shown, so it cannot be approved for the session.\n");
     }
   });
+}
+
+/** Lets the person change the arguments, and asks about the changed ones. Undefined if nothing was changed or approved. */
+async function editArguments(
+  { toolArgs = {} }: ShownRequest,
+  { ask, prompter, signal }: { ask: AskQuestion; prompter: Prompter; signal: AbortSignal | undefined },
+): Promise<Answer | undefined> {
+  const before = replaceHidden(JSON.stringify(toolArgs, null, 2), toUnicodeEscapes);
+  const after = prompter.canEdit
+    ? await prompter.edit(before)
+    : await ask("Arguments as a JSON object: ", { signal, verbatim: true });
+  if (after === undefined || after.trim() === "" || after.trim() === before) {
+    prompter.print("The arguments were not changed.\n");
+    return undefined;
+  }
+  const modifiedArgs = parseObject(after);
+  if (!modifiedArgs) {
+    prompter.print("This is not a JSON object, so nothing was changed.\n");
+    return undefined;
+  }
+  const shown = argumentLines({ toolArgs: modifiedArgs }).join("\n");
+  const sure = await ask(`Changed arguments\n${shown}\nApprove the call with these? [y]es / [n]o: `, {
+    signal,
+    fresh: true,
+  });
+  return /^\s*y(es)?\s*$/i.test(sure ?? "") ? { approved: true, remember: "none", modifiedArgs } : undefined;
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    return z.record(z.string(), z.unknown()).safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Hidden characters as JSON writes them, so that an editor shows them and the value stays the same. */
+function toUnicodeEscapes(hidden: string): string {
+  return hidden.replaceAll(/[^\n]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 async function readAnswer(typed: string, ask: AskQuestion, signal: AbortSignal | undefined): Promise<Answer> {
@@ -117,7 +166,7 @@ function blocksOf({ blocks, preview, toolArgs = {} }: ShownRequest): readonly Re
   return all.filter(({ kind }) => kind !== "arguments");
 }
 
-function argumentLines({ toolArgs = {} }: ShownRequest): string[] {
+function argumentLines({ toolArgs = {} }: Pick<ShownRequest, "toolArgs">): string[] {
   const args = Object.entries(toolArgs).flatMap(([key, value]) => {
     const text = typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "undefined");
     const [first = "", ...rest] = visibleText(text).split("\n");

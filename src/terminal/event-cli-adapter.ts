@@ -184,7 +184,12 @@ class TerminalAdapter implements EventCLIAdapter {
       askApproval(toShownRequest(event), { prompter, style: this.#style, signal }),
     );
     if (answer.approved) {
-      this.bus.emit("approvalResponse", { requestId, approved: answer.remember === "session" ? "always" : true });
+      const { remember, modifiedArgs } = answer;
+      this.bus.emit("approvalResponse", {
+        requestId,
+        approved: remember === "session" ? "always" : true,
+        ...(modifiedArgs && { modifiedArgs }),
+      });
       return;
     }
     const { reason } = answer;

@@ -44,10 +44,11 @@ const help = [
   "/tool name --option value call a tool; /t and /name are short forms",
   "/tool name -i             call a tool and enter each option",
   "/exit                     end the session",
+  "any other line            is passed to the running worker",
   "Ctrl+C                    interrupt the worker",
 ];
 
-/** Handles a line that answers no question: a slash command. Prints what is wrong with it. */
+/** Handles a line that answers no question: a slash command, or a message for the worker. Prints what is wrong with it. */
 export async function handleLine(line: string, context: LineContext): Promise<void> {
   try {
     await runCommand(line, context);
@@ -60,7 +61,7 @@ export async function handleLine(line: string, context: LineContext): Promise<vo
 async function runCommand(line: string, context: LineContext): Promise<void> {
   const { screen, print, bus } = context;
   const parsed = isCommand(line) ? parseCommand(line) : null;
-  if (!parsed) return print("No question is open, so this is not read. /help lists what you can do.");
+  if (!parsed) return bus.emit("userMessage", { content: line });
 
   const asked = classifyCommand(parsed, screen.tools);
   if (asked.type === "tool") return callTool(asked.toolName, parsed, context);

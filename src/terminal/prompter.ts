@@ -1,3 +1,8 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface, type Interface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -32,6 +37,10 @@ export interface Prompter {
   readLine: AskQuestion;
   /** Holds the input for several questions that belong together: nobody else asks in between. */
   dialogue<Result>(talk: (ask: AskQuestion) => Promise<Result>): Promise<Result>;
+  /** True where an editor can be opened: at a terminal, with `VISUAL` or `EDITOR` set. */
+  readonly canEdit: boolean;
+  /** Opens the person's editor on a text. Resolves to the text as it was saved; to undefined if the editor failed. */
+  edit(text: string): Promise<string | undefined>;
   /** Writes above the open question. */
   print(text: string): void;
   /** True while a question is open. */
@@ -180,6 +189,30 @@ class LinePrompter implements Prompter {
       this.#lines.write(null, { ctrl: true, name: "u" });
     }
     if (ignored) this.#output.write("What was typed before this question is ignored.\n");
+  }
+
+  get canEdit(): boolean {
+    return this.#isTerminal && this.#input === process.stdin && Boolean(process.env.VISUAL || process.env.EDITOR);
+  }
+
+  async edit(text: string): Promise<string | undefined> {
+    const directory = await mkdtemp(join(tmpdir(), "golem-forge-edit-"));
+    const file = join(directory, "arguments.json");
+    this.#lines.pause();
+    process.stdin.setRawMode(false);
+    try {
+      await writeFile(file, text);
+      const [command = "vi", ...args] = (process.env.VISUAL || process.env.EDITOR || "").split(/\s+/);
+      const editor = spawn(command, [...args, file], { stdio: "inherit" });
+      const [code] = await once(editor, "close");
+      return code === 0 ? await readFile(file, "utf8") : undefined;
+    } catch {
+      return undefined;
+    } finally {
+      process.stdin.setRawMode(true);
+      this.#lines.resume();
+      await rm(directory, { recursive: true, force: true });
+    }
   }
 
   print(text: string): void {

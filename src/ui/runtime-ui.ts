@@ -28,7 +28,9 @@ export interface ApprovalAsked {
   workerPath?: WorkerInfo[];
 }
 
-export type ApprovalResult = { approved: true | "always" | "session" } | { approved: false; reason?: string };
+export type ApprovalResult =
+  | { approved: true | "always" | "session"; modifiedArgs?: Record<string, unknown> }
+  | { approved: false; reason?: string };
 
 /** The runtime's side of a bus: emits display events, and waits for responses with the same request id. */
 export interface RuntimeUI {
@@ -151,13 +153,15 @@ async function ask(
   { workerPath = [], ...asked }: ApprovalAsked,
   options: WaitOptions = {},
 ): Promise<ApprovalResult> {
-  const { approved, reason } = await answer(bus, {
+  const { approved, reason, modifiedArgs } = await answer(bus, {
     event: "approvalResponse",
     name: "Approval request",
     ask: (requestId) => bus.emit("approvalRequired", { requestId, ...asked, workerPath }),
     options: { timeoutMs: 5 * 60_000, ...options },
   });
-  if (approved === true || approved === "always" || approved === "session") return { approved };
+  if (approved === true || approved === "always" || approved === "session") {
+    return { approved, ...(modifiedArgs !== undefined && { modifiedArgs }) };
+  }
   return { approved: false, ...(reason !== undefined && { reason }) };
 }
 

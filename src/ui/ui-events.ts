@@ -81,7 +81,15 @@ export interface DisplayEvents {
 /** Events that front ends emit for a person's actions. */
 export interface ActionEvents {
   userInput: { requestId: string; content: string };
-  approvalResponse: { requestId: string; approved: boolean | "always" | "session"; reason?: string };
+  approvalResponse: {
+    requestId: string;
+    approved: boolean | "always" | "session";
+    reason?: string;
+    /** Arguments to use instead of the requested ones. */
+    modifiedArgs?: Record<string, unknown>;
+  };
+  /** A message for the running worker, which reads it before its next step. */
+  userMessage: { content: string };
   manualToolInvoke: { toolName: string; args: Record<string, unknown> };
   interrupt: { reason?: string };
   getDiff: { requestId: string; path: string };

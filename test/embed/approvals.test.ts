@@ -230,6 +230,18 @@ describe("on the bus", () => {
     expect(of("approvalRequired")).toHaveLength(1);
   });
 
+  test("an approval may change the arguments", async () => {
+    const { bus } = recordedBus();
+    bus.on("approvalRequired", ({ requestId }) => {
+      bus.emit("approvalResponse", { requestId, approved: true, modifiedArgs: { to: "there" } });
+    });
+    const { runtime, models } = await embedded([deploy(), "Ok."], { tools: [asking()], bus });
+
+    await runtime.run("Go");
+
+    expect(resultsIn(models.requests[1])[0]).toContain("deployed to there");
+  });
+
   test("two approvals are both requested before either is answered", async () => {
     const { bus, of } = recordedBus();
     bus.on("approvalRequired", () => {

@@ -3,7 +3,7 @@ import { getLLMTools, getManualTools } from "#domain/tool.ts";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { createInterruptSignal } from "#ui/interrupt-signal.ts";
-import { aTool, aWorker, deploy, embedded } from "../support/embed-world.ts";
+import { aTool, aWorker, deploy, embedded, recordedBus } from "../support/embed-world.ts";
 import { type Line, resultsIn, scriptedModels } from "../support/scripted-models.ts";
 
 describe("a run", () => {
@@ -25,6 +25,29 @@ describe("a run", () => {
 
     expect(await runtime.run("Deploy")).toMatchObject({ success: true, response: "Done.", toolCallCount: 1 });
     expect(resultsIn(models.requests[1])).toEqual([expect.stringContaining("deployed to here")]);
+  });
+
+  test("a message reaches the running worker before its next step", async () => {
+    const { bus, of } = recordedBus();
+    const { runtime, models } = await embedded(
+      async (_, turn) => {
+        if (turn > 0) return "Done.";
+        bus.emit("userMessage", { content: "to the moon" });
+        expect(await runtime.send("and back")).toBe(true);
+        return deploy();
+      },
+      { tools: [aTool()], bus },
+    );
+
+    expect(await runtime.run("Deploy")).toMatchObject({ response: "Done." });
+    const told = JSON.stringify(models.requests[1]?.messages);
+    expect(told).toContain("@user says: to the moon");
+    expect(told).toContain("@user says: and back");
+    expect(of("status")).toContainEqual({
+      type: "info",
+      message: "The worker reads your message before its next step.",
+    });
+    expect(await runtime.send("anybody?")).toBe(false);
   });
 
   test("has the toolsets that its worker names, over files in memory", async () => {

@@ -341,13 +341,21 @@ describe("slash commands", () => {
     ["/git_push main", /"main" has no option name/],
     ["/git_push --force maybe", /force must be yes or no/],
     ['/x "open', /Unclosed double quote/],
-    ["hello?", /No question is open, so this is not read/],
   ])("%s", async (line, expected) => {
     const { type, sees } = await withTools();
 
     type(line);
 
     await sees(expected);
+  });
+
+  test("any other line is a message for the worker", async () => {
+    const { type, next } = await withTools();
+    const sent = next("userMessage");
+
+    type("use tabs, please");
+
+    expect(await sent).toEqual({ content: "use tabs, please" });
   });
 
   test.each([

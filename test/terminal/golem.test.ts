@@ -28,6 +28,37 @@ test("a person approves a change, sees it, and has it applied", async () => {
   expect(world.told()).toContain("The person is in the folder .github.");
 });
 
+test("a person changes the arguments of a call, sees them, and approves", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "please", "--apply"]);
+  await run.sees("Approve?");
+  run.type("edit");
+  await run.sees("Arguments as a JSON object:");
+  run.type("not JSON");
+  await run.sees(/nothing was changed.*Approve\?/s);
+  run.type("e");
+  await run.sees(/Arguments as a JSON object:.*Arguments as a JSON object:/s);
+  run.type('{"path":"a.txt","content":"edited\\u202e\\n"}');
+  await run.sees(/Changed arguments.*content:.*edited⟨U\+202E⟩.*Approve the call with these\?/s);
+  run.type("yes");
+
+  expect(await run.code).toBe(0);
+  expect(world.read("a.txt")).toBe("edited\u202e\n");
+});
+
+test("a sentence that begins with edit is a reason to deny", async () => {
+  const world = await golemWorld({ turns: [write(), done] });
+
+  const run = world.give(["run", "careful", "please"]);
+  await run.sees("Approve?");
+  run.type("edit the other file");
+
+  expect(await run.code).toBe(0);
+  expect(world.told()).toContain("edit the other file");
+  expect(world.read("a.txt")).toBe("a\n");
+});
+
 test("a denial with a reason reaches the worker, which continues", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
