@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import type { Workspace } from "#domain/workspace.ts";
+import type { Entry, Workspace } from "#domain/workspace.ts";
 import { type FileToolOptions, isProtectedPath } from "./file-changes.ts";
 import { decodeText, lfsPointerSize, splitLines } from "./text-file.ts";
 
@@ -61,4 +61,62 @@ export function createFileExistsTool(
       return { llmContent: `${summary}.`, value: { kind: "json", data: { path, exists }, summary } };
     },
   };
+}
+
+const listInput = z.object({
+  path: z.string().default("").describe("The directory to list; default the root of the repository"),
+  recursive: z.boolean().optional().describe("Include everything below it"),
+  includeHidden: z.boolean().optional().describe("Include names that start with a dot"),
+});
+type ListInput = z.infer<typeof listInput>;
+
+/** More entries would fill the context; glob finds them better. */
+const maxShownEntries = 1_000;
+
+/** Lists a directory with types, sizes and times. */
+export function createListFilesTool(
+  workspace: Workspace,
+  options: FileToolOptions<ListInput> = {},
+): NamedTool<ListInput, ToolResult> {
+  return {
+    name: "list_files",
+    aliases: ["list_directory"],
+    description: "List the files and directories of a directory, with sizes in bytes.",
+    inputSchema: listInput,
+    readOnly: true,
+    needsApproval: options.needsApproval ?? false,
+    execute: async ({ path = "", recursive = false, includeHidden = false }) => {
+      const root = workspace.resolve(path);
+      const entries = await workspace.list(root, { recursive });
+      const visible = includeHidden ? entries : entries.filter((entry) => !isHidden(entry.path, root));
+      const files = visible.slice(0, maxShownEntries).map((entry) => describe(entry, root));
+      const directory = root === "" ? "/" : root;
+      const summary = `${visible.length} ${visible.length === 1 ? "entry" : "entries"} in ${directory}`;
+      const more = visible.length - files.length;
+      const hidden = entries.length - visible.length;
+      const notes = [
+        ...(more > 0 ? [`… and ${more} more; list a directory below, or use glob.`] : []),
+        ...(hidden > 0 ? [`(${hidden} hidden; includeHidden shows them)`] : []),
+      ];
+      return {
+        llmContent: [`${summary}:`, ...files.map(line), ...notes].join("\n"),
+        value: { kind: "file_list", path: directory, files, count: visible.length, summary },
+      };
+    },
+  };
+}
+
+function isHidden(path: string, root: string): boolean {
+  const below = root === "" ? path : path.slice(root.length + 1);
+  return below.split("/").some((name) => name.startsWith("."));
+}
+
+function describe({ path, type, size, modified }: Entry, root: string) {
+  const name = root === "" ? path : path.slice(root.length + 1);
+  return { name, path, type, size, modified: modified.toISOString() };
+}
+
+function line({ name, type, size }: ReturnType<typeof describe>): string {
+  if (type === "directory") return `${name}/`;
+  return type === "file" ? `${name}  ${size}` : `${name}  (${type})`;
 }

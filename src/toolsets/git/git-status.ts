@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Change } from "#domain/workspace.ts";
+import { previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const letters: Record<Change["status"], string> = { added: "A", modified: "M", deleted: "D" };
@@ -41,6 +42,64 @@ export function createGitStatusTool({ workspace, sandbox, branch }: ToolServices
           display: { preferredView: "tree", collapsed: isClean },
         },
       };
+    },
+  };
+}
+
+const stageInput = z.object({
+  paths: z.array(z.string().min(1)).min(1).max(200).describe("Changed files, or folders for every change below them"),
+  unstage: z.boolean().optional().describe("Remove the files from the staged set"),
+});
+type StageInput = z.infer<typeof stageInput>;
+
+/** Selects the files that the next push includes. */
+export function createGitStageTool({ sandbox }: ToolServices): NamedTool<StageInput, ToolResult> {
+  return {
+    name: "git_stage",
+    description:
+      "Select the changed files for the pull request. With no files staged, the pull request includes every change; otherwise only the staged files.",
+    inputSchema: stageInput,
+    needsApproval: false,
+    execute: async ({ paths, unstage = false }) => {
+      const changed = unstage ? await sandbox.unstage(paths) : await sandbox.stage(paths);
+      const status = await sandbox.staged();
+      const summary = `${unstage ? "Unstaged" : "Staged"} ${changed.length} ${changed.length === 1 ? "file" : "files"}`;
+      const lines = [
+        ...status.staged.map((path) => `staged   ${path}`),
+        ...status.unstaged.map((path) => `unstaged ${path}`),
+      ];
+      return {
+        llmContent: [`${summary}.`, ...lines].join("\n"),
+        value: { kind: "git.staged", data: status, summary, preview: lines.join("\n") },
+      };
+    },
+  };
+}
+
+const discardInput = z.object({
+  paths: z.array(z.string().min(1)).min(1).max(200).describe("Changed files, or folders for every change below them"),
+});
+type DiscardInput = z.infer<typeof discardInput>;
+
+/** Restores files to their content in the base commit. The approval shows the changes that would be lost. */
+export function createGitDiscardTool({ sandbox, workspace }: ToolServices): NamedTool<DiscardInput, ToolResult> {
+  return {
+    name: "git_discard",
+    description: "Discard this run's changes to some files and restore their content from the base commit.",
+    inputSchema: discardInput,
+    needsApproval: true,
+    approvalReason: ({ paths }) => `The worker wants to discard its changes to ${paths.join(", ")}.`,
+    preview: async ({ paths }) => {
+      const folders = paths.map((path) => workspace.resolve(path));
+      const lost = (await sandbox.changedFiles()).filter(({ path }) =>
+        folders.some((folder) => folder === "" || path === folder || path.startsWith(`${folder}/`)),
+      );
+      return previewChanges(lost.map(({ path, before, after }) => ({ path, before: after, after: before })));
+    },
+    execute: async ({ paths }) => {
+      const discarded = await sandbox.discard(paths.map((path) => workspace.resolve(path)));
+      const summary = `Discarded the changes to ${discarded.join(", ")}`;
+      return { llmContent: `${summary}.`, value: { kind: "git.discarded", data: { discarded }, summary } };
     },
   };
 }

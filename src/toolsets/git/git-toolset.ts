@@ -1,15 +1,11 @@
 import { z } from "zod";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
-import { createGitBranchesTool } from "./git-branches.ts";
-import { createGitCheckConflictsTool } from "./git-check-conflicts.ts";
 import { createGitDiffTool } from "./git-diff.ts";
-import { createGitDiscardTool } from "./git-discard.ts";
-import { createGitLogTool } from "./git-log.ts";
-import { createGitMergeTool, createGitPullTool } from "./git-merge.ts";
+import { createGitBranchesTool, createGitLogTool } from "./git-log.ts";
+import { createGitCheckConflictsTool, createGitMergeTool, createGitPullTool } from "./git-merge.ts";
 import { createGitPushTool } from "./git-push.ts";
-import { createGitStageTool } from "./git-stage.ts";
-import { createGitStatusTool } from "./git-status.ts";
+import { createGitDiscardTool, createGitStageTool, createGitStatusTool } from "./git-status.ts";
 
 const config = z.strictObject({});
 

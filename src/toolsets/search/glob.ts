@@ -1,8 +1,9 @@
+import { RE2JS } from "re2js";
 import { z } from "zod";
+import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import type { Workspace } from "#domain/workspace.ts";
-import { compileGlob, globFilter, listPathsBelow } from "./select-files.ts";
+import type { ContentChunk, Workspace } from "#domain/workspace.ts";
 
 const input = z.object({
   pattern: z.string().min(1).describe("A glob such as src/**/*.ts, relative to path; ** matches any number of folders"),
@@ -39,4 +40,132 @@ export function createGlobTool(workspace: Workspace): NamedTool<Input, ToolResul
       };
     },
   };
+}
+
+/** Lists the files at or below a path, sorted. Throws a ToolError when the path does not exist. */
+export async function listPathsBelow(workspace: Workspace, path: string): Promise<{ root: string; paths: string[] }> {
+  const root = workspace.resolve(path);
+  const paths = await workspace.paths();
+  if (root === "") return { root, paths };
+
+  const below = paths.filter((file) => file === root || file.startsWith(`${root}/`));
+  // Throws the right error when the path does not exist.
+  if (below.length === 0) await workspace.stat(root);
+  return { root, paths: below };
+}
+
+/** A filter like ripgrep's `--glob`: a pattern without a slash matches names at any depth, and `!` excludes. */
+export function globFilter(pattern: string): (path: string) => boolean {
+  const not = pattern.startsWith("!");
+  const glob = not ? pattern.slice(1) : pattern;
+  const matches = compileGlob(glob.includes("/") ? glob : `**/${glob}`);
+  return (path) => matches(path) !== not;
+}
+
+/** Reads files in large chunks where the workspace can, and one by one where it cannot. */
+export async function* readContents(workspace: Workspace, paths: readonly string[]): AsyncIterable<ContentChunk> {
+  if (workspace.contents) {
+    yield* workspace.contents(paths);
+    return;
+  }
+  for (const path of paths) {
+    const bytes = await readIfFile(workspace, path);
+    if (bytes) yield { bytes, files: [{ path, start: 0, end: bytes.length }] };
+  }
+}
+
+/** Undefined for paths without content: submodules, and links that are broken or leave the repository. */
+async function readIfFile(workspace: Workspace, path: string): Promise<Uint8Array | undefined> {
+  try {
+    return await workspace.read(path);
+  } catch (error) {
+    if (error instanceof ToolError) return undefined;
+    throw error;
+  }
+}
+
+const maxPatternLength = 500;
+
+/**
+ * Compiles a glob to a test for paths. `*` and `?` match within one name, `**` across folders; `[a-z]`, `[!a]` and
+ * `{a,b}` are supported, a backslash escapes, and names with a leading dot are matched like any other. Uses RE2 rather
+ * than RegExp so that every pattern takes linear time. Throws a ToolError for a pattern that is too long.
+ */
+export function compileGlob(pattern: string): (path: string) => boolean {
+  if (pattern.length > maxPatternLength) {
+    throw new ToolError(`The glob is longer than ${maxPatternLength} characters.`, {
+      code: "INVALID_ARGUMENTS",
+      suggestion: "Use several shorter patterns.",
+    });
+  }
+  const rooted = pattern.replace(/^(\.?\/)+/, "");
+  const compiled = RE2JS.compile(`^(?:${translate(rooted)})$`, RE2JS.DOTALL);
+  return (path) => compiled.test(path);
+}
+
+function translate(pattern: string): string {
+  let source = "";
+  let at = 0;
+  const depths = braceDepths(pattern);
+  while (at < pattern.length) {
+    const rest = pattern.slice(at);
+    const token = tokens.map((known) => ({ known, match: known.pattern.exec(rest) })).find(({ match }) => match);
+    const inBraces = (depths[at] ?? 0) > 0;
+    if (token?.match) {
+      // `**` crosses folders only as a whole name.
+      const end = at + token.match[0].length;
+      const startsName = at === 0 || "/{,".includes(pattern.charAt(at - 1));
+      const endsName = end === pattern.length || "},".includes(pattern.charAt(end)) || pattern.charAt(end - 1) === "/";
+      source += token.known.source(token.match, startsName && endsName);
+      at = end;
+      continue;
+    }
+    source += choice(pattern.charAt(at), inBraces) ?? RE2JS.quote(pattern.charAt(at));
+    at++;
+  }
+  return source;
+}
+
+interface Token {
+  pattern: RegExp;
+  source(match: RegExpExecArray, isName: boolean): string;
+}
+
+const tokens: Token[] = [
+  { pattern: /^\\([\s\S])/, source: ([, literal = ""]) => RE2JS.quote(literal) },
+  { pattern: /^\*\*\//, source: (_, isName) => (isName ? "(?:[^/]+/)*" : "[^/]*/") },
+  { pattern: /^\*\*+/, source: (_, isName) => (isName ? ".*" : "[^/]*") },
+  { pattern: /^\*/, source: () => "[^/]*" },
+  { pattern: /^\?/, source: () => "[^/]" },
+  { pattern: /^\[([!^]?)(\]?[^\]/]+)\]/, source: ([, not, members = ""]) => characterClass(not !== "", members) },
+];
+
+function characterClass(not: boolean, members: string): string {
+  const escaped = members
+    .replace(/[\\[\]^]/g, "\\$&")
+    .replace(/(.)-(.)/g, (range, from, to) => (from > to ? "-" : range));
+  return `[${not ? "^/" : ""}${escaped}]`;
+}
+
+function choice(character: string, inBraces: boolean): string | undefined {
+  if (!inBraces) return undefined;
+  if (character === "{") return "(?:";
+  if (character === "}") return ")";
+  return character === "," ? "|" : undefined;
+}
+
+/** The brace depth of each character. The braces themselves count as inside; unclosed braces do not count. */
+function braceDepths(pattern: string): number[] {
+  const depths = Array<number>(pattern.length).fill(0);
+  const open: number[] = [];
+  for (let at = 0; at < pattern.length; at++) {
+    const character = pattern.charAt(at);
+    if (character === "\\") at++;
+    else if (character === "{") open.push(at);
+    else if (character === "}" && open.length > 0) {
+      const from = open.pop() ?? 0;
+      for (let inside = from; inside <= at; inside++) depths[inside] = (depths[inside] ?? 0) + 1;
+    }
+  }
+  return depths;
 }

@@ -3,9 +3,9 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { globFilter, listPathsBelow, readContents } from "./glob.ts";
 import { RegexError } from "./regex/parse-regex.ts";
 import { type FileMatches, type LineQuery, LineSearch, type LineSearchOptions, SearchTimeout } from "./search-lines.ts";
-import { globFilter, listPathsBelow, readContents } from "./select-files.ts";
 
 const contextLines = z.number().int().min(0).max(20).optional();
 const input = z.object({

@@ -4,9 +4,9 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import { globFilter, listPathsBelow, readContents } from "./glob.ts";
 import { type CandidateFile, codeSymbols, codeTerms, queryTerms, type RankedFile, rankFiles } from "./rank-files.ts";
 import { type FileMatches, LineSearch } from "./search-lines.ts";
-import { globFilter, listPathsBelow, readContents } from "./select-files.ts";
 
 const input = z.object({
   query: z.string().min(1).max(500).describe("Names or words, such as parseCommand or where permission is checked"),
