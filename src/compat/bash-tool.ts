@@ -2,14 +2,10 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { BlockedError } from "#domain/errors.ts";
 import type { ToolContext } from "#domain/tool.ts";
-import type { Workspace } from "#domain/workspace.ts";
-import type { ToolEvents } from "#toolsets/tool-events.ts";
-import { BaseTool } from "./base-tool.ts";
-import { defaultWorkspace } from "./default-workspace.ts";
 import { toToolResult } from "./to-tool-result.ts";
-import type { FunctionDefinition } from "./tool-registry.ts";
 import type { ToolResponse } from "./tool-response.ts";
 import { ShellToolset } from "./toolset-classes.ts";
+import { WorkspaceTool } from "./workspace-tool.ts";
 
 const parameters = {
   type: "object" as const,
@@ -31,21 +27,10 @@ const Terminal = z.object({
 });
 
 /** Runs shell commands in memory, over the files of a workspace. Dangerous commands are blocked. */
-export class BashTool extends BaseTool {
+export class BashTool extends WorkspaceTool {
   readonly name = "bash";
   readonly description = "Execute a shell command with streaming output";
-  readonly requiresConfirmation: boolean = false;
-  readonly #workspace: Workspace | undefined;
-
-  /** Without a workspace the tool uses that of the ToolManager or of the run. */
-  constructor(activityStream: ToolEvents, { workspace }: { workspace?: Workspace } = {}) {
-    super(activityStream);
-    this.#workspace = workspace;
-  }
-
-  override getFunctionDefinition(): FunctionDefinition {
-    return { type: "function", function: { name: this.name, description: this.description, parameters } };
-  }
+  protected readonly parameters = parameters;
 
   protected async executeImpl(args: Record<string, unknown>, context?: ToolContext): Promise<ToolResponse> {
     this.captureParams(args);
@@ -55,7 +40,7 @@ export class BashTool extends BaseTool {
       hasStreamed = true;
       this.emitOutputChunk(callId, chunk);
     };
-    const sandbox = this.#workspace ?? defaultWorkspace(this.activityStream, context);
+    const sandbox = this.workspaceOf(context);
     const [shell] = new ShellToolset({ sandbox, default: { approval: "preApproved" } }).getTools();
     const callContext = { ...(context ?? outsideOfRuns(callId)), sandbox, output };
     if (typeof args.command !== "string" || args.command === "") {

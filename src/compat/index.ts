@@ -4,6 +4,13 @@
  * two things, this module has the other system's.
  */
 
+import { ToolError as DomainToolError, type ToolErrorType as DomainToolErrorType } from "#domain/errors.ts";
+import type { ApprovalDecision } from "#ui/approval-memory.ts";
+import type { PlainTool } from "./adapt-tool.ts";
+import { DisplayErrorType, DisplayTool } from "./display-tool.ts";
+import type { OkResult } from "./ok-result.ts";
+import type { FileDiff } from "./return-display.ts";
+
 // Approval and errors.
 export { ApprovalDecisionType } from "#domain/approval.ts";
 export type { ToolErrorOptions } from "#domain/errors.ts";
@@ -107,8 +114,6 @@ export { type ClassTool, type ForeignTool, isNamedTool, wrapWithDefaultApproval 
 export { BaseTool } from "./base-tool.ts";
 export { BashTool } from "./bash-tool.ts";
 export { DisplayErrorType, type DisplayResult } from "./display-tool.ts";
-// Names that stand for a class in one system and for a type in another.
-export { type ApprovalResponse, type DiffStat, type Result, Tool, ToolError, ToolErrorType } from "./document-types.ts";
 export { fromOkResult, type OkResult, toOkResult } from "./ok-result.ts";
 export { ReadTool } from "./read-tool.ts";
 // One result in the shapes other tool systems give it: `returnDisplay`, `ok`, `success`.
@@ -139,3 +144,28 @@ export {
   WorkerCallToolset,
   type WorkerCallToolsetOptions,
 } from "./toolset-classes.ts";
+
+// Names that stand for a class in one tool system and for a type in another. As a value each is the class, as a type the
+// interface, so that the programs of both compile.
+
+export const Tool = DisplayTool;
+export type Tool = PlainTool;
+
+export const ToolError = DomainToolError;
+/** An error in a result: with a `code` or a `type`. */
+export interface ToolError {
+  message: string;
+  code?: string;
+  type?: string;
+  details?: unknown;
+}
+
+export const ToolErrorType = DisplayErrorType;
+export type ToolErrorType = DisplayErrorType | DomainToolErrorType;
+
+export type Result<T> = OkResult<T>;
+
+/** An answer to an approval request. */
+export type ApprovalResponse = Pick<ApprovalDecision, "approved" | "modifiedArgs">;
+
+export type DiffStat = NonNullable<FileDiff["diffStat"]>;

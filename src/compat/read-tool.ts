@@ -3,11 +3,8 @@ import type { ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { decodeText, numberLines, splitLines } from "#toolsets/filesystem/text-file.ts";
-import type { ToolEvents } from "#toolsets/tool-events.ts";
-import { BaseTool } from "./base-tool.ts";
-import { defaultWorkspace } from "./default-workspace.ts";
-import type { FunctionDefinition } from "./tool-registry.ts";
 import type { ToolResponse } from "./tool-response.ts";
+import { WorkspaceTool } from "./workspace-tool.ts";
 
 const maxTokens = 25_000;
 
@@ -26,21 +23,10 @@ const parameters = {
 };
 
 /** Reads one or more text files with line numbers. */
-export class ReadTool extends BaseTool {
+export class ReadTool extends WorkspaceTool {
   readonly name = "read";
   readonly description = "Read one or more files with line numbers";
-  readonly requiresConfirmation: boolean = false;
-  readonly #workspace: Workspace | undefined;
-
-  /** Without a workspace the tool uses that of the ToolManager or of the run. */
-  constructor(activityStream: ToolEvents, { workspace }: { workspace?: Workspace } = {}) {
-    super(activityStream);
-    this.#workspace = workspace;
-  }
-
-  override getFunctionDefinition(): FunctionDefinition {
-    return { type: "function", function: { name: this.name, description: this.description, parameters } };
-  }
+  protected readonly parameters = parameters;
 
   protected async executeImpl(
     args: { file_paths?: string[]; limit?: number; offset?: number },
@@ -56,7 +42,7 @@ export class ReadTool extends BaseTool {
       );
     }
 
-    const workspace = this.#workspace ?? defaultWorkspace(this.activityStream, context);
+    const workspace = this.workspaceOf(context);
     const files: string[] = [];
     const problems: string[] = [];
     for (const path of paths) {

@@ -1,0 +1,45 @@
+import type { ToolContext } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
+import type { ToolEvents } from "#toolsets/tool-events.ts";
+import { BaseTool } from "./base-tool.ts";
+import type { FunctionDefinition, OpenAIFunction } from "./tool-registry.ts";
+
+const sharedWorkspaces = new WeakMap<ToolEvents, Workspace>();
+
+/** A tool as a class that works on files. */
+export abstract class WorkspaceTool extends BaseTool {
+  readonly requiresConfirmation: boolean = false;
+  protected abstract readonly parameters: OpenAIFunction["parameters"];
+  readonly #workspace: Workspace | undefined;
+
+  /** Without a workspace the tool uses that of the ToolManager or of the run. */
+  constructor(activityStream: ToolEvents, { workspace }: { workspace?: Workspace } = {}) {
+    super(activityStream);
+    this.#workspace = workspace;
+  }
+
+  override getFunctionDefinition(): FunctionDefinition {
+    const { name, description, parameters } = this;
+    return { type: "function", function: { name, description, parameters } };
+  }
+
+  /** The given workspace, otherwise that of the call, otherwise one in memory that the tools of an activity stream share. */
+  protected workspaceOf(context: ToolContext | undefined): Workspace {
+    if (this.#workspace) return this.#workspace;
+    if (context && hasSandbox(context)) return context.sandbox;
+    const shared = sharedWorkspaces.get(this.activityStream) ?? createMemoryWorkspace();
+    sharedWorkspaces.set(this.activityStream, shared);
+    return shared;
+  }
+}
+
+/** A ToolManager without a workspace gives its tools a sandbox that fails with every call. */
+function hasSandbox({ sandbox }: ToolContext): boolean {
+  try {
+    sandbox.resolve("");
+    return true;
+  } catch {
+    return false;
+  }
+}
