@@ -13,12 +13,13 @@ import { createOpenGitHub } from "#bot/github/open-github.ts";
 import type { Config } from "#config/config.ts";
 import { isListedRepository } from "#config/config.ts";
 import type { OpenGitHub } from "#domain/github.ts";
-import type { RunSpec } from "#domain/run.ts";
+import type { RunSpec, RunView } from "#domain/run.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { DeliveryStore } from "#runtime/store/store.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
+import type { RunLinks } from "./render/render-status.ts";
 import { createThreadFrontEnd } from "./thread-front-end.ts";
 
 const shutdownGraceMs = 5_000;
@@ -68,6 +69,14 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
     background.add(tracked);
   };
 
+  const linksTo = async ({ spec, pullRequest }: RunView): Promise<RunLinks> => {
+    const repository = `${config.github.webUrl}/${spec.origin.owner}/${spec.origin.repo}`;
+    return {
+      page: await pages?.linkTo(spec),
+      ...(pullRequest === undefined ? {} : { pullRequest: `${repository}/pull/${pullRequest}` }),
+    };
+  };
+
   const services: HandlerServices = {
     appId: config.app.appId,
     serves: ({ owner, repo }) =>
@@ -75,6 +84,7 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
     openGitHub,
     runs,
     allowAppComments: config.github.allowAppComments,
+    linksTo,
     redact,
     sanitize,
     log,
@@ -99,7 +109,7 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
 
   return {
     openGitHub,
-    frontEnd: createThreadFrontEnd({ openGitHub, runs, redact, sanitize, linkTo: pages?.linkTo }),
+    frontEnd: createThreadFrontEnd({ openGitHub, runs, redact, sanitize, linksTo }),
     idle: () => processor.idle(),
     start: async () => {
       const address = await server.start();

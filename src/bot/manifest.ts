@@ -37,6 +37,12 @@ export const endpoints = {
 } as const satisfies Record<string, Permissions>;
 export type Endpoint = keyof typeof endpoints;
 
+/** The GraphQL mutations the app uses, since REST has no equivalent, with the permission each takes. */
+export const mutations = {
+  markPullRequestReadyForReview: { pull_requests: "write" },
+} as const satisfies Record<string, Permissions>;
+export type Mutation = keyof typeof mutations;
+
 /** What the token given to git may do, on one repository. */
 export const gitPermissions = {
   read: { contents: "read" },

@@ -1,12 +1,12 @@
 import { postComment } from "#bot/github/post-comment.ts";
 import { renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
-import { renderAnswer, renderOutcome } from "#bot/render/render-outcome.ts";
+import { renderAnswer, renderBudget, renderOutcome } from "#bot/render/render-outcome.ts";
 import { renderQuestion } from "#bot/render/render-question.ts";
 import { layOutRequest, maxPrecedingComments } from "#bot/render/render-request.ts";
-import { renderStatus } from "#bot/render/render-status.ts";
+import { type RunLinks, renderStatus } from "#bot/render/render-status.ts";
 import { renderBeforeToolReply, renderToolReply } from "#bot/render/render-tool-reply.ts";
 import type { OpenGitHub } from "#domain/github.ts";
-import type { RunSpec, RunView } from "#domain/run.ts";
+import type { RunView } from "#domain/run.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { redactDeep } from "#text/redact.ts";
@@ -18,8 +18,7 @@ export interface ThreadFrontEndOptions {
   redact: (text: string) => string;
   /** Every comment passes it before its marker is added. */
   sanitize: (text: string) => string;
-  /** The web page of a run; undefined where there is none. */
-  linkTo?: ((spec: RunSpec) => Promise<string | undefined>) | undefined;
+  linksTo: (view: RunView) => Promise<RunLinks>;
 }
 
 /** Shows runs in the thread of their issue or pull request, one comment per name. */
@@ -28,25 +27,24 @@ export function createThreadFrontEnd({
   runs,
   redact,
   sanitize,
-  linkTo = async () => undefined,
+  linksTo,
 }: ThreadFrontEndOptions): Required<FrontEnd> {
   /** Posts where the conversation is: in the issue, or in the pull request that the run opened. */
   const say = (view: RunView, markdown: string, options: PostOptions) =>
-    post(view, markdown, options, view.replyThread ?? view.spec.origin.thread);
+    post(view, markdown, { ...options, thread: options.thread ?? view.replyThread });
 
   const post = (
     { spec: { origin } }: RunView,
     markdown: string,
-    { name, commentId }: PostOptions,
-    thread = origin.thread,
+    { name, commentId, thread = origin.thread }: PostOptions,
   ) =>
     // Without a known comment it is looked for in any case: the first attempt may have been lost on its way back.
     postComment(openGitHub(origin), { thread, name, body: sanitize(markdown), commentId });
 
   /** What does not fit a request stands before it: whoever sees the request has been shown all of it. */
-  const postAbove = async (view: RunView, comments: readonly string[], { name }: PostOptions) => {
+  const postAbove = async (view: RunView, comments: readonly string[], { name, thread }: PostOptions) => {
     for (const [index, markdown] of comments.entries()) {
-      await say(view, markdown, { name: `${name}/${index + 1}` });
+      await say(view, markdown, { name: `${name}/${index + 1}`, thread });
     }
   };
 
@@ -56,13 +54,13 @@ export function createThreadFrontEnd({
     showStatus: async (view, options) => {
       const pending = view.outcome ? [] : await runs().pendingApprovals(view.spec.origin);
       const own = pending.filter(({ rootId }) => rootId === view.spec.id);
-      return post(view, renderStatus(clean(view), clean(own), await linkTo(view.spec)), options);
+      return post(view, renderStatus(clean(view), clean(own), await linksTo(view)), options);
     },
     canShow: (asked) => layOutRequest(clean(asked)).precedingComments.length <= maxPrecedingComments,
     showApproval: async (view, approval, options) => {
       const shown = clean(approval);
       if (shown.status === "pending") await postAbove(view, renderBeforeApproval(shown), options);
-      return say(view, renderApproval(shown, await linkTo(view.spec)), options);
+      return say(view, renderApproval(shown, (await linksTo(view)).page), options);
     },
     askQuestion: (view, question, options) => say(view, renderQuestion(clean(question)), options),
     showToolReply: async (view, reply, options) => {
@@ -71,6 +69,7 @@ export function createThreadFrontEnd({
       return post(view, renderToolReply(shown), options);
     },
     showAnswer: (view, text, options) => say(view, renderAnswer(clean(view), redact(text)), options),
-    showOutcome: (view, options) => say(view, renderOutcome(clean(view)), options),
+    askForBudget: (view, options) => say(view, renderBudget(clean(view)), options),
+    showOutcome: async (view, options) => say(view, renderOutcome(clean(view), await linksTo(view)), options),
   };
 }

@@ -152,7 +152,16 @@ export const RunEvent = z.discriminatedUnion("type", [
     text: z.string(),
   }),
   /** The run's pull request was merged or closed, which ends the run. */
-  z.object({ type: z.literal("pull_request.closed"), number: z.number(), merged: z.boolean(), by: z.string() }),
+  z.object({
+    type: z.literal("pull_request.closed"),
+    number: z.number(),
+    merged: z.boolean(),
+    by: z.string(),
+    /** The commit as read back from GitHub: the one on the base branch if it was merged, or else the last one proposed. */
+    commit: z.string().optional(),
+  }),
+  /** The run's pull request was opened again after it was closed without merging, which continues the run. */
+  z.object({ type: z.literal("pull_request.reopened"), number: z.number(), by: z.string() }),
   /** A person ran a tool with a command. Answers no tool call; the model reads about it in its next request. */
   z.object({
     type: z.literal("tool.invoked"),
@@ -179,6 +188,16 @@ export const RunEvent = z.discriminatedUnion("type", [
   }),
   z.object({ type: z.literal("run.resume"), by: z.string(), via: Channel.optional() }),
   z.object({ type: z.literal("run.cancel"), by: z.string(), via: Channel.optional() }),
+  /** A person ended the run. Unlike a cancelled run, it has done its work. */
+  z.object({ type: z.literal("run.exit"), by: z.string(), via: Channel.optional() }),
+  /** A person asked to call the model again without waiting for the retry timer. */
+  z.object({ type: z.literal("retry.requested"), by: z.string(), via: Channel.optional() }),
+  /** A person dropped the conversation so far. The files of the run stay as they are. */
+  z.object({ type: z.literal("conversation.cleared"), by: z.string(), via: Channel.optional() }),
+  /** A person chose another model for the next calls. */
+  z.object({ type: z.literal("model.changed"), model: z.string(), by: z.string(), via: Channel.optional() }),
+  /** A person raised the run's cost limit to this many US dollars. */
+  z.object({ type: z.literal("cost_limit.raised"), limit: z.number(), by: z.string(), via: Channel.optional() }),
   z.object({ type: z.literal("timer.due"), timer: z.enum(["retry", "deadline"]) }),
 ]);
 export type RunEvent = z.infer<typeof RunEvent>;

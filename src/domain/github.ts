@@ -130,6 +130,8 @@ export interface GitHub {
     draft: boolean;
   }): Promise<PullRequest>;
   updatePullRequest(number: number, change: { title?: string; body?: string }): Promise<PullRequest>;
+  /** Turns a draft into an ordinary pull request. */
+  markReadyForReview(number: number): Promise<void>;
   listReviewComments(number: number): Promise<ReviewComment[]>;
   /** The comments of one review, with the lines of the diff that they are about. */
   listCommentsOfReview(number: number, reviewId: number): Promise<(ReviewComment & { diffHunk: string })[]>;

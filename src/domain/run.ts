@@ -67,6 +67,8 @@ export const RunSpec = z.object({
   origin: RunOrigin,
   /** The text after the command, verbatim, to suggest the same command again. */
   task: z.string().optional(),
+  /** US dollars: the median cost of this worker's earlier runs in this repository when the run started. */
+  usualCost: z.number().optional(),
   /** An earlier root run whose conversation this one continues. */
   continues: z.string().optional(),
   /** For a child run: the number of its parent's stored change sets that it starts from. */
@@ -88,6 +90,7 @@ export const RunState = z.enum([
   "awaitingAnswer",
   "awaitingChild",
   "checkingLimits",
+  "awaitingBudget",
   "idle",
   "interrupted",
   "ended",

@@ -209,6 +209,11 @@ export class RunReporter implements RunObserver, LiveOutput {
       case "run.stop":
       case "run.resume":
       case "run.cancel":
+      case "run.exit":
+      case "retry.requested":
+      case "conversation.cleared":
+      case "model.changed":
+      case "cost_limit.raised":
       case "timer.due":
         break;
     }

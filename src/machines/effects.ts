@@ -25,6 +25,8 @@ export const EffectRequest = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("question.post"), callId: z.string() }),
   /** Marks that question as answered or withdrawn. */
   z.strictObject({ kind: z.literal("question.close"), callId: z.string() }),
+  /** Posts that the run has used up its cost limit, and how to raise it. */
+  z.strictObject({ kind: z.literal("budget.post") }),
   /** Spawns the child run that answers this call. Answered by `child.finished`. */
   z.strictObject({ kind: z.literal("child.spawn"), callId: z.string(), approvalId: z.string().optional() }),
   /** Stops every child that has not ended. */

@@ -25,15 +25,19 @@ export const WorkerContext = z.strictObject({
   openCalls: z.array(OpenCall),
   /** False for a run that answers its parent. */
   isRoot: z.boolean().default(true),
+  /** True if the run waits at its cost limit until a person raises it. Otherwise it ends there. */
+  pausesAtCostLimit: z.boolean().default(false),
   /** The pull request that this run opened: a root run stays with it until it is merged or closed. */
   pullRequest: z.number().optional(),
+  /** The pull request was closed without merging, which ended the run. */
+  isPullRequestClosed: z.boolean().default(false),
   /** How often failed checks have woken the run. */
   checkRepairs: z.number().default(0),
   outcome: SnapshotOutcome.optional(),
 });
 export type WorkerContext = z.infer<typeof WorkerContext>;
 
-type WorkerInput = Pick<WorkerContext, "mode" | "limits"> & { isRoot?: boolean };
+type WorkerInput = Pick<WorkerContext, "mode" | "limits"> & { isRoot?: boolean; pausesAtCostLimit?: boolean };
 
 /** Failed checks wake a run this often; then people have to say what to do. */
 const maxCheckRepairs = 2;
@@ -76,12 +80,15 @@ const machineSetup = setup({
     canRepairChecks: ({ context }, { passed }: { passed: boolean }) =>
       !passed && context.checkRepairs < maxCheckRepairs,
     isLimitReached: ({ context }) => reachedLimit(context) !== undefined,
+    mayAskForBudget: ({ context }) => context.pausesAtCostLimit && isOnlyCostReached(context),
     canRetry: ({ context }, failure: ModelFailed) =>
       failure.retryable &&
       context.consecutiveFailures + 1 < maxConsecutiveFailures &&
       (failure.retryAfterMs ?? 0) <= maxRetryDelayMs,
     // transition() still takes the root transitions of a machine that has ended.
     isNotEnded: ({ context }) => context.outcome === undefined,
+    isOwnClosedPullRequest: ({ context }, { number }: { number: number }) =>
+      context.isPullRequestClosed && context.pullRequest === number,
     isDueTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.outcome,
     isAwaitingApproval: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "awaitingApproval"),
     isRunning: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "running"),
@@ -101,6 +108,8 @@ export const workerMachine = machineSetup.createMachine({
   id: "worker",
   context: ({ input }) => ({
     isRoot: true,
+    pausesAtCostLimit: false,
+    isPullRequestClosed: false,
     ...input,
     hasBase: false,
     steps: 0,
@@ -127,13 +136,41 @@ export const workerMachine = machineSetup.createMachine({
     "pull_request.closed": {
       guard: "isNotEnded",
       target: ".ended",
-      actions: { type: "update", params: { outcome: { kind: "answered" } } },
+      actions: {
+        type: "update",
+        params: ({ event }) => ({ outcome: { kind: "answered" }, isPullRequestClosed: !event.merged }),
+      },
     },
+    "pull_request.reopened": [
+      {
+        guard: { type: "isOwnClosedPullRequest", params: ({ event }) => event },
+        target: ".idle",
+        actions: { type: "update", params: { outcome: undefined, isPullRequestClosed: false } },
+      },
+      { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    ],
+    "model.changed": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "conversation.cleared": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "cost_limit.raised": {
+      guard: "isNotEnded",
+      actions: {
+        type: "update",
+        params: ({ context, event }) => ({ limits: { ...context.limits, cost: event.limit } }),
+      },
+    },
+    // Consumed in a state that has nothing to resume or retry: left in the inbox, they would take effect much later.
+    "run.resume": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "retry.requested": { guard: "isNotEnded", actions: { type: "update", params: {} } },
     "run.stop": { guard: "isNotEnded", target: ".interrupted" },
     "run.cancel": {
       guard: "isNotEnded",
       target: ".ended",
       actions: { type: "update", params: ({ event }) => ({ outcome: { kind: "cancelled", by: event.by } }) },
+    },
+    "run.exit": {
+      guard: "isNotEnded",
+      target: ".ended",
+      actions: { type: "update", params: { outcome: { kind: "answered" } } },
     },
     "timer.due": {
       guard: { type: "isDueTimer", params: ({ event }) => ({ due: event.timer, timer: "deadline" }) },
@@ -195,6 +232,7 @@ export const workerMachine = machineSetup.createMachine({
           guard: { type: "isDueTimer", params: ({ event }) => ({ due: event.timer, timer: "retry" }) },
           target: "callingModel",
         },
+        "retry.requested": "callingModel",
       },
       exit: { type: "clearTimer", params: { timer: "retry" } },
     },
@@ -306,6 +344,7 @@ export const workerMachine = machineSetup.createMachine({
     checkingLimits: {
       tags: "busy",
       always: [
+        { guard: "mayAskForBudget", target: "awaitingBudget" },
         {
           guard: "isLimitReached",
           target: "ended",
@@ -313,6 +352,20 @@ export const workerMachine = machineSetup.createMachine({
         },
         { target: "callingModel" },
       ],
+    },
+
+    /** The cost limit is used up. A person can raise it, and the run continues where it was. */
+    awaitingBudget: {
+      entry: { type: "requestEffects", params: { effects: [{ kind: "budget.post" }] } },
+      on: {
+        "cost_limit.raised": {
+          target: "checkingLimits",
+          actions: {
+            type: "update",
+            params: ({ context, event }) => ({ limits: { ...context.limits, cost: event.limit } }),
+          },
+        },
+      },
     },
 
     idle: {
@@ -344,6 +397,8 @@ export const workerMachine = machineSetup.createMachine({
         "run.stop": { actions: { type: "update", params: {} } },
         // The sandbox was opened just before the stop.
         "sandbox.opened": { actions: { type: "update", params: { hasBase: true } } },
+        // Opening it is tried again after a resume.
+        "sandbox.failed": { actions: { type: "update", params: {} } },
         "run.resume": [{ guard: "hasBase", target: "checkingLimits" }, { target: "preparing" }],
       },
     },
@@ -458,6 +513,12 @@ function reachedLimit({ steps, tokens, cost, limits }: WorkerContext): string | 
   if (tokens >= limits.tokens) return `tokens: ${limits.tokens}`;
   if (cost >= limits.cost) return `cost: $${limits.cost}`;
   return undefined;
+}
+
+/** True if the cost limit is reached and no other one: a run that would end anyway does not ask for money. */
+function isOnlyCostReached(context: WorkerContext): boolean {
+  const withoutCost = { ...context, cost: 0 };
+  return reachedLimit(context) !== undefined && reachedLimit(withoutCost) === undefined;
 }
 
 function limitedBy(limit = "unknown"): SnapshotOutcome {

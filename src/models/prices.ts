@@ -94,6 +94,9 @@ const prices: Record<string, Price> = {
   "google:gemini-2.5-flash-lite": { input: 0.1, cached: 0.01, output: 0.4 },
 };
 
+/** The models with a known price. */
+export const pricedModels: readonly string[] = Object.keys(prices);
+
 /** US dollars per web search by the provider, from the same pages. */
 const searchPrices: Record<string, number> = { anthropic: 0.01, openai: 0.01, google: 0.014 };
 

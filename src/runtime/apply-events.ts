@@ -19,9 +19,10 @@ type Actions = ReturnType<typeof transition<typeof workerMachine>>[1];
 type Clock = Pick<WorkerSnapshot, "workedMs" | "busySince">;
 
 /** Returns a new run in its first state, with its first effects. */
-export function initialRun(spec: RunSpec): NewRun {
+export function initialRun(spec: RunSpec, { pausesAtCostLimit = false } = {}): NewRun {
   const { mode, limits } = spec.worker;
-  const [state, actions] = initialTransition(workerMachine, { mode, limits, isRoot: spec.parentId === undefined });
+  const input = { mode, limits, isRoot: spec.parentId === undefined, pausesAtCostLimit };
+  const [state, actions] = initialTransition(workerMachine, input);
   const snapshot = toSnapshot(state, { workedMs: 0, busySince: spec.createdAt });
   const effects = requestsOf(actions).map((request, index) => toEffect(spec, request, `0/${index}`));
   return { spec, snapshot, effects: [...effects, statusEffect(spec.rootId)] };
@@ -54,7 +55,8 @@ export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: num
     setRetryTimer(changes, actions, now);
     consumed.push(id);
     remaining = remaining.filter((event) => event.id !== id);
-    state = after;
+    // Resolved again, because a run that has ended continues when its pull request is reopened.
+    state = workerMachine.resolveState({ value: after.value, context: after.context });
   }
 
   const clock = advanceClock(snapshot, state, now);
@@ -118,6 +120,7 @@ function queueOf(kind: EffectRequest["kind"], spec: RunSpec): EffectQueue {
     case "question.post":
     case "question.close":
     case "answer.post":
+    case "budget.post":
       return "thread";
     case "outcome.report":
       return spec.parentId ? "work" : "thread";

@@ -27,7 +27,7 @@ export async function decideApprovals(
   if (changedArgs !== undefined && chosen.length !== 1) {
     throw new UserError("Changed arguments apply to one approval only. Name its id.");
   }
-  if (approve) await checkApprover(options, thread, { chosen, by });
+  if (approve) await checkApprover(options, thread, { rootIds: chosen.map(({ rootId }) => rootId), by });
 
   const decided: Approval[] = [];
   for (const approval of chosen) {
@@ -117,13 +117,13 @@ function assertRememberable({ id, preview }: Approval): void {
 }
 
 /** Repositories can restrict who approves, and forbid people to approve the runs they started. */
-async function checkApprover(
-  { store, openGitHub }: DecideOptions,
+export async function checkApprover(
+  { store, openGitHub }: Pick<DecideOptions, "store" | "openGitHub">,
   thread: ThreadRef,
-  { chosen, by }: { chosen: readonly Approval[]; by: string },
+  { rootIds, by }: { rootIds: readonly string[]; by: string },
 ): Promise<void> {
   const settings = await readSettings(openGitHub(thread));
-  for (const { rootId } of chosen) {
+  for (const rootId of new Set(rootIds)) {
     const { requestedBy } = (await requireRun(store, rootId)).spec.origin;
     const problem = findApproverProblem(settings, { by, requestedBy });
     if (problem) throw new UserError(problem);

@@ -7,6 +7,8 @@ export interface PostOptions {
   name: string;
   /** The comment of an earlier post under this name, when it is known. */
   commentId?: number | undefined;
+  /** The issue or pull request to post in. Default: the one that the run's conversation is in. */
+  thread?: number | undefined;
 }
 
 export interface Question {
@@ -37,5 +39,7 @@ export interface FrontEnd {
   showToolReply(view: RunView, reply: ToolReply, options: PostOptions): Promise<number>;
   /** Posts an answer of a run that stays idle. Left out by front ends that follow a run by its events. */
   showAnswer?(view: RunView, text: string, options: PostOptions): Promise<number>;
+  /** Posts that the run has used up its cost limit. Left out by front ends whose runs end there. */
+  askForBudget?(view: RunView, options: PostOptions): Promise<number>;
   showOutcome(view: RunView, options: PostOptions): Promise<number>;
 }

@@ -47,6 +47,7 @@ export function createGitHubEnvironment({
       return {
         base: sandbox.base,
         tracking: sandbox,
+        diff: () => sandbox.diffAgainstBase(),
         openToolbox: (history) =>
           openToolbox(
             spec.worker,

@@ -115,6 +115,12 @@ const callsOf = foldForward(
   },
 );
 
+/** Returns the model that a person chose last; undefined when none has. */
+export function chosenModel(log: readonly LoggedEvent[]): string | undefined {
+  const changed = log.findLast(({ event }) => event.type === "model.changed")?.event;
+  return changed?.type === "model.changed" ? changed.model : undefined;
+}
+
 const Pushed = z.object({ pushed: z.object({ commit: z.string() }) });
 
 /** The last commit that the run pushed; undefined when it has pushed none. */

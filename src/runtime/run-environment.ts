@@ -22,6 +22,8 @@ export interface RunWorkspace {
   readonly base: BaseCommit;
   /** The changes since the last stored ones. */
   readonly tracking: Pick<Sandbox, "pendingChanges" | "markStored" | "rollback">;
+  /** Returns all changes as a unified diff. Left out where people see the files themselves. */
+  diff?(): Promise<string>;
   /**
    * Set when several runs share these files. `begin` resolves when no other run is changing them, to a function that lets
    * the next one begin. Changes are then stored with the root run, in the order they were made, or not at all.

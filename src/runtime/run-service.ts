@@ -13,6 +13,15 @@ import { cleanText } from "#text/untrusted.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
 import { decideApprovals, pendingApprovals } from "./decide-approvals.ts";
 import { lastPushedCommit, questionAskedId } from "./read-log.ts";
+import {
+  changeModel,
+  clearConversation,
+  listModels,
+  raiseCostLimit,
+  requestExit,
+  retryModelCall,
+  showChanges,
+} from "./run-requests.ts";
 import type { InstallationScope, Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import { shortId } from "./short-id.ts";
@@ -122,6 +131,34 @@ export class RunService implements Runs {
     return this.#appendToEach(live, [{ type: "run.cancel", by, via }], deliveryId);
   }
 
+  requestExit(thread: ThreadRef, request: Parameters<Runs["requestExit"]>[1]): Promise<void> {
+    return requestExit(this.#options, thread, request);
+  }
+
+  retryModelCall(thread: ThreadRef, request: Parameters<Runs["retryModelCall"]>[1]): Promise<void> {
+    return retryModelCall(this.#options, thread, request);
+  }
+
+  clearConversation(thread: ThreadRef, request: Parameters<Runs["clearConversation"]>[1]): Promise<void> {
+    return clearConversation(this.#options, thread, request);
+  }
+
+  listModels(thread: ThreadRef): ReturnType<Runs["listModels"]> {
+    return listModels(this.#options, thread);
+  }
+
+  changeModel(thread: ThreadRef, request: Parameters<Runs["changeModel"]>[1]): Promise<void> {
+    return changeModel(this.#options, thread, request);
+  }
+
+  raiseCostLimit(thread: ThreadRef, request: Parameters<Runs["raiseCostLimit"]>[1]): Promise<number | undefined> {
+    return raiseCostLimit(this.#options, thread, request);
+  }
+
+  showChanges(thread: ThreadRef, request: Parameters<Runs["showChanges"]>[1]): Promise<void> {
+    return showChanges(this.#options, thread, request);
+  }
+
   async reportLocation(reported: ReportedLocation): Promise<void> {
     const { store } = this.#options;
     const known = await store.findLocation(reported.repositoryId);
@@ -169,12 +206,17 @@ export class RunService implements Runs {
     const runId = newest.id;
     const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
     const key = `${runId}/${callId}`;
-    const request = { kind: "command.run" as const, callId, by, command, mayBeForeign };
+    const request = { kind: "command.run" as const, callId, by, command, mayBeForeign, thread: thread.thread };
     const effects: NewEffect[] = [{ key, runId, queue: "work", request }];
     const behind = currentWork(newest);
     if (behind && !mayBeForeign) {
       const reply: ToolReply = { kind: "queued", by, behind };
-      effects.push({ key: `${key}/queued`, runId, queue: "thread", request: { kind: "tool.reply", callId, reply } });
+      effects.push({
+        key: `${key}/queued`,
+        runId,
+        queue: "thread",
+        request: { kind: "tool.reply", callId, reply, thread: thread.thread },
+      });
     }
     await store.ingest({ deliveryId, events: [], effects });
     scheduler.wake(runId);
@@ -291,6 +333,7 @@ function currentWork(run: StoredRun): Extract<ToolReply, { kind: "queued" }>["be
     case "awaitingApproval":
     case "awaitingAnswer":
     case "awaitingChild":
+    case "awaitingBudget":
     case "idle":
     case "interrupted":
     case "ended":

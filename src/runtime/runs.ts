@@ -82,6 +82,23 @@ export interface Runs {
   requestResume(thread: ThreadRef, request: PersonRequest & { text?: string }): Promise<string[]>;
   /** Ends the thread's live runs for good. Returns the ids of the runs. */
   requestCancel(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
+  /** Ends the thread's newest live run, with what it has done so far as its result. */
+  requestExit(thread: ThreadRef, request: PersonRequest): Promise<void>;
+  /** Calls the model again at once where the thread's newest live run waits to do so. */
+  retryModelCall(thread: ThreadRef, request: PersonRequest): Promise<void>;
+  /** Drops the conversation of the thread's newest live run. Its files stay. Throws while the run is working. */
+  clearConversation(thread: ThreadRef, request: PersonRequest): Promise<void>;
+  /** Returns the model of the thread's newest live run, and the models with a known price that it may use. */
+  listModels(thread: ThreadRef): Promise<{ current: string; available: string[] }>;
+  /** Uses another model for the next calls of the thread's newest live run. Throws for one that it may not use. */
+  changeModel(thread: ThreadRef, request: PersonRequest & { model: string }): Promise<void>;
+  /**
+   * Raises the cost limit of the run that has used it up, and continues it. Returns the new limit in US dollars; undefined
+   * for a known delivery. Throws for someone who may not approve, and for more than the deployment's policy allows.
+   */
+  raiseCostLimit(thread: ThreadRef, request: PersonRequest & { amount: number }): Promise<number | undefined>;
+  /** Posts the changes of the thread's newest run, live or ended, as a diff. Throws for a thread without runs. */
+  showChanges(thread: ThreadRef, request: PersonRequest): Promise<void>;
   /**
    * Runs a command for the tools of the thread's newest run, live or ended: `/tool name --option value`, `/name …`, `/tool
    * name -i`, `/tools`. The reply is posted in the thread. While the run is busy, the reply says what the command waits

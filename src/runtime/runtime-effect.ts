@@ -23,6 +23,8 @@ export const RuntimeEffect = z.discriminatedUnion("kind", [
     command: StoredCommand,
     /** The command may be meant for another bot: it is ignored unless a tool has its name. */
     mayBeForeign: z.boolean(),
+    /** Where the command was given. Default: the run's own thread. */
+    thread: z.number().optional(),
   }),
   /** Calls one of the run's tools for a person at a user interface. `agreed` confirms exactly the call that was shown. */
   z.strictObject({
@@ -33,8 +35,18 @@ export const RuntimeEffect = z.discriminatedUnion("kind", [
     args: z.unknown(),
     agreed: z.string().optional(),
   }),
-  /** Posts the reply to a person's call. Without `reply`, the result in the log is posted. */
-  z.strictObject({ kind: z.literal("tool.reply"), callId: z.string(), reply: ToolReply.optional() }),
+  /** Posts the changes of the run as a diff in this thread, for a person who asked for it. */
+  z.strictObject({ kind: z.literal("changes.show"), callId: z.string(), by: z.string(), thread: z.number() }),
+  /**
+   * Posts the reply to a person's call, in the thread where it was made. Without `reply`, the result in the log is posted.
+   * Default of `thread`: the run's own.
+   */
+  z.strictObject({
+    kind: z.literal("tool.reply"),
+    callId: z.string(),
+    reply: ToolReply.optional(),
+    thread: z.number().optional(),
+  }),
 ]);
 export type RuntimeEffect = z.infer<typeof RuntimeEffect>;
 

@@ -11,18 +11,20 @@ interface RunCommand {
   /** Completes the sentence "This command …". Markdown. */
   help: string;
   frontEnds: readonly CommandFrontEnd[];
+  /** In a thread without a run it is ignored: it may be another bot's command. */
+  needsRun?: true;
 }
 
 /** The commands for runs, in the order of `/help`. */
 export const runCommands = {
   run: {
     usage: "run <worker> [task]",
-    help: "starts a worker; the task may continue on the following lines",
+    help: "starts a worker; the task may continue on the following lines. `/run` alone lists the workers",
     frontEnds: ["thread"],
   },
   approve: {
     usage: "approve [id or all] [session]",
-    help: "approves a request; add `session` to approve identical calls later in this run. A JSON object in a fenced block on the next lines replaces the arguments",
+    help: "approves a request; add `session` to approve identical calls later in this run. A JSON object in a fenced block on the next lines replaces the arguments. `/approve +$2` raises the cost limit of a run that has used it up",
     frontEnds: ["thread", "page"],
   },
   deny: {
@@ -40,12 +42,50 @@ export const runCommands = {
     help: "resumes the paused workers, with your instructions if you add any",
     frontEnds: ["thread", "page"],
   },
+  retry: {
+    usage: "retry",
+    help: "tries again: at once after a failed model call, or from the start when the worker has ended",
+    frontEnds: ["thread"],
+    needsRun: true,
+  },
+  clear: {
+    usage: "clear",
+    help: "drops the conversation with the worker and keeps its files",
+    frontEnds: ["thread"],
+    needsRun: true,
+  },
+  model: {
+    usage: "model [provider:model]",
+    help: "shows the models that the worker may use, or switches to one",
+    frontEnds: ["thread"],
+    needsRun: true,
+  },
+  exit: {
+    usage: "exit",
+    help: "ends the newest worker, with what it has done as its result",
+    frontEnds: ["thread"],
+    needsRun: true,
+  },
   cancel: {
     usage: "cancel",
     help: "ends all workers in this thread for good",
     frontEnds: ["thread", "page"],
   },
   status: { usage: "status", help: "shows what is running, what is waiting, and the cost", frontEnds: ["thread"] },
+  diff: { usage: "diff", help: "shows the changes of the newest worker", frontEnds: ["thread"], needsRun: true },
+  log: { usage: "log", help: "shows the latest steps of the newest worker", frontEnds: ["thread"], needsRun: true },
+  cost: {
+    usage: "cost",
+    help: "shows what the workers of this thread have cost",
+    frontEnds: ["thread"],
+    needsRun: true,
+  },
+  ready: {
+    usage: "ready",
+    help: "marks the worker's draft pull request as ready for review",
+    frontEnds: ["thread"],
+    needsRun: true,
+  },
   tool: {
     usage: "tool <name> [--option value]",
     help: "runs a tool of the newest worker yourself; `/t …` and `/<name> …` do the same, and `/tool <name> -i` shows its options",
@@ -56,6 +96,12 @@ export const runCommands = {
 } as const satisfies Record<string, RunCommand>;
 
 export type RunCommandName = keyof typeof runCommands;
+
+/** True for a command that is ignored in a thread without a run. */
+export function needsRun(command: string): boolean {
+  const commands: Readonly<Record<string, RunCommand>> = runCommands;
+  return commands[command]?.needsRun === true;
+}
 
 /** The names of the commands that one front end offers. */
 export type RunCommandOf<FrontEnd extends CommandFrontEnd> = {

@@ -5,7 +5,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { CallLine, RunNode } from "#runtime/views/run-view-reader.ts";
 import { truncateText } from "#text/truncate.ts";
 import { type Html, html } from "./html.ts";
-import { describeOutcome, renderUsage } from "./render-numbers.ts";
+import { describeOutcome, formatDollars, renderUsage } from "./render-numbers.ts";
 import { describeLines, renderJson, renderMarkdownText, renderPre, renderValue } from "./render-value.ts";
 
 /** What an entry needs besides its event. */
@@ -85,12 +85,30 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
       return note(html`Checks ${event.passed ? "passed" : "failed"} on <code>${event.commit.slice(0, 7)}</code>`);
     case "pull_request.closed":
       return { kind: "person", who: html`<b>${event.by}</b> ${event.merged ? "merged" : "closed"} #${event.number}` };
+    case "pull_request.reopened":
+      return { kind: "person", who: html`<b>${event.by}</b> reopened #${event.number}` };
     case "run.stop":
       return { kind: "person", who: html`⏸️ <b>${event.by}</b> stopped the run${describeChannel(event.via)}` };
     case "run.resume":
       return { kind: "person", who: html`▶️ <b>${event.by}</b> resumed the run${describeChannel(event.via)}` };
     case "run.cancel":
       return { kind: "person", who: html`⏹️ <b>${event.by}</b> cancelled the run${describeChannel(event.via)}` };
+    case "run.exit":
+      return { kind: "person", who: html`<b>${event.by}</b> ended the run${describeChannel(event.via)}` };
+    case "retry.requested":
+      return { kind: "person", who: html`🔁 <b>${event.by}</b> asked to try again${describeChannel(event.via)}` };
+    case "conversation.cleared":
+      return { kind: "person", who: html`🧹 <b>${event.by}</b> cleared the conversation${describeChannel(event.via)}` };
+    case "model.changed":
+      return {
+        kind: "person",
+        who: html`<b>${event.by}</b> changed the model to <code>${event.model}</code>${describeChannel(event.via)}`,
+      };
+    case "cost_limit.raised":
+      return {
+        kind: "person",
+        who: html`<b>${event.by}</b> raised the cost limit to ${formatDollars(event.limit)}${describeChannel(event.via)}`,
+      };
     case "timer.due":
       return event.timer === "deadline" ? note("The time limit was reached") : note("Trying the model again");
   }

@@ -61,7 +61,7 @@ export function describeOutcome(outcome: RunOutcome): string {
   }
 }
 
-function formatDollars(amount: number): string {
+export function formatDollars(amount: number): string {
   return `$${amount.toFixed(amount > 0 && amount < 1 ? 3 : 2)}`;
 }
 

@@ -1,4 +1,5 @@
 import type { RunState } from "#domain/run.ts";
+import { phaseOf } from "#domain/run-phase.ts";
 import type { RunNode } from "#runtime/views/run-view-reader.ts";
 
 /** The states of the worker machine, as people read them. */
@@ -14,6 +15,7 @@ export const stateLabels: Record<RunState, string> = {
   awaitingAnswer: "Waiting for an answer",
   awaitingChild: "Waiting for another worker",
   checkingLimits: "Checking limits",
+  awaitingBudget: "Waiting for a higher cost limit",
   idle: "Waiting for a message",
   interrupted: "Stopped",
   ended: "Ended",
@@ -26,12 +28,9 @@ export interface RunStatus {
 }
 
 /** The status of a run: its outcome, or its state while it is live. */
-export function statusOf({
-  outcome,
-  state,
-  pullRequest,
-}: Pick<RunNode, "outcome" | "state" | "pullRequest">): RunStatus {
-  switch (outcome?.kind) {
+export function statusOf(run: Pick<RunNode, "outcome" | "state" | "pullRequest">): RunStatus {
+  const phase = phaseOf(run);
+  switch (phase) {
     case "answered":
       return { label: "Done", icon: "✅", tone: "good" };
     case "failed":
@@ -40,32 +39,21 @@ export function statusOf({
       return { label: "Limit reached", icon: "🛑", tone: "bad" };
     case "cancelled":
       return { label: "Cancelled", icon: "⏹️", tone: "neutral" };
-    case undefined:
-      if (state === "idle" && pullRequest !== undefined)
-        return { label: "Waiting for review", icon: "👀", tone: "waiting" };
-      return { label: stateLabels[state], ...appearanceOf(state) };
-  }
-}
-
-function appearanceOf(state: RunState): Pick<RunStatus, "icon" | "tone"> {
-  switch (state) {
-    case "interrupted":
-      return { icon: "⏸️", tone: "neutral" };
-    case "idle":
+    case "awaitingReview":
+      return { label: "Waiting for review", icon: "👀", tone: "waiting" };
+    case "stopped":
+      return { label: "Stopped", icon: "⏸️", tone: "neutral" };
+    case "awaitingBudget":
+      return { label: "Cost limit reached", icon: "💰", tone: "waiting" };
+    case "awaitingMessage":
     case "awaitingAnswer":
-      return { icon: "💬", tone: "waiting" };
+      return { label: stateLabels[run.state], icon: "💬", tone: "waiting" };
     case "awaitingApproval":
-      return { icon: "🔐", tone: "waiting" };
-    case "preparing":
-    case "callingModel":
+      return { label: stateLabels[run.state], icon: "🔐", tone: "waiting" };
+    case "starting":
+    case "working":
     case "retrying":
-    case "evaluatingAnswer":
-    case "reviewing":
-    case "evaluatingCalls":
-    case "executing":
     case "awaitingChild":
-    case "checkingLimits":
-    case "ended":
-      return { icon: "⚙️", tone: "busy" };
+      return { label: stateLabels[run.state], icon: "⚙️", tone: "busy" };
   }
 }

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { subscribedEvents } from "#bot/deliveries/handlers.ts";
-import { endpoints, gitPermissions } from "#bot/manifest.ts";
+import { endpoints, gitPermissions, mutations } from "#bot/manifest.ts";
 import { callbackPath } from "#web/sign-in.ts";
 
 const app = parse(readFileSync("app.yml", "utf8")) as {
@@ -21,7 +21,11 @@ test("app.yml asks for the events the code hears, and no others", () => {
 
 test("app.yml asks for the permissions the code uses, and no more", () => {
   const used: Record<string, string> = {};
-  for (const permissions of [...Object.values(endpoints), ...Object.values(gitPermissions)]) {
+  for (const permissions of [
+    ...Object.values(endpoints),
+    ...Object.values(mutations),
+    ...Object.values(gitPermissions),
+  ]) {
     for (const [name, level] of Object.entries(permissions as Record<string, string>)) {
       if (used[name] !== "write") used[name] = level;
     }
@@ -31,7 +35,7 @@ test("app.yml asks for the permissions the code uses, and no more", () => {
 });
 
 test("nothing the code calls can merge, approve, dispatch or administer", () => {
-  const paths = Object.keys(endpoints).join("\n");
+  const paths = [...Object.keys(endpoints), ...Object.keys(mutations)].join("\n");
 
   expect(paths).not.toMatch(/merge|reviews$|dispatch|DELETE|PUT|branches|git\/refs|\/actions|admin|hooks\//);
 });

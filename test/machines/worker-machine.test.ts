@@ -236,6 +236,105 @@ test("approving one of several calls runs that call and leaves the others open",
   expect(nameOf(after)).toBe("awaitingApproval");
 });
 
+test("a run that is stopped while the repository is being opened opens it again after a resume", () => {
+  const stopped = play([
+    { type: "run.stop", by: "ada" },
+    { type: "sandbox.failed", reason: "aborted" },
+  ]);
+  expect(nameOf(stopped)).toBe("interrupted");
+
+  const [resumed, actions] = transition(workerMachine, stopped, { type: "run.resume", by: "ada" });
+  expect(nameOf(resumed)).toBe("preparing");
+  expect(requests(actions)).toEqual([{ kind: "sandbox.open" }]);
+  expect(nameOf(transition(workerMachine, resumed, opened)[0])).toBe("callingModel");
+});
+
+test("a resume or retry of a run that is not waiting for it is consumed without effect", () => {
+  const working = play([opened]);
+
+  for (const type of ["run.resume", "retry.requested"] as const) {
+    expect(working.can({ type, by: "ada" })).toBe(true);
+    expect(requests(transition(workerMachine, working, { type, by: "ada" })[1])).toEqual([]);
+  }
+});
+
+test("a retry that a person asks for does not wait for the timer", () => {
+  const failed = play([opened, { type: "model.failed", reason: "overloaded", retryable: true }]);
+
+  const [state, actions] = transition(workerMachine, failed, { type: "retry.requested", by: "ada" });
+
+  expect(nameOf(state)).toBe("callingModel");
+  expect(actions.map(({ type }) => type)).toContain("clearTimer");
+});
+
+describe("a run at its cost limit", () => {
+  const spent: RunEvent = { ...answer(1), cost: 6 } as RunEvent;
+  const finished: RunEvent[] = [reviewed("tool", "allow"), { type: "tool.finished", callId: "a", tool: "t", result }];
+  const input = { mode: "single" as const, limits: Limits.parse({ steps: 3, cost: 5 }), pausesAtCostLimit: true };
+  const paused = (more = input) =>
+    [opened, spent, ...finished].reduce<State>(
+      (state, event) => transition(workerMachine, state, event)[0],
+      initialTransition(workerMachine, more)[0],
+    );
+
+  test("waits until a person raises the limit, and continues where it was", () => {
+    const waiting = paused();
+    expect(nameOf(waiting)).toBe("awaitingBudget");
+
+    const raised: RunEvent = { type: "cost_limit.raised", limit: 8, by: "ada" };
+    const [state, actions] = transition(workerMachine, waiting, raised);
+    expect(nameOf(state)).toBe("callingModel");
+    expect(state.context.limits.cost).toBe(8);
+    expect(requests(actions)).toContainEqual({ kind: "model.call" });
+  });
+
+  test("waits again when the raise was too small", () => {
+    const [state] = transition(workerMachine, paused(), { type: "cost_limit.raised", limit: 5.5, by: "ada" });
+
+    expect(nameOf(state)).toBe("awaitingBudget");
+  });
+
+  test("ends where nobody can raise the limit, and where another limit is reached as well", () => {
+    expect(paused({ ...input, pausesAtCostLimit: false }).context.outcome).toMatchObject({ kind: "limited" });
+    expect(paused({ ...input, limits: { ...input.limits, steps: 1 } }).context.outcome).toMatchObject({
+      kind: "limited",
+    });
+  });
+});
+
+describe("a run whose pull request", () => {
+  const pull = { llmContent: "ok", value: { kind: "pull_request", data: { number: 8 } } };
+  const proposed = play([
+    opened,
+    answer(1),
+    reviewed("tool", "allow"),
+    { type: "tool.finished", callId: "a", tool: "t", result: pull },
+    answer(0),
+  ]);
+  const closed = (merged: boolean): State =>
+    transition(workerMachine, proposed, { type: "pull_request.closed", number: 8, merged, by: "ada" })[0];
+  const reopen = (state: State, number = 8): State =>
+    workerMachine.resolveState(
+      transition(workerMachine, state, { type: "pull_request.reopened", number, by: "ada" })[0],
+    );
+
+  test("was closed continues when it is reopened", () => {
+    expect(nameOf(closed(false))).toBe("ended");
+
+    const reopened = reopen(closed(false));
+
+    expect(nameOf(reopened)).toBe("idle");
+    expect(reopened.context.outcome).toBeUndefined();
+    expect(reopened.can({ type: "pull_request.closed", number: 8, merged: true, by: "ada" })).toBe(true);
+  });
+
+  test("was merged stays ended, and so does one that was cancelled", () => {
+    expect(nameOf(reopen(closed(true)))).toBe("ended");
+    expect(nameOf(reopen(closed(false), 9))).toBe("ended");
+    expect(nameOf(reopen(transition(workerMachine, proposed, { type: "run.cancel", by: "ada" })[0]))).toBe("ended");
+  });
+});
+
 function play(steps: RunEvent[]): State {
   const [first] = initialTransition(workerMachine, { mode: "single", limits });
   return steps.reduce<State>((state, event) => transition(workerMachine, state, event)[0], first);

@@ -54,6 +54,7 @@ export async function effectWorld({
     askQuestion: post("question"),
     showToolReply: post("reply"),
     showAnswer: post("answer"),
+    askForBudget: (view, options) => post("budget")(view, undefined, options),
     showOutcome: (view, options) => post("outcome")(view, undefined, options),
   };
   const clock = { now: 10_000 };

@@ -85,6 +85,10 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
       if (!pull) throw new Error(`no pull request ${number}`);
       return Object.assign(pull, change);
     },
+    markReadyForReview: async (number) => {
+      const pull = pulls.find((one) => one.number === number);
+      if (pull) pull.draft = false;
+    },
     listReviewComments: async () => [],
     listCommentsOfReview: async () => [],
     replyToReviewComment: async () => ({ id: 1 }),

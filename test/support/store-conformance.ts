@@ -270,6 +270,28 @@ function costTests(): void {
     expect(await store.costOfRuns({ repositoryId: 11, since: 0 })).toBeCloseTo(0.25);
     expect(await store.costOfRuns({ repositoryId: 12, since: 0 })).toBe(0);
   });
+
+  test("of one worker are those of its latest ended runs in the repository, newest first", async () => {
+    const ended = (id: string, cost: number, createdAt: number) => {
+      const { spec, ...run } = sampleRun(id);
+      const origin = { ...spec.origin, repositoryId: 11 };
+      return {
+        ...run,
+        spec: { ...spec, origin, createdAt },
+        snapshot: sampleSnapshot("ended", { cost, outcome: { kind: "answered" } }),
+      };
+    };
+    const runs = [ended("r1", 0.5, 1_000), ended("r2", 0, 2_000), ended("r3", 0.25, 3_000), ended("r4", 2, 500)];
+    for (const run of runs) {
+      await store.ingest({ run, events: [] });
+      await store.advance({ ...sampleStep(run.spec.id), status: "done", snapshot: run.snapshot });
+    }
+    const worker = runs[0]?.spec.worker.name ?? "";
+
+    expect(await store.costsOfWorker({ repositoryId: 11, worker, limit: 2 })).toEqual([0.25, 0.5]);
+    expect(await store.costsOfWorker({ repositoryId: 12, worker, limit: 2 })).toEqual([]);
+    expect(await store.costsOfWorker({ repositoryId: 11, worker: "another", limit: 2 })).toEqual([]);
+  });
 }
 
 function logTests(): void {

@@ -42,6 +42,8 @@ export function sampleSnapshot(value: WorkerSnapshot["value"], changes: Partial<
     requestedCalls: 0,
     openCalls: [],
     isRoot: true,
+    pausesAtCostLimit: false,
+    isPullRequestClosed: false,
     checkRepairs: 0,
     ...changes,
   };

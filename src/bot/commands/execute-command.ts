@@ -1,11 +1,20 @@
 import type { IncomingComment } from "#bot/deliveries/incoming-comment.ts";
 import { code, paragraphs } from "#bot/render/markdown.ts";
 import { renderBeforeApproval } from "#bot/render/render-approval.ts";
-import { renderHelp, renderStatusReply, renderWorkers } from "#bot/render/render-reply.ts";
-import { renderPending } from "#bot/render/render-status.ts";
+import {
+  renderCosts,
+  renderHelp,
+  renderLogReply,
+  renderModels,
+  renderStatusReply,
+  renderWorkers,
+} from "#bot/render/render-reply.ts";
+import { formatCost, type RunLinks, renderPending } from "#bot/render/render-status.ts";
 import type { Approval } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
+import type { RunView } from "#domain/run.ts";
+import { phaseOf } from "#domain/run-phase.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { hasMarker } from "#text/comment-marker.ts";
@@ -23,6 +32,7 @@ export interface CommandContext {
   runs: Runs;
   comment: IncomingComment;
   redact: (text: string) => string;
+  linksTo: (view: RunView) => Promise<RunLinks>;
 }
 
 /** Carries out one kind of command. Resolves to the reply, or to undefined when what follows in the thread is the answer. */
@@ -49,8 +59,35 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
     await runs.requestCancel(thread, { by, deliveryId });
     return undefined;
   },
-  status: async (_, { runs, comment: { thread } }) =>
-    renderStatusReply(await runs.status(thread), await runs.pendingApprovals(thread)),
+  retry,
+  clear: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
+    await runs.clearConversation(thread, { by, deliveryId });
+    return "The conversation is cleared; the files stay as they are. Comment to tell the worker what to do next.";
+  },
+  model: async ({ model }, { runs, comment: { thread, by, key: deliveryId } }) => {
+    if (model === undefined) return renderModels(await runs.listModels(thread));
+    await runs.changeModel(thread, { by, deliveryId, model });
+    return `The next calls use ${code(model)}.`;
+  },
+  exit: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
+    await runs.requestExit(thread, { by, deliveryId });
+    return undefined;
+  },
+  status: async (_, { runs, comment: { thread }, linksTo }) => {
+    const views = await runs.status(thread);
+    const links = await Promise.all(views.map(linksTo));
+    return renderStatusReply(views, await runs.pendingApprovals(thread), links);
+  },
+  diff: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
+    await runs.showChanges(thread, { by, deliveryId });
+    return undefined;
+  },
+  log: async (_, context) => {
+    const view = await newestRun(context);
+    return renderLogReply(redactDeep(view, context.redact), await context.linksTo(view));
+  },
+  cost: async (_, { runs, comment: { thread } }) => renderCosts(await runs.status(thread)),
+  ready,
   tool: invokeTool,
   tools: invokeTool,
   help: async (_, { runs, comment: { thread } }) => renderHelp(await runs.listWorkers(thread)),
@@ -74,13 +111,68 @@ async function invokeTool(
   await runs.runToolCommand(thread, { by, deliveryId, command: parseToolCommand(line) });
 }
 
-async function run({ worker, text }: CommandOf<"run">, context: CommandContext): Promise<undefined> {
+async function run({ worker, text }: CommandOf<"run">, context: CommandContext): Promise<string | undefined> {
+  if (worker === undefined) return renderWorkers(await context.runs.listWorkers(context.comment.thread));
   try {
-    await startWorker({ worker, text }, context);
+    return await startWorker({ worker, text }, context);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     throw await withKnownWorkers(error, worker, await context.runs.listWorkers(context.comment.thread));
   }
+}
+
+/** Tries again whatever the newest run could not do: its model call, or all of it. */
+async function retry(_: CommandOf<"retry">, context: CommandContext): Promise<string | undefined> {
+  const { runs, comment } = context;
+  const { thread, by, key: deliveryId, commentId } = comment;
+  const views = await runs.status(thread);
+  // A delivery that is processed again finds the run that it started.
+  const view = views.find(({ spec }) => commentId === undefined || spec.origin.commentId !== commentId);
+  if (!view) throw new UserError("No worker was started in this thread yet. Start one with /run.");
+
+  const { worker, task = "" } = view.spec;
+  switch (phaseOf(view)) {
+    case "answered":
+    case "failed":
+    case "limited":
+    case "cancelled":
+      return startWorker({ worker: worker.name, text: task }, context);
+    case "retrying":
+      await runs.retryModelCall(thread, { by, deliveryId });
+      return undefined;
+    case "stopped":
+      throw new UserError(`${worker.name} is stopped. Continue with /resume.`);
+    case "starting":
+    case "working":
+    case "awaitingApproval":
+    case "awaitingAnswer":
+    case "awaitingChild":
+    case "awaitingBudget":
+    case "awaitingReview":
+    case "awaitingMessage":
+      throw new UserError(
+        `${worker.name} has not failed, so there is nothing to try again. /status shows what it does.`,
+      );
+  }
+}
+
+/** Marks the draft of the newest run as ready, or the pull request in whose thread the command was given. */
+async function ready(_: CommandOf<"ready">, { github, runs, comment }: CommandContext): Promise<string> {
+  const { thread, isPullRequest } = comment;
+  const opened = (await runs.status(thread)).find(({ pullRequest }) => pullRequest !== undefined)?.pullRequest;
+  const number = opened ?? (isPullRequest ? thread.thread : undefined);
+  if (number === undefined) throw new UserError("No worker has opened a pull request in this thread yet.");
+
+  const pull = await github.getPullRequest(number);
+  if (!pull || pull.state === "closed") throw new UserError(`Pull request #${number} is not open.`);
+  if (pull.draft) await github.markReadyForReview(number);
+  return `#${number} is ready for review.`;
+}
+
+async function newestRun({ runs, comment: { thread } }: CommandContext): Promise<RunView> {
+  const [view] = await runs.status(thread);
+  if (view) return view;
+  throw new UserError("No worker was started in this thread yet. Start one with /run.");
 }
 
 /** Passes the text to the thread's live run, or starts the default worker with it. */
@@ -131,12 +223,13 @@ async function assertNotFork(github: GitHub, number: number): Promise<void> {
   );
 }
 
-async function approve(command: CommandOf<"approve">, context: CommandContext): Promise<undefined> {
-  const { target, remember, changedArgs, note } = command;
+async function approve(command: CommandOf<"approve">, context: CommandContext): Promise<string | undefined> {
+  const { target, remember, changedArgs, note, budget } = command;
   const { runs, comment } = context;
+  if (budget !== undefined) return raiseBudget(budget, context);
   await assertFullyShown(target, context);
   const { by, key: deliveryId, thread } = comment;
-  await decide(runs, thread, {
+  return decide(runs, thread, {
     by,
     deliveryId,
     target,
@@ -146,6 +239,14 @@ async function approve(command: CommandOf<"approve">, context: CommandContext): 
     ...(note ? { note } : {}),
     ...(changedArgs ? { changedArgs } : {}),
   });
+}
+
+async function raiseBudget(amount: number, { runs, comment }: CommandContext): Promise<string> {
+  const { by, key: deliveryId, thread } = comment;
+  const limit = await runs.raiseCostLimit(thread, { by, deliveryId, amount });
+  return limit === undefined
+    ? "The cost limit was raised."
+    : `The cost limit is now ${formatCost(limit)}. The run continues.`;
 }
 
 /** Refuses to approve a request that spans several comments while one of them is missing. */

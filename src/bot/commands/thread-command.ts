@@ -3,13 +3,24 @@ import { type RunCommandName, runCommands } from "#ui/run-commands.ts";
 
 /** A comment as a command, read from its first line. */
 export type ThreadCommand =
-  | { kind: "run"; worker: string; text: string }
+  /** Without a worker: the question which workers there are. */
+  | { kind: "run"; worker: string | undefined; text: string }
   /** `target`: an approval's id or `all`; undefined for the only pending request. */
-  | { kind: "approve"; target: string | undefined; remember: "none" | "session"; changedArgs?: object; note?: string }
+  | {
+      kind: "approve";
+      target: string | undefined;
+      remember: "none" | "session";
+      changedArgs?: object;
+      note?: string;
+      /** US dollars to add to a run's cost limit, instead of approving a request. */
+      budget?: number;
+    }
   /** The first word of the reason may be an approval id without a digit, which only the store can recognise. */
   | { kind: "deny"; target: string | undefined; reason: string }
   | { kind: "resume"; text: string }
-  | { kind: "stop" | "cancel" | "status" | "help" }
+  | { kind: "stop" | "cancel" | "status" | "help" | "retry" | "clear" | "exit" | "diff" | "log" | "cost" | "ready" }
+  /** Without a model: the question which models the run may use. */
+  | { kind: "model"; model: string | undefined }
   /** A command for the tools of a run: `/tool …`, `/t …` or `/tools`. */
   | { kind: "tool" | "tools"; line: string }
   /** A known command with wrong arguments; the message shows the right form. */
@@ -39,7 +50,15 @@ const parsers: Record<RunCommandName, (input: CommandInput) => ThreadCommand> = 
     rest
       ? { kind: "malformed", message: "`/cancel` takes no arguments: it ends every run in this thread." }
       : { kind: "cancel" },
+  retry: () => ({ kind: "retry" }),
+  clear: () => ({ kind: "clear" }),
+  model: parseModel,
+  exit: () => ({ kind: "exit" }),
   status: () => ({ kind: "status" }),
+  diff: () => ({ kind: "diff" }),
+  log: () => ({ kind: "log" }),
+  cost: () => ({ kind: "cost" }),
+  ready: () => ({ kind: "ready" }),
   tool: ({ line }) => ({ kind: "tool", line }),
   tools: ({ line }) => ({ kind: "tools", line }),
   help: () => ({ kind: "help" }),
@@ -78,7 +97,10 @@ function isCommandName(word: string): word is RunCommandName {
 
 function parseRun({ rest, more }: CommandInput): ThreadCommand {
   const [, worker = "", text = ""] = /^(\S+)\s*(.*)$/.exec(rest) ?? [];
-  if (!worker) return { kind: "malformed", message: "Name a worker: `/run <worker> [task]`." };
+  if (!worker) {
+    if (more) return { kind: "malformed", message: "Name a worker: `/run <worker> [task]`." };
+    return { kind: "run", worker: undefined, text: "" };
+  }
   if (!/^[a-z0-9][a-z0-9_-]{0,63}$/i.test(worker)) {
     return {
       kind: "malformed",
@@ -88,10 +110,21 @@ function parseRun({ rest, more }: CommandInput): ThreadCommand {
   return { kind: "run", worker, text: joinLines({ rest: text, more }) };
 }
 
+function parseModel({ rest }: CommandInput): ThreadCommand {
+  if (/^\S*$/.test(rest)) return { kind: "model", model: rest || undefined };
+  return { kind: "malformed", message: "Name one model, such as `/model anthropic:claude-haiku-4-5`." };
+}
+
 const approveUsage =
   "Nothing was approved. Comment `/approve`, `/approve <id>` or `/approve all`; add `session` to approve identical calls later in this run.";
 
 function parseApprove({ rest, more }: CommandInput): ThreadCommand {
+  const budget = /^\+\s*\$?\s*(\d{1,6}(?:\.\d{1,2})?)\s*\$?$/.exec(rest)?.[1];
+  if (budget !== undefined) {
+    return Number(budget) > 0
+      ? { kind: "approve", target: undefined, remember: "none", budget: Number(budget) }
+      : { kind: "malformed", message: "To raise the cost limit, name an amount above zero, such as `/approve +$2`." };
+  }
   const words = rest.split(/\s+/).filter(Boolean);
   const session = words.at(-1)?.toLowerCase() === "session";
   const targets = session ? words.slice(0, -1) : words;

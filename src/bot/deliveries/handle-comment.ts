@@ -5,7 +5,7 @@ import { postComment } from "#bot/github/post-comment.ts";
 import { inline } from "#bot/render/markdown.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
-import { parseToolCommand } from "#ui/run-commands.ts";
+import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { attemptsBeforeNotice, type DeliveryContext, type DeliveryProblem, defineHandler } from "./handler.ts";
 import { type IncomingComment, ignoreAuthor, readComment, readIssueText } from "./incoming-comment.ts";
 import { CommentPayload, IssuePayload, locationOf } from "./payloads.ts";
@@ -48,6 +48,7 @@ async function handleComment(comment: IncomingComment, context: DeliveryContext)
   if (comment.commentId === undefined && command.kind !== "run" && command.kind !== "mention") return;
 
   const action: Action = { comment, context, github };
+  if (needsRun(command.kind) && (await context.runs().threadActivity(comment.thread)) === "none") return;
   if (comment.viaApp !== undefined && !mayCommandViaApp(command, context)) return refuseApp(command, action);
   if (command.kind === "text") return sendMessage(command.text, action);
   if (command.kind === "direct") return callTool(command, action);
@@ -70,9 +71,12 @@ async function readCommand(text: string, github: GitHub): Promise<ThreadCommand>
   return { kind: "mention", text: mentioned };
 }
 
+/** The commands that decide or publish something: they count only from the hand of a person. */
+const personalCommands: readonly ThreadCommand["kind"][] = ["approve", "deny", "tool", "direct", "ready"];
+
 /** True where a comment that another app posted with a person's token may ask for this. */
 function mayCommandViaApp({ kind }: ThreadCommand, { allowAppComments }: DeliveryContext): boolean {
-  return allowAppComments && kind !== "approve" && kind !== "deny" && kind !== "tool" && kind !== "direct";
+  return allowAppComments && !personalCommands.includes(kind);
 }
 
 /** Tells the person, if the comment was a command and they may give commands, that it did not count. */
@@ -97,8 +101,8 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
   const { comment, context, github } = action;
   const reaction = react("eyes", action);
   try {
-    const { redact } = context;
-    const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact });
+    const { redact, linksTo } = context;
+    const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact, linksTo });
     if (answer) await reply(answer, action);
     else if (context.attempts > attemptsBeforeNotice)
       await reply("GitHub answers again, and your command was carried out.", action);

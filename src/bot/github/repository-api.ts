@@ -1,6 +1,7 @@
 import type { Endpoints } from "@octokit/types";
-import type { Endpoint } from "#bot/manifest.ts";
-import { OutageError } from "#domain/errors.ts";
+import { z } from "zod";
+import type { Endpoint, Mutation } from "#bot/manifest.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { fetchInRepository } from "./fetch-in-repository.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
@@ -12,6 +13,8 @@ export type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];
 type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
 type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority">;
 
+const GraphqlAnswer = z.object({ errors: z.array(z.object({ message: z.string() })).optional() });
+
 /** For how long a name counts for the repository it was confirmed to belong to. */
 const nameLifetimeMs = 60_000;
 
@@ -21,12 +24,15 @@ export class RepositoryApi {
   readonly #tokens: InstallationTokens;
   readonly #repository: RepositoryRef;
   readonly #fetch: typeof fetch;
+  readonly #graphqlUrl: string;
 
   constructor(options: { rest: RestClient; tokens: InstallationTokens; repository: RepositoryRef; apiUrl: string }) {
     const { rest, tokens, repository, apiUrl } = options;
     this.#rest = rest;
     this.#tokens = tokens;
     this.#repository = repository;
+    // GitHub Enterprise Server has REST below /api/v3 and GraphQL at /api/graphql.
+    this.#graphqlUrl = `${apiUrl.replace(/\/v3\/?$/, "")}/graphql`;
     const onRenamed = () => tokens.discard(repository, "api");
     this.#fetch = fetchInRepository(repository.repositoryId, { apiUrl, onRenamed });
   }
@@ -48,6 +54,30 @@ export class RepositoryApi {
       pages.push(data as Answer<E>);
       if (!/\brel="next"/.test(String(headers.link ?? ""))) return pages;
     }
+  }
+
+  /** Carries out a GraphQL mutation, for the few operations that REST lacks. Throws a UserError that says why it was refused. */
+  async mutate(mutation: Mutation, input: Record<string, unknown>): Promise<void> {
+    const type = `${mutation.charAt(0).toUpperCase()}${mutation.slice(1)}Input`;
+    const query = `mutation($input: ${type}!) { ${mutation}(input: $input) { clientMutationId } }`;
+    const repository = this.#repository;
+    const send = async () =>
+      this.#rest.send({
+        route: `POST ${this.#graphqlUrl}`,
+        parameters: { query, variables: { input } },
+        installationId: repository.installationId,
+        token: await this.#tokens.get(repository, "api"),
+        repository: `${repository.owner}/${repository.repo}`.toLowerCase(),
+      });
+    const { data } = await withRefusals(repository, () =>
+      send().catch((error: RequestError) => {
+        if (error.status !== 401) throw error;
+        this.#tokens.discard(repository, "api");
+        return send();
+      }),
+    );
+    const { errors = [] } = GraphqlAnswer.parse(data);
+    if (errors[0]) throw new UserError(`GitHub refused ${mutation}: ${errors[0].message}`);
   }
 
   async #send(route: string, parameters: Record<string, unknown>, options: Options): Promise<RestResponse> {

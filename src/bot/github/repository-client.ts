@@ -174,6 +174,13 @@ export class RepositoryClient implements GitHub {
     return readPullRequest(await this.#api.call(endpoint, { pull_number: number, ...text }));
   }
 
+  async markReadyForReview(number: number): Promise<void> {
+    const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}";
+    const { node_id: id, draft } = await this.#api.call(endpoint, { pull_number: number });
+    // REST cannot do this.
+    if (draft) await this.#api.mutate("markPullRequestReadyForReview", { pullRequestId: id });
+  }
+
   async listReviewComments(number: number): Promise<ReviewComment[]> {
     const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments";
     return (await this.#api.callPages(endpoint, { pull_number: number })).flat().map(readReviewComment);

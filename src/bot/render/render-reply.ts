@@ -1,8 +1,8 @@
 import type { Approval } from "#domain/approval.ts";
 import type { RunView } from "#domain/run.ts";
 import { runCommands } from "#ui/run-commands.ts";
-import { code, inline, paragraphs } from "./markdown.ts";
-import { headline, renderPending, renderStatus } from "./render-status.ts";
+import { code, codeBlock, inline, paragraphs } from "./markdown.ts";
+import { formatCost, headline, type RunLinks, renderLinks, renderPending, renderStatus } from "./render-status.ts";
 
 type Workers = readonly { name: string; description?: string }[];
 
@@ -27,18 +27,74 @@ export function renderWorkers(workers: Workers): string {
 }
 
 /** Where the runs of a thread stand: the live ones in full, the others in a line. */
-export function renderStatusReply(views: readonly RunView[], pending: readonly Approval[]): string {
+export function renderStatusReply(
+  views: readonly RunView[],
+  pending: readonly Approval[],
+  links: readonly RunLinks[] = [],
+): string {
   if (views.length === 0) return "Nothing was started in this thread yet. `/help` lists the workers.";
   const live = views.filter((view) => !view.outcome);
   const ended = views.filter((view) => view.outcome);
+  const linksOf = (view: RunView) => links[views.indexOf(view)] ?? {};
   return paragraphs(
     ...live.map((view) =>
       renderStatus(
         view,
         pending.filter(({ rootId }) => rootId === view.spec.id),
+        linksOf(view),
       ),
     ),
     live.length === 0 && renderPending(pending),
-    ended.map((view) => `- ${headline(view)} (run ${code(view.spec.id)})`).join("\n"),
+    ended.map((view) => `- ${headline(view)} (${nameOf(view, linksOf(view))})`).join("\n"),
+  );
+}
+
+function nameOf({ spec, pullRequest }: RunView, links: RunLinks): string {
+  const run = links.page ? `[run ${spec.id}](${links.page})` : `run ${code(spec.id)}`;
+  return pullRequest === undefined ? run : `${run}, [#${pullRequest}](${links.pullRequest})`;
+}
+
+/** The steps that `/log` shows. */
+const maxLogLines = 40;
+
+/** The latest steps of a run, with a link to all of them. */
+export function renderLogReply(view: RunView, links: RunLinks): string {
+  const lines = view.log.slice(-maxLogLines).map((line) => line.slice(0, 300).replace(/\s+/g, " "));
+  const left = view.log.length - lines.length;
+  return paragraphs(
+    `### ${headline(view)}`,
+    lines.length === 0 ? "It has done nothing yet." : codeBlock(lines.join("\n"), "text", 10_000),
+    left > 0 && `${left} earlier ${left === 1 ? "step is" : "steps are"} left out.`,
+    renderLinks(view, links),
+  );
+}
+
+/** The costs of the runs of a thread, with the limit of each. */
+export function renderCosts(views: readonly RunView[]): string {
+  if (views.length === 0) return "Nothing was started in this thread yet.";
+  const rows = views.map(({ spec, cost, steps, usage }) => {
+    const { worker, id, usualCost } = spec;
+    const spent =
+      cost === undefined
+        ? "not priced; the cost limit does not apply"
+        : `${formatCost(cost)} of ${formatCost(worker.limits.cost)}`;
+    const usual = usualCost === undefined ? "unknown" : formatCost(usualCost);
+    return `| ${inline(worker.name)}, run ${code(id)} | ${spent} | ${usual} | ${steps} | ${usage.inputTokens + usage.outputTokens} |`;
+  });
+  const total = views.reduce((sum, { cost = 0 }) => sum + cost, 0);
+  return paragraphs(
+    ["| run | cost | usual cost | steps | tokens |", "|---|---|---|---|---|", ...rows].join("\n"),
+    total > 0 && views.length > 1 && `Together: ${formatCost(total)}`,
+  );
+}
+
+/** The models that a run may use, each with its command. */
+export function renderModels({ current, available }: { current: string; available: readonly string[] }): string {
+  const others = available.filter((model) => model !== current).map((model) => `- ${code(`/model ${model}`)}`);
+  return paragraphs(
+    `The worker uses ${code(current)}.`,
+    others.length === 0
+      ? "No other model with a known price may be used here."
+      : ["It may also use:", "", ...others].join("\n"),
   );
 }

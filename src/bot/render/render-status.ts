@@ -1,5 +1,6 @@
 import type { Approval } from "#domain/approval.ts";
 import type { RunView } from "#domain/run.ts";
+import { phaseOf } from "#domain/run-phase.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { renderTasks } from "./render-tasks.ts";
 
@@ -7,24 +8,43 @@ const maxLogLines = 200;
 const maxChildren = 20;
 
 /** The living comment of a run: what it is doing, what it waits for, what it cost so far, how to stop it, and its web page. */
-export function renderStatus(view: RunView, pending: readonly Approval[], link?: string): string {
+export function renderStatus(view: RunView, pending: readonly Approval[], links: RunLinks = {}): string {
   return paragraphs(
     `### ${headline(view)}`,
     !view.outcome && inline(view.activity),
     view.tasks.length > 0 && renderTasks(view.tasks),
     renderChildren(view.children),
     renderPending(pending),
+    renderUsualCost(view),
     renderNumbers(view),
     renderLog(view.log),
     renderHints(view),
-    link && `[${view.outcome ? "See the whole run" : "Watch this run"}](${link})`,
+    renderLinks(view, links),
   );
 }
 
-/** One line on where a run stands. */
+/** The addresses of what belongs to a run. */
+export interface RunLinks {
+  /** The page of the run. */
+  page?: string | undefined;
+  pullRequest?: string | undefined;
+}
+
+/** Links the pull request and the page of a run. A plain number would be no link, since references are disabled. */
+export function renderLinks({ pullRequest, outcome }: RunView, links: RunLinks): string | undefined {
+  const name = `Pull request #${pullRequest}`;
+  const parts = [
+    ...(pullRequest === undefined ? [] : [links.pullRequest ? `[${name}](${links.pullRequest})` : name]),
+    ...(links.page ? [`[${outcome ? "See the whole run" : "Watch this run"}](${links.page})`] : []),
+  ];
+  return parts.length > 0 ? parts.join(" · ") : undefined;
+}
+
+/** Summarizes the phase of a run in one line. */
 export function headline(view: RunView): string {
   const worker = `**${inline(view.spec.worker.name)}**`;
-  switch (view.outcome?.kind) {
+  const phase = phaseOf(view);
+  switch (phase) {
     case "answered":
       return `✅ ${worker} is done`;
     case "failed":
@@ -32,27 +52,22 @@ export function headline(view: RunView): string {
     case "limited":
       return `🛑 ${worker} reached a limit`;
     case "cancelled":
-      return `⏹️ ${worker} was cancelled by ${inline(view.outcome.by)}`;
-  }
-  if (view.state === "idle" && view.pullRequest !== undefined) return `✅ ${worker} is done and waits for a review`;
-  switch (view.state) {
-    case "interrupted":
+      return `⏹️ ${worker} was cancelled by ${inline(view.outcome?.kind === "cancelled" ? view.outcome.by : "")}`;
+    case "awaitingReview":
+      return `✅ ${worker} is done and waits for a review`;
+    case "awaitingBudget":
+      return `💰 ${worker} has used up its cost limit`;
+    case "stopped":
       return `⏸️ ${worker} is stopped`;
-    case "idle":
+    case "awaitingMessage":
     case "awaitingAnswer":
       return `💬 ${worker} is waiting for you`;
     case "awaitingApproval":
       return `🔐 ${worker} is waiting for approval`;
-    case "preparing":
-    case "callingModel":
+    case "starting":
+    case "working":
     case "retrying":
-    case "evaluatingAnswer":
-    case "reviewing":
-    case "evaluatingCalls":
-    case "executing":
     case "awaitingChild":
-    case "checkingLimits":
-    case "ended":
       return `⚙️ ${worker} is working`;
   }
 }
@@ -87,8 +102,20 @@ function renderNumbers(view: RunView): string {
 
 function numbersOf({ steps, usage, cost }: RunView): string {
   const tokens = `${short(usage.inputTokens)} tokens in, ${short(usage.outputTokens)} out`;
-  const money = cost === undefined ? "" : ` · \\$${cost.toFixed(cost < 1 ? 3 : 2)}`;
+  const money =
+    cost === undefined ? (steps > 0 ? " · not priced; the cost limit does not apply" : "") : ` · ${formatCost(cost)}`;
   return `${steps} ${steps === 1 ? "step" : "steps"} · ${tokens}${money}`;
+}
+
+/** Says what runs of this worker usually cost, while the run itself has cost nothing yet. */
+function renderUsualCost({ spec: { worker, usualCost }, cost, outcome }: RunView): string | undefined {
+  if (usualCost === undefined || cost !== undefined || outcome) return undefined;
+  return `Runs of this worker have cost ${formatCost(usualCost)} in this repository (median); this one stops at ${formatCost(worker.limits.cost)}.`;
+}
+
+/** Formats US dollars for Markdown, where two plain dollar signs in a line would be a formula. */
+export function formatCost(dollars: number): string {
+  return `\\$${dollars.toFixed(dollars < 1 ? 3 : 2)}`;
 }
 
 function short(count: number): string {

@@ -25,6 +25,8 @@ export function renderToolReply(reply: ToolReply): string {
       return renderForm(reply.tool);
     case "list":
       return renderList(reply.tools);
+    case "changes":
+      return renderChanges(reply);
     case "queued":
       return `⏳ ${inline(reply.by)}, this runs ${whenDone[reply.behind]}; this comment will then show the result. To run it at once, \`/stop\` the run first; \`/resume\` continues it.`;
     case "refused":
@@ -59,6 +61,23 @@ function renderConfirm({ tool, command, ...asked }: Extract<ToolReply, { kind: "
     layOutRequest(asked).body,
     "Nothing was run yet. This runs exactly what is shown here; if it would do something else by then, it is shown anew:",
     codeBlock(command, "", 10_000),
+  );
+}
+
+const maxDiffLength = 30_000;
+
+function renderChanges({ by, diff }: Extract<ToolReply, { kind: "changes" }>): string {
+  if (diff.trim() === "") return `${inline(by)}, this run has not changed any files yet.`;
+  const files = diff.split("\n").filter((line) => line.startsWith("diff --git ")).length;
+  const lines = diff.split("\n").length;
+  const note =
+    diff.length > maxDiffLength
+      ? "The diff is cut; the page of the run and the pull request show all of it."
+      : undefined;
+  return paragraphs(
+    `### 📄 Changes so far: ${files} ${files === 1 ? "file" : "files"}`,
+    note,
+    details(`Diff (${lines} lines)`, codeBlock(diff, "diff", maxDiffLength)),
   );
 }
 

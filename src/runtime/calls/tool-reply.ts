@@ -44,6 +44,8 @@ export const ToolReply = z.discriminatedUnion("kind", [
   }),
   z.object({ kind: z.literal("form"), tool: ManualTool }),
   z.object({ kind: z.literal("list"), tools: z.array(ManualTool) }),
+  /** All changes of the run, as a unified diff. */
+  z.object({ kind: z.literal("changes"), by: z.string(), diff: z.string() }),
   /** Nothing has run. The message says why and what to do. */
   z.object({ kind: z.literal("refused"), by: z.string(), message: z.string() }),
 ]);

@@ -1,6 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import type { ModelRequest } from "#models/models.ts";
 import { askModel } from "#runtime/model/ask-model.ts";
+import { chosenModel } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { abandonOnAbort } from "#toolsets/abandon-on-abort.ts";
 import type { EffectHandler, EffectServices } from "./effect-handler.ts";
@@ -16,7 +17,7 @@ export function callModel({
       const { spec } = run;
       const [tools, log] = await Promise.all([run.tools(signal), run.log()]);
       const options = {
-        model: spec.model,
+        model: chosenModel(log) ?? spec.model,
         instructions: run.instructions(),
         log,
         maxTokens: spec.worker.max_context_tokens,

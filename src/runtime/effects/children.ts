@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { initialRun } from "#runtime/apply-events.ts";
-import { openCallOf } from "#runtime/read-log.ts";
+import { chosenModel, openCallOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import { admitWorker } from "#runtime/start/admit-worker.ts";
@@ -35,7 +35,8 @@ async function spawn(
   signal: AbortSignal,
 ): Promise<EffectResult> {
   const { spec, repository } = run;
-  const { call, step } = openCallOf(await run.log(), callId);
+  const log = await run.log();
+  const { call, step } = openCallOf(log, callId);
   const granted = approvalId && (await checkApproval({ store, now }, run, { call, step, approvalId, signal }));
   const answeredBy = (await run.tools(signal)).find(call.tool)?.answeredBy;
   if (answeredBy?.kind !== "worker") throw new UserError(`${call.tool} does not call a worker.`);
@@ -53,7 +54,7 @@ async function spawn(
     catalog,
     models,
     repository,
-    model: spec.model,
+    model: chosenModel(log) ?? spec.model,
     policy,
   });
   const child = childSpec(parent, { id, callId, worker, source, model, now: now(), siblings, root: root.spec });

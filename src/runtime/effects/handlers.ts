@@ -4,9 +4,9 @@ import type { EffectHandlers, EffectServices } from "./effect-handler.ts";
 import { executeTool } from "./execute-tool.ts";
 import { openSandbox } from "./open-sandbox.ts";
 import { invokeTool, runCommand } from "./person-calls.ts";
-import { postAnswer } from "./post-answer.ts";
+import { postAnswer, postBudget } from "./post-answer.ts";
 import { closeApprovals, postApproval, postQuestion } from "./post-requests.ts";
-import { postToolReply } from "./post-tool-reply.ts";
+import { postToolReply, showChanges } from "./post-tool-reply.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reviewCalls } from "./review-calls.ts";
 import { showStatus } from "./show-status.ts";
@@ -24,10 +24,12 @@ export function effectHandlers(services: EffectServices): EffectHandlers {
     "child.spawn": spawnChild(services),
     "children.stop": stopChildren(services),
     "answer.post": postAnswer(services),
+    "budget.post": postBudget(services),
     "outcome.report": reportOutcome(services),
     "status.show": showStatus(services),
     "command.run": runCommand(services),
     "tool.invoke": invokeTool(services),
     "tool.reply": postToolReply(services),
+    "changes.show": showChanges(services),
   };
 }

@@ -184,6 +184,9 @@ function refuse(effect: PersonEffect, error: unknown): EffectResult {
 }
 
 /** A reply is an effect of its own, so that a failed post does not run the tool again. Without one, the result is posted. */
-function reply({ key, runId, request: { callId } }: PersonEffect, reply?: ToolReply): EffectResult {
-  return { effects: [{ key: `${key}/reply`, runId, queue: "thread", request: { kind: "tool.reply", callId, reply } }] };
+function reply({ key, runId, request }: PersonEffect, reply?: ToolReply): EffectResult {
+  const { callId } = request;
+  const thread = request.kind === "command.run" ? request.thread : undefined;
+  const post = { kind: "tool.reply" as const, callId, reply, ...(thread === undefined ? {} : { thread }) };
+  return { effects: [{ key: `${key}/reply`, runId, queue: "thread", request: post }] };
 }

@@ -4,6 +4,24 @@ import { readView } from "#runtime/views/read-view.ts";
 import type { EffectHandler, EffectServices } from "./effect-handler.ts";
 import { post } from "./post.ts";
 
+/** Posts that a run has used up its cost limit, and how to raise it. */
+export function postBudget({
+  store,
+  frontEnd,
+}: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"budget.post">> {
+  return {
+    maxAttempts: 12,
+    async perform(_effect, { spec: { id } }) {
+      const view = await readView(store, id);
+      const { askForBudget } = frontEnd;
+      if (!view || !askForBudget) return {};
+      const name = `budget/${id}/${view.spec.worker.limits.cost}`;
+      return post(store, name, (options) => askForBudget(view, options));
+    },
+    onFailure: async () => ({}),
+  };
+}
+
 /** Posts the answer of a run that stays: of a chat, or with its pull request. */
 export function postAnswer({
   store,

@@ -1,5 +1,8 @@
+import { UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
+import { readBase } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import type { EffectHandler, EffectServices } from "./effect-handler.ts";
@@ -16,10 +19,43 @@ export function postToolReply({
       const reply = findResult(await run.log(), request.callId) ?? request.reply;
       const view = await readView(store, runId);
       if (!reply || !view) return {};
-      return post(store, `tool/${runId}/${request.callId}`, (options) => frontEnd.showToolReply(view, reply, options));
+      return post(store, `tool/${runId}/${request.callId}`, (options) =>
+        frontEnd.showToolReply(view, reply, { ...options, thread: request.thread }),
+      );
     },
     onFailure: async () => ({}),
   };
+}
+
+/** Posts the changes of a run for a person who asked for them. */
+export function showChanges({
+  store,
+  frontEnd,
+}: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"changes.show">> {
+  return {
+    maxAttempts: 4,
+    async perform({ runId, request: { by, callId, thread } }, run, signal) {
+      const view = await readView(store, runId);
+      if (!view) return {};
+      const reply = await readChanges(run, by, signal);
+      return post(store, `tool/${runId}/${callId}`, (options) =>
+        frontEnd.showToolReply(view, reply, { ...options, thread }),
+      );
+    },
+    onFailure: async ({ key, runId, request: { by, callId, thread } }, _run, error) => {
+      const message = error instanceof UserError ? error.message : "The changes could not be read. Try again.";
+      const request = { kind: "tool.reply" as const, callId, thread, reply: { kind: "refused" as const, by, message } };
+      return { effects: [{ key: `${key}/reply`, runId, queue: "thread", request }] };
+    },
+  };
+}
+
+async function readChanges(run: ActiveRun, by: string, signal: AbortSignal): Promise<ToolReply> {
+  if (!readBase(await run.log())) {
+    return { kind: "refused", by, message: "The repository is still being opened, so there are no changes yet." };
+  }
+  const { diff } = await run.workspace(signal);
+  return { kind: "changes", by, diff: (await diff?.()) ?? "" };
 }
 
 function findResult(log: readonly LoggedEvent[], callId: string): ToolReply | undefined {

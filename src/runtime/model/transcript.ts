@@ -39,6 +39,7 @@ const transcriptOf = foldForward(
   (transcript, logged) => {
     transcript.log.push(logged);
     if (logged.event.type === "conversation.compacted") compact(transcript, logged.event);
+    else if (logged.event.type === "conversation.cleared") clear(transcript, logged);
     else addEvent(transcript, logged);
   },
 );
@@ -63,6 +64,17 @@ function addEvent(transcript: Transcript, { id, event }: LoggedEvent): void {
     results.clear();
   }
   transcript.pending.push(...userMessages(event).map((message) => ({ id, message })));
+}
+
+/** Drops everything but the issue or pull request. */
+function clear(transcript: Transcript, cleared: LoggedEvent): void {
+  const kept = transcript.log.filter(({ event }) => event.type === "message.received" && event.kind === "context");
+  transcript.log = [...kept, cleared];
+  transcript.messages = kept.flatMap(({ event }) => userMessages(event));
+  transcript.pending = [];
+  transcript.calls = [];
+  transcript.results.clear();
+  addEvent(transcript, cleared);
 }
 
 /** Replaces the part of the conversation that was summarized, and adds the events that follow it again. */
@@ -148,6 +160,12 @@ function callResults(event: RunEvent): CallResult[] {
     case "run.stop":
     case "run.resume":
     case "run.cancel":
+    case "run.exit":
+    case "retry.requested":
+    case "conversation.cleared":
+    case "model.changed":
+    case "cost_limit.raised":
+    case "pull_request.reopened":
     case "timer.due":
       return [];
   }
@@ -179,6 +197,13 @@ function userMessages(event: RunEvent): ModelMessage[] {
   }
   if (event.type === "pull_request.reviewed") return [{ role: "user", content: event.text }];
   if (event.type === "checks.completed" && !event.passed) return [{ role: "user", content: event.text }];
+  if (event.type === "conversation.cleared") {
+    const content = `@${event.by} cleared the conversation with you. The files are as you left them; git_status lists your changes.`;
+    return [{ role: "user", content }];
+  }
+  if (event.type === "pull_request.reopened") {
+    return [{ role: "user", content: `@${event.by} reopened pull request #${event.number}, which was closed.` }];
+  }
   if (event.type === "tool.invoked") return [{ role: "user", content: describeInvocation(event) }];
   return [];
 }

@@ -61,9 +61,8 @@ export function childSpec(
 type Share = Pick<Limits, "tokens" | "cost">;
 
 /** Divides what is left equally among the open worker calls, without the shares their runs got already. */
-function shareOf({ spec, snapshot }: RunRow, siblings: readonly RunRow[]): Share {
-  const { limits } = spec.worker;
-  const { openCalls, tokens, cost } = snapshot.context;
+function shareOf({ snapshot }: RunRow, siblings: readonly RunRow[]): Share {
+  const { openCalls, tokens, cost, limits } = snapshot.context;
   const calls = openCalls.filter(({ answeredBy }) => answeredBy === "worker").map(({ callId }) => callId);
   const running = siblings.filter(({ spec: { parentCallId = "" } }) => calls.includes(parentCallId));
   const parts = Math.max(1, calls.length - running.length);

@@ -14,6 +14,9 @@ import { cleanText } from "#text/untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
 import { composeBriefing } from "./briefing.ts";
 
+/** The number of earlier runs whose costs are compared. */
+const maxComparedRuns = 20;
+
 /** Starts workers on issues and pull requests, within the limits of people and repositories. */
 export class RunStarter {
   readonly #options: RunsOptions;
@@ -41,7 +44,8 @@ export class RunStarter {
       model: models.defaultModel,
       policy,
     });
-    const budget = await this.#remainingBudget(origin);
+    const budget = await remainingBudget(this.#options, origin);
+    const usualCost = await this.#usualCost(origin, worker.name);
     const task = cleanText(text).text.trim();
     const current = await github.getIssue(origin.thread);
     if (!current) throw new UserError(`#${origin.thread} cannot be read.`);
@@ -63,6 +67,7 @@ export class RunStarter {
       model,
       origin,
       ...(task ? { task } : {}),
+      ...(usualCost === undefined ? {} : { usualCost }),
       createdAt: now(),
     };
     const events: NewEvent[] = [
@@ -72,7 +77,7 @@ export class RunStarter {
     await this.#admissions.run(async () => {
       if (await store.findRun(id)) return;
       await this.#checkRate(origin);
-      await store.ingest({ deliveryId, run: initialRun(spec), events });
+      await store.ingest({ deliveryId, run: initialRun(spec, { pausesAtCostLimit: true }), events });
     });
     scheduler.wake(id);
     return spec;
@@ -88,24 +93,11 @@ export class RunStarter {
     );
   }
 
-  /** Returns the US dollars that are left of the day's budget. Throws a UserError when it is used up. */
-  async #remainingBudget({ repositoryId, owner, repo }: RunOrigin): Promise<number> {
-    const { store, now, policy } = this.#options;
-    const since = now() - 24 * 60 * 60_000;
-    const [ofRepository, ofAll] = await Promise.all([
-      repositoryId === undefined ? 0 : store.costOfRuns({ repositoryId, since }),
-      store.costOfRuns({ since }),
-    ]);
-    const { repository, total } = policy.cost_per_day;
-    if (ofRepository >= repository) {
-      throw new UserError(
-        `Runs on ${owner}/${repo} have cost $${ofRepository.toFixed(2)} in the last 24 hours; the deployment allows $${repository}. Try again later.`,
-      );
-    }
-    if (ofAll >= total) {
-      throw new UserError(`This deployment has spent its budget of the last 24 hours ($${total}). Try again later.`);
-    }
-    return Math.min(repository - ofRepository, total - ofAll);
+  /** Returns the median cost of the worker's latest runs in this repository, in US dollars; undefined when none had a price. */
+  async #usualCost({ repositoryId }: RunOrigin, worker: string): Promise<number | undefined> {
+    if (repositoryId === undefined) return undefined;
+    const costs = await this.#options.store.costsOfWorker({ repositoryId, worker, limit: maxComparedRuns });
+    return costs.sort((a, b) => a - b)[Math.floor(costs.length / 2)];
   }
 
   async #checkRate({ requestedBy, repositoryId, owner, repo }: RunOrigin): Promise<void> {
@@ -121,4 +113,26 @@ export class RunStarter {
         : ofRepository >= runsPerHour.repository && `${ofRepository} runs were started in ${owner}/${repo}`;
     if (exceeded) throw new UserError(`${exceeded} in the last hour, which is the limit. Try again later.`);
   }
+}
+
+/** Returns the US dollars that are left of the day's budget. Throws a UserError when it is used up. */
+export async function remainingBudget(
+  { store, now, policy }: Pick<RunsOptions, "store" | "now" | "policy">,
+  { repositoryId, owner, repo }: RunOrigin,
+): Promise<number> {
+  const since = now() - 24 * 60 * 60_000;
+  const [ofRepository, ofAll] = await Promise.all([
+    repositoryId === undefined ? 0 : store.costOfRuns({ repositoryId, since }),
+    store.costOfRuns({ since }),
+  ]);
+  const { repository, total } = policy.cost_per_day;
+  if (ofRepository >= repository) {
+    throw new UserError(
+      `Runs on ${owner}/${repo} have cost $${ofRepository.toFixed(2)} in the last 24 hours; the deployment allows $${repository}. Try again later.`,
+    );
+  }
+  if (ofAll >= total) {
+    throw new UserError(`This deployment has spent its budget of the last 24 hours ($${total}). Try again later.`);
+  }
+  return Math.min(repository - ofRepository, total - ofAll);
 }

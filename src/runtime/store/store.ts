@@ -224,6 +224,8 @@ export interface Store extends DeliveryStore {
   }): Promise<number>;
   /** US dollars that root runs created since then have cost, with their children: of one repository, or of all. */
   costOfRuns(query: { repositoryId?: number; since: number }): Promise<number>;
+  /** US dollars that the latest ended root runs of a worker in a repository have cost, those without a price left out. */
+  costsOfWorker(query: { repositoryId: number; worker: string; limit: number }): Promise<number[]>;
   /**
    * The root runs of an installation, or of some of its repositories, that have not ended. Does not throw for runs that
    * cannot be read.

@@ -4,7 +4,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
-import { emptySummary, progressOf, type RunSummary, summarize } from "./run-summary.ts";
+import { currentSpec, emptySummary, progressOf, type RunSummary, summarize } from "./run-summary.ts";
 
 /**
  * Returns a run and its descendants as people see them. Undefined when there is no such run, or nothing of it can be shown.
@@ -20,11 +20,10 @@ export async function readView(
 }
 
 async function viewOf(store: Store, run: StoredRun, logOf = () => store.log(run.id)): Promise<RunView | undefined> {
-  const spec = run.unreadable ? run.displaySpec : run.spec;
-  if (!spec) return undefined;
-
   const [{ log, problem }, children] = await Promise.all([readLog(store, run.id, logOf), store.childrenOf(run.id)]);
   const summary = log.reduce<RunSummary>(summarize, emptySummary);
+  const spec = currentSpec(run, summary);
+  if (!spec) return undefined;
   const { state, activity, steps, cost, openCalls, pullRequest, outcome } = progressOf(run, summary, problem);
   const views = await Promise.all(children.map((child) => viewOf(store, child)));
   return {
@@ -101,6 +100,18 @@ function lineOf({ event }: LoggedEvent): string[] {
       return [`Checks ${event.passed ? "passed" : "failed"} on ${event.commit.slice(0, 7)}`];
     case "pull_request.closed":
       return [`@${event.by} ${event.merged ? "merged" : "closed"} #${event.number}`];
+    case "pull_request.reopened":
+      return [`@${event.by} reopened #${event.number}`];
+    case "run.exit":
+      return [`@${event.by} ended the run${describeChannel(event.via)}`];
+    case "retry.requested":
+      return [`@${event.by} asked to try again${describeChannel(event.via)}`];
+    case "conversation.cleared":
+      return [`@${event.by} cleared the conversation${describeChannel(event.via)}`];
+    case "model.changed":
+      return [`@${event.by} changed the model to ${event.model}${describeChannel(event.via)}`];
+    case "cost_limit.raised":
+      return [`@${event.by} raised the cost limit to $${event.limit.toFixed(2)}${describeChannel(event.via)}`];
     case "run.stop":
       return [event.reason ? `Stopped: ${event.reason}` : `Stopped by @${event.by}${describeChannel(event.via)}`];
     case "run.resume":

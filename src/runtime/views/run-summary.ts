@@ -1,6 +1,7 @@
-import type { LoggedEvent } from "#domain/events.ts";
+import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
-import type { OpenCall, RunOutcome, RunState, TokenUsage } from "#domain/run.ts";
+import type { OpenCall, RunOutcome, RunSpec, RunState, TokenUsage } from "#domain/run.ts";
+import { phaseOf } from "#domain/run-phase.ts";
 import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import type { EffectProblem, StoredRun } from "#runtime/store/store.ts";
@@ -19,6 +20,8 @@ export interface RunSummary {
   answer: string;
   /** Where the last message came from: a thread by its number, or the run's pull request. Default: the run's own thread. */
   conversation: number | "pull request" | undefined;
+  /** The model that a person chose. Default: the one the run started with. */
+  model: string | undefined;
 }
 
 export const emptySummary: RunSummary = {
@@ -28,6 +31,7 @@ export const emptySummary: RunSummary = {
   stopReason: undefined,
   answer: "",
   conversation: undefined,
+  model: undefined,
 };
 
 export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "event">): RunSummary {
@@ -45,17 +49,16 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
       return event.result.value.kind === "task_list" && "tasks" in event.result.value
         ? { ...summary, tasks: event.result.value.tasks }
         : summary;
-    case "pull_request.closed": {
-      const how = event.merged ? "merged" : "closed";
-      return {
-        ...summary,
-        conversation: "pull request",
-        answer: `Pull request #${event.number} was ${how} by @${event.by}.`,
-      };
-    }
+    case "pull_request.closed":
+      return { ...summary, conversation: "pull request", answer: describeClosing(event) };
+    case "run.exit":
+      return { ...summary, answer: `@${event.by} ended this run.` };
+    case "model.changed":
+      return { ...summary, model: event.model };
     case "message.received":
       return event.kind === "comment" ? { ...summary, conversation: event.thread } : summary;
     case "pull_request.reviewed":
+    case "pull_request.reopened":
     case "checks.completed":
       return { ...summary, conversation: "pull request" };
     case "sandbox.opened":
@@ -68,9 +71,20 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
     case "tool.invoked":
     case "run.resume":
     case "run.cancel":
+    case "retry.requested":
+    case "conversation.cleared":
+    case "cost_limit.raised":
     case "timer.due":
       return summary;
   }
+}
+
+/** The last word of a run whose pull request was merged or closed. GitHub links the commit. */
+function describeClosing({ number, merged, by, commit }: Extract<RunEvent, { type: "pull_request.closed" }>): string {
+  const how = merged ? "merged" : "closed";
+  const at = commit === undefined ? "" : merged ? ` as ${commit}` : ` at ${commit}`;
+  const next = merged ? "" : " Reopening it continues this run.";
+  return `Pull request #${number} was ${how} by @${by}${at}.${next}`;
 }
 
 function addUsage(usage: RunSummary["usage"], more: TokenUsage): RunSummary["usage"] {
@@ -105,21 +119,29 @@ export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectP
   if (run.unreadable) return { ...stopped(run.unreadable.message), ...noProgress };
 
   const { snapshot } = run;
-  const { steps, tokens, cost, openCalls, outcome } = snapshot.context;
+  const { steps, tokens, cost, openCalls, pullRequest, outcome } = snapshot.context;
   const state = stateName(snapshot);
   return {
     ...(problem?.kind === "unreadable"
       ? stopped(problem.reason)
-      : { state, activity: problem?.reason ?? activityOf(state, openCalls, summary) }),
+      : { state, activity: problem?.reason ?? activityOf({ state, openCalls, pullRequest }, summary) }),
     steps,
     tokens,
     cost,
     workedMs: snapshot.workedMs,
     busySince: snapshot.busySince,
     openCalls,
-    pullRequest: snapshot.context.pullRequest,
+    pullRequest,
     outcome: toOutcome(outcome, summary.answer),
   };
+}
+
+/** Returns the spec of a run with what people have changed since it started: its model and its cost limit. */
+export function currentSpec(run: StoredRun, { model }: RunSummary): RunSpec | undefined {
+  if (run.unreadable) return run.displaySpec;
+  const { spec, snapshot } = run;
+  const { limits } = snapshot.context;
+  return { ...spec, model: model ?? spec.model, worker: { ...spec.worker, limits } };
 }
 
 const noProgress = {
@@ -142,39 +164,45 @@ function toOutcome(outcome: WorkerSnapshot["context"]["outcome"], answer: string
 }
 
 function activityOf(
-  state: RunState,
-  openCalls: readonly OpenCall[],
+  run: { state: RunState; openCalls: readonly OpenCall[]; pullRequest: number | undefined },
   { failure = "it did not answer.", stopReason }: Pick<RunSummary, "failure" | "stopReason">,
 ): string {
-  switch (state) {
-    case "preparing":
+  const phase = phaseOf(run);
+  switch (phase) {
+    case "starting":
       return "Opening the repository.";
-    case "callingModel":
-      return "Thinking.";
     case "retrying":
       return `Waiting to try the model again: ${failure}`;
-    case "executing":
-      return `Running ${runningTool(openCalls) ?? "a tool"}.`;
     case "awaitingApproval":
       return "Waiting for an approval.";
     case "awaitingAnswer":
       return "Waiting for an answer.";
     case "awaitingChild":
       return "Waiting for another worker.";
-    case "idle":
+    case "awaitingBudget":
+      return "The cost limit is used up. Raise it with /approve +$1, or end the run with /cancel.";
+    case "awaitingReview":
+      return `Waiting for a review of #${run.pullRequest}.`;
+    case "awaitingMessage":
       return "Waiting for the next message.";
-    case "interrupted":
+    case "stopped":
       return stopReason
         ? `Stopped. ${stopReason} When this is resolved, continue with /resume.`
         : "Stopped. Continue with /resume.";
-    case "ended":
+    case "working":
+      return workOf(run);
+    case "answered":
+    case "failed":
+    case "limited":
+    case "cancelled":
       return "Done.";
-    case "reviewing":
-    case "evaluatingAnswer":
-    case "evaluatingCalls":
-    case "checkingLimits":
-      return "Deciding what to do next.";
   }
+}
+
+function workOf({ state, openCalls }: { state: RunState; openCalls: readonly OpenCall[] }): string {
+  if (state === "callingModel") return "Thinking.";
+  if (state === "executing") return `Running ${runningTool(openCalls) ?? "a tool"}.`;
+  return state === "ended" ? "Done." : "Deciding what to do next.";
 }
 
 function runningTool(openCalls: readonly OpenCall[]): string | undefined {

@@ -7,7 +7,7 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
 import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
 import { redactDeep } from "#text/redact.ts";
-import { emptySummary, progressOf, type RunProgress, type RunSummary, summarize } from "./run-summary.ts";
+import { currentSpec, emptySummary, progressOf, type RunProgress, type RunSummary, summarize } from "./run-summary.ts";
 
 /** A call in one line, for results that are shown far below it. */
 export interface CallLine {
@@ -230,7 +230,7 @@ export class RunViewReader {
     const progress = progressOf(run, summary, problem);
     return {
       ...progress,
-      spec,
+      spec: currentSpec(run, summary) ?? spec,
       activity: this.#redact(progress.activity),
       outcome: redactDeep(progress.outcome, this.#redact),
       usage: summary.usage,

@@ -127,6 +127,12 @@ function linesOfEvent(
     case "approval.expired":
     case "run.resume":
     case "run.cancel":
+    case "run.exit":
+    case "retry.requested":
+    case "conversation.cleared":
+    case "model.changed":
+    case "cost_limit.raised":
+    case "pull_request.reopened":
     case "timer.due":
       return [];
   }

@@ -5,6 +5,7 @@ import { parseMention, parseThreadCommand } from "#bot/commands/thread-command.t
 describe("commands", () => {
   test.each([
     ["/run fixer", { kind: "run", worker: "fixer", text: "" }],
+    ["/run", { kind: "run", worker: undefined, text: "" }],
     ["/Run fixer", { kind: "run", worker: "fixer", text: "" }],
     [
       "/run fixer it's \"broken\r\n\r\nSee `sum.js`\\",
@@ -20,6 +21,8 @@ describe("commands", () => {
       '/approve k7mq\n```json\n{"title": "Better"}\n```',
       { kind: "approve", target: "k7mq", remember: "none", changedArgs: { title: "Better" } },
     ],
+    ["/approve +$2", { kind: "approve", target: undefined, remember: "none", budget: 2 }],
+    ["/approve + 2.50$", { kind: "approve", target: undefined, remember: "none", budget: 2.5 }],
     ["/deny", { kind: "deny", target: undefined, reason: "" }],
     ["/deny k7mq it's wrong", { kind: "deny", target: "k7mq", reason: "it's wrong" }],
     ["/deny all", { kind: "deny", target: "all", reason: "" }],
@@ -30,6 +33,10 @@ describe("commands", () => {
     ["/resume use the other file", { kind: "resume", text: "use the other file" }],
     ["/cancel", { kind: "cancel" }],
     ["/status", { kind: "status" }],
+    ["/retry", { kind: "retry" }],
+    ["/model", { kind: "model", model: undefined }],
+    ["/model openai:gpt-6", { kind: "model", model: "openai:gpt-6" }],
+    ["/log please", { kind: "log" }],
     ["/help", { kind: "help" }],
     ['/tool git_push --message "it\'s on" \nThanks!', { kind: "tool", line: '/tool git_push --message "it\'s on"' }],
     ["/T git_push", { kind: "tool", line: "/T git_push" }],
@@ -41,7 +48,9 @@ describe("commands", () => {
   });
 
   test.each([
-    "/run",
+    "/run\nfixer",
+    "/model a b",
+    "/approve +$0",
     "/run ../../etc/passwd",
     "/run fix;er",
     "/approve not yet",
@@ -70,7 +79,7 @@ describe("commands", () => {
     expect(parseThreadCommand(body)).toMatchObject({ kind: "unknown", suggestion });
   });
 
-  test.each(["/assign @bob", "/lgtm", "/hold", "/close", "/cc @ada", "/test all", "/retest", "/ready"])(
+  test.each(["/assign @bob", "/lgtm", "/hold", "/close", "/cc @ada", "/test all", "/retest", "/rebase"])(
     "%j may be another bot's, or the name of a tool",
     (body) => {
       expect(parseThreadCommand(body)).toEqual({ kind: "direct", line: body, mayBeForeign: true });

@@ -40,6 +40,7 @@ function startProcessor(getPermission: GitHub["getPermission"] = async () => "wr
     appId: 1,
     serves: () => true,
     allowAppComments: false,
+    linksTo: async () => ({}),
     openGitHub: () => github,
     runs: () => runs,
     redact: (text) => text,

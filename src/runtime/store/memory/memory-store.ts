@@ -155,6 +155,19 @@ export class MemoryStore implements Store {
     ).reduce((sum, { snapshot }) => sum + snapshot.context.cost, 0);
   }
 
+  async costsOfWorker({ repositoryId, worker, limit }: Parameters<Store["costsOfWorker"]>[0]): Promise<number[]> {
+    return this.#roots(
+      ({ spec, status, snapshot, ...run }) =>
+        status === "done" &&
+        run.repositoryId === repositoryId &&
+        spec.worker.name === worker &&
+        snapshot.context.cost > 0,
+    )
+      .sort((a, b) => b.spec.createdAt - a.spec.createdAt)
+      .slice(0, limit)
+      .map(({ snapshot }) => snapshot.context.cost);
+  }
+
   async liveRuns({ installationId, repositoryIds }: Parameters<Store["liveRuns"]>[0]): Promise<RunRow[]> {
     return this.#roots(({ spec, status, repositoryId }) => {
       if (status === "done") return false;

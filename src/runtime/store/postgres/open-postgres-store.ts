@@ -13,7 +13,7 @@ import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
 import { OperationOrder } from "./operation-order.ts";
 import { claimDelivery, nextDeliveryAt, saveDelivery } from "./pending-deliveries.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
-import { costOfRuns, countRuns, findLiveRuns, findRuns } from "./runs.ts";
+import { costOfRuns, costsOfWorker, countRuns, findLiveRuns, findRuns } from "./runs.ts";
 
 /**
  * The store in a PostgreSQL database that several processes may share. `holder` returns the current number of this
@@ -60,6 +60,7 @@ export function openPostgresStore(
     childrenOf: (runId) => read(undefined, (sql) => findRuns(sql, "parent", [runId])),
     countRuns: (query) => read(undefined, (sql) => countRuns(sql, query)),
     costOfRuns: (query) => read(undefined, (sql) => costOfRuns(sql, query)),
+    costsOfWorker: (query) => read(undefined, (sql) => costsOfWorker(sql, query)),
     liveRuns: (where) => read(undefined, (sql) => findLiveRuns(sql, where)),
     findLocation: (repositoryId) => read(undefined, (sql) => findLocation(sql, repositoryId)),
     saveLocation: async (reported) => {

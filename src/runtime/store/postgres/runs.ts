@@ -105,3 +105,18 @@ export async function costOfRuns(
   );
   return row?.cost ?? 0;
 }
+
+export async function costsOfWorker(
+  sql: Pick<Sql, "query">,
+  { repositoryId, worker, limit }: Parameters<Store["costsOfWorker"]>[0],
+): Promise<number[]> {
+  const rows = await sql.query(
+    Cost,
+    `select (snapshot -> 'context' ->> 'cost')::double precision as cost from runs
+      where parent_id is null and repository_id = $1 and status = 'done' and spec -> 'worker' ->> 'name' = $2
+        and (snapshot -> 'context' ->> 'cost')::double precision > 0
+      order by created_at desc limit $3`,
+    [repositoryId, worker, limit],
+  );
+  return rows.map(({ cost }) => cost);
+}

@@ -64,6 +64,7 @@ function sqliteStore(sql: SqliteConnection): Store {
     childrenOf: (runId) => commits.read(() => runs.childrenOf(runId)),
     countRuns: (query) => commits.read(() => runs.count(query)),
     costOfRuns: (query) => commits.read(() => runs.cost(query)),
+    costsOfWorker: (query) => commits.read(() => runs.costsOfWorker(query)),
     liveRuns: (where) => commits.read(() => runs.live(where)),
     findLocation: (repositoryId) => commits.read(() => locations.find(repositoryId)),
     saveLocation: (reported) => commits.write(() => locations.save(reported)),

@@ -117,6 +117,18 @@ export class RunsTable {
     return row?.cost ?? 0;
   }
 
+  costsOfWorker({ repositoryId, worker, limit }: Parameters<Store["costsOfWorker"]>[0]): number[] {
+    const rows = this.#sql.all(
+      Cost,
+      `select json_extract(snapshot, '$.context.cost') as cost from runs join specs on specs.run_id = runs.id
+        where parent_id is null and repository_id = :repositoryId and status = 'done'
+          and json_extract(spec, '$.worker.name') = :worker and json_extract(snapshot, '$.context.cost') > 0
+        order by created_at desc limit :limit`,
+      { repositoryId, worker, limit },
+    );
+    return rows.map(({ cost }) => cost);
+  }
+
   /** Returns false when the run has another version. Throws when there is no such run. */
   isAt(runId: string, version: number): boolean {
     const row = this.#sql.get(Version, "select version from runs where id = :runId", { runId });

@@ -1,0 +1,163 @@
+import { randomUUID } from "node:crypto";
+import { findPolicyModelProblem } from "#config/deployment-policy.ts";
+import { UserError } from "#domain/errors.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { RunSpec } from "#domain/run.ts";
+import { modelMatches } from "#models/model-name.ts";
+import { pricedModels } from "#models/prices.ts";
+import { modelFor } from "#runtime/start/admit-worker.ts";
+import { remainingBudget } from "#runtime/start/start-run.ts";
+import { stateName } from "./apply-events.ts";
+import { checkApprover } from "./decide-approvals.ts";
+import { chosenModel } from "./read-log.ts";
+import type { Runs, ThreadRef } from "./runs.ts";
+import type { RunsOptions } from "./runs-options.ts";
+import { shortId } from "./short-id.ts";
+import { type NewEffect, type RunRow, readable } from "./store/store.ts";
+
+/** The models that `/model` lists. */
+const maxListedModels = 30;
+
+type Requested = Parameters<Runs["requestExit"]>[1];
+
+/** See `Runs.requestExit`. */
+export async function requestExit(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<void> {
+  const { by, via } = request;
+  await appendToNewest(options, thread, request, () => ({ type: "run.exit", by, via }));
+}
+
+/** See `Runs.retryModelCall`. */
+export async function retryModelCall(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<void> {
+  const { by, via } = request;
+  await appendToNewest(options, thread, request, () => ({ type: "retry.requested", by, via }));
+}
+
+/** See `Runs.clearConversation`. */
+export async function clearConversation(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<void> {
+  const { by, via } = request;
+  await appendToNewest(options, thread, request, ({ spec, snapshot }) => {
+    const state = stateName(snapshot);
+    if (state !== "idle" && state !== "interrupted" && state !== "awaitingBudget") {
+      throw new UserError(`${spec.worker.name} is in the middle of its work. Pause it with /stop, then /clear.`);
+    }
+    return { type: "conversation.cleared", by, via };
+  });
+}
+
+/** See `Runs.listModels`. */
+export async function listModels(
+  options: RunsOptions,
+  thread: ThreadRef,
+): Promise<{ current: string; available: string[] }> {
+  const { store, models } = options;
+  const { spec } = await newestLive(options, thread);
+  const current = chosenModel(await store.log(spec.id)) ?? spec.model;
+  const candidates = [...new Set([current, models.defaultModel ?? spec.model, ...pricedModels])];
+  const available = candidates.filter((model) => findModelProblem(options, spec, model) === undefined);
+  return { current, available: available.slice(0, maxListedModels) };
+}
+
+/** See `Runs.changeModel`. */
+export async function changeModel(
+  options: RunsOptions,
+  thread: ThreadRef,
+  { model, ...request }: Parameters<Runs["changeModel"]>[1],
+): Promise<void> {
+  const { by, via } = request;
+  await appendToNewest(options, thread, request, ({ spec }) => {
+    const problem = findModelProblem(options, spec, model);
+    if (problem) throw new UserError(problem);
+    return { type: "model.changed", model, by, via };
+  });
+}
+
+/** Returns why a run may not use a model, as a sentence; undefined if it may. */
+function findModelProblem({ models, policy }: RunsOptions, { worker }: RunSpec, model: string): string | undefined {
+  const problem = findPolicyModelProblem(policy, model);
+  if (problem) return problem;
+  if (!modelMatches(worker.compatible_models, model)) {
+    return `${worker.name} works with ${worker.compatible_models?.join(", ")}, and not with ${model}.`;
+  }
+  try {
+    modelFor(worker, model, models);
+    return undefined;
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
+  }
+}
+
+/** See `Runs.raiseCostLimit`. */
+export async function raiseCostLimit(
+  options: RunsOptions,
+  thread: ThreadRef,
+  { amount, ...request }: Parameters<Runs["raiseCostLimit"]>[1],
+): Promise<number | undefined> {
+  const { by, via, deliveryId } = request;
+  if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return undefined;
+
+  const live = (await options.store.runsOfThread(thread)).filter(({ status }) => status !== "done").map(readable);
+  const run = live.find(({ snapshot }) => stateName(snapshot) === "awaitingBudget");
+  if (!run) throw new UserError("No run in this thread waits for a higher cost limit.");
+
+  await checkApprover(options, thread, { rootIds: [run.id], by });
+  const limit = run.snapshot.context.limits.cost + amount;
+  const { limits } = options.policy;
+  if (limit > limits.cost) {
+    throw new UserError(
+      `The deployment's policy allows at most $${limits.cost.toFixed(2)} per run. This run's limit is $${run.snapshot.context.limits.cost.toFixed(2)}.`,
+    );
+  }
+  const remaining = await remainingBudget(options, run.spec.origin);
+  if (amount > remaining) {
+    throw new UserError(
+      `Only $${remaining.toFixed(2)} of the deployment's daily budget is left. Try a smaller amount.`,
+    );
+  }
+  await append(options, run, { type: "cost_limit.raised", limit, by, via }, deliveryId);
+  return limit;
+}
+
+/** See `Runs.showChanges`. */
+export async function showChanges(
+  { store, scheduler }: RunsOptions,
+  thread: ThreadRef,
+  { by, deliveryId }: Requested,
+): Promise<void> {
+  if (deliveryId !== undefined && (await store.hasDelivery(deliveryId))) return;
+  const [newest] = await store.runsOfThread(thread);
+  if (!newest) throw new UserError("No worker was started in this thread yet. Start one with /run.");
+  const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
+  const request = { kind: "changes.show" as const, callId, by, thread: thread.thread };
+  const effect: NewEffect = { key: `${newest.id}/${callId}`, runId: newest.id, queue: "thread", request };
+  await store.ingest({ deliveryId, events: [], effects: [effect] });
+  scheduler.wake(newest.id);
+}
+
+async function appendToNewest(
+  options: RunsOptions,
+  thread: ThreadRef,
+  { deliveryId }: Pick<Requested, "deliveryId">,
+  eventFor: (run: RunRow) => RunEvent,
+): Promise<void> {
+  if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return;
+  const run = await newestLive(options, thread);
+  await append(options, run, eventFor(run), deliveryId);
+}
+
+async function newestLive({ store }: RunsOptions, thread: ThreadRef): Promise<RunRow> {
+  const [newest] = (await store.runsOfThread(thread)).filter(({ status }) => status !== "done");
+  if (!newest) throw new UserError("No worker is running here. Start one with /run.");
+  if (newest.unreadable) throw new UserError(newest.unreadable.message);
+  return newest;
+}
+
+async function append(
+  { store, scheduler }: RunsOptions,
+  { id }: RunRow,
+  event: RunEvent,
+  deliveryId: string | undefined,
+): Promise<void> {
+  await store.ingest({ deliveryId, events: [{ runId: id, event }] });
+  scheduler.wake(id);
+}
