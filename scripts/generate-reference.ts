@@ -4,7 +4,6 @@
  * usage: node scripts/generate-reference.ts
  */
 import { globSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { asSchema, type JSONSchema7 } from "ai";
 import { z } from "zod";
 import { DeploymentPolicy } from "#config/deployment-policy.ts";
@@ -229,21 +228,45 @@ function approvalOf({ name, needsApproval }: NamedTool): string {
   return rule;
 }
 
-/** The kinds of results that the file of a tool names. */
-function resultsOf({ name }: NamedTool): string[] {
-  const file = globSync("src/toolsets/*/*.ts").find((path) =>
-    new RegExp(`(name: |const (tool|name) = )"${name}"`).test(readFileSync(path, "utf8")),
-  );
-  if (!file) return [];
-  const source = readFileSync(file, "utf8");
-  const helpers = [
-    ...source.matchAll(/from "(\.\/|#)((?:[\w-]+\/)*(?:[\w-]+-results?|apply-file-changes|push-changes)\.ts)"/g),
-  ].map(([, prefix, path = ""]) => readFileSync(prefix === "#" ? `src/${path}` : join(dirname(file), path), "utf8"));
-  const kinds = [source, ...helpers].flatMap((text) =>
-    [...text.matchAll(/\bkind: "([\w.]+)"/g)].map(([, kind]) => kind),
-  );
+/** A top-level declaration of a toolset. */
+interface Declaration {
+  file: string;
+  name: string;
+  text: string;
+}
+
+/** The kinds of results that a tool names, with the functions of its file and the `…Result` functions that it calls. */
+function resultsOf(tool: NamedTool): string[] {
+  const all = readDeclarations();
+  const isUsedIn = ({ name }: Declaration, text: string) =>
+    new RegExp(`(?<![\\w.])${name.replace("$", "\\$")}\\b`).test(text);
+  const first = declarationOf(tool, all);
+  const reached = new Set(first && [first]);
+  for (const { file, text } of reached) {
+    const called = all.filter((other) => other.file === file || other.name.endsWith("Result"));
+    for (const other of called) if (isUsedIn(other, text)) reached.add(other);
+  }
+  const kinds = [...reached].flatMap(({ text }) => [...text.matchAll(/\bkind: "([\w.]+)"/g)].map(([, kind]) => kind));
   const known = [...new Set(kinds)].filter((kind) => kind !== undefined && isResultKind(kind));
   return known.length === 0 ? [] : [`result: ${known.map((kind) => `\`${kind}\``).join(" or ")}`];
+}
+
+function readDeclarations(): Declaration[] {
+  return globSync("src/toolsets/**/*.ts").flatMap((file) =>
+    readFileSync(file, "utf8")
+      .split(/^(?=(?:export )?(?:async )?(?:function|const|class) )/m)
+      .slice(1)
+      .map((text) => ({ file, text, name: /(?:function|const|class) ([\w$]+)/.exec(text)?.[1] ?? "" })),
+  );
+}
+
+/** The declaration that names the tool, as text or by the constant `tool` of its file. */
+function declarationOf({ name }: NamedTool, all: readonly Declaration[]): Declaration | undefined {
+  const constant = all.find(({ text }) => text.startsWith(`const tool = "${name}"`));
+  return (
+    all.find(({ text }) => text.includes(`name: "${name}"`)) ??
+    all.find(({ file, text }) => file === constant?.file && text.includes("name: tool,"))
+  );
 }
 
 /** Kinds of the tools' own have a dot; the others are in src/domain/result.ts. */
