@@ -70,6 +70,8 @@ export interface PullRequest {
   body: string;
   state: "open" | "closed";
   merged: boolean;
+  /** The commit on the base branch, once it is merged. */
+  mergeCommit?: string;
   draft: boolean;
   head: { branch: string; commit: string; fromFork: boolean };
   base: { branch: string; commit: string };

@@ -91,11 +91,22 @@ export class RunService implements Runs {
 
   async closePullRequest(
     thread: ThreadRef,
-    { by, merged, deliveryId }: Parameters<Runs["closePullRequest"]>[1],
+    { by, merged, commit, deliveryId }: Parameters<Runs["closePullRequest"]>[1],
   ): Promise<boolean> {
     const runs = await this.#runsOfPullRequest(thread);
-    const event: RunEvent = { type: "pull_request.closed", number: thread.thread, merged, by };
+    const event: RunEvent = { type: "pull_request.closed", number: thread.thread, merged, by, commit };
     return (await this.#appendToEach(runs, [event], deliveryId)).length > 0;
+  }
+
+  async reopenPullRequest(
+    thread: ThreadRef,
+    { by, deliveryId }: Parameters<Runs["reopenPullRequest"]>[1],
+  ): Promise<void> {
+    const runs = (await this.#options.store.runsOfThread(thread)).filter((run) => !run.unreadable).map(readable);
+    const closed = runs.filter(
+      ({ snapshot: { context } }) => context.isPullRequestClosed && context.pullRequest === thread.thread,
+    );
+    await this.#appendToEach(closed, [{ type: "pull_request.reopened", number: thread.thread, by }], deliveryId);
   }
 
   async requestStop(thread: ThreadRef, { by, via, deliveryId }: Parameters<Runs["requestStop"]>[1]): Promise<string[]> {

@@ -75,7 +75,16 @@ export interface Runs {
     checks: { commit: string; passed: boolean; text: string; deliveryId?: string },
   ): Promise<void>;
   /** Ends the runs that opened this pull request. Returns false when there are none. */
-  closePullRequest(thread: ThreadRef, closed: PersonRequest & { merged: boolean }): Promise<boolean>;
+  closePullRequest(
+    thread: ThreadRef,
+    closed: PersonRequest & {
+      merged: boolean;
+      /** The commit as GitHub reports it: the merge commit, or the last one that was proposed. */
+      commit?: string | undefined;
+    },
+  ): Promise<boolean>;
+  /** Continues the runs that ended when this pull request was closed without merging. */
+  reopenPullRequest(thread: ThreadRef, reopened: PersonRequest): Promise<void>;
   /** Stops the thread's live runs and their children, which can be resumed. Returns the ids of the runs. */
   requestStop(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
   /** Resumes the thread's stopped runs, with a message if there is one. Returns the ids of the runs. */

@@ -95,11 +95,37 @@ test("failed checks on the run's own commit wake it twice at most, with their na
   expect(model.requests.length).toBe(before);
 });
 
-test("merging ends the run with a last comment", async () => {
+test("merging ends the run with a last comment that names the commit on the base branch", async () => {
   const { maintainer, number, botComment } = await openedPullRequest(() => ({ text: "Why was I called?" }));
 
   maintainer.markReady(number);
-  await maintainer.merge(number);
+  const commit = await maintainer.merge(number);
 
-  await botComment(number, /Pull request #\S*\d+ was merged by @\S*maintainer/);
+  await botComment(number, new RegExp(`Pull request #\\S*${number} was merged by @\\S*maintainer as ${commit}\\.`));
+});
+
+test("closing ends the run and withdraws its requests; reopening continues it, across a crash", async () => {
+  const { maintainer, issue, number, botComment, model, end, start } = await openedPullRequest(({ messages }) =>
+    turnOf(messages) === 4 ? call("delete_file", { path: "README.md" }) : { text: "I am back." },
+  );
+  maintainer.comment(number, "Delete the readme.");
+  const request = await botComment(number, /`delete_file`/);
+
+  maintainer.close(number);
+  await botComment(number, /was closed by @\S*maintainer at [0-9a-f]{40}\. Reopening it continues this run\./);
+  await botComment(number, /Withdrawn/);
+  maintainer.comment(number, `/approve ${approvalIdIn(request)}`);
+  await botComment(number, /is no longer needed/);
+  await botComment(issue.number, /\*\*fixer\*\* is done\n/);
+  const before = model.requests.length;
+  await end("SIGKILL");
+  await start();
+
+  maintainer.reopen(number);
+  await botComment(issue.number, /\*\*fixer\*\* is done and waits for a review/);
+  maintainer.comment(number, "Leave the readme alone.");
+
+  await botComment(number, /I am back\./);
+  expect(model.requests.length).toBe(before + 1);
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("Leave the readme alone.");
 });

@@ -29,6 +29,7 @@ export function recordingRuns() {
     deliverReview: vi.fn<Runs["deliverReview"]>(async () => true),
     reportChecks: vi.fn<Runs["reportChecks"]>(async () => {}),
     closePullRequest: vi.fn<Runs["closePullRequest"]>(async () => false),
+    reopenPullRequest: vi.fn<Runs["reopenPullRequest"]>(async () => {}),
     requestStop: vi.fn<Runs["requestStop"]>(async () => []),
     requestResume: vi.fn<Runs["requestResume"]>(async () => []),
     requestCancel: vi.fn<Runs["requestCancel"]>(async () => []),

@@ -16,9 +16,27 @@ export const pullRequestClosed = defineHandler(PullRequestPayload, {
   handle: async (payload, context) => {
     const { number, merged = false, updated_at } = payload.pull_request;
     const by = payload.sender?.login ?? "ghost";
-    const key = threadEventKey(payload, number, updated_at) ?? context.deliveryId;
-    await context.runs().closePullRequest(threadOf(payload, number), { by, merged, deliveryId: `${key} of its run` });
+    const thread = threadOf(payload, number);
+    const runs = context.runs();
+    if ((await runs.threadActivity(thread)) === "live") {
+      const key = threadEventKey(payload, number, updated_at) ?? context.deliveryId;
+      const pull = await context.openGitHub(thread).getPullRequest(number);
+      const commit = merged ? pull?.mergeCommit : pull?.head.commit;
+      await runs.closePullRequest(thread, { by, merged, commit, deliveryId: `${key} of its run` });
+    }
     await endThread("requestStop", payload, payload.pull_request, context);
+  },
+});
+
+/** The pull request was closed without merging, and is open again: the run that opened it continues. */
+export const pullRequestReopened = defineHandler(PullRequestPayload, {
+  queue: (payload) => queueOf(payload, payload.pull_request.number),
+  ignore: (payload, scope) => ignoreThread(payload, payload.pull_request.updated_at, scope),
+  handle: async (payload, { runs, deliveryId }) => {
+    const { number, updated_at } = payload.pull_request;
+    const key = threadEventKey(payload, number, updated_at) ?? deliveryId;
+    const by = payload.sender?.login ?? "ghost";
+    await runs().reopenPullRequest(threadOf(payload, number), { by, deliveryId: key });
   },
 });
 

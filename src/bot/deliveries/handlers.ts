@@ -3,7 +3,7 @@ import { installationRestored, installationRevoked, repositoriesAdded, repositor
 import { commentCreated, issueOpened } from "./handle-comment.ts";
 import { checksCompleted, reviewSubmitted } from "./handle-pull-request.ts";
 import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
-import { issueClosed, issueRemoved, pullRequestClosed } from "./handle-thread-end.ts";
+import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";
 import type { Handler } from "./handler.ts";
 
 /** `issue_comment.created`: an event's name and its action. */
@@ -17,6 +17,7 @@ export const handlers = {
   "issues.deleted": issueRemoved,
   "issues.transferred": issueRemoved,
   "pull_request.closed": pullRequestClosed,
+  "pull_request.reopened": pullRequestReopened,
   "pull_request_review.submitted": reviewSubmitted,
   "check_suite.completed": checksCompleted,
   "repository.renamed": repositoryMoved,

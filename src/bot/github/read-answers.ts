@@ -44,6 +44,7 @@ export function readPullRequest(data: PullRequestData): PullRequest {
     body: data.body ?? "",
     state: data.state === "closed" ? "closed" : "open",
     merged: "merged" in data ? data.merged : data.merged_at !== null,
+    ...(data.merged_at !== null && data.merge_commit_sha ? { mergeCommit: data.merge_commit_sha } : {}),
     draft: data.draft ?? false,
     head: { branch: data.head.ref, commit: data.head.sha, fromFork: data.head.repo?.id !== data.base.repo.id },
     base: { branch: data.base.ref, commit: data.base.sha },

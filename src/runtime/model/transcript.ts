@@ -102,7 +102,8 @@ function answerMessages({ messages: stored }: EventOf<"model.answered">): readon
 }
 
 function resultsOf(event: RunEvent, calls: readonly ModelCall[]): [string, ToolResultPart][] {
-  if (event.type === "run.stop") return calls.map((call) => [call.callId, interruptedResult(call, event)]);
+  const interruption = interruptionOf(event);
+  if (interruption) return calls.map((call) => [call.callId, interruptedResult(call, interruption)]);
 
   return callResults(event).flatMap(({ callId, text, failed }) =>
     calls
@@ -245,10 +246,18 @@ function resultPart({ callId, tool }: ModelCall, text: string, failed: boolean):
   return { type: "tool-result", toolCallId: callId, toolName: tool, output };
 }
 
-function interruptedResult({ callId, tool }: ModelCall, { by, reason }: EventOf<"run.stop">): ToolResultPart {
-  const message = reason
-    ? `The run was stopped before this call finished. ${reason}`
-    : `@${by} stopped the run before this call finished.`;
+/** Returns why open calls have no result, as a sentence; undefined for an event that leaves them open. */
+function interruptionOf(event: RunEvent): string | undefined {
+  if (event.type === "pull_request.closed") {
+    return `@${event.by} closed pull request #${event.number} before this call finished.`;
+  }
+  if (event.type !== "run.stop") return undefined;
+  return event.reason
+    ? `The run was stopped before this call finished. ${event.reason}`
+    : `@${event.by} stopped the run before this call finished.`;
+}
+
+function interruptedResult({ callId, tool }: ModelCall, message: string): ToolResultPart {
   const value = { type: "interrupted", message };
   return { type: "tool-result", toolCallId: callId, toolName: tool, output: { type: "error-json", value } };
 }
