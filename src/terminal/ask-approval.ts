@@ -55,7 +55,7 @@ export async function askApproval(request: ShownRequest, { prompter, style, sign
     const session = offersSession ? " / [a]lways for this session" : "";
     for (let question = `${lines.join("\n")}\n`; ; question = "") {
       const choices = `[y]es / [n]o${session} / [e]dit / [d]eny with a reason`;
-      const typed = await ask(`${question}Approve? ${choices}: `, { signal, fresh: true });
+      const typed = await ask(`${question}${choices}\nApprove? `, { signal, fresh: true });
       if (typed === undefined) return withdrawn(prompter, signal);
       if (/^(e|edit)$/i.test(typed.trim())) {
         const edited = await editArguments(request, { ask, prompter, signal });

@@ -2,9 +2,10 @@ import type { Readable, Writable } from "node:stream";
 import type { UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
 import type { DisplayEvents } from "#ui/ui-events.ts";
 import { askApproval, type ShownRequest } from "./ask-approval.ts";
-import { handleLine, type Screen } from "./handle-line.ts";
+import { completableCommands, handleLine, type Screen } from "./handle-line.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
 import { renderCall, renderPill } from "./render-call.ts";
+import { renderMarkdown } from "./render-markdown.ts";
 import { linesOf, oneLine, styleDiffLine } from "./render-value.ts";
 import { createStyle, isTerminal, type Style } from "./style.ts";
 
@@ -13,6 +14,8 @@ export type TraceLevel = "quiet" | "summary" | "normal" | "debug";
 
 /** The reason of the interrupt when a person enters /exit. */
 export const userExited = "The user exited.";
+
+const spinnerFrames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 const levels: readonly TraceLevel[] = ["quiet", "summary", "normal", "debug"];
 
@@ -25,6 +28,10 @@ export interface EventCLIAdapterOptions {
   enableRawMode?: boolean;
   /** Default: `normal`. */
   traceLevel?: TraceLevel;
+  /** Keeps the messages that a person typed, for the arrow keys of later sessions. */
+  historyFile?: string;
+  /** The paths that complete a word beginning with `@`. */
+  files?: () => Promise<readonly string[]>;
 }
 
 /** Shows the events of a bus in a terminal, and emits a person's answers and commands. */
@@ -49,6 +56,8 @@ class TerminalAdapter implements EventCLIAdapter {
   readonly #output: Writable;
   readonly #raw: boolean;
   readonly #traceLevel: TraceLevel;
+  readonly #historyFile: string | undefined;
+  readonly #files: () => Promise<readonly string[]>;
   readonly #style: Style;
   readonly #screen: Screen = { tools: [], workers: new Map(), context: undefined };
   #prompter: Prompter | undefined;
@@ -58,7 +67,10 @@ class TerminalAdapter implements EventCLIAdapter {
   #leaving = new AbortController();
   /** Open questions by request id. */
   readonly #requests = new Map<string, AbortController>();
-  #streamed: { id: string; text: string } | undefined;
+  /** The text of the answer that is being streamed, and how much of it is printed. */
+  #streamed: { id: string; text: string; printed: number } | undefined;
+  #activity: { label: string; startedAt: number } | undefined;
+  #ticker: NodeJS.Timeout | undefined;
   /** The call whose line was written last. */
   #lastStarted: { id: string; questionCount: number } | undefined;
 
@@ -69,6 +81,8 @@ class TerminalAdapter implements EventCLIAdapter {
       input = process.stdin,
       enableRawMode = true,
       traceLevel = "normal",
+      historyFile,
+      files = async () => [],
     }: EventCLIAdapterOptions,
   ) {
     this.bus = bus;
@@ -76,17 +90,23 @@ class TerminalAdapter implements EventCLIAdapter {
     this.#output = output;
     this.#raw = enableRawMode;
     this.#traceLevel = traceLevel;
+    this.#historyFile = historyFile;
+    this.#files = files;
     this.#style = createStyle(output);
   }
 
   async initialize(): Promise<void> {
     if (this.#prompter) return;
-    const prompter = openPrompter(this.#input, this.#output, { raw: this.#raw });
+    const prompter = openPrompter(this.#input, this.#output, { raw: this.#raw, historyFile: this.#historyFile });
     this.#prompter = prompter;
     this.#leaving = new AbortController();
     const stopListening = prompter.listen({
       line: (line) => void this.#handleLine(line, prompter),
       interrupt: () => this.#interrupt("User interrupted"),
+      complete: async (line) => [
+        ...(line.startsWith("/") ? completableCommands(this.#screen.tools) : []),
+        ...(await this.#files()).map((path) => `@${path}`),
+      ],
     });
     this.#subscriptions = [...this.#subscribe(), stopListening];
   }
@@ -94,6 +114,7 @@ class TerminalAdapter implements EventCLIAdapter {
   async shutdown(): Promise<void> {
     for (const unsubscribe of this.#subscriptions.splice(0)) unsubscribe();
     this.#withdrawAll();
+    this.#showActivity(undefined);
     this.#prompter?.release();
     this.#prompter = undefined;
   }
@@ -136,6 +157,39 @@ class TerminalAdapter implements EventCLIAdapter {
   #write(text: string): void {
     this.#lastStarted = undefined;
     this.#prompter?.print(text);
+  }
+
+  /** Shows at a terminal what the worker does, and for how long; undefined while it does nothing. */
+  #showActivity(label: string | undefined): void {
+    if (label === undefined || !this.#shows("normal") || !isTerminal(this.#output)) {
+      clearInterval(this.#ticker);
+      this.#ticker = undefined;
+      this.#activity = undefined;
+      this.#prompter?.setStatus(undefined);
+      return;
+    }
+    if (this.#activity?.label !== label) this.#activity = { label, startedAt: performance.now() };
+    this.#ticker ??= setInterval(() => this.#drawActivity(), 200).unref();
+    this.#drawActivity();
+  }
+
+  #drawActivity(): void {
+    if (!this.#activity) return;
+    const { label, startedAt } = this.#activity;
+    const elapsedMs = performance.now() - startedAt;
+    const frame = spinnerFrames[Math.floor(elapsedMs / 200) % spinnerFrames.length];
+    const elapsed = elapsedMs < 1_000 ? "" : ` ${Math.floor(elapsedMs / 1_000)}s`;
+    this.#prompter?.setStatus(`${this.#style("gray", `${frame} ${label}${elapsed}`)} › `);
+  }
+
+  #columns(): number {
+    return (this.#output as { columns?: number }).columns ?? 80;
+  }
+
+  /** Answers are Markdown. A program that reads the output gets them as they are. */
+  #answerLines(text: string): string[] {
+    if (!isTerminal(this.#output)) return linesOf(text);
+    return renderMarkdown(text, { style: this.#style, columns: this.#columns() });
   }
 
   #handleLine(line: string, prompter: Prompter): Promise<void> {
@@ -209,11 +263,11 @@ class TerminalAdapter implements EventCLIAdapter {
     if (!this.#shows("normal")) return;
     const pill = renderPill(call, "running", this.#style);
     this.#print(pill);
-    const { columns = 80 } = this.#output as { columns?: number };
     const prompter = this.#prompter;
-    if (prompter && isTerminal(this.#output) && !prompter.isAsking() && pill.length < columns) {
+    if (prompter && isTerminal(this.#output) && !prompter.isAsking() && pill.length < this.#columns()) {
       this.#lastStarted = { id: call.toolCallId, questionCount: prompter.questionCount() };
     }
+    this.#showActivity(oneLine(call.toolName));
   }
 
   #showResult(shown: DisplayEvents["toolResult"]): void {
@@ -223,15 +277,32 @@ class TerminalAdapter implements EventCLIAdapter {
     const isLast = last?.id === shown.toolCallId && last.questionCount === this.#prompter?.questionCount();
     if (isLast) this.#write("\u001b[1A\r\u001b[2K");
     this.#print(...renderCall(shown, this.#style, { details: this.#shows("normal") }));
+    if (this.#activity) this.#showActivity("Thinking");
   }
 
   #showStream({ requestId, delta, done }: DisplayEvents["streaming"]): void {
     if (!this.#shows("normal")) return;
+    if (this.#streamed?.id !== requestId) this.#streamed = { id: requestId, text: "", printed: 0 };
+    const streamed = this.#streamed;
+    streamed.text += delta;
+    if (isTerminal(this.#output)) {
+      this.#showBlocks(streamed, done);
+      return;
+    }
     const text = linesOf(delta).join("\n") + (delta.endsWith("\n") ? "\n" : "");
-    if (this.#streamed?.id !== requestId) this.#streamed = { id: requestId, text: "" };
-    this.#streamed.text += delta;
     if (delta !== "") this.#write(text);
-    if (done && this.#streamed.text !== "") this.#write("\n");
+    if (done && streamed.text !== "") this.#write("\n");
+  }
+
+  /** Prints the blocks of Markdown that are complete. */
+  #showBlocks(streamed: { text: string; printed: number }, done: boolean): void {
+    const open = streamed.text.slice(streamed.printed);
+    const end = done ? open.length : endOfBlocks(open);
+    if (end > 0) {
+      streamed.printed += end;
+      this.#print(...this.#answerLines(open.slice(0, end)), ...(done ? [] : [""]));
+    }
+    this.#showActivity(done ? "Thinking" : "Writing");
   }
 
   #showMessage({ message: { role, content } }: DisplayEvents["message"]): void {
@@ -247,7 +318,7 @@ class TerminalAdapter implements EventCLIAdapter {
       system: this.#style("gray", "System: "),
       assistant: "",
     }[role];
-    const [first = "", ...rest] = linesOf(content);
+    const [first = "", ...rest] = role === "assistant" ? this.#answerLines(content) : linesOf(content);
     this.#print(`${speaker}${first}`, ...rest);
   }
 
@@ -266,6 +337,7 @@ class TerminalAdapter implements EventCLIAdapter {
     const known = this.#screen.workers.get(update.workerId);
     const { model = known?.model, tools = known?.tools, parentId = known?.parentId } = update;
     this.#screen.workers.set(update.workerId, { ...update, model, tools, parentId });
+    if (update.depth === 0) this.#showActivity(update.status === "running" ? "Thinking" : undefined);
     const hasChanged = update.depth > 0 && known?.status !== update.status;
     if (this.#shows("debug") || (hasChanged && this.#shows("normal"))) {
       this.#print(this.#style("gray", `${"  ".repeat(update.depth)}◆ ${oneLine(update.task)}: ${update.status}`));
@@ -298,6 +370,7 @@ class TerminalAdapter implements EventCLIAdapter {
   }
 
   #showEnd({ reason, message }: DisplayEvents["sessionEnd"]): void {
+    this.#showActivity(undefined);
     if (reason === "interrupted") {
       this.#withdrawAll();
       this.#print(this.#style("yellow", "Interrupted."));
@@ -306,6 +379,20 @@ class TerminalAdapter implements EventCLIAdapter {
       this.#print(this.#style("gray", `The session has ended: ${reason}${why}.`));
     }
   }
+}
+
+/** The length of the blocks of Markdown that are complete: those before the last blank line outside a code fence. */
+function endOfBlocks(text: string): number {
+  let end = 0;
+  let offset = 0;
+  let fence: string | undefined;
+  for (const line of text.split(/(?<=\n)/)) {
+    const mark = /^ {0,3}(`{3,}|~{3,})/.exec(line)?.[1];
+    if (mark && (fence === undefined || mark.startsWith(fence))) fence = fence === undefined ? mark : undefined;
+    offset += line.length;
+    if (fence === undefined && line === "\n") end = offset;
+  }
+  return end;
 }
 
 /** Details are what the runtime emits for a tool call, or anything from another program. */

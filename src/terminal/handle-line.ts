@@ -184,16 +184,14 @@ function modelOf({ workers }: Screen): string | undefined {
   return [...workers.values()].find(({ depth }) => depth === 0)?.model;
 }
 
+/** The commands that a person can enter, each with its slash. */
+export function completableCommands(tools: readonly ManualToolInfo[]): string[] {
+  const builtin = ["help", "model", "clear", "status", "tools", "tool", "exit"];
+  return [...builtin, ...tools.map(({ name }) => name)].map((name) => `/${name}`);
+}
+
 function describeUnknown({ name }: Pick<ParsedCommand, "name">, { tools }: Screen): string {
   if (isBuiltinCommand(name.toLowerCase())) return "Name a tool, as in /tool name. /tools lists them.";
-  const near = closestMatch(name, [
-    "help",
-    "model",
-    "clear",
-    "status",
-    "tools",
-    "exit",
-    ...tools.map((tool) => tool.name),
-  ]);
+  const near = closestMatch(`/${name}`, completableCommands(tools))?.slice(1);
   return `There is no /${name}.${near ? ` Did you mean /${near}?` : ""} /help lists the commands.`;
 }

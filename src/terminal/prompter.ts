@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { createInterface, type Interface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -17,12 +18,16 @@ export interface QuestionOptions {
   verbatim?: boolean;
   /** Ignores what was typed before the question was shown. */
   fresh?: boolean;
+  /** Keeps the line in the history, and continues it on the next line after a backslash. */
+  isProse?: boolean;
 }
 
 /** Asks one question. Resolves to the line; to undefined when the signal is aborted, on Ctrl+C and at the end of the input. */
 export type AskQuestion = (question: string, options?: QuestionOptions) => Promise<string | undefined>;
 
 export interface InputListener {
+  /** Resolves to the words that the last word of a line may become. */
+  complete?(line: string): Promise<string[]>;
   /** Called with each line that answers no question. */
   line(line: string): void;
   /** Called on Ctrl+C. */
@@ -41,6 +46,8 @@ export interface Prompter {
   readonly canEdit: boolean;
   /** Opens the person's editor on a text. Resolves to the text as it was saved; to undefined if the editor failed. */
   edit(text: string): Promise<string | undefined>;
+  /** Shows at the last line what is going on while no question is open; undefined shows nothing. */
+  setStatus(status: string | undefined): void;
   /** Writes above the open question. */
   print(text: string): void;
   /** True while a question is open. */
@@ -62,14 +69,29 @@ const prompters = new WeakMap<Readable, LinePrompter>();
 /** Lines that arrived before anyone asked, for the next prompter of the same input. */
 const earlyLines = new WeakMap<Readable, string[]>();
 
+export interface PrompterOptions {
+  /** Reads keys one by one where input and output are a terminal. Default: true. */
+  raw?: boolean;
+  /** Keeps what was typed as prose for later prompters. */
+  historyFile?: string | undefined;
+}
+
+type CompleterDone = (error: Error | null, found?: [string[], string]) => void;
+
+const maxHistory = 500;
+
 /** Opens the prompter of an input. All who ask there share it, so that no line is read twice. */
-export function openPrompter(input: Readable, output: Writable, { raw = true }: { raw?: boolean } = {}): Prompter {
+export function openPrompter(
+  input: Readable,
+  output: Writable,
+  { raw = true, historyFile }: PrompterOptions = {},
+): Prompter {
   const known = prompters.get(input);
   if (known) {
     known.hold();
     return known;
   }
-  const created = new LinePrompter(input, output, raw);
+  const created = new LinePrompter(input, output, { raw, historyFile });
   prompters.set(input, created);
   return created;
 }
@@ -90,12 +112,31 @@ class LinePrompter implements Prompter {
   /** The prompt of the conversation, which gives way to questions. */
   #conversation: Question | undefined;
   #waitingDialogues = 0;
+  #status: string | undefined;
+  /** The lines before, each of which ended with a backslash. */
+  #continued: string[] = [];
 
-  constructor(input: Readable, output: Writable, raw: boolean) {
+  constructor(input: Readable, output: Writable, { raw = true, historyFile }: PrompterOptions) {
     this.#input = input;
     this.#output = output;
     this.#isTerminal = raw && isTerminal(input) && isTerminal(output);
-    this.#lines = createInterface({ input, output, terminal: this.#isTerminal, prompt: "" });
+    this.#lines = createInterface({
+      input,
+      output,
+      terminal: this.#isTerminal,
+      prompt: "",
+      history: this.#isTerminal ? readHistory(historyFile) : [],
+      historySize: maxHistory,
+      removeHistoryDuplicates: true,
+      completer: (line: string, done: CompleterDone) => {
+        this.#complete(line).then((found) => done(null, found), done);
+      },
+    });
+    // Answers to single questions, such as y, are no history.
+    this.#lines.on("history", (history) => {
+      if (!this.#takesProse()) history.shift();
+      else if (historyFile) writeHistory(historyFile, history);
+    });
     this.#early = earlyLines.get(input) ?? [];
     earlyLines.set(input, this.#early);
 
@@ -215,8 +256,18 @@ class LinePrompter implements Prompter {
     }
   }
 
+  setStatus(status: string | undefined): void {
+    if (!this.#isTerminal || this.#isEnded || status === this.#status) return;
+    this.#status = status;
+    if (this.#shown()) return;
+    this.#lines.setPrompt(status ?? "");
+    if (status === undefined) this.#output.write("\r\u001b[K");
+    else this.#lines.prompt(true);
+  }
+
   print(text: string): void {
-    if (!this.#shown() || !this.#isTerminal) {
+    const hasPrompt = this.#shown() !== undefined || this.#status !== undefined;
+    if (!hasPrompt || !this.#isTerminal) {
       this.#output.write(text);
       return;
     }
@@ -258,12 +309,26 @@ class LinePrompter implements Prompter {
   #show(question: Question): void {
     if (this.#isEnded) return;
     const [last = "", ...above] = question.text.split("\n").reverse();
+    if (this.#status !== undefined) this.#output.write("\r\u001b[K");
     if (above.length > 0) this.#output.write(`${above.reverse().join("\n")}\n`);
     this.#lines.setPrompt(last);
     this.#lines.prompt(true);
   }
 
-  #onLine(line: string): void {
+  #takesProse(): boolean {
+    const question = this.#shown();
+    return question ? question === this.#conversation || question.isProse === true : this.#waitingDialogues === 0;
+  }
+
+  #onLine(typed: string): void {
+    if (this.#isTerminal && this.#takesProse() && typed.endsWith("\\")) {
+      this.#continued.push(typed.slice(0, -1));
+      this.#lines.setPrompt("… ");
+      this.#lines.prompt();
+      return;
+    }
+    const line = [...this.#continued.splice(0), typed].join("\n");
+    this.#lines.setPrompt(this.#status ?? "");
     const question = this.#shown();
     const isForListener = this.#listeners.length > 0 && isCommand(line);
     if (question && (question.verbatim || !isForListener)) {
@@ -274,6 +339,12 @@ class LinePrompter implements Prompter {
     // A line between two questions of a dialogue answers neither.
     else if (line.trim() !== "" && (isForListener || this.#waitingDialogues === 0)) this.#listeners.at(-1)?.line(line);
     if (question) this.#show(question);
+  }
+
+  async #complete(line: string): Promise<[string[], string]> {
+    const word = /\S*$/.exec(line)?.[0] ?? "";
+    const known = this.#takesProse() ? ((await this.#listeners.at(-1)?.complete?.(line)) ?? []) : [];
+    return [known.filter((one) => one.startsWith(word)), word];
   }
 
   #onData = (chunk: Buffer | string): void => {
@@ -294,4 +365,21 @@ class LinePrompter implements Prompter {
     // Raw mode took the signal that Ctrl+C sends otherwise.
     if (this.#isTerminal && this.#input === process.stdin) process.kill(process.pid, "SIGINT");
   }
+}
+
+function readHistory(file: string | undefined): string[] {
+  if (!file) return [];
+  try {
+    return readFileSync(file, "utf8").split("\n").filter(Boolean).slice(0, maxHistory);
+  } catch {
+    return [];
+  }
+}
+
+/** A history that cannot be written is no reason to fail. */
+function writeHistory(file: string, history: readonly string[]): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    writeFileSync(file, `${history.slice(0, maxHistory).join("\n")}\n`, { mode: 0o600 });
+  } catch {}
 }

@@ -1,7 +1,7 @@
 import { styleText } from "node:util";
 import { describeHidden, replaceHidden } from "#text/hidden-characters.ts";
 
-export type TextFormat = "red" | "green" | "yellow" | "blue" | "cyan" | "gray" | "bold";
+export type TextFormat = "red" | "green" | "yellow" | "blue" | "cyan" | "gray" | "bold" | "italic";
 
 /** Formats text for a terminal; returns it as it is where there are no colors. */
 export type Style = (format: TextFormat, text: string) => string;

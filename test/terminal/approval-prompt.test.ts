@@ -204,7 +204,7 @@ describe("a request shows", () => {
       "low",
       [],
     );
-    await sees("Approve? [y]es / [n]o / [a]lways");
+    await sees(/\[a\]lways.*\nApprove\? $/);
     type("n");
     await answer;
 

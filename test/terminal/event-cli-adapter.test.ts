@@ -1,3 +1,6 @@
+import { mkdtemp, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ResultValue } from "#domain/result.ts";
 import type { TraceLevel } from "#terminal/event-cli-adapter.ts";
@@ -6,6 +9,7 @@ import { createRuntimeUI } from "#ui/runtime-ui.ts";
 import { terminalWorld } from "../support/terminal-world.ts";
 
 const esc = "\u001b";
+const asked = { type: "tool_call", description: "Write a.txt", risk: "medium" } as const;
 
 afterEach(() => vi.unstubAllEnvs());
 
@@ -175,8 +179,6 @@ describe("what a terminal shows", () => {
 });
 
 describe("what a person brings back", () => {
-  const asked = { type: "tool_call", description: "Write a.txt", risk: "medium" } as const;
-
   test.each([
     ["y", { approved: true }],
     ["YES", { approved: true }],
@@ -402,5 +404,82 @@ describe("slash commands", () => {
     type(line);
 
     expect(await heard).toEqual(command);
+  });
+});
+
+describe("at a terminal", () => {
+  const atTerminal = (options: Parameters<typeof terminalWorld>[0] = {}) =>
+    terminalWorld({ isTTY: true, inputIsTTY: true, ...options });
+
+  test("shows what the worker does while it works, and removes it at the end", async () => {
+    const { bus, text, sees } = await atTerminal();
+    const ui = createRuntimeUI(bus);
+
+    ui.updateWorker("run-1", "helper", "running");
+    await sees("Thinking");
+    ui.showToolStarted("call-1", "run_tests", {});
+    await sees(/. run_tests.* › /);
+    ui.endSession("completed");
+
+    expect(text().endsWith("\r\u001b[K")).toBe(true);
+  });
+
+  test("prints streamed Markdown block by block", async () => {
+    const { bus, text, sees } = await atTerminal();
+    const ui = createRuntimeUI(bus);
+
+    ui.appendStreaming("1", "First **bold** bl");
+    ui.appendStreaming("1", "ock\n\n```\na\n\nb");
+    await sees("block");
+    expect(text()).toContain("Writing");
+    expect(text()).not.toContain("**");
+    expect(text()).not.toMatch(/^a$/m);
+    ui.appendStreaming("1", "\n```\n");
+    ui.endStreaming("1");
+    ui.showMessage({ role: "assistant", content: "First **bold** block\n\n```\na\n\nb\n```\n" });
+
+    await sees("b");
+    expect(text().match(/First/g)).toHaveLength(1);
+  });
+
+  test("keeps messages in the history of later sessions, and no answers", async () => {
+    const historyFile = join(await mkdtemp(join(tmpdir(), "golem-forge-history-")), "golem", "history");
+    const first = await atTerminal({ historyFile });
+    const message = first.adapter.readLine();
+    first.input.write("look at this\r");
+    expect(await message).toBe("look at this");
+    const answer = createRuntimeUI(first.bus).requestApproval(asked);
+    await first.sees("Approve?");
+    first.input.write("y\r");
+    expect(await answer).toBe(true);
+    await first.adapter.shutdown();
+
+    const second = await atTerminal({ historyFile });
+    const again = second.adapter.readLine();
+    second.input.write("\u001b[A\r");
+
+    expect(await again).toBe("look at this");
+    expect((await stat(historyFile)).mode & 0o777).toBe(0o600);
+  });
+
+  test("a backslash continues a message on the next line", async () => {
+    const { adapter, input } = await atTerminal();
+    const message = adapter.readLine();
+
+    input.write("first\\\rsecond\r");
+
+    expect(await message).toBe("first\nsecond");
+  });
+
+  test("Tab completes commands and the paths of files", async () => {
+    const { adapter, input, sees } = await atTerminal({ files: async () => ["src/total.ts", "README.md"] });
+    const message = adapter.readLine();
+
+    input.write("look at @src/t\t");
+    await sees("@src/total.ts");
+    input.write("\r");
+    expect(await message).toBe("look at @src/total.ts");
+    input.write("/stat\t");
+    await sees("/status");
   });
 });

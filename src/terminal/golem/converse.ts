@@ -45,7 +45,7 @@ export async function converse({ first, runtime, terminal, chats }: Conversation
 
       terminal.resetInterrupt();
       const question = wasInterrupted ? "Say something to continue, or press Enter to end: " : "> ";
-      const next = await terminal.ask(question, { commands: true });
+      const next = await terminal.ask(question, { commands: true, isProse: true });
       if (next === undefined || next.trim() === "") {
         const isLeaving = next === undefined && (wasInterrupted || terminal.interruptSignal().aborted);
         return { ...end, ...(isLeaving && { code: exitCodes.interrupted }), isLeaving };

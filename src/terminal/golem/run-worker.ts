@@ -1,4 +1,4 @@
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import type { Writable } from "node:stream";
 import { UserError } from "#domain/errors.ts";
 import { approveOnBus } from "#embed/approve-on-bus.ts";
@@ -18,7 +18,7 @@ import { createGitUncommittedTool } from "./git-uncommitted.ts";
 import { checkPreApproved, createPreApproval } from "./pre-approval.ts";
 import { noneIfUnreadable, type PreparedRun, prepareResume, prepareRun } from "./prepare-run.ts";
 import type { ResumeRequest, RunFlags, RunRequest } from "./run-request.ts";
-import { markDelivered, turnsOf } from "./saved-runs.ts";
+import { markDelivered, stateFolder, turnsOf } from "./saved-runs.ts";
 import { describeTools, startupLines } from "./startup-lines.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 import { findCodeToTrust } from "./trusted-code.ts";
@@ -47,7 +47,10 @@ export async function resumeRun(request: ResumeRequest, context: CommandContext)
 
 async function start(prepared: PreparedRun, request: RunFlags, context: CommandContext): Promise<number> {
   const { checkout, id, saved, savedRuns } = prepared;
-  const terminal = await openTerminal(context, request);
+  const { json: isJson, quiet } = request;
+  const historyFile = join(stateFolder(context), "history");
+  const files = () => checkout.tree.paths();
+  const terminal = await openTerminal(context, { json: isJson, quiet, historyFile, files });
   const backup = createBackupPatch(checkout, id, context);
   const json = request.json ? createJsonLines(context.output) : undefined;
   const stopListening = endOnSignals(terminal, backup, context);
@@ -183,7 +186,7 @@ async function askForTrust({ checkout, chosen, workers, terminal }: StartedRun):
 
 async function askForTask({ chosen, terminal }: StartedRun): Promise<string | undefined> {
   const { name, allow_empty_input: mayBeEmpty } = chosen.worker;
-  const task = await terminal.ask(`What should ${visible(name)} do? `);
+  const task = await terminal.ask(`What should ${visible(name)} do? `, { isProse: true });
   if (task === undefined || task.trim() !== "" || mayBeEmpty) return task;
   throw new UserError(`Say what ${name} should do, as in golem run ${name} "…".`);
 }

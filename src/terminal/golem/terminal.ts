@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import { createEventCLIAdapter, userExited } from "#terminal/event-cli-adapter.ts";
+import { createEventCLIAdapter, type EventCLIAdapterOptions, userExited } from "#terminal/event-cli-adapter.ts";
 import { openPrompter } from "#terminal/prompter.ts";
 import { createStyle, isTerminal, type Style } from "#terminal/style.ts";
 import { createUIEventBus, type UIEventBus, type Unsubscribe } from "#ui/ui-event-bus.ts";
@@ -18,7 +18,7 @@ export interface Terminal {
    * Resolves to the line that was typed; to undefined without a person, at the end of the input, or after Ctrl+C. With
    * `commands`, slash commands are executed instead of returned.
    */
-  ask(question: string, options?: { commands?: boolean }): Promise<string | undefined>;
+  ask(question: string, options?: { commands?: boolean; isProse?: boolean }): Promise<string | undefined>;
   /** Aborted by Ctrl+C. */
   interruptSignal(): AbortSignal;
   /** Treats the next Ctrl+C as a first one again. */
@@ -30,13 +30,18 @@ export interface Terminal {
   close(): Promise<void>;
 }
 
+export interface TerminalOptions extends Pick<EventCLIAdapterOptions, "historyFile" | "files"> {
+  json: boolean;
+  quiet: boolean;
+}
+
 /**
  * Opens the terminal. Where standard output is not a terminal, and with `json`, it is for programs: everything else goes to
  * standard error. With `quiet`, only questions, answers and errors are shown.
  */
 export async function openTerminal(
   { input, output, errors }: CommandContext,
-  { json, quiet }: { json: boolean; quiet: boolean },
+  { json, quiet, historyFile, files }: TerminalOptions,
 ): Promise<Terminal> {
   const isInteractive = !json && isTerminal(input);
   // Input that nobody types must not keep the process alive.
@@ -48,6 +53,8 @@ export async function openTerminal(
     input: typed,
     output: shown,
     traceLevel: json || quiet ? "quiet" : "normal",
+    ...(historyFile !== undefined && { historyFile }),
+    ...(files && { files }),
   });
   await adapter.initialize();
   const prompter = openPrompter(typed, shown);
@@ -68,8 +75,8 @@ export async function openTerminal(
     print: (...lines) => {
       if (lines.length > 0) prompter.print(lines.map((line) => `${line}\n`).join(""));
     },
-    ask: async (question, { commands = false } = {}) =>
-      isInteractive ? prompter.ask(question, { signal: interruption.signal, verbatim: !commands }) : undefined,
+    ask: async (question, { commands = false, isProse = false } = {}) =>
+      isInteractive ? prompter.ask(question, { signal: interruption.signal, verbatim: !commands, isProse }) : undefined,
     interruptSignal: () => interruption.signal,
     resetInterrupt: () => {
       interruption = new AbortController();
