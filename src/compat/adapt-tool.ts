@@ -117,7 +117,7 @@ export function wrapWithDefaultApproval<T extends NamedTool>(
  * with `ok` and `value`. `T` is the type of that value.
  */
 // biome-ignore lint/suspicious/noExplicitAny: a value is of any type unless the program says
-export interface ToolResult<T = any> {
+export interface ForeignResult<T = any> {
   success?: boolean;
   ok?: boolean;
   value?: T;

@@ -6,7 +6,7 @@ import type { ToolResult as DomainResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
-import type { ClassTool, ToolResult } from "./adapt-tool.ts";
+import type { ClassTool, ForeignResult } from "./adapt-tool.ts";
 import { toToolResult } from "./to-tool-result.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 import { formatErrorResponse, formatSuccessResponse, getResultPreview, type ToolResponse } from "./tool-response.ts";
@@ -35,7 +35,7 @@ export abstract class BaseTool implements ClassTool {
 
   /** Runs the tool. In a worker's run there is a context with the sandbox and the abort signal. */
   // biome-ignore lint/suspicious/noExplicitAny: each tool names the arguments it takes
-  protected abstract executeImpl(args: any, context?: ToolContext): Promise<ToolResult>;
+  protected abstract executeImpl(args: any, context?: ToolContext): Promise<ForeignResult>;
 
   /** The definition for the model. Default: a tool without parameters. */
   getFunctionDefinition(): FunctionDefinition {
@@ -63,7 +63,7 @@ export abstract class BaseTool implements ClassTool {
   }
 
   /** The first lines of a response, for a compact view. */
-  getResultPreview(result: ToolResult, maxLines = 3): string[] {
+  getResultPreview(result: ForeignResult, maxLines = 3): string[] {
     return getResultPreview(toResponse(result) ?? { success: false, error: "" }, maxLines);
   }
 
@@ -116,7 +116,7 @@ export abstract class BaseTool implements ClassTool {
   }
 
   async #perform(args: unknown, context?: ToolContext): Promise<ToolResponse> {
-    const returned: ToolResult | undefined = await this.executeImpl(args, context);
+    const returned: ForeignResult | undefined = await this.executeImpl(args, context);
     const response = toResponse(returned);
     return response ?? this.formatErrorResponse("It did not return a response with `success` and `error`.");
   }
@@ -150,7 +150,7 @@ export abstract class BaseTool implements ClassTool {
   }
 }
 
-function toResponse(result: ToolResult | undefined): ToolResponse | undefined {
+function toResponse(result: ForeignResult | undefined): ToolResponse | undefined {
   const { success, error = "" } = result ?? {};
   return typeof success === "boolean" && typeof error === "string" ? { ...result, success, error } : undefined;
 }

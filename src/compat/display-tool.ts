@@ -6,7 +6,7 @@ import { compileSchema } from "#domain/tool-schema.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import { validateArguments } from "#toolsets/prepare-call.ts";
 import { toJsonValue } from "#toolsets/to-json-value.ts";
-import type { ClassTool, RequiresApproval, ToolResult } from "./adapt-tool.ts";
+import type { ClassTool, ForeignResult, RequiresApproval } from "./adapt-tool.ts";
 import { type ToolResultDisplay, toReturnDisplay } from "./return-display.ts";
 import { toToolResult } from "./to-tool-result.ts";
 
@@ -37,7 +37,7 @@ export abstract class DisplayTool<Params = any> implements ClassTool {
   abstract getInputSchema(): object;
 
   /** Runs the tool with validated parameters. In a worker's run there is a context. */
-  protected abstract run(params: Params, context?: ToolContext): Promise<ToolResult>;
+  protected abstract run(params: Params, context?: ToolContext): Promise<ForeignResult>;
 
   /** Validates the parameters and runs the tool. Never rejects: a thrown error becomes a result. */
   async execute(params: unknown, context?: ToolContext): Promise<DisplayResult> {
@@ -59,7 +59,7 @@ export abstract class DisplayTool<Params = any> implements ClassTool {
   }
 
   /** A one-line summary of the result. */
-  summarizeResult(result: ToolResult): string {
+  summarizeResult(result: ForeignResult): string {
     if (result.error) return `Error: ${result.error.message}`;
     return result.llmContent?.split("\n", 1)[0] ?? "";
   }
@@ -87,7 +87,7 @@ export abstract class DisplayTool<Params = any> implements ClassTool {
   }
 }
 
-function isDisplayResult(result: ToolResult): result is DisplayResult {
+function isDisplayResult(result: ForeignResult): result is DisplayResult {
   return typeof result.llmContent === "string" && result.returnDisplay !== undefined;
 }
 

@@ -108,7 +108,7 @@ export {
 } from "#ui/runtime-ui.ts";
 export type { EventHandler, Unsubscribe } from "#ui/ui-event-bus.ts";
 export type * from "#ui/ui-events.ts";
-export type { ToolResult } from "./adapt-tool.ts";
+export type { ForeignResult as ToolResult } from "./adapt-tool.ts";
 export { type ClassTool, type ForeignTool, isNamedTool, wrapWithDefaultApproval } from "./adapt-tool.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "./base-tool.ts";

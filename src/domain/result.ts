@@ -27,6 +27,7 @@ export const Task = z.object({
 });
 export type Task = z.infer<typeof Task>;
 
+/** A hunk of a unified diff. Each line begins with a space, `-`, `+` or `\`. */
 export const DiffHunk = z.object({
   oldStart: z.number(),
   oldLines: z.number(),

@@ -1,13 +1,5 @@
 import { diffArrays } from "diff";
-
-/** A hunk of a unified diff. Each line begins with a space, `-`, `+` or `\`. */
-export interface Hunk {
-  oldStart: number;
-  oldLines: number;
-  newStart: number;
-  newLines: number;
-  lines: string[];
-}
+import type { DiffHunk } from "#domain/result.ts";
 
 /** Bounds the work for all diffs of one request. What exceeds it is shown as replaced, and never left out. */
 export class DiffBudget {
@@ -40,8 +32,8 @@ const noNewline = "\\ No newline at end of file";
  * them are compared by Myers' algorithm within the budget, so the time is linear for any input, where `structuredPatch`
  * of the package diff takes seconds for two files of 10,000 different lines.
  */
-export function diffLines(before: string, after: string, budget = new DiffBudget()): Hunk[] {
-  const [old, now] = [splitLines(before), splitLines(after)];
+export function diffLines(before: string, after: string, budget = new DiffBudget()): DiffHunk[] {
+  const [old, now] = [splitWithEndings(before), splitWithEndings(after)];
   const { start, end } = commonEnds(old, now);
   const changed = compareLines(old.slice(start, old.length - end), now.slice(start, now.length - end), budget);
   return toHunks([unchanged(start), ...changed, unchanged(end)], old, now);
@@ -61,7 +53,7 @@ export function compareLines(old: readonly string[], now: readonly string[], bud
 }
 
 /** Formats the header of a hunk, such as `@@ -1,3 +1,4 @@`. */
-export function hunkHeader({ oldStart, oldLines, newStart, newLines }: Hunk): string {
+export function hunkHeader({ oldStart, oldLines, newStart, newLines }: DiffHunk): string {
   return `@@ -${range(oldStart, oldLines)} +${range(newStart, newLines)} @@`;
 }
 
@@ -72,7 +64,7 @@ function range(start: number, count: number): string {
 }
 
 /** Splits into lines that keep their line ends, so that a missing final newline counts as a change. */
-export function splitLines(text: string): string[] {
+export function splitWithEndings(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
 
@@ -169,13 +161,13 @@ function compareGap(old: number[], now: number[], budget: DiffBudget): Edit[] {
 }
 
 /** Joins edits to hunks with the lines around them. */
-function toHunks(edits: readonly Edit[], old: readonly string[], now: readonly string[]): Hunk[] {
-  const hunks: Hunk[] = [];
-  let hunk: Hunk | undefined;
+function toHunks(edits: readonly Edit[], old: readonly string[], now: readonly string[]): DiffHunk[] {
+  const hunks: DiffHunk[] = [];
+  let hunk: DiffHunk | undefined;
   let [oldAt, newAt] = [0, 0];
   /** Common lines since the last change. */
   let common = 0;
-  const addContext = (target: Hunk, from: number, count: number) => {
+  const addContext = (target: DiffHunk, from: number, count: number) => {
     for (const line of old.slice(from, from + count)) target.lines.push(...marked(" ", line));
     target.oldLines += count;
     target.newLines += count;

@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { compareLines, DiffBudget, type Edit, splitLines } from "./diff-lines.ts";
+import { compareLines, DiffBudget, type Edit, splitWithEndings } from "./diff-lines.ts";
 
 export interface MergedText {
   content: string;
@@ -26,9 +26,9 @@ export function mergeFile(
   if ([ours, base, theirs].some((content) => content.includes(0) || !isUtf8(content))) return undefined;
 
   const budget = new DiffBudget();
-  const lines = splitLines(Buffer.from(base).toString("utf8"));
+  const lines = splitWithEndings(Buffer.from(base).toString("utf8"));
   const changesBy = (side: Uint8Array) => {
-    const sideLines = splitLines(Buffer.from(side).toString("utf8"));
+    const sideLines = splitWithEndings(Buffer.from(side).toString("utf8"));
     return toChanges(compareLines(lines, sideLines, budget), sideLines);
   };
   const [own, other] = [changesBy(ours), changesBy(theirs)];

@@ -1,7 +1,8 @@
 import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
+import type { DiffHunk } from "#domain/result.ts";
 import { visibleLine } from "#text/visible-text.ts";
 import { type FileVersion, modeOf } from "./diff-file.ts";
-import { DiffBudget, diffLines, type Hunk, hunkHeader } from "./diff-lines.ts";
+import { DiffBudget, diffLines, hunkHeader } from "./diff-lines.ts";
 import { hashObject } from "./git-objects.ts";
 
 /** A file at the base and as it would be; undefined where it does not exist. */
@@ -65,7 +66,7 @@ function diffOf({ before, after }: FileVersions, options: DiffOptions): string |
 }
 
 /** Formats a hunk with every character visible. */
-function formatHunk(hunk: Hunk): string[] {
+function formatHunk(hunk: DiffHunk): string[] {
   const lines = hunk.lines.map((line) =>
     line.startsWith("\\") ? line : line.charAt(0) + visibleLine(line.slice(1), Number.POSITIVE_INFINITY).join(""),
   );

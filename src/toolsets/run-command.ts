@@ -10,7 +10,7 @@ import type { ToolServices } from "./toolset.ts";
 
 export interface FinishedCommand {
   result: ExecResult;
-  applied: AppliedChanges;
+  applied: CommandChanges;
 }
 
 export interface RunCommandOptions {
@@ -30,7 +30,7 @@ export async function runCommand(
   const session = await executorsOf(services).openSession(tier, sessionKey(services));
   const cwd = await workingDirectory(services, request.cwd);
   const result = await session.exec(workspaceTree(workspace, sandbox), { ...request, cwd });
-  return { result, applied: await applyChanges(result.changes, workspace, { isApproved }) };
+  return { result, applied: await applyCommandChanges(result.changes, workspace, { isApproved }) };
 }
 
 /** The kernel accepts 128 KiB in one argument, and two megabytes in all of them. */
@@ -95,7 +95,7 @@ export function workspaceTree(workspace: Workspace, sandbox: Pick<Sandbox, "base
 }
 
 /** The changes of a command that reached the workspace, and those that did not. */
-export interface AppliedChanges {
+export interface CommandChanges {
   written: string[];
   deleted: string[];
   rejected: TreeChanges["rejected"];
@@ -105,12 +105,12 @@ export interface AppliedChanges {
  * Applies the changes of a command to the workspace by the zones of the worker. A change that needs approval, by its zone
  * or because the file is protected, is applied only if `isApproved`.
  */
-export async function applyChanges(
+export async function applyCommandChanges(
   { written, deleted, rejected }: TreeChanges,
   workspace: Workspace,
   { isApproved }: { isApproved(path: string): boolean },
-): Promise<AppliedChanges> {
-  const applied: AppliedChanges = { written: [], deleted: [], rejected: [...rejected] };
+): Promise<CommandChanges> {
+  const applied: CommandChanges = { written: [], deleted: [], rejected: [...rejected] };
 
   // Deletions first, so that a file can replace a folder.
   for (const path of deleted) {
@@ -200,7 +200,7 @@ export function describeEnd({ exitCode, timedOut, stopped, durationMs }: ExecRes
 }
 
 /** Lists the files that a command changed, and the changes that were not applied with the reasons. */
-export function describeChanges({ written, deleted, rejected }: AppliedChanges): string {
+export function describeChanges({ written, deleted, rejected }: CommandChanges): string {
   const lines = [
     written.length > 0 ? `Changed: ${some(written)}` : "",
     deleted.length > 0 ? `Deleted: ${some(deleted)}` : "",

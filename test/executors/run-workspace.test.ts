@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
 import type { Tier } from "#executors/executor.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import { applyChanges, workspaceTree } from "#toolsets/run-command.ts";
+import { applyCommandChanges, workspaceTree } from "#toolsets/run-command.ts";
 
 const executors = createExecutors();
 afterAll(() => executors.close());
@@ -29,7 +29,7 @@ describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", 
           timeoutMs: 5_000,
           outputBytes: 5_000,
         });
-        return { ...result, taken: await applyChanges(result.changes, workspace, { isApproved: () => false }) };
+        return { ...result, taken: await applyCommandChanges(result.changes, workspace, { isApproved: () => false }) };
       };
 
       await workspace.write("scratch/plan", "first\n");

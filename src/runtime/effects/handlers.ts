@@ -3,7 +3,7 @@ import { spawnChild, stopChildren } from "./children.ts";
 import type { EffectHandlers, EffectServices } from "./effect-handler.ts";
 import { executeTool } from "./execute-tool.ts";
 import { openSandbox } from "./open-sandbox.ts";
-import { invokeTool, runCommand } from "./person-calls.ts";
+import { invokeTool, runToolCommand } from "./person-calls.ts";
 import { postAnswer, postBudget } from "./post-answer.ts";
 import { closeApprovals, postApproval, postQuestion } from "./post-requests.ts";
 import { postToolReply, showChanges } from "./post-tool-reply.ts";
@@ -27,7 +27,7 @@ export function effectHandlers(services: EffectServices): EffectHandlers {
     "budget.post": postBudget(services),
     "outcome.report": reportOutcome(services),
     "status.show": showStatus(services),
-    "command.run": runCommand(services),
+    "command.run": runToolCommand(services),
     "tool.invoke": invokeTool(services),
     "tool.reply": postToolReply(services),
     "changes.show": showChanges(services),

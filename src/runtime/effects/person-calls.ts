@@ -35,7 +35,7 @@ interface PersonCall {
  * Runs a person's command for the run's tools. The changes of a tool are stored together with its result. A call that has
  * to be confirmed is shown first, and runs when the command is repeated with the word that stands for exactly this call.
  */
-export function runCommand(services: PersonServices): EffectHandler<EffectOf<"command.run">> {
+export function runToolCommand(services: PersonServices): EffectHandler<EffectOf<"command.run">> {
   return {
     maxAttempts: 3,
     async perform(effect, run, signal) {
@@ -58,7 +58,7 @@ export function runCommand(services: PersonServices): EffectHandler<EffectOf<"co
   };
 }
 
-/** Calls a tool for a person at a user interface, as `runCommand` does for a command. */
+/** Calls a tool for a person at a user interface, as `runToolCommand` does for a command. */
 export function invokeTool(services: PersonServices): EffectHandler<EffectOf<"tool.invoke">> {
   return {
     maxAttempts: 3,

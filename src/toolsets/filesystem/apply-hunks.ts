@@ -1,6 +1,6 @@
 import { ToolError } from "#domain/errors.ts";
 import { findLines, foldPunctuation } from "./match-text.ts";
-import { type Hunk, sideOf } from "./patch.ts";
+import { type PatchHunk, sideOf } from "./patch.ts";
 
 export interface AppliedHunks {
   text: string;
@@ -15,9 +15,9 @@ interface Line {
 }
 
 /** Applies hunks to a text. Unchanged lines keep their bytes, line endings and byte order mark included. */
-export function applyHunks(content: string, hunks: readonly Hunk[], path: string): AppliedHunks {
+export function applyHunks(content: string, hunks: readonly PatchHunk[], path: string): AppliedHunks {
   const mark = content.startsWith("\uFEFF") ? "\uFEFF" : "";
-  const lines = splitLines(content.slice(mark.length));
+  const lines = parseLines(content.slice(mark.length));
   const ending = commonEnding(lines);
   const locator = new HunkLocator(
     lines.map(({ text }) => text),
@@ -43,7 +43,7 @@ export function applyHunks(content: string, hunks: readonly Hunk[], path: string
   return { text: mark + joined.join(""), locations: located.map(({ location }) => location) };
 }
 
-function newLines(old: readonly Line[], hunk: Hunk, ending: string): Line[] {
+function newLines(old: readonly Line[], hunk: PatchHunk, ending: string): Line[] {
   const lines: Line[] = [];
   let at = 0;
   for (const { mark, text } of hunk.lines) {
@@ -56,7 +56,7 @@ function newLines(old: readonly Line[], hunk: Hunk, ending: string): Line[] {
   return lines;
 }
 
-function splitLines(content: string): Line[] {
+function parseLines(content: string): Line[] {
   const lines: Line[] = [];
   let from = 0;
   for (const match of content.matchAll(/\r\n|\n/g)) {
@@ -107,7 +107,7 @@ class HunkLocator {
    * punctuation. Anchors restrict the locations, and line numbers choose among them. Throws a ToolError if there is no
    * location below the anchors, or more than one.
    */
-  locate(hunk: Hunk): HunkLocation {
+  locate(hunk: PatchHunk): HunkLocation {
     const old = sideOf(hunk, "-");
     const anchors = this.#findAnchors(hunk.anchors ?? []);
     if (old.length === 0) return this.#locateInsertion(hunk, anchors);
@@ -164,7 +164,7 @@ class HunkLocator {
     return this.#lines.slice(anchor + 1, at).every((line) => line.trim() === "" || indent(line) > depth);
   }
 
-  #locateInsertion({ oldStart, isAtEnd }: Hunk, anchors: number[] | undefined): HunkLocation {
+  #locateInsertion({ oldStart, isAtEnd }: PatchHunk, anchors: number[] | undefined): HunkLocation {
     if (this.#lines.length === 0) return { at: 0, count: 0 };
     if (isAtEnd) return { at: this.#lines.length, count: 0 };
     if (anchors && anchors.length > 1) throw this.#ambiguous(anchors);
@@ -184,7 +184,7 @@ class HunkLocator {
     });
   }
 
-  #noMatch({ anchors }: Hunk, old: readonly string[], isAboveAnchor: boolean): ToolError {
+  #noMatch({ anchors }: PatchHunk, old: readonly string[], isAboveAnchor: boolean): ToolError {
     const lines = JSON.stringify(old.slice(0, 3));
     const place = isAboveAnchor ? ` below ${JSON.stringify(anchors?.at(-1)?.trim())}` : "";
     return new ToolError(`The patch does not match ${this.#path}: there are no lines like ${lines}${place}.`, {

@@ -1,7 +1,6 @@
 import { formatPatch, type StructuredPatch } from "diff";
-import type { z } from "zod";
-import type { DiffResultValue } from "#domain/result.ts";
-import { diffLines, type Hunk } from "#sandbox/diff-lines.ts";
+import type { DiffHunk, DiffResultValue } from "#domain/result.ts";
+import { diffLines } from "#sandbox/diff-lines.ts";
 import { numberLines, splitLines } from "./text-file.ts";
 
 /** A change of one file's text; undefined stands for no file. */
@@ -13,7 +12,7 @@ export interface TextChange {
 
 /** A change of one file's text, compared once. */
 export interface ComparedTexts extends TextChange {
-  hunks: Hunk[];
+  hunks: DiffHunk[];
   additions: number;
   deletions: number;
 }
@@ -50,7 +49,7 @@ export function unifiedDiff(change: TextChange | ComparedTexts): string {
 }
 
 /** The change as a result for people. */
-export function diffResult(change: TextChange | ComparedTexts): z.infer<typeof DiffResultValue> {
+export function diffResult(change: TextChange | ComparedTexts): DiffResultValue {
   const diff = "hunks" in change ? change : compareTexts(change);
   const { path, before, after, additions, deletions } = diff;
   const action = before === undefined ? "create" : after === undefined ? "delete" : "update";

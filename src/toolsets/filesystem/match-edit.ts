@@ -123,7 +123,7 @@ interface Line extends Place {
   text: string;
 }
 
-function splitLines(content: string): Line[] {
+function locateLines(content: string): Line[] {
   const lines: Line[] = [];
   let start = content.startsWith("\uFEFF") ? 1 : 0;
   for (const match of content.matchAll(/\r\n|\n/g)) {
@@ -149,7 +149,7 @@ function blockOf(text: string): Block {
 const loosely = (line: string) => foldPunctuation(line.trim());
 
 function findByIndentation(content: string, edit: WantedEdit): EditMatch | undefined {
-  const lines = splitLines(content);
+  const lines = locateLines(content);
   const block = blockOf(edit.oldText);
   const wanted = block.lines.map(loosely);
   const found = findLines(
@@ -185,7 +185,7 @@ function findByEnds(content: string, edit: WantedEdit): EditMatch | undefined {
     return undefined;
   }
 
-  const lines = splitLines(content);
+  const lines = locateLines(content);
   const loose = lines.map(({ text }) => loosely(text));
   const slack = Math.max(1, Math.floor(wanted.length / 5));
   const candidates: { at: number; count: number }[] = [];
@@ -277,7 +277,7 @@ function linesLike(content: string, oldText: string): number[] {
     .map(loosely)
     .find((line) => line !== "");
   if (!first) return [];
-  return splitLines(content)
+  return locateLines(content)
     .flatMap(({ text }, index) => (loosely(text) === first ? [index + 1] : []))
     .slice(0, maxListedPlaces);
 }

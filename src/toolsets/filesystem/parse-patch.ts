@@ -1,5 +1,5 @@
 import { parseUnifiedDiff } from "./parse-unified-diff.ts";
-import { type FilePatch, type Hunk, invalidPatch, trimBlankEnd } from "./patch.ts";
+import { type FilePatch, invalidPatch, type PatchHunk, trimBlankEnd } from "./patch.ts";
 
 const maxCharacters = 1_000_000;
 
@@ -72,14 +72,14 @@ function readLine(file: FilePatch, line: string): void {
 }
 
 /** Consecutive headings are nested anchors of one hunk. */
-function addHunk(hunks: Hunk[], anchor: string): void {
+function addHunk(hunks: PatchHunk[], anchor: string): void {
   const last = hunks.at(-1);
   const anchors = anchor.trim() === "" ? [] : [anchor];
   if (last && last.lines.length === 0 && last.anchors) last.anchors.push(...anchors);
   else hunks.push({ lines: [], ...(anchors.length > 0 && { anchors }) });
 }
 
-function addLine(hunk: Hunk | undefined, line: string, file: FilePatch): void {
+function addLine(hunk: PatchHunk | undefined, line: string, file: FilePatch): void {
   const mark = line === "" ? " " : line.charAt(0);
   if (mark !== " " && mark !== "+" && mark !== "-") {
     throw invalidPatch(

@@ -1,4 +1,4 @@
-import { type FilePatch, type Hunk, invalidPatch, trimBlankEnd } from "./patch.ts";
+import { type FilePatch, invalidPatch, type PatchHunk, trimBlankEnd } from "./patch.ts";
 
 const numberedHeading = /^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))?(?: @@| *$)/;
 const anyHeading = /^@@(?:$| )/;
@@ -16,7 +16,7 @@ interface Draft {
   header?: { old: string; new: string };
   /** The values of git's extended headers by name. */
   extended: Map<string, string>;
-  hunks: Hunk[];
+  hunks: PatchHunk[];
 }
 
 /** The lines that the heading of a hunk announced and that have not come yet. */
@@ -37,7 +37,7 @@ export function parseUnifiedDiff(lines: readonly string[], path: string | undefi
 class UnifiedDiffParser {
   readonly #lines: readonly string[];
   readonly #drafts: Draft[] = [];
-  #hunk: Hunk | undefined;
+  #hunk: PatchHunk | undefined;
   /** Undefined for a hunk without numbers. */
   #announced: Announced | undefined;
 
@@ -76,7 +76,7 @@ class UnifiedDiffParser {
     return !startsHunk || (old === 1 && added === 1);
   }
 
-  #addLine(hunk: Hunk, line: string): void {
+  #addLine(hunk: PatchHunk, line: string): void {
     if (line.startsWith("\\")) {
       if (hunk.lines.at(-1)?.mark !== "-") hunk.endsWithoutNewline = true;
       return;

@@ -6,7 +6,7 @@ interface PatchLine {
 }
 
 /** One part of a file's change: its old and its new lines, as one list of marked lines. */
-export interface Hunk {
+export interface PatchHunk {
   lines: PatchLine[];
   /** The first old line, from 1, according to the patch. It may be stale. */
   oldStart?: number;
@@ -20,18 +20,18 @@ export interface Hunk {
 
 /** The change of one file. `executable` is undefined where the patch leaves the mode as it is. */
 export type FilePatch =
-  | { kind: "update"; path: string; moveTo?: string; hunks: Hunk[]; executable?: boolean }
-  | { kind: "create"; path: string; hunks: Hunk[]; executable?: boolean }
-  | { kind: "copy"; path: string; to: string; hunks: Hunk[]; executable?: boolean }
-  | { kind: "delete"; path: string; hunks: Hunk[] };
+  | { kind: "update"; path: string; moveTo?: string; hunks: PatchHunk[]; executable?: boolean }
+  | { kind: "create"; path: string; hunks: PatchHunk[]; executable?: boolean }
+  | { kind: "copy"; path: string; to: string; hunks: PatchHunk[]; executable?: boolean }
+  | { kind: "delete"; path: string; hunks: PatchHunk[] };
 
 /** The lines of one side of a hunk: `-` for the old ones, `+` for the new ones. */
-export function sideOf({ lines }: Hunk, side: "-" | "+"): string[] {
+export function sideOf({ lines }: PatchHunk, side: "-" | "+"): string[] {
   return lines.filter(({ mark }) => mark === " " || mark === side).map(({ text }) => text);
 }
 
 /** Removes blank context lines at the end of a hunk, which may belong to the text around the patch. */
-export function trimBlankEnd(hunk: Hunk): void {
+export function trimBlankEnd(hunk: PatchHunk): void {
   while (hunk.lines.at(-1)?.mark === " " && hunk.lines.at(-1)?.text === "") hunk.lines.pop();
 }
 

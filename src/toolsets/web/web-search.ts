@@ -7,11 +7,11 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 import { createSafeFetch, type SafeRequest, type SearchProvider } from "./safe-fetch.ts";
 import { containsSecret } from "./secret-in-request.ts";
 
-const inputSchema = z.object({
+const input = z.object({
   query: z.string().min(1).max(400),
   numResults: z.number().int().min(1).max(20).default(5),
 });
-type Input = z.infer<typeof inputSchema>;
+type Input = z.infer<typeof input>;
 
 interface SearchHit {
   title: string;
@@ -28,7 +28,7 @@ export function createWebSearchTool(services: ToolServices): NamedTool<Input> {
   return {
     name: "web_search",
     description: "Search the web for titles, URLs and snippets. Use web_fetch to read a page.",
-    inputSchema,
+    inputSchema: input,
     needsApproval: false,
     readOnly: true,
     execute: (input, context) => execute(input, context, services),
