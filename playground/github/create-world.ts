@@ -59,6 +59,7 @@ export function createWorld({
   return {
     url,
     users,
+    teams: new Map(),
     nextId,
     ...hooks,
     repositories: new Map(),

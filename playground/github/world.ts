@@ -285,6 +285,8 @@ export interface World {
   /** The other apps by slug, such as `github-actions`. */
   otherApps: Map<string, AppIdentity>;
   users: Map<string, User>;
+  /** The logins of the members of each team, by `org/team`. */
+  teams: Map<string, ReadonlySet<string>>;
   repositories: Map<string, Repository>;
   /** Earlier names of repositories that no other repository has taken. */
   previousNames: Map<string, Repository>;

@@ -1,4 +1,6 @@
-type Permissions = Partial<Record<"issues" | "pull_requests" | "contents" | "checks" | "metadata", "read" | "write">>;
+type Permissions = Partial<
+  Record<"issues" | "pull_requests" | "contents" | "checks" | "metadata" | "members", "read" | "write">
+>;
 
 /**
  * Every endpoint of GitHub the app calls, with the permission it takes. The client calls nothing that is not here, and
@@ -11,6 +13,8 @@ export const endpoints = {
   "POST /app/hook/deliveries/{delivery_id}/attempts": {},
 
   "GET /users/{username}": {},
+  "GET /user/{account_id}": {},
+  "GET /orgs/{org}/teams/{team_slug}/memberships/{username}": { members: "read" },
 
   "GET /repos/{owner}/{repo}": { metadata: "read" },
   "GET /repos/{owner}/{repo}/collaborators/{username}/permission": { metadata: "read" },

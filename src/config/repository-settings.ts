@@ -6,6 +6,46 @@ import { readYaml } from "#text/read-yaml.ts";
 /** The path of a repository's settings file on its default branch. */
 export const settingsPath = ".github/golem-forge.yml";
 
+const Person = z.union([z.string().min(1), z.number().int().positive()]);
+const Patterns = z.array(z.string().min(1).max(200)).min(1).max(50);
+
+/**
+ * A rule about who has to approve. It applies to calls that match its `tools`, `paths` and `workers`; all rules that
+ * apply to a call have to be satisfied.
+ */
+export const ApprovalRule = z
+  .strictObject({
+    /** Names of tools; `*` matches any part of a name. Default: all. */
+    tools: Patterns.optional(),
+    /** Patterns as in CODEOWNERS, with `{a,b}`. The rule applies if the call changes a matching file. Default: any call. */
+    paths: Patterns.optional(),
+    /** Names of workers. The rule also applies to the workers that these call. Default: all. */
+    workers: Patterns.optional(),
+    /** The least permission in the repository. */
+    permission: z.enum(["write", "maintain", "admin"]).default("write"),
+    /** Logins or account ids. With `teams`, either is enough. Default: anyone with the permission. */
+    people: z.array(Person).min(1).max(50).optional(),
+    /** Teams of the repository's organization: `security` or `acme/security`. */
+    teams: z
+      .array(z.string().regex(/^@?[\w.-]+(?:\/[\w.-]+)?$/))
+      .min(1)
+      .max(20)
+      .optional(),
+    /** True if an owner of each changed file has to approve, as CODEOWNERS names them. */
+    codeowners: z.boolean().default(false),
+    /** How many different people have to approve. */
+    required: z.number().int().min(1).max(10).default(1),
+    /**
+     * The people whose approval does not count: `requester` is the person who started the run; `authors` also everyone who
+     * wrote input to it or changed the arguments. Default: `authors` if several people are required, else `nobody`.
+     */
+    exclude: z.enum(["nobody", "requester", "authors"]).optional(),
+  })
+  .refine(({ codeowners, people, teams }) => !codeowners || (!people && !teams), {
+    message: "codeowners cannot be combined with people or teams; write two rules",
+  });
+export type ApprovalRule = z.infer<typeof ApprovalRule>;
+
 /** A repository's settings for its workers. They can only narrow what the deployment and the worker files allow. */
 export const RepositorySettings = z.strictObject({
   /** The workers that may run. Default: all. */
@@ -13,9 +53,11 @@ export const RepositorySettings = z.strictObject({
   /** The worker that a mention of the app starts. Default: `main`, if there is one. */
   default_worker: z.string().optional(),
   /** The people who may approve; they also need write access. Default: everyone with write access. */
-  approvers: z.array(z.string()).min(1).optional(),
+  approvers: z.array(Person).min(1).optional(),
   /** True if the person who started a run may not approve its calls. */
   second_person: z.boolean().default(false),
+  /** Rules about who has to approve which calls. */
+  approvals: z.array(ApprovalRule).max(50).optional(),
   /** Upper bounds for the limits of all workers. */
   limits: z
     .strictObject({
@@ -41,8 +83,7 @@ export function parseRepositorySettings(
   const parsed = RepositorySettings.safeParse(value);
   if (parsed.success) return parsed.data;
 
-  const fieldsAt = (path: readonly PropertyKey[]) =>
-    Object.keys(path[0] === "limits" ? Limits.shape : RepositorySettings.shape);
+  const fieldsAt = (path: readonly PropertyKey[]) => Object.keys(fieldsBelow(path[0]) ?? RepositorySettings.shape);
   throw invalidFile(`${name} is not valid`, { issues: parsed.error.issues, fieldsAt, value, yaml: text ?? "" });
 }
 
@@ -55,23 +96,16 @@ export function narrowLimits(limits: Limits, settings: RepositorySettings): Limi
   return Limits.parse(Object.fromEntries(entries));
 }
 
-/** Explains why a person may not approve; undefined if they may. */
-export function findApproverProblem(
-  settings: RepositorySettings,
-  { by, requestedBy }: { by: string; requestedBy: string },
-): string | undefined {
-  const isSamePerson = (login: string) => login.toLowerCase() === by.toLowerCase();
-  if (settings.approvers && !settings.approvers.some(isSamePerson)) {
-    return `@${by} may not approve here. Approvers: ${settings.approvers.map((login) => `@${login}`).join(", ")}.`;
-  }
-  if (settings.second_person && isSamePerson(requestedBy)) {
-    return `@${by} started this run, and this repository requires approval by a second person.`;
-  }
-  return undefined;
+/** The rules of the settings: `approvers` and `second_person` are short for rules about every call. */
+export function approvalRules({ approvers, second_person, approvals = [] }: RepositorySettings): ApprovalRule[] {
+  return [
+    ...(approvers ? [ApprovalRule.parse({ people: approvers })] : []),
+    ...(second_person ? [ApprovalRule.parse({ exclude: "requester" })] : []),
+    ...approvals,
+  ];
 }
 
-/** Describes who may approve the calls of a run that this person started. */
-export function describeApprovers({ approvers, second_person }: RepositorySettings, requestedBy: string): string {
-  const people = approvers ? approvers.map((login) => `@${login}`).join(" or ") : "Anyone with write access";
-  return second_person ? `${people}, but not @${requestedBy}, who started this run,` : people;
+function fieldsBelow(name: PropertyKey | undefined): object | undefined {
+  if (name === "limits") return Limits.shape;
+  return name === "approvals" ? ApprovalRule.shape : undefined;
 }

@@ -30,19 +30,37 @@ export interface ApprovalSubject {
   argsChanged?: boolean;
 }
 
-const ApprovalStatus = z.enum(["pending", "approved", "denied", "expired", "withdrawn", "used"]);
+/** `used`: the execution of the call has begun. `revoked`: the approval was withdrawn before that. */
+const ApprovalStatus = z.enum(["pending", "approved", "denied", "expired", "withdrawn", "used", "revoked"]);
 export type ApprovalStatus = z.infer<typeof ApprovalStatus>;
 
-/** One entry of the approval ledger. */
+/** A person who acted on an approval: the login then, and the permanent account id where one is known. */
+const Actor = z.object({
+  by: z.string(),
+  byId: z.number().optional(),
+  at: z.number(),
+  via: Channel.optional(),
+  note: z.string().optional(),
+});
+
+/** A group of people of whom a number has to approve, and the logins of those who have. */
+export const Quorum = z.object({ who: z.string(), required: z.number(), by: z.array(z.string()) });
+export type Quorum = z.infer<typeof Quorum>;
+
+/** A request for approval with its answers. */
 export const Approval = z.object({
   /** Short enough to type on a phone, and unique within the store. */
   id: z.string(),
   runId: z.string(),
+  repositoryId: z.number().optional(),
   /** The root run, in whose thread the request is posted. */
   rootId: z.string(),
   workerPath: z.string(),
   callId: z.string(),
+  /** The name the model used, which may be an alias. */
   tool: z.string(),
+  /** The tool's own name; undefined in requests stored before it was kept. */
+  toolName: z.string().optional(),
   args: z.unknown(),
   baseCommit: z.string(),
   /** SHA-256 of the subject. Shown in the request, and verified again before execution. */
@@ -57,8 +75,23 @@ export const Approval = z.object({
   /** Milliseconds since 1970, like all times in the store. */
   requestedAt: z.number(),
   expiresAt: z.number(),
+  /** When the request was posted. */
+  shownAt: z.number().optional(),
+  /** Everyone who has approved, oldest first. */
+  answers: z.array(Actor).optional(),
+  /** Incremented by every answer and revocation that leaves the request pending. */
+  revision: z.number().optional(),
+  /** The people who have to approve, as of the last answer. */
+  quorums: z.array(Quorum).optional(),
+  /** The account ids that the logins in the repository's settings had when the request was made. */
+  accounts: z.record(z.string(), z.number()).optional(),
+  /** The person whose answer decided. */
   decidedBy: z.string().optional(),
+  decidedById: z.number().optional(),
   decidedAt: z.number().optional(),
+  revoked: Actor.optional(),
+  /** The keys of the effects whose execution has begun under this approval. */
+  begun: z.array(z.string()).optional(),
   via: Channel.optional(),
   note: z.string().optional(),
   /** `session`: identical calls of this run and its child runs do not ask again. */
@@ -69,6 +102,13 @@ export const Approval = z.object({
   commentId: z.number().optional(),
 });
 export type Approval = z.infer<typeof Approval>;
+
+/** The people who approved. An approval stored before answers were kept has one, the person who decided. */
+export function answersOf({ answers, status, decidedBy, decidedById, decidedAt = 0, via }: Approval) {
+  if (answers) return answers;
+  if (decidedBy === undefined || status === "denied") return [];
+  return [{ by: decidedBy, byId: decidedById, at: decidedAt, via }];
+}
 
 /** Serializes to JSON with sorted keys, so that equal values give equal text. Omits undefined properties. */
 export function canonicalJson(value: unknown): string {

@@ -68,6 +68,9 @@ export const RunEvent = z.discriminatedUnion("type", [
     kind: z.enum(["request", "comment", "prompt", "context"]),
     text: z.string(),
     by: z.string(),
+    byId: z.number().optional(),
+    /** Everyone who wrote a part of a `context` text. */
+    authors: z.array(z.object({ login: z.string(), id: z.number().optional() })).optional(),
     /** The issue or pull request it was written in. Default: the one the run was started in. */
     thread: z.number().optional(),
     attachments: z.array(Attachment).optional(),
@@ -114,6 +117,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     approvalId: z.string(),
     callId: z.string(),
     by: z.string(),
+    byId: z.number().optional(),
     /** Present if the approver edited the arguments. Already validated. */
     args: z.unknown().optional(),
     via: Channel.optional(),
@@ -123,6 +127,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     approvalId: z.string(),
     callId: z.string(),
     by: z.string(),
+    byId: z.number().optional(),
     reason: z.string().optional(),
     via: Channel.optional(),
   }),
@@ -132,6 +137,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     callId: z.string(),
     text: z.string(),
     by: z.string(),
+    byId: z.number().optional(),
     via: Channel.optional(),
   }),
   z.object({ type: z.literal("tool.finished"), callId: z.string(), tool: z.string(), result: ToolResult }),
@@ -139,6 +145,7 @@ export const RunEvent = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("pull_request.reviewed"),
     by: z.string(),
+    byId: z.number().optional(),
     requestsChanges: z.boolean(),
     /** The review and its comments, without hidden text. */
     text: z.string(),
@@ -168,6 +175,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     callId: z.string(),
     tool: z.string(),
     by: z.string(),
+    byId: z.number().optional(),
     args: z.unknown(),
     result: ToolResult,
   }),

@@ -11,6 +11,25 @@ export function canWrite(permission: Permission): boolean {
   return permission === "admin" || permission === "maintain" || permission === "write";
 }
 
+const permissionOrder: readonly Permission[] = ["none", "read", "triage", "write", "maintain", "admin"];
+
+/** True for a permission that includes the needed one. */
+export function hasPermission(permission: Permission, needed: Permission): boolean {
+  return permissionOrder.indexOf(permission) >= permissionOrder.indexOf(needed);
+}
+
+/** A GitHub account: its login at some time, and its permanent id. Data stored before ids were kept has none. */
+export interface Account {
+  login: string;
+  id?: number | undefined;
+}
+
+/** Compares two accounts by id, and by login where one of them has no id. */
+export function isSameAccount(one: Account, two: Account): boolean {
+  if (one.id !== undefined && two.id !== undefined) return one.id === two.id;
+  return one.login.toLowerCase() === two.login.toLowerCase();
+}
+
 /** Which requests are sent first where an installation reaches GitHub's limits. */
 export type RequestPriority = "high" | "normal" | "low";
 
@@ -103,10 +122,19 @@ export interface GitHub {
   ownLogin(): Promise<string>;
   /** True if a person's account has this login. */
   isPerson(login: string): Promise<boolean>;
-  /** Resolves to `none` for unknown people and unreadable answers. Throws an OutageError when GitHub does not answer. */
-  getPermission(login: string): Promise<Permission>;
+  /**
+   * Resolves to `none` for unknown people and unreadable answers. With an id, the answer is about that account, also after
+   * it was renamed. Throws an OutageError when GitHub does not answer.
+   */
+  getPermission(login: string, id?: number): Promise<Permission>;
   /** Like getPermission, but retries during an outage, and throws if the outage lasts. */
-  confirmPermission(login: string, signal: AbortSignal): Promise<Permission>;
+  confirmPermission(login: string, signal: AbortSignal, id?: number): Promise<Permission>;
+  findAccount(login: string): Promise<{ login: string; id: number } | undefined>;
+  /**
+   * True for an active member of a team, such as `acme/security`, or `security` for one of the repository's owner. Throws a
+   * UserError when the app may not read the team, and an OutageError when GitHub does not answer.
+   */
+  isTeamMember(team: string, person: Account): Promise<boolean>;
   getRepository(): Promise<Repository>;
 
   getIssue(number: number): Promise<Issue | undefined>;

@@ -18,6 +18,8 @@ export const RunOrigin = z.object({
   /** The comment that started the run; undefined if the text of the issue did. */
   commentId: z.number().optional(),
   requestedBy: z.string(),
+  /** The account id of the person; undefined in runs stored before it was kept, and in programs. */
+  requestedById: z.number().optional(),
 });
 export type RunOrigin = z.infer<typeof RunOrigin>;
 

@@ -1,4 +1,5 @@
 import type { FlexibleSchema, ToolExecutionOptions } from "ai";
+import type { Account } from "./github.ts";
 import type { Preview } from "./preview.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -27,6 +28,8 @@ export interface ToolContext extends Omit<ToolExecutionOptions<unknown>, "abortS
   context?: unknown;
   /** The approved preview; undefined for a call that needed no approval. */
   approved?: Preview;
+  /** The approval under which the call runs, with everyone who gave it. */
+  approval?: { id: string; digest: string; by: readonly Account[] };
 }
 
 /** The properties of the run that tools may read. */

@@ -39,6 +39,8 @@ const ownRepository: RepositoryAccess = {
   listFiles: async () => [],
   getPermission: async () => "admin",
   confirmPermission: async () => "admin",
+  findAccount: async () => undefined,
+  isTeamMember: async () => false,
 };
 
 /**

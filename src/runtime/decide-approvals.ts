@@ -1,17 +1,19 @@
-import { findApproverProblem } from "#config/repository-settings.ts";
 import { type Approval, approvalDigest } from "#domain/approval.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
+import { type Account, isSameAccount } from "#domain/github.ts";
 import { isShownWhole } from "#domain/preview.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { hasMarker } from "#text/comment-marker.ts";
 import { cleanText } from "#text/untrusted.ts";
+import { approversOf, countApprovals, factsAbout, findProblem, requirementsOf } from "./approval-rules.ts";
 import { readSettings } from "./read-settings.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
-import { type DecisionResult, requireRun } from "./store/store.ts";
+import { type Decision, type DecisionResult, type NewEffect, requireRun } from "./store/store.ts";
 
 type DecideOptions = Pick<RunsOptions, "store" | "scheduler" | "openGitHub" | "now">;
 type RequestedDecision = Parameters<Runs["decideApprovals"]>[1];
+type RequestedRevocation = Parameters<Runs["revokeApproval"]>[1];
 
 /** See `Runs.decideApprovals`. */
 export async function decideApprovals(
@@ -20,24 +22,139 @@ export async function decideApprovals(
   decision: RequestedDecision,
 ): Promise<Approval[]> {
   const { store, scheduler } = options;
-  const { approve, by, changedArgs, deliveryId } = decision;
+  const { approve, changedArgs, deliveryId } = decision;
   if (deliveryId !== undefined && (await store.hasDelivery(deliveryId))) return [];
 
   const chosen = await chooseApprovals(options, thread, decision);
   if (changedArgs !== undefined && chosen.length !== 1) {
     throw new UserError("Changed arguments apply to one approval only. Name its id.");
   }
-  if (approve) await checkApprover(options, thread, { rootIds: chosen.map(({ rootId }) => rootId), by });
+  // People who may not approve one of the requests decide none of them.
+  const open = approve ? chosen.filter(({ status }) => status === "pending") : [];
+  for (const approval of open) await evaluate(options, thread, approval, decision);
 
   const decided: Approval[] = [];
-  for (const approval of chosen) {
-    const result = await store.decideApproval(toDecision(approval, decision, options.now()));
-    if (result.kind === "decided") decided.push(result.approval);
-    else if (chosen.length === 1) throw alreadySettled(approval.id, result);
-    scheduler.wake(approval.runId);
+  for (const { id, runId } of chosen) {
+    const result = await decideOne(options, thread, { id, decision });
+    if (result.kind === "decided" || result.kind === "recorded") decided.push(result.approval);
+    else if (chosen.length === 1) throw alreadySettled(id, result);
+    scheduler.wake(runId);
   }
   if (deliveryId) await store.ingest({ deliveryId, events: [] });
   return decided;
+}
+
+/** Stores an answer. When someone else has answered in the meantime, it is evaluated again. */
+async function decideOne(
+  options: DecideOptions,
+  thread: ThreadRef,
+  { id, decision }: { id: string; decision: RequestedDecision },
+): Promise<DecisionResult> {
+  const { store, now } = options;
+  for (;;) {
+    const approval = await store.findApproval(id);
+    if (!approval) return { kind: "unknown" };
+    const isOpen = decision.approve && approval.status === "pending";
+    const evaluation = isOpen ? await evaluate(options, thread, approval, decision) : {};
+    const result = await store.decideApproval({ ...toDecision(approval, decision, now()), ...evaluation });
+    if (result.kind !== "changed") return result;
+  }
+}
+
+/**
+ * Evaluates a person's approval under the repository's current settings: whether it counts, and whether more people have
+ * to approve. Throws a UserError with the reason when it does not count.
+ */
+async function evaluate(
+  { store, openGitHub }: DecideOptions,
+  thread: ThreadRef,
+  approval: Approval,
+  { by, byId, changedArgs, remember }: RequestedDecision,
+): Promise<Pick<Decision, "isPartial" | "revision" | "quorums" | "effects">> {
+  const repository = openGitHub(thread);
+  const { spec } = await requireRun(store, approval.rootId);
+  const requirements = await requirementsOf(approval, await readSettings(repository), repository);
+  const person: Account = { login: by, id: byId };
+  const earlier = approversOf(approval);
+  if (approval.status === "pending" && earlier.some((other) => isSameAccount(other, person))) {
+    throw new UserError(`You have approved ${approval.id} already. It needs the approval of more people.`);
+  }
+  const facts = factsAbout(approval, spec, { store, repository });
+  const counted = await countApprovals(requirements, [...earlier, person], facts);
+  const quorums = counted.map(({ who, required, by }) => ({ who, required, by }));
+  const isPartial = quorums.some(({ by, required }) => by.length < required);
+
+  const open = counted.filter(({ problem, by, required }) => problem !== undefined && by.length < required);
+  const counts = counted.some(({ problem, by, required }) => problem === undefined && by.length <= required);
+  const [problem] = [...open, ...counted].map((one) => one.problem).filter((one) => one !== undefined);
+  if (!counts && problem !== undefined) throw new UserError(problem);
+
+  const isShared = isPartial || earlier.length > 0 || requirements.some(({ exclude }) => exclude === "authors");
+  if (changedArgs !== undefined && isShared) {
+    throw new UserError(
+      `The arguments of ${approval.id} cannot be changed here: others have to approve exactly what they were shown. Deny the request with a reason instead.`,
+    );
+  }
+  if (remember === "session" && isPartial) {
+    throw new UserError(`${approval.id} needs the approval of several people, so leave out session.`);
+  }
+  // The run updates the request itself once it is decided.
+  return { isPartial, revision: approval.revision ?? 0, quorums, effects: isPartial ? [showAgain(approval)] : [] };
+}
+
+/** Updates the posted request. */
+function showAgain({ id, runId }: Approval): NewEffect {
+  return {
+    key: `${runId}/approval/${id}/show`,
+    runId,
+    queue: "thread",
+    request: { kind: "approval.post", approvalId: id },
+  };
+}
+
+/** See `Runs.revokeApproval`. */
+export async function revokeApproval(
+  { store, scheduler, now }: DecideOptions,
+  thread: ThreadRef,
+  { target, by, byId, via, note, deliveryId }: RequestedRevocation,
+): Promise<Approval> {
+  const approvals = await approvalsOf({ store }, thread);
+  const approval = approvals.find(({ id }) => id === target.toLowerCase());
+  if (!approval) throw new UserError(`There is no approval ${target} in this thread.`);
+  const result = await store.revokeApproval({
+    approvalId: approval.id,
+    by,
+    byId,
+    via,
+    note: note && cleanText(note).text,
+    deliveryId,
+    now: now(),
+    effects: [showAgain(approval)],
+  });
+  scheduler.wake(approval.runId);
+  if (result.kind === "revoked") return result.approval;
+  throw notRevocable(approval.id, result);
+}
+
+function notRevocable(id: string, result: DecisionResult): UserError {
+  if (result.kind === "unknown") return new UserError(`There is no approval ${id}.`);
+  const { status, decidedBy } = result.approval;
+  switch (status) {
+    case "pending":
+      return new UserError(`You have not approved ${id}. To refuse it, comment /deny ${id}.`);
+    case "used":
+      return new UserError(`It is too late to revoke ${id}: the call has begun. /stop stops the run.`);
+    case "revoked":
+      return new UserError(`${id} has been revoked already.`);
+    case "denied":
+      return new UserError(`${id} was denied by @${decidedBy}, so there is nothing to revoke.`);
+    case "expired":
+      return new UserError(`${id} expired, so there is nothing to revoke.`);
+    case "withdrawn":
+      return new UserError(`${id} was withdrawn when its run was stopped, so there is nothing to revoke.`);
+    case "approved":
+      return new UserError(`${id} could not be revoked. Try again.`);
+  }
 }
 
 /** See `Runs.pendingApprovals`. */
@@ -45,7 +162,7 @@ export async function pendingApprovals(options: DecideOptions, thread: ThreadRef
   return (await approvalsOf(options, thread)).filter(({ status }) => status === "pending");
 }
 
-async function approvalsOf({ store }: DecideOptions, thread: ThreadRef): Promise<Approval[]> {
+async function approvalsOf({ store }: Pick<DecideOptions, "store">, thread: ThreadRef): Promise<Approval[]> {
   const roots = await store.runsOfThread(thread);
   try {
     return (await Promise.all(roots.map(({ id }) => store.approvalsOf(id)))).flat();
@@ -116,40 +233,46 @@ function assertRememberable({ id, preview }: Approval): void {
   throw new UserError(`Not everything in ${id} can be shown, so it can only be approved once: leave out session.`);
 }
 
-/** Repositories can restrict who approves, and forbid people to approve the runs they started. */
+/** Throws a UserError when one person's approval would not be enough for calls of these runs, whatever they do. */
 export async function checkApprover(
   { store, openGitHub }: Pick<DecideOptions, "store" | "openGitHub">,
   thread: ThreadRef,
-  { rootIds, by }: { rootIds: readonly string[]; by: string },
+  { rootIds, person }: { rootIds: readonly string[]; person: Account },
 ): Promise<void> {
-  const settings = await readSettings(openGitHub(thread));
+  const repository = openGitHub(thread);
+  const settings = await readSettings(repository);
   for (const rootId of new Set(rootIds)) {
-    const { requestedBy } = (await requireRun(store, rootId)).spec.origin;
-    const problem = findApproverProblem(settings, { by, requestedBy });
-    if (problem) throw new UserError(problem);
+    const { spec } = await requireRun(store, rootId);
+    const requirements = await requirementsOf({ tool: "", workerPath: spec.workerPath }, settings, repository);
+    const facts = factsAbout({}, spec, { store, repository });
+    for (const requirement of requirements) {
+      const problem = await findProblem(requirement, person, facts);
+      if (problem) throw new UserError(problem);
+    }
   }
 }
 
 function toDecision(
   approval: Approval,
-  { approve, by, via, note, remember, changedArgs, deliveryId }: RequestedDecision,
+  { approve, by, byId, via, note, remember, changedArgs, deliveryId }: RequestedDecision,
   now: number,
-): Parameters<RunsOptions["store"]["decideApproval"]>[0] {
+): Decision {
   const changedSubject = { ...approval, preview: approval.preview, args: changedArgs, argsChanged: true };
   return {
     approvalId: approval.id,
     decision: approve ? "approved" : "denied",
     by,
+    ...(byId !== undefined && { byId }),
     via,
-    note: note && cleanText(note).text,
-    remember,
-    changed: changedArgs === undefined ? undefined : { args: changedArgs, digest: approvalDigest(changedSubject) },
+    ...(note && { note: cleanText(note).text }),
+    ...(remember && { remember }),
+    ...(changedArgs !== undefined && { changed: { args: changedArgs, digest: approvalDigest(changedSubject) } }),
     now,
-    deliveryId: deliveryId && `${deliveryId}/${approval.id}`,
+    ...(deliveryId !== undefined && { deliveryId: `${deliveryId}/${approval.id}` }),
   };
 }
 
-function alreadySettled(id: string, result: Exclude<DecisionResult, { kind: "decided" }>): UserError {
+function alreadySettled(id: string, result: DecisionResult): UserError {
   const notFound = new UserError(`There is no approval ${id}.`);
   if (result.kind === "unknown") return notFound;
   const { status, decidedBy } = result.approval;
@@ -163,6 +286,8 @@ function alreadySettled(id: string, result: Exclude<DecisionResult, { kind: "dec
       return new UserError(`${id} expired before anyone answered.`);
     case "withdrawn":
       return new UserError(`${id} is no longer needed: its run was stopped.`);
+    case "revoked":
+      return new UserError(`${id} was revoked by @${result.approval.revoked?.by}.`);
     case "pending":
       return notFound;
   }

@@ -7,7 +7,10 @@ import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
 /** The settings and worker files of the repository a run works on, and the permissions of its people. */
-export type RepositoryAccess = Pick<GitHub, "readFile" | "listFiles" | "getPermission" | "confirmPermission">;
+export type RepositoryAccess = Pick<
+  GitHub,
+  "readFile" | "listFiles" | "getPermission" | "confirmPermission" | "findAccount" | "isTeamMember"
+>;
 
 /** The part of an effect's result that stores what it changed in the workspace. */
 export interface StoredWork extends Pick<EffectCompletion, "changes" | "parentChanges"> {

@@ -93,14 +93,14 @@ export async function raiseCostLimit(
   thread: ThreadRef,
   { amount, ...request }: Parameters<Runs["raiseCostLimit"]>[1],
 ): Promise<number | undefined> {
-  const { by, via, deliveryId } = request;
+  const { by, byId, via, deliveryId } = request;
   if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return undefined;
 
   const live = (await options.store.runsOfThread(thread)).filter(({ status }) => status !== "done").map(readable);
   const run = live.find(({ snapshot }) => stateName(snapshot) === "awaitingBudget");
   if (!run) throw new UserError("No run in this thread waits for a higher cost limit.");
 
-  await checkApprover(options, thread, { rootIds: [run.id], by });
+  await checkApprover(options, thread, { rootIds: [run.id], person: { login: by, id: byId } });
   const limit = run.snapshot.context.limits.cost + amount;
   const { limits } = options.policy;
   if (limit > limits.cost) {

@@ -11,7 +11,7 @@ import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
-import { decideApprovals, pendingApprovals } from "./decide-approvals.ts";
+import { decideApprovals, pendingApprovals, revokeApproval } from "./decide-approvals.ts";
 import { lastPushedCommit, questionAskedId } from "./read-log.ts";
 import {
   changeModel,
@@ -46,7 +46,7 @@ export class RunService implements Runs {
 
   async deliverMessage(
     thread: ThreadRef,
-    { by, via, text, deliveryId, mayAnswer = true }: Parameters<Runs["deliverMessage"]>[1],
+    { by, byId, via, text, deliveryId, mayAnswer = true }: Parameters<Runs["deliverMessage"]>[1],
   ): Promise<boolean> {
     const live = await this.#liveRuns(thread);
     const newest = live[0];
@@ -56,10 +56,13 @@ export class RunService implements Runs {
     const question = mayAnswer ? await this.#oldestQuestion(readableRuns) : undefined;
     const cleaned = cleanText(text).text;
     const event: NewEvent = question
-      ? { runId: question.runId, event: { type: "question.answered", callId: question.callId, text: cleaned, by, via } }
+      ? {
+          runId: question.runId,
+          event: { type: "question.answered", callId: question.callId, text: cleaned, by, byId, via },
+        }
       : {
           runId: newest.id,
-          event: { type: "message.received", kind: "comment", text: cleaned, by, via, thread: thread.thread },
+          event: { type: "message.received", kind: "comment", text: cleaned, by, byId, via, thread: thread.thread },
         };
     await this.#append([event], deliveryId);
     return true;
@@ -69,16 +72,20 @@ export class RunService implements Runs {
     return decideApprovals(this.#options, thread, decision);
   }
 
+  revokeApproval(thread: ThreadRef, request: Parameters<Runs["revokeApproval"]>[1]): Promise<Approval> {
+    return revokeApproval(this.#options, thread, request);
+  }
+
   pendingApprovals(thread: ThreadRef): Promise<Approval[]> {
     return pendingApprovals(this.#options, thread);
   }
 
   async deliverReview(
     thread: ThreadRef,
-    { by, text, requestsChanges, deliveryId }: Parameters<Runs["deliverReview"]>[1],
+    { by, byId, text, requestsChanges, deliveryId }: Parameters<Runs["deliverReview"]>[1],
   ): Promise<boolean> {
     const runs = await this.#runsOfPullRequest(thread);
-    const event: RunEvent = { type: "pull_request.reviewed", by, requestsChanges, text: cleanText(text).text };
+    const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges, text: cleanText(text).text };
     return (await this.#appendToEach(runs, [event], deliveryId)).length > 0;
   }
 
@@ -118,7 +125,7 @@ export class RunService implements Runs {
 
   async requestResume(
     thread: ThreadRef,
-    { by, via, text, deliveryId }: Parameters<Runs["requestResume"]>[1],
+    { by, byId, via, text, deliveryId }: Parameters<Runs["requestResume"]>[1],
   ): Promise<string[]> {
     if (await this.#isKnown(deliveryId)) return [];
     const live = await this.#liveRuns(thread);
@@ -128,7 +135,9 @@ export class RunService implements Runs {
       throw new UserError(unreadable?.message ?? "No worker is stopped here. Start one with /run.");
     }
     const message = text ? cleanText(text).text : "";
-    const events: RunEvent[] = message ? [{ type: "message.received", kind: "comment", text: message, by, via }] : [];
+    const events: RunEvent[] = message
+      ? [{ type: "message.received", kind: "comment", text: message, by, byId, via }]
+      : [];
     return this.#appendToEach(stopped, [...events, { type: "run.resume", by, via }], deliveryId);
   }
 
@@ -206,7 +215,7 @@ export class RunService implements Runs {
 
   async runToolCommand(
     thread: ThreadRef,
-    { by, command, mayBeForeign = false, deliveryId }: Parameters<Runs["runToolCommand"]>[1],
+    { by, byId, command, mayBeForeign = false, deliveryId }: Parameters<Runs["runToolCommand"]>[1],
   ): Promise<void> {
     if (await this.#isKnown(deliveryId)) return;
     const { store, scheduler } = this.#options;
@@ -217,7 +226,7 @@ export class RunService implements Runs {
     const runId = newest.id;
     const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
     const key = `${runId}/${callId}`;
-    const request = { kind: "command.run" as const, callId, by, command, mayBeForeign, thread: thread.thread };
+    const request = { kind: "command.run" as const, callId, by, byId, command, mayBeForeign, thread: thread.thread };
     const effects: NewEffect[] = [{ key, runId, queue: "work", request }];
     const behind = currentWork(newest);
     if (behind && !mayBeForeign) {

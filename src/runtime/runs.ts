@@ -19,6 +19,8 @@ export type InstallationScope = { installationId: number; repositoryIds?: readon
 
 interface PersonRequest {
   by: string;
+  /** The id of the person's account. */
+  byId?: number | undefined;
   /** Default: the thread. */
   via?: Channel;
   /** The idempotency key, made of data that cannot be forged. A request with a known key changes nothing. */
@@ -49,7 +51,8 @@ export interface Runs {
   deliverMessage(thread: ThreadRef, message: PersonRequest & { text: string; mayAnswer?: boolean }): Promise<boolean>;
   /**
    * Decides one approval by its id, `all` that are pending in the thread or, without a target, the only pending one. A
-   * request that is not posted yet, or was posted after the deciding comment, is not decided.
+   * request that is not posted yet, or was posted after the deciding comment, is not decided. Where several people have to
+   * approve, the answer is recorded and the approval stays pending until the last of them has.
    */
   decideApprovals(
     thread: ThreadRef,
@@ -64,6 +67,8 @@ export interface Runs {
       commentId?: number | undefined;
     },
   ): Promise<Approval[]>;
+  /** Withdraws an approval whose call has not begun, the person's own answer, or what is remembered of an approval. */
+  revokeApproval(thread: ThreadRef, request: PersonRequest & { target: string; note?: string }): Promise<Approval>;
   /** Passes a review of a pull request to the runs that opened it. Returns false when there are none. */
   deliverReview(
     thread: ThreadRef,

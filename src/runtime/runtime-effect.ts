@@ -20,6 +20,7 @@ export const RuntimeEffect = z.discriminatedUnion("kind", [
     kind: z.literal("command.run"),
     callId: z.string(),
     by: z.string(),
+    byId: z.number().optional(),
     command: StoredCommand,
     /** The command may be meant for another bot: it is ignored unless a tool has its name. */
     mayBeForeign: z.boolean(),
@@ -31,6 +32,7 @@ export const RuntimeEffect = z.discriminatedUnion("kind", [
     kind: z.literal("tool.invoke"),
     callId: z.string(),
     by: z.string(),
+    byId: z.number().optional(),
     tool: z.string(),
     args: z.unknown(),
     agreed: z.string().optional(),

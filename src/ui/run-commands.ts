@@ -32,6 +32,11 @@ export const runCommands = {
     help: "denies a request; the reason is passed to the worker",
     frontEnds: ["thread", "page"],
   },
+  revoke: {
+    usage: "revoke <id> [reason]",
+    help: "takes an approval back until its call begins; for an approval with `session`, identical calls ask again",
+    frontEnds: ["thread", "page"],
+  },
   stop: {
     usage: "stop",
     help: "pauses all workers in this thread; you can resume them",

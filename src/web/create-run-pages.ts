@@ -260,7 +260,7 @@ async function executeCommand(services: Services, c: Context<PageEnv>): Promise<
   const action = pageActions.find((known): known is PageAction => known === c.req.param("action"));
   if (!action) throw runNotFound();
   try {
-    const command = { action, fields, by, spec, approvals: tree.approvals };
+    const command = { action, fields, by, byId: session.id, spec, approvals: tree.approvals };
     const message = await executePageCommand(command, { runs: runs(), github: openGitHub(spec.origin) });
     views().invalidate(rootId);
     return wantsJson(c) ? c.json({ message }) : c.redirect(page.path, 303);

@@ -7,12 +7,21 @@ import type { RunCommandOf } from "#ui/run-commands.ts";
 
 /** The commands of a run page. `say` sends a message to the worker. */
 export type PageAction = RunCommandOf<"page"> | "say";
-export const pageActions = ["approve", "deny", "stop", "resume", "cancel", "say"] as const satisfies PageAction[];
+export const pageActions = [
+  "approve",
+  "deny",
+  "revoke",
+  "stop",
+  "resume",
+  "cancel",
+  "say",
+] as const satisfies PageAction[];
 
 export interface PageCommand {
   action: PageAction;
   fields: URLSearchParams;
   by: string;
+  byId: number;
   /** The root run on whose page the command was given. */
   spec: RunSpec;
   /** The approvals of that run and its children. */
@@ -30,9 +39,9 @@ export async function executePageCommand(
   command: PageCommand,
   { runs, github }: { runs: Runs; github: GitHub },
 ): Promise<string> {
-  const { action, by, spec, fields } = command;
+  const { action, by, byId, spec, fields } = command;
   const { owner, repo } = spec.origin;
-  const permission = await github.getPermission(by).catch((error) => {
+  const permission = await github.getPermission(by, byId).catch((error) => {
     if (!(error instanceof OutageError)) throw error;
     throw new UserError(
       "GitHub is not answering, so your access could not be checked. Nothing was changed. Try again.",
@@ -41,12 +50,18 @@ export async function executePageCommand(
   if (!canWrite(permission)) {
     throw new UserError(`You need write access to ${owner}/${repo} to do this. Nothing was changed.`);
   }
-  const request = { by, via: "page" as const };
+  const request = { by, byId, via: "page" as const };
   const text = (fields.get("text") ?? "").slice(0, maxTextLength).trim();
   switch (action) {
     case "approve":
     case "deny":
       return decideApproval(command, runs);
+    case "revoke": {
+      const { id } = requestedApproval(command);
+      const note = reasonOf(fields);
+      await runs.revokeApproval(spec.origin, { ...request, target: id, ...(note ? { note } : {}) });
+      return `Revoked ${id}.`;
+    }
     case "stop":
       await runs.requestStop(spec.origin, request);
       return "Stopping.";
@@ -66,18 +81,30 @@ export async function executePageCommand(
   }
 }
 
-async function decideApproval({ action, by, spec, fields, approvals }: PageCommand, runs: Runs): Promise<string> {
+function requestedApproval({ fields, approvals }: Pick<PageCommand, "fields" | "approvals">): Approval {
   const id = fields.get("approval") ?? "";
   const approval = approvals.find((candidate) => candidate.id === id);
   if (!approval) throw new UserError(`This run has no approval request ${id.slice(0, 40)}.`);
+  return approval;
+}
+
+function reasonOf(fields: URLSearchParams): string {
+  return (fields.get("reason") ?? "").slice(0, maxReasonLength).trim();
+}
+
+async function decideApproval(command: PageCommand, runs: Runs): Promise<string> {
+  const { action, by, byId, spec, fields } = command;
+  const approval = requestedApproval(command);
+  const { id } = approval;
   // An approval with edited arguments has a new digest. It is no longer pending then, and the runtime reports who decided it.
   if (approval.status === "pending" && approval.digest !== fields.get("digest")) {
     throw new UserError(`Request ${id} has changed since this page was loaded. Review it again, then decide.`);
   }
-  const reason = (fields.get("reason") ?? "").slice(0, maxReasonLength).trim();
+  const reason = reasonOf(fields);
   const changed = fields.get("arguments");
-  await runs.decideApprovals(spec.origin, {
+  const [decided] = await runs.decideApprovals(spec.origin, {
     by,
+    byId,
     via: "page",
     target: id,
     approve: action === "approve",
@@ -85,6 +112,7 @@ async function decideApproval({ action, by, spec, fields, approvals }: PageComma
     ...(reason ? { note: reason } : {}),
     ...(changed === null ? {} : { changedArgs: parseObject(changed) }),
   });
+  if (decided?.status === "pending") return `Your approval of ${id} is recorded; more people have to approve.`;
   return action === "approve" ? `Approved ${id}.` : `Denied ${id}.`;
 }
 

@@ -1,17 +1,12 @@
 import { expect, test } from "vitest";
-import {
-  describeApprovers,
-  findApproverProblem,
-  narrowLimits,
-  parseRepositorySettings,
-} from "#config/repository-settings.ts";
+import { approvalRules, narrowLimits, parseRepositorySettings } from "#config/repository-settings.ts";
 import { Limits } from "#domain/worker.ts";
 
 test("without a settings file nothing is restricted", () => {
   const settings = parseRepositorySettings(undefined);
 
   expect(narrowLimits(Limits.parse({ steps: 7 }), settings)).toEqual(Limits.parse({ steps: 7 }));
-  expect(findApproverProblem(settings, { by: "ada", requestedBy: "ada" })).toBeUndefined();
+  expect(approvalRules(settings)).toEqual([]);
 });
 
 test("the repository's limits lower those of the worker and never raise them", () => {
@@ -20,30 +15,14 @@ test("the repository's limits lower those of the worker and never raise them", (
   expect(narrowLimits(Limits.parse({ steps: 50, cost: 0.1 }), settings)).toMatchObject({ steps: 10, cost: 0.1 });
 });
 
-test("only listed people may approve; logins are compared without case", () => {
-  const settings = parseRepositorySettings("approvers: [Ada]");
+test("approvers and second_person are short for rules about every call", () => {
+  const settings = parseRepositorySettings("approvers: [ada, 5]\nsecond_person: true\napprovals: [{ required: 2 }]");
 
-  expect(findApproverProblem(settings, { by: "ada", requestedBy: "bob" })).toBeUndefined();
-  expect(findApproverProblem(settings, { by: "bob", requestedBy: "ada" })).toContain(
-    "@bob may not approve here. Approvers: @Ada.",
-  );
-});
-
-test("with second_person, nobody approves calls of their own run", () => {
-  const settings = parseRepositorySettings("second_person: true");
-
-  expect(findApproverProblem(settings, { by: "ada", requestedBy: "Ada" })).toContain(
-    "requires approval by a second person",
-  );
-  expect(findApproverProblem(settings, { by: "bob", requestedBy: "ada" })).toBeUndefined();
-});
-
-test("describes who may approve", () => {
-  const describe = (text: string) => describeApprovers(parseRepositorySettings(text), "ada");
-
-  expect(describe("")).toBe("Anyone with write access");
-  expect(describe("approvers: [grace, bob]")).toBe("@grace or @bob");
-  expect(describe("second_person: true")).toBe("Anyone with write access, but not @ada, who started this run,");
+  expect(approvalRules(settings)).toEqual([
+    { people: ["ada", 5], permission: "write", required: 1, codeowners: false },
+    { exclude: "requester", permission: "write", required: 1, codeowners: false },
+    { permission: "write", required: 2, codeowners: false },
+  ]);
 });
 
 test.each([
@@ -53,6 +32,10 @@ test.each([
   ["limits: { steps: 1e9 }", "limits.steps"],
   ["limits: { steps: 10abc }", "limits.steps"],
   ["approvers: []", "approvers"],
+  ["approvals: [{ tool: [git_push] }]", "Unknown field approvals.0.tool. Did you mean tools?"],
+  ["approvals: [{ required: 0 }]", "approvals.0.required"],
+  ["approvals: [{ permission: read }]", "approvals.0.permission"],
+  ["approvals: [{ codeowners: true, people: [ada] }]", "write two rules"],
   ["a: [", "is not valid YAML"],
   ["just words", "is not valid"],
 ])("rejects %j", (text, message) => {

@@ -18,6 +18,7 @@ beforeAll(async () => {
   forge.github.onRequest(({ operation }) => {
     return operation === "GET /app/hook/deliveries" ? { status: 200, body: [missedDelivery] } : undefined;
   });
+  forge.github.world.teams.set("playground/maintainers", new Set(["maintainer"]));
   await forge.start();
 });
 afterAll(() => forge.close());
@@ -117,6 +118,8 @@ const repository = {
     files: {
       ...commit.files,
       ".github/workers/clerk.worker": clerk,
+      ".github/golem-forge.yml":
+        "approvals: [{ tools: [open_pull_request], people: [contributor], teams: [maintainers] }]\n",
       // Too large for GitHub to send with the file's metadata.
       ".github/workers/novelist.worker": `---\nname: novelist\n---\n${"It was a dark and stormy night.\n".repeat(40_000)}`,
     },

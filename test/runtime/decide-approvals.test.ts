@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
+import { settingsPath } from "#config/repository-settings.ts";
 import type { Approval } from "#domain/approval.ts";
 import { textPreview } from "#domain/preview.ts";
 import { decideApprovals, pendingApprovals } from "#runtime/decide-approvals.ts";
@@ -28,7 +29,12 @@ async function approvalWorld(
   const options = {
     store,
     scheduler,
-    openGitHub: () => ({ readFile: async () => settings }),
+    openGitHub: () => ({
+      readFile: async (path: string) => (path === settingsPath ? settings : undefined),
+      getPermission: async () => "write",
+      findAccount: async () => undefined,
+      isTeamMember: async () => false,
+    }),
     now: () => 2_000,
   } as unknown as Parameters<typeof decideApprovals>[0];
   const decide = (decision: Partial<Parameters<typeof decideApprovals>[2]>) =>

@@ -51,8 +51,8 @@ test("an approval does not count when the approver has lost write access before 
   await runs.startRun({ origin, worker: "fixer", text: "please" });
   const { id } = await approvalRequested();
 
-  github.setPermission("ada", "read");
   await runs.decideApprovals(origin, { by: "ada", target: id, approve: true });
+  github.setPermission("ada", "read");
 
   await ended();
   expect(await github.pulls()).toEqual([]);

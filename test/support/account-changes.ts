@@ -46,6 +46,11 @@ export class AccountChanges {
     users.delete(nameKey(login));
     user.login = to;
     users.set(nameKey(to), user);
+    for (const { permissions } of repositories.values()) {
+      const permission = permissions.get(nameKey(login));
+      if (permission) permissions.set(nameKey(to), permission);
+      permissions.delete(nameKey(login));
+    }
     for (const { repository, key } of owned) {
       repositories.delete(key);
       previousNames.set(key, repository);

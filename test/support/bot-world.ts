@@ -26,6 +26,7 @@ export function recordingRuns() {
     startRun: vi.fn<Runs["startRun"]>(async () => ({ id: "r1" }) as RunSpec),
     deliverMessage: vi.fn<Runs["deliverMessage"]>(async () => true),
     decideApprovals: vi.fn<Runs["decideApprovals"]>(async () => [sampleApproval()]),
+    revokeApproval: vi.fn<Runs["revokeApproval"]>(async () => sampleApproval({ status: "revoked" })),
     deliverReview: vi.fn<Runs["deliverReview"]>(async () => true),
     reportChecks: vi.fn<Runs["reportChecks"]>(async () => {}),
     closePullRequest: vi.fn<Runs["closePullRequest"]>(async () => false),
@@ -183,6 +184,10 @@ export class BotWorld {
   /** Posts a signed delivery to the bot. */
   deliver(payload: object, options: DeliveryOptions = {}): Promise<Response> {
     return deliver(this.url, payload, options);
+  }
+
+  idOf(login: string): number {
+    return this.#user(login).id;
   }
 
   setPermission(login: string, permission: "admin" | "maintain" | "write" | "triage" | "read" | "none"): void {

@@ -71,6 +71,8 @@ export async function effectWorld({
         listFiles: async () => [],
         getPermission: permission,
         confirmPermission,
+        findAccount: async () => undefined,
+        isTeamMember: async () => false,
       }),
       openWorkspace: async () => ({
         base,

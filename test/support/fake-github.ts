@@ -34,6 +34,8 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     isPerson: async (login) => login in permissions,
     getPermission: async (login) => permissions[login] ?? "none",
     confirmPermission: async (login) => permissions[login] ?? "none",
+    findAccount: async (login) => (login in permissions ? { login, id: accountId(login) } : undefined),
+    isTeamMember: async () => false,
     getRepository: async () => ({
       defaultBranch: options.defaultBranch ?? "main",
       private: options.private ?? false,
@@ -99,4 +101,9 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     createGitToken: async () => "token",
   };
   return { github, issue, comments, pulls, permissions };
+}
+
+/** The id of the account of a person in tests. */
+export function accountId(login: string): number {
+  return [...login].reduce((id, letter) => id * 31 + letter.charCodeAt(0), 0);
 }

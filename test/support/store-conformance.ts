@@ -583,22 +583,6 @@ function completeEffectTests(): void {
     expect(await store.completeEffect({ key: "again" })).toBe(false);
   });
 
-  test("marks an approval as used, but only an approved one", async () => {
-    await startRun();
-    const approvals = [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")];
-    await store.completeEffect({
-      key: "k1",
-      approvals,
-      effects: [sampleEffect("r1", "k2"), sampleEffect("r1", "k3")],
-    });
-    await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 2_000 });
-    await store.decideApproval({ approvalId: "a2", decision: "denied", by: "ada", now: 2_000 });
-
-    await store.completeEffect({ key: "k2", usedApproval: "a1" });
-    await store.completeEffect({ key: "k3", usedApproval: "a2" });
-    expect((await store.approvalsOf("r1")).map(({ status }) => status)).toEqual(["used", "denied"]);
-  });
-
   test("replaces a post of the same name", async () => {
     const effects = [sampleEffect("r1", "k1"), sampleEffect("r1", "k2")];
     await store.ingest({ run: sampleRun("r1", effects), events: [] });
@@ -651,6 +635,7 @@ function decideTests(): void {
     const approval = {
       ...sampleApproval("r1", "a1", { preview: textPreview("hello") }),
       status: "approved",
+      answers: [{ by: "ada", at: 2_000, note: "go on" }],
       decidedBy: "ada",
       decidedAt: 2_000,
       note: "go on",
@@ -717,7 +702,7 @@ function decideTests(): void {
     });
 
     const first = await store.decideApproval({ ...approve, deliveryId: "d1" });
-    await store.completeEffect({ key: "k2", usedApproval: "a1" });
+    await store.beginExecution({ approvalId: "a1", callId: "call-a1", runId: "r1", effectKey: "k2", now: 2_000 });
     const again = await store.decideApproval({ ...approve, now: 9_000, deliveryId: "d1" });
 
     expect(first.kind).toBe("decided");

@@ -19,7 +19,7 @@ import { deriveKey } from "#web/derive-key.ts";
 import { createRunLinks } from "#web/run-links.ts";
 import { createSealedCookies } from "#web/sealed-cookies.ts";
 import { createSessions, sessionCookie } from "#web/sessions.ts";
-import { type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
+import { accountId, type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
 import { sampleApproval, sampleSpec } from "./store-samples.ts";
 
 const webhookSecret = "the secret of a webhook";
@@ -140,7 +140,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
 
   /** The cookie and the form key of a person who signed in. */
   function signedIn(login: string): { cookie: string; form: string } {
-    const session = { login, id: login.length, nonce: randomUUID() };
+    const session = { login, id: accountId(login), nonce: randomUUID() };
     return {
       cookie: `golem-forge-session=${cookies.seal(sessionCookie, session)}`,
       form: sessions.formKey(session),

@@ -46,22 +46,27 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   mention,
   approve,
   deny,
-  stop: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
-    await runs.requestStop(thread, { by, deliveryId });
+  revoke: async ({ target, reason }, { runs, comment }) => {
+    const note = withoutBecause(reason);
+    await runs.revokeApproval(comment.thread, { ...authorOf(comment), target, ...(note ? { note } : {}) });
+    return undefined;
+  },
+  stop: async (_, { runs, comment }) => {
+    await runs.requestStop(comment.thread, authorOf(comment));
     return undefined;
   },
   resume: async ({ text }, { runs, comment }) => {
     assertThreadOpen(comment);
-    await runs.requestResume(comment.thread, { by: comment.by, deliveryId: comment.key, ...(text ? { text } : {}) });
+    await runs.requestResume(comment.thread, { ...authorOf(comment), ...(text ? { text } : {}) });
     return undefined;
   },
-  cancel: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
-    await runs.requestCancel(thread, { by, deliveryId });
+  cancel: async (_, { runs, comment }) => {
+    await runs.requestCancel(comment.thread, authorOf(comment));
     return undefined;
   },
   retry,
-  clear: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
-    await runs.clearConversation(thread, { by, deliveryId });
+  clear: async (_, { runs, comment }) => {
+    await runs.clearConversation(comment.thread, authorOf(comment));
     return "The conversation is cleared; the files stay as they are. Comment to tell the worker what to do next.";
   },
   model: async ({ model }, { runs, comment: { thread, by, key: deliveryId } }) => {
@@ -69,8 +74,8 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
     await runs.changeModel(thread, { by, deliveryId, model });
     return `The next calls use ${code(model)}.`;
   },
-  exit: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
-    await runs.requestExit(thread, { by, deliveryId });
+  exit: async (_, { runs, comment }) => {
+    await runs.requestExit(comment.thread, authorOf(comment));
     return undefined;
   },
   status: async (_, { runs, comment: { thread }, linksTo }) => {
@@ -78,8 +83,8 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
     const links = await Promise.all(views.map(linksTo));
     return renderStatusReply(views, await runs.pendingApprovals(thread), links);
   },
-  diff: async (_, { runs, comment: { thread, by, key: deliveryId } }) => {
-    await runs.showChanges(thread, { by, deliveryId });
+  diff: async (_, { runs, comment }) => {
+    await runs.showChanges(comment.thread, authorOf(comment));
     return undefined;
   },
   log: async (_, context) => {
@@ -107,8 +112,7 @@ async function invokeTool(
   { line }: CommandOf<"tool" | "tools">,
   { runs, comment }: CommandContext,
 ): Promise<undefined> {
-  const { thread, by, key: deliveryId } = comment;
-  await runs.runToolCommand(thread, { by, deliveryId, command: parseToolCommand(line) });
+  await runs.runToolCommand(comment.thread, { ...authorOf(comment), command: parseToolCommand(line) });
 }
 
 async function run({ worker, text }: CommandOf<"run">, context: CommandContext): Promise<string | undefined> {
@@ -178,9 +182,9 @@ async function newestRun({ runs, comment: { thread } }: CommandContext): Promise
 /** Passes the text to the thread's live run, or starts the default worker with it. */
 async function mention({ text }: CommandOf<"mention">, context: CommandContext): Promise<undefined> {
   const { runs, comment } = context;
-  const { thread, by, key: deliveryId, viaApp } = comment;
+  const { thread, viaApp } = comment;
   if ((await runs.threadActivity(thread)) !== "live") return startWorker({ text }, context);
-  if (text) await runs.deliverMessage(thread, { by, text, deliveryId, mayAnswer: viaApp === undefined });
+  if (text) await runs.deliverMessage(thread, { ...authorOf(comment), text, mayAnswer: viaApp === undefined });
 }
 
 async function startWorker(
@@ -190,8 +194,9 @@ async function startWorker(
   assertThreadOpen(comment);
   if (comment.isPullRequest) await assertNotFork(github, comment.thread.thread);
 
-  const { thread, isPullRequest, by, commentId, seen, key: deliveryId } = comment;
-  const origin = { ...thread, isPullRequest, requestedBy: by, ...(commentId === undefined ? {} : { commentId }) };
+  const { thread, isPullRequest, by, byId, commentId, seen, key: deliveryId } = comment;
+  const author = { requestedBy: by, requestedById: byId };
+  const origin = { ...thread, isPullRequest, ...author, ...(commentId === undefined ? {} : { commentId }) };
   await runs.startRun({ origin, ...(worker === undefined ? {} : { worker }), text, seen, deliveryId });
 }
 
@@ -228,10 +233,8 @@ async function approve(command: CommandOf<"approve">, context: CommandContext): 
   const { runs, comment } = context;
   if (budget !== undefined) return raiseBudget(budget, context);
   await assertFullyShown(target, context);
-  const { by, key: deliveryId, thread } = comment;
-  return decide(runs, thread, {
-    by,
-    deliveryId,
+  return decide(runs, comment.thread, {
+    ...authorOf(comment),
     target,
     approve: true,
     commentId: comment.commentId,
@@ -242,8 +245,8 @@ async function approve(command: CommandOf<"approve">, context: CommandContext): 
 }
 
 async function raiseBudget(amount: number, { runs, comment }: CommandContext): Promise<string> {
-  const { by, key: deliveryId, thread } = comment;
-  const limit = await runs.raiseCostLimit(thread, { by, deliveryId, amount });
+  const { thread } = comment;
+  const limit = await runs.raiseCostLimit(thread, { ...authorOf(comment), amount });
   return limit === undefined
     ? "The cost limit was raised."
     : `The cost limit is now ${formatCost(limit)}. The run continues.`;
@@ -273,19 +276,28 @@ async function assertFullyShown(target: string | undefined, context: CommandCont
 }
 
 async function deny({ target, reason }: CommandOf<"deny">, { runs, comment }: CommandContext): Promise<undefined> {
-  const { by, key: deliveryId, thread } = comment;
+  const { thread } = comment;
   const [, first = "", rest = ""] = /^(\S+)\s*([\s\S]*)$/.exec(reason) ?? [];
   const id = first.toLowerCase().replace(/^#/, "");
   const isId = target === undefined && (await runs.pendingApprovals(thread)).some((approval) => approval.id === id);
   // The request suggests "/deny <id> because …", and the worker's prompt says "because" itself.
-  const note = (isId ? rest : reason).replace(/^because[\s,:]+/i, "");
+  const note = withoutBecause(isId ? rest : reason);
   await decide(runs, thread, {
-    by,
-    deliveryId,
+    ...authorOf(comment),
     target: isId ? id : target,
     approve: false,
     ...(note ? { note } : {}),
   });
+}
+
+/** The author of a command, with its idempotency key. */
+function authorOf({ by, byId, key: deliveryId }: IncomingComment) {
+  return { by, byId, deliveryId };
+}
+
+/** The requests suggest "because …". */
+function withoutBecause(reason: string): string {
+  return reason.replace(/^because[\s,:]+/i, "");
 }
 
 /** Answers a decision that matches several requests with the list of those pending. */

@@ -17,6 +17,7 @@ export type ThreadCommand =
     }
   /** The first word of the reason may be an approval id without a digit, which only the store can recognise. */
   | { kind: "deny"; target: string | undefined; reason: string }
+  | { kind: "revoke"; target: string; reason: string }
   | { kind: "resume"; text: string }
   | { kind: "stop" | "cancel" | "status" | "help" | "retry" | "clear" | "exit" | "diff" | "log" | "cost" | "ready" }
   /** Without a model: the question which models the run may use. */
@@ -44,6 +45,7 @@ const parsers: Record<RunCommandName, (input: CommandInput) => ThreadCommand> = 
   run: parseRun,
   approve: parseApprove,
   deny: parseDeny,
+  revoke: parseRevoke,
   stop: () => ({ kind: "stop" }),
   resume: (input) => ({ kind: "resume", text: joinLines(input) }),
   cancel: ({ rest }) =>
@@ -150,6 +152,12 @@ function parseApprove({ rest, more }: CommandInput): ThreadCommand {
 
 const changedArgumentsUsage =
   "Nothing was approved. To change the arguments, name one approval and put one JSON object in a fenced block on the lines after `/approve <id>`.";
+
+function parseRevoke({ rest, more }: CommandInput): ThreadCommand {
+  const [, target = "", reason = ""] = /^(\S+)\s*(.*)$/.exec(rest) ?? [];
+  if (!idPattern.test(target)) return { kind: "malformed", message: "Name the approval: `/revoke <id> [reason]`." };
+  return { kind: "revoke", target: target.toLowerCase().replace(/^#/, ""), reason: joinLines({ rest: reason, more }) };
+}
 
 function parseObject(json: string): object | undefined {
   try {

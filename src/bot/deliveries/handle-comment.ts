@@ -53,7 +53,7 @@ async function handleComment(comment: IncomingComment, context: DeliveryContext)
   if (command.kind === "text") return sendMessage(command.text, action);
   if (command.kind === "direct") return callTool(command, action);
 
-  const isAllowed = canWrite(await action.github.getPermission(comment.by));
+  const isAllowed = canWrite(await action.github.getPermission(comment.by, comment.byId));
   if (command.kind === "malformed" || command.kind === "unknown") {
     if (isAllowed) await reply(usageOf(command), action);
     return;
@@ -72,7 +72,7 @@ async function readCommand(text: string, github: GitHub): Promise<ThreadCommand>
 }
 
 /** The commands that decide or publish something: they count only from the hand of a person. */
-const personalCommands: readonly ThreadCommand["kind"][] = ["approve", "deny", "tool", "direct", "ready"];
+const personalCommands: readonly ThreadCommand["kind"][] = ["approve", "deny", "revoke", "tool", "direct", "ready"];
 
 /** True where a comment that another app posted with a person's token may ask for this. */
 function mayCommandViaApp({ kind }: ThreadCommand, { allowAppComments }: DeliveryContext): boolean {
@@ -83,7 +83,7 @@ function mayCommandViaApp({ kind }: ThreadCommand, { allowAppComments }: Deliver
 async function refuseApp(command: ThreadCommand, action: Action): Promise<void> {
   const { comment, github } = action;
   const isCommand = command.kind !== "text" && command.kind !== "direct" && command.kind !== "unknown";
-  if (!isCommand || !canWrite(await github.getPermission(comment.by))) return;
+  if (!isCommand || !canWrite(await github.getPermission(comment.by, comment.byId))) return;
   await replyOnce(
     "app comment",
     `${comment.by}, this comment was posted through ${inline(comment.viaApp ?? "")}, so it does not count as your command: you may not have seen it. Comment on GitHub yourself.`,
@@ -122,15 +122,16 @@ function usageOf(command: Extract<ThreadCommand, { kind: "malformed" | "unknown"
 /** Passes an ordinary comment to the workers of its thread, if there are any and its author has write access. */
 async function sendMessage(text: string, action: Action): Promise<void> {
   const { comment, context, github } = action;
-  const { thread, by, key: deliveryId } = comment;
+  const { thread, by, byId, key: deliveryId } = comment;
   const runs = context.runs();
   // Most comments are not for a worker, so GitHub is asked about their author only where one is running.
   const hasRuns = text !== "" && (await runs.threadActivity(thread)) === "live";
-  if (!hasRuns || !canWrite(await github.getPermission(by))) return;
+  if (!hasRuns || !canWrite(await github.getPermission(by, byId))) return;
 
   try {
     const isHeard = await runs.deliverMessage(thread, {
       by,
+      byId,
       text,
       deliveryId,
       mayAnswer: comment.viaApp === undefined,
@@ -148,12 +149,12 @@ async function callTool(
   action: Action,
 ): Promise<void> {
   const { comment, context, github } = action;
-  const { thread, by, key: deliveryId } = comment;
+  const { thread, by, byId, key: deliveryId } = comment;
   const runs = context.runs();
-  if ((await runs.threadActivity(thread)) === "none" || !canWrite(await github.getPermission(by))) return;
+  if ((await runs.threadActivity(thread)) === "none" || !canWrite(await github.getPermission(by, byId))) return;
 
   try {
-    await runs.runToolCommand(thread, { by, deliveryId, command: parseToolCommand(line), mayBeForeign });
+    await runs.runToolCommand(thread, { by, byId, deliveryId, command: parseToolCommand(line), mayBeForeign });
     if (!mayBeForeign) void react("eyes", action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;

@@ -21,10 +21,11 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     if ((await runs().threadActivity(thread)) !== "live") return;
 
     const github = openGitHub(thread);
-    if (!canWrite(await github.getPermission(by))) return;
+    const byId = review.user?.id;
+    if (!canWrite(await github.getPermission(by, byId))) return;
     const text = await describeReview(github, { by, number: pull_request.number, review });
     const requestsChanges = review.state.toLowerCase() === "changes_requested";
-    await runs().deliverReview(thread, { by, text, requestsChanges, deliveryId: `review ${review.id}` });
+    await runs().deliverReview(thread, { by, byId, text, requestsChanges, deliveryId: `review ${review.id}` });
   },
 });
 

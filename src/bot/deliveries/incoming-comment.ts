@@ -11,6 +11,8 @@ export interface IncomingComment {
   closed: boolean;
   locked: boolean;
   by: string;
+  /** The id of the author's account. */
+  byId: number | undefined;
   /** The name of the app that posted it with the person's token: the person may not have seen the text. */
   viaApp: string | undefined;
   text: string;
@@ -28,6 +30,7 @@ export function readComment(payload: CommentPayload, deliveryId: string): Incomi
     ...readIssue(payload, at),
     key: at ? `comment ${comment.id} ${at.toISOString()}` : deliveryId,
     by: comment.user?.login ?? "ghost",
+    byId: comment.user?.id,
     viaApp: appOf(comment),
     text: comment.body ?? "",
     commentId: comment.id,
@@ -41,6 +44,7 @@ export function readIssueText(payload: IssuePayload, deliveryId: string): Incomi
     ...readIssue(payload, issue.created_at),
     key: threadEventKey(payload, issue.number, issue.created_at) ?? deliveryId,
     by: issue.user?.login ?? "ghost",
+    byId: issue.user?.id,
     viaApp: appOf(issue),
     text: issue.body ?? "",
     commentId: undefined,

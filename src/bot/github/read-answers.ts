@@ -1,19 +1,24 @@
 import type { Endpoints } from "@octokit/types";
 import { z } from "zod";
-import type { Check, Issue, Permission, PullRequest, ReviewComment } from "#domain/github.ts";
+import type { Account, Check, Issue, Permission, PullRequest, ReviewComment } from "#domain/github.ts";
 
 type Data<E extends keyof Endpoints> = Endpoints[E]["response"]["data"];
 
 const PermissionAnswer = z.object({
   permission: z.enum(["admin", "write", "read", "none"]),
   role_name: z.string().optional(),
-  user: z.object({ login: z.string() }).nullish(),
+  user: z.object({ login: z.string(), id: z.number().optional() }).nullish(),
 });
 
-/** Reads a permission. The role's name refines it and never raises it; an answer about someone else is `none`. */
-export function readPermission(answer: unknown, login: string): Permission {
+/**
+ * Reads a permission. The role's name refines it and never raises it. An answer about another account is `none` for a
+ * login, and undefined for an id: the account may have another login by now.
+ */
+export function readPermission(answer: unknown, { login, id }: Account): Permission | undefined {
   const { permission, role_name: role, user } = PermissionAnswer.parse(answer);
-  if (user && user.login.toLowerCase() !== login.toLowerCase()) return "none";
+  const isById = user?.id !== undefined && id !== undefined;
+  if (isById && user.id !== id) return undefined;
+  if (user && !isById && user.login.toLowerCase() !== login.toLowerCase()) return "none";
   if (permission === "write" && role === "maintain") return "maintain";
   if (permission === "read" && role === "triage") return "triage";
   return permission;

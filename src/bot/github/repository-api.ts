@@ -8,7 +8,8 @@ import type { InstallationTokens } from "./installation-tokens.ts";
 import { type RequestError, withRefusals } from "./refusals.ts";
 import type { RestClient, RestRequest, RestResponse } from "./rest-client.ts";
 
-type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}` | "GET /users/{username}">;
+type AccountEndpoint = Extract<Endpoint, `GET /user${string}` | `GET /orgs/${string}`>;
+type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
 export type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];
 type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
 type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority">;
@@ -44,6 +45,22 @@ export class RepositoryApi {
   ): Promise<Answer<E>> {
     const { data } = await this.#send(endpoint, parameters, options);
     return data as Answer<E>;
+  }
+
+  /** Asks about an account or a team, with the repository's token. */
+  async callAccount<E extends AccountEndpoint>(
+    endpoint: E,
+    parameters: Endpoints[E]["parameters"],
+    options: Options = {},
+  ): Promise<Answer<E>> {
+    const { data } = await this.#send(endpoint, parameters, options);
+    return data as Answer<E>;
+  }
+
+  /** The present login of the repository's owner. */
+  async owner(): Promise<string> {
+    await this.#tokens.get(this.#repository, "api");
+    return this.#tokens.nameOf(this.#repository).owner;
   }
 
   /** Asks for every page of a list, and returns the pages. */

@@ -1,5 +1,6 @@
-import { OutageError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import {
+  type Account,
   type Check,
   type Comment,
   type GitHub,
@@ -24,7 +25,8 @@ import {
 import { hasNoDrafts, isInvalidField, isOutage, undefinedIfMissing } from "./refusals.ts";
 import type { Answer, RepositoryApi } from "./repository-api.ts";
 
-const permissionTimeoutMs = 8_000;
+/** Someone waits for the answer. */
+const accountOptions = { timeoutMs: 8_000, maxRetries: 1 };
 
 interface RepositoryClientOptions {
   repository: RepositoryRef;
@@ -53,9 +55,12 @@ export class RepositoryClient implements GitHub {
     this.#redact = redact;
   }
 
-  async getPermission(login: string): Promise<Permission> {
+  async getPermission(login: string, id?: number): Promise<Permission> {
     try {
-      return await this.#askPermission(login);
+      const permission = await this.#askPermission({ login, id });
+      if (permission !== undefined || id === undefined) return permission ?? "none";
+      const present = await this.#presentLogin(id);
+      return (present !== undefined && (await this.#askPermission({ login: present, id }))) || "none";
     } catch (error) {
       if (!isOutage(error)) return "none";
       const { owner, repo } = this.repository;
@@ -65,18 +70,50 @@ export class RepositoryClient implements GitHub {
     }
   }
 
-  async confirmPermission(login: string, signal: AbortSignal): Promise<Permission> {
-    return withRetries(() => this.getPermission(login), { signal });
+  async confirmPermission(login: string, signal: AbortSignal, id?: number): Promise<Permission> {
+    return withRetries(() => this.getPermission(login, id), { signal });
   }
 
-  async #askPermission(login: string): Promise<Permission> {
+  async findAccount(login: string): Promise<{ login: string; id: number } | undefined> {
+    const request = this.#api.callAccount("GET /users/{username}", { username: login }, accountOptions);
+    const account = await undefinedIfMissing(asOutage(request, `who ${login} is`));
+    return account && { login: account.login, id: Number(account.id) };
+  }
+
+  async isTeamMember(team: string, person: Account): Promise<boolean> {
+    const login = person.id === undefined ? person.login : await this.#presentLogin(person.id);
+    if (login === undefined) return false;
+    const [name = "", org = await this.#api.owner()] = team.replace(/^@/, "").split("/").toReversed();
+    const endpoint = "GET /orgs/{org}/teams/{team_slug}/memberships/{username}";
+    const request = this.#api.callAccount(endpoint, { org, team_slug: name, username: login }, accountOptions);
+    try {
+      const membership = await undefinedIfMissing(asOutage(request, `whether ${login} is in ${org}/${name}`));
+      return membership?.state === "active";
+    } catch (error) {
+      if (!(error instanceof GitHubRefusal) || error.status !== 403) throw error;
+      throw new UserError(
+        `GitHub does not let this app read the members of @${org}/${name}. The app needs the organization permission "Members: read".`,
+        { cause: error },
+      );
+    }
+  }
+
+  /** The login that an account has now; undefined for one that was deleted. */
+  async #presentLogin(id: number): Promise<string | undefined> {
+    const request = this.#api.callAccount("GET /user/{account_id}", { account_id: id }, accountOptions);
+    return (await undefinedIfMissing(asOutage(request, `who has the account ${id}`)))?.login;
+  }
+
+  /** Undefined when the login is not that of the account. */
+  async #askPermission(account: Account): Promise<Permission | undefined> {
     const endpoint = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
-    const options = { timeoutMs: permissionTimeoutMs, maxRetries: 1 };
-    return readPermission(await this.#api.call(endpoint, { username: login }, options), login);
+    const asked = this.#api.call(endpoint, { username: account.login }, accountOptions);
+    const answer = await undefinedIfMissing(asked);
+    return answer && readPermission(answer, account);
   }
 
   async isPerson(login: string): Promise<boolean> {
-    const user = await undefinedIfMissing(this.#api.call("GET /users/{username}", { username: login }));
+    const user = await undefinedIfMissing(this.#api.callAccount("GET /users/{username}", { username: login }));
     return user?.type === "User";
   }
 
@@ -209,7 +246,10 @@ export class RepositoryClient implements GitHub {
 
   async readFile(path: string): Promise<string | undefined> {
     const data = await this.#getContents(path);
-    if (!data || Array.isArray(data) || data.type !== "file") return undefined;
+    if (!data) return undefined;
+    if (Array.isArray(data) || data.type !== "file") {
+      throw new UserError(`${path} is not a file on the default branch of this repository, so it cannot be read.`);
+    }
     // A file above one megabyte comes without its content.
     const { content, encoding } =
       data.encoding === "base64" && data.content !== ""
@@ -256,4 +296,11 @@ export class RepositoryClient implements GitHub {
     if (repositoryId !== undefined && data.base.repo.id !== repositoryId) return undefined;
     return readPullRequest(data);
   }
+}
+
+/** An outage is an OutageError that names the question GitHub did not answer. */
+function asOutage<T>(answer: Promise<T>, question: string): Promise<T> {
+  return answer.catch((error) => {
+    throw isOutage(error) ? new OutageError(`GitHub did not say ${question}.`, { cause: error }) : error;
+  });
 }

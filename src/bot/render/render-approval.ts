@@ -1,4 +1,4 @@
-import type { Approval } from "#domain/approval.ts";
+import { type Approval, answersOf } from "#domain/approval.ts";
 import { describeChannel } from "#domain/channel.ts";
 import { isShownWhole } from "#domain/preview.ts";
 import { code, codeBlock, details, formatUtc, inline, paragraphs } from "./markdown.ts";
@@ -24,11 +24,24 @@ function renderRequest(approval: Approval, link: string | undefined): string {
         ? [`| Approve, and don't ask again for identical calls in this run | ${code(`/approve ${id} session`)} |`]
         : []),
       `| Deny with a reason | ${code(`/deny ${id} because …`)} |`,
+      `| Take your approval back, until the call begins | ${code(`/revoke ${id}`)} |`,
     ].join("\n"),
+    renderProgress(approval),
     `${inline(approval.approvers ?? "Anyone with write access")} can approve until ${formatUtc(approval.expiresAt)}; then it is denied automatically. ` +
       `Approval covers exactly this call, once: ${bindingOf(approval)}.`,
     link && `[Watch this run](${link})`,
   );
+}
+
+/** The people who have to approve, and who has, where one answer is not enough. */
+function renderProgress({ quorums = [] }: Approval): string | undefined {
+  if (quorums.length < 2 && quorums.every(({ required }) => required === 1)) return undefined;
+  return quorums
+    .map(({ who, required, by }) => {
+      const given = by.length > 0 ? ` (by ${by.map((login) => inline(login)).join(", ")})` : "";
+      return `- **${by.length} of ${required} ${required === 1 ? "approval" : "approvals"}**${given}: ${inline(who, 500)}`;
+    })
+    .join("\n");
 }
 
 /** What has to stand above the request for this approval, each a comment. None for most. */
@@ -46,19 +59,24 @@ function renderDecision(approval: Approval): string {
     `### ${decisionOf(approval)}`,
     `${code(tool)} of **${inline(workerPath)}**, approval ${code(id)}, ${bindingOf(approval)}.`,
     note && `> ${inline(note, 2_000)}`,
+    approval.revoked?.note && `> ${inline(approval.revoked.note, 2_000)}`,
     changedArgs !== undefined &&
       paragraphs("With these arguments instead:", codeBlock(toJson(changedArgs), "json", 12_000)),
     details("What was asked", paragraphs(inline(approval.reason, 2_000), layOutRequest(approval).body)),
   );
 }
 
-function decisionOf({ status, decidedBy = "somebody", decidedAt, via, remember, expiresAt }: Approval): string {
-  const by = `${inline(decidedBy)}${describeChannel(via)}`;
+function decisionOf(approval: Approval): string {
+  const { status, decidedBy = "somebody", decidedAt, via, remember, expiresAt, revoked } = approval;
+  const approvers = answersOf(approval).map((answer) => `${inline(answer.by)}${describeChannel(answer.via)}`);
+  const by = status === "denied" ? `${inline(decidedBy)}${describeChannel(via)}` : approvers.join(" and ");
   const at = decidedAt === undefined ? "" : `, ${formatUtc(decidedAt)}`;
   switch (status) {
     case "approved":
     case "used":
-      return `✅ Approved by ${by}${remember === "session" ? " for this session" : ""}${at}`;
+      return `✅ Approved by ${by}${remember === "session" ? " for this session" : ""}${at}${forgotten(revoked)}`;
+    case "revoked":
+      return `↩️ Revoked by ${inline(revoked?.by ?? "somebody")}${describeChannel(revoked?.via)} before it was used`;
     case "denied":
       return `⛔ Denied by ${by}${at}`;
     case "expired":
@@ -68,6 +86,10 @@ function decisionOf({ status, decidedBy = "somebody", decidedAt, via, remember, 
     case "pending":
       return "Waiting for an answer";
   }
+}
+
+function forgotten(revoked: Approval["revoked"]): string {
+  return revoked ? `; identical calls ask again, since ${inline(revoked.by)} revoked it` : "";
 }
 
 /** What the approval is bound to, short enough to compare by eye. */

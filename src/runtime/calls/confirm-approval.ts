@@ -13,6 +13,8 @@ export interface Grant {
   notes: string[];
   /** The preview the person approved, as it is now. */
   approved?: Preview | undefined;
+  /** The approval under which the call runs. */
+  approval?: Approval;
 }
 
 interface ApprovedCall {
@@ -24,8 +26,8 @@ interface ApprovedCall {
 }
 
 /**
- * Checks that a call still does what a person approved and that policy still allows it. Throws a ToolError with the reason
- * when it does not.
+ * Checks that a call still does what a person approved and that policy still allows it. Throws a NotRunError with the
+ * reason when it does not.
  */
 export async function confirmApproval(
   approval: Approval,
@@ -55,10 +57,13 @@ export async function confirmApproval(
     ...(changed ? [`A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`] : []),
     ...(approval.note ? [`@${approval.decidedBy} approved it and said: ${approval.note}`] : []),
   ];
-  return { args, notes, approved: preview };
+  return { args, notes, approved: preview, approval };
 }
 
 /** Returns the error the model reads when a call that was approved does not run. */
-export function notRun(reason: string): ToolError {
-  return new ToolError(`This was not run: ${reason}.`, { code: "DENIED" });
+export function notRun(reason: string): NotRunError {
+  return new NotRunError(`This was not run: ${reason}.`, { code: "DENIED" });
 }
+
+/** A call whose approval no longer applies. */
+export class NotRunError extends ToolError {}

@@ -10,7 +10,7 @@ import { previewText } from "#ui/request-blocks.ts";
 
 interface ReviewOptions {
   spec: RunSpec;
-  toolbox: Pick<Toolbox, "review">;
+  toolbox: Pick<Toolbox, "review" | "find">;
   calls: readonly ModelCall[];
   contextOf(call: ModelCall): CallContext;
   /** The approvals for the session. */
@@ -19,7 +19,10 @@ interface ReviewOptions {
   /** Returns false for a call that is too long to be shown completely. */
   canShow: (call: { args: unknown; preview: Preview | undefined }) => boolean;
   /** Returns the id, the approvers and the times of a new approval. */
-  open(call: ModelCall): Promise<Pick<Approval, "id" | "approvers" | "requestedAt" | "expiresAt">>;
+  open(
+    call: ModelCall,
+    shown: Pick<Approval, "tool" | "toolName" | "workerPath" | "preview">,
+  ): Promise<Pick<Approval, "id" | "approvers" | "quorums" | "accounts" | "requestedAt" | "expiresAt">>;
 }
 
 /** Checks every call of an answer against policy, in order. Returns a verdict for each and the approvals to request. */
@@ -45,11 +48,21 @@ export async function reviewAnswer({
   return { verdicts, approvals };
 
   async function ask(call: ModelCall, review: Extract<Review, { kind: "ask" }>): Promise<Approval> {
-    const { id: runId, rootId, workerPath } = spec;
+    const { id: runId, rootId, workerPath, origin } = spec;
     const { callId, tool } = call;
     const { args, preview, reason } = review;
     const subject = { runId, workerPath, callId, tool, args, baseCommit, preview };
-    return { ...subject, rootId, digest: approvalDigest(subject), reason, status: "pending", ...(await open(call)) };
+    const toolName = toolbox.find(tool)?.name ?? tool;
+    return {
+      ...subject,
+      toolName,
+      rootId,
+      ...(origin.repositoryId !== undefined && { repositoryId: origin.repositoryId }),
+      digest: approvalDigest(subject),
+      reason,
+      status: "pending",
+      ...(await open(call, { tool, toolName, workerPath, preview })),
+    };
   }
 }
 

@@ -1,6 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { initialRun } from "#runtime/apply-events.ts";
+import { NotRunError } from "#runtime/calls/confirm-approval.ts";
 import { chosenModel, openCallOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
@@ -16,12 +17,15 @@ type SpawnServices = Pick<EffectServices, "store" | "catalog" | "models" | "now"
 export function spawnChild(services: SpawnServices): EffectHandler<EffectOf<"child.spawn">> {
   return {
     maxAttempts: 4,
-    async perform({ runId, request }, run, signal) {
+    async perform({ key, runId, request }, run, signal) {
       try {
-        return await spawn(services, run, request, signal);
+        return await spawn(services, run, { ...request, effectKey: key }, signal);
       } catch (error) {
         if (!(error instanceof UserError)) throw error;
-        return refused(runId, request.callId, error.message);
+        const { approvalId } = request;
+        const isRefused = approvalId !== undefined && error instanceof NotRunError;
+        const execution = isRefused && { approvalId, outcome: "refused" as const, reason: error.message };
+        return { ...refused(runId, request.callId, error.message), ...(execution && { execution }) };
       }
     },
     onFailure: async ({ runId, request }) => refused(runId, request.callId, "The worker could not be started."),
@@ -31,13 +35,14 @@ export function spawnChild(services: SpawnServices): EffectHandler<EffectOf<"chi
 async function spawn(
   { store, catalog, models, policy, now }: SpawnServices,
   run: ActiveRun,
-  { callId, approvalId }: EffectOf<"child.spawn">,
+  { callId, approvalId, effectKey }: EffectOf<"child.spawn"> & { effectKey: string },
   signal: AbortSignal,
 ): Promise<EffectResult> {
   const { spec, repository } = run;
   const log = await run.log();
   const { call, step } = openCallOf(log, callId);
-  const granted = approvalId && (await checkApproval({ store, now }, run, { call, step, approvalId, signal }));
+  const granted =
+    approvalId && (await checkApproval({ store, now }, run, { call, step, approvalId, effectKey, signal }));
   const answeredBy = (await run.tools(signal)).find(call.tool)?.answeredBy;
   if (answeredBy?.kind !== "worker") throw new UserError(`${call.tool} does not call a worker.`);
 
@@ -64,7 +69,11 @@ async function spawn(
     text: taskOf(granted ? granted.args : call.args),
     by: spec.worker.name,
   };
-  return { run: initialRun(child), events: [{ runId: id, event, dedupe: `${id}/task` }], usedApproval: approvalId };
+  return {
+    run: initialRun(child),
+    events: [{ runId: id, event, dedupe: `${id}/task` }],
+    ...(approvalId !== undefined && { execution: { approvalId, outcome: "executed" } }),
+  };
 }
 
 function refused(runId: string, callId: string, reason: string): EffectResult {

@@ -1,8 +1,11 @@
 import { z } from "zod";
+import type { Approval } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
-import type { Grant } from "#runtime/calls/confirm-approval.ts";
+import type { ToolContext } from "#domain/tool.ts";
+import { approversOf } from "#runtime/approval-rules.ts";
+import { type Grant, NotRunError } from "#runtime/calls/confirm-approval.ts";
 import { openCallOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { checkApproval } from "./check-approval.ts";
@@ -16,27 +19,40 @@ import { callContext, interruptedCall } from "./tool-call.ts";
 export function executeTool(services: Pick<EffectServices, "store" | "now">): EffectHandler<EffectOf<"tool.execute">> {
   return {
     maxAttempts: 3,
-    async perform({ runId, attempts, request: { callId, approvalId } }, run, signal) {
+    async perform({ key: effectKey, runId, attempts, request: { callId, approvalId } }, run, signal) {
       const { call, step } = openCallOf(await run.log(), callId);
       const toolbox = await run.tools(signal);
 
       const execute = async (): Promise<ToolResult> => {
         const granted: Grant = approvalId
-          ? await checkApproval(services, run, { call, step, approvalId, signal })
+          ? await checkApproval(services, run, { call, step, approvalId, effectKey, signal })
           : { args: call.args, notes: [] };
         if (attempts > 1 && toolbox.find(call.tool)?.afterCrash === "report") throw interruptedCall();
 
-        const { approved } = granted;
-        const context = { ...callContext(run, { callId, step, signal }), ...(approved && { approved }) };
+        const { approved, approval } = granted;
+        const context = {
+          ...callContext(run, { callId, step, signal }),
+          ...(approved && { approved }),
+          ...(approval && { approval: summarize(approval) }),
+        };
         const result = await toolbox.execute({ ...call, args: granted.args }, context);
         return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
       };
       const { result, stored } = await run.change(execute, { step: `${step}/${callId}`, signal });
-      return { ...finished(runId, call, result), usedApproval: approvalId, ...pullRequestOf(result), ...stored };
+      return {
+        ...finished(runId, call, result),
+        ...executionOf(approvalId, result),
+        ...pullRequestOf(result),
+        ...stored,
+      };
     },
-    async onFailure({ runId, request: { callId } }, run, error) {
+    async onFailure({ key, runId, request: { callId, approvalId } }, run, error) {
       const { call } = openCallOf(await run.log(), callId);
-      return finished(runId, call, failure(error));
+      const result = failure(error);
+      const refused = error instanceof NotRunError;
+      const approval = approvalId === undefined ? undefined : await services.store.findApproval(approvalId);
+      const isKnown = refused || approval?.begun?.includes(key);
+      return { ...finished(runId, call, result), ...(isKnown && executionOf(approvalId, result, { refused })) };
     },
   };
 }
@@ -48,6 +64,31 @@ function pullRequestOf({ value, error }: ToolResult): { pullRequest?: number } {
 }
 
 const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
+
+/** Returns what the ledger keeps about a call that ran under an approval, or did not. */
+export function executionOf(
+  approvalId: string | undefined,
+  { value, error }: ToolResult,
+  { refused = false } = {},
+): Pick<EffectResult, "execution"> {
+  if (approvalId === undefined) return {};
+  const pushed = PushResult.safeParse(error?.details ?? ("data" in value ? value.data : undefined)).data;
+  return {
+    execution: {
+      approvalId,
+      outcome: refused ? "refused" : "executed",
+      ...(pushed && { commit: pushed.pushed.commit }),
+      ...(error && { reason: error.message }),
+    },
+  };
+}
+
+const PushResult = z.object({ pushed: z.object({ commit: z.string() }) });
+
+function summarize(approval: Approval): NonNullable<ToolContext["approval"]> {
+  const { id, digest } = approval;
+  return { id, digest, by: approversOf(approval) };
+}
 
 function finished(runId: string, { callId, tool }: ModelCall, result: ToolResult): EffectResult {
   return { events: [{ runId, event: { type: "tool.finished", callId, tool, result } }] };

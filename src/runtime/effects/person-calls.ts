@@ -1,26 +1,26 @@
-import { findApproverProblem } from "#config/repository-settings.ts";
 import { approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
+import { type Account, canWrite } from "#domain/github.ts";
 import type { Preview } from "#domain/preview.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
+import { describeRequirement, factsAbout, findProblem, requirementsOf } from "#runtime/approval-rules.ts";
 import { readToolCommand, type ToolCommand, writeToolCommand } from "#runtime/calls/tool-commands.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { readBase, stepsOf } from "#runtime/read-log.ts";
-import { readSettings } from "#runtime/read-settings.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
-import type { Effect } from "#runtime/store/store.ts";
+import { type Effect, requireRun } from "#runtime/store/store.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import type { CallContext } from "#toolsets/prepare-call.ts";
 import type { Review } from "#toolsets/review-call.ts";
 import type { ParsedCommand } from "#ui/command.ts";
 import { argumentsFromOptions } from "#ui/form-fields.ts";
-import { hasWriteAccess } from "./check-approval.ts";
+import { askPermission, readCurrentSettings } from "./check-approval.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
 import { callContext, interruptedCall } from "./tool-call.ts";
 
 type PersonEffect = Effect<EffectOf<"command.run" | "tool.invoke">>;
-type PersonServices = Pick<EffectServices, "frontEnd" | "now">;
+type PersonServices = Pick<EffectServices, "store" | "frontEnd" | "now">;
 
 interface PersonCall {
   tool: string;
@@ -73,12 +73,12 @@ export function invokeTool(services: PersonServices): EffectHandler<EffectOf<"to
 }
 
 async function checkAccess(
-  { request: { by } }: PersonEffect,
+  { request: { by, byId } }: PersonEffect,
   run: ActiveRun,
   options: { now: () => number; signal: AbortSignal },
 ): Promise<void> {
   const { owner, repo } = run.spec.origin;
-  if (!(await hasWriteAccess(run, by, options))) {
+  if (!canWrite(await askPermission(run, { login: by, id: byId }, options))) {
     throw new UserError(`You need write access to ${owner}/${repo} to call tools.`);
   }
   if (!readBase(await run.log())) throw new UserError("This run never opened the repository, so it has no tools.");
@@ -88,9 +88,9 @@ async function execute(
   effect: PersonEffect,
   run: ActiveRun,
   call: PersonCall,
-  { frontEnd, signal }: PersonServices & { signal: AbortSignal },
+  { frontEnd, store, now, signal }: PersonServices & { signal: AbortSignal },
 ): Promise<EffectResult> {
-  const { callId, by } = effect.request;
+  const { callId, by, byId } = effect.request;
   const step = stepsOf(await run.log());
   const context: CallContext = { ...callContext(run, { callId, step, signal }), invokedBy: "person" };
   const toolbox = await run.tools(signal);
@@ -113,27 +113,40 @@ async function execute(
         const command = writeToolCommand(tool, { ...call.options, yes: word });
         return reply(effect, { kind: "confirm", callId, tool, args, preview, command, word });
       }
-      await checkMayConfirm(run, by, tool);
+      const shown = { tool, toolName: tool, workerPath: run.spec.workerPath, preview };
+      await checkMayConfirm(run, { login: by, id: byId }, shown, { store, now, signal });
     }
 
     const mayHaveRun = effect.attempts > 1 && found?.afterCrash === "report";
     const outcome = mayHaveRun
       ? resultOfError(interruptedCall())
       : await toolbox.execute({ callId, tool: call.tool, args }, { ...context, ...(preview && { approved: preview }) });
-    const event = { type: "tool.invoked" as const, callId, tool, by, args, result: outcome };
+    const event = { type: "tool.invoked" as const, callId, tool, by, byId, args, result: outcome };
     return { ...reply(effect), events: [{ runId: effect.runId, event }] };
   }
 }
 
-/** A person confirms their own call only where they may approve, and where one person is enough. */
-async function checkMayConfirm({ repository }: ActiveRun, by: string, tool: string): Promise<void> {
-  const settings = await readSettings(repository);
-  const problem = findApproverProblem({ ...settings, second_person: false }, { by, requestedBy: by });
-  if (problem) throw new UserError(problem);
-  if (!settings.second_person) return;
-  throw new UserError(
-    `${tool} needs the approval of a second person here, so it cannot be called with a command. Ask the worker to call it.`,
-  );
+/** People confirm their own call only where they may approve it, and where their approval is enough. */
+async function checkMayConfirm(
+  run: ActiveRun,
+  person: Account,
+  call: Parameters<typeof requirementsOf>[0],
+  { store, now, signal }: Pick<EffectServices, "store" | "now"> & { signal: AbortSignal },
+): Promise<void> {
+  const { repository, spec } = run;
+  const requirements = await requirementsOf(call, await readCurrentSettings(run, { now, signal }), repository);
+  const { spec: root } = await requireRun(store, spec.rootId);
+  for (const requirement of requirements) {
+    // Whoever calls a tool has written its arguments.
+    if (requirement.required > 1 || requirement.exclude !== "nobody") {
+      const who = describeRequirement({ ...requirement, exclude: "nobody" }, root.origin.requestedBy);
+      throw new UserError(
+        `${call.tool} needs the approval of a second person here (${who}), so it cannot be called with a command. Ask the worker to call it.`,
+      );
+    }
+    const problem = await findProblem(requirement, person, factsAbout({}, root, { store, repository }));
+    if (problem) throw new UserError(problem);
+  }
 }
 
 async function readArguments({

@@ -17,7 +17,10 @@ export function postApproval({ store, frontEnd }: PostServices): EffectHandler<E
       const approval = await store.findApproval(approvalId);
       const view = await readView(store, spec.rootId);
       if (!approval || !view) return {};
-      return post(store, `approval/${approvalId}`, (options) => frontEnd.showApproval(view, approval, options));
+      const posted = await post(store, `approval/${approvalId}`, (options) =>
+        frontEnd.showApproval(view, approval, options),
+      );
+      return { ...posted, ...(approval.status === "pending" && { shownApproval: approvalId }) };
     },
     onFailure: async ({ request: { approvalId } }, { spec }, error) => {
       // Nobody can answer a request that is not visible. A decision is in the ledger, visible or not.

@@ -1,7 +1,8 @@
-import { describeApprovers, type RepositorySettings } from "#config/repository-settings.ts";
+import type { RepositorySettings } from "#config/repository-settings.ts";
 import type { Approval } from "#domain/approval.ts";
 import type { Verdict } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
+import { describeRequirement, requirementsOf, resolveAccounts } from "#runtime/approval-rules.ts";
 import { reviewAnswer } from "#runtime/calls/review-answer.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/read-settings.ts";
@@ -38,11 +39,21 @@ export function reviewCalls({
         remembered: await sessionApprovals(store, run.spec, now()),
         baseCommit: readBase(log)?.commit ?? "",
         canShow: frontEnd.canShow,
-        open: async ({ callId }) => {
+        open: async ({ callId }, shown) => {
           settings ??= readSettings(run.repository);
+          const requirements = await requirementsOf(shown, await settings, run.repository);
+          const { requestedBy } = run.spec.origin;
+          const quorums = requirements.map((requirement) => ({
+            who: describeRequirement({ ...requirement, required: 1 }, requestedBy),
+            required: requirement.required,
+            by: [],
+          }));
+          const accounts = await resolveAccounts(requirements, run.repository);
           return {
             id: await unusedId(store, `${runId}/${step}/${callId}`),
-            approvers: describeApprovers(await settings, run.spec.origin.requestedBy),
+            approvers: requirements.map((requirement) => describeRequirement(requirement, requestedBy)).join("; "),
+            quorums,
+            ...(Object.keys(accounts).length > 0 && { accounts }),
             requestedAt: now(),
             expiresAt: now() + approvalMs,
           };

@@ -1,39 +1,113 @@
-import type { Approval } from "#domain/approval.ts";
+import { type Approval, answersOf } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
-import type { Decision, DecisionResult } from "./store.ts";
+import { type LedgerDraft, ledgerDraft } from "#domain/ledger.ts";
+import type { Decision, DecisionResult, EffectCompletion, Execution, Revocation } from "./store.ts";
 
-/**
- * Applies a decision to an approval. With an event, the approval of the result has to be stored and the event appended to
- * its run; without one, nothing changes.
- */
-export function applyDecision(
-  approval: Approval | undefined,
-  decision: Decision,
-): { result: DecisionResult; event?: RunEvent } {
+/** The result of a change to an approval. Without `changed`, nothing is stored. */
+interface Applied {
+  result: DecisionResult;
+  /** The approval to store. */
+  changed?: Approval;
+  /** The event to append to its run. */
+  event?: RunEvent;
+  ledger?: LedgerDraft;
+}
+
+/** Applies an answer to an approval. */
+export function applyDecision(approval: Approval | undefined, decision: Decision): Applied {
   if (!approval) return { result: { kind: "unknown" } };
   if (approval.status !== "pending") return { result: { kind: "settled", approval } };
   if (approval.expiresAt <= decision.now) {
     const expired = expire(approval);
-    return { result: { kind: "settled", approval: expired.approval }, event: expired.event };
+    return { ...expired, result: { kind: "settled", approval: expired.changed } };
   }
-  const decided = withDecision(approval, decision);
-  return { result: { kind: "decided", approval: decided }, event: toEvent(decided, decision) };
+  const { revision, isPartial, now: at, by, byId, via } = decision;
+  const isStale = revision !== undefined && revision !== (approval.revision ?? 0);
+  if (isStale && decision.decision === "approved") return { result: { kind: "changed", approval } };
+
+  const changed = isPartial ? withAnswer(approval, decision) : withDecision(approval, decision);
+  const ledger = ledgerDraft(decision.decision, changed, { at, by, byId, via });
+  if (isPartial) return { result: { kind: "recorded", approval: changed }, changed, ledger };
+  return { result: { kind: "decided", approval: changed }, changed, event: toEvent(changed, decision), ledger };
 }
 
 /** Returns the approval as expired, and the event for its run. */
-export function expire(approval: Approval): { approval: Approval; event: RunEvent } {
-  const { id, callId } = approval;
+export function expire(approval: Approval): { changed: Approval; event: RunEvent; ledger: LedgerDraft } {
+  const { id, callId, expiresAt } = approval;
   return {
-    approval: { ...approval, status: "expired" },
+    changed: { ...approval, status: "expired" },
     event: { type: "approval.expired", approvalId: id, callId },
+    ledger: ledgerDraft("expired", approval, { at: expiresAt }),
   };
 }
 
-function withDecision(approval: Approval, { decision, by, via, note, remember, changed, now }: Decision): Approval {
+/**
+ * Withdraws a person's answer from a pending request, an approval that has not been used, or what is remembered of one
+ * that has. Otherwise the result is `settled`, and the status says why.
+ */
+export function applyRevocation(approval: Approval | undefined, revocation: Revocation): Applied {
+  if (!approval) return { result: { kind: "unknown" } };
+  const changed = withoutAnswer(approval, revocation);
+  if (!changed) return { result: { kind: "settled", approval } };
+  const { now: at, by, byId, via } = revocation;
+  return {
+    result: { kind: "revoked", approval: changed },
+    changed,
+    ledger: ledgerDraft("revoked", approval, { at, by, byId, via }),
+  };
+}
+
+/**
+ * Begins the execution of a call under its approval, or under one for the session that covers it. Returns undefined when
+ * the approval is not valid for the call. An execution that had begun before a crash begins again.
+ */
+export function applyExecution(
+  approval: Approval | undefined,
+  { callId, runId, effectKey, now }: Execution,
+): Approval | undefined {
+  if (!approval || approval.runId !== runId) return undefined;
+  const { status, remember, begun = [], expiresAt } = approval;
+  if (begun.includes(effectKey)) return approval;
+  const isOwn = status === "approved" && approval.callId === callId;
+  const isRemembered = (status === "approved" || status === "used") && remember === "session" && now < expiresAt;
+  return isOwn || isRemembered ? { ...approval, status: "used", begun: [...begun, effectKey] } : undefined;
+}
+
+/** The entry of the ledger for a call that was executed under an approval, or refused. */
+export function executionDraft(
+  approval: Approval,
+  { outcome, commit, reason }: NonNullable<EffectCompletion["execution"]>,
+  at: number,
+): LedgerDraft {
+  return ledgerDraft(outcome, approval, { at, commit, reason });
+}
+
+function withAnswer(approval: Approval, { by, byId, via, note, quorums, now: at }: Decision): Approval {
+  const answer = {
+    by,
+    at,
+    ...(byId !== undefined && { byId }),
+    ...(via !== undefined && { via }),
+    ...(note !== undefined && { note }),
+  };
   return {
     ...approval,
-    status: decision,
+    answers: [...(approval.answers ?? []), answer],
+    revision: (approval.revision ?? 0) + 1,
+    ...(quorums && { quorums }),
+  };
+}
+
+function withDecision(approval: Approval, decision: Decision): Approval {
+  const { by, byId, via, note, remember, changed, now } = decision;
+  const { answers, quorums } = decision.decision === "approved" ? withAnswer(approval, decision) : approval;
+  return {
+    ...approval,
+    ...(answers && { answers }),
+    ...(quorums && { quorums }),
+    status: decision.decision,
     decidedBy: by,
+    ...(byId !== undefined && { decidedById: byId }),
     decidedAt: now,
     ...(via !== undefined && { via }),
     ...(note !== undefined && { note }),
@@ -42,8 +116,50 @@ function withDecision(approval: Approval, { decision, by, via, note, remember, c
   };
 }
 
-function toEvent({ id, callId }: Approval, { decision, by, via, note, changed }: Decision): RunEvent {
-  const decided = { approvalId: id, callId, by, ...(via !== undefined && { via }) };
+function withoutAnswer(approval: Approval, { by, byId, via, note, now: at }: Revocation): Approval | undefined {
+  const revoked = {
+    by,
+    at,
+    ...(byId !== undefined && { byId }),
+    ...(via !== undefined && { via }),
+    ...(note !== undefined && { note }),
+  };
+  switch (approval.status) {
+    case "pending": {
+      const isOther = (answer: { by: string; byId?: number | undefined }) =>
+        byId === undefined || answer.byId === undefined
+          ? answer.by.toLowerCase() !== by.toLowerCase()
+          : answer.byId !== byId;
+      const all = answersOf(approval);
+      const answers = all.filter(isOther);
+      if (answers.length === all.length) return undefined;
+      const remaining = new Set(answers.map((answer) => answer.by));
+      const quorums = approval.quorums?.map((quorum) => ({
+        ...quorum,
+        by: quorum.by.filter((login) => remaining.has(login)),
+      }));
+      return { ...approval, answers, revision: (approval.revision ?? 0) + 1, ...(quorums && { quorums }) };
+    }
+    case "approved":
+      return { ...approval, status: "revoked", revoked };
+    case "used":
+      return approval.remember === "session" ? { ...approval, remember: "none", revoked } : undefined;
+    case "denied":
+    case "expired":
+    case "withdrawn":
+    case "revoked":
+      return undefined;
+  }
+}
+
+function toEvent({ id, callId }: Approval, { decision, by, byId, via, note, changed }: Decision): RunEvent {
+  const decided = {
+    approvalId: id,
+    callId,
+    by,
+    ...(byId !== undefined && { byId }),
+    ...(via !== undefined && { via }),
+  };
   return decision === "approved"
     ? { type: "approval.granted", ...decided, ...(changed && { args: changed.args }) }
     : { type: "approval.denied", ...decided, ...(note !== undefined && { reason: note }) };

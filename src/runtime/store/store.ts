@@ -1,6 +1,7 @@
-import type { Approval } from "#domain/approval.ts";
+import type { Approval, Quorum } from "#domain/approval.ts";
 import type { Channel } from "#domain/channel.ts";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
+import type { LedgerEntry, StoredLedgerEntry } from "#domain/ledger.ts";
 import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { UnreadableDataError } from "#domain/stored-data.ts";
@@ -119,8 +120,10 @@ export interface EffectCompletion {
   approvals?: Approval[];
   /** The pull request that the effect's run opened: from here on the run is also found by its thread. */
   pullRequest?: number;
-  /** The approval this effect has used up. */
-  usedApproval?: string;
+  /** The call was executed under an approval, or refused because the approval no longer applies. */
+  execution?: Pick<LedgerEntry, "commit" | "reason"> & { approvalId: string; outcome: "executed" | "refused" };
+  /** The approval whose request was posted. */
+  shownApproval?: string;
   /** A comment that was posted or edited, under the name by which it is found again. */
   post?: { name: string; commentId: number };
   effects?: NewEffect[];
@@ -130,22 +133,52 @@ export interface EffectCompletion {
   parentChanges?: { runId: string; changes: StepChanges };
 }
 
-export interface Decision {
+/** What a person does about an approval. */
+interface ApprovalAction {
   approvalId: string;
-  decision: "approved" | "denied";
   by: string;
+  byId?: number | undefined;
   via?: Channel | undefined;
-  note?: string;
+  note?: string | undefined;
+  now: number;
+  /** The same delivery gets the same result again. */
+  deliveryId?: string | undefined;
+  /** Added when the action changes the approval. */
+  effects?: NewEffect[];
+}
+
+export interface Decision extends ApprovalAction {
+  decision: "approved" | "denied";
+  /** More people have to approve: the answer is recorded, and the request stays pending. */
+  isPartial?: boolean;
+  /** The revision of the approval this answer was computed from. With another one, the result is `changed`. */
+  revision?: number;
+  quorums?: Quorum[];
   remember?: "none" | "session";
   /** Arguments that replace the original ones, and the digest over them. */
   changed?: { args: unknown; digest: string };
+}
+
+export interface Revocation extends ApprovalAction {}
+
+/** The beginning of a call's execution. */
+export interface Execution {
+  approvalId: string;
+  callId: string;
+  runId: string;
+  effectKey: string;
   now: number;
-  deliveryId?: string;
 }
 
 export type DecisionResult =
   | { kind: "decided"; approval: Approval }
-  /** The approval was no longer pending; its status says why. */
+  /** The answer was recorded, and more people have to approve. */
+  | { kind: "recorded"; approval: Approval }
+  /** An answer or an approval was withdrawn. */
+  | { kind: "revoked"; approval: Approval }
+  /** Nothing was stored: someone else has answered in the meantime. */
+  | { kind: "changed"; approval: Approval }
+  /** The approval was no longer pending, or could not be revoked; its status says why. */
   | { kind: "settled"; approval: Approval }
   | { kind: "unknown" };
 
@@ -273,8 +306,20 @@ export interface Store extends DeliveryStore {
   findApproval(id: string): Promise<Approval | undefined>;
   /** The approvals of a root run and its descendants, oldest first. */
   approvalsOf(rootId: string): Promise<Approval[]>;
-  /** Decides a pending approval and appends the event to its run. The first decision is final. */
+  /** Decides a pending approval and appends the event to its run, or records an answer. The first decision is final. */
   decideApproval(decision: Decision): Promise<DecisionResult>;
+  /** Withdraws an answer, an approval that was not used yet, or what is remembered of one. */
+  revokeApproval(revocation: Revocation): Promise<DecisionResult>;
+  /**
+   * Marks an approval as used by a call whose execution begins. Returns undefined when it is not valid for the call. After
+   * this, it is too late to revoke the approval.
+   */
+  beginExecution(execution: Execution): Promise<Approval | undefined>;
+  /**
+   * The entries of the ledger after a number, in order, at most `limit`. Each approval that is requested, answered, revoked,
+   * used, refused, withdrawn or expires adds one, in the same transaction.
+   */
+  readLedger(after: number, limit: number): Promise<StoredLedgerEntry[]>;
 
   /** The stored changes of a run, oldest first: all, or the first `upTo` sets. */
   changesOf(runId: string, upTo?: number): Promise<StepChanges[]>;

@@ -175,8 +175,21 @@ export function readApproval({ id, status, approval }: z.infer<typeof ApprovalCo
   };
 }
 
+/** Reads an approval; empty when this release cannot. */
+export function readIfReadable(row: z.infer<typeof ApprovalColumns>): Approval[] {
+  try {
+    return [readApproval(row)];
+  } catch (error) {
+    if (error instanceof UnreadableDataError) return [];
+    throw error;
+  }
+}
+
 const StoredDecision = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("decided"), approval: Approval }),
+  z.object({ kind: z.literal("recorded"), approval: Approval }),
+  z.object({ kind: z.literal("revoked"), approval: Approval }),
+  z.object({ kind: z.literal("changed"), approval: Approval }),
   z.object({ kind: z.literal("settled"), approval: Approval }),
   z.object({ kind: z.literal("unknown") }),
 ]);
@@ -184,6 +197,8 @@ const StoredDecision = z.discriminatedUnion("kind", [
 export function readDecision(text: string, deliveryId: string): DecisionResult {
   return parseRecord(StoredDecision, text, `The decision of delivery ${deliveryId}`);
 }
+
+export const LedgerColumns = z.object({ number: z.number(), hash: z.string(), entry: z.string() });
 
 export const ChangeColumns = z.object({
   path: z.string(),

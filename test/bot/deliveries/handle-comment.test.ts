@@ -36,7 +36,13 @@ describe("authorization", () => {
 
     expect(answer.status).toBe(200);
     expect(runs.startRun).toHaveBeenCalledExactlyOnceWith({
-      origin: { ...world.thread, isPullRequest: false, requestedBy: "ada", commentId: 77 },
+      origin: {
+        ...world.thread,
+        isPullRequest: false,
+        requestedBy: "ada",
+        requestedById: world.idOf("ada"),
+        commentId: 77,
+      },
       worker: "fixer",
       text: "the sum is wrong",
       seen: { at: eventTime, title: "It breaks", body: "Help" },
@@ -352,6 +358,7 @@ describe("messages", () => {
 
     expect(runs.deliverMessage).toHaveBeenCalledExactlyOnceWith(world.thread, {
       by: "ada",
+      byId: world.idOf("ada"),
       text: "Use the other file.\nThanks",
       deliveryId: commentKey(77),
       mayAnswer: true,
@@ -393,7 +400,7 @@ describe("tools", () => {
       expect(runs.runToolCommand).toHaveBeenCalledOnce();
       expect(runs.runToolCommand.mock.calls[0]).toMatchObject([
         world.thread,
-        { by: "ada", deliveryId: commentKey(77), command: { raw: line } },
+        { by: "ada", byId: world.idOf("ada"), deliveryId: commentKey(77), command: { raw: line } },
       ]);
       await vi.waitFor(() => expect(world.reactions).toHaveLength(1));
     },
@@ -418,7 +425,13 @@ describe("tools", () => {
     expect(runs.runToolCommand.mock.calls).toEqual([
       [
         world.thread,
-        { by: "ada", deliveryId: commentKey(77), command: parseToolCommand("/retest"), mayBeForeign: true },
+        {
+          by: "ada",
+          byId: world.idOf("ada"),
+          deliveryId: commentKey(77),
+          command: parseToolCommand("/retest"),
+          mayBeForeign: true,
+        },
       ],
     ]);
     expect([...world.reactions, ...world.replies]).toEqual([]);
@@ -452,6 +465,7 @@ describe("decisions", () => {
 
     expect(runs.decideApprovals).toHaveBeenCalledExactlyOnceWith(world.thread, {
       by: "ada",
+      byId: world.idOf("ada"),
       deliveryId: commentKey(77),
       target: "k7mq",
       approve: true,
@@ -486,6 +500,7 @@ describe("decisions", () => {
 
     expect(runs.decideApprovals).toHaveBeenCalledExactlyOnceWith(world.thread, {
       by: "ada",
+      byId: world.idOf("ada"),
       deliveryId: commentKey(77),
       target: undefined,
       approve: false,
@@ -613,7 +628,13 @@ describe("mentions of the app", () => {
     await world.comment({ body: "@golem-forge the sum is wrong", comment: { id: 77 } });
 
     expect(runs.startRun).toHaveBeenCalledExactlyOnceWith({
-      origin: { ...world.thread, isPullRequest: false, requestedBy: "ada", commentId: 77 },
+      origin: {
+        ...world.thread,
+        isPullRequest: false,
+        requestedBy: "ada",
+        requestedById: world.idOf("ada"),
+        commentId: 77,
+      },
       text: "the sum is wrong",
       seen: { at: eventTime, title: "It breaks", body: "Help" },
       deliveryId: commentKey(77),

@@ -219,7 +219,7 @@ describe("reading", () => {
     expect(await github.listFiles(".github/workers")).toEqual(["a b.worker", "fixer.worker"]);
     expect(await github.readFile("big.txt")).toBe(big);
     expect([await github.readFile("nothing"), await github.listFiles("nothing")]).toEqual([undefined, []]);
-    expect(await github.readFile(".github/workers")).toBeUndefined();
+    await expect(github.readFile(".github/workers")).rejects.toThrow("is not a file on the default branch");
   });
 
   test("checks, reviews and the repository", async () => {

@@ -124,6 +124,7 @@ describe("approvals", () => {
       | Approve | \`/approve k7mq\` |
       | Approve, and don't ask again for identical calls in this run | \`/approve k7mq session\` |
       | Deny with a reason | \`/deny k7mq because …\` |
+      | Take your approval back, until the call begins | \`/revoke k7mq\` |
 
       Anyone with write access can approve until 2026-05-04 10:00 UTC; then it is denied automatically. Approval covers exactly this call, once: digest \`0123456789ab\`, on commit \`aaaaaaa\`."
     `);

@@ -23,21 +23,20 @@ async function approved(options: EffectWorldOptions = {}) {
 }
 
 test("an approved call runs, and its approval is marked as used", async () => {
-  const { executeOnce, execute, approvalId, confirmPermission } = await approved();
+  const { executeOnce, execute, store, approvalId, confirmPermission } = await approved();
 
   const result = await executeOnce();
 
   expect(execute).toHaveBeenCalledOnce();
-  expect(result.usedApproval).toBe(approvalId);
+  expect(result.execution).toEqual({ approvalId, outcome: "executed" });
+  expect(await store.findApproval(approvalId)).toMatchObject({ status: "used", begun: ["k1"] });
   expect(result.events).toMatchObject([{ runId: "r1", event: { type: "tool.finished", callId: "call-1" } }]);
-  expect(confirmPermission).toHaveBeenCalledExactlyOnceWith("ada", expect.anything());
+  expect(confirmPermission).toHaveBeenCalledExactlyOnceWith("ada", expect.anything(), undefined);
 });
 
 test("an approval that was used does not let the call run again", async () => {
   const { executeOnce, execute, store, approvalId } = await approved();
-  const effect = { key: "use", runId: "r1", queue: "work" as const, request: { kind: "model.call" as const } };
-  await store.ingest({ events: [], effects: [effect] });
-  await store.completeEffect({ key: "use", usedApproval: approvalId });
+  await store.beginExecution({ approvalId, callId: "call-1", runId: "r1", effectKey: "another", now: 0 });
 
   await expect(executeOnce()).rejects.toThrow("This was not run: its approval is no longer valid.");
   expect(execute).not.toHaveBeenCalled();

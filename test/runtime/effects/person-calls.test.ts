@@ -2,6 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { runToolCommand } from "#runtime/effects/person-calls.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
+import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
@@ -345,7 +346,11 @@ describe("after a crash", () => {
     const effect = { key: "k", runId: "r1", queue: "work" as const, request, dueAt: 0, attempts: 2 };
     const frontEnd = { canShow: () => true } as Partial<FrontEnd> as FrontEnd;
 
-    const done = await runToolCommand({ frontEnd, now: Date.now }).perform(effect, desk, new AbortController().signal);
+    const done = await runToolCommand({ store: new MemoryStore(), frontEnd, now: Date.now }).perform(
+      effect,
+      desk,
+      new AbortController().signal,
+    );
 
     expect(execute).not.toHaveBeenCalled();
     expect(done.events).toMatchObject([

@@ -358,7 +358,8 @@ describe("query plans", () => {
       key: "k1",
       changes: { step: "c", changes: [{ path: "a", content: new Uint8Array(1), mode: "100644" }] },
       approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")],
-      usedApproval: "a0",
+      execution: { approvalId: "a0", outcome: "executed" },
+      shownApproval: "a0",
       post: { name: "p", commentId: 1 },
     });
     await store.postponeEffect("k2", 50);

@@ -1,8 +1,15 @@
 import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
+import { chainEntries, type LedgerDraft, ledgerDraft, type StoredLedgerEntry } from "#domain/ledger.ts";
 import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 import type { RunSpec } from "#domain/run.ts";
-import { applyDecision, expire } from "#runtime/store/apply-decision.ts";
+import {
+  applyDecision,
+  applyExecution,
+  applyRevocation,
+  executionDraft,
+  expire,
+} from "#runtime/store/apply-decision.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type {
   Advance,
@@ -13,11 +20,13 @@ import type {
   EffectCompletion,
   EffectProblem,
   EffectQueue,
+  Execution,
   NewDelivery,
   NewEffect,
   NewEvent,
   NewRun,
   Post,
+  Revocation,
   RunRow,
   Store,
   TimerName,
@@ -60,6 +69,7 @@ export class MemoryStore implements Store {
   /** In the order they arrived. */
   readonly #pendingDeliveries = new Map<string, Delivery & { dueAt: number }>();
   readonly #decisions = new Map<string, DecisionResult>();
+  readonly #ledger: StoredLedgerEntry[] = [];
   readonly #dedupeKeys = new Set<string>();
   #lastEventId = 0;
   #isClosed = false;
@@ -249,7 +259,7 @@ export class MemoryStore implements Store {
     this.#checkOpen();
     const effect = this.#effects.get(finished.key);
     if (!effect) return false;
-    const { run, changes, parentChanges, usedApproval, post, pullRequest } = finished;
+    const { run, changes, parentChanges, execution, shownApproval, post, pullRequest } = finished;
     this.#checkRuns([...events, ...effects, ...(parentChanges ? [parentChanges] : [])], run);
     const known = approvals.find(({ id }) => this.#approvals.has(id));
     if (known) throw new Error(`There is already an approval ${known.id}.`);
@@ -261,9 +271,14 @@ export class MemoryStore implements Store {
     if (pullRequest !== undefined) this.#existingRun(effect.runId).pullRequest = pullRequest;
     if (changes) this.#existingRun(effect.runId).changes.push(structuredClone(changes));
     if (parentChanges) this.#existingRun(parentChanges.runId).changes.push(structuredClone(parentChanges.changes));
-    for (const approval of approvals) this.#approvals.set(approval.id, structuredClone(approval));
-    const used = usedApproval === undefined ? undefined : this.#approvals.get(usedApproval);
-    if (used?.status === "approved") used.status = "used";
+    for (const approval of approvals) {
+      this.#approvals.set(approval.id, structuredClone(approval));
+      this.#record([ledgerDraft("requested", approval, { at: approval.requestedAt })]);
+    }
+    const executed = execution && this.#approvals.get(execution.approvalId);
+    if (executed) this.#record([executionDraft(executed, execution, Date.now())]);
+    const shown = shownApproval === undefined ? undefined : this.#approvals.get(shownApproval);
+    if (shown) shown.shownAt ??= Date.now();
     if (post) this.#posts.set(post.name, { commentId: post.commentId, updatedAt: Date.now() });
     return true;
   }
@@ -307,11 +322,12 @@ export class MemoryStore implements Store {
       .filter(({ status, expiresAt }) => status === "pending" && expiresAt <= now)
       .sort((a, b) => a.expiresAt - b.expiresAt)
       .map(expire);
-    for (const { approval, event } of expired) {
-      this.#approvals.set(approval.id, approval);
-      this.#append({ runId: approval.runId, event }, now);
+    for (const { changed, event, ledger } of expired) {
+      this.#approvals.set(changed.id, changed);
+      this.#append({ runId: changed.runId, event }, now);
+      this.#record([ledger]);
     }
-    return [...new Set([...due, ...expired.map(({ approval }) => approval)].map(({ runId }) => runId))];
+    return [...new Set([...due, ...expired.map(({ changed }) => changed)].map(({ runId }) => runId))];
   }
 
   async nextDueAt(): Promise<number | undefined> {
@@ -337,19 +353,23 @@ export class MemoryStore implements Store {
   }
 
   async decideApproval(decision: Decision): Promise<DecisionResult> {
-    this.#checkOpen();
-    const { deliveryId, approvalId, now } = decision;
-    const key = deliveryId === undefined ? undefined : JSON.stringify([deliveryId, approvalId]);
-    const earlier = key === undefined ? undefined : this.#decisions.get(key);
-    if (earlier) return structuredClone(earlier);
+    return this.#once(decision, "approval", (approval) => applyDecision(approval, decision));
+  }
 
-    const { result, event } = applyDecision(this.#approvals.get(approvalId), decision);
-    if (event && result.kind !== "unknown") {
-      this.#approvals.set(approvalId, structuredClone(result.approval));
-      this.#append({ runId: result.approval.runId, event }, now);
-    }
-    if (key !== undefined) this.#decisions.set(key, structuredClone(result));
-    return structuredClone(result);
+  async revokeApproval(revocation: Revocation): Promise<DecisionResult> {
+    return this.#once(revocation, "revoke", (approval) => applyRevocation(approval, revocation));
+  }
+
+  async beginExecution(execution: Execution): Promise<Approval | undefined> {
+    this.#checkOpen();
+    const begun = applyExecution(this.#approvals.get(execution.approvalId), execution);
+    if (begun) this.#approvals.set(begun.id, structuredClone(begun));
+    return structuredClone(begun);
+  }
+
+  async readLedger(after: number, limit: number): Promise<StoredLedgerEntry[]> {
+    this.#checkOpen();
+    return structuredClone(this.#ledger.slice(after, after + limit));
   }
 
   async changesOf(runId: string, upTo?: number): Promise<StepChanges[]> {
@@ -435,6 +455,33 @@ export class MemoryStore implements Store {
     run.updatedAt = Math.max(run.updatedAt, at);
   }
 
+  /** Acts on an approval. A delivery that comes again gets the result of the first time. */
+  #once(
+    { deliveryId, approvalId, now, effects = [] }: Decision | Revocation,
+    part: string,
+    apply: (approval: Approval | undefined) => ReturnType<typeof applyDecision>,
+  ): DecisionResult {
+    this.#checkOpen();
+    const key = deliveryId === undefined ? undefined : JSON.stringify([part, deliveryId, approvalId]);
+    const earlier = key === undefined ? undefined : this.#decisions.get(key);
+    if (earlier) return structuredClone(earlier);
+
+    const { result, changed, event, ledger } = apply(this.#approvals.get(approvalId));
+    if (changed) {
+      this.#checkRuns(effects);
+      this.#approvals.set(approvalId, structuredClone(changed));
+      if (event) this.#append({ runId: changed.runId, event }, now);
+      for (const effect of effects) this.#addEffect(effect);
+    }
+    if (ledger) this.#record([ledger]);
+    if (key !== undefined && result.kind !== "changed") this.#decisions.set(key, structuredClone(result));
+    return structuredClone(result);
+  }
+
+  #record(drafts: readonly LedgerDraft[]): void {
+    this.#ledger.push(...chainEntries(drafts, this.#ledger.at(-1)));
+  }
+
   #addEffect(effect: NewEffect): void {
     const known = this.#effects.get(effect.key);
     if (known) {
@@ -462,7 +509,9 @@ export class MemoryStore implements Store {
 
   #withdraw(runId: string): void {
     for (const approval of this.#approvals.values()) {
-      if (approval.runId === runId && approval.status === "pending") approval.status = "withdrawn";
+      if (approval.runId !== runId || approval.status !== "pending") continue;
+      approval.status = "withdrawn";
+      this.#record([ledgerDraft("withdrawn", approval, { at: Date.now() })]);
     }
   }
 

@@ -1,5 +1,8 @@
+import { ledgerDraft } from "#domain/ledger.ts";
 import type { Advance } from "#runtime/store/store.ts";
+import { withdrawApprovals } from "./approvals.ts";
 import { addEffects } from "./effects.ts";
+import { appendLedger } from "./ledger.ts";
 import { lockRuns } from "./lock-runs.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 
@@ -26,10 +29,16 @@ export async function advance(sql: Sql, step: Advance, holder: number | undefine
       sql.run("delete from effects where run_id = $1 and kind = any ($2::text[])", [runId, cancelEffects.kinds]),
     addEffects(sql, step.effects),
     setTimers(sql, step),
-    step.withdrawApprovals &&
-      sql.run("update approvals set status = 'withdrawn' where run_id = $1 and status = 'pending'", [runId]),
   ]);
-  return removed === consumed.length ? { result: true } : { undo: true, result: false };
+  if (removed !== consumed.length) return { undo: true, result: false };
+
+  const withdrawn = step.withdrawApprovals ? await withdrawApprovals(sql, runId) : [];
+  const at = Date.now();
+  await appendLedger(
+    sql,
+    withdrawn.map((approval) => ledgerDraft("withdrawn", approval, { at })),
+  );
+  return { result: true };
 }
 
 /** A timer that is both cleared and set is set. */

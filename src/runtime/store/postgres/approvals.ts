@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
-import { ApprovalColumns, readApproval, serializeRecord } from "#runtime/store/stored-rows.ts";
+import { ApprovalColumns, readApproval, readIfReadable, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
 /** Returns the rows of approvals, in the order they were added. */
@@ -31,15 +31,26 @@ export function addApproval(sql: Sql, approval: Approval): Promise<number> {
   );
 }
 
-/** Stores the decisions or the expiry of pending approvals. */
-export async function settleApprovals(sql: Sql, approvals: readonly Approval[]): Promise<void> {
+/** Stores changed approvals. */
+export async function saveApprovals(sql: Sql, approvals: readonly Approval[]): Promise<void> {
   await Promise.all(
     approvals.map((approval) =>
-      sql.run("update approvals set status = $2, approval = $3 where id = $1 and status = 'pending'", [
+      sql.run("update approvals set status = $2, approval = $3 where id = $1", [
         approval.id,
         approval.status,
         serializeRecord(approval),
       ]),
     ),
   );
+}
+
+/** Withdraws the pending approvals of a run, and returns those that this release can read. */
+export async function withdrawApprovals(sql: Sql, runId: string): Promise<Approval[]> {
+  const rows = await sql.query(
+    ApprovalColumns,
+    `update approvals set status = 'withdrawn' where run_id = $1 and status = 'pending'
+      returning id, status, approval`,
+    [runId],
+  );
+  return rows.flatMap(readIfReadable);
 }

@@ -1,8 +1,11 @@
+import { type LedgerDraft, ledgerDraft } from "#domain/ledger.ts";
+import { executionDraft } from "#runtime/store/apply-decision.ts";
 import type { EffectCompletion } from "#runtime/store/store.ts";
-import { addApproval } from "./approvals.ts";
+import { addApproval, findApprovals, saveApprovals } from "./approvals.ts";
 import { addChanges } from "./changes.ts";
 import { addEffects, removeCompleted } from "./effects.ts";
 import { appendEvents } from "./events.ts";
+import { appendLedger } from "./ledger.ts";
 import { lockRuns } from "./lock-runs.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 import { addRun } from "./runs.ts";
@@ -17,7 +20,7 @@ export async function completeEffect(
   holder: number | undefined,
 ): Promise<Outcome<boolean>> {
   const { key, events = [], effects = [], approvals = [], ...result } = completion;
-  const { usedApproval, post, run, changes, parentChanges, pullRequest } = result;
+  const { post, run, changes, parentChanges, pullRequest } = result;
   const now = Date.now();
   // The child first, since events and effects may be for it.
   if (run) await addRun(sql, run);
@@ -33,8 +36,6 @@ export async function completeEffect(
     addChanges(sql, [...(changes ? [{ runId: owner, changes }] : []), ...(parentChanges ? [parentChanges] : [])]),
     ...approvals.map((approval) => addApproval(sql, approval)),
     pullRequest !== undefined && sql.run("update runs set pull_request = $2 where id = $1", [owner, pullRequest]),
-    usedApproval !== undefined &&
-      sql.run("update approvals set status = 'used' where id = $1 and status = 'approved'", [usedApproval]),
     post &&
       sql.run(
         `insert into posts (name, comment_id, updated_at) values ($1, $2, $3)
@@ -42,5 +43,24 @@ export async function completeEffect(
         [post.name, post.commentId, now],
       ),
   ]);
+  await saveShown(sql, result, now);
+  await appendLedger(sql, await draftsOf(sql, completion, now));
   return { result: true };
+}
+
+/** Notes when the request for an approval was posted first. */
+async function saveShown(sql: Sql, { shownApproval }: Pick<EffectCompletion, "shownApproval">, now: number) {
+  if (shownApproval === undefined) return;
+  const [approval] = await findApprovals(sql, "id = $1", shownApproval);
+  if (approval && approval.shownAt === undefined) await saveApprovals(sql, [{ ...approval, shownAt: now }]);
+}
+
+async function draftsOf(
+  sql: Sql,
+  { approvals = [], execution }: EffectCompletion,
+  now: number,
+): Promise<LedgerDraft[]> {
+  const requested = approvals.map((approval) => ledgerDraft("requested", approval, { at: approval.requestedAt }));
+  const [executed] = execution ? await findApprovals(sql, "id = $1", execution.approvalId) : [];
+  return execution && executed ? [...requested, executionDraft(executed, execution, now)] : requested;
 }

@@ -4,8 +4,9 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { expire } from "#runtime/store/apply-decision.ts";
 import type { NewEvent } from "#runtime/store/store.ts";
 import { type ApprovalColumns, readApproval, TimerColumns, unreadableRetryMs } from "#runtime/store/stored-rows.ts";
-import { findApprovalRows, settleApprovals } from "./approvals.ts";
+import { findApprovalRows, saveApprovals } from "./approvals.ts";
 import { appendEvents } from "./events.ts";
+import { appendLedger } from "./ledger.ts";
 import { lockRuns } from "./lock-runs.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 
@@ -58,12 +59,16 @@ export async function fireTimers(sql: Sql, now: number): Promise<Outcome<FiredTi
     .sort((a, b) => a.dueAt - b.dueAt)
     .map(({ runId, timer }): NewEvent => ({ runId, event: { type: "timer.due", timer } }));
 
-  await settleApprovals(
+  await saveApprovals(
     sql,
-    expired.map(({ approval }) => approval),
+    expired.map(({ changed }) => changed),
   );
-  const events = [...fired, ...expired.map(({ approval, event }) => ({ runId: approval.runId, event }))];
+  const events = [...fired, ...expired.map(({ changed, event }) => ({ runId: changed.runId, event }))];
   await appendEvents(sql, events, now);
+  await appendLedger(
+    sql,
+    expired.map(({ ledger }) => ledger),
+  );
   const runIds = [...new Set(events.map(({ runId }) => runId))];
   return { result: { runIds, hasMore: Math.max(due.length, late.length) === batchSize } };
 }

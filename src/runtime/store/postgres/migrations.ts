@@ -163,4 +163,16 @@ export const migrations: readonly string[] = [
   alter table runs add column pull_request integer;
   create index runs_of_pull_request on runs (repository_id, pull_request) where pull_request is not null;
   `,
+  // No foreign keys: the ledger outlives the runs it is about.
+  `
+  create table ledger (
+    number bigint primary key,
+    hash text not null,
+    entry text not null
+  );
+  create function refuse_ledger_change() returns trigger language plpgsql as
+    'begin raise exception ''The ledger is append-only.''; end';
+  create trigger ledger_is_append_only before update or delete or truncate on ledger
+    for each statement execute function refuse_ledger_change();
+  `,
 ];

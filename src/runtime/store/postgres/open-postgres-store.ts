@@ -4,11 +4,12 @@ import { advance } from "./advance.ts";
 import { findApprovals } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
 import { completeEffect } from "./complete-effect.ts";
-import { decide } from "./decide.ts";
+import { beginExecution, decide, revoke } from "./decide.ts";
 import { claimEffect, findDueRuns, findEffectProblem, nextDueAt, postponeEffect } from "./effects.ts";
 import { readInbox, readLog } from "./events.ts";
 import { fireTimers } from "./fire-timers.ts";
 import { ingest } from "./ingest.ts";
+import { readLedger } from "./ledger.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
 import { OperationOrder } from "./operation-order.ts";
 import { claimDelivery, nextDeliveryAt, saveDelivery } from "./pending-deliveries.ts";
@@ -107,6 +108,9 @@ export function openPostgresStore(
     findApproval: (id) => read(undefined, async (sql) => (await findApprovals(sql, "id = $1", id))[0]),
     approvalsOf: (rootId) => read(undefined, (sql) => findApprovals(sql, "root_id = $1", rootId)),
     decideApproval: (decision) => write(undefined, (sql) => decide(sql, decision)),
+    revokeApproval: (revocation) => write(undefined, (sql) => revoke(sql, revocation)),
+    beginExecution: (execution) => write([execution.runId], (sql) => beginExecution(sql, execution, holder())),
+    readLedger: (after, limit) => read(undefined, (sql) => readLedger(sql, { after, limit })),
     changesOf: (runId, upTo) => read([runId], (sql) => readChanges(sql, runId, upTo)),
     findPost: (name) =>
       read(undefined, async (sql) => {

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
-import { ApprovalColumns, readApproval, serializeRecord } from "#runtime/store/stored-rows.ts";
+import { ApprovalColumns, readApproval, readIfReadable, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 const Due = z.object({ due: z.number() });
 
-/** The ledger of approvals. A status never becomes `pending` again, and only `approved` becomes `used`. */
+/** The approvals. A status never becomes `pending` again. */
 export class ApprovalsTable {
   readonly #sql: SqliteConnection;
 
@@ -62,20 +62,23 @@ export class ApprovalsTable {
     this.#sql.run("update approvals set expires_at = :expiresAt where id = :id", { id, expiresAt });
   }
 
-  /** Stores the decision or the expiry of a pending approval. */
-  settle(approval: Approval): void {
-    this.#sql.run("update approvals set status = :status, approval = :approval where id = :id and status = 'pending'", {
+  /** Stores a changed approval. */
+  save(approval: Approval): void {
+    this.#sql.run("update approvals set status = :status, approval = :approval where id = :id", {
       id: approval.id,
       status: approval.status,
       approval: serializeRecord(approval),
     });
   }
 
-  withdraw(runId: string): void {
-    this.#sql.run("update approvals set status = 'withdrawn' where run_id = :runId and status = 'pending'", { runId });
-  }
-
-  markUsed(id: string): void {
-    this.#sql.run("update approvals set status = 'used' where id = :id and status = 'approved'", { id });
+  /** Withdraws the pending approvals of a run, and returns those that this release can read. */
+  withdraw(runId: string): Approval[] {
+    const rows = this.#sql.all(
+      ApprovalColumns,
+      `update approvals set status = 'withdrawn' where run_id = :runId and status = 'pending'
+        returning id, status, approval`,
+      { runId },
+    );
+    return rows.flatMap(readIfReadable);
   }
 }

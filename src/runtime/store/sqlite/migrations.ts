@@ -154,4 +154,14 @@ export const migrations: readonly string[] = [
   alter table runs add column pull_request integer;
   create index runs_of_pull_request on runs (repository_id, pull_request) where pull_request is not null;
   `,
+  // No foreign keys: the ledger outlives the runs it is about.
+  `
+  create table ledger (
+    number integer primary key not null,
+    hash text not null,
+    entry text not null
+  ) strict;
+  create trigger ledger_is_never_updated before update on ledger begin select raise(abort, 'The ledger is append-only.'); end;
+  create trigger ledger_is_never_deleted before delete on ledger begin select raise(abort, 'The ledger is append-only.'); end;
+  `,
 ];

@@ -1,14 +1,24 @@
 import { z } from "zod";
+import type { Approval } from "#domain/approval.ts";
+import { ledgerDraft } from "#domain/ledger.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import { applyDecision, expire } from "#runtime/store/apply-decision.ts";
+import {
+  applyDecision,
+  applyExecution,
+  applyRevocation,
+  executionDraft,
+  expire,
+} from "#runtime/store/apply-decision.ts";
 import type {
   Advance,
   Decision,
   DecisionResult,
   EffectCompletion,
+  Execution,
   NewDelivery,
   NewRun,
   Post,
+  Revocation,
   Store,
 } from "#runtime/store/store.ts";
 import {
@@ -25,6 +35,7 @@ import { DeliveriesTable } from "./deliveries-table.ts";
 import { EffectsTable } from "./effects-table.ts";
 import { EventsTable } from "./events-table.ts";
 import { GroupCommits } from "./group-commits.ts";
+import { LedgerTable } from "./ledger-table.ts";
 import { LocationsTable } from "./locations-table.ts";
 import { PendingDeliveriesTable } from "./pending-deliveries-table.ts";
 import { RunsTable } from "./runs-table.ts";
@@ -81,6 +92,9 @@ function sqliteStore(sql: SqliteConnection): Store {
     findApproval: (id) => commits.read(() => approvals.find(id)),
     approvalsOf: (rootId) => commits.read(() => approvals.ofRoot(rootId)),
     decideApproval: (decision) => commits.write(() => tables.decide(decision)),
+    revokeApproval: (revocation) => commits.write(() => tables.revoke(revocation)),
+    beginExecution: (execution) => commits.write(() => tables.beginExecution(execution)),
+    readLedger: (after, limit) => commits.read(() => tables.ledger.read(after, limit)),
     changesOf: (runId, upTo) => commits.read(() => changes.of(runId, upTo)),
     findPost: (name) => commits.read(() => tables.findPost(name)),
     ping: () => commits.read(() => sql.ping()),
@@ -105,6 +119,7 @@ class Tables {
   readonly deliveries: DeliveriesTable;
   readonly pendingDeliveries: PendingDeliveriesTable;
   readonly locations: LocationsTable;
+  readonly ledger: LedgerTable;
 
   constructor(sql: SqliteConnection) {
     this.#sql = sql;
@@ -116,6 +131,7 @@ class Tables {
     this.deliveries = new DeliveriesTable(sql);
     this.pendingDeliveries = new PendingDeliveriesTable(sql);
     this.locations = new LocationsTable(sql);
+    this.ledger = new LedgerTable(sql);
   }
 
   ingest({ deliveryId, run, events, effects = [] }: Parameters<Store["ingest"]>[0]): boolean {
@@ -152,7 +168,10 @@ class Tables {
     this.effects.removeKinds(runId, step.cancelEffects?.kinds ?? []);
     for (const effect of step.effects) this.effects.insert(effect);
     this.#setTimers(step);
-    if (step.withdrawApprovals) this.approvals.withdraw(runId);
+    if (step.withdrawApprovals) {
+      const at = Date.now();
+      this.ledger.append(this.approvals.withdraw(runId).map((approval) => ledgerDraft("withdrawn", approval, { at })));
+    }
     return true;
   }
 
@@ -161,7 +180,7 @@ class Tables {
     const owner = this.effects.complete(key);
     if (owner === undefined) return false;
 
-    const { run, changes, parentChanges, usedApproval, post, pullRequest } = result;
+    const { run, changes, parentChanges, execution, shownApproval, post, pullRequest } = result;
     // The child first, since events and effects may be for it.
     if (run) this.#addRun(run);
     for (const event of events) this.events.append(event, now);
@@ -170,24 +189,28 @@ class Tables {
     if (changes) this.changes.append(owner, changes);
     if (parentChanges) this.changes.append(parentChanges.runId, parentChanges.changes);
     for (const approval of approvals) this.approvals.insert(approval);
-    if (usedApproval !== undefined) this.approvals.markUsed(usedApproval);
+    this.ledger.append(approvals.map((approval) => ledgerDraft("requested", approval, { at: approval.requestedAt })));
+    const executed = execution && this.approvals.find(execution.approvalId);
+    if (executed) this.ledger.append([executionDraft(executed, execution, now)]);
+    const shown = shownApproval === undefined ? undefined : this.approvals.find(shownApproval);
+    if (shown && shown.shownAt === undefined) this.approvals.save({ ...shown, shownAt: now });
     if (post) this.#savePost(post, now);
     return true;
   }
 
-  /** A delivery that comes again gets the result of the first time. */
   decide(decision: Decision): DecisionResult {
-    const { deliveryId, approvalId, now } = decision;
-    if (deliveryId === undefined) return this.#settle(decision);
-
     // One delivery may decide several approvals: `/approve all`.
-    const delivery = { guid: deliveryId, part: `approval ${approvalId}` };
-    const earlier = this.deliveries.resultOf(delivery);
-    if (earlier) return readDecision(earlier, deliveryId);
+    return this.#once(decision, "approval", (approval) => applyDecision(approval, decision));
+  }
 
-    const result = this.#settle(decision);
-    this.deliveries.add({ ...delivery, result: serializeRecord(result), now });
-    return result;
+  revoke(revocation: Revocation): DecisionResult {
+    return this.#once(revocation, "revoke", (approval) => applyRevocation(approval, revocation));
+  }
+
+  beginExecution(execution: Execution): Approval | undefined {
+    const begun = applyExecution(this.approvals.find(execution.approvalId), execution);
+    if (begun) this.approvals.save(begun);
+    return begun;
   }
 
   fireTimers(now: number): string[] {
@@ -253,22 +276,38 @@ class Tables {
     );
   }
 
-  #settle(decision: Decision): DecisionResult {
-    const { result, event } = applyDecision(this.approvals.find(decision.approvalId), decision);
-    if (!event || result.kind === "unknown") return result;
+  /** Acts on an approval. A delivery that comes again gets the result of the first time. */
+  #once(
+    { deliveryId, approvalId, now, effects = [] }: Decision | Revocation,
+    part: string,
+    apply: (approval: Approval | undefined) => ReturnType<typeof applyDecision>,
+  ): DecisionResult {
+    const delivery = deliveryId === undefined ? undefined : { guid: deliveryId, part: `${part} ${approvalId}` };
+    const earlier = delivery && this.deliveries.resultOf(delivery);
+    if (earlier && deliveryId !== undefined) return readDecision(earlier, deliveryId);
 
-    this.approvals.settle(result.approval);
-    this.events.append({ runId: result.approval.runId, event }, decision.now);
+    const { result, changed, event, ledger } = apply(this.approvals.find(approvalId));
+    if (changed) {
+      this.approvals.save(changed);
+      for (const effect of effects) this.effects.insert(effect);
+    }
+    if (changed && event) this.events.append({ runId: changed.runId, event }, now);
+    if (ledger) this.ledger.append([ledger]);
+    // Someone else has answered in the meantime: the same delivery is tried again.
+    if (delivery && result.kind !== "changed") {
+      this.deliveries.add({ ...delivery, result: serializeRecord(result), now });
+    }
     return result;
   }
 
   /** Returns the run of the approval. One that cannot be read stays pending for another release. */
   #expire(row: ReturnType<ApprovalsTable["expired"]>[number], now: number): string[] {
     try {
-      const { approval, event } = expire(readApproval(row));
-      this.approvals.settle(approval);
-      this.events.append({ runId: approval.runId, event }, now);
-      return [approval.runId];
+      const { changed, event, ledger } = expire(readApproval(row));
+      this.approvals.save(changed);
+      this.events.append({ runId: changed.runId, event }, now);
+      this.ledger.append([ledger]);
+      return [changed.runId];
     } catch (error) {
       if (!(error instanceof UnreadableDataError)) throw error;
       this.approvals.postponeExpiry(row.id, now + unreadableRetryMs);

@@ -1,0 +1,278 @@
+import { codeownersPaths, parseCodeowners } from "#config/codeowners.ts";
+import { compilePathPattern } from "#config/path-pattern.ts";
+import { type ApprovalRule, approvalRules, type RepositorySettings } from "#config/repository-settings.ts";
+import { type Approval, answersOf, type Quorum } from "#domain/approval.ts";
+import type { RunEvent } from "#domain/events.ts";
+import { type Account, hasPermission, isSameAccount } from "#domain/github.ts";
+import { changesIn } from "#domain/preview.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { RepositoryAccess } from "./run-environment.ts";
+import { readable, type Store } from "./store/store.ts";
+
+/** People of whom a number has to approve a call: a rule of the settings, or the owners of some of the changed files. */
+export interface Requirement extends Pick<ApprovalRule, "permission" | "people" | "teams" | "required"> {
+  exclude: NonNullable<ApprovalRule["exclude"]>;
+  /** A changed file whose owners these are. */
+  ownedPath?: string;
+}
+
+/** The parts of a call that rules are about. */
+type RuledCall = Pick<Approval, "tool" | "toolName" | "workerPath" | "preview">;
+
+const anyone: Requirement = { permission: "write", required: 1, exclude: "nobody" };
+
+/** Returns the requirements for a call, all of which have to be met. */
+export async function requirementsOf(
+  call: RuledCall,
+  settings: RepositorySettings,
+  repository: Pick<RepositoryAccess, "readFile">,
+): Promise<Requirement[]> {
+  const rules = approvalRules(settings).filter((rule) => appliesTo(rule, call));
+  const owners = rules.some(({ codeowners }) => codeowners) ? await readCodeowners(repository) : undefined;
+  const requirements = rules.flatMap(({ codeowners, ...rule }): Requirement[] => {
+    const { permission, required, people, teams } = rule;
+    const exclude = rule.exclude ?? (required > 1 ? "authors" : "nobody");
+    if (!codeowners) return [{ permission, required, people, teams, exclude }];
+    return ownerGroups(call, owners).map((group) => ({ ...group, permission, required, exclude }));
+  });
+  return requirements.length > 0 ? requirements : [anyone];
+}
+
+function appliesTo(
+  { tools, paths, workers }: ApprovalRule,
+  { tool, toolName, workerPath, preview }: RuledCall,
+): boolean {
+  const names = [tool, toolName].filter((name) => name !== undefined);
+  return (
+    matchesSome(tools, names) &&
+    matchesSome(workers, workerPath.split(" -> ")) &&
+    matchesSome(
+      paths,
+      changesIn(preview).map(({ path }) => path),
+    )
+  );
+}
+
+/** True without patterns, and if one of them matches one of the names. */
+function matchesSome(patterns: readonly string[] | undefined, names: readonly string[]): boolean {
+  if (!patterns) return true;
+  const tests = patterns.map((pattern) => compilePathPattern(pattern, { braces: true }));
+  return names.some((name) => tests.some((matches) => matches(name)));
+}
+
+async function readCodeowners(repository: Pick<RepositoryAccess, "readFile">) {
+  for (const path of codeownersPaths) {
+    const text = await repository.readFile(path);
+    if (text !== undefined) return parseCodeowners(text);
+  }
+  return undefined;
+}
+
+/** Returns the distinct groups of owners of the changed files. Files without owners need nobody in particular. */
+function ownerGroups({ preview }: RuledCall, ownersOf: ((path: string) => readonly string[]) | undefined) {
+  const groups = new Map<string, Pick<Requirement, "people" | "teams"> & { ownedPath: string }>();
+  for (const { path } of changesIn(preview)) {
+    const owners = ownersOf?.(path) ?? [];
+    const key = owners.join(" ");
+    if (owners.length === 0 || groups.has(key)) continue;
+    // GitHub does not say whose address an e-mail is, so it makes nobody an owner here.
+    const names = owners.filter((owner) => owner.startsWith("@")).map((owner) => owner.slice(1));
+    groups.set(key, {
+      ownedPath: path,
+      people: names.filter((name) => !name.includes("/")),
+      teams: names.filter((name) => name.includes("/")),
+    });
+  }
+  return [...groups.values()];
+}
+
+/** Describes whose approval meets a requirement, and whose does not: `2 of @ada or @grace, but not …`. */
+export function describeRequirement(requirement: Requirement, requestedBy: string): string {
+  const { permission, people, teams, required, exclude, ownedPath } = requirement;
+  const names = [...(people ?? []).map((person) => (typeof person === "number" ? `account ${person}` : `@${person}`))];
+  const all = [...names, ...(teams ?? []).map((team) => `@${team.replace(/^@/, "")}`)];
+  const isListed = people !== undefined || teams !== undefined;
+  const listed = all.length > 0 ? all.join(" or ") : "Nobody the app can identify";
+  const access = permission === "write" ? "" : `${isListed ? " with" : ""} ${permission} access`;
+  const who = isListed ? `${listed}${access}` : `Anyone with ${permission} access`;
+  const owned = ownedPath === undefined ? "" : ` as owner of ${ownedPath}`;
+  const but = {
+    nobody: "",
+    requester: `, but not @${requestedBy}, who started this run,`,
+    authors: `, but not @${requestedBy} or others who wrote input to this run,`,
+  }[exclude];
+  return `${required > 1 ? `${required} people: ` : ""}${who}${owned}${but}`;
+}
+
+/** GitHub's answers about people, and what the logs of a run tree say about them. */
+export interface ApproverFacts {
+  repository: Pick<RepositoryAccess, "getPermission" | "findAccount" | "isTeamMember">;
+  /** The ids that logins of the settings had when the request was made. */
+  accounts: Readonly<Record<string, number>>;
+  requester: Account;
+  /** Everyone who wrote input to the run tree. */
+  authors: () => Promise<readonly Account[]>;
+}
+
+/** Explains why a person's approval does not count for a requirement; undefined if it does. */
+export async function findProblem(
+  requirement: Requirement,
+  person: Account,
+  facts: ApproverFacts,
+): Promise<string | undefined> {
+  const { permission, people, teams, exclude } = requirement;
+  const { login } = person;
+  if (!hasPermission(await facts.repository.getPermission(login, person.id), permission)) {
+    return `@${login} does not have ${permission} access.`;
+  }
+  if ((people || teams) && !(await isListed({ people, teams }, person, facts))) {
+    const described = describeRequirement({ ...requirement, exclude: "nobody", required: 1 }, facts.requester.login);
+    return `@${login} may not approve here. Approvers: ${described}.`;
+  }
+  if (exclude !== "nobody" && (await isOneOf(person, [facts.requester], facts))) {
+    return `@${login} started this run, and this repository requires approval by a second person.`;
+  }
+  if (exclude === "authors" && (await isOneOf(person, await facts.authors(), facts))) {
+    return `@${login} wrote input to this run, and this repository requires approval by someone who did not.`;
+  }
+  return undefined;
+}
+
+async function isListed(
+  { people = [], teams = [] }: Pick<Requirement, "people" | "teams">,
+  person: Account,
+  { repository, accounts }: ApproverFacts,
+): Promise<boolean> {
+  for (const listed of people) {
+    if (typeof listed === "number") {
+      if (listed === person.id) return true;
+      continue;
+    }
+    const name = listed.replace(/^@/, "").toLowerCase();
+    // In a program, people have no account.
+    if (person.id === undefined) {
+      if (name === person.login.toLowerCase()) return true;
+      continue;
+    }
+    if ((accounts[name] ?? (await repository.findAccount(name))?.id) === person.id) return true;
+  }
+  for (const team of teams) if (await repository.isTeamMember(team, person)) return true;
+  return false;
+}
+
+/**
+ * True if the person is one of these people. Someone who was stored without an id is looked up by login; when the account
+ * is gone, anyone may be that person.
+ */
+async function isOneOf(person: Account, people: readonly Account[], { repository }: ApproverFacts): Promise<boolean> {
+  for (const other of people) {
+    if (isSameAccount(person, other)) return true;
+    if (other.id !== undefined || person.id === undefined) continue;
+    const account = await repository.findAccount(other.login);
+    if (!account || account.id === person.id) return true;
+  }
+  return false;
+}
+
+/** Returns for each requirement who of these people counts for it. */
+export async function countApprovals(
+  requirements: readonly Requirement[],
+  people: readonly Account[],
+  facts: ApproverFacts,
+): Promise<(Quorum & { problem: string | undefined })[]> {
+  return Promise.all(
+    requirements.map(async (requirement) => {
+      const problems = await Promise.all(people.map((person) => findProblem(requirement, person, facts)));
+      const counting = people.filter((_, index) => problems[index] === undefined);
+      const distinct = counting.filter((one, index) => counting.findIndex((two) => isSameAccount(one, two)) === index);
+      return {
+        who: describeRequirement({ ...requirement, required: 1 }, facts.requester.login),
+        required: requirement.required,
+        by: distinct.map(({ login }) => login),
+        problem: problems.at(-1),
+      };
+    }),
+  );
+}
+
+/** Returns the people who approved a request. */
+export function approversOf(approval: Approval): Account[] {
+  return answersOf(approval).map(({ by, byId }) => ({ login: by, id: byId }));
+}
+
+/** Looks up the logins of requirements, so that an account that is renamed later neither gains nor loses the right. */
+export async function resolveAccounts(
+  requirements: readonly Requirement[],
+  repository: Pick<RepositoryAccess, "findAccount">,
+): Promise<Record<string, number>> {
+  const listed = requirements.flatMap(({ people = [] }) => people).filter((person) => typeof person === "string");
+  const names = new Set(listed.map((name) => name.replace(/^@/, "").toLowerCase()));
+  const found = await Promise.all([...names].map(async (name) => [name, (await repository.findAccount(name))?.id]));
+  return Object.fromEntries(found.filter(([, id]) => id !== undefined));
+}
+
+/** Returns what the evaluation of answers to a request needs to know. */
+export function factsAbout(
+  { accounts = {} }: Pick<Approval, "accounts">,
+  root: RunSpec,
+  { store, repository }: { store: Store; repository: ApproverFacts["repository"] },
+): ApproverFacts {
+  const { requestedBy: login, requestedById: id } = root.origin;
+  let authors: Promise<readonly Account[]> | undefined;
+  return {
+    repository,
+    accounts,
+    requester: { login, id },
+    authors: () => {
+      authors ??= authorsOf(store, root.id);
+      return authors;
+    },
+  };
+}
+
+/** Returns the people who wrote input to a run or one below it. */
+async function authorsOf(store: Store, runId: string): Promise<Account[]> {
+  const [log, children] = await Promise.all([store.log(runId), store.childrenOf(runId)]);
+  const own = log.flatMap(({ event }) => writersOf(event));
+  const below = await Promise.all(children.map((child) => authorsOf(store, readable(child).id)));
+  const all = [...own, ...below.flat()];
+  return all.filter((one, index) => all.findIndex((two) => isSameAccount(one, two)) === index);
+}
+
+/** Returns the people who wrote what the model reads of an event. */
+function writersOf(event: RunEvent): Account[] {
+  switch (event.type) {
+    case "message.received":
+      return event.kind === "prompt" ? [] : [{ login: event.by, id: event.byId }, ...(event.authors ?? [])];
+    case "question.answered":
+    case "pull_request.reviewed":
+    case "tool.invoked":
+      return [{ login: event.by, id: event.byId }];
+    case "approval.granted":
+      return event.args === undefined ? [] : [{ login: event.by, id: event.byId }];
+    case "approval.denied":
+      return event.reason === undefined ? [] : [{ login: event.by, id: event.byId }];
+    case "sandbox.opened":
+    case "sandbox.failed":
+    case "model.answered":
+    case "conversation.compacted":
+    case "model.failed":
+    case "calls.reviewed":
+    case "approval.expired":
+    case "tool.finished":
+    case "checks.completed":
+    case "pull_request.closed":
+    case "pull_request.reopened":
+    case "run.exit":
+    case "retry.requested":
+    case "conversation.cleared":
+    case "model.changed":
+    case "cost_limit.raised":
+    case "child.finished":
+    case "run.stop":
+    case "run.resume":
+    case "run.cancel":
+    case "timer.due":
+      return [];
+  }
+}
