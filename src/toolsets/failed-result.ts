@@ -35,21 +35,19 @@ export function resultOfError(error: unknown): ToolResult {
   return failedResult(message, { code: codeOf(error) });
 }
 
-const toolErrorCodes: Record<string, ToolErrorCode> = {
-  ENOENT: "FILE_NOT_FOUND",
-  EEXIST: "FILE_EXISTS",
-  EISDIR: "NOT_A_FILE",
-  ENOTDIR: "NOT_A_DIRECTORY",
-  EACCES: "PERMISSION_DENIED",
-  EPERM: "PERMISSION_DENIED",
-  EROFS: "READ_ONLY",
-  ETIMEDOUT: "TIMEOUT",
-};
+const errorCodes = new Map<unknown, ToolErrorCode>([
+  ["ENOENT", "FILE_NOT_FOUND"],
+  ["EEXIST", "FILE_EXISTS"],
+  ["EISDIR", "NOT_A_FILE"],
+  ["ENOTDIR", "NOT_A_DIRECTORY"],
+  ["EACCES", "PERMISSION_DENIED"],
+  ["EPERM", "PERMISSION_DENIED"],
+  ["EROFS", "READ_ONLY"],
+  ["ETIMEDOUT", "TIMEOUT"],
+]);
 
 function codeOf(error: unknown): ToolErrorCode {
-  const { name, code } = (error ?? {}) as { name?: unknown; code?: unknown };
-  if (name === "TimeoutError") return "TIMEOUT";
-  return typeof code === "string" && Object.hasOwn(toolErrorCodes, code)
-    ? (toolErrorCodes[code] as ToolErrorCode)
-    : "EXECUTION_ERROR";
+  if (typeof error !== "object" || error === null) return "EXECUTION_ERROR";
+  if ("name" in error && error.name === "TimeoutError") return "TIMEOUT";
+  return ("code" in error && errorCodes.get(error.code)) || "EXECUTION_ERROR";
 }

@@ -208,8 +208,8 @@ async function checkOutput(tool: NamedTool, schema: ToolSchema | undefined, retu
 
 /** A deadline is a timeout; any other abort is an interruption by a person. */
 function stoppedResult(tool: string, signal: AbortSignal, progress: { started: boolean }): ToolResult {
-  const { name } = (signal.reason ?? {}) as { name?: unknown };
-  if (name !== "TimeoutError") return interruptedResult(tool, progress);
+  const isDeadline = signal.reason instanceof Error && signal.reason.name === "TimeoutError";
+  if (!isDeadline) return interruptedResult(tool, progress);
   return failedResult(`${tool} exceeded its time limit and was stopped.`, {
     code: "TIMEOUT",
     suggestion: "Divide the work into smaller calls.",

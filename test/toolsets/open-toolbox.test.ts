@@ -69,7 +69,7 @@ describe("opening a toolbox", () => {
     const config = z.strictObject({ remote: z.string().optional(), depth: z.number().optional() });
     const set = aToolset("git", [], { config });
     await expect(open({ git: { remte: "x" } }, [set])).rejects.toThrow("Unknown field remte. Did you mean remote?");
-    await expect(open({ git: { depth: "x" } }, [set])).rejects.toThrow(/depth: .*expected number/);
+    await expect(open({ git: { depth: "x" } }, [set])).rejects.toThrow(/depth: .*Expected number/);
   });
 
   test("passes a toolset its settings and the runtime's services", async () => {

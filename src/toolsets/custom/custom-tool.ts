@@ -45,38 +45,31 @@ export function customTool(
   described: ToolDescription,
   { approval, deadlineMs }: CustomToolOptions,
 ): NamedTool {
-  const { exportName, hasPreview, hasReason, needsApproval, inputSchema, outputSchema, ...rest } = described;
-  const { manualExecution, aliases, readOnly, afterCrash } = rest;
-
-  function ask(task: HostRequest["task"], args: unknown, context?: ToolContext): Promise<unknown> {
-    return process.ask({
+  const ask: Ask = (task, args, context) =>
+    process.ask({
       task,
-      tool: exportName,
+      tool: described.exportName,
       args,
       deadlineMs: task === "execute" ? deadlineMs : Math.min(maxCheckMs, deadlineMs),
       ...(context && contextOf(context)),
     });
-  }
-  /** The module's own schema decides, in the module's process, where its code and its cost belong. */
-  function schemaOf(json: Record<string, unknown>, task: "checkInput" | "checkOutput") {
-    return jsonSchema<unknown>(json, {
-      async validate(value) {
-        const checked = Checked.parse(await ask(task, value).catch((error) => unchecked(task, error)));
-        if (checked.valid) return { success: true, value };
-        return {
-          success: false,
-          error: Object.assign(new Error("The value does not match the schema"), { issues: checked.issues }),
-        };
-      },
-    });
-  }
 
-  const reasons = new Map<string, string>();
-  const tool: NamedTool = {
-    name: described.name,
-    description: described.description,
-    inputSchema: schemaOf(inputSchema, "checkInput"),
-    ...(outputSchema && { outputSchema: schemaOf(outputSchema, "checkOutput") }),
+  const tool = applyApprovalSettings(toNamedTool(described, ask), settingsFor(described, approval));
+  const decidesItself = described.needsApproval === "rule" || described.hasReason;
+  return tool.needsApproval === true && decidesItself ? { ...tool, ...ownApproval(described.name, ask) } : tool;
+}
+
+/** Asks the module's process to perform a task of the tool. */
+type Ask = (task: HostRequest["task"], args: unknown, context?: ToolContext) => Promise<unknown>;
+
+function toNamedTool(described: ToolDescription, ask: Ask): NamedTool {
+  const { name, description, inputSchema, outputSchema, hasPreview, needsApproval } = described;
+  const { manualExecution, aliases, readOnly, afterCrash } = described;
+  return {
+    name,
+    description,
+    inputSchema: schemaOf(inputSchema, "checkInput", ask),
+    ...(outputSchema && { outputSchema: schemaOf(outputSchema, "checkOutput", ask) }),
     execute: async (args, context) => toToolResult(await ask("execute", args, context)),
     ...(hasPreview && {
       preview: async (args, context) => {
@@ -84,42 +77,59 @@ export function customTool(
         return typeof preview === "string" ? preview.slice(0, maxPreviewCharacters) : undefined;
       },
     }),
-    ...(typeof needsApproval === "boolean" && { needsApproval }),
+    ...(needsApproval !== undefined && { needsApproval: needsApproval === "rule" || needsApproval }),
     ...(manualExecution && { manualExecution: withoutUndefined(manualExecution) }),
     ...(aliases && { aliases }),
     ...(readOnly !== undefined && { readOnly }),
     ...(afterCrash && { afterCrash }),
   };
-  const decision = approval?.tools?.[described.name] ?? approval?.tools?.[exportName];
-  const settings: ApprovalConfig = {
-    ...(approval?.default && { default: approval.default }),
-    ...(decision && { tools: { [described.name]: decision } }),
-  };
-  const settled = applyApprovalSettings(needsApproval === "rule" ? { ...tool, needsApproval: true } : tool, settings);
-  const { needsApproval: known } = settled;
-  const isAsked = known === true && (needsApproval === "rule" || hasReason);
-  if (!isAsked) return settled;
+}
 
+/** The module's own schema decides, in the module's process, where its code and its cost belong. */
+function schemaOf(json: Record<string, unknown>, task: "checkInput" | "checkOutput", ask: Ask) {
+  return jsonSchema<unknown>(json, {
+    async validate(value) {
+      const checked = Checked.parse(await ask(task, value).catch((error) => unchecked(task, error)));
+      if (checked.valid) return { success: true, value };
+      return {
+        success: false,
+        error: Object.assign(new Error("The value does not match the schema"), { issues: checked.issues }),
+      };
+    },
+  });
+}
+
+/** The worker's settings for one tool, by its name or the name of its export. */
+function settingsFor({ name, exportName }: ToolDescription, approval: ApprovalConfig | undefined): ApprovalConfig {
+  const decision = approval?.tools?.[name] ?? approval?.tools?.[exportName];
   return {
-    ...settled,
+    ...(approval?.default && { default: approval.default }),
+    ...(decision && { tools: { [name]: decision } }),
+  };
+}
+
+/** The module's own rule, which decides for each call and may give a reason. */
+function ownApproval(name: string, ask: Ask): Pick<NamedTool, "needsApproval" | "approvalReason"> {
+  const reasons = new Map<string, string>();
+  return {
     async needsApproval(args: unknown, context: ToolContext) {
-      const { needed, reason } = await judge(args, context);
+      const { needed, reason } = await judge(ask, args, context);
       if (reason) reasons.set(canonicalJson(args), reason);
       return needed ?? true;
     },
-    approvalReason: (args) => reasons.get(canonicalJson(args)) ?? `The worker wants to call ${described.name}.`,
+    approvalReason: (args) => reasons.get(canonicalJson(args)) ?? `The worker wants to call ${name}.`,
   };
+}
 
-  async function judge(args: unknown, context: ToolContext): Promise<z.infer<typeof Judgement>> {
-    try {
-      return Judgement.parse(await ask("judge", args, context));
-    } catch (error) {
-      // A rule that could not be evaluated has not refused the call: a person decides.
-      if (error instanceof ToolError && ["TIMEOUT", "EXECUTION_ERROR", "UNAVAILABLE"].includes(error.code)) {
-        throw new Error(error.message, { cause: error });
-      }
-      throw error;
+async function judge(ask: Ask, args: unknown, context: ToolContext): Promise<z.infer<typeof Judgement>> {
+  try {
+    return Judgement.parse(await ask("judge", args, context));
+  } catch (error) {
+    // A rule that could not be evaluated has not refused the call: a person decides.
+    if (error instanceof ToolError && ["TIMEOUT", "EXECUTION_ERROR", "UNAVAILABLE"].includes(error.code)) {
+      throw new Error(error.message, { cause: error });
     }
+    throw error;
   }
 }
 

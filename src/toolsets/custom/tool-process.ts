@@ -137,7 +137,7 @@ class RunningProcess {
       const deadline = setTimeout(() => void this.end(timeout(tool, deadlineMs)), deadlineMs);
       let grace: NodeJS.Timeout | undefined;
       const abort = () => {
-        const isDeadline = (signal?.reason as { name?: unknown } | undefined)?.name === "TimeoutError";
+        const isDeadline = signal?.reason instanceof Error && signal.reason.name === "TimeoutError";
         this.#send({ kind: "abort", id, reason: isDeadline ? "TimeoutError" : "AbortError" });
         grace = setTimeout(() => void this.end(interrupted(tool)), abortGraceMs);
       };

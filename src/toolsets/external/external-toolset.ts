@@ -104,8 +104,6 @@ function packageOf(name: string): string {
     .join("/");
 }
 
-type Fields = Record<string, unknown>;
-
 const toolName = /^[A-Za-z_][\w-]{0,63}$/;
 
 /**
@@ -118,7 +116,7 @@ async function readTools(exported: unknown, name: string, label: string): Promis
     ? given.map((tool, index) => toNamedTool(tool, undefined, `entry ${index + 1} of ${label}`))
     : isTool(given)
       ? [toNamedTool(given, name, label)]
-      : Object.entries((given ?? {}) as Fields).map(([key, tool]) => toNamedTool(tool, key, `${key} of ${label}`));
+      : Object.entries(given ?? {}).map(([key, tool]) => toNamedTool(tool, key, `${key} of ${label}`));
   if (tools.length === 0) throw new UserError(`${label} has no tools: it is ${describe(given)}.`);
   return tools;
 }
@@ -152,13 +150,16 @@ async function call(given: Constructor, label: string): Promise<unknown> {
 }
 
 function hasGetTools(value: unknown): value is { getTools(): unknown } {
-  return typeof (value as { getTools?: unknown } | null | undefined)?.getTools === "function";
+  return isObject(value) && "getTools" in value && typeof value.getTools === "function";
 }
 
 function isTool(value: unknown): value is Omit<NamedTool, "name"> & { name?: string } {
-  if (typeof value !== "object" || value === null) return false;
-  const { execute, inputSchema } = value as Fields;
-  return typeof execute === "function" && inputSchema !== undefined && inputSchema !== null;
+  if (!isObject(value) || !("execute" in value) || !("inputSchema" in value)) return false;
+  return typeof value.execute === "function" && value.inputSchema !== undefined && value.inputSchema !== null;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
 }
 
 function toNamedTool(value: unknown, key: string | undefined, label: string): NamedTool {

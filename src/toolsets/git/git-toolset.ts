@@ -29,9 +29,9 @@ function localTools(services: ToolServices): NamedTool[] {
     createGitDiscardTool(services),
     createGitBranchesTool(services),
     createGitCheckConflictsTool(services),
-  ] as NamedTool[];
+  ];
 }
 
 function remoteTools(services: ToolServices): NamedTool[] {
-  return [createGitPullTool(services), createGitMergeTool(services), createGitPushTool(services)] as NamedTool[];
+  return [createGitPullTool(services), createGitMergeTool(services), createGitPushTool(services)];
 }

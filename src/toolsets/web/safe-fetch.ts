@@ -12,6 +12,16 @@ export interface SafeFetchOptions {
   resolve?: Resolve;
 }
 
+/** The search provider. Keys come from the deployment, never from a worker file. */
+export type SearchProvider =
+  | { provider: "searxng"; url: string }
+  | { provider: "brave" | "tavily" | "exa"; apiKey: string; url?: string };
+
+/** A deployment's settings for web access. */
+export interface WebAccess extends SafeFetchOptions {
+  search?: SearchProvider;
+}
+
 export interface SafeRequest {
   url: string;
   method: "GET" | "POST";
@@ -49,10 +59,10 @@ const reservedHeaders =
  * for a failure. With `credentials`, the headers come from this program and may contain an API key.
  */
 export function createSafeFetch(
-  { privateHosts = [], resolve }: SafeFetchOptions = {},
+  { privateHosts, resolve }: SafeFetchOptions = {},
   { credentials = false }: { credentials?: boolean } = {},
 ): SafeFetch {
-  const privateAddresses = new Set(privateHosts.map((host) => host.toLowerCase()));
+  const isPrivate = privateHostTest({ privateHosts });
   const lookupPublic: LookupFunction = (host, options, callback) => {
     publicAddresses(host, resolve).then(
       (found) => (options.all ? callback(null, found) : callback(null, found[0]?.address ?? "", found[0]?.family)),
@@ -62,7 +72,6 @@ export function createSafeFetch(
   const shared = { maxHeaderSize: 16_384, keepAliveTimeout: 1_000, connections: 8 };
   const publicAgent = new Agent({ ...shared, connect: { lookup: lookupPublic, timeout: 10_000 } });
   const privateAgent = new Agent({ ...shared, connect: { timeout: 10_000 } });
-  const isPrivate = (url: URL) => privateAddresses.has(hostAndPort(url));
 
   return async (request) => {
     const deadline = AbortSignal.timeout(request.timeoutMs);
@@ -91,6 +100,13 @@ export function createSafeFetch(
       });
     }
   };
+}
+
+/** Returns a predicate for the URLs of hosts in the deployment's own network that may be fetched. */
+export function privateHostTest({ privateHosts = [] }: Pick<SafeFetchOptions, "privateHosts"> = {}) {
+  const addresses = new Set(privateHosts.map((host) => host.toLowerCase()));
+  return ({ hostname, port, protocol }: URL): boolean =>
+    addresses.has(`${hostname}:${port || (protocol === "https:" ? "443" : "80")}`.toLowerCase());
 }
 
 async function follow(
@@ -248,10 +264,6 @@ function flatHeaders(headers: RawHeaders): Record<string, string> {
   );
 }
 
-function hostAndPort(url: URL): string {
-  return `${url.hostname}:${url.port || (url.protocol === "https:" ? "443" : "80")}`.toLowerCase();
-}
-
 function tooLarge(): ToolError {
   return new ToolError("The response is too large.", {
     code: "TOO_LARGE",
@@ -266,14 +278,4 @@ function refused(message: string): ToolError {
 function reasonOf(error: unknown): string {
   if (error instanceof errors.HeadersOverflowError) return "its headers are too long.";
   return error instanceof Error ? error.message : String(error);
-}
-
-/** The search provider. Keys come from the deployment, never from a worker file. */
-export type SearchProvider =
-  | { provider: "searxng"; url: string }
-  | { provider: "brave" | "tavily" | "exa"; apiKey: string; url?: string };
-
-/** A deployment's settings for web access. */
-export interface WebAccess extends SafeFetchOptions {
-  search?: SearchProvider;
 }

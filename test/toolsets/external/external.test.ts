@@ -98,7 +98,7 @@ describe("a toolset from an npm package", () => {
     [{ package: "child_process", import: "exec" }, "package: child_process is not the name of an npm package"],
     [{ package: "node:fs", import: "readFile" }, "is not the name of an npm package"],
     [{ package: "../secrets.js", import: "a" }, "is not the name of an npm package"],
-    [{ package: "@acme/tools" }, "import: "],
+    [{ package: "@acme/tools" }, "import is missing"],
   ])("%j is refused with an explanation", async (config, message) => {
     await expect(external(config)).rejects.toThrow(message);
   });
