@@ -21,6 +21,7 @@ import {
   addComment,
   addLabels,
   addReaction,
+  assign,
   deleteComment,
   editComment,
   openIssue,
@@ -94,6 +95,12 @@ export class Person {
   label(number: number, ...names: string[]): void {
     this.#requireWrite();
     addLabels(this.#context, this.#thread(number), names);
+  }
+
+  /** Assigns an issue or a pull request to somebody. Apps cannot be assigned. */
+  assign(number: number, login: string): void {
+    this.#requireWrite();
+    assign(this.#context, this.#thread(number), this.#user(login));
   }
 
   unlabel(number: number, name: string): void {

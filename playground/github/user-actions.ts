@@ -82,6 +82,7 @@ export function addThread<T extends Thread["pull"]>(
     state: "open" as const,
     locked: false,
     labels,
+    assignees: [],
     reactions: [],
     createdAt: now,
     updatedAt: now,
@@ -222,6 +223,13 @@ export function addLabels(context: ActionContext, thread: Thread, names: string[
     thread.labels.push(label);
     emit(context, { event: thread.pull ? "pull_request" : "issues", action: "labeled", thread, label });
   }
+}
+
+export function assign(context: ActionContext, thread: Thread, assignee: User): void {
+  if (thread.assignees.includes(assignee)) return;
+  thread.assignees.push(assignee);
+  thread.updatedAt = new Date();
+  emit(context, { event: thread.pull ? "pull_request" : "issues", action: "assigned", thread, assignee });
 }
 
 export function removeLabel(context: ActionContext, thread: Thread, name: string): void {

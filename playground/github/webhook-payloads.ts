@@ -22,13 +22,15 @@ import {
 
 /** The payload of a webhook in GitHub's format. What is in memory is read at once; only git's part is awaited. */
 export function describeEvent(world: World, event: WebhookEvent, { id }: Installation): Promise<object> {
-  const { repository, action, sender, comment, review, reviewComment, requestedReviewer, label, changes } = event;
+  const { repository, action, sender, comment, review, reviewComment, requestedReviewer, assignee, label, changes } =
+    event;
   const now = {
     ...(action && { action }),
     ...(comment && { comment: showComment(world, repository, comment) }),
     ...(review && { review: describeReview(world, event) }),
     ...(reviewComment && describeReviewComment(world, event, reviewComment)),
     ...(requestedReviewer && { requested_reviewer: showUser(world, requestedReviewer) }),
+    ...(assignee && { assignee: showUser(world, assignee) }),
     ...event.synchronize,
     ...(label && { label: showLabel(world, repository, label) }),
     ...(changes && { changes }),

@@ -47,6 +47,7 @@ export interface Thread {
   state: "open" | "closed";
   locked: boolean;
   labels: Label[];
+  assignees: User[];
   reactions: Reaction[];
   createdAt: Date;
   updatedAt: Date;
@@ -255,6 +256,7 @@ export interface WebhookEvent {
   review?: Review;
   reviewComment?: StoredReviewComment;
   requestedReviewer?: User;
+  assignee?: User;
   label?: Label;
   checkSuite?: CheckSuite;
   checkRun?: CheckRun;

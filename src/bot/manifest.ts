@@ -35,6 +35,7 @@ export const endpoints = {
   "GET /repos/{owner}/{repo}/pulls/{pull_number}": { pull_requests: "read" },
   "POST /repos/{owner}/{repo}/pulls": { pull_requests: "write" },
   "PATCH /repos/{owner}/{repo}/pulls/{pull_number}": { pull_requests: "write" },
+  "GET /repos/{owner}/{repo}/pulls/{pull_number}/files": { pull_requests: "read" },
   "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments": { pull_requests: "read" },
   "GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/comments": { pull_requests: "read" },
   "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies": { pull_requests: "write" },

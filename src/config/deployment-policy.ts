@@ -29,6 +29,16 @@ export const DeploymentPolicy = z.strictObject({
   cost_per_day: z
     .strictObject({ repository: z.number().positive().default(50), total: z.number().positive().default(500) })
     .prefault({}),
+  /** Runs that events of one issue or pull request may start in an hour. */
+  triggered_runs_per_hour: z.number().int().min(0).default(5),
+  /** The workers that events of people without write access may start, and what such a run may cost in US dollars. */
+  outsiders: z
+    .strictObject({ workers: z.array(z.string()).default([]), cost: z.number().positive().default(0.5) })
+    .prefault({}),
+  /** The workers that may run on a schedule, as patterns, and what such a run may cost in US dollars. */
+  schedules: z
+    .strictObject({ workers: z.array(z.string()).default(["*"]), cost: z.number().positive().default(2) })
+    .prefault({}),
   /** Toolsets that workers of a repository may use, by name. Default: every one. */
   toolsets: z.array(z.string()).optional(),
   /** Tools of a repository's own worker that always need approval, also where its worker file pre-approves them. */
@@ -61,6 +71,7 @@ export function readDeploymentPolicy(file: string | undefined): DeploymentPolicy
 
 function fieldsAt([first]: readonly PropertyKey[]): string[] {
   if (first === "limits") return Object.keys(maxLimits);
+  if (first === "outsiders" || first === "schedules") return ["workers", "cost"];
   return first === "cost_per_day" ? ["repository", "total"] : Object.keys(DeploymentPolicy.shape);
 }
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { Triggers, triggerFieldsAt } from "#domain/trigger.ts";
 import { Limits } from "#domain/worker.ts";
 import { invalidFile } from "#text/invalid-file.ts";
 import { readYaml } from "#text/read-yaml.ts";
@@ -52,6 +53,12 @@ export const RepositorySettings = z.strictObject({
   workers: z.array(z.string()).optional(),
   /** The worker that a mention of the app starts. Default: `main`, if there is one. */
   default_worker: z.string().optional(),
+  /** The events that start workers, by worker name. They replace those of the worker file. */
+  on: z.record(z.string(), Triggers).default({}),
+  /** The login of an account that stands for the App: assigning it or requesting its review triggers workers. */
+  machine_user: z.string().optional(),
+  /** The number of open pull requests of the App at which workers open no further one, drafts included. */
+  max_open_pull_requests: z.number().int().min(0).optional(),
   /** The people who may approve; they also need write access. Default: everyone with write access. */
   approvers: z.array(Person).min(1).optional(),
   /** True if the person who started a run may not approve its calls. */
@@ -83,7 +90,8 @@ export function parseRepositorySettings(
   const parsed = RepositorySettings.safeParse(value);
   if (parsed.success) return parsed.data;
 
-  const fieldsAt = (path: readonly PropertyKey[]) => Object.keys(fieldsBelow(path[0]) ?? RepositorySettings.shape);
+  const fieldsAt = (path: readonly PropertyKey[]) =>
+    path[0] === "on" ? triggerFieldsAt(path.slice(2)) : Object.keys(fieldsBelow(path[0]) ?? RepositorySettings.shape);
   throw invalidFile(`${name} is not valid`, { issues: parsed.error.issues, fieldsAt, value, yaml: text ?? "" });
 }
 

@@ -162,6 +162,10 @@ export interface GitHub {
   updatePullRequest(number: number, change: { title?: string; body?: string }): Promise<PullRequest>;
   /** Turns a draft into an ordinary pull request. */
   markReadyForReview(number: number): Promise<void>;
+  /** The paths of the files that a pull request changes; at most 3,000, which is GitHub's limit. */
+  listChangedFiles(number: number): Promise<string[]>;
+  /** The number of open pull requests that this App opened, drafts included. */
+  countOwnPullRequests(): Promise<number>;
   listReviewComments(number: number): Promise<ReviewComment[]>;
   /** The comments of one review, with the lines of the diff that they are about. */
   listCommentsOfReview(number: number, reviewId: number): Promise<(ReviewComment & { diffHunk: string })[]>;

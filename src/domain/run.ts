@@ -20,6 +20,8 @@ export const RunOrigin = z.object({
   requestedBy: z.string(),
   /** The account id of the person; undefined in runs stored before it was kept, and in programs. */
   requestedById: z.number().optional(),
+  /** The event that started the run, such as `issues: labeled`; undefined for a command. */
+  trigger: z.string().optional(),
 });
 export type RunOrigin = z.infer<typeof RunOrigin>;
 

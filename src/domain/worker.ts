@@ -4,6 +4,7 @@ import { positionInYaml, readYaml } from "#text/read-yaml.ts";
 import { ApprovalDecisionType } from "./approval.ts";
 import { UserError } from "./errors.ts";
 import { ServerSideTool } from "./server-side-tool.ts";
+import { Triggers, triggerFieldsAt } from "./trigger.ts";
 
 const PathApproval = z.strictObject({
   write: ApprovalDecisionType.optional(),
@@ -81,6 +82,8 @@ const WorkerFrontMatter = z.strictObject({
   attachment_policy: AttachmentPolicy.optional(),
   /** Tools that the model's provider runs. */
   server_side_tools: z.array(ServerSideTool).max(1, "List a server-side tool only once").default([]),
+  /** The events that start the worker without a command. */
+  on: Triggers.optional(),
   output_schema_ref: z.string().optional(),
   locked: z.boolean().default(false),
 });
@@ -150,6 +153,8 @@ function knownFieldsAt(path: readonly PropertyKey[]): string[] {
       return Object.keys(Limits.shape);
     case "attachment_policy":
       return Object.keys(AttachmentPolicy.shape);
+    case "on":
+      return triggerFieldsAt(path.slice(1));
     case "sandbox":
       if (path.at(-1) === "approval") return Object.keys(PathApproval.shape);
       return path[1] === "zones" ? Object.keys(Zone.shape) : Object.keys(SandboxPolicy.shape);

@@ -10,6 +10,7 @@ import { openSandbox } from "#sandbox/open-sandbox.ts";
 import type { SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
 import { openToolbox } from "#toolsets/open-toolbox.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { readSettings } from "./read-settings.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 
 /** The services that a deployment provides to the tools of every run. */
@@ -59,6 +60,7 @@ export function createGitHubEnvironment({
               branch: branchOf(spec),
               history,
               workers: () => catalog.list(github),
+              maxOpenPullRequests: async () => (await readSettings(github)).max_open_pull_requests,
               ...services,
               workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
             },

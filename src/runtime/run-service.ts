@@ -7,6 +7,7 @@ import type { RunSpec, RunState, RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
+import { TriggeredRuns } from "#runtime/start/triggered-runs.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { cleanText } from "#text/untrusted.ts";
@@ -34,10 +35,16 @@ const maxShownRuns = 5;
 export class RunService implements Runs {
   readonly #options: RunsOptions;
   readonly #starter: RunStarter;
+  readonly #triggers: TriggeredRuns;
 
   constructor(options: RunsOptions) {
     this.#options = options;
     this.#starter = new RunStarter(options);
+    this.#triggers = new TriggeredRuns(this.#starter, options);
+  }
+
+  startTriggered(event: Parameters<Runs["startTriggered"]>[0]): Promise<string[]> {
+    return this.#triggers.start(event);
   }
 
   startRun(request: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {

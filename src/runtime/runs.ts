@@ -2,6 +2,7 @@ import type { Approval } from "#domain/approval.ts";
 import type { Channel } from "#domain/channel.ts";
 import type { ReportedLocation } from "#domain/repository-location.ts";
 import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
+import type { ThreadEvent } from "#domain/trigger.ts";
 import type { ParsedCommand } from "#ui/command.ts";
 
 /** An issue or pull request, to which root runs belong. */
@@ -41,9 +42,23 @@ export interface Runs {
     /** The task. */
     text: string;
     /** The issue as the person saw it. Default: as it is now. Later edits and comments do not reach the worker. */
-    seen?: { at: Date; title: string; body: string };
+    seen?: { at: Date; title: string; body: string } | undefined;
     deliveryId?: string;
+    /** The largest cost, in US dollars, if it is lower than the worker's limit. */
+    maxCost?: number;
   }): Promise<RunSpec>;
+  /**
+   * Starts the workers whose triggers match an event of an issue or pull request. Returns why some did not start, a sentence
+   * each, if the person who caused the event has write access.
+   */
+  startTriggered(
+    event: ThreadEvent & {
+      /** `requestedBy` caused the event. */
+      origin: RunOrigin;
+      seen?: { at: Date; title: string; body: string } | undefined;
+      deliveryId: string;
+    },
+  ): Promise<string[]>;
   /**
    * Delivers a plain comment: as the answer to the oldest open question of the thread's live runs, or as a message to the
    * newest live run. With `mayAnswer: false` it is always a message. Returns false when no run is live.

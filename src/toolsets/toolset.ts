@@ -40,6 +40,8 @@ export interface ToolServices {
    * size. Use `plain` for titles and commit messages.
    */
   sanitize(text: string, kind?: "markdown" | "plain"): string;
+  /** The repository's limit of open pull requests of this App; undefined without one. */
+  maxOpenPullRequests?(): Promise<number | undefined>;
   /** The directory of the deployment's worker file; undefined for a worker of the repository. */
   workerDirectory?: string;
   /** Runs commands; default: the executors of this process. */

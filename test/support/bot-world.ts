@@ -24,6 +24,7 @@ export function recordingRuns() {
   const known = new Set<string>();
   return {
     startRun: vi.fn<Runs["startRun"]>(async () => ({ id: "r1" }) as RunSpec),
+    startTriggered: vi.fn<Runs["startTriggered"]>(async () => []),
     deliverMessage: vi.fn<Runs["deliverMessage"]>(async () => true),
     decideApprovals: vi.fn<Runs["decideApprovals"]>(async () => [sampleApproval()]),
     revokeApproval: vi.fn<Runs["revokeApproval"]>(async () => sampleApproval({ status: "revoked" })),

@@ -91,6 +91,8 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
       const pull = pulls.find((one) => one.number === number);
       if (pull) pull.draft = false;
     },
+    listChangedFiles: async () => [],
+    countOwnPullRequests: async () => pulls.filter(({ state }) => state === "open").length,
     listReviewComments: async () => [],
     listCommentsOfReview: async () => [],
     replyToReviewComment: async () => ({ id: 1 }),

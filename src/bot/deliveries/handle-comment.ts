@@ -6,6 +6,7 @@ import { inline } from "#bot/render/markdown.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
+import { startTriggered } from "./handle-trigger.ts";
 import { attemptsBeforeNotice, type DeliveryContext, type DeliveryProblem, defineHandler } from "./handler.ts";
 import { type IncomingComment, ignoreAuthor, readComment, readIssueText } from "./incoming-comment.ts";
 import { CommentPayload, IssuePayload, locationOf } from "./payloads.ts";
@@ -35,7 +36,10 @@ export const issueOpened = defineHandler(IssuePayload, {
   handle: async (payload, context) => {
     const location = locationOf(payload.repository, payload.installation.id, payload.issue.created_at);
     if (location) await context.runs().reportLocation(location);
-    await handleComment(readIssueText(payload, context.deliveryId), context);
+    const text = readIssueText(payload, context.deliveryId);
+    const { kind } = await readCommand(text.text, context.openGitHub(text.thread));
+    if (kind === "run" || kind === "mention") await handleComment(text, context);
+    else await startTriggered("issues", payload, payload.issue, context);
   },
   report: (payload, context, problem) => reportProblem(readIssueText(payload, context.deliveryId), context, problem),
 });

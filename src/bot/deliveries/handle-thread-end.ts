@@ -1,4 +1,5 @@
 import { UserError } from "#domain/errors.ts";
+import { startTriggered } from "./handle-trigger.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
 import { ignoreThread, queueOf, threadEventKey, threadOf } from "./thread.ts";
@@ -32,11 +33,12 @@ export const pullRequestClosed = defineHandler(PullRequestPayload, {
 export const pullRequestReopened = defineHandler(PullRequestPayload, {
   queue: (payload) => queueOf(payload, payload.pull_request.number),
   ignore: (payload, scope) => ignoreThread(payload, payload.pull_request.updated_at, scope),
-  handle: async (payload, { runs, deliveryId }) => {
+  handle: async (payload, context) => {
     const { number, updated_at } = payload.pull_request;
-    const key = threadEventKey(payload, number, updated_at) ?? deliveryId;
+    const key = threadEventKey(payload, number, updated_at) ?? context.deliveryId;
     const by = payload.sender?.login ?? "ghost";
-    await runs().reopenPullRequest(threadOf(payload, number), { by, deliveryId: key });
+    await context.runs().reopenPullRequest(threadOf(payload, number), { by, deliveryId: key });
+    await startTriggered("pull_request", payload, payload.pull_request, context);
   },
 });
 

@@ -4,6 +4,7 @@ import { commentCreated, issueOpened } from "./handle-comment.ts";
 import { checksCompleted, reviewSubmitted } from "./handle-pull-request.ts";
 import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
 import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";
+import { issueTriggered, pullRequestTriggered } from "./handle-trigger.ts";
 import type { Handler } from "./handler.ts";
 
 /** `issue_comment.created`: an event's name and its action. */
@@ -13,9 +14,18 @@ type EventAction = Extract<Parameters<Probot["on"]>[0], `${string}.${string}`>;
 export const handlers = {
   "issue_comment.created": commentCreated,
   "issues.opened": issueOpened,
+  "issues.reopened": issueTriggered,
+  "issues.labeled": issueTriggered,
+  "issues.assigned": issueTriggered,
   "issues.closed": issueClosed,
   "issues.deleted": issueRemoved,
   "issues.transferred": issueRemoved,
+  "pull_request.opened": pullRequestTriggered,
+  "pull_request.synchronize": pullRequestTriggered,
+  "pull_request.labeled": pullRequestTriggered,
+  "pull_request.assigned": pullRequestTriggered,
+  "pull_request.ready_for_review": pullRequestTriggered,
+  "pull_request.review_requested": pullRequestTriggered,
   "pull_request.closed": pullRequestClosed,
   "pull_request.reopened": pullRequestReopened,
   "pull_request_review.submitted": reviewSubmitted,

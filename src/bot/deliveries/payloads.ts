@@ -30,6 +30,9 @@ const Issue = z.object({
   merged: z.boolean().optional(),
   body: z.string().nullish(),
   user: User.nullish(),
+  labels: z.array(z.object({ name: z.string() })).catch([]),
+  /** Of a pull request: the branch it is to be merged into. */
+  base: z.object({ ref: z.string() }).optional(),
   performed_via_github_app: App.nullish(),
 });
 
@@ -46,6 +49,10 @@ const ThreadPayload = z.object({
   installation: Installation,
   repository: Repository,
   sender: User.nullish(),
+  /** The label that was added. */
+  label: z.object({ name: z.string() }).nullish(),
+  assignee: User.nullish(),
+  requested_reviewer: User.nullish(),
 });
 export type ThreadPayload = z.infer<typeof ThreadPayload>;
 export const IssuePayload = ThreadPayload.extend({ issue: Issue });

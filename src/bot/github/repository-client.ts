@@ -218,6 +218,20 @@ export class RepositoryClient implements GitHub {
     if (draft) await this.#api.mutate("markPullRequestReadyForReview", { pullRequestId: id });
   }
 
+  async listChangedFiles(number: number): Promise<string[]> {
+    const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/files";
+    const pages = await this.#api.callPages(endpoint, { pull_number: number });
+    return pages.flat().map(({ filename }) => filename);
+  }
+
+  async countOwnPullRequests(): Promise<number> {
+    const [own, pages] = await Promise.all([
+      this.ownLogin(),
+      this.#api.callPages("GET /repos/{owner}/{repo}/pulls", { state: "open" }),
+    ]);
+    return pages.flat().filter(({ user }) => user?.login === own).length;
+  }
+
   async listReviewComments(number: number): Promise<ReviewComment[]> {
     const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments";
     return (await this.#api.callPages(endpoint, { pull_number: number })).flat().map(readReviewComment);

@@ -28,7 +28,14 @@ export class RunStarter {
   }
 
   /** See `Runs.startRun`. */
-  async start({ origin, worker: named, text, seen, deliveryId }: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
+  async start({
+    origin,
+    worker: named,
+    text,
+    seen,
+    deliveryId,
+    maxCost = Number.POSITIVE_INFINITY,
+  }: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
     const { store, scheduler, catalog, models, openGitHub, now, policy } = this.#options;
     const id = shortId(deliveryId ?? randomUUID(), 8);
     const known = await store.findRun(id);
@@ -52,7 +59,7 @@ export class RunStarter {
     // The person had not seen later changes of the issue.
     const issue = seen ? { ...current, title: seen.title, body: seen.body } : current;
     const context = await composeBriefing(github, issue, seen?.at ?? new Date(now()));
-    if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input) {
+    if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input && origin.trigger === undefined) {
       const place = origin.isPullRequest ? "the pull request's description" : "the issue";
       throw new UserError(`${worker.name} needs a task. Write it after the command, or in ${place}.`);
     }
@@ -62,7 +69,7 @@ export class RunStarter {
       rootId: id,
       depth: 0,
       workerPath: worker.name,
-      worker: { ...worker, limits: { ...worker.limits, cost: Math.min(worker.limits.cost, budget) } },
+      worker: { ...worker, limits: { ...worker.limits, cost: Math.min(worker.limits.cost, budget, maxCost) } },
       workerSource: source,
       model,
       origin,
@@ -72,7 +79,7 @@ export class RunStarter {
     };
     const events: NewEvent[] = [
       { runId: id, event: { type: "message.received", kind: "context", text: context, by: issue.author } },
-      { runId: id, event: { type: "message.received", kind: "request", text: task, by: origin.requestedBy } },
+      { runId: id, event: taskMessage(origin, task) },
     ];
     await this.#admissions.run(async () => {
       if (await store.findRun(id)) return;
@@ -135,4 +142,11 @@ export async function remainingBudget(
     throw new UserError(`This deployment has spent its budget of the last 24 hours ($${total}). Try again later.`);
   }
   return Math.min(repository - ofRepository, total - ofAll);
+}
+
+/** A trigger's task is the maintainers'; the person who caused the event asked for nothing. */
+function taskMessage({ trigger, requestedBy: by }: RunOrigin, task: string): NewEvent["event"] {
+  if (trigger === undefined) return { type: "message.received", kind: "request", text: task, by };
+  const text = `The repository's maintainers have you started by this event: ${trigger}.\n${task || "Do your work on this."}`;
+  return { type: "message.received", kind: "prompt", text, by };
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
+import type { Triggers } from "#domain/trigger.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
 
@@ -18,6 +19,8 @@ export interface WorkerCatalog {
   find(name: string, files: WorkerFiles): Promise<{ worker: WorkerDefinition; source: RunSpec["workerSource"] }>;
   /** Returns all workers, sorted by name. */
   list(files: WorkerFiles): Promise<{ name: string; description?: string }[]>;
+  /** Returns the workers whose files have triggers. Files that are not valid are left out. */
+  triggers(files: WorkerFiles): Promise<{ worker: string; on: Triggers }[]>;
   /** The folder of the deployment's workers. */
   readonly directory: string;
 }
@@ -46,7 +49,16 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
     );
   }
 
-  return { find, list, directory };
+  async function triggers(files: WorkerFiles): Promise<{ worker: string; on: Triggers }[]> {
+    const own = await Promise.all(
+      (await readOwn(files)).map((file) => readOwnWorker(files, file).catch(ignoreInvalid)),
+    );
+    const names = new Set(own.map((worker) => worker?.name.toLowerCase()));
+    const others = [...shipped].filter(([name]) => !names.has(name)).map(([, worker]) => worker);
+    return [...own, ...others].flatMap((worker) => (worker?.on ? [{ worker: worker.name, on: worker.on }] : []));
+  }
+
+  return { find, list, triggers, directory };
 }
 
 async function readShipped(directory: string): Promise<Map<string, WorkerDefinition>> {
@@ -90,6 +102,10 @@ async function describeOwn(files: WorkerFiles, file: string): Promise<{ name: st
     if (!(error instanceof UserError)) throw error;
     return { name: nameOf(file), description: `cannot be used: ${error.message}` };
   }
+}
+
+function ignoreInvalid(error: unknown): undefined {
+  if (!(error instanceof UserError)) throw error;
 }
 
 function nameOf(file: string): string {

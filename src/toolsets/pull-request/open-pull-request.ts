@@ -34,6 +34,7 @@ export function createOpenPullRequestTool(
     needsApproval: async () => configured() || pushesProtectedFile(sandbox),
     approvalReason: ({ title }) => `The worker wants to open a draft pull request: ${title}`,
     preview: async (args) => {
+      await checkOpenPullRequests(services);
       const { title, body } = pullRequestTexts(args, services);
       return previewPush(sandbox, { Title: title, Description: body });
     },
@@ -41,6 +42,7 @@ export function createOpenPullRequestTool(
       const { title, body } = pullRequestTexts(args, services);
       const existing = await github.findPullRequest(branch);
       if (existing?.state === "closed") throw alreadyClosed(existing);
+      if (!existing) await checkOpenPullRequests(services);
 
       const pushed = await pushChanges({ services, context, message: `${title}\n\n${services.sanitize(args.body)}` });
       try {
@@ -67,6 +69,19 @@ export function createOpenPullRequestTool(
       }
     },
   };
+}
+
+/** Throws when the repository's limit of open pull requests is reached, before anyone is asked to approve another. */
+async function checkOpenPullRequests({ github, branch, maxOpenPullRequests }: ToolServices): Promise<void> {
+  const max = await maxOpenPullRequests?.();
+  if (max === undefined || (await github.findPullRequest(branch))) return;
+  const open = await github.countOwnPullRequests();
+  if (open < max) return;
+  throw new ToolError(`This repository allows ${max} open pull requests of this App, and ${open} are open.`, {
+    code: "CONFLICT",
+    suggestion:
+      "Do not try again. Say in your answer what you would have proposed, and that a pull request has to be merged or closed first.",
+  });
 }
 
 async function create(github: GitHub, pull: Parameters<GitHub["createPullRequest"]>[0]): Promise<PullRequest> {

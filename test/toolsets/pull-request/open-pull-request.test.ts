@@ -186,6 +186,21 @@ test("no changes, too many files or too many bytes are refused before anything i
   expect([...empty.pushes, ...many.pushes, ...large.pushes]).toEqual([]);
 });
 
+test("opens no pull request above the repository's limit, and asks nobody to approve it", async () => {
+  const first = await world();
+  await first.sandbox.write("src/add.ts", "a + b\n");
+  await first.call("open_pull_request", { title: "Add" });
+
+  const services = { branch: "golem/7-run-2", maxOpenPullRequests: async () => 1 };
+  const second = await world({ github: first.github, services });
+  await second.sandbox.write("src/add.ts", "a + b;\n");
+
+  const message = "This repository allows 1 open pull requests of this App, and 1 are open.";
+  await expect(second.preview("open_pull_request", { title: "Add" })).rejects.toThrow(message);
+  await expect(second.call("open_pull_request", { title: "Add" })).rejects.toThrow(message);
+  expect(second.pushes).toEqual([]);
+});
+
 test("on a pull request thread, the new pull request targets its branch and closes no issue", async () => {
   const { call, sandbox, pulls } = await world({
     services: { spec: { ...runSpec, origin: { ...runSpec.origin, isPullRequest: true } } },

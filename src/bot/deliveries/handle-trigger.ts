@@ -1,0 +1,62 @@
+import type { z } from "zod";
+import { postComment } from "#bot/github/post-comment.ts";
+import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { ignoreAuthor } from "./incoming-comment.ts";
+import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
+import { ignoreThread, queueOf, threadEventKey, threadOf } from "./thread.ts";
+
+/** An event of an issue that may start workers. */
+export const issueTriggered = defineHandler(IssuePayload, {
+  queue: (payload) => queueOf(payload, payload.issue.number),
+  ignore: (payload, scope) =>
+    ignoreThread(payload, payload.issue.updated_at, scope) ??
+    ignoreAuthor({ user: payload.sender }, payload.sender, scope.appId),
+  handle: (payload, context) => startTriggered("issues", payload, payload.issue, context),
+});
+
+/** An event of a pull request that may start workers. */
+export const pullRequestTriggered = defineHandler(PullRequestPayload, {
+  queue: (payload) => queueOf(payload, payload.pull_request.number),
+  ignore: (payload, scope) =>
+    ignoreThread(payload, payload.pull_request.updated_at, scope) ??
+    ignoreAuthor({ user: payload.sender }, payload.sender, scope.appId),
+  handle: (payload, context) => startTriggered("pull_request", payload, payload.pull_request, context),
+});
+
+/** Starts the workers that the repository has start by this event. Posts what went wrong for people with write access. */
+export async function startTriggered(
+  event: "issues" | "pull_request",
+  payload: ThreadPayload,
+  thread: z.infer<typeof IssuePayload>["issue"],
+  context: DeliveryContext,
+): Promise<void> {
+  const { action: type, sender, label, assignee, requested_reviewer: reviewer } = payload;
+  const { number, updated_at: at } = thread;
+  if (thread.state === "closed" || thread.locked || ignoreAuthor({ user: sender }, sender, context.appId)) return;
+  const location = locationOf(payload.repository, payload.installation.id, at);
+  if (location) await context.runs().reportLocation(location);
+
+  const ref = threadOf(payload, number);
+  const subject = label?.name ?? assignee?.login ?? reviewer?.login ?? "";
+  const deliveryId = `trigger ${threadEventKey(payload, number, at) ?? context.deliveryId} ${subject}`;
+  const problems = await context.runs().startTriggered({
+    event,
+    type,
+    author: thread.user?.login ?? "ghost",
+    labels: thread.labels.map(({ name }) => name),
+    label: label?.name,
+    assignee: (type === "review_requested" ? reviewer : assignee)?.login,
+    baseBranch: thread.base?.ref,
+    origin: {
+      ...ref,
+      isPullRequest: event === "pull_request",
+      requestedBy: sender?.login ?? "ghost",
+      requestedById: sender?.id,
+    },
+    seen: at && { at, title: thread.title ?? "", body: thread.body ?? "" },
+    deliveryId,
+  });
+  if (problems.length === 0) return;
+  const body = context.sanitize(problems.join("\n\n"));
+  await postComment(context.openGitHub(ref), { thread: number, name: `reply/${deliveryId}`, body });
+}

@@ -1,0 +1,146 @@
+import { Cron } from "croner";
+import { z } from "zod";
+import { matchesPattern } from "#text/matches-pattern.ts";
+
+const Patterns = z.array(z.string().min(1).max(200)).min(1).max(50);
+
+/** Conditions that all have to hold. */
+const filters = {
+  /** For `labeled`: the label that was added. For the others: a label of the issue or pull request. */
+  labels: Patterns.optional(),
+  /** Logins of the person who opened the issue or pull request. */
+  authors: Patterns.optional(),
+};
+
+const IssueTrigger = z.strictObject({
+  types: z.array(z.enum(["opened", "reopened", "labeled", "assigned"])).min(1),
+  ...filters,
+});
+
+const PullRequestTrigger = z.strictObject({
+  types: z
+    .array(z.enum(["opened", "reopened", "synchronize", "labeled", "ready_for_review", "review_requested", "assigned"]))
+    .min(1),
+  ...filters,
+  /** Base branches; `*` matches any part of a name. */
+  branches: Patterns.optional(),
+  /** At least one changed file has to match, such as `src/**`. */
+  paths: Patterns.optional(),
+});
+
+/** GitHub Actions has the same limit. */
+const minIntervalMs = 5 * 60_000;
+
+/** Returns when a cron expression is next due, in UTC; undefined when it never is again. */
+export function nextCronTime(cron: string, after: number): number | undefined {
+  return new Cron(cron, { timezone: "UTC", mode: "5-part" }).nextRun(new Date(after))?.getTime();
+}
+
+function findCronProblem(cron: string): string | undefined {
+  try {
+    const [first, second] = new Cron(cron, { timezone: "UTC", mode: "5-part" }).nextRuns(2);
+    if (!first) return "is never due";
+    return second && second.getTime() - first.getTime() < minIntervalMs
+      ? "may be due once every five minutes at most"
+      : undefined;
+  } catch {
+    return 'must be five fields in UTC, such as "0 6 * * 1"';
+  }
+}
+
+const Schedule = z.strictObject({
+  /** Five fields, in UTC. */
+  cron: z.string().superRefine((cron, context) => {
+    const problem = findCronProblem(cron);
+    if (problem) context.addIssue({ code: "custom", message: `A cron expression ${problem}` });
+  }),
+  /** The number of an open issue: the run reports there, and posts nothing when there was nothing to do. */
+  issue: z.number().int().positive(),
+  /** The task. */
+  task: z.string().min(1).max(10_000),
+});
+export type Schedule = z.infer<typeof Schedule>;
+
+/** The events that start a worker without a command. */
+export const Triggers = z.strictObject({
+  issues: IssueTrigger.optional(),
+  pull_request: PullRequestTrigger.optional(),
+  schedule: z.array(Schedule).max(10).optional(),
+  /** The task of runs that an issue or a pull request starts. Default: the issue or pull request itself. */
+  task: z.string().max(10_000).optional(),
+});
+export type Triggers = z.infer<typeof Triggers>;
+
+/** The fields at a path of triggers, to suggest one for a typo. */
+export function triggerFieldsAt([event]: readonly PropertyKey[]): string[] {
+  switch (event) {
+    case undefined:
+      return Object.keys(Triggers.shape);
+    case "issues":
+      return Object.keys(IssueTrigger.shape);
+    case "pull_request":
+      return Object.keys(PullRequestTrigger.shape);
+    case "schedule":
+      return Object.keys(Schedule.shape);
+    default:
+      return [];
+  }
+}
+
+/** An event of an issue or a pull request, as far as triggers look at it. */
+export interface ThreadEvent {
+  event: "issues" | "pull_request";
+  /** The webhook's action, such as `labeled`. */
+  type: string;
+  author: string;
+  /** The labels of the issue or pull request. */
+  labels: string[];
+  /** The label that was added. */
+  label?: string | undefined;
+  /** The person who was assigned, or whose review was requested. */
+  assignee?: string | undefined;
+  baseBranch?: string | undefined;
+}
+
+/**
+ * True if a trigger matches an event, whatever its `paths`. Assignments and requested reviews count for the machine user
+ * alone, since an App can be neither assigned nor requested.
+ */
+export function matchesEvent(triggers: Triggers, event: ThreadEvent, machineUser: string | undefined): boolean {
+  const trigger: z.infer<typeof IssueTrigger> | z.infer<typeof PullRequestTrigger> | undefined = triggers[event.event];
+  if (!trigger || !(trigger.types as string[]).includes(event.type)) return false;
+  if (event.type === "assigned" || event.type === "review_requested") {
+    if (!machineUser || event.assignee?.toLowerCase() !== machineUser.toLowerCase()) return false;
+  }
+  const labels = event.type === "labeled" ? [event.label ?? ""] : event.labels;
+  const matches = (patterns: string[] | undefined, values: string[]) =>
+    !patterns ||
+    values.some((value) => patterns.some((pattern) => matchesPattern(pattern.toLowerCase(), value.toLowerCase())));
+  const branches = "branches" in trigger ? trigger.branches : undefined;
+  return (
+    matches(trigger.labels, labels) &&
+    matches(trigger.authors, [event.author]) &&
+    (!branches || branches.some((pattern) => matchesPattern(pattern, event.baseBranch ?? "")))
+  );
+}
+
+/** True if one of the changed files matches the trigger's `paths`, or it has none. */
+export function matchesPaths({ pull_request }: Triggers, files: readonly string[]): boolean {
+  const patterns = pull_request?.paths?.map((pattern) => pattern.split("/"));
+  return !patterns || files.some((file) => patterns.some((names) => matchesNames(names, file.split("/"))));
+}
+
+/** `**` stands for any number of folders, `*` for any part of a name. */
+function matchesNames(patterns: readonly string[], names: readonly string[]): boolean {
+  // The numbers of names that the patterns so far can match. Not a regular expression: see matchesPattern.
+  let matched = new Set([0]);
+  for (const pattern of patterns) {
+    const next = new Set<number>();
+    for (const count of matched) {
+      if (pattern === "**") for (let to = count; to <= names.length; to++) next.add(to);
+      else if (count < names.length && matchesPattern(pattern, names[count] ?? "")) next.add(count + 1);
+    }
+    matched = next;
+  }
+  return matched.has(names.length);
+}

@@ -1,0 +1,131 @@
+import { LRUCache } from "lru-cache";
+import type { RepositorySettings } from "#config/repository-settings.ts";
+import { UserError } from "#domain/errors.ts";
+import { canWrite, type GitHub } from "#domain/github.ts";
+import { matchesEvent, matchesPaths, type Triggers } from "#domain/trigger.ts";
+import { stateName } from "#runtime/apply-events.ts";
+import { readSettings } from "#runtime/read-settings.ts";
+import type { Runs } from "#runtime/runs.ts";
+import type { RunsOptions } from "#runtime/runs-options.ts";
+import { matchesPattern } from "#text/matches-pattern.ts";
+import type { RunStarter } from "./start-run.ts";
+
+type TriggeredEvent = Parameters<Runs["startTriggered"]>[0];
+
+interface WorkerTriggers {
+  worker: string;
+  on: Triggers;
+}
+
+/** Events come in bursts, and most repositories have no triggers. */
+const cacheMs = 60_000;
+const hourMs = 60 * 60_000;
+
+/** Starts the workers whose triggers match an event. */
+export class TriggeredRuns {
+  readonly #starter: RunStarter;
+  readonly #options: RunsOptions;
+  readonly #known = new LRUCache<string, Promise<Awaited<ReturnType<typeof readTriggers>>>>({
+    max: 1_000,
+    ttl: cacheMs,
+  });
+
+  constructor(starter: RunStarter, options: RunsOptions) {
+    this.#starter = starter;
+    this.#options = options;
+  }
+
+  /** See `Runs.startTriggered`. */
+  async start(event: TriggeredEvent): Promise<string[]> {
+    const { origin } = event;
+    const github = this.#options.openGitHub(origin);
+    const { machineUser, workers } = await this.#triggersOf(github);
+    const matching = workers.filter(({ on }) => matchesEvent(on, event, machineUser));
+    if (matching.length === 0) return [];
+
+    if (origin.isPullRequest) {
+      // On a fork's pull request the fork's owner controls the files that the worker would read.
+      if ((await github.getPullRequest(origin.thread))?.head.fromFork !== false) return [];
+    }
+    const hasPaths = matching.some(({ on }) => on.pull_request?.paths);
+    const files = hasPaths && origin.isPullRequest ? await github.listChangedFiles(origin.thread) : [];
+    const isTrusted = canWrite(await github.getPermission(origin.requestedBy));
+    const problems: string[] = [];
+    for (const trigger of matching.filter(({ on }) => matchesPaths(on, files))) {
+      const problem = await this.#startOne(trigger, event, isTrusted);
+      if (problem) problems.push(problem);
+    }
+    return isTrusted ? problems : [];
+  }
+
+  /** Returns why the worker was not started, where people should know. */
+  async #startOne(
+    { worker, on }: WorkerTriggers,
+    event: TriggeredEvent,
+    isTrusted: boolean,
+  ): Promise<string | undefined> {
+    const { policy } = this.#options;
+    const { outsiders } = policy;
+    if (!isTrusted && !outsiders.workers.some((pattern) => matchesPattern(pattern, worker))) return undefined;
+
+    const trigger = `${event.event}: ${event.type}`;
+    try {
+      if (await this.#isBusy(worker, event)) return undefined;
+      await this.#starter.start({
+        origin: { ...event.origin, trigger },
+        worker,
+        text: on.task ?? "",
+        seen: event.seen,
+        deliveryId: `${event.deliveryId} ${worker}`,
+        ...(isTrusted ? {} : { maxCost: outsiders.cost }),
+      });
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      return `${worker} was not started by \`${trigger}\`: ${error.message}`;
+    }
+  }
+
+  /** True while the worker works on the thread. Throws a UserError when events have started too many runs there. */
+  async #isBusy(worker: string, { origin }: TriggeredEvent): Promise<boolean> {
+    const { store, now, policy } = this.#options;
+    const runs = (await store.runsOfThread(origin)).flatMap((run) => (run.unreadable ? [] : [run]));
+    const isActive = runs.some(
+      ({ spec, status, snapshot }) =>
+        spec.worker.name === worker && status !== "done" && !["idle", "interrupted"].includes(stateName(snapshot)),
+    );
+    if (isActive) return true;
+    const recent = runs.filter(({ spec }) => spec.origin.trigger !== undefined && spec.createdAt > now() - hourMs);
+    if (recent.length < policy.triggered_runs_per_hour) return false;
+    throw new UserError(
+      `events started ${recent.length} runs here in the last hour, which is the limit. Comment \`/run ${worker}\` to start it all the same.`,
+    );
+  }
+
+  #triggersOf(github: GitHub): Promise<Awaited<ReturnType<typeof readTriggers>>> {
+    const { installationId, repositoryId, owner, repo } = github.repository;
+    const key = `${installationId}/${repositoryId ?? `${owner}/${repo}`}`.toLowerCase();
+    const known = this.#known.get(key);
+    if (known) return known;
+    const reading = readTriggers(github, this.#options);
+    this.#known.set(key, reading);
+    reading.catch(() => this.#known.delete(key));
+    return reading;
+  }
+}
+
+/** Reads the triggers of a repository from its default branch. Those in its settings replace those of the worker file. */
+export async function readTriggers(
+  github: GitHub,
+  { catalog }: Pick<RunsOptions, "catalog">,
+): Promise<{ machineUser: string | undefined; workers: WorkerTriggers[] }> {
+  const [settings, fromFiles] = await Promise.all([readSettings(github), catalog.triggers(github)]);
+  const fromSettings = Object.entries(settings.on).map(([worker, on]) => ({ worker, on }));
+  const named = new Set(fromSettings.map(({ worker }) => worker.toLowerCase()));
+  const workers = [...fromSettings, ...fromFiles.filter(({ worker }) => !named.has(worker.toLowerCase()))];
+  return { machineUser: settings.machine_user, workers: workers.filter(({ worker }) => isAllowed(worker, settings)) };
+}
+
+function isAllowed(worker: string, { workers }: RepositorySettings): boolean {
+  return !workers || workers.some((allowed) => allowed.toLowerCase() === worker.toLowerCase());
+}

@@ -1,0 +1,117 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { type Forge, type ForgeOptions, forgeRepository, startForge } from "../support/forge-world.ts";
+
+let forge: Forge | undefined;
+
+afterEach(async () => {
+  await forge?.close();
+  forge = undefined;
+});
+
+const worker = (name: string, on: string) => `---
+name: ${name}
+on:
+${on}
+---
+Look at it.`;
+
+interface Setup {
+  files?: Record<string, string>;
+  settings?: string;
+  environment?: ForgeOptions["environment"];
+}
+
+/** The app on a repository with these files; each run answers with the name of the event that started it. */
+async function startTriggers({ files = {}, settings = "", environment = {} }: Setup) {
+  const [commit] = forgeRepository.commits;
+  const own = settings ? { ".github/golem-forge.yml": settings } : {};
+  const world = await startForge({
+    script: ({ messages }) => {
+      const started = /started by this event: ([a-z_]+: [a-z_]+)/.exec(JSON.stringify(messages));
+      return { text: `Started by ${started?.[1] ?? "a command"}.` };
+    },
+    repositories: [
+      {
+        ...forgeRepository,
+        commits: [{ ...(commit as NonNullable<typeof commit>), files: { ...commit?.files, ...files, ...own } }],
+      },
+    ],
+    environment,
+  });
+  forge = world;
+  await world.start();
+  return { ...world, maintainer: world.github.as("maintainer") };
+}
+
+const bug = { title: "The total is one too high", body: "Two items give 3." };
+
+describe("an event of an issue", () => {
+  const files = { ".github/workers/sorter.worker": worker("sorter", "  issues: { types: [labeled], labels: [bug] }") };
+
+  test("starts the worker whose file names it, once, and no other event does", async () => {
+    const { maintainer, botComment, model } = await startTriggers({ files });
+    const issue = maintainer.openIssue(bug);
+    maintainer.label(issue.number, "question");
+
+    maintainer.label(issue.number, "bug");
+
+    await botComment(issue.number, /Started by issues: labeled/);
+    expect(model.requests).toHaveLength(1);
+  });
+
+  test("starts nothing when a person without write access caused it", async () => {
+    const { github, maintainer, botComment, model } = await startTriggers({
+      files: { ".github/workers/sorter.worker": worker("sorter", "  issues: { types: [opened] }") },
+    });
+
+    github.as("visitor").openIssue(bug);
+    const trusted = maintainer.openIssue(bug);
+
+    await botComment(trusted.number, /Started by issues: opened/);
+    expect(model.requests).toHaveLength(1);
+  });
+
+  test("of the machine user's assignment starts a worker that the settings name", async () => {
+    const { maintainer, botComment } = await startTriggers({
+      settings: "machine_user: contributor\non: { fixer: { issues: { types: [assigned] } } }",
+    });
+    const issue = maintainer.openIssue(bug);
+
+    maintainer.assign(issue.number, "contributor");
+
+    await botComment(issue.number, /Started by issues: assigned/);
+  });
+});
+
+describe("an event of a pull request", () => {
+  const files = {
+    ".github/workers/checker.worker": worker(
+      "checker",
+      "  pull_request: { types: [opened, synchronize], branches: [main], paths: ['src/**'] }",
+    ),
+  };
+
+  test("starts a worker if a changed file matches", async () => {
+    const { github, maintainer, botComment, model } = await startTriggers({ files });
+    await github.push({
+      branch: "docs",
+      message: "Docs",
+      author: "maintainer",
+      at: new Date(),
+      files: { "README.md": "# Shop 2\n" },
+    });
+    await github.push({
+      branch: "code",
+      message: "Code",
+      author: "maintainer",
+      at: new Date(),
+      files: { "src/new.js": "1;\n" },
+    });
+
+    await maintainer.openPullRequest({ title: "Docs", head: "docs", base: "main" });
+    const code = await maintainer.openPullRequest({ title: "Code", head: "code", base: "main" });
+
+    await botComment(code.number, /Started by pull_request: opened/);
+    expect(model.requests).toHaveLength(1);
+  });
+});

@@ -1,0 +1,78 @@
+import { expect, test } from "vitest";
+import type { Permission } from "#domain/github.ts";
+import { origin, runtimeWorlds } from "../../support/runtime-world.ts";
+
+const world = runtimeWorlds();
+
+async function sorterWorld({
+  policy = {},
+  permissions = {},
+  settings = "{}",
+}: {
+  policy?: object;
+  permissions?: Record<string, Permission>;
+  settings?: string;
+} = {}) {
+  const sorter =
+    "---\nname: sorter\non: { issues: { types: [labeled] }, task: Sort it. }\nlimits: { cost: 3 }\n---\nHi.";
+  const made = await world({
+    script: () => ({ text: "Sorted." }),
+    github: { permissions, files: { ".github/workers/sorter.worker": sorter, ".github/golem-forge.yml": settings } },
+    policy,
+  });
+  let count = 0;
+  const label = (by = "ada") =>
+    made.runs.startTriggered({
+      event: "issues",
+      type: "labeled",
+      label: "bug",
+      labels: ["bug"],
+      author: "visitor",
+      origin: { ...origin, requestedBy: by },
+      deliveryId: `label ${count++}`,
+    });
+  const started = async () => (await made.runs.status(origin)).filter(({ spec }) => spec.worker.name === "sorter");
+  return { ...made, label, started };
+}
+
+test("an event starts a worker with the task of its trigger", async () => {
+  const { label, ended, model } = await sorterWorld();
+
+  expect(await label()).toEqual([]);
+
+  expect(await ended()).toMatchObject({ spec: { origin: { trigger: "issues: labeled" } } });
+  expect(JSON.stringify(model.requests[0]?.messages)).toContain("started by this event: issues: labeled.\\nSort it.");
+});
+
+test("events start no more runs in a thread and hour than the policy allows", async () => {
+  const { label, ended, started } = await sorterWorld({ policy: { triggered_runs_per_hour: 1 } });
+  await label();
+  await ended();
+
+  expect(await label()).toEqual([expect.stringContaining("events started 1 runs here in the last hour")]);
+  expect(await started()).toHaveLength(1);
+});
+
+test("people without write access start only the workers that the policy names for them, at a lower cost", async () => {
+  const refused = await sorterWorld({ permissions: { tom: "read" } });
+  expect(await refused.label("tom")).toEqual([]);
+  expect(await refused.started()).toEqual([]);
+
+  const allowed = await sorterWorld({
+    permissions: { tom: "read" },
+    policy: { outsiders: { workers: ["sorter"], cost: 0.1 } },
+  });
+  await allowed.label("tom");
+  expect(await allowed.started()).toMatchObject([{ spec: { worker: { limits: { cost: 0.1 } } } }]);
+});
+
+test.each([
+  ["an empty entry in the settings", "on: { sorter: {} }"],
+  ["a list of workers without it", "workers: [fixer]"],
+])("%s turns the triggers of a worker file off", async (_, settings) => {
+  const { label, started } = await sorterWorld({ settings });
+
+  await label();
+
+  expect(await started()).toEqual([]);
+});
