@@ -6,7 +6,6 @@ import type { HandlerServices } from "#bot/deliveries/handler.ts";
 import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
 import { createReceiveDelivery } from "#bot/deliveries/receive-delivery.ts";
 import { Redelivery } from "#bot/deliveries/redeliver-missed.ts";
-import { connectToProxy } from "#bot/deliveries/webhook-proxy.ts";
 import { createWebhookServer } from "#bot/deliveries/webhook-server.ts";
 import { connectApp } from "#bot/github/connect-app.ts";
 import { createOpenGitHub } from "#bot/github/open-github.ts";
@@ -116,7 +115,10 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
       const url = `http://${address.host}:${address.port}`;
       processor.start();
       log.info(`Listening on ${url}${webhookPath}.`);
-      if (webhookProxy) closeProxy = connectToProxy({ url: webhookProxy, receive, log: log.info });
+      if (webhookProxy) {
+        const { connectToProxy } = await import("#bot/deliveries/webhook-proxy.ts");
+        closeProxy = connectToProxy({ url: webhookProxy, receive, log: log.info });
+      }
       redelivery.start();
       return url;
     },

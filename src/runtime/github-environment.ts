@@ -6,9 +6,7 @@ import type { SandboxPolicy } from "#domain/worker.ts";
 import { instructionsFor } from "#runtime/model/instructions.ts";
 import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { requireRun, type Store } from "#runtime/store/store.ts";
-import { openSandbox } from "#sandbox/open-sandbox.ts";
 import type { SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
-import { openToolbox } from "#toolsets/open-toolbox.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { readSettings } from "./read-settings.ts";
 import type { RunEnvironment } from "./run-environment.ts";
@@ -44,6 +42,7 @@ export function createGitHubEnvironment({
         policiesOf(store, spec),
         base ?? startBranch(spec, github).then((branch) => ({ branch })),
       ]);
+      const [{ openSandbox }, { openToolbox }] = await loadWorkspaceModules();
       const sandbox = await openSandbox({ source, at, changes, policy: policies, signal });
       return {
         base: sandbox.base,
@@ -69,6 +68,11 @@ export function createGitHubEnvironment({
       };
     },
   };
+}
+
+/** Loads what only runs need, a third of the program's modules. It is loaded after the start, or for the first run. */
+export function loadWorkspaceModules() {
+  return Promise.all([import("#sandbox/open-sandbox.ts"), import("#toolsets/open-toolbox.ts")]);
 }
 
 /** Returns the only branch a run may push, named after its root: `golem/<thread>-<run>`. */

@@ -1,10 +1,7 @@
-import { enableCompileCache } from "node:module";
-import { homedir } from "node:os";
-import { join } from "node:path";
-import { golem } from "./golem/golem-command.ts";
+import { cacheCompiledCode } from "#config/compile-cache.ts";
 
-// Half of the start is compiling. Not in the folder for temporary files, where others could put code of theirs.
-enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "golem-forge"));
+cacheCompiledCode();
+const { golem } = await import("./golem/golem-command.ts");
 
 // npm starts its scripts in the folder of the package; the person stands elsewhere.
 const cwd = (process.env.npm_lifecycle_event === "golem" && process.env.INIT_CWD) || process.cwd();

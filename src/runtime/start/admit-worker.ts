@@ -7,7 +7,6 @@ import { modelMatches } from "#models/model-name.ts";
 import type { Models } from "#models/models.ts";
 import { readSettings } from "#runtime/read-settings.ts";
 import type { RepositoryAccess, RunEnvironment } from "#runtime/run-environment.ts";
-import { resolveToolsets } from "#toolsets/open-toolbox.ts";
 
 export interface Admission {
   /** The worker with the limits, the policy and the instructions that the deployment and the repository add. */
@@ -40,6 +39,7 @@ export async function admitWorker(
   const settings = await readSettings(repository);
   const { worker, source } = await catalog.find(name, repository);
   checkAllowed(worker, settings);
+  const { resolveToolsets } = await import("#toolsets/open-toolbox.ts");
   resolveToolsets(worker);
   const allowed = policy ? applyPolicy(policy, worker, source) : worker;
   const chosen = modelFor(worker, worker.model ?? model, models);

@@ -1,0 +1,130 @@
+import { fileURLToPath } from "node:url";
+import { pino } from "pino";
+import { type Bot, createBot } from "#bot/create-bot.ts";
+import { isListedRepository, readConfig, readServerAddress } from "#config/config.ts";
+import { UserError } from "#domain/errors.ts";
+import { createExecutors } from "#executors/create-executors.ts";
+import { createModels } from "#models/create-models.ts";
+import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
+import { loadWorkspaceModules } from "#runtime/github-environment.ts";
+import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
+import { openStore } from "#runtime/store/open-store.ts";
+import { RunViewReader } from "#runtime/views/run-view-reader.ts";
+import { checkAppAtStart } from "#setup/doctor.ts";
+import { isConfigured } from "#setup/env-file.ts";
+import { createRedactor } from "#text/redact.ts";
+import { createSanitizer } from "#text/sanitize.ts";
+
+/** Reads the environment, wires the rooms, and serves until it is told to stop. */
+async function main(): Promise<void> {
+  if (!isConfigured(process.env)) return setUp();
+  const config = readConfig(process.env);
+  const log = pino({ level: config.app.logLevel });
+  const redact = createRedactor(config.secrets);
+  const models = createModels(config.models);
+  const modelProblem = models.defaultModel && models.findModelProblem(models.defaultModel);
+  if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
+
+  const onError = (error: unknown, about: object = {}) =>
+    log.error(about, redact(error instanceof Error ? `${error.stack}` : String(error)));
+  const { store, dispatch } = await openStore(config.database, { onError });
+  const catalog = await openWorkerCatalog(
+    config.workersDirectory ?? fileURLToPath(new URL("../workers", import.meta.url)),
+  );
+
+  const executors = createExecutors({
+    ...config.executors,
+    onAvailability: ({ tier, available, reason }) => log.info({ tier, available }, reason),
+  });
+
+  let runtime: Runtime | undefined;
+  let views: RunViewReader | undefined;
+  let stopping = false;
+  const started = () => {
+    if (!runtime) throw new Error("A request arrived before the runtime was created");
+    return runtime;
+  };
+  const pages =
+    config.page &&
+    (await import("#web/create-run-pages.ts")).createRunPages({
+      config: { ...config, page: config.page },
+      views: () => {
+        views ??= new RunViewReader({ store, live: started().live, redact, now: Date.now });
+        return views;
+      },
+      runs: () => started().runs,
+      openGitHub: (repository) => bot.openGitHub(repository),
+      onError,
+    });
+  const bot: Bot = await createBot({
+    config,
+    log,
+    pages,
+    runs: () => started().runs,
+    deliveries: store,
+    ready: async () => {
+      if (stopping) throw new Error("It is stopping.");
+      await store.ping();
+    },
+  });
+  runtime = createRuntime({
+    store,
+    dispatch,
+    models,
+    catalog,
+    openGitHub: bot.openGitHub,
+    frontEnd: bot.frontEnd,
+    services: {
+      sanitize: createSanitizer(config.secrets),
+      executors,
+      web: config.web,
+      customToolsFrom: (owner, repo) => isListedRepository(config.customToolsFrom, owner, repo),
+    },
+    approvalMs: config.approvalTimeoutMs,
+    statusIntervalMs: config.statusIntervalMs,
+    runsPerHour: config.runsPerHour,
+    policy: config.policy,
+    onError,
+  });
+
+  async function stop(): Promise<void> {
+    if (stopping) return;
+    stopping = true;
+    pages?.close();
+    await bot.stop();
+    await runtime?.shutDown(config.shutdownGraceMs);
+    await executors.close();
+    await store.close();
+    // Requests to GitHub that are tried again later would keep the process alive.
+    process.exit(0);
+  }
+
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
+  if (!models.defaultModel) log.warn("GOLEM_FORGE_MODEL is not set: only workers that name a model can run.");
+  const unreachable = await checkAppAtStart(config);
+  if (unreachable) log.warn(unreachable);
+  await executors.availabilities();
+  await runtime.start();
+  await bot.start();
+  await loadWorkspaceModules();
+}
+
+/** Without any setting of an App there is nothing to serve yet but the page that registers one. */
+async function setUp(): Promise<void> {
+  const { startSetupServer } = await import("#setup/setup-server.ts");
+  const page = await startSetupServer({ ...readServerAddress(process.env), envFile: ".env" });
+  process.stderr.write(`No GitHub App is configured yet. Open this address to register one:\n\n  ${page.url}\n\n`);
+  const { name, envFile } = await page.registered;
+  await page.close();
+  process.stderr.write(
+    `${name} is registered, and its settings are in ${envFile}. Add a model there and start again.\n`,
+  );
+}
+
+try {
+  await main();
+} catch (error) {
+  if (!(error instanceof UserError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exit(1);
+}
