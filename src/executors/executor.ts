@@ -34,6 +34,23 @@ export interface ExecRequest {
   onOutput?(stream: "stdout" | "stderr", chunk: string): void;
   /** Hosts this one command may reach on port 443, through a proxy. None unless given. */
   network?: readonly string[];
+  /** Runs the command in an empty folder with an empty home in place of the tree. In the OS tier only. */
+  isolated?: IsolatedFolder;
+}
+
+/** The folder of a command that has network: nothing of the tree or of earlier commands can run in it. */
+export interface IsolatedFolder {
+  /** The only files in it. */
+  files: readonly FileChange[];
+  /** The files that are taken over if the command wrote them. */
+  results: ReadonlySet<string>;
+  /** Folders that are moved into the session if the command succeeds. */
+  keep: {
+    /** Relative to the tree. They replace those of the session. */
+    tree: readonly string[];
+    /** Relative to the home folder. `mergeDepth`: the levels below it that are merged with those of the session. */
+    home: readonly { path: string; mergeDepth: number }[];
+  };
 }
 
 export interface FileChange {

@@ -94,6 +94,9 @@ function memorySession(take: () => GuardedChild, onClose: () => void): ExecSessi
     if (program !== "bash" || flag !== "-c" || script === undefined) {
       throw new ToolError(`The in-memory shell runs bash scripts, not ${program}.`, { code: "UNAVAILABLE" });
     }
+    if (request.network?.length || request.isolated) {
+      throw new ToolError("A command cannot have network in the in-memory shell.", { code: "UNAVAILABLE" });
+    }
     if (!child?.alive) {
       child = take();
       mirror.reset();

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import type { GuestLimits } from "./guest-limits.ts";
+import type { GuestLimits } from "./bubblewrap.ts";
 
 /** A kernel's hard limit on memory and number of processes of a whole tree. */
 export interface ControlGroup {

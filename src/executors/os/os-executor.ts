@@ -1,34 +1,17 @@
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ToolError } from "#domain/errors.ts";
-import { SerialQueue } from "#domain/serial-queue.ts";
-import type {
-  Availability,
-  ExecRequest,
-  ExecResult,
-  ExecSession,
-  Executor,
-  TreeChanges,
-  TreeSource,
-} from "#executors/executor.ts";
-import { createTreeMirror } from "#executors/tree-mirror.ts";
-import { validateChanges } from "#executors/validate-changes.ts";
-import { bubblewrap, commandArguments } from "./bubblewrap.ts";
-import { controlGroup, removeAbandonedGroups } from "./control-group.ts";
+import type { Availability, ExecSession, Executor } from "#executors/executor.ts";
+import { defaultGuestLimits, type GuestLimits, guestSystem } from "./bubblewrap.ts";
+import { removeAbandonedGroups } from "./control-group.ts";
 import { runEscapeChecks } from "./escape-checks.ts";
-import { guestFolder, removeTree } from "./guest-folder.ts";
-import { defaultGuestLimits, type GuestLimits } from "./guest-limits.ts";
-import { type GuestSystem, guestSystem } from "./guest-system.ts";
-import { type Launched, launch } from "./launch.ts";
-import { type PreparedProcess, prepareProcess } from "./prepared-process.ts";
-import { proxiedCommand } from "./proxied-command.ts";
-import { startRegistryProxy } from "./registry-proxy.ts";
+import { removeTree } from "./guest-folder.ts";
+import { OsSession, type SandboxResources } from "./os-session.ts";
 import { type SandboxUser, sandboxUser } from "./sandbox-user.ts";
 import { seccompFilter } from "./seccomp-filter.ts";
-import { startWatchdog } from "./watchdog.ts";
 
 export interface OsExecutorOptions {
   /** Where copies of trees lie. Default: the system's folder for temporary files. */
@@ -42,22 +25,8 @@ export interface OsExecutorOptions {
   privateRegistries?: readonly string[];
 }
 
-const treeLimits = { files: 200_000, bytes: 1_000_000_000 };
 const requiredPrograms = ["/usr/bin/prlimit", "/bin/bash"];
 const folderName = "golem-forge-";
-/** From one command until a process is made ready for the next. */
-const prepareDelayMs = 20;
-
-/** Everything sessions share, once the sandbox was found to hold. */
-interface SandboxResources {
-  directory: string;
-  etc: string;
-  filter: string;
-  user: SandboxUser;
-  system: GuestSystem;
-  limits: GuestLimits;
-  privateRegistries: readonly string[];
-}
 
 /** Runs real programs in bubblewrap, on this machine's kernel: own namespaces, no network, filtered system calls, hard limits. */
 export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
@@ -71,7 +40,7 @@ export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
     if ("problem" in who) return who.problem;
 
     resources = prepare(options, who.user);
-    const session = createSession(resources, () => undefined);
+    const session = new OsSession(resources, () => undefined);
     try {
       return await runEscapeChecks((command) => session.probe(command));
     } finally {
@@ -95,7 +64,7 @@ export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
     },
     async open() {
       if (!resources) throw new ToolError("unavailable: no OS sandbox", { code: "UNAVAILABLE" });
-      const session = createSession(resources, () => open.delete(session));
+      const session = new OsSession(resources, () => open.delete(session));
       open.add(session);
       return session;
     },
@@ -166,152 +135,4 @@ function removeAbandoned(parent: string): void {
     const isOurs = pid && !existsSync(`/proc/${pid}`) && lstatSync(path).uid === process.getuid?.();
     if (isOurs) void removeTree(path).catch(() => undefined);
   }
-}
-
-interface OsSession extends ExecSession {
-  /** Runs a command without any tree. */
-  probe(command: string[]): Promise<Launched>;
-}
-
-function createSession(ground: SandboxResources, onClose: () => void): OsSession {
-  const { user, limits } = ground;
-  const name = randomBytes(8).toString("hex");
-  const folder = join(ground.directory, name);
-  const tree = join(folder, "tree");
-  const home = join(folder, "home");
-  mkdirSync(folder, { mode: 0o711 });
-  function makeOwn(path: string): void {
-    mkdirSync(path, { mode: 0o700 });
-    if (user) chownSync(path, user.uid, user.gid);
-  }
-  for (const path of [tree, home]) makeOwn(path);
-  const guest = guestFolder(tree, user, { changes: limits.changedFiles });
-  const mirror = createTreeMirror(treeLimits);
-  const stop = new AbortController();
-  const queue = new SerialQueue();
-  let commands = 0;
-  let clearing: Promise<void> = Promise.resolve();
-  let ready = prepare();
-  let preparing: NodeJS.Timeout | undefined;
-
-  function prepare(): PreparedProcess {
-    commands += 1;
-    const args = bubblewrap({ system: ground.system, tree, home, etc: ground.etc, limits });
-    const group = user ? controlGroup(`${name}-${commands}`, limits) : undefined;
-    return prepareProcess({ args, filter: ground.filter, user, group });
-  }
-
-  /** The process for this command. Where the one that stood by was ended, another one. */
-  async function takeReady(): Promise<PreparedProcess> {
-    clearTimeout(preparing);
-    if (!ready.isWaiting) {
-      await ready.discard();
-      ready = prepare();
-    }
-    return ready;
-  }
-
-  /** Starting a process holds up everyone else here, who may be ending a command in this very moment. */
-  function prepareSoon(): void {
-    preparing = setTimeout(prepareNext, prepareDelayMs).unref();
-  }
-
-  function prepareNext(): void {
-    try {
-      if (!ready.isWaiting && !stop.signal.aborted) ready = prepare();
-    } catch {
-      // The next command tries again, and says why.
-    }
-  }
-
-  async function run(request: Omit<ExecRequest, "network">, proxy?: string): Promise<Launched> {
-    const { timeoutMs, outputBytes } = request;
-    const by = await takeReady();
-    try {
-      return await launch(by, {
-        args: commandArguments({
-          proxy,
-          limits,
-          env: request.env ?? {},
-          cwd: request.cwd ?? "",
-          timeoutMs,
-          command: proxy ? proxiedCommand(request.command) : request.command,
-        }),
-        stdin: request.stdin,
-        timeoutMs,
-        outputBytes,
-        rawOutputBytes: limits.outputBytes,
-        signal: request.signal ? AbortSignal.any([request.signal, stop.signal]) : stop.signal,
-        onOutput: request.onOutput,
-        watch: (pid, onExcess) => startWatchdog({ pid, folders: [tree, home], limits, group: by.group }, onExcess),
-      });
-    } finally {
-      await by.discard();
-    }
-  }
-
-  async function runWithNetwork(request: ExecRequest): Promise<Launched> {
-    if (!request.network?.length) return run(request);
-    const proxyFolder = join(folder, "proxy");
-    mkdirSync(proxyFolder, { mode: 0o711, recursive: true });
-    const socket = join(proxyFolder, "proxy.sock");
-    rmSync(socket, { force: true });
-    const { privateRegistries: privateHosts } = ground;
-    const proxy = await startRegistryProxy({ socket, allowed: request.network, privateHosts });
-    try {
-      return await run(request, proxyFolder);
-    } finally {
-      await proxy.close();
-    }
-  }
-
-  /** What a command left is too much to look through, so none of it is kept, nor what was kept aside before. */
-  function startOver(): TreeChanges {
-    const left = join(folder, `left-${commands}`);
-    renameSync(tree, left);
-    makeOwn(tree);
-    mirror.reset();
-    guest.reset();
-    clearing = Promise.all([clearing, removeTree(left)]).then(() => undefined);
-    // Whoever closes the session hears of it.
-    clearing.catch(() => undefined);
-    const reason = "holds more changed files than are looked through, so nothing of this command was taken over";
-    return { written: [], deleted: [], rejected: [{ path: "the tree", reason }], ignoredFiles: 0 };
-  }
-
-  async function exec(source: TreeSource, request: ExecRequest): Promise<ExecResult> {
-    if (stop.signal.aborted) throw new ToolError("The sandbox is closed.", { code: "UNAVAILABLE" });
-    await guest.write(await mirror.nextDelta(source));
-    const known = new Set(mirror.paths);
-    try {
-      const launched = await runWithNetwork(request);
-      const proposed = await guest.collect({ isIgnored: mirror.isIgnored, known });
-      if (!proposed) return { tier: "os", ...launched, changes: startOver() };
-      mirror.markStale(proposed.map(({ path }) => path).filter((path) => known.has(path) || !mirror.isIgnored(path)));
-      const resolve = (path: string) => source.resolve(path);
-      const changes = await validateChanges(proposed, { resolve, known, isIgnored: mirror.isIgnored });
-      return { tier: "os", ...launched, changes };
-    } catch (error) {
-      // Half of a command's changes are none: the next one starts from the workspace again.
-      const left = await guest.collect({ isIgnored: mirror.isIgnored, known }).catch(() => undefined);
-      if (left) mirror.markStale(left.map(({ path }) => path));
-      else startOver();
-      throw error;
-    }
-  }
-
-  return {
-    tier: "os",
-    probe: (command) => run({ command, timeoutMs: 10_000, outputBytes: 20_000 }),
-    exec: (source, request) => queue.run(() => exec(source, request).finally(prepareSoon)),
-    async close() {
-      stop.abort();
-      await queue.idle();
-      clearTimeout(preparing);
-      await ready.discard();
-      await clearing;
-      await removeTree(folder);
-      onClose();
-    },
-  };
 }

@@ -1,7 +1,7 @@
 import { statfsSync } from "node:fs";
 import { lstat, readdir } from "node:fs/promises";
+import type { GuestLimits } from "./bubblewrap.ts";
 import type { ControlGroup } from "./control-group.ts";
-import type { GuestLimits } from "./guest-limits.ts";
 import { treeMemoryMb } from "./process-tree.ts";
 
 const intervalMs = 100;

@@ -71,8 +71,8 @@ function remoteSession(sandbox: RemoteSandbox, onClose: () => void): ExecSession
   }
 
   async function exec(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
-    if (request.network?.length) {
-      throw new ToolError("Packages cannot be installed in the remote sandbox through this product.", {
+    if (request.network?.length || request.isolated) {
+      throw new ToolError("A command cannot have network in the remote sandbox.", {
         code: "UNAVAILABLE",
       });
     }

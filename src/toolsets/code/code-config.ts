@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { ApprovalDecisionType } from "#domain/approval.ts";
+import { managers } from "./install-files.ts";
 
 const hostPattern = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/i;
 
 export const CodeConfig = z.strictObject({
-  /** Where code runs. There is no third place: without a sandbox these tools say that they are unavailable. */
+  /** Where code runs. Without a sandbox, the tools are unavailable. */
   tier: z.enum(["os", "remote"]).default("os"),
   /** Seconds. */
   timeout: z.number().positive().default(60),
@@ -13,7 +14,9 @@ export const CodeConfig = z.strictObject({
   output_bytes: z.number().int().min(200).max(1_000_000).default(30_000),
   /** Whether packages may be installed. */
   install: ApprovalDecisionType.default("ask"),
-  /** Hosts of registries, in place of the public ones: `host` or `host:port`. */
+  /** The hosts that package managers reach, in place of the public registries: `host` or `host:port`. */
   registries: z.array(z.string().regex(hostPattern, "is a host name such as registry.npmjs.org")).max(20).optional(),
+  /** The URL of the registry of a package manager, in place of the public one. */
+  indexes: z.partialRecord(z.enum(managers), z.url({ protocol: /^https$/, error: "is an https URL" })).default({}),
 });
 export type CodeConfig = z.infer<typeof CodeConfig>;

@@ -1,119 +1,249 @@
 import { ToolError } from "#domain/errors.ts";
-import type { Workspace } from "#domain/workspace.ts";
-import { isArchive } from "./unsupported-requirement.ts";
-
-export const managers = ["npm", "pip", "go", "cargo"] as const;
-export type PackageManager = (typeof managers)[number];
+import type { ExecResult } from "#executors/executor.ts";
+import { isArchive, type PackageManager } from "./install-files.ts";
 
 export interface InstallRequest {
   manager: PackageManager;
   packages: readonly string[];
   dev: boolean;
-  /** Files of the project's folder. */
-  has(name: string): boolean;
+  /** The registry's URL, in place of the public one. */
+  index?: string;
+  /** The text of a file of the project's folder or, for a lockfile, of the nearest folder above it. */
+  textOf(name: string): string | undefined;
 }
 
 export interface InstallCommand {
   command: string[];
   env: Record<string, string>;
-  /** Hosts it needs. */
+  /** Settings that the manager takes from a file only, by path. */
+  files?: Record<string, string>;
+  /** The hosts that the command needs. */
   hosts: string[];
-  /** Files of the folder it is meant to change. */
-  manifests: string[];
 }
 
 // A name and a version of the registry. Not a URL, a path, a git address or an option: those come from elsewhere, or run code.
-const names: Record<PackageManager, RegExp> = {
-  npm: /^(@[a-z0-9~-][\w.~-]*\/)?[a-z0-9~_][\w.~-]*(@[\w.^~<>=*|+ -]+)?$/i,
-  pip: /^[a-z0-9][\w.-]*(\[[\w,-]+\])?((==|>=|<=|~=|!=|<|>)[\w.*+!-]+(,(==|>=|<=|~=|!=|<|>)[\w.*+!-]+)*)?$/i,
+const nodePackage = /^(@[a-z0-9~-][\w.~-]*\/)?[a-z0-9~_][\w.~-]*(@[\w.^~<>=*|+ -]+)?$/i;
+const pythonPackage =
+  /^[a-z0-9][\w.-]*(\[[\w,-]+\])?((==|>=|<=|~=|!=|<|>)[\w.*+!-]+(,(==|>=|<=|~=|!=|<|>)[\w.*+!-]+)*)?$/i;
+const packageNames: Record<PackageManager, RegExp> = {
+  npm: nodePackage,
+  pnpm: nodePackage,
+  yarn: nodePackage,
+  pip: pythonPackage,
+  uv: pythonPackage,
   go: /^[a-z0-9][\w.-]*\.[a-z]+(\/[\w.~-]+)*(@[\w.+-]+)?$/i,
   cargo: /^[a-z][\w-]*(@[\w.^~<>=*+-]+)?$/i,
 };
 
 const hosts: Record<PackageManager, string[]> = {
   npm: ["registry.npmjs.org"],
+  pnpm: ["registry.npmjs.org"],
+  yarn: ["registry.npmjs.org", "registry.yarnpkg.com"],
   pip: ["pypi.org", "files.pythonhosted.org"],
+  uv: ["pypi.org", "files.pythonhosted.org"],
   go: ["proxy.golang.org", "sum.golang.org"],
   cargo: ["index.crates.io", "static.crates.io"],
 };
 
-const manifests: Record<PackageManager, string[]> = {
-  npm: ["package.json", "package-lock.json", "npm-shrinkwrap.json"],
-  pip: [],
-  go: ["go.mod", "go.sum"],
-  cargo: ["Cargo.toml", "Cargo.lock"],
-};
-
-/** How packages are installed without any of them running a script. Throws a ToolError for what is no package of a registry. */
-export function installCommand({ manager, packages, dev, has }: InstallRequest): InstallCommand {
-  const strange = packages.find((name) => !names[manager].test(name) || isArchive(name) || name.length > 200);
-  if (strange !== undefined) {
-    throw new ToolError(`"${strange}" is not a package of a registry.`, {
+/**
+ * The command that installs packages without running any of their scripts. Throws a ToolError for a name that is not a
+ * package of a registry.
+ */
+export function installCommand(request: InstallRequest): InstallCommand {
+  const { manager, packages, index } = request;
+  const refused = packages.find((name) => !packageNames[manager].test(name) || isArchive(name) || name.length > 200);
+  if (refused !== undefined) {
+    throw new ToolError(`"${refused}" is not a package of a registry.`, {
       code: "INVALID_ARGUMENTS",
-      suggestion: "Give a name with an optional version; URLs, paths, git addresses and options are not taken.",
+      suggestion: "Give a name with an optional version. URLs, paths, git addresses and options are not accepted.",
     });
   }
-  return { ...commandFor({ manager, packages, dev, has }), hosts: hosts[manager], manifests: manifests[manager] };
+  const indexHost = index === undefined ? [] : [new URL(index).host];
+  return { ...commands[manager](request), hosts: [...hosts[manager], ...indexHost] };
 }
 
-function commandFor({ manager, packages, dev, has }: InstallRequest): Pick<InstallCommand, "command" | "env"> {
+type Command = Omit<InstallCommand, "hosts">;
+
+const commands: Record<PackageManager, (request: InstallRequest) => Command> = {
+  npm: npmCommand,
+  pnpm: pnpmCommand,
+  yarn: yarnCommand,
+  pip: pipCommand,
+  uv: uvCommand,
+  go: goCommand,
+  cargo: cargoCommand,
+};
+
+/** No program as git, which a dependency from git would start, and no version of a package manager that the repository names. */
+const npmEnvironment = (index: string | undefined): Record<string, string> => ({
+  npm_config_globalconfig: "/dev/null",
+  npm_config_ignore_scripts: "true",
+  npm_config_git: "/bin/false",
+  COREPACK_ENABLE_PROJECT_SPEC: "0",
+  COREPACK_ENABLE_NETWORK: "0",
+  ...(index !== undefined && { npm_config_registry: index }),
+});
+
+function npmCommand({ packages, dev, index, textOf }: InstallRequest): Command {
+  const isLocked = textOf("package-lock.json") !== undefined || textOf("npm-shrinkwrap.json") !== undefined;
+  const install = packages.length > 0 || !isLocked ? ["install", ...(dev ? ["--save-dev"] : [])] : ["ci"];
+  const options = ["--ignore-scripts", "--git=/bin/false", "--no-audit", "--no-fund"];
+  return { command: ["npm", ...install, ...options, "--", ...packages], env: npmEnvironment(index) };
+}
+
+function pnpmCommand({ packages, dev, index, textOf }: InstallRequest): Command {
   const named = packages.length > 0;
-  switch (manager) {
-    case "npm": {
-      const how = named || !has("package-lock.json") ? ["install", ...(dev ? ["--save-dev"] : [])] : ["ci"];
-      // The repository's own .npmrc may name any program as git, which a dependency from git would start.
-      // Nor does the configuration count that an earlier command left in the home folder.
-      const own = ["--userconfig=/dev/null", "--globalconfig=/dev/null"];
-      const options = ["--ignore-scripts", "--git=/bin/false", ...own, "--no-audit", "--no-fund"];
-      return { command: ["npm", ...how, ...options, "--", ...packages], env: {} };
-    }
-    case "pip": {
-      if (!named && !has("requirements.txt")) throw nothingToInstall("requirements.txt");
-      const what = named ? ["--", ...packages] : ["-r", "requirements.txt"];
-      // A source distribution runs its setup.py; a wheel runs nothing.
-      const options = ["--user", "--only-binary=:all:", "--no-input", "--disable-pip-version-check"];
-      return {
-        // Isolated: no module of the tree, and no .pth file that an earlier command left in the home folder, runs here.
-        command: ["python3", "-I", "-m", "pip", "install", ...options, ...what],
-        env: { PIP_BREAK_SYSTEM_PACKAGES: "1", PIP_CONFIG_FILE: "/dev/null" },
-      };
-    }
-    case "go":
-      return {
-        command: named ? ["go", "get", ...packages] : ["go", "mod", "download"],
-        env: { GOPROXY: "https://proxy.golang.org", GOVCS: "*:off", GOENV: "off", GOFLAGS: "", GOTOOLCHAIN: "local" },
-      };
-    case "cargo":
-      return {
-        command: named ? ["cargo", "add", ...(dev ? ["--dev"] : []), ...packages] : ["cargo", "fetch"],
-        // The repository's own .cargo/config.toml may name any program for these.
-        env: {
-          RUSTC: "rustc",
-          RUSTC_WRAPPER: "",
-          RUSTC_WORKSPACE_WRAPPER: "",
-          CARGO_NET_GIT_FETCH_WITH_CLI: "false",
-          CARGO_REGISTRY_GLOBAL_CREDENTIAL_PROVIDERS: "cargo:token",
-        },
-      };
-  }
+  const isLocked = textOf("pnpm-lock.yaml") !== undefined;
+  const options = ["--ignore-scripts", "--ignore-pnpmfile"];
+  const lock = isLocked ? "--frozen-lockfile" : "--no-frozen-lockfile";
+  return {
+    command: named
+      ? ["pnpm", "add", ...options, ...(dev ? ["--save-dev"] : []), ...packages]
+      : ["pnpm", "install", ...options, lock],
+    env: {
+      ...npmEnvironment(index),
+      // The repository may name a version of pnpm, which pnpm would download and start.
+      npm_config_manage_package_manager_versions: "false",
+      npm_config_package_manager_strict: "false",
+      // Folders are moved afterwards, so packages must not be links into a store elsewhere.
+      npm_config_package_import_method: "copy",
+      npm_config_confirm_modules_purge: "false",
+    },
+  };
 }
 
-/** The package manager the files of a folder speak of; undefined when none does. */
-export async function findManager(workspace: Workspace, folder: string): Promise<PackageManager | undefined> {
-  const files: [string, PackageManager][] = [
-    ["package.json", "npm"],
-    ["go.mod", "go"],
-    ["Cargo.toml", "cargo"],
-    ["requirements.txt", "pip"],
-    ["pyproject.toml", "pip"],
-    ["setup.py", "pip"],
-  ];
-  for (const [name, manager] of files) {
-    if (await workspace.exists(folder === "" ? name : `${folder}/${name}`)) return manager;
+function yarnCommand({ packages, dev, index, textOf }: InstallRequest): Command {
+  const lockfile = textOf("yarn.lock");
+  const usesBerry =
+    lockfile === undefined
+      ? /"packageManager"\s*:\s*"yarn@[2-9]/.test(textOf("package.json") ?? "")
+      : /^__metadata:/m.test(lockfile);
+  const named = packages.length > 0;
+  const env = {
+    ...npmEnvironment(index),
+    // The version of Yarn that is part of a repository is code of the repository.
+    YARN_IGNORE_PATH: "1",
+    SKIP_YARN_COREPACK_CHECK: "1",
+    YARN_ENABLE_SCRIPTS: "0",
+    YARN_ENABLE_TELEMETRY: "0",
+    YARN_NODE_LINKER: "node-modules",
+    ...(index !== undefined && { YARN_REGISTRY: index, YARN_NPM_REGISTRY_SERVER: index.replace(/\/$/, "") }),
+  };
+  if (usesBerry) {
+    const immutable = lockfile === undefined ? "--no-immutable" : "--immutable";
+    const yarn = named ? ["yarn", "add", ...(dev ? ["--dev"] : []), ...packages] : ["yarn", "install", immutable];
+    return { command: checkingVersion("2 or later", "[2-9]*", yarn), env };
   }
-  return undefined;
+  const options = ["--ignore-scripts", "--non-interactive", "--no-default-rc"];
+  const yarn = named
+    ? ["yarn", "add", ...options, ...(dev ? ["--dev"] : []), ...packages]
+    : ["yarn", "install", ...options, ...(lockfile === undefined ? [] : ["--frozen-lockfile"])];
+  return { command: checkingVersion("1", "[01].*", yarn), env };
+}
+
+/** Yarn 1 and later versions share a program name, and each would rewrite the other's lockfile. */
+function checkingVersion(name: string, pattern: string, yarn: string[]): string[] {
+  const script = [
+    "version=$(yarn --version) || exit",
+    `case "$version" in ${pattern}) exec "$@";; esac`,
+    `echo "The project uses Yarn ${name}, and this sandbox has Yarn $version." >&2`,
+    "exit 1",
+  ];
+  return ["bash", "-c", script.join("\n"), "bash", ...yarn];
+}
+
+function pipCommand({ packages, index, textOf }: InstallRequest): Command {
+  const named = packages.length > 0;
+  if (!named && textOf("requirements.txt") === undefined) throw nothingToInstall("requirements.txt");
+  // A source distribution runs its setup.py; a wheel runs nothing.
+  const options = ["--user", "--only-binary=:all:", "--no-input", "--disable-pip-version-check"];
+  return {
+    // Isolated: no module of the current folder, no .pth file of a user and no variable of Python counts.
+    command: [
+      ...["python3", "-I", "-m", "pip", "install", ...options],
+      ...(named ? ["--", ...packages] : ["-r", "requirements.txt"]),
+    ],
+    env: {
+      PIP_BREAK_SYSTEM_PACKAGES: "1",
+      PIP_CONFIG_FILE: "/dev/null",
+      ...(index !== undefined && { PIP_INDEX_URL: index }),
+    },
+  };
+}
+
+function uvCommand({ packages, dev, index, textOf }: InstallRequest): Command {
+  const options = "--no-config --no-build --no-install-project --no-install-workspace";
+  const env = {
+    UV_NO_CONFIG: "1",
+    UV_NO_BUILD: "1",
+    UV_PYTHON_DOWNLOADS: "never",
+    UV_LINK_MODE: "copy",
+    ...(index !== undefined && { UV_DEFAULT_INDEX: index }),
+  };
+  if (textOf("pyproject.toml") === undefined) {
+    const named = packages.length > 0;
+    if (!named && textOf("requirements.txt") === undefined)
+      throw nothingToInstall("pyproject.toml or requirements.txt");
+    const script = 'uv venv --no-config .venv && exec uv pip install --no-config --no-build "$@"';
+    return { command: ["bash", "-c", script, "bash", ...(named ? packages : ["-r", "requirements.txt"])], env };
+  }
+  const isLocked = textOf("uv.lock") !== undefined;
+  if (packages.length === 0) {
+    return { command: ["uv", "sync", ...options.split(" "), ...(isLocked ? ["--frozen"] : [])], env };
+  }
+  const script = `uv add --no-config --no-build --no-sync${dev ? " --dev" : ""} "$@" && exec uv sync ${options}`;
+  return { command: ["bash", "-c", script, "bash", ...packages], env };
+}
+
+function goCommand({ packages, index }: InstallRequest): Command {
+  return {
+    command: packages.length > 0 ? ["go", "get", ...packages] : ["go", "mod", "download"],
+    env: {
+      GOPROXY: index ?? "https://proxy.golang.org",
+      GOVCS: "*:off",
+      GOENV: "off",
+      GOWORK: "off",
+      GOFLAGS: "-modcacherw",
+      GOTOOLCHAIN: "local",
+      CGO_ENABLED: "0",
+    },
+  };
+}
+
+function cargoCommand({ packages, dev, index }: InstallRequest): Command {
+  // Neither the repository's compiler, nor its credentials, nor its git.
+  const env = {
+    RUSTC: "rustc",
+    RUSTC_WRAPPER: "",
+    RUSTC_WORKSPACE_WRAPPER: "",
+    CARGO_NET_GIT_FETCH_WITH_CLI: "false",
+    CARGO_REGISTRY_GLOBAL_CREDENTIAL_PROVIDERS: "cargo:token",
+    CARGO_REGISTRIES_CRATES_IO_PROTOCOL: "sparse",
+  };
+  const config = `[source.crates-io]\nreplace-with = "registry"\n[source.registry]\nregistry = "sparse+${index}"\n`;
+  const files: Record<string, string> = index === undefined ? {} : { ".cargo/config.toml": config };
+  if (packages.length === 0) return { command: ["cargo", "fetch"], env, files };
+  const add = ["cargo", "add", ...(dev ? ["--dev"] : []), ...packages];
+  return { command: ["bash", "-c", '"$@" && exec cargo fetch', "bash", ...add], env, files };
 }
 
 function nothingToInstall(name: string): ToolError {
   return new ToolError(`There is no ${name}, so name the packages to install.`, { code: "INVALID_ARGUMENTS" });
+}
+
+/** Explains what to do about a program or package that was missing, in one sentence; undefined if none was. */
+export function describeMissingProgram({
+  exitCode,
+  stderr,
+}: Pick<ExecResult, "exitCode" | "stderr">): string | undefined {
+  if (exitCode === 0) return undefined;
+  const program =
+    /^prlimit: failed to execute (\S{1,100}): No such file/m.exec(stderr)?.[1] ??
+    /^(?:bash: line \d+: |spawn )(\S{1,100})(?:: command not found| ENOENT)$/m.exec(stderr)?.[1];
+  if (program) {
+    return `There is no ${program} in this sandbox, and install_package cannot provide it. The deployment can (GOLEM_FORGE_SANDBOX_TOOL_PATHS).`;
+  }
+  const isPackage =
+    /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|Cannot find (module|package) '[^./#]/m;
+  return isPackage.test(stderr) ? "A package that it needs is not installed. Call install_package." : undefined;
 }

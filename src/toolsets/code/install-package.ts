@@ -1,21 +1,22 @@
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import { BlockedError, ToolError } from "#domain/errors.ts";
+import { type Preview, textPreview } from "#domain/preview.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import type { Workspace } from "#domain/workspace.ts";
 import { commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
-import { findManager, type InstallCommand, installCommand, managers } from "./install-command.ts";
-import { findUnsupportedRequirement } from "./unsupported-requirement.ts";
+import { describeMissingProgram, installCommand } from "./install-command.ts";
+import { findManager, installFiles, managers } from "./install-files.ts";
 
 const inputSchema = z.object({
   packages: z
     .array(z.string())
     .max(50)
     .default([])
-    .describe("Names with optional versions; none: what the project's files list"),
-  manager: z.enum(managers).optional().describe("Default: by the files of the project"),
-  dev: z.boolean().default(false).describe("For development only"),
+    .describe("Names with optional versions; default: the packages that the project's files list"),
+  manager: z.enum(managers).optional().describe("Default: determined by the files of the project"),
+  dev: z.boolean().default(false).describe("Add them as development dependencies"),
   path: z.string().optional().describe("The folder of the project; default: the root of the repository"),
 });
 type Input = z.infer<typeof inputSchema>;
@@ -33,15 +34,15 @@ export function createInstallPackageTool(settings: CodeConfig, services: ToolSer
   return {
     name: "install_package",
     description:
-      "Install packages into the sandbox, as a phase of its own: network to the package registry alone, install scripts off, and no network again afterwards. What is installed serves run_tests, run_code and format_code; of the repository only manifests and lock files change.",
+      "Install packages into the sandbox with npm, pnpm, Yarn, pip, uv, Go or Cargo. The package manager sees only manifests and lockfiles, reaches only its registry and runs no install scripts. run_tests, run_code and format_code can use the packages afterwards, without network. In the repository, only manifests and lockfiles change.",
     inputSchema,
     needsApproval,
     manualExecution: { mode: "both", label: "Install packages", category: "Development" },
     approvalReason: ({ packages }) => {
       const what = packages.length > 0 ? packages.join(", ") : "the project's packages";
-      return `The worker wants to install ${what} into its sandbox, which opens it to the package registry meanwhile.`;
+      return `The worker wants to install ${what} into its sandbox. The package manager reaches its registry meanwhile.`;
     },
-    preview: async (input) => (await plan(input, services)).install.command.join(" "),
+    preview: (input) => previewInstall(input, settings, services),
     execute: (input, context) => {
       needsApproval();
       return execute(input, context, settings, services);
@@ -49,55 +50,51 @@ export function createInstallPackageTool(settings: CodeConfig, services: ToolSer
   };
 }
 
-async function plan({ packages, manager, dev, path = "" }: Input, { workspace }: ToolServices) {
+async function plan({ packages, manager, dev, path = "" }: Input, settings: CodeConfig, { workspace }: ToolServices) {
   const folder = workspace.resolve(path);
   const chosen = manager ?? (await findManager(workspace, folder));
   if (!chosen) {
-    throw new ToolError(`Nothing in ${folder || "the repository"} says which package manager it uses.`, {
+    throw new ToolError(`No file in ${folder || "the repository"} belongs to a package manager.`, {
       code: "INVALID_ARGUMENTS",
       suggestion: `Give the manager: ${managers.join(", ")}.`,
     });
   }
-  const present = new Set(await workspace.paths());
-  const inFolder = (name: string) => (folder === "" ? name : `${folder}/${name}`);
-  if (chosen === "pip" && packages.length === 0)
-    await checkRequirements(inFolder("requirements.txt"), present, workspace);
-  const install = installCommand({ manager: chosen, packages, dev, has: (name) => present.has(inFolder(name)) });
-  return { folder, install, manifests: new Set(install.manifests.map(inFolder)) };
+  const { isolated, textOf } = await installFiles(workspace, chosen, folder);
+  const install = installCommand({ manager: chosen, packages, dev, index: settings.indexes[chosen], textOf });
+  // An empty folder has no folders either.
+  const cwd = isolated.files.some((file) => file.path.startsWith(`${folder}/`)) ? folder : "";
+  const settingsFiles = Object.entries(install.files ?? {}).map(([path, text]) => {
+    return { path, content: Buffer.from(text), executable: false };
+  });
+  return { cwd, install, isolated: { ...isolated, files: [...isolated.files, ...settingsFiles] } };
 }
 
-async function checkRequirements(path: string, present: ReadonlySet<string>, workspace: Workspace): Promise<void> {
-  if (!present.has(path)) return;
-  const strange = findUnsupportedRequirement(Buffer.from(await workspace.read(path)).toString("utf8"));
-  if (strange === undefined) return;
-  throw new ToolError(
-    `${path} asks for more than packages of the registry: ${JSON.stringify(strange.slice(0, 200))}.`,
-    {
-      code: "DENIED",
-      suggestion: "Name the packages that are needed; options, URLs and paths are not taken.",
-    },
-  );
+async function previewInstall(input: Input, settings: CodeConfig, services: ToolServices): Promise<Preview> {
+  const { install, isolated } = await plan(input, settings, services);
+  const digest = createHash("sha256");
+  for (const { path, content } of isolated.files) digest.update(`${path}\0${content.length}\0`).update(content);
+  const preview = textPreview(install.command.join(" "));
+  return { ...preview, bindings: { "manifests and lockfiles": digest.digest("hex") } };
 }
 
 async function execute(input: Input, context: ToolContext, settings: CodeConfig, services: ToolServices) {
-  const { folder, install, manifests } = await plan(input, services);
+  const { cwd, install, isolated } = await plan(input, settings, services);
   const ran = await runCommand(services, {
     tier: settings.tier,
     request: {
       command: install.command,
       env: install.env,
-      cwd: folder,
+      cwd,
       timeoutMs,
       outputBytes: settings.output_bytes,
-      network: hostsFor(install, settings),
+      network: settings.registries ?? install.hosts,
+      isolated,
       signal: context.abortSignal,
       onOutput: (_, chunk) => context.output(chunk),
     },
-    isApproved: (path) => manifests.has(path),
+    isApproved: (path) => isolated.results.has(path),
   });
-  return commandResult(ran, install.command.join(" "));
-}
-
-function hostsFor({ hosts }: InstallCommand, { registries }: CodeConfig): string[] {
-  return registries ?? hosts;
+  const result = commandResult(ran, install.command.join(" "));
+  const missing = describeMissingProgram(ran.result);
+  return missing ? { ...result, llmContent: `${missing}\n${result.llmContent}` } : result;
 }

@@ -2,14 +2,14 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { startGuardedChild } from "#executors/guarded-child.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { describeChanges, describeEnd, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
-import { missingProgram } from "./missing-program.ts";
-import { readReport } from "./read-report.ts";
-import { findTestRunner, type TestRunner } from "./test-runner.ts";
-import type { TestSummary } from "./test-summary.ts";
+import { describeMissingProgram } from "./install-command.ts";
+import { findTestRunner, type TestReport, type TestRunner } from "./test-runner.ts";
+import { summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
   path: z.string().optional().describe("The folder of the project; default: the root of the repository"),
@@ -81,7 +81,7 @@ function report(
     `${runner.name}: ${headline}. ${describeEnd(result)} ${runner.reason}`,
     ...failures,
     more > 0 ? `… and ${more} more failures.` : "",
-    (!summary && missingProgram(result)) || "",
+    (!summary && describeMissingProgram(result)) || "",
     needsOutput ? `stdout:\n${tail(result.stdout)}\nstderr:\n${tail(result.stderr)}` : "",
     describeChanges(taken),
   ];
@@ -119,4 +119,31 @@ function tail(text: string): string {
   // Cut first, so that the cost is that of what is shown.
   const plain = showHidden(text.slice(-4 * shownOutput)).trim();
   return plain.length > shownOutput ? `…${plain.slice(-shownOutput)}` : plain || "(nothing)";
+}
+
+interface TestOutput {
+  report: TestReport;
+  stdout: string;
+  stderr: string;
+}
+
+/** The longest output that is read in this process. Longer ones can be made to take minutes, or a gigabyte of memory. */
+const maxInlineLength = 100_000;
+const killAfterMs = 10_000;
+
+/** Summarizes the output of a test runner; undefined if it has no known format, or takes too long to read. */
+export async function readReport(output: TestOutput, signal?: AbortSignal): Promise<TestSummary | undefined> {
+  const { report, stdout, stderr } = output;
+  if (stdout.length + stderr.length <= maxInlineLength) return summarizeTests(report, stdout, stderr);
+
+  const entry = new URL("./summary-child.ts", import.meta.url);
+  const child = startGuardedChild({ entry, memoryMb: 512, messageBytes: 1_000_000, cpuSeconds: 30 });
+  try {
+    return TestSummary.nullable().parse(await child.call(output, { killAfterMs, signal })) ?? undefined;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    return undefined;
+  } finally {
+    child.kill();
+  }
 }

@@ -1,5 +1,6 @@
+import { z } from "zod";
+import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { type PackageManifest, readManifest } from "./package-manifest.ts";
 
 export type TestReport = "tap" | "vitest" | "jest" | "mocha" | "pytest" | "unittest" | "go" | "cargo" | "plain";
 
@@ -103,9 +104,11 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
   const sign = [...pytestFiles, ...pythonFiles].find((name) => present.has(name)) ?? tests[0];
   if (sign === undefined) return undefined;
 
+  // The environment that uv installed, without network and as it is.
+  const python = present.has("uv.lock") ? ["uv", "run", "--no-sync", "--offline", "python"] : ["python3"];
   const pytest: TestRunner = {
     name: "pytest",
-    command: ["python3", "-m", "pytest", "-rA", "-q", "--color=no", "-p", "no:cacheprovider"],
+    command: [...python, "-m", "pytest", "-rA", "-q", "--color=no", "-p", "no:cacheprovider"],
     report: "pytest",
     reason: `There is a ${sign}.`,
   };
@@ -115,10 +118,10 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
   const needsPytest = texts.some((text) => /\bpytest\b|^(async )?def test_/m.test(text));
   const isPlain = texts.some((text) => /^\s*(import|from) unittest\b/m.test(text));
   if (needsPytest || !isPlain) return pytest;
-  return unittestRunner(present, tests);
+  return unittestRunner(present, tests, python);
 }
 
-function unittestRunner(present: ReadonlySet<string>, tests: readonly string[]): TestRunner {
+function unittestRunner(present: ReadonlySet<string>, tests: readonly string[], python: readonly string[]): TestRunner {
   const [first = ""] = tests;
   const top = first.includes("/") ? first.slice(0, first.indexOf("/")) : "";
   // A folder that is no package is not looked into, unless it is the one to start in.
@@ -126,9 +129,37 @@ function unittestRunner(present: ReadonlySet<string>, tests: readonly string[]):
   const pattern = tests.every((path) => path.endsWith("_test.py")) ? ["-p", "*_test.py"] : [];
   return {
     name: "unittest",
-    command: ["python3", "-m", "unittest", "discover", ...start, ...pattern],
-    commandForNamed: ["python3", "-m", "unittest"],
+    command: [...python, "-m", "unittest", "discover", ...start, ...pattern],
+    commandForNamed: [...python, "-m", "unittest"],
     report: "unittest",
     reason: `${first} uses unittest.`,
   };
+}
+
+const names = z.record(z.string(), z.unknown()).catch({}).default({});
+const Manifest = z.object({
+  scripts: z.record(z.string(), z.string()).catch({}).default({}),
+  dependencies: names,
+  devDependencies: names,
+});
+
+export interface PackageManifest {
+  scripts: Record<string, string>;
+  /** The names of all dependencies. */
+  dependencies: ReadonlySet<string>;
+}
+
+/** Reads a package.json; undefined if there is none. Throws a ToolError if it is not JSON. */
+export async function readManifest(workspace: Workspace, path: string): Promise<PackageManifest | undefined> {
+  if (!(await workspace.exists(path))) return undefined;
+  const text = Buffer.from(await workspace.read(path)).toString("utf8");
+  try {
+    const { scripts, dependencies, devDependencies } = Manifest.parse(JSON.parse(text));
+    return { scripts, dependencies: new Set([...Object.keys(dependencies), ...Object.keys(devDependencies)]) };
+  } catch (error) {
+    throw new ToolError(`${path} is not valid JSON.`, {
+      code: "EXECUTION_ERROR",
+      cause: error,
+    });
+  }
 }

@@ -1,9 +1,8 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
 import { codeToolset } from "#toolsets/code/code-toolset.ts";
-import { findFormatter } from "#toolsets/code/formatter.ts";
-import { installCommand, type PackageManager } from "#toolsets/code/install-command.ts";
-import { missingProgram } from "#toolsets/code/missing-program.ts";
+import { findFormatter } from "#toolsets/code/format-code.ts";
+import { describeMissingProgram } from "#toolsets/code/install-command.ts";
 import { findTestRunner } from "#toolsets/code/test-runner.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
@@ -79,7 +78,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     const result = await call("run_tests", { timeout: 20 });
 
     expect(result.error).toBeUndefined();
-    expect(result.llmContent).toContain("A package it needs is not installed: install_package brings it.");
+    expect(result.llmContent).toContain("A package that it needs is not installed. Call install_package.");
   });
 
   test("plain unittest runs without pytest, and names what failed", async () => {
@@ -143,46 +142,6 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(seen).toEqual(args);
     expect(JSON.parse(sandbox.text("seen.json"))).toEqual(args);
     expect(await sandbox.exists("made")).toBe(false);
-  });
-
-  test("a package manager starts no program the repository names, not even as its git", async () => {
-    const { call, sandbox } = await world({
-      files: {
-        "package.json": JSON.stringify({
-          scripts: { preinstall: "touch /workspace/ran" },
-          dependencies: { evil: "git+ssh://git@host.example/a/b.git" },
-        }),
-        ".npmrc": "git=./.venv/evil\nignore-scripts=false\nscript-shell=./.venv/evil\n",
-      },
-      config: { install: "preApproved" },
-    });
-    const program = "mkdir .venv; printf '#!/bin/sh\\ntouch /workspace/ran\\n' > .venv/evil; chmod +x .venv/evil";
-    await call("run_code", { language: "bash", code: program });
-
-    const { llmContent } = await call("install_package", {});
-
-    expect(llmContent).toMatch(/Exit code [1-9]/);
-    expect(await sandbox.exists("ran")).toBe(false);
-  });
-
-  test("pip runs no module of the tree, and nothing that an earlier command left in the home folder", async () => {
-    const run = "open('/workspace/ran', 'w').close()\n";
-    const { call, sandbox } = await world({
-      files: { "pip.py": run, "sitecustomize.py": run, "pip/__init__.py": run, "pip/__main__.py": run },
-      config: { install: "preApproved", registries: ["127.0.0.1"] },
-    });
-    const leave = [
-      'site=$(python3 -c "import site; print(site.getusersitepackages())"); mkdir -p "$site" ~/.config/pip',
-      "echo \"import os; os.path.exists('/workspace/armed') and open('/workspace/ran', 'w').close()\" > \"$site/x.pth\"",
-      "echo '[global]' > ~/.config/pip/pip.conf; echo 'python = /workspace/run.sh' >> ~/.config/pip/pip.conf",
-      "rm -f ran; touch armed",
-    ].join("\n");
-    await call("run_code", { language: "bash", code: leave });
-
-    await call("install_package", { manager: "pip", packages: ["left-pad"] });
-
-    expect(await sandbox.exists("armed")).toBe(true);
-    expect(await sandbox.exists("ran")).toBe(false);
   });
 
   test("the project's own formatter formats", async () => {
@@ -257,6 +216,14 @@ describe("what a project is tested and formatted with", () => {
     expect((await findTestRunner(memoryWorkspace(files), ""))?.command.join(" ")).toBe(command);
   });
 
+  test("tests of a project of uv run in the environment that uv installed", async () => {
+    const files = { "pyproject.toml": "[project]\n", "uv.lock": "", "test_a.py": "def test_a(): pass\n" };
+
+    const runner = await findTestRunner(memoryWorkspace(files), "");
+
+    expect(runner?.command.join(" ")).toMatch(/^uv run --no-sync --offline python -m pytest /);
+  });
+
   test.each([
     [{ "tests/test_a.py": "import unittest" }, "-s tests"],
     [{ "tests/__init__.py": "", "tests/test_a.py": "import unittest" }, ""],
@@ -268,15 +235,15 @@ describe("what a project is tested and formatted with", () => {
   });
 
   test.each([
-    [1, "npm error code ENOTCACHED", "install_package brings it"],
-    [127, "sh: 1: vitest: not found", "install_package brings it"],
-    [1, "/usr/bin/python3: No module named pytest", "install_package brings it"],
-    [1, "Error: Cannot find module 'left-pad'", "install_package brings it"],
+    [1, "npm error code ENOTCACHED", "Call install_package"],
+    [127, "sh: 1: vitest: not found", "Call install_package"],
+    [1, "/usr/bin/python3: No module named pytest", "Call install_package"],
+    [1, "Error: Cannot find module 'left-pad'", "Call install_package"],
     [127, "prlimit: failed to execute go: No such file or directory", "There is no go in this sandbox"],
     [1, "Error: Cannot find module './mine.js'", undefined],
     [0, "npm error code ENOTCACHED", undefined],
   ])("exit code %i and %j say what is missing", (exitCode, stderr, said) => {
-    const sentence = missingProgram({ exitCode, stderr });
+    const sentence = describeMissingProgram({ exitCode, stderr });
 
     if (said) expect(sentence).toContain(said);
     else expect(sentence).toBeUndefined();
@@ -310,107 +277,8 @@ describe("what a project is tested and formatted with", () => {
 
   test("a package.json that is no JSON is a sentence", async () => {
     await expect(findTestRunner(memoryWorkspace({ "package.json": "{" }), "")).rejects.toThrow(
-      "package.json is not a package manifest",
+      "package.json is not valid JSON",
     );
-  });
-});
-
-describe("installing packages", () => {
-  const has = () => false;
-
-  test.each<[PackageManager, string[]]>([
-    ["npm", ["https://evil.example/x.tgz"]],
-    ["npm", ["git+ssh://git@host/x"]],
-    ["npm", ["../x"]],
-    ["npm", ["--registry=http://evil"]],
-    ["npm", ["user/repo"]],
-    ["npm", ["x@file:../y"]],
-    ["npm", ["x@https://evil.example/y"]],
-    ["npm", ["x; rm -rf /"]],
-    ["pip", ["-r", "x"]],
-    ["pip", ["git+https://evil/x"]],
-    ["pip", ["x @ https://evil/x"]],
-    ["pip", ["./x"]],
-    ["pip", ["evil.tar.gz"]],
-    ["pip", ["evil-1.0-py3-none-any.whl"]],
-    ["npm", ["evil.tgz"]],
-    ["npm", ["x\n--git=./evil"]],
-    ["go", ["-exec=x"]],
-    ["cargo", ["--git"]],
-  ])("%s never installs %j", (manager, packages) => {
-    expect(() => installCommand({ manager, packages, dev: false, has })).toThrow("is not a package of a registry");
-  });
-
-  test.each<[PackageManager, string[], string]>([
-    [
-      "npm",
-      ["left-pad", "@scope/x@^1.2.0"],
-      "npm install --ignore-scripts --git=/bin/false --userconfig=/dev/null --globalconfig=/dev/null --no-audit --no-fund -- left-pad @scope/x@^1.2.0",
-    ],
-    [
-      "pip",
-      ["requests>=2,<3", "uvicorn[standard]==0.1"],
-      "python3 -I -m pip install --user --only-binary=:all: --no-input --disable-pip-version-check -- requests>=2,<3 uvicorn[standard]==0.1",
-    ],
-    ["go", ["golang.org/x/text@v0.1.0"], "go get golang.org/x/text@v0.1.0"],
-    ["cargo", ["serde"], "cargo add serde"],
-  ])("%s installs %j without scripts", (manager, packages, expected) => {
-    expect(installCommand({ manager, packages, dev: false, has }).command.join(" ")).toBe(expected);
-  });
-
-  test.each([
-    "-e .",
-    "./evil",
-    ".",
-    "evil.tar.gz",
-    "git+https://github.com/a/b",
-    "x @ https://evil.example/x.zip",
-    "https://evil.example/x.whl",
-    "--no-binary=:all:",
-    "--index-url https://evil.example",
-    "-r more.txt",
-    "requests --config-settings=a=b",
-    "requests; python_version > '3' --global-option=x",
-    "requests \\\n  --no-binary=:all:",
-  ])("a requirements.txt with %j installs nothing", async (line) => {
-    const { preview } = await world({ files: { "requirements.txt": `# ours\nflask==3.0\n${line}\n` } });
-
-    await expect(preview("install_package", {})).rejects.toMatchObject({ code: "DENIED" });
-  });
-
-  test("a requirements.txt of names, versions, markers and hashes is installed as it is", async () => {
-    const lines = [
-      "# ours",
-      "flask==3.0  # web",
-      "requests[socks, security] >= 2, < 3 ; python_version < '3.13' and sys_platform != 'win32'",
-      `click==8.1 \\\n    --hash=sha256:${"a1".repeat(32)} \\\n    --hash=sha256:${"b2".repeat(32)}`,
-      "",
-    ];
-    const { preview } = await world({ files: { "requirements.txt": lines.join("\n") } });
-
-    expect(await preview("install_package", {})).toContain("--only-binary=:all:");
-  });
-
-  test("a lock file is installed as it is", () => {
-    expect(
-      installCommand({
-        manager: "npm",
-        packages: [],
-        dev: false,
-        has: (name) => name === "package-lock.json",
-      }).command.slice(0, 2),
-    ).toEqual(["npm", "ci"]);
-  });
-
-  test("asks unless the worker says otherwise, and shows the command", async () => {
-    const { asks, preview } = await world({ files: project });
-
-    expect(await asks("install_package", { packages: ["left-pad"] })).toBe(true);
-    expect(await preview("install_package", { packages: ["left-pad"] })).toContain("npm install --ignore-scripts");
-    await expect((await world({ config: { install: "blocked" } })).asks("install_package", {})).rejects.toThrow(
-      "may not install packages",
-    );
-    expect(await (await world({ config: { install: "preApproved" } })).asks("install_package", {})).toBe(false);
   });
 });
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readReport } from "#toolsets/code/read-report.ts";
+import { readReport } from "#toolsets/code/run-tests.ts";
 import type { TestReport } from "#toolsets/code/test-runner.ts";
 import { summarizeTests } from "#toolsets/code/test-summary.ts";
 

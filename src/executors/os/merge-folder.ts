@@ -1,0 +1,64 @@
+import { chownSync, lstatSync, mkdirSync, readdirSync, renameSync } from "node:fs";
+import { removeTree } from "./guest-folder.ts";
+import type { SandboxUser } from "./sandbox-user.ts";
+
+export interface FolderMerge {
+  /** Folders on the same file system, to which no process of a guest has access meanwhile. */
+  from: string;
+  to: string;
+  /** The folder to move, below both. */
+  path: string;
+  /** Levels below `path` whose folders are merged. An entry below them replaces one of the same name. */
+  mergeDepth: number;
+}
+
+/**
+ * Moves a folder from one guest's folder to another's. Does nothing if there is none. No link is followed: where one
+ * takes the place of a folder, it is removed.
+ */
+export async function mergeFolder({ from, to, path, mergeDepth }: FolderMerge, user: SandboxUser): Promise<void> {
+  const names = path.split("/");
+  let source = from;
+  for (const name of names) {
+    source = `${source}/${name}`;
+    if (!isFolder(source)) return;
+  }
+  let parent = to;
+  for (const name of names.slice(0, -1)) {
+    parent = `${parent}/${name}`;
+    await makeFolder(parent, user);
+  }
+  await merge(source, `${parent}/${names.at(-1)}`, mergeDepth);
+}
+
+async function merge(source: string, target: string, depth: number): Promise<void> {
+  if (depth < 0 || !isFolder(source) || !isFolder(target)) {
+    await removeTree(target);
+    renameSync(source, target);
+    return;
+  }
+  const names = readdirSync(source);
+  await removeOlderVersions(target, names);
+  for (const name of names) await merge(`${source}/${name}`, `${target}/${name}`, depth - 1);
+}
+
+/** Removes the descriptions of Python distributions whose other versions are about to be moved here. */
+async function removeOlderVersions(target: string, names: readonly string[]): Promise<void> {
+  const distributionOf = (name: string) => /^(.+?)-[^-]+\.dist-info$/.exec(name)?.[1]?.toLowerCase();
+  const moved = new Set(names.map(distributionOf).filter((name) => name !== undefined));
+  if (moved.size === 0) return;
+  for (const name of readdirSync(target)) {
+    if (moved.has(distributionOf(name) ?? "") && !names.includes(name)) await removeTree(`${target}/${name}`);
+  }
+}
+
+function isFolder(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+async function makeFolder(path: string, user: SandboxUser): Promise<void> {
+  if (isFolder(path)) return;
+  await removeTree(path);
+  mkdirSync(path, { mode: 0o755 });
+  if (user) chownSync(path, user.uid, user.gid);
+}

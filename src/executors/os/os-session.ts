@@ -1,0 +1,270 @@
+import { randomBytes } from "node:crypto";
+import { chownSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { ToolError } from "#domain/errors.ts";
+import { SerialQueue } from "#domain/serial-queue.ts";
+import type {
+  ExecRequest,
+  ExecResult,
+  ExecSession,
+  IsolatedFolder,
+  TreeChanges,
+  TreeSource,
+} from "#executors/executor.ts";
+import { createTreeMirror, type TreeMirror } from "#executors/tree-mirror.ts";
+import { validateChanges } from "#executors/validate-changes.ts";
+import { bubblewrap, commandArguments, type GuestLimits, type GuestSystem } from "./bubblewrap.ts";
+import { controlGroup } from "./control-group.ts";
+import { type GuestFolder, guestFolder, removeTree } from "./guest-folder.ts";
+import { type Launched, launch } from "./launch.ts";
+import { mergeFolder } from "./merge-folder.ts";
+import { type PreparedProcess, prepareProcess } from "./prepared-process.ts";
+import { proxiedCommand, startRegistryProxy } from "./registry-proxy.ts";
+import type { SandboxUser } from "./sandbox-user.ts";
+import { startWatchdog } from "./watchdog.ts";
+
+/** The resources that all sessions share. */
+export interface SandboxResources {
+  directory: string;
+  etc: string;
+  filter: string;
+  user: SandboxUser;
+  system: GuestSystem;
+  limits: GuestLimits;
+  privateRegistries: readonly string[];
+}
+
+/** The writable folders of a command. */
+interface CommandFolders {
+  tree: string;
+  home: string;
+}
+
+const treeLimits = { files: 200_000, bytes: 1_000_000_000 };
+/** The delay after a command before the process for the next one is started. */
+const prepareDelayMs = 20;
+
+/** A run's sandbox: its tree and its home folder, in which commands run one at a time. */
+export class OsSession implements ExecSession {
+  readonly tier = "os";
+  readonly #resources: SandboxResources;
+  readonly #onClose: () => void;
+  readonly #name = randomBytes(8).toString("hex");
+  readonly #folder: string;
+  readonly #folders: CommandFolders;
+  readonly #guest: GuestFolder;
+  readonly #mirror: TreeMirror = createTreeMirror(treeLimits);
+  readonly #stop = new AbortController();
+  readonly #queue = new SerialQueue();
+  #commands = 0;
+  #clearing: Promise<void> = Promise.resolve();
+  #prepared: PreparedProcess;
+  #preparing: NodeJS.Timeout | undefined;
+
+  constructor(resources: SandboxResources, onClose: () => void) {
+    this.#resources = resources;
+    this.#onClose = onClose;
+    this.#folder = join(resources.directory, this.#name);
+    mkdirSync(this.#folder, { mode: 0o711 });
+    this.#folders = this.#makeFolders(this.#folder);
+    const { user, limits } = resources;
+    this.#guest = guestFolder(this.#folders.tree, user, { changes: limits.changedFiles });
+    this.#prepared = this.#prepare(this.#folders);
+  }
+
+  /** Runs a command without a tree. */
+  probe(command: string[]): Promise<Launched> {
+    return this.#run({ command, timeoutMs: 10_000, outputBytes: 20_000 });
+  }
+
+  exec(source: TreeSource, request: ExecRequest): Promise<ExecResult> {
+    const { isolated } = request;
+    const exec = isolated
+      ? () => this.#execIsolated(source, request, isolated)
+      : () => this.#exec(source, request).finally(() => this.#prepareSoon());
+    return this.#queue.run(exec);
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#queue.idle();
+    clearTimeout(this.#preparing);
+    await this.#prepared.discard();
+    await this.#clearing;
+    await removeTree(this.#folder);
+    this.#onClose();
+  }
+
+  async #exec(source: TreeSource, request: ExecRequest): Promise<ExecResult> {
+    await this.#bring(source);
+    const { isIgnored } = this.#mirror;
+    const known = new Set(this.#mirror.paths);
+    try {
+      const launched = await this.#runWithNetwork(request);
+      const proposed = await this.#guest.collect({ isIgnored, known });
+      if (!proposed) return { tier: "os", ...launched, changes: this.#startOver() };
+      this.#mirror.markStale(proposed.map(({ path }) => path).filter((path) => known.has(path) || !isIgnored(path)));
+      const resolve = (path: string) => source.resolve(path);
+      const changes = await validateChanges(proposed, { resolve, known, isIgnored });
+      return { tier: "os", ...launched, changes };
+    } catch (error) {
+      // Half of a command's changes are none: the next one starts from the workspace again.
+      const left = await this.#guest.collect({ isIgnored, known }).catch(() => undefined);
+      if (left) this.#mirror.markStale(left.map(({ path }) => path));
+      else this.#startOver();
+      throw error;
+    }
+  }
+
+  /** Runs a command in an empty folder with an empty home, and keeps what it installed if it succeeds. */
+  async #execIsolated(source: TreeSource, request: ExecRequest, isolated: IsolatedFolder): Promise<ExecResult> {
+    await this.#bring(source);
+    this.#commands += 1;
+    const folder = join(this.#folder, `isolated-${this.#commands}`);
+    mkdirSync(folder, { mode: 0o711 });
+    try {
+      const folders = this.#makeFolders(folder);
+      const guest = guestFolder(folders.tree, this.#resources.user);
+      await guest.write({ write: [...isolated.files], remove: [] });
+      const launched = await this.#runWithNetwork(request, folders);
+      const changes = await resultsOf(guest, source, isolated);
+      if (launched.exitCode === 0) await this.#keep(folders, isolated);
+      return { tier: "os", ...launched, changes };
+    } finally {
+      await removeTree(folder);
+    }
+  }
+
+  async #keep({ tree, home }: CommandFolders, { keep }: IsolatedFolder): Promise<void> {
+    const { user } = this.#resources;
+    for (const path of keep.tree) {
+      await mergeFolder({ from: tree, to: this.#folders.tree, path, mergeDepth: 0 }, user);
+    }
+    for (const { path, mergeDepth } of keep.home) {
+      await mergeFolder({ from: home, to: this.#folders.home, path, mergeDepth }, user);
+    }
+  }
+
+  async #bring(source: TreeSource): Promise<void> {
+    if (this.#stop.signal.aborted) throw new ToolError("The sandbox is closed.", { code: "UNAVAILABLE" });
+    await this.#guest.write(await this.#mirror.nextDelta(source));
+  }
+
+  async #runWithNetwork(request: ExecRequest, folders = this.#folders): Promise<Launched> {
+    if (!request.network?.length) return this.#run(request, { folders });
+    const proxyFolder = join(this.#folder, "proxy");
+    mkdirSync(proxyFolder, { mode: 0o711, recursive: true });
+    const socket = join(proxyFolder, "proxy.sock");
+    rmSync(socket, { force: true });
+    const { privateRegistries: privateHosts } = this.#resources;
+    const proxy = await startRegistryProxy({ socket, allowed: request.network, privateHosts });
+    try {
+      return await this.#run(request, { folders, proxyFolder });
+    } finally {
+      await proxy.close();
+    }
+  }
+
+  async #run(
+    request: ExecRequest,
+    { folders = this.#folders, proxyFolder }: { folders?: CommandFolders; proxyFolder?: string } = {},
+  ): Promise<Launched> {
+    const { timeoutMs, outputBytes, signal, stdin, onOutput } = request;
+    const { limits } = this.#resources;
+    const prepared = await this.#takePrepared(folders);
+    try {
+      return await launch(prepared, {
+        args: commandArguments({
+          proxy: proxyFolder,
+          limits,
+          env: request.env ?? {},
+          cwd: request.cwd ?? "",
+          timeoutMs,
+          command: proxyFolder ? proxiedCommand(request.command) : request.command,
+        }),
+        stdin,
+        timeoutMs,
+        outputBytes,
+        rawOutputBytes: limits.outputBytes,
+        signal: signal ? AbortSignal.any([signal, this.#stop.signal]) : this.#stop.signal,
+        onOutput,
+        watch: (pid, onExcess) =>
+          startWatchdog({ pid, folders: [folders.tree, folders.home], limits, group: prepared.group }, onExcess),
+      });
+    } finally {
+      await prepared.discard();
+    }
+  }
+
+  #prepare({ tree, home }: CommandFolders): PreparedProcess {
+    this.#commands += 1;
+    const { system, etc, limits, user, filter } = this.#resources;
+    const args = bubblewrap({ system, tree, home, etc, limits });
+    const group = user ? controlGroup(`${this.#name}-${this.#commands}`, limits) : undefined;
+    return prepareProcess({ args, filter, user, group });
+  }
+
+  /** The process for a command. One that has ended while it waited is replaced. */
+  async #takePrepared(folders: CommandFolders): Promise<PreparedProcess> {
+    if (folders !== this.#folders) return this.#prepare(folders);
+    clearTimeout(this.#preparing);
+    if (!this.#prepared.isWaiting) {
+      await this.#prepared.discard();
+      this.#prepared = this.#prepare(folders);
+    }
+    return this.#prepared;
+  }
+
+  /** Starting a process delays everything else in this program, which may be ending a command just now. */
+  #prepareSoon(): void {
+    this.#preparing = setTimeout(() => {
+      try {
+        if (!this.#prepared.isWaiting && !this.#stop.signal.aborted) this.#prepared = this.#prepare(this.#folders);
+      } catch {
+        // The next command tries again, and reports the reason.
+      }
+    }, prepareDelayMs).unref();
+  }
+
+  /** Discards the tree and all files kept in it, because a command left too many files to look through. */
+  #startOver(): TreeChanges {
+    const { tree } = this.#folders;
+    const left = join(this.#folder, `left-${this.#commands}`);
+    renameSync(tree, left);
+    this.#makeOwn(tree);
+    this.#mirror.reset();
+    this.#guest.reset();
+    this.#clearing = Promise.all([this.#clearing, removeTree(left)]).then(() => undefined);
+    // A failure is reported when the session is closed.
+    this.#clearing.catch(() => undefined);
+    return rejectedTree("holds more changed files than are looked through, so nothing of this command was taken over");
+  }
+
+  #makeFolders(parent: string): CommandFolders {
+    const folders = { tree: join(parent, "tree"), home: join(parent, "home") };
+    this.#makeOwn(folders.tree);
+    this.#makeOwn(folders.home);
+    return folders;
+  }
+
+  #makeOwn(path: string): void {
+    const { user } = this.#resources;
+    mkdirSync(path, { mode: 0o700 });
+    if (user) chownSync(path, user.uid, user.gid);
+  }
+}
+
+function rejectedTree(reason: string): TreeChanges {
+  return { written: [], deleted: [], rejected: [{ path: "the tree", reason }], ignoredFiles: 0 };
+}
+
+/** The files among the expected results that the command wrote. Everything else in its folder is dropped. */
+async function resultsOf(guest: GuestFolder, source: TreeSource, isolated: IsolatedFolder): Promise<TreeChanges> {
+  const { files, results, keep } = isolated;
+  const known = new Set(files.map(({ path }) => path));
+  const isIgnored = (path: string) => keep.tree.some((kept) => path.startsWith(`${kept}/`));
+  const proposed = await guest.collect({ isIgnored, known });
+  if (!proposed) return rejectedTree("holds more files than are looked through, so none of them was taken over");
+  const wanted = proposed.filter(({ path, kind }) => results.has(path) && kind !== "gone");
+  return validateChanges(wanted, { resolve: (path) => source.resolve(path), known, isIgnored });
+}

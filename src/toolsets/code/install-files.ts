@@ -1,0 +1,206 @@
+import { posix } from "node:path";
+import { ToolError } from "#domain/errors.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import type { FileChange, IsolatedFolder } from "#executors/executor.ts";
+import { readYaml } from "#text/read-yaml.ts";
+
+export const managers = ["npm", "pnpm", "yarn", "pip", "uv", "go", "cargo"] as const;
+export type PackageManager = (typeof managers)[number];
+
+interface ManagerFiles {
+  /** The files that it receives, wherever they are in the repository. */
+  inputs: RegExp;
+  /** The names of the files that it may change in the folders of projects. */
+  results: readonly string[];
+  /** The name of the file that marks a folder as a project. */
+  manifest: RegExp;
+  /** The folder with dependencies beside a manifest. */
+  folder?: string;
+  /** Folders with dependencies in the home folder, and how many levels below are merged with earlier ones. */
+  home?: IsolatedFolder["keep"]["home"];
+}
+
+// A patch changes the files of a dependency, and a lockfile names its hash.
+const nodeFiles = (...names: string[]) =>
+  new RegExp(
+    String.raw`(^|/)(package\.json|${names.map((name) => name.replace(/\./g, "\\.")).join("|")}|[^/]+\.patch)$`,
+  );
+
+const node = { manifest: /(^|\/)package\.json$/, folder: "node_modules" };
+
+const rules: Record<PackageManager, ManagerFiles> = {
+  npm: {
+    ...node,
+    inputs: nodeFiles("package-lock.json", "npm-shrinkwrap.json"),
+    results: ["package.json", "package-lock.json", "npm-shrinkwrap.json"],
+  },
+  pnpm: {
+    ...node,
+    inputs: nodeFiles("pnpm-lock.yaml", "pnpm-workspace.yaml"),
+    results: ["package.json", "pnpm-lock.yaml"],
+  },
+  yarn: { ...node, inputs: nodeFiles("yarn.lock"), results: ["package.json", "yarn.lock"] },
+  pip: {
+    inputs: /(^|\/)requirements\.txt$/,
+    results: [],
+    manifest: /(^|\/)requirements\.txt$/,
+    // .local/lib/python3.11/site-packages
+    home: [{ path: ".local", mergeDepth: 3 }],
+  },
+  uv: {
+    inputs: /(^|\/)(pyproject\.toml|uv\.lock|requirements\.txt)$/,
+    results: ["pyproject.toml", "uv.lock"],
+    manifest: /(^|\/)(pyproject\.toml|requirements\.txt)$/,
+    folder: ".venv",
+  },
+  go: {
+    inputs: /(^|\/)go\.(mod|sum)$/,
+    results: ["go.mod", "go.sum"],
+    manifest: /(^|\/)go\.mod$/,
+    // Versions are part of the paths, so nothing has to be replaced.
+    home: [{ path: "go/pkg/mod", mergeDepth: 40 }],
+  },
+  cargo: {
+    inputs: /(^|\/)(Cargo\.(toml|lock)|(lib|main)\.rs|src\/bin\/[^/]+\.rs)$/,
+    results: ["Cargo.toml", "Cargo.lock"],
+    manifest: /(^|\/)Cargo\.toml$/,
+    home: [{ path: ".cargo/registry", mergeDepth: 40 }],
+  },
+};
+
+/** The package manager that the files of a folder, and the lockfiles above it, belong to; undefined if there is none. */
+export async function findManager(workspace: Workspace, folder: string): Promise<PackageManager | undefined> {
+  const present = new Set(await workspace.paths());
+  const has = (name: string) => present.has(posix.join(folder, name));
+  const isAbove = (name: string) => nearest(present, folder, name) !== undefined;
+  if (has("package.json")) {
+    if (isAbove("pnpm-lock.yaml") || isAbove("pnpm-workspace.yaml")) return "pnpm";
+    return isAbove("yarn.lock") ? "yarn" : "npm";
+  }
+  if (has("go.mod")) return "go";
+  if (has("Cargo.toml")) return "cargo";
+  if (has("pyproject.toml") && isAbove("uv.lock")) return "uv";
+  return ["requirements.txt", "pyproject.toml", "setup.py"].some(has) ? "pip" : undefined;
+}
+
+/** The path of a file in a folder, or in the nearest folder above it that has one. */
+function nearest(present: ReadonlySet<string>, folder: string, name: string): string | undefined {
+  for (let at = folder; ; at = parentOf(at)) {
+    const path = posix.join(at, name);
+    if (present.has(path)) return path;
+    if (at === "") return undefined;
+  }
+}
+
+/** More are left out, those in the deepest folders first: they are fixtures, as a rule. */
+const maxFiles = 2_000;
+
+/** What a package manager receives of a project, and what is taken back from it. */
+export interface InstallFiles {
+  isolated: IsolatedFolder;
+  /** The text of a file of the project's folder or, for a lockfile, of the nearest folder above it. */
+  textOf(name: string): string | undefined;
+}
+
+/** Reads the files that a package manager needs. Throws a ToolError for a requirements.txt that is more than names. */
+export async function installFiles(
+  workspace: Workspace,
+  manager: PackageManager,
+  folder: string,
+): Promise<InstallFiles> {
+  const { inputs, results, manifest, folder: dependencies, home = [] } = rules[manager];
+  const depth = (path: string) => path.split("/").length;
+  const paths = (await workspace.paths())
+    .filter((path) => inputs.test(path) && !/(^|\/)(node_modules|\.venv)\//.test(path))
+    .sort((a, b) => depth(a) - depth(b))
+    .slice(0, maxFiles);
+  const files = await Promise.all(paths.map((path) => readInput(workspace, path)));
+  const contents = new Map(files.map(({ path, content }) => [path, content]));
+  const projects = new Set([folder, ...paths.filter((path) => manifest.test(path)).map(parentOf)]);
+  const inProjects = (name: string) => [...projects].map((project) => posix.join(project, name));
+  return {
+    isolated: {
+      files,
+      results: new Set(results.flatMap(inProjects)),
+      keep: { tree: dependencies === undefined ? [] : inProjects(dependencies), home },
+    },
+    textOf(name) {
+      const isManifest = manifest.test(name);
+      const path = isManifest ? posix.join(folder, name) : nearest(new Set(contents.keys()), folder, name);
+      const content = contents.get(path ?? "");
+      return content === undefined ? undefined : Buffer.from(content).toString("utf8");
+    },
+  };
+}
+
+async function readInput(workspace: Workspace, path: string): Promise<FileChange> {
+  // Cargo asks for a file for each target of a package, and reads nothing in it.
+  const content = path.endsWith(".rs") ? new Uint8Array() : await workspace.read(path);
+  const text = Buffer.from(content).toString("utf8");
+  if (path.endsWith("requirements.txt")) checkRequirements(path, text);
+  const isWorkspace = path.endsWith("pnpm-workspace.yaml");
+  return { path, content: isWorkspace ? Buffer.from(lockfileSettings(path, text)) : content, executable: false };
+}
+
+function parentOf(path: string): string {
+  return path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "";
+}
+
+const settingsOfLockfile = new Set([
+  ...["packages", "catalog", "catalogs", "overrides", "packageExtensions", "patchedDependencies"],
+  ...["ignoredOptionalDependencies", "peerDependencyRules", "autoInstallPeers", "excludeLinksFromLockfile"],
+  ...["injectWorkspacePackages", "linkWorkspacePackages", "dedupePeerDependents", "nodeLinker", "hoistPattern"],
+  ...["publicHoistPattern", "shamefullyHoist"],
+]);
+
+/** The settings of pnpm that a lockfile depends on. The others name registries, hooks, programs and versions of pnpm. */
+function lockfileSettings(path: string, text: string): string {
+  const settings = readYaml(text, path);
+  const entries = typeof settings === "object" && settings !== null ? Object.entries(settings) : [];
+  return JSON.stringify(Object.fromEntries(entries.filter(([name]) => settingsOfLockfile.has(name))));
+}
+
+function checkRequirements(path: string, text: string): void {
+  const refused = findUnsupportedRequirement(text);
+  if (refused === undefined) return;
+  throw new ToolError(
+    `${path} asks for more than packages of the registry: ${JSON.stringify(refused.slice(0, 200))}.`,
+    { code: "DENIED", suggestion: "Name the packages that are needed. Options, URLs and paths are not accepted." },
+  );
+}
+
+const version = String.raw`[=<>!~]{1,3}\s*[\w.*+!-]+`;
+const plainName = new RegExp(
+  String.raw`^[a-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*\(?(${version}(\s*,\s*${version})*)?\)?$`,
+  "i",
+);
+const plainMarker = /^[\w\s.,'"<>=!~()+-]*$/;
+const plainHash = /^sha(256|384|512):[0-9a-f]+$/i;
+
+/**
+ * The first line of a requirements.txt that asks for more than a package of the registry: an option, an address, a path
+ * or an archive. Those come from elsewhere, or run code while they are installed.
+ */
+function findUnsupportedRequirement(text: string): string | undefined {
+  const lines = text.replace(/\\\r?\n/g, " ").split(/\r?\n/);
+  return lines.map((line) => line.replace(/(^|\s)#.*$/, "").trim()).find((line) => line !== "" && !isPlain(line));
+}
+
+/** Returns whether a package manager would take a name for a file of the tree. */
+export function isArchive(name: string): boolean {
+  return /\.(zip|whl|egg|tar|tgz|tbz2?|txz|tlz|gz|bz2|xz|lzma)$/i.test(name);
+}
+
+function isPlain(line: string): boolean {
+  const [requirement = "", ...hashes] = line.split(/\s+--hash=/);
+  const end = requirement.indexOf(";");
+  const name = (end === -1 ? requirement : requirement.slice(0, end)).trim();
+  const marker = end === -1 ? "" : requirement.slice(end + 1);
+  return (
+    plainName.test(name) &&
+    !isArchive(name) &&
+    plainMarker.test(marker) &&
+    !/(^|\s)-/.test(marker) &&
+    hashes.every((hash) => plainHash.test(hash.trim()))
+  );
+}
