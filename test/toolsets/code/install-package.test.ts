@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -221,7 +222,10 @@ function findProgram({ program }: RealManager): string | undefined {
   const candidates = program.includes("/")
     ? [join(process.env.GOLEM_FORGE_TEST_NODE_MODULES ?? "/none", program)]
     : [...toolPaths, "/usr/local/go", "/usr/local/cargo", "/usr"].map((path) => join(path, "bin", program));
-  return candidates.find((path) => existsSync(path));
+  // Cargo reads registries over HTTP since 1.68.
+  const isOld = (path: string) =>
+    program === "cargo" && /1\.([0-5]?\d|6[0-7])\./.test(`${execFileSync(path, ["--version"])}`);
+  return candidates.find((path) => existsSync(path) && !isOld(path));
 }
 
 describe.skipIf(!available)("a real package manager", () => {
