@@ -24,11 +24,12 @@ export const demoUsage = `Runs Golem Forge with a local stand-in for GitHub. No 
   npm run demo -- --port 4000                      use this port (default: 4000, or any free one)
   npm run demo -- --model anthropic:claude-haiku-4-5
                                                    use a real model; its API key is read from the environment
-  npm run demo -- --story                          play one issue from start to pull request in the terminal
+  npm run demo -- --story                          play one issue from /run to the merge in the terminal
   npm run demo -- --help                           show this help
 
 With ANTHROPIC_API_KEY, OPENAI_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY set, workers use a real model; choose another one
-with --model or GOLEM_FORGE_MODEL. Without a key, a scripted model answers. It can only fix the sample issue.`;
+with --model or GOLEM_FORGE_MODEL. Without a key, a scripted model answers. It can only fix the sample issue, repair
+the check of its pull request, and change the comment in its code when a review asks for that.`;
 
 /** Parses the command line. Throws a UserError that says what is wrong with it. */
 export function parseDemoOptions(args: readonly string[]): DemoOptions {

@@ -1,15 +1,33 @@
 import { UserError } from "#domain/errors.ts";
-import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
+import type { GitHubSnapshot, SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
 import type { Playground } from "./start-playground.ts";
 
 const timeoutMs = 5 * 60_000;
+const reviewedLine = 1;
+const review = {
+  event: "REQUEST_CHANGES",
+  body: "One thing before I merge this.",
+  comments: [
+    {
+      path: "src/paginate.js",
+      line: reviewedLine,
+      body: "Please say in this comment what happens after a full last page.",
+    },
+  ],
+} as const;
+
+type Pull = SnapshotThread & { pull: NonNullable<SnapshotThread["pull"]> };
 
 /**
- * Plays one issue from `/run fixer` to the pull request: approves what the bot asks for as the maintainer, and prints every
- * comment as it appears or changes. Throws a UserError when the story does not reach its end.
+ * Plays one issue from `/run fixer` to the merge: approves what the bot asks for as the maintainer, lets it repair CI, reviews
+ * the pull request, and merges it. Prints every comment as it appears or changes. Throws a UserError when the story does not
+ * reach its end.
  */
 export async function playStory(playground: Playground, print: (text: string) => void): Promise<void> {
-  await new Story(playground, print).play();
+  const failed = playground.app.failed.then((how) => {
+    throw new UserError(`The app stopped in the middle of the story: ${how}.`);
+  });
+  await Promise.race([failed, new Story(playground, print).play()]);
 }
 
 class Story {
@@ -25,46 +43,72 @@ class Story {
   }
 
   async play(): Promise<void> {
-    const { github, app, issue, notice } = this.#playground;
+    const { github, issue, notice } = this.#playground;
+    const maintainer = github.as("maintainer");
     const [repository] = Object.values(await github.snapshot());
     const opened = repository?.issues.find(({ number }) => number === issue.number);
     this.#print(notice);
     this.#print(heading(`visitor opened issue #${issue.number}: ${opened?.title}`));
     this.#print(indent(opened?.body ?? ""));
-    github.as("maintainer").comment(issue.number, "/run fixer");
+    maintainer.comment(issue.number, "/run fixer");
 
-    const failed = app.failed.then((how) => {
-      throw new UserError(`The app stopped in the middle of the story: ${how}.`);
-    });
-    const pull = await Promise.race([failed, this.#untilPullRequest()]);
-    this.#print(heading(`Pull request #${pull.number}: ${pull.title}${pull.pull?.draft ? " (draft)" : ""}`));
-    this.#print(indent(plain(pull.body)));
-    if (pull.pull) this.#print(await github.diff(pull.pull.base, pull.pull.head));
+    const { number, title, pull, body } = await this.#until(({ pull }) => pull !== undefined);
+    this.#print(heading(`Pull request #${number}: ${title}${pull.draft ? " (draft)" : ""}`));
+    this.#print(indent(plain(body)));
+
+    this.#print(heading("CI fails: CHANGELOG.md is missing a line"));
+    await this.#until(({ pull: { head } }) => this.#hasPassed(head));
+    this.#print(heading("CI passes"));
+
+    await maintainer.review(number, review);
+    this.#print(heading("maintainer requests changes"));
+    this.#print(indent(`${review.body}\n${review.comments[0].path}:${reviewedLine}: ${review.comments[0].body}`));
+    const answered = await this.#until(({ pull: { reviews } }) =>
+      reviews.some(({ comments }) => comments.some(({ inReplyTo, author }) => inReplyTo && author === github.botLogin)),
+    );
+    for (const { comments } of answered.pull.reviews) for (const comment of comments) this.#show(comment);
+
+    maintainer.markReady(number);
+    await maintainer.merge(number);
+    await this.#until(({ comments }) => comments.some(({ body: text }) => /was merged by/.test(text)));
+    this.#print(heading("The merged change"));
+    this.#print(await github.diff(`${pull.base}^`, pull.base));
   }
 
-  /** The pull request, once the worker has ended. */
-  #untilPullRequest(): Promise<SnapshotThread> {
-    const { github, issue } = this.#playground;
-    return github.until(
+  #hasPassed(branch: string): boolean {
+    const { checkSuites, checkRuns } = this.#playground.github.repository();
+    const newest = checkSuites.findLast((suite) => suite.branch === branch);
+    const runs = checkRuns.filter(({ suite }) => suite === newest);
+    return runs.length > 0 && runs.every(({ conclusion }) => conclusion === "success");
+  }
+
+  /** Resolves to the pull request once it is as wanted. Meanwhile prints comments and approves every request. */
+  #until(isWanted: (pull: Pull) => boolean): Promise<Pull> {
+    return this.#playground.github.until(
       (snapshot) => {
-        const [repository] = Object.values(snapshot);
-        const comments = repository?.issues.find(({ number }) => number === issue.number)?.comments ?? [];
-        return this.#follow(comments, repository?.pulls.at(-1));
+        const pull = this.#follow(snapshot);
+        return pull && isWanted(pull) ? pull : undefined;
       },
       { timeoutMs, onTimeout: () => new UserError(`The story did not finish within ${timeoutMs / 60_000} minutes.`) },
     );
   }
 
-  #follow(comments: SnapshotComment[], pull: SnapshotThread | undefined): SnapshotThread | undefined {
-    for (const comment of comments) this.#show(comment);
-    const ofBot = comments.filter(({ author }) => author === this.#playground.github.botLogin);
-    for (const comment of ofBot) this.#approve(comment);
-    const last = ofBot.at(-1)?.body;
-    const [, outcome] = /^### (✅|❌|🛑|⏹️) \*\*\S+\*\*/u.exec(last ?? "") ?? [];
-    if (pull && outcome === "✅") return pull;
-    if (last !== undefined && !last.startsWith("### ")) throw new UserError("The worker did not start.");
-    if (outcome !== undefined) throw new UserError("The worker ended without opening a pull request.");
-    return undefined;
+  #follow(snapshot: GitHubSnapshot): Pull | undefined {
+    const { issues = [], pulls = [] } = Object.values(snapshot)[0] ?? {};
+    for (const { number, comments } of [...issues, ...pulls]) {
+      for (const comment of comments) this.#show(comment);
+      for (const comment of comments.filter(({ author }) => author === this.#playground.github.botLogin)) {
+        this.#assertGood(comment);
+        this.#approve(number, comment);
+      }
+    }
+    const last = pulls.at(-1);
+    return last?.pull && { ...last, pull: last.pull };
+  }
+
+  #assertGood({ body }: SnapshotComment): void {
+    const [, outcome] = /^### (❌|🛑|⏹️) \*\*\S+\*\*/u.exec(body) ?? [];
+    if (outcome !== undefined) throw new UserError("The worker ended without a merged pull request.");
   }
 
   #show({ id, author, body }: SnapshotComment): void {
@@ -82,12 +126,11 @@ class Story {
     if (added.length > 0) this.#print(`${heading(`${author} edited a comment`)}\n${indent(added.join("\n"))}`);
   }
 
-  #approve({ body }: SnapshotComment): void {
-    const { github, issue } = this.#playground;
+  #approve(thread: number, { body }: SnapshotComment): void {
     const [, id] = /asks for approval `([^`]+)`/.exec(body) ?? [];
     if (!id || this.#approved.has(id)) return;
     this.#approved.add(id);
-    github.as("maintainer").comment(issue.number, `/approve ${id}`);
+    this.#playground.github.as("maintainer").comment(thread, `/approve ${id}`);
   }
 }
 

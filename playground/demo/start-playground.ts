@@ -10,6 +10,7 @@ import { LocalGitHub } from "#playground/github/local-github.ts";
 import { fixerScript } from "#playground/model/fixer-script.ts";
 import { type ModelServer, startModelServer } from "#playground/model/model-server.ts";
 import { DemoApp } from "./demo-app.ts";
+import { runSampleCi } from "./sample-ci.ts";
 import { readSampleIssue, readSampleRepository } from "./sample-repository.ts";
 
 export interface Playground {
@@ -91,6 +92,8 @@ async function start(
     repositories: [await readSampleRepository()],
   });
   cleanups.push(() => github.close());
+  const stopCi = runSampleCi(github);
+  cleanups.push(async () => stopCi());
   const server = model ? undefined : await startModelServer({ script: fixerScript });
   if (server) cleanups.push(() => server.close());
   const variables = {
@@ -138,7 +141,7 @@ function cloneUrl(github: LocalGitHub): string {
 function describeModel(model: string | undefined): string {
   return model
     ? `Workers use ${model}.`
-    : "No model is configured, so a scripted model answers. It really reads files, edits them and opens a pull request, but it can only fix the sample issue.";
+    : "No model is configured, so a scripted model answers. It really reads files, edits them and opens a pull request, but it can only fix the sample issue, repair the check of its pull request, and change the comment in its code when a review asks for that.";
 }
 
 function inherited(environment: Record<string, string | undefined>): Record<string, string> {

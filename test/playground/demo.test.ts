@@ -22,14 +22,16 @@ function startDemo(args: string[], environment: Record<string, string | undefine
   return { child, ended, opened: opened.promise, output: () => output };
 }
 
-test("--story plays from the issue to the pull request", { timeout: 90_000 }, async () => {
+test("--story plays from the issue through CI and a review to the merge", { timeout: 90_000 }, async () => {
   const { ended, output } = startDemo(["--story"]);
 
   const code = await ended;
 
   expect(output()).toMatch(/a scripted model answers/);
   expect(output()).toMatch(/\/run fixer[\s\S]*asks for approval[\s\S]*\/approve/);
-  expect(output()).toMatch(/Pull request #2: [\s\S]*\n\+ {2}return Math\.max\(1, Math\.ceil\(total \/ perPage\)\);/);
+  expect(output()).toMatch(/Pull request #2: [\s\S]*CI fails[\s\S]*CI passes[\s\S]*maintainer requests changes/);
+  expect(output()).toMatch(/Done[^\n]*: the comment says it now\.[\s\S]*was merged by/);
+  expect(output()).toMatch(/The merged change[\s\S]*\n\+ {2}return Math\.max\(1, Math\.ceil\(total \/ perPage\)\);/);
   expect(code).toBe(0);
 });
 

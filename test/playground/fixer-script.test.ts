@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import { readSampleIssue, readSampleRepository } from "#playground/demo/sample-repository.ts";
 import { fixerScript } from "#playground/model/fixer-script.ts";
 import type { ChatRequest } from "#playground/model/model-server.ts";
+import { reviseScript } from "#playground/model/revise-script.ts";
 
 type Messages = ChatRequest["messages"];
 
@@ -212,4 +213,68 @@ test("a call that somebody interrupted is made again", async () => {
   expect(calls.filter(({ name }) => name === "open_pull_request")).toHaveLength(2);
   expect(calls.filter(({ name }) => name === "edit_file")).toHaveLength(1);
   expect(text).toContain("I opened");
+});
+
+describe("after the pull request was opened", () => {
+  /** Plays the turns that follow this message, and returns the calls and texts of those turns. */
+  function revise(message: string, answer: (name: string) => string = () => "done") {
+    const messages: Messages = [{ role: "user", content: message }];
+    const tools = [...everyTool, "write_file", "update_pull_request", "reply_to_review"];
+    const said: string[] = [];
+    const calls: { name: string; args: unknown }[] = [];
+    for (let turn = 0; turn < 10; turn++) {
+      const reply = reviseScript(messages, new Set(tools));
+      if (!reply || !("text" in reply)) throw new Error("The script has nothing to do.");
+      said.push(reply.text ?? "");
+      if (!("calls" in reply) || !reply.calls) return { said, calls };
+      const made = reply.calls.map(({ name, args }, index) => ({ id: `${turn}-${index}`, name, args }));
+      messages.push({
+        role: "assistant",
+        content: "",
+        tool_calls: made.map(({ id, name, args }) => ({ id, function: { name, arguments: JSON.stringify(args) } })),
+      });
+      for (const { id, name, args } of made) {
+        calls.push({ name, args });
+        messages.push({ role: "tool", tool_call_id: id, content: answer(name) });
+      }
+    }
+    throw new Error("The script does not end");
+  }
+  const review = (body: string) =>
+    `@maintainer requests changes on pull request #2.\n\nReview comment 7 on src/paginate.js: ${body}`;
+
+  test("it adds the changelog that CI requires", () => {
+    const { calls } = revise("These checks failed on abc1234.\nchangelog: failure");
+
+    expect(calls.map(({ name }) => name)).toEqual(["write_file", "update_pull_request"]);
+  });
+
+  test("it changes what a review asks for, pushes, and answers each comment with the commit", () => {
+    const { calls } = revise(review("Please explain this in the comment."), (name) =>
+      name === "update_pull_request" ? "Updated pull request #2 at abc1234" : "done",
+    );
+
+    expect(calls.map(({ name }) => name)).toEqual(["edit_file", "run_tests", "update_pull_request", "reply_to_review"]);
+    expect(calls.at(-1)?.args).toEqual({ review_comment_id: 7, text: "Done in abc1234: the comment says it now." });
+  });
+
+  test("it says that it is scripted where it cannot do what is asked for", () => {
+    const { calls, said } = revise(review("Please make it faster."));
+
+    expect(calls).toMatchObject([{ name: "reply_to_review", args: { text: expect.stringContaining("scripted") } }]);
+    expect(said.at(-1)).toContain("without changing anything");
+    expect(revise("These checks failed on abc1234.\nlint: failure").said).toEqual([
+      expect.stringContaining("scripted"),
+    ]);
+  });
+
+  test("it stops when its push is denied", () => {
+    const denied = "@maintainer denied this call for this reason: not now. It was not made.";
+    const { calls, said } = revise(review("Please explain this in the comment."), (name) =>
+      name === "update_pull_request" ? denied : "done",
+    );
+
+    expect(calls.at(-1)?.name).toBe("update_pull_request");
+    expect(said.at(-1)).toBe("The push was denied: not now. The change remains in this run.");
+  });
 });

@@ -16,8 +16,10 @@ export interface RunSummary {
   failure: string | undefined;
   /** The reason of the last stop, when no person requested it. */
   stopReason: string | undefined;
-  /** The text of the model's last answer. */
+  /** The text of the model's last answer, or what ended the run. */
   answer: string;
+  /** The run was ended from outside, so a model call that was under way then no longer counts. */
+  isClosed: boolean;
   /** Where the last message came from: a thread by its number, or the run's pull request. Default: the run's own thread. */
   conversation: number | "pull request" | undefined;
   /** The model that a person chose. Default: the one the run started with. */
@@ -30,6 +32,7 @@ export const emptySummary: RunSummary = {
   failure: undefined,
   stopReason: undefined,
   answer: "",
+  isClosed: false,
   conversation: undefined,
   model: undefined,
 };
@@ -37,7 +40,11 @@ export const emptySummary: RunSummary = {
 export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "event">): RunSummary {
   switch (event.type) {
     case "model.answered":
-      return { ...summary, usage: addUsage(summary.usage, event.usage), answer: event.text };
+      return {
+        ...summary,
+        usage: addUsage(summary.usage, event.usage),
+        ...(!summary.isClosed && { answer: event.text }),
+      };
     case "conversation.compacted":
     case "child.finished":
       return { ...summary, usage: addUsage(summary.usage, event.usage) };
@@ -50,15 +57,16 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
         ? { ...summary, tasks: event.result.value.tasks }
         : summary;
     case "pull_request.closed":
-      return { ...summary, conversation: "pull request", answer: describeClosing(event) };
+      return { ...summary, conversation: "pull request", answer: describeClosing(event), isClosed: true };
     case "run.exit":
-      return { ...summary, answer: `@${event.by} ended this run.` };
+      return { ...summary, answer: `@${event.by} ended this run.`, isClosed: true };
     case "model.changed":
       return { ...summary, model: event.model };
     case "message.received":
       return event.kind === "comment" ? { ...summary, conversation: event.thread } : summary;
-    case "pull_request.reviewed":
     case "pull_request.reopened":
+      return { ...summary, conversation: "pull request", isClosed: false };
+    case "pull_request.reviewed":
     case "checks.completed":
       return { ...summary, conversation: "pull request" };
     case "sandbox.opened":

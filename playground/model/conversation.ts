@@ -1,0 +1,42 @@
+import type { ChatRequest } from "./model-server.ts";
+
+export type Message = ChatRequest["messages"][number];
+
+/** Leaves out the turns that somebody interrupted: they are played again. */
+export function withoutInterrupted(messages: readonly Message[]): Message[] {
+  const interrupted = new Set(
+    messages
+      .filter((message) => /^\{"type":"interrupted"/.test(textOf(message)))
+      .map((message) => message.tool_call_id),
+  );
+  const turns = messages.filter(({ tool_calls = [] }) => tool_calls.some(({ id }) => interrupted.has(id)));
+  const callIds = new Set(turns.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id)));
+  return messages.filter((message) => !turns.includes(message) && !callIds.has(message.tool_call_id ?? ""));
+}
+
+/** The results of every call of this tool, oldest first. */
+export function resultsOf(messages: readonly Message[], tool: string): string[] {
+  const ids = messages
+    .flatMap((message) => message.tool_calls ?? [])
+    .filter((call) => call.function.name === tool)
+    .map(({ id }) => id);
+  return ids.flatMap((id) => {
+    const result = messages.find(({ role, tool_call_id }) => role === "tool" && tool_call_id === id);
+    return result ? [textOf(result)] : [];
+  });
+}
+
+/** The reason of a denial, empty when none was given; undefined when the call was not denied. */
+export function denialReason(result: string): string | undefined {
+  if (!result.includes("denied this call")) return undefined;
+  return /for this reason: (.*?)\.? It was not made/s.exec(result)?.[1] ?? "";
+}
+
+export function textOf(message: Message | undefined): string {
+  const content = message?.content;
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return content
+    .map((part: unknown) => (part && typeof part === "object" && "text" in part ? String(part.text) : ""))
+    .join("\n");
+}

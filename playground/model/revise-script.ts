@@ -1,0 +1,76 @@
+import { denialReason, type Message, resultsOf, textOf } from "./conversation.ts";
+import { type ModelReply, turnOf } from "./model-server.ts";
+
+const library = "src/paginate.js";
+const oldComment = "An empty list has one empty page.";
+const newComment = "An empty list has one empty page; a full last page is the last one.";
+const changelog = "# Changelog\n\n- A full last page is no longer followed by an empty one.\n";
+
+/**
+ * Plays the model after its pull request was opened: adds the changelog that the sample's CI requires, and changes what a
+ * review asks for in the sample's comments. Undefined while there is nothing of that to do.
+ */
+export function reviseScript(messages: readonly Message[], offered: ReadonlySet<string>): ModelReply | undefined {
+  const start = messages.findLastIndex(
+    (message) => message.role === "user" && turnsFor(textOf(message), []) !== undefined,
+  );
+  const asked = textOf(messages[start]);
+  const since = messages.slice(start + 1);
+  const turns = start < 0 ? undefined : turnsFor(asked, since);
+  if (!turns || !offered.has("update_pull_request")) return undefined;
+  const denied = resultsOf(since, "update_pull_request").map(denialReason).at(-1);
+  if (denied !== undefined)
+    return { text: `The push was denied${denied && `: ${denied}`}. The change remains in this run.` };
+  return turns[turnOf(since)] ?? { text: "Done." };
+}
+
+function turnsFor(asked: string, since: readonly Message[]): ModelReply[] | undefined {
+  if (/checks? failed/i.test(asked))
+    return /changelog/i.test(asked) ? changelogTurns() : [{ text: cannot("repair that check") }];
+  const comments = [...asked.matchAll(/review comment (\d+)/gi)].map(([, id]) => Number(id));
+  if (!/requests changes/.test(asked) || comments.length === 0) return undefined;
+  return reviewTurns([...new Set(comments)], { canDoIt: /in (this|the) comment|docstring/i.test(asked), since });
+}
+
+function changelogTurns(): ModelReply[] {
+  return [
+    {
+      text: "CI requires a line in CHANGELOG.md. I add one.",
+      calls: [{ name: "write_file", args: { path: "CHANGELOG.md", content: changelog } }],
+    },
+    { text: "", calls: [{ name: "update_pull_request", args: { message: "Add the change to the changelog" } }] },
+    { text: "I added a line to `CHANGELOG.md` and pushed it, so CI runs again." },
+  ];
+}
+
+function reviewTurns(
+  comments: readonly number[],
+  { canDoIt, since }: { canDoIt: boolean; since: readonly Message[] },
+): ModelReply[] {
+  const reply = (text: string) => ({
+    text: "",
+    calls: comments.map((id) => ({ name: "reply_to_review", args: { review_comment_id: id, text } })),
+  });
+  if (!canDoIt) return [reply(cannot("do this")), { text: "I answered the review without changing anything." }];
+  const [pushed = ""] = resultsOf(since, "update_pull_request");
+  const commit = /\b[0-9a-f]{7,40}\b/.exec(pushed)?.[0];
+  return [
+    {
+      text: "The review asks for a clearer comment. I change it and run the tests again.",
+      calls: [
+        { name: "edit_file", args: { path: library, old_text: oldComment, new_text: newComment } },
+        { name: "run_tests", args: {} },
+      ],
+    },
+    {
+      text: "",
+      calls: [{ name: "update_pull_request", args: { message: "Say in the comment what a full last page does" } }],
+    },
+    reply(`Done${commit ? ` in ${commit}` : ""}: the comment says it now.`),
+    { text: "I changed the comment, pushed it and answered the review." },
+  ];
+}
+
+function cannot(what: string): string {
+  return `I am a scripted model, so I cannot ${what}. With a real model, a worker would.`;
+}

@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import type { RunEvent } from "#domain/events.ts";
+import { emptySummary, summarize } from "#runtime/views/run-summary.ts";
+
+const answered: RunEvent = {
+  type: "model.answered",
+  text: "I pushed the change.",
+  calls: [],
+  messages: [],
+  usage: { inputTokens: 1, outputTokens: 1 },
+};
+const merged: RunEvent = { type: "pull_request.closed", number: 2, merged: true, by: "ada", commit: "abc" };
+const answerAfter = (...events: RunEvent[]) =>
+  events.reduce((summary, event) => summarize(summary, { event }), emptySummary).answer;
+
+test("the last word of a merged run is the merge, also when the model answers afterwards", () => {
+  expect(answerAfter(answered, merged)).toBe("Pull request #2 was merged by @ada as abc.");
+  expect(answerAfter(merged, answered)).toBe("Pull request #2 was merged by @ada as abc.");
+});
+
+test("a run that is continued when its pull request is reopened has answers again", () => {
+  const closed: RunEvent = { type: "pull_request.closed", number: 2, merged: false, by: "ada", commit: "abc" };
+  const reopened: RunEvent = { type: "pull_request.reopened", number: 2, by: "ada" };
+
+  expect(answerAfter(closed, reopened, answered)).toBe("I pushed the change.");
+});
