@@ -8,6 +8,8 @@ const answered: RunEvent = {
   calls: [],
   messages: [],
   usage: { inputTokens: 1, outputTokens: 1 },
+  finishReason: "stop",
+  lastSeenId: 1,
 };
 const merged: RunEvent = { type: "pull_request.closed", number: 2, merged: true, by: "ada", commit: "abc" };
 const answerAfter = (...events: RunEvent[]) =>
