@@ -26,7 +26,7 @@ export interface PlainTool extends RequiresApproval, Omit<NamedTool, "inputSchem
 export interface ClassTool {
   readonly name: string;
   readonly description: string;
-  /** Runs the tool at the program's own decision: nobody is asked for approval. */
+  /** Runs the tool for the program itself, without approval. */
   // biome-ignore lint/suspicious/noExplicitAny: each class names the arguments it takes
   execute(args: any): Promise<unknown>;
   toNamedTool(): NamedTool;
@@ -116,7 +116,7 @@ export function wrapWithDefaultApproval<T extends NamedTool>(
  * A result of any tool system with a type of this name: flat with `success`, with `llmContent` and `returnDisplay`, or
  * with `ok` and `value`. `T` is the type of that value.
  */
-// biome-ignore lint/suspicious/noExplicitAny: a value is of any type unless the program says
+// biome-ignore lint/suspicious/noExplicitAny: a value has any type unless the program declares one
 export interface ForeignResult<T = any> {
   success?: boolean;
   ok?: boolean;

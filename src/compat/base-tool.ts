@@ -22,7 +22,7 @@ interface Invocation {
 export abstract class BaseTool implements ClassTool {
   abstract readonly name: string;
   abstract readonly description: string;
-  /** True if a model's call needs approval. `execute` is the program's own call and asks nobody. */
+  /** True if a model's call needs approval. A call of `execute` by the program never does. */
   abstract readonly requiresConfirmation: boolean;
   /** For a user interface that animates running calls: this tool shows itself. */
   readonly suppressExecutionAnimation: boolean = false;
@@ -129,7 +129,7 @@ export abstract class BaseTool implements ClassTool {
     const { success, error, error_type, suggestion, ...fields } = response;
     if (success) return toToolResult({ kind: "json", data: fields });
 
-    // The call is named by whoever reports the error: it must not be named twice.
+    // The code that reports the error names the call, so it is removed here.
     const prefix = formatErrorResponse(this.#call(), "").error;
     const message = error.startsWith(prefix) ? error.slice(prefix.length) : error;
     const failed = toToolResult({

@@ -28,7 +28,7 @@ export abstract class DisplayTool<Params = any> implements ClassTool {
   /** For people, such as "Your Tool". */
   abstract readonly displayName: string;
   abstract readonly description: string;
-  /** Whether a model's call needs approval. Default: it does. */
+  /** True if a model's call needs approval, or a function that decides. Default: true. */
   declare readonly needsApproval?: NamedTool<Params>["needsApproval"];
   /** Another name of `needsApproval`. */
   declare readonly requiresApproval?: RequiresApproval<Params>["requiresApproval"];

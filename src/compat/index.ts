@@ -1,7 +1,7 @@
 /**
  * The names of other tool systems: tools as classes, their managers, registries and validators, their result shapes, the
- * single file tools, and commands and forms. It includes the whole public API of `golem-forge`; where a name stands for
- * two things, this module has the other system's.
+ * single file tools, and commands and forms. It includes the whole public API of `golem-forge`; where a name exists in
+ * both, it is the other system's.
  */
 
 import { ToolError as DomainToolError, type ToolErrorType as DomainToolErrorType } from "#domain/errors.ts";

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { ToolContext } from "#domain/tool.ts";
@@ -15,6 +14,7 @@ import type { ForeignTool } from "./adapt-tool.ts";
 import { type DisplayResult, DisplayTool, toDisplayResult } from "./display-tool.ts";
 import { type FunctionDefinition, ToolRegistry } from "./tool-registry.ts";
 import { type ToolResponse, toToolResponse } from "./tool-response.ts";
+import { onlyWith } from "./toolset-classes.ts";
 
 export interface ToolManagerOptions {
   /** Receives the events of each call: start, output, end and failure. */
@@ -144,14 +144,11 @@ function denied(tool: string, note: string | undefined): ToolResult {
   });
 }
 
-const noWorkspace = new Proxy({} as Workspace, {
-  get() {
-    throw new ToolError("There is no sandbox here.", {
-      code: "UNAVAILABLE",
-      suggestion: "Pass a workspace to the ToolManager, such as createMemoryWorkspace().",
-    });
-  },
-});
+const noWorkspace = onlyWith<Workspace>(
+  {},
+  "sandbox",
+  "Pass a workspace to the ToolManager, such as createMemoryWorkspace().",
+);
 
 /** Runs tools by name and gives every result as a text for the model and a display for people. */
 export class ToolExecutor {
@@ -164,7 +161,7 @@ export class ToolExecutor {
   /** Never rejects for what a tool does: failures are results with an error. */
   async execute(toolName: string, params: Record<string, unknown>, context?: ToolContext): Promise<DisplayResult> {
     const tool = this.#manager.getTool(toolName);
-    // A tool of this kind has no approval of its own: calling it here is the program's decision.
+    // A class tool is not reviewed here: the program itself decides to call it.
     if (tool instanceof DisplayTool) return tool.execute(params, context);
     if (!tool) return toDisplayResult(failedResult(`Unknown tool: ${toolName}.`, { code: "UNKNOWN_TOOL" }));
     return toDisplayResult(await this.#manager.call(toolName, params));

@@ -7,7 +7,7 @@ import { exampleArguments, formatExample } from "#toolsets/prepare-call.ts";
 import { repairArguments } from "#toolsets/repair-arguments.ts";
 import type { FunctionDefinition } from "./tool-registry.ts";
 
-/** Whether arguments are valid; if not, the problem and a valid call. */
+/** The result of validating arguments: for invalid ones, the problem and a valid call. */
 export interface ValidationResult {
   valid: boolean;
   error?: string;

@@ -107,15 +107,16 @@ function programServices(workspace: Workspace, executors?: Executors): ToolServi
   };
 }
 
-/** The given members; using any other one fails with the name of what is missing. */
-function onlyWith<T extends object>(given: Partial<T>, missing: string): T {
+/** An object with only some of its members. Using any other one throws a ToolError that names what is missing. */
+export function onlyWith<T extends object>(
+  given: Partial<T>,
+  missing: string,
+  suggestion = "Use tools that work on files alone.",
+): T {
   return new Proxy(given as T, {
     get(target, name, receiver) {
       if (name in target || typeof name === "symbol" || name === "then") return Reflect.get(target, name, receiver);
-      throw new ToolError(`There is no ${missing} here.`, {
-        code: "UNAVAILABLE",
-        suggestion: "Use tools that work on files alone.",
-      });
+      throw new ToolError(`No ${missing} is available.`, { code: "UNAVAILABLE", suggestion });
     },
   });
 }

@@ -1,3 +1,4 @@
+import { onlyWith } from "#compat/toolset-classes.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
@@ -139,8 +140,8 @@ export class ProgramEnvironment implements RunEnvironment {
       spec,
       workspace,
       // Only toolsets that `checkToolsets` refuses use more than this.
-      sandbox: onlyWith({ ...workspace, ...tracking }, "repository") as unknown as ToolServices["sandbox"],
-      github: onlyWith({}, "GitHub") as ToolServices["github"],
+      sandbox: onlyWith<ToolServices["sandbox"]>({ ...workspace, ...tracking }, "repository"),
+      github: onlyWith<ToolServices["github"]>({}, "GitHub"),
       branch: tracking.base.branch,
       history,
       workers: async () => {
@@ -216,16 +217,6 @@ export function changeTracking(workspace: Workspace): ChangeTracking {
   if ("history" in workspace) return workspace as MemoryWorkspace;
   const base = { commit: "0".repeat(40), branch: "memory" };
   return { base, pendingChanges: () => undefined, markStored: () => {}, rollback: () => {}, history: async () => [] };
-}
-
-/** The given members; every other one throws a UserError that says what is missing here. */
-function onlyWith<Given extends object>(given: Given, missing: string): Given {
-  return new Proxy(given, {
-    get(target, name, receiver) {
-      if (name in target || typeof name === "symbol" || name === "then") return Reflect.get(target, name, receiver);
-      throw new UserError(`There is no ${missing} here.`);
-    },
-  });
 }
 
 function allowedWorkers({ worker }: RunSpec): string[] {

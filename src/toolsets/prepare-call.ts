@@ -118,7 +118,7 @@ export async function validateArguments(
   return { valid: false, result: await invalidArguments(tool, schema, { message }) };
 }
 
-/** The given parameters that the schema does not name. A null says nothing and may be dropped. */
+/** The given parameters that the schema does not name. A null has no meaning and may be dropped. */
 function unknownParameters(given: unknown, json: JsonSchema): string[] {
   if (!isObject(given)) return [];
   const known = json.properties ? Object.keys(json.properties) : parametersOf(json).map(({ name }) => name);
@@ -174,7 +174,7 @@ function unknownTool(name: string, reachable: readonly NamedTool[]): ToolResult 
     reachable.flatMap((tool) => [tool.name, ...(tool.aliases ?? [])]),
   );
   const names = reachable.map((tool) => tool.name);
-  const list = names.length > 0 ? `Available tools: ${names.join(", ")}.` : "There are no tools.";
+  const list = names.length > 0 ? `Available tools: ${names.join(", ")}.` : "No tools are available.";
   return failedResult(`Unknown tool: ${name}.`, {
     code: "UNKNOWN_TOOL",
     type: "validation_error",

@@ -95,7 +95,7 @@ const holdsSecret = (text: string) => redact(text) !== text;
 
 /**
  * True when text that a person would have to read cannot be posted, since it looks like a secret. Arguments need not be
- * readable where a preview says what they lead to.
+ * readable where a preview shows their effect.
  */
 function hidesText(args: unknown, preview: Preview | undefined): boolean {
   const sections = preview?.sections ?? [];
@@ -136,7 +136,7 @@ async function approvalNeed(
 function blocked({ name }: NamedTool, { reason }: BlockedError): ToolResult {
   return failedResult(`${name} is blocked by policy: ${reason}`, {
     code: "BLOCKED",
-    suggestion: "Nobody can approve this. Find another way, or report that it cannot be done.",
+    suggestion: "This cannot be approved. Find another way, or report that it cannot be done.",
   });
 }
 

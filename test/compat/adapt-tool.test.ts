@@ -11,8 +11,8 @@ describe("requiresApproval, the other name of needsApproval", () => {
   test.each<[string, boolean | ((args: { path: string }) => boolean), boolean]>([
     ["true asks", true, true],
     ["false does not ask", false, false],
-    ["a function that says yes asks", ({ path }) => path === "a", true],
-    ["a function that says no does not ask", ({ path }) => path !== "a", false],
+    ["a function that returns true", ({ path }) => path === "a", true],
+    ["a function that returns false", ({ path }) => path !== "a", false],
   ])("%s", async (_, requiresApproval, asks) => {
     const approvalCallback = vi.fn(() => ({ approved: false }));
     const approvals = new ApprovalController({ approvalCallback });
@@ -25,7 +25,7 @@ describe("requiresApproval, the other name of needsApproval", () => {
     expect(execute).toHaveBeenCalledTimes(asks ? 0 : 1);
   });
 
-  test("counts for tools of a WorkerRuntime", async () => {
+  test("applies to tools of a WorkerRuntime", async () => {
     const execute = vi.fn(() => "deployed");
     const deploy = { ...silent, name: "deploy", inputSchema: z.object({}), requiresApproval: () => true, execute };
     const call = { calls: [{ name: "deploy", args: {} }] };
@@ -43,7 +43,7 @@ describe("requiresApproval, the other name of needsApproval", () => {
   });
 });
 
-test("a tool that says nothing about approval needs it in a ToolManager and in a WorkerRuntime", async () => {
+test("a tool without an approval setting needs approval in a ToolManager and in a WorkerRuntime", async () => {
   const execute = vi.fn(() => "ran");
   const tool = { ...silent, inputSchema: z.object({}), execute };
   const call = { calls: [{ name: "read_file", args: {} }] };

@@ -255,7 +255,7 @@ describe("document 4: tools as objects", () => {
     expect(await registry.get("read_file")?.execute({ path: "a.txt" })).toMatchObject({ ok: true });
   });
 
-  test("ask as requiresApproval says, and run with the arguments that were approved", async () => {
+  test("follow requiresApproval and run with the approved arguments", async () => {
     const asked: ApprovalRequest[] = [];
     const approvals = new ApprovalController({
       approvalCallback: (request): ApprovalResponse => {
@@ -274,7 +274,7 @@ describe("document 4: tools as objects", () => {
     expect(error).toMatchObject({ code: "FILE_NOT_FOUND", message: "There is no b.txt" });
   });
 
-  test("results of the file tools have the members that the document prints", async () => {
+  test("results of the file tools have the members in the document", async () => {
     const sandbox = createMemoryWorkspace({ "src/a.ts": "a\n" });
     const approvals = new ApprovalController({ mode: "approve_all" });
     const manager = new ToolManager(new FilesystemToolset({ sandbox }).getTools(), { workspace: sandbox, approvals });
@@ -297,7 +297,7 @@ describe("document 4: tools as objects", () => {
     expect(await resultOf("read_file", { path: "../x" })).toMatchObject({ code: "INVALID_PATH" });
   });
 
-  test("a ToolError is an object, too", () => {
+  test("a ToolError can be a plain object", () => {
     const error: ToolError = { code: "TIMEOUT", message: "Operation exceeded time limit" };
     const failed: ToolResult<string> = { ok: false, error };
 
@@ -375,7 +375,7 @@ describe("document 5: results for the model and for people", () => {
     expect(await executor.execute("nothing", {})).toMatchObject({ error: { type: "UNKNOWN_TOOL" } });
   });
 
-  test("displays and their statistics have the types that the document prints", () => {
+  test("displays and their statistics have the types in the document", () => {
     const diffStat: DiffStat = { additions: 5, deletions: 2, changes: 7 };
     const display: FileDiff = {
       fileDiff: "",
@@ -411,7 +411,7 @@ describe("documents 1 and 2: toolsets, commands and result values", () => {
     expect(await manager.executeTool("shell", { command: "rm a.txt" })).toMatchObject({ success: false });
   });
 
-  test("a command is parsed and classified under strict", () => {
+  test("a command is parsed and classified in strict mode", () => {
     const input = "/tool git_push --branch main";
     const availableTools = ["git_push"];
     if (!isCommand(input)) throw new Error("It is a command");
@@ -423,7 +423,7 @@ describe("documents 1 and 2: toolsets, commands and result values", () => {
     expect(classified).toMatchObject({ type: "tool", toolName: "git_push" });
   });
 
-  test("result values have the types that the document prints", () => {
+  test("result values have the types in the document", () => {
     const display: DisplayHints = { preferredView: "tree", collapsed: true };
     const values: (
       | TextResultValue

@@ -32,7 +32,7 @@ describe("every shape becomes one result", () => {
     ["an object", { a: 1 }, { kind: "json", data: { a: 1 } }, '{\n "a": 1\n}'],
     ["a big number", { n: 5n }, { kind: "json", data: { n: "5" } }, '{\n "n": "5"\n}'],
     [
-      "an object with a kind of its own",
+      "an object with a custom kind",
       { kind: "person", name: "Ada" },
       { kind: "json", data: { kind: "person", name: "Ada" } },
       '"Ada"',
@@ -69,7 +69,7 @@ describe("every shape becomes one result", () => {
     ],
     ["tasks", { kind: "task_list", tasks }, { kind: "task_list", tasks }, "[◐] Task 1\n[ ] Task 2\n[✓] Task 3"],
     [
-      "a kind of its own",
+      "a custom kind",
       {
         kind: "git.status",
         data: { branch: "main" },
@@ -85,7 +85,7 @@ describe("every shape becomes one result", () => {
       "clean",
     ],
     [
-      "a hint nobody knows",
+      "an unknown hint",
       { kind: "git.status", data: 1, display: { preferredView: "hologram" } },
       { kind: "git.status", data: 1 },
       "1",

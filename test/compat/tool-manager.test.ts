@@ -62,7 +62,7 @@ describe("a program without a run", () => {
     expect((await read()).content).toBe("content of a");
   });
 
-  test("a call that needs approval is denied if nobody can approve", async () => {
+  test("a call that needs approval is denied without an approver", async () => {
     const execute = vi.fn();
     const manager = new ToolManager([aTool({ needsApproval: true, execute })]);
 
@@ -73,13 +73,13 @@ describe("a program without a run", () => {
     expect(execute).not.toHaveBeenCalled();
   });
 
-  test("a denial tells the model the reason", async () => {
+  test("the model receives the reason of a denial", async () => {
     const approvals = new ApprovalController({ approvalCallback: () => ({ approved: false, note: "not on Fridays" }) });
     const manager = new ToolManager([aTool({ needsApproval: true })], { approvals });
     expect((await manager.call("read_file", { path: "a" })).llmContent).toContain("denied: not on Fridays");
   });
 
-  test("changed arguments are validated again, and the model is told what ran", async () => {
+  test("changed arguments are validated again, and the model sees them", async () => {
     const execute = vi.fn(({ path }) => `read ${path}`);
     const decide = vi.fn().mockResolvedValueOnce({ approved: true, modifiedArgs: { path: "b" } });
     const approvals = new ApprovalController({ approvalCallback: decide });
@@ -143,7 +143,7 @@ describe("a program without a run", () => {
     expect((await manager.call("read_file", { path: "a" })).llmContent).toBe("content");
   });
 
-  test("the history of calls makes reading before editing a rule for file tools", async () => {
+  test("file tools require a read before an edit", async () => {
     const workspace = createMemoryWorkspace({ "a.txt": "one\n" });
     const history = () => manager.history;
     const tools = new FilesystemToolset({ sandbox: workspace, history }).getTools();
@@ -172,7 +172,7 @@ describe("a program without a run", () => {
     expect((await new ToolManager([tool], { workspace }).call("read_file", {})).error).toBeUndefined();
     expect((await new ToolManager([tool]).call("read_file", {})).error).toMatchObject({
       code: "UNAVAILABLE",
-      message: "There is no sandbox here.",
+      message: "No sandbox is available.",
     });
   });
 });

@@ -34,7 +34,7 @@ describe("who may call a tool", () => {
     expect(getManualTools({ plain, manual, both })).toEqual({ manual, both });
   });
 
-  test("a tool of an unknown mode can be called by nobody", () => {
+  test("a tool with an unknown mode cannot be called", () => {
     const odd = aTool({ manualExecution: { mode: "Manual" as never } });
     expect([isLLMTool(odd), isManualTool(odd)]).toEqual([false, false]);
   });

@@ -8,7 +8,7 @@ test("a text that fits is unchanged", () => {
   expect(truncateToTokens(text, 30_000)).toBe(text);
 });
 
-test("a text that is too long keeps whole lines at both ends and says how much was left out", () => {
+test("a text that is too long keeps whole lines at both ends and reports how much was left out", () => {
   const lines = Array.from({ length: 10_000 }, (_, index) => `line ${index} of the log`);
 
   const cut = truncateToTokens(lines.join("\n"), 1_000).split("\n");

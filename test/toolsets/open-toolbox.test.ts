@@ -114,7 +114,7 @@ describe("opening a toolbox", () => {
   });
 });
 
-test("a tool that does not say whether it needs approval needs it", async () => {
+test("a tool without an approval setting needs approval", async () => {
   const toolbox = await open({ a: {} }, [
     aToolset("a", [aTool({ needsApproval: undefined }), aTool({ name: "free" })]),
   ]);

@@ -75,7 +75,7 @@ describe("an invalid call is refused with the problem and an example", () => {
     expect((await refused({ target: 5 }, schema)).error?.message).toContain("Expected string or boolean, got number");
   });
 
-  test("a misspelled parameter is pointed out", async () => {
+  test("a misspelled parameter is reported with the closest name", async () => {
     expect((await refused({ pth: "a" })).llmContent).toContain("Did you mean 'path' instead of 'pth'?");
     const strict = await refused({ path: "a", limmit: 3 }, readSchema.strict());
     expect(strict.error?.message).toContain("Unknown parameter 'limmit' for read_file.");
@@ -230,7 +230,7 @@ test.each<[string, z.ZodType, string]>([
     "t(n=5, b=false, l=[1])",
   ],
   ["nested objects", z.object({ tasks: z.array(z.object({ content: z.string() })) }), 't(tasks=[{"content":"value"}])'],
-  ["an example of its own", z.object({ q: z.string().meta({ examples: ["cats"] }) }), 't(q="cats")'],
+  ["its own example", z.object({ q: z.string().meta({ examples: ["cats"] }) }), 't(q="cats")'],
   [
     "optional parameters of which one is needed",
     z
@@ -274,7 +274,7 @@ describe("a parameter that the tool does not know", () => {
     expect(llmContent).toContain('Example: read_file(path="src/main.ts", content="value")');
   });
 
-  test("is accepted where the tool receives it, or where it says nothing", async () => {
+  test("is accepted if the tool receives it or its value is null", async () => {
     const given = { path: "a", content: "b" };
 
     expect(await check({ ...given, extra: 1 }, write.loose())).toEqual({ ...given, extra: 1 });

@@ -92,7 +92,7 @@ describe("approval", () => {
     );
   });
 
-  test("a blocked call is refused with the reason, and nobody is asked", async () => {
+  test("a blocked call is refused with the reason, without an approval request", async () => {
     const blocked = () => {
       throw new BlockedError("read_file", "the zone output forbids it");
     };
@@ -106,7 +106,7 @@ describe("approval", () => {
     });
   });
 
-  test("a call that cannot work is refused before anyone is asked", async () => {
+  test("a call that cannot work is refused without an approval request", async () => {
     const outside = () => {
       throw new ToolError("../x is outside the repository.", { code: "INVALID_PATH" });
     };
@@ -217,7 +217,7 @@ describe("repeated calls", () => {
     expect((await toolbox.review(first, aContext(), [])).kind).toBe("allow");
   });
 
-  test("a change in between makes a repeated read worthwhile", async () => {
+  test("a read may be repeated after a change", async () => {
     const { review, finish } = await toolboxWorld(tools);
     await finish("read_file", { path: "a" }, 1);
     await finish("write_file", { path: "a" }, 1);
@@ -283,7 +283,7 @@ test("a call with the id of another is validated by itself", async () => {
   expect(result.llmContent).toBe("content of b");
 });
 
-test("a review with an aborted signal is refused as interrupted and asks nobody", async () => {
+test("a review with an aborted signal is refused as interrupted, without an approval request", async () => {
   const needsApproval = vi.fn(() => true);
   const { review } = await toolboxWorld([aTool({ needsApproval })]);
 

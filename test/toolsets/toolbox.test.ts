@@ -156,7 +156,7 @@ describe("the output schema", () => {
     expect((await execute("read_file", { path: "a" })).error?.code).toBe("EXECUTION_ERROR");
   });
 
-  test("a result that is too long for the model keeps head and tail and says so; people see all of it", async () => {
+  test("a result that is too long for the model is truncated with a note; people see all of it", async () => {
     const lines = Array.from({ length: 5_000 }, (_, index) => `this is line number ${index}`);
     const { execute } = await toolboxWorld([aTool({ execute: () => lines.join("\n") })], { maxResultTokens: 500 });
 

@@ -27,7 +27,7 @@ export const CustomToolsetConfig = z.strictObject({
 });
 export type CustomToolsetConfig = z.infer<typeof CustomToolsetConfig>;
 
-/** Provides a worker's own tools from a `tools.ts` beside it. They can access nothing but the sandbox. */
+/** Provides a worker's own tools from a `tools.ts` next to its file. They can access nothing but the sandbox. */
 export const customToolset: Toolset<CustomToolsetConfig> = {
   name: "custom",
   config: CustomToolsetConfig,

@@ -18,12 +18,14 @@ export interface FoundModule extends ToolModule {
 type ModuleServices = Pick<ToolServices, "workerDirectory" | "customToolsFrom" | "github" | "spec">;
 
 /**
- * Finds the module with a worker's tools: beside a worker of the deployment, or on the repository's default branch if the
+ * Finds the module with a worker's tools: next to a worker of the deployment, or on the repository's default branch if the
  * deployment allows custom tools of this repository. Throws a UserError if there is none.
  */
 export function findModule(module: string, services: ModuleServices): Promise<FoundModule> {
   if (!isModuleName(module)) {
-    throw new UserError(`module: ${module} is not a module. Name a file beside the worker, such as ./tools.ts.`);
+    throw new UserError(
+      `module: ${module} is not a module. Name a file in the folder of the worker, such as ./tools.ts.`,
+    );
   }
   const { workerDirectory } = services;
   return workerDirectory === undefined ? fromRepository(module, services) : fromFolder(module, workerDirectory);
@@ -35,7 +37,7 @@ async function fromFolder(module: string, folder: string): Promise<FoundModule> 
   const path = isWithin(wanted, root) ? await realpath(wanted).catch(() => undefined) : wanted;
   if (path === undefined) throw new UserError(await missingModule(module, root));
   if (!isWithin(path, root) || isAbsolute(module)) {
-    throw new UserError(`module: ${module} is outside the folder of the worker. Put it beside the worker.`);
+    throw new UserError(`module: ${module} is outside the folder of the worker. Move it there.`);
   }
   return { path, shown: module, readable: await readableAround(path), release: async () => {} };
 }
@@ -70,7 +72,7 @@ async function fromRepository(
   }
   const path = posix.normalize(posix.join(repositoryFolder, module));
   if (!path.startsWith(`${repositoryFolder}/`) || posix.isAbsolute(module) || /[\\\0]/.test(module)) {
-    throw new UserError(`module: ${module} is outside ${repositoryFolder}. Put it beside the worker.`);
+    throw new UserError(`module: ${module} is outside ${repositoryFolder}. Move it there.`);
   }
   const source = await github.readFile(path);
   if (source === undefined) throw new UserError(`module: ${path} is not on the default branch of ${repository}.`);
@@ -99,7 +101,7 @@ function isModuleName(name: string): boolean {
 
 /**
  * The modules and JSON files in a folder and below it, sorted: the files that a module there may import. Hidden files,
- * links, installed packages and files of any other kind are left out, so that a key or a database beside a worker cannot
+ * links, installed packages and files of any other kind are left out, so that a key or a database next to a worker cannot
  * be read.
  */
 async function codeFiles(folder: string, depth = 0): Promise<string[]> {

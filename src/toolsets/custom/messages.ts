@@ -60,7 +60,7 @@ export const ToolDescription = z.strictObject({
   description: z.string().max(10_000),
   inputSchema: z.record(z.string(), z.unknown()),
   outputSchema: z.record(z.string(), z.unknown()).optional(),
-  /** `rule` stands for a function, which is asked for each call. */
+  /** `rule` means a function, which is called for each call. */
   needsApproval: z.union([z.boolean(), z.literal("rule")]).optional(),
   hasPreview: z.boolean(),
   hasReason: z.boolean(),

@@ -21,7 +21,7 @@ type External = z.infer<typeof External>;
 
 const config = z.preprocess((given) => [given].flat(), z.array(External).min(1).max(20));
 
-/** Tools from npm packages installed by the deployment. They run in this process, with the access of the deployment's own code. */
+/** Tools from npm packages installed by the deployment. They run in this process, with full access. */
 export const externalToolset: Toolset<z.infer<typeof config>> = {
   name: "external",
   config,

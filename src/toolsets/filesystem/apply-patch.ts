@@ -33,13 +33,13 @@ interface PatchedFile {
   operation: FileOperation;
   /** Undefined where the mode stays as it is. */
   executable?: boolean | undefined;
-  /** Whether approval is needed where no zone decides. */
+  /** True if approval is needed where no zone decides. */
   asks: boolean;
 }
 
 const tool = "apply_patch";
 
-/** Applies a patch to one or several files: as a whole, at the places its lines are really found, or not at all. */
+/** Applies a patch to one or several files, all of it or nothing. Its lines decide where, not its line numbers. */
 export function createApplyPatchTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},
@@ -64,7 +64,7 @@ export function createApplyPatchTool(
     },
     execute: async (args) => {
       const files = await prepare(args, workspace, options);
-      // A zone may have been blocked since the call was approved.
+      // The rules of a zone may have changed since the call was approved.
       for (const file of files) needsApproval(file);
       await applyFileChanges(workspace, files.map(stateOf));
       return resultOf(files);

@@ -36,7 +36,7 @@ type Input = z.infer<typeof input>;
 
 const tool = "edit_file";
 
-/** Replaces text in a file where it was meant, or refuses; never chooses among several places. */
+/** Replaces text in a file. Refuses text that matches nowhere or in several places. */
 export function createEditFileTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},
@@ -61,7 +61,7 @@ export function createEditFileTool(
 
       const diff = compareTexts({ path, before, after });
       const value = diffResult(diff);
-      const note = by.size > 0 ? ` The place was recognised by ${[...by].join(", ")}.` : "";
+      const note = by.size > 0 ? ` The text did not match exactly; it was matched by ${[...by].join(", ")}.` : "";
       return { llmContent: `${value.summary}.${note}\n${showChangedLines(diff)}`, value };
     },
   };
@@ -72,7 +72,7 @@ interface PreparedEdit {
   before: string;
   after: string;
   encoding: TextContent["encoding"];
-  /** How places were recognised that did not match exactly. */
+  /** The differences that were ignored to find places that do not match exactly. */
   by: Set<string>;
 }
 
@@ -93,7 +93,7 @@ async function prepare(args: Input, workspace: Workspace, { history }: FileToolO
   if (after === before) {
     throw new ToolError(`The edit changes nothing in ${path}: old_text and new_text are equal.`, {
       code: "INVALID_ARGUMENTS",
-      suggestion: "Give the text as it should become in new_text.",
+      suggestion: "Put the changed text into new_text.",
     });
   }
   return { path, before, after, encoding, by };
@@ -169,7 +169,7 @@ function refusal(match: Exclude<EditMatch, { kind: "found" }>, path: string, old
   if (match.kind === "ambiguous") {
     return new ToolError(`old_text matches several places in ${path}: lines ${lines}.`, {
       code: "AMBIGUOUS_MATCH",
-      suggestion: "Give more lines around the one you mean, or set replace_all to change every place.",
+      suggestion: "Include more lines around it, or set replace_all to change every place.",
       details: { lines: match.lines },
     });
   }

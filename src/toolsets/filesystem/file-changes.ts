@@ -30,14 +30,14 @@ export interface FileApprovalQuestion {
   workspace: Workspace;
   operation: FileOperation;
   path: string;
-  /** Whether approval is needed where no zone decides. */
+  /** True if approval is needed where no zone decides. */
   otherwise: boolean;
   zones?: ZoneApprovalConfig;
 }
 
 /**
  * Returns whether an operation on a path needs approval. Throws a BlockedError if the zone forbids it, and a ToolError if
- * the path is read-only: nobody is asked for a change that cannot be made.
+ * the path is read-only, so that no approval is requested for a change that cannot be made.
  */
 export function needsFileApproval({
   tool,

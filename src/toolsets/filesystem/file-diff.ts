@@ -3,7 +3,7 @@ import type { DiffHunk, DiffResultValue } from "#domain/result.ts";
 import { diffLines } from "#sandbox/diff-lines.ts";
 import { numberLines, splitLines } from "./text-file.ts";
 
-/** A change of one file's text; undefined stands for no file. */
+/** A change of one file's text; undefined where the file does not exist. */
 export interface TextChange {
   path: string;
   before: string | undefined;

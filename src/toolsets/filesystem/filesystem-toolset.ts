@@ -14,7 +14,7 @@ import { createReadFileTool } from "./read-file.ts";
 import { createUndoTool } from "./undo.ts";
 import { createWriteFileTool, overwriteNeedsApproval } from "./write-file.ts";
 
-/** One read may use this share of the context, so that several fit beside the conversation. */
+/** One read may use this share of the context, so that several fit into it with the conversation. */
 const readShareOfContext = 0.2;
 /** The toolbox shortens longer results. */
 const maxReadTokens = 25_000;

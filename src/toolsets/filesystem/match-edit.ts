@@ -10,7 +10,7 @@ import {
   translateIndentation,
 } from "./match-text.ts";
 
-/** How the place was recognised, from exact to least strict. */
+/** The rule that found the place, from exact to least strict. */
 type MatchedBy =
   | "exact text"
   | "line endings"
@@ -48,7 +48,7 @@ const minAnchoredLines = 3;
 const minAnchoredSimilarity = 0.8;
 /** Comparing texts costs the product of their lengths. */
 const maxAnchoredCharacters = 20_000;
-/** So many places whose lines only look alike are examined before the search is given up. */
+/** The search ends after examining this many places with similar lines. */
 const maxCandidates = 1_000;
 
 /**

@@ -1,4 +1,4 @@
-/** Which differences are ignored; line endings always are. */
+/** The differences to ignore, besides line endings. */
 export interface Folding {
   trailingSpace: boolean;
   punctuation: boolean;

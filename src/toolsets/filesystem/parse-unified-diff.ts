@@ -8,7 +8,7 @@ const extendedHeader =
 const signature = /^\d+\.\d+/;
 const nextMail = /^From [0-9a-f]{7,64} /;
 
-/** What is known of one file while its part of the diff is read. */
+/** The part of the diff about one file, as far as it has been read. */
 interface Draft {
   /** The names in `diff --git`. */
   git?: { old: string; new: string };
@@ -19,7 +19,7 @@ interface Draft {
   hunks: PatchHunk[];
 }
 
-/** The lines that the heading of a hunk announced and that have not come yet. */
+/** The lines that are still missing, according to the heading of the hunk. */
 interface Announced {
   old: number;
   new: number;

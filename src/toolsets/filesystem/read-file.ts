@@ -31,7 +31,7 @@ interface ReadResult {
   content: string;
   size: number;
   modified?: string;
-  /** Why there is no content. */
+  /** The reason for missing content. */
   problem?: ToolError;
 }
 
@@ -90,7 +90,7 @@ async function readFiles(args: Input, reader: Reader): Promise<ToolResult> {
 
 function resultOfOne({ path, shown, content, size, modified }: ReadResult, isRepeated: boolean): ToolResult {
   const llmContent = isRepeated
-    ? `${path} is unchanged since you read it: the content above is still current. Read it once more if you cannot see it.`
+    ? `${path} is unchanged since you read it: the content above is still current. Call read_file again if you cannot see it.`
     : shown;
   const summary = isRepeated ? `${path} is unchanged` : `Read ${path} (${size} bytes)`;
   return { llmContent, value: { kind: "file_content", path, content, size, ...(modified && { modified }), summary } };

@@ -101,7 +101,7 @@ function singleByte(character: string, path: string): number {
   });
 }
 
-/** The size in bytes of the content that a Git LFS pointer stands for; undefined for any other file. */
+/** The size in bytes of the content of a Git LFS pointer; undefined for any other file. */
 export function lfsPointerSize(content: Uint8Array): number | undefined {
   if (!isLfsPointer(content)) return undefined;
   return Number(/^size (\d+)$/m.exec(Buffer.from(content).toString("utf8"))?.[1]);
@@ -200,7 +200,7 @@ export function seenLines(history: readonly FinishedCall[] | undefined, path: st
   return lines.map((line, index) => known.get(index + 1) === shownLine(line));
 }
 
-/** Throws a ToolError that names the read which helps. `first` and `last` count from 1. */
+/** Throws a ToolError that names the lines to read first. `first` and `last` count from 1. */
 export function requireSeen(
   seen: readonly boolean[],
   path: string,

@@ -66,7 +66,7 @@ export function createUndoTool(
     },
     execute: async (args) => {
       const { step, reversals } = await plan(args);
-      // A zone may have been blocked since the call was approved.
+      // The rules of a zone may have changed since the call was approved.
       for (const reversal of reversals) needsApproval(reversal);
       const diff = reversals.map(describe).join("");
       await applyFileChanges(

@@ -15,7 +15,7 @@ export const gitToolset: Toolset<z.infer<typeof config>> = {
   config,
   create: (_, services) => [
     ...localTools(services),
-    // A run in a local checkout has no remote branch of its own.
+    // A run in a local checkout has no remote branch.
     ...("push" in services.sandbox ? remoteTools(services) : []),
   ],
 };

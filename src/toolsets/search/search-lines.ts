@@ -67,7 +67,7 @@ export class LineSearch {
   readonly matches: FileMatches[] = [];
   readonly binaryPaths: string[] = [];
   #factors: readonly RequiredFactor[];
-  /** The factor to look for, once it was chosen. */
+  /** The factor to look for, once chosen. */
   #chosen: ChosenFactor | undefined;
   readonly #automaton: LineAutomaton;
   readonly #options: LineSearchOptions;
@@ -123,14 +123,14 @@ export class LineSearch {
     const candidates = this.#factors.map((factor) => prepareFactor(factor, sample));
     const costs = new Map(candidates.map((factor) => [factor, candidates.length > 1 ? costOf(factor, sample) : 0]));
     const chosen = candidates.reduce((best, next) => ((costs.get(next) ?? 0) < (costs.get(best) ?? 0) ? next : best));
-    // A small chunk says little about the next ones.
+    // A small chunk is not representative of the next ones.
     if (sample.length > minSampleBytes) this.#chosen = chosen;
     return chosen;
   }
 
   async #searchFactor(factor: ChosenFactor, bytes: Buffer, files: SearchedFile[]): Promise<void> {
     let index = 0;
-    /** Up to where every line is decided. */
+    /** The position up to which every line is decided. */
     let decided = 0;
     for (const { from, to } of windowsOf(bytes, files)) {
       if (this.#yielder.isDue) await this.#turn();

@@ -104,7 +104,7 @@ describe("a tools.ts", () => {
     await expect(customTools(source, { tools: ["real"] })).rejects.toThrow(/cannot be loaded/);
   });
 
-  test("cannot read a secret beside it", async () => {
+  test("cannot read a secret in its folder", async () => {
     const source = `import { z } from "zod";
       export const readSchema = z.object({});
       export async function read() { return import("./key.pem", { with: { type: "json" } }); }`;
@@ -194,7 +194,7 @@ describe("a tool that misbehaves", () => {
     });
   });
 
-  test("is told to stop, and is ended if it does not", async () => {
+  test("is aborted, and its process is killed if it does not stop", async () => {
     const source = `import { z } from "zod";
       export const waitSchema = z.object({});
       export const wait = (args, { abortSignal, output }) => new Promise((resolve, reject) => {

@@ -5,7 +5,7 @@ import { customToolset, loadCustomTools } from "#toolsets/custom/custom-toolset.
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { customTools, temporaryFolder, toolboxWorld } from "../../support/custom-tools-world.ts";
 
-/** As the design document has it, word for word. */
+/** Copied from the design document. */
 const fibonacci = `// tools.ts
 import { z } from 'zod';
 
@@ -89,7 +89,7 @@ describe("a function with a schema", () => {
 });
 
 describe("a tool object", () => {
-  test("runs as the design document writes it, and its own needsApproval takes precedence", async () => {
+  test("runs as in the design document, and its own needsApproval takes precedence", async () => {
     const { run, review } = await customTools(fibonacciObject, {
       tools: ["calculateFibonacci"],
       approval: { default: "ask", tools: { calculateFibonacci: "ask" } },

@@ -120,13 +120,13 @@ describe("edit_file", () => {
     expect(sandbox.text("a.cs")).toBe("\uFEFFusing A;\r\nusing C;\r\nusing D;\r\n");
   });
 
-  test("says how a place was recognised that did not match exactly", async () => {
+  test("names the difference where text did not match exactly", async () => {
     const { call } = await world({ "a.txt": "say “hi”\n" });
     await call("read_file", { path: "a.txt" });
 
     const { llmContent } = await call("edit_file", { path: "a.txt", old_text: 'say "hi"', new_text: "say ho" });
 
-    expect(llmContent).toContain("The place was recognised by punctuation.");
+    expect(llmContent).toContain("The text did not match exactly; it was matched by punctuation.");
   });
 
   test.each([
@@ -229,7 +229,7 @@ test("replacing 40,000 places takes less than three seconds", async () => {
   expect(sandbox.text("a.txt")).toBe("value = new;\n".repeat(40_000));
 });
 
-test("an edit beside a very long line shows a part of it", async () => {
+test("an edit next to a very long line shows a part of it", async () => {
   const { call } = await world({ "a.js": `${"x".repeat(100_000)}\nlet a = 1;\n` });
   await call("read_file", { path: "a.js" });
 
@@ -241,7 +241,7 @@ test("an edit beside a very long line shows a part of it", async () => {
 describe("reading before editing", () => {
   const edit = (from: string, to: string) => ({ path: "a.txt", old_text: from, new_text: to });
 
-  test("lines of an unread file are not edited, and the read that helps is named", async () => {
+  test("lines of an unread file are not edited, and the error names the read to make", async () => {
     const { call } = await world({ "a.txt": "a\nb\n" });
 
     await expect(call("edit_file", edit("b", "c"))).rejects.toMatchObject({
@@ -410,7 +410,7 @@ describe("approval", () => {
     ["edit_file", { path: "docs/a.md", old_text: "a", new_text: "b" }],
     ["delete_file", { path: "docs/a.md" }],
     ["move_file", { from: "docs/a.md", to: "b.md" }],
-  ])("%s in a read-only zone is refused without asking anyone", async (tool, args) => {
+  ])("%s in a read-only zone is refused without an approval request", async (tool, args) => {
     const { asks } = await world(
       { "docs/a.md": "a" },
       { rules: { docs: { mode: "ro", write: "ask", delete: "ask" } } },
@@ -447,7 +447,7 @@ describe("approval", () => {
     await expect(asks("/locked/a")).rejects.toMatchObject({ code: "BLOCKED" });
   });
 
-  test("zoneApprovalConfig by name counts for a zone with a path", async () => {
+  test("zoneApprovalConfig by name applies to a zone with a path", async () => {
     const zones = [
       { name: "scratch", mode: "rw" as const, path: "tmp/scratch" },
       { name: "vault", mode: "rw" as const, path: "src/vault" },

@@ -90,7 +90,7 @@ describe("where an edit lands", () => {
       "{\nsome word\n}",
       "none 1,4",
     ],
-    ["a word whose trailing space stands inside a line", "returned\n", "return ", "none "],
+    ["a word whose trailing space is inside a line", "returned\n", "return ", "none "],
     ["part of a folded ellipsis", "a…b", "a..", "none "],
     ["blank old text", "a\n\tb\n", "  \n", "none "],
   ])("refuses %s", (_, content, oldText, expected) => {
@@ -212,7 +212,7 @@ describe("for any text", () => {
   });
 });
 
-test("large and hostile texts are matched in a moment", () => {
+test("large and hostile texts are matched quickly", () => {
   const lines = "  same line\n".repeat(50_000);
 
   expect(matchEdit(lines, { oldText: `${"same line\n".repeat(20_000)}other\n`, newText: "" }).kind).toBe("none");

@@ -52,7 +52,7 @@ describe("grep", () => {
     expect(llmContent).toBe("2 matches in 1 file:\na.txt-2-2\na.txt:3:x\na.txt-4-4\n--\na.txt-7-7\na.txt:8:x");
   });
 
-  test("says how many matches are not shown", async () => {
+  test("reports how many matches are not shown", async () => {
     const { call } = await world({ "a.txt": "x\n".repeat(30), "b.txt": "x\n".repeat(30) });
 
     const { llmContent } = await call("grep", { pattern: "x", limit: 40 });
@@ -76,7 +76,7 @@ describe("grep", () => {
     }
   });
 
-  test("says that the binary file it was asked to search was not searched", async () => {
+  test("reports that a requested binary file was not searched", async () => {
     const { call } = await world(files);
 
     const { llmContent } = await call("grep", { pattern: "add", path: "logo.png" });
@@ -92,7 +92,7 @@ describe("grep", () => {
     expect((await call("grep", { pattern: "zebra" })).llmContent).toBe("Nothing matches zebra.");
   });
 
-  test("a pattern with catastrophic backtracking in RegExp takes no time", async () => {
+  test("a pattern with catastrophic backtracking in RegExp is fast", async () => {
     const { call } = await world({ "a.txt": "a".repeat(100_000) });
 
     expect((await call("grep", { pattern: "^(a+)+$b" })).llmContent).toContain("Nothing");
@@ -121,7 +121,7 @@ describe("glob", () => {
     expect((await call("glob", args)).value).toMatchObject({ kind: "file_list", files: expected });
   });
 
-  test("says how many paths are not shown, and suggests ** when nothing matches", async () => {
+  test("reports how many paths are not shown, and suggests ** when nothing matches", async () => {
     const { call } = await world(files);
 
     expect((await call("glob", { pattern: "**", limit: 2 })).llmContent).toContain("… and 3 more");

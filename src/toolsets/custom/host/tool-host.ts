@@ -208,7 +208,7 @@ process.on("uncaughtException", (error) => {
 process.stdin.on("end", () => process.exit(0));
 redirectConsole();
 confine(
-  "a custom tool has no files, network, processes or environment of its own. Its second argument has the sandbox.",
+  "custom tools cannot access files, the network, processes or the environment. Use the sandbox in the second argument.",
 );
 readJsonLines(process.stdin, {
   maxBytes: 2 * maxLineBytes,

@@ -1,6 +1,6 @@
 /**
  * A set of characters. V8 computes it: the members are written as a RegExp class with the flag `v`, which has Unicode
- * properties, case folding and set operations, so no tables of our own are needed.
+ * properties, case folding and set operations, so this code needs no tables.
  */
 export class CharClass {
   /** The class as a RegExp with the flag `v`, such as `[a-z\p{Nd}]`. */
@@ -27,7 +27,7 @@ export class CharClass {
     return codePoint !== 0x0a && this.#expression.test(String.fromCodePoint(codePoint));
   }
 
-  /** For each ASCII character whether it is a member. */
+  /** For each ASCII character, true if it is a member. */
   get ascii(): readonly boolean[] {
     this.#ascii ??= Array.from({ length: 128 }, (_, codePoint) => this.has(codePoint));
     return this.#ascii;

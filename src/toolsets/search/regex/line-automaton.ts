@@ -4,22 +4,22 @@ import type { RegexNode } from "./parse-regex.ts";
 /** The result of a scan: a match in the line that contains `at` or ends there, no match, or a pause. */
 export interface Scan {
   kind: "match" | "end" | "paused";
-  /** How far the scan has read. */
+  /** The position up to which the scan has read. */
   at: number;
   /** The state in which a paused scan continues. */
   state: number;
 }
 
-/** What assertions need to know of the character before or after a position. */
+/** The properties that assertions check of the character before or after a position. */
 interface Neighbor {
   isBoundary: boolean;
   isWord: boolean;
   isAsciiWord: boolean;
 }
 
-/** A character as far as the pattern can tell it from others. */
+/** Characters that the pattern does not distinguish from each other. */
 interface CharacterKind extends Neighbor {
-  /** For each class of the pattern whether it contains the character. */
+  /** For each class of the pattern, true if it contains the character. */
   members: readonly boolean[];
 }
 
@@ -43,7 +43,7 @@ const matched = -1;
 
 /**
  * Finds the lines that match a pattern in UTF-8 text, in time linear in the text whatever the pattern: a DFA over sets of
- * NFA states, built as far as a text needs it, and built anew when it has too many states. RegExp would backtrack, and
+ * NFA states, built lazily and discarded when it has too many states. RegExp would backtrack, and
  * re2js has neither ripgrep's Unicode classes and word boundaries nor a search over bytes.
  */
 export class LineAutomaton {
@@ -183,7 +183,7 @@ export class LineAutomaton {
     return { kind, length };
   }
 
-  /** The kind of a character; undefined stands for a byte that is not UTF-8, which no class contains. */
+  /** The kind of a character; undefined means a byte that is not UTF-8, which no class contains. */
   #addKind(codePoint: number | undefined): number {
     const members = this.#nfa.classes.map((set) => {
       if (codePoint === undefined) return false;

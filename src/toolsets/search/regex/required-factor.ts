@@ -14,7 +14,7 @@ export interface RequiredFactor {
 interface Piece {
   source: string;
   literals: readonly string[] | undefined;
-  /** How rare it is, in bits. */
+  /** Its rarity in bits. */
   bits: number;
   choices: number;
   isExact: boolean;
