@@ -1,4 +1,4 @@
-import { commitsBetween } from "./git/git-repository.ts";
+import { branches, commitsBetween } from "./git/git-repository.ts";
 import { showInstallation } from "./shapes/app.ts";
 import { showCheckRun, showCheckSuite, showStatus, showWorkflowRun, simpleCommit } from "./shapes/check.ts";
 import { nodeId } from "./shapes/node-id.ts";
@@ -94,11 +94,20 @@ async function describeStatus(world: World, repository: Repository, status: Comm
     context,
     description,
     target_url,
-    branches: [],
+    branches: await branchesAt(repository, status.commit),
     commit: await showCommit(world, repository, status.commit),
     created_at,
     updated_at,
   };
+}
+
+async function branchesAt({ gitDirectory }: Repository, commit: string) {
+  const at = [...(await branches(gitDirectory))].filter(([, sha]) => sha === commit);
+  return at.map(([ref, sha]) => ({
+    name: ref.replace(/^refs\/heads\//, ""),
+    commit: { sha, url: "" },
+    protected: false,
+  }));
 }
 
 export function describeInstallationEvent(world: World, event: InstallationEvent): object {

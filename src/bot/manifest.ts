@@ -1,5 +1,8 @@
 type Permissions = Partial<
-  Record<"issues" | "pull_requests" | "contents" | "checks" | "metadata" | "members", "read" | "write">
+  Record<
+    "issues" | "pull_requests" | "contents" | "checks" | "statuses" | "actions" | "metadata" | "members",
+    "read" | "write"
+  >
 >;
 
 /**
@@ -20,7 +23,13 @@ export const endpoints = {
   "GET /repos/{owner}/{repo}/collaborators/{username}/permission": { metadata: "read" },
   "GET /repos/{owner}/{repo}/contents/{path}": { contents: "read" },
   "GET /repos/{owner}/{repo}/git/blobs/{file_sha}": { contents: "read" },
+  "GET /repos/{owner}/{repo}/branches/{branch}": { contents: "read" },
+  "GET /repos/{owner}/{repo}/rules/branches/{branch}": { metadata: "read" },
   "GET /repos/{owner}/{repo}/commits/{ref}/check-runs": { checks: "read" },
+  "GET /repos/{owner}/{repo}/commits/{ref}/check-suites": { checks: "read" },
+  "GET /repos/{owner}/{repo}/commits/{ref}/status": { statuses: "read" },
+  "GET /repos/{owner}/{repo}/check-runs/{check_run_id}/annotations": { checks: "read" },
+  "GET /repos/{owner}/{repo}/actions/jobs/{job_id}/logs": { actions: "read" },
 
   "GET /repos/{owner}/{repo}/issues": { issues: "read" },
   "GET /repos/{owner}/{repo}/issues/{issue_number}": { issues: "read" },
@@ -37,7 +46,6 @@ export const endpoints = {
   "PATCH /repos/{owner}/{repo}/pulls/{pull_number}": { pull_requests: "write" },
   "GET /repos/{owner}/{repo}/pulls/{pull_number}/files": { pull_requests: "read" },
   "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments": { pull_requests: "read" },
-  "GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/comments": { pull_requests: "read" },
   "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies": { pull_requests: "write" },
 } as const satisfies Record<string, Permissions>;
 export type Endpoint = keyof typeof endpoints;

@@ -7,7 +7,7 @@ import { matchesPattern } from "#text/matches-pattern.ts";
 import { readYaml } from "#text/read-yaml.ts";
 
 /** Upper bounds of every run's limits, whatever its worker or repository says. */
-const maxLimits = { steps: 200, tokens: 5_000_000, cost: 20, minutes: 240, depth: 5, children: 20 };
+const maxLimits = { steps: 200, tokens: 5_000_000, cost: 20, minutes: 240, depth: 5, children: 20, ci_repairs: 10 };
 
 const bound = (name: keyof typeof maxLimits) => z.number().positive().default(maxLimits[name]);
 
@@ -23,6 +23,7 @@ export const DeploymentPolicy = z.strictObject({
       minutes: bound("minutes"),
       depth: bound("depth"),
       children: bound("children"),
+      ci_repairs: z.number().int().min(0).default(maxLimits.ci_repairs),
     })
     .prefault({}),
   /** US dollars that runs may cost in 24 hours. Models without a known price do not count. */

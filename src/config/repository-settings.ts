@@ -74,6 +74,7 @@ export const RepositorySettings = z.strictObject({
       minutes: Limits.shape.minutes.unwrap().optional(),
       depth: Limits.shape.depth.unwrap().optional(),
       children: Limits.shape.children.unwrap().optional(),
+      ci_repairs: Limits.shape.ci_repairs.unwrap().optional(),
     })
     .default({}),
   /** Instructions for all workers, such as how to run the tests. */

@@ -141,11 +141,12 @@ export const RunEvent = z.discriminatedUnion("type", [
     via: Channel.optional(),
   }),
   z.object({ type: z.literal("tool.finished"), callId: z.string(), tool: z.string(), result: ToolResult }),
-  /** Someone with write access reviewed the run's pull request. Reviews that request changes wake a waiting run. */
+  /** Someone with write access reviewed the run's pull request. */
   z.object({
     type: z.literal("pull_request.reviewed"),
     by: z.string(),
     byId: z.number().optional(),
+    /** True for a review that wakes a waiting run: it requests changes, mentions the App, or replies to it. */
     requestsChanges: z.boolean(),
     /** The review and its comments, without hidden text. */
     text: z.string(),
@@ -155,6 +156,8 @@ export const RunEvent = z.discriminatedUnion("type", [
     type: z.literal("checks.completed"),
     commit: z.string(),
     passed: z.boolean(),
+    /** True if every failed check fails on the base branch, too: the run does not repair it. */
+    failedOnBase: z.boolean().default(false),
     /** The failed checks, already marked as untrusted. */
     text: z.string(),
   }),

@@ -96,20 +96,53 @@ export interface PullRequest {
   base: { branch: string; commit: string };
 }
 
+/** A check run of an App, or a commit status. */
 export interface Check {
+  /** The id of the check run, which for GitHub Actions is the id of the job, too; undefined for a commit status. */
+  id?: number;
   name: string;
+  /** The App that reported it, such as `github-actions`; undefined for a commit status. */
+  app?: string;
   status: string;
   conclusion: string | null;
   summary: string | null;
   url: string | null;
+  annotations: number;
 }
 
+export interface CommitChecks {
+  checks: Check[];
+  /** What has not reported everything yet. Suites without check runs and suites of this App do not count. */
+  unfinished: string[];
+  /** Permissions that the installation has not granted, such as `statuses: read`. What needs them is left out. */
+  missingPermissions: string[];
+}
+
+/** A message of a check about lines of a file. */
+export interface CheckAnnotation {
+  path: string;
+  line: number;
+  level: string;
+  message: string;
+}
+
+export type DiffSide = "LEFT" | "RIGHT";
+
+/** A comment on lines of a pull request's diff. */
 export interface ReviewComment {
   id: number;
+  /** The review it belongs to. */
+  reviewId: number | null;
+  /** The first comment of its thread; undefined for that comment itself. */
+  inReplyTo?: number;
   path: string;
+  startLine: number | null;
   line: number | null;
+  side: DiffSide;
   body: string;
   author: string;
+  /** The diff up to the last of these lines. */
+  diffHunk: string;
 }
 
 /**
@@ -167,10 +200,15 @@ export interface GitHub {
   /** The number of open pull requests that this App opened, drafts included. */
   countOwnPullRequests(): Promise<number>;
   listReviewComments(number: number): Promise<ReviewComment[]>;
-  /** The comments of one review, with the lines of the diff that they are about. */
-  listCommentsOfReview(number: number, reviewId: number): Promise<(ReviewComment & { diffHunk: string })[]>;
+  /** Replies in the thread that starts with this comment. */
   replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }>;
-  listChecks(ref: string): Promise<Check[]>;
+  /** The checks of a branch or commit, without those of this App. */
+  readChecks(ref: string): Promise<CommitChecks>;
+  /** The names of the checks that a branch requires. */
+  listRequiredChecks(branch: string): Promise<string[]>;
+  listAnnotations(checkId: number): Promise<CheckAnnotation[]>;
+  /** The end of the log of a GitHub Actions job; undefined when there is none. Takes the permission `actions: read`. */
+  readJobLog(jobId: number): Promise<string | undefined>;
 
   /** The text of a file on the default branch. */
   readFile(path: string): Promise<string | undefined>;

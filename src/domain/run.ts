@@ -81,6 +81,11 @@ export const RunSpec = z.object({
 });
 export type RunSpec = z.infer<typeof RunSpec>;
 
+/** Returns the only branch that a run may push: its root's own, named `golem/<thread>-<run>`. */
+export function branchOf({ rootId, origin }: RunSpec): string {
+  return `golem/${origin.thread}-${rootId}`;
+}
+
 /** The states of the worker machine, by the name of the innermost one. */
 export const RunState = z.enum([
   "preparing",

@@ -39,9 +39,6 @@ export type WorkerContext = z.infer<typeof WorkerContext>;
 
 type WorkerInput = Pick<WorkerContext, "mode" | "limits"> & { isRoot?: boolean; pausesAtCostLimit?: boolean };
 
-/** Failed checks wake a run this often; then people have to say what to do. */
-const maxCheckRepairs = 2;
-
 /** What `open_pull_request` and `update_pull_request` return. */
 const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
@@ -77,8 +74,8 @@ const machineSetup = setup({
     // A chat waits for the next message; a run with an open pull request waits for its review.
     staysIdle: ({ context }) => context.mode === "chat" || (context.isRoot && context.pullRequest !== undefined),
     requestsChanges: (_, { requestsChanges }: { requestsChanges: boolean }) => requestsChanges,
-    canRepairChecks: ({ context }, { passed }: { passed: boolean }) =>
-      !passed && context.checkRepairs < maxCheckRepairs,
+    canRepairChecks: ({ context }, { passed, failedOnBase }: { passed: boolean; failedOnBase: boolean }) =>
+      !context.outcome && !passed && !failedOnBase && context.checkRepairs < context.limits.ci_repairs,
     isLimitReached: ({ context }) => reachedLimit(context) !== undefined,
     mayAskForBudget: ({ context }) => context.pausesAtCostLimit && isOnlyCostReached(context),
     canRetry: ({ context }, failure: ModelFailed) =>
@@ -132,7 +129,17 @@ export const workerMachine = machineSetup.createMachine({
       guard: "isNotEnded",
       actions: { type: "update", params: ({ context, event }) => addUsage(context, event) },
     },
-    "checks.completed": { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    "checks.completed": [
+      {
+        guard: { type: "canRepairChecks", params: ({ event }) => event },
+        // A run that is busy reads the result before it becomes idle.
+        actions: {
+          type: "update",
+          params: ({ context }) => ({ ...countUnread({ context }), ...countRepair({ context }) }),
+        },
+      },
+      { guard: "isNotEnded", actions: { type: "update", params: {} } },
+    ],
     "pull_request.closed": {
       guard: "isNotEnded",
       target: ".ended",
@@ -379,7 +386,7 @@ export const workerMachine = machineSetup.createMachine({
         "checks.completed": {
           guard: { type: "canRepairChecks", params: ({ event }) => event },
           target: "checkingLimits",
-          actions: { type: "update", params: ({ context }) => ({ checkRepairs: context.checkRepairs + 1 }) },
+          actions: { type: "update", params: countRepair },
         },
       },
     },
@@ -428,6 +435,10 @@ function addUsage(
   { usage, cost = 0 }: Pick<ModelAnswered, "usage" | "cost">,
 ): Pick<WorkerContext, "tokens" | "cost"> {
   return { tokens: context.tokens + usage.inputTokens + usage.outputTokens, cost: context.cost + cost };
+}
+
+function countRepair({ context }: { context: WorkerContext }): Partial<WorkerContext> {
+  return { checkRepairs: context.checkRepairs + 1 };
 }
 
 function recordAnswer(context: WorkerContext, answer: ModelAnswered): Partial<WorkerContext> {

@@ -1,7 +1,7 @@
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub, OpenGitHub } from "#domain/github.ts";
-import type { RunSpec } from "#domain/run.ts";
+import { branchOf, type RunSpec } from "#domain/run.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import { instructionsFor } from "#runtime/model/instructions.ts";
 import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
@@ -73,11 +73,6 @@ export function createGitHubEnvironment({
 /** Loads what only runs need, a third of the program's modules. It is loaded after the start, or for the first run. */
 export function loadWorkspaceModules() {
   return Promise.all([import("#sandbox/open-sandbox.ts"), import("#toolsets/open-toolbox.ts")]);
-}
-
-/** Returns the only branch a run may push, named after its root: `golem/<thread>-<run>`. */
-function branchOf({ rootId, origin }: RunSpec): string {
-  return `golem/${origin.thread}-${rootId}`;
 }
 
 async function startBranch({ origin }: RunSpec, github: GitHub): Promise<string> {

@@ -3,7 +3,7 @@ import type { Approval } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { ReportedLocation } from "#domain/repository-location.ts";
-import type { RunSpec, RunState, RunView } from "#domain/run.ts";
+import { branchOf, type RunSpec, type RunState, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
@@ -13,6 +13,8 @@ import { readView } from "#runtime/views/read-view.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
 import { decideApprovals, pendingApprovals, revokeApproval } from "./decide-approvals.ts";
+import { describeChecks } from "./describe-checks.ts";
+import { describeReview } from "./describe-review.ts";
 import { lastPushedCommit, questionAskedId } from "./read-log.ts";
 import {
   changeModel,
@@ -89,18 +91,43 @@ export class RunService implements Runs {
 
   async deliverReview(
     thread: ThreadRef,
-    { by, byId, text, requestsChanges, deliveryId }: Parameters<Runs["deliverReview"]>[1],
+    { by, byId, review, deliveryId }: Parameters<Runs["deliverReview"]>[1],
   ): Promise<boolean> {
-    const runs = await this.#runsOfPullRequest(thread);
-    const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges, text: cleanText(text).text };
-    return (await this.#appendToEach(runs, [event], deliveryId)).length > 0;
+    const [newest] = await this.#runsOfPullRequest(thread);
+    if (!newest) return false;
+    const github = this.#options.openGitHub(thread);
+    const { text, wakes } = await describeReview(github, { by, number: thread.thread, review });
+    const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges: wakes, text };
+    await this.#append([{ runId: newest.id, event }], deliveryId);
+    return true;
   }
 
-  async reportChecks(thread: ThreadRef, { deliveryId, ...checks }: Parameters<Runs["reportChecks"]>[1]): Promise<void> {
-    const runs = await this.#runsOfPullRequest(thread);
-    const commits = await Promise.all(runs.map(async ({ id }) => lastPushedCommit(await this.#options.store.log(id))));
-    const own = runs.filter((_, index) => commits[index] === checks.commit);
-    await this.#appendToEach(own, [{ type: "checks.completed", ...checks }], deliveryId);
+  async reportChecks(
+    repository: Parameters<Runs["reportChecks"]>[0],
+    { commit, branches }: Parameters<Runs["reportChecks"]>[1],
+  ): ReturnType<Runs["reportChecks"]> {
+    const { store, openGitHub } = this.#options;
+    const { installationId, repositoryId, owner, repo } = repository;
+    const live = await store.liveRuns({ installationId, ...(repositoryId && { repositoryIds: [repositoryId] }) });
+    const reports: Awaited<ReturnType<Runs["reportChecks"]>> = [];
+    for (const { id, spec, snapshot } of live.filter((run) => !run.unreadable).map(readable)) {
+      const { pullRequest } = snapshot.context;
+      const isHere = repositoryId !== undefined || (spec.origin.owner === owner && spec.origin.repo === repo);
+      if (
+        !isHere ||
+        !branches.includes(branchOf(spec)) ||
+        pullRequest === undefined ||
+        lastPushedCommit(await store.log(id)) !== commit
+      )
+        continue;
+      const report = await describeChecks(openGitHub(repository), { number: pullRequest, commit });
+      if (!report) continue;
+      const { passed, failedOnBase, text, key } = report;
+      const event: RunEvent = { type: "checks.completed", commit, passed, failedOnBase, text };
+      await this.#append([{ runId: id, event }], `${key} ${id}`);
+      reports.push({ thread: pullRequest, ...report });
+    }
+    return reports;
   }
 
   async closePullRequest(

@@ -4,6 +4,7 @@ import type { ReportedLocation } from "#domain/repository-location.ts";
 import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
 import type { ThreadEvent } from "#domain/trigger.ts";
 import type { ParsedCommand } from "#ui/command.ts";
+import type { ChecksReport } from "./describe-checks.ts";
 
 /** An issue or pull request, to which root runs belong. */
 export interface ThreadRef {
@@ -84,16 +85,22 @@ export interface Runs {
   ): Promise<Approval[]>;
   /** Withdraws an approval whose call has not begun, the person's own answer, or what is remembered of an approval. */
   revokeApproval(thread: ThreadRef, request: PersonRequest & { target: string; note?: string }): Promise<Approval>;
-  /** Passes a review of a pull request to the runs that opened it. Returns false when there are none. */
+  /**
+   * Passes a review, with all its comments, to the newest live run of the pull request. One that requests changes, mentions
+   * the app or replies to it wakes the run. Returns false when there is no such run.
+   */
   deliverReview(
     thread: ThreadRef,
-    review: PersonRequest & { text: string; requestsChanges: boolean },
+    request: PersonRequest & { review: { id: number; state: string; body: string } },
   ): Promise<boolean>;
-  /** Reports that every check on a commit has completed, to the runs of the pull request that pushed this commit. */
+  /**
+   * Reads the checks of a commit and, when all have completed, reports them to the runs that pushed it to their branch.
+   * Returns what was reported, by the pull request.
+   */
   reportChecks(
-    thread: ThreadRef,
-    checks: { commit: string; passed: boolean; text: string; deliveryId?: string },
-  ): Promise<void>;
+    repository: Omit<ThreadRef, "thread">,
+    pushed: { commit: string; branches: readonly string[] },
+  ): Promise<({ thread: number } & ChecksReport)[]>;
   /** Ends the runs that opened this pull request. Returns false when there are none. */
   closePullRequest(
     thread: ThreadRef,

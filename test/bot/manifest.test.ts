@@ -35,7 +35,10 @@ test("app.yml asks for the permissions the code uses, and no more", () => {
 });
 
 test("nothing the code calls can merge, approve, dispatch or administer", () => {
-  const paths = [...Object.keys(endpoints), ...Object.keys(mutations)].join("\n");
+  const writes = [
+    ...Object.keys(endpoints).filter((endpoint) => !endpoint.startsWith("GET")),
+    ...Object.keys(mutations),
+  ].join("\n");
 
-  expect(paths).not.toMatch(/merge|reviews$|dispatch|DELETE|PUT|branches|git\/refs|\/actions|admin|hooks\//);
+  expect(writes).not.toMatch(/merge|reviews$|dispatch|DELETE|PUT|branches|git\/refs|\/actions|admin|hooks\//);
 });

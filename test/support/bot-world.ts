@@ -29,7 +29,7 @@ export function recordingRuns() {
     decideApprovals: vi.fn<Runs["decideApprovals"]>(async () => [sampleApproval()]),
     revokeApproval: vi.fn<Runs["revokeApproval"]>(async () => sampleApproval({ status: "revoked" })),
     deliverReview: vi.fn<Runs["deliverReview"]>(async () => true),
-    reportChecks: vi.fn<Runs["reportChecks"]>(async () => {}),
+    reportChecks: vi.fn<Runs["reportChecks"]>(async () => []),
     closePullRequest: vi.fn<Runs["closePullRequest"]>(async () => false),
     reopenPullRequest: vi.fn<Runs["reopenPullRequest"]>(async () => {}),
     requestStop: vi.fn<Runs["requestStop"]>(async () => []),

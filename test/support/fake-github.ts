@@ -94,9 +94,11 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     listChangedFiles: async () => [],
     countOwnPullRequests: async () => pulls.filter(({ state }) => state === "open").length,
     listReviewComments: async () => [],
-    listCommentsOfReview: async () => [],
     replyToReviewComment: async () => ({ id: 1 }),
-    listChecks: async () => [],
+    readChecks: async () => ({ checks: [], unfinished: [], missingPermissions: [] }),
+    listRequiredChecks: async () => [],
+    listAnnotations: async () => [],
+    readJobLog: async () => undefined,
     readFile: async (path) => files[path],
     listFiles: async (folder) =>
       Object.keys(files).flatMap((path) => (path.startsWith(`${folder}/`) ? [path.slice(folder.length + 1)] : [])),

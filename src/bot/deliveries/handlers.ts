@@ -1,14 +1,15 @@
 import type { Probot } from "probot";
 import { installationRestored, installationRevoked, repositoriesAdded, repositoriesRemoved } from "./handle-access.ts";
+import { checkSuiteCompleted, statusSet, workflowRunCompleted } from "./handle-checks.ts";
 import { commentCreated, issueOpened } from "./handle-comment.ts";
-import { checksCompleted, reviewSubmitted } from "./handle-pull-request.ts";
 import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
+import { reviewSubmitted } from "./handle-review.ts";
 import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";
 import { issueTriggered, pullRequestTriggered } from "./handle-trigger.ts";
 import type { Handler } from "./handler.ts";
 
-/** `issue_comment.created`: an event's name and its action. */
-type EventAction = Extract<Parameters<Probot["on"]>[0], `${string}.${string}`>;
+/** An event's name and its action, such as `issue_comment.created`; a status has no action. */
+type EventAction = Extract<Parameters<Probot["on"]>[0], `${string}.${string}` | "status">;
 
 /** The webhook events the app handles. Every other event is ignored. */
 export const handlers = {
@@ -29,7 +30,9 @@ export const handlers = {
   "pull_request.closed": pullRequestClosed,
   "pull_request.reopened": pullRequestReopened,
   "pull_request_review.submitted": reviewSubmitted,
-  "check_suite.completed": checksCompleted,
+  "check_suite.completed": checkSuiteCompleted,
+  "workflow_run.completed": workflowRunCompleted,
+  status: statusSet,
   "repository.renamed": repositoryMoved,
   "repository.transferred": repositoryMoved,
   "repository.deleted": repositoryDeleted,

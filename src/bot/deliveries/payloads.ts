@@ -72,13 +72,20 @@ export const ReviewPayload = PullRequestPayload.extend({
   }),
 });
 
+const CheckedCommit = z.object({
+  head_sha: z.string(),
+  head_branch: z.string().nullish(),
+  updated_at: OptionalDate,
+});
 export const CheckSuitePayload = ThreadPayload.extend({
-  check_suite: z.object({
-    head_sha: z.string(),
-    app: z.object({ id: z.number() }).nullish(),
-    updated_at: OptionalDate,
-    pull_requests: z.array(z.object({ number: z.number() })).default([]),
-  }),
+  check_suite: CheckedCommit.extend({ app: z.object({ id: z.number() }).nullish() }),
+});
+export const WorkflowRunPayload = ThreadPayload.extend({ workflow_run: CheckedCommit });
+export const StatusPayload = ThreadPayload.omit({ action: true }).extend({
+  sha: z.string(),
+  state: z.string(),
+  branches: z.array(z.object({ name: z.string() })).default([]),
+  updated_at: OptionalDate,
 });
 
 const PreviousValue = z.object({ from: z.string() });

@@ -39,7 +39,7 @@ export function createReceiveDelivery(options: ReceiveDeliveryOptions): (deliver
     const payload = parseObject(body);
     if (!payload) return { status: 400, message: "The body is not a JSON object." };
 
-    const event = `${name}.${payload.action}`;
+    const event = payload.action === undefined ? name : `${name}.${payload.action}`;
     const read = findHandler(event)?.read(payload, scope);
     if (!read) return { status: 200, message: "ignored" };
     if ("ignored" in read) {

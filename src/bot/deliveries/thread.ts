@@ -7,7 +7,7 @@ const maxAgeMs = 7 * 24 * 60 * 60_000;
 
 /** Returns why an event of a thread is ignored, whatever it is. */
 export function ignoreThread(
-  { repository }: ThreadPayload,
+  { repository }: Pick<ThreadPayload, "repository">,
   at: Date | undefined,
   { serves }: DeliveryScope,
 ): string | undefined {
@@ -16,7 +16,7 @@ export function ignoreThread(
   return serves({ owner, repo }) ? undefined : `${owner}/${repo} is not on the list of repositories`;
 }
 
-export function threadOf({ installation, repository }: ThreadPayload, number: number): ThreadRef {
+export function threadOf({ installation, repository }: Omit<ThreadPayload, "action">, number: number): ThreadRef {
   return {
     ...(repository.id === undefined ? {} : { repositoryId: repository.id }),
     installationId: installation.id,
@@ -36,6 +36,6 @@ export function threadEventKey(
 }
 
 /** Deliveries of one thread are processed in order. */
-export function queueOf({ installation, repository }: ThreadPayload, number: number): string {
+export function queueOf({ installation, repository }: Omit<ThreadPayload, "action">, number: number): string {
   return `${installation.id} ${repository.id ?? `${repository.owner.login}/${repository.name}`}#${number}`;
 }

@@ -6,7 +6,16 @@ const maxRedirects = 3;
  */
 export function fetchInRepository(
   repositoryId: number | undefined,
-  { apiUrl, onRenamed }: { apiUrl: string; onRenamed: () => void },
+  {
+    apiUrl,
+    onRenamed,
+    returnsDownloads = false,
+  }: {
+    apiUrl: string;
+    onRenamed: () => void;
+    /** Redirects to a download (302) are returned: the receiver follows them without a token. */
+    returnsDownloads?: boolean;
+  },
 ): typeof fetch {
   const root = `${apiUrl}/repositories/${repositoryId}`;
 
@@ -16,11 +25,13 @@ export function fetchInRepository(
       const response = await fetch(url, { ...init, redirect: "manual" });
       if (response.status < 300 || response.status >= 400 || response.status === 304) return response;
 
-      await response.body?.cancel();
       const target = new URL(response.headers.get("location") ?? "", url).href;
       const isSameRepository =
         repositoryId !== undefined &&
         (target === root || target.startsWith(`${root}/`) || target.startsWith(`${root}?`));
+      if (!isSameRepository && returnsDownloads && response.status === 302) return response;
+
+      await response.body?.cancel();
       if (!isSameRepository || redirects >= maxRedirects) {
         return Response.json({ message: "Moved to another repository" }, { status: 410 });
       }

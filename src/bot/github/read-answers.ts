@@ -1,6 +1,6 @@
 import type { Endpoints } from "@octokit/types";
 import { z } from "zod";
-import type { Account, Check, Issue, Permission, PullRequest, ReviewComment } from "#domain/github.ts";
+import type { Account, Issue, Permission, PullRequest, ReviewComment } from "#domain/github.ts";
 
 type Data<E extends keyof Endpoints> = Endpoints[E]["response"]["data"];
 
@@ -61,19 +61,14 @@ export function readReviewComment(
 ): ReviewComment {
   return {
     id: Number(comment.id),
+    reviewId: comment.pull_request_review_id === null ? null : Number(comment.pull_request_review_id),
+    ...(comment.in_reply_to_id && { inReplyTo: Number(comment.in_reply_to_id) }),
     path: comment.path,
+    startLine: comment.start_line ?? comment.original_start_line ?? null,
     line: comment.line ?? comment.original_line ?? null,
+    side: comment.side ?? "RIGHT",
     body: comment.body,
     author: comment.user?.login ?? "ghost",
+    diffHunk: comment.diff_hunk,
   };
-}
-
-export function readCheck({
-  name,
-  status,
-  conclusion,
-  output,
-  html_url,
-}: Data<"GET /repos/{owner}/{repo}/commits/{ref}/check-runs">["check_runs"][number]): Check {
-  return { name, status, conclusion, summary: output?.summary ?? null, url: html_url };
 }

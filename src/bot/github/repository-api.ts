@@ -5,14 +5,16 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { fetchInRepository } from "./fetch-in-repository.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
-import { type RequestError, withRefusals } from "./refusals.ts";
+import { type RequestError, undefinedIfMissing, withRefusals } from "./refusals.ts";
 import type { RestClient, RestRequest, RestResponse } from "./rest-client.ts";
 
 type AccountEndpoint = Extract<Endpoint, `GET /user${string}` | `GET /orgs/${string}`>;
 type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
 export type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];
 type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
-type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority">;
+type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority" | "fetch">;
+
+const downloadTimeoutMs = 30_000;
 
 const GraphqlAnswer = z.object({ errors: z.array(z.object({ message: z.string() })).optional() });
 
@@ -26,6 +28,9 @@ export class RepositoryApi {
   readonly #repository: RepositoryRef;
   readonly #fetch: typeof fetch;
   readonly #graphqlUrl: string;
+  /** For endpoints that redirect to a download. */
+  readonly #fetchDownload: typeof fetch;
+  readonly #apiUrl: string;
 
   constructor(options: { rest: RestClient; tokens: InstallationTokens; repository: RepositoryRef; apiUrl: string }) {
     const { rest, tokens, repository, apiUrl } = options;
@@ -35,7 +40,9 @@ export class RepositoryApi {
     // GitHub Enterprise Server has REST below /api/v3 and GraphQL at /api/graphql.
     this.#graphqlUrl = `${apiUrl.replace(/\/v3\/?$/, "")}/graphql`;
     const onRenamed = () => tokens.discard(repository, "api");
+    this.#apiUrl = apiUrl;
     this.#fetch = fetchInRepository(repository.repositoryId, { apiUrl, onRenamed });
+    this.#fetchDownload = fetchInRepository(repository.repositoryId, { apiUrl, onRenamed, returnsDownloads: true });
   }
 
   async call<E extends RepositoryEndpoint>(
@@ -97,6 +104,24 @@ export class RepositoryApi {
     if (errors[0]) throw new UserError(`GitHub refused ${mutation}: ${errors[0].message}`);
   }
 
+  /**
+   * Reads the end of a text that GitHub redirects to. The download is requested without a token and follows no further
+   * redirect. Resolves to undefined when there is no such text, it is too long, or the storage does not answer.
+   */
+  async downloadEnd<E extends RepositoryEndpoint>(
+    endpoint: E,
+    parameters: Parameters<E>,
+    { maxBytes, keptBytes }: { maxBytes: number; keptBytes: number },
+  ): Promise<string | undefined> {
+    const sent = this.#send(endpoint, parameters, { fetch: this.#fetchDownload });
+    const answer = await undefinedIfMissing(sent);
+    const location = answer?.headers.location;
+    if (typeof location !== "string") return undefined;
+    // Only a GitHub that is itself served without TLS may point to a storage without it.
+    const isAllowed = location.startsWith("https:") || this.#apiUrl.startsWith("http:");
+    return isAllowed ? readEnd(location, { maxBytes, keptBytes }) : undefined;
+  }
+
   async #send(route: string, parameters: Record<string, unknown>, options: Options): Promise<RestResponse> {
     const repository = this.#repository;
     const send = () => this.#sendOnce(route, parameters, options);
@@ -128,8 +153,13 @@ export class RepositoryApi {
     const { owner, repo } = this.#tokens.nameOf(this.#repository);
     const { installationId } = this.#repository;
     const name = route.includes("{owner}") ? { owner, repo } : {};
-    const request = { route, parameters: { ...name, ...parameters }, installationId, token, fetch: this.#fetch };
-    return this.#rest.send({ ...request, repository: `${owner}/${repo}`.toLowerCase(), ...options });
+    const request = { route, parameters: { ...name, ...parameters }, installationId, token };
+    return this.#rest.send({
+      ...request,
+      repository: `${owner}/${repo}`.toLowerCase(),
+      fetch: this.#fetch,
+      ...options,
+    });
   }
 
   /** Makes sure that the repository has had its name within `maxAgeMs`; a new token says the present one. */
@@ -148,5 +178,27 @@ export class RepositoryApi {
     if (id === repository.repositoryId) return this.#tokens.confirmName(repository, { owner, repo });
     this.#tokens.discard(repository, "api");
     await this.#tokens.get(repository, "api");
+  }
+}
+
+async function readEnd(
+  url: string,
+  { maxBytes, keptBytes }: { maxBytes: number; keptBytes: number },
+): Promise<string | undefined> {
+  try {
+    const response = await fetch(url, { redirect: "error", signal: AbortSignal.timeout(downloadTimeoutMs) });
+    if (!response.ok || !response.body) return undefined;
+    let read = 0;
+    let end: Buffer = Buffer.alloc(0);
+    for await (const chunk of response.body) {
+      read += chunk.length;
+      if (read > maxBytes) return undefined;
+      end = Buffer.concat([end, chunk]);
+      if (end.length > 2 * keptBytes) end = end.subarray(-keptBytes);
+    }
+    return end.subarray(-keptBytes).toString("utf8");
+  } catch {
+    // A log is help, and nothing waits for it.
+    return undefined;
   }
 }

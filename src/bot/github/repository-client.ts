@@ -2,7 +2,9 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import {
   type Account,
   type Check,
+  type CheckAnnotation,
   type Comment,
+  type CommitChecks,
   type GitHub,
   GitHubRefusal,
   type Issue,
@@ -13,15 +15,9 @@ import {
   type ReviewComment,
 } from "#domain/github.ts";
 import { withRetries } from "#domain/with-retries.ts";
+import { readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
-import {
-  type PullRequestData,
-  readCheck,
-  readIssue,
-  readPermission,
-  readPullRequest,
-  readReviewComment,
-} from "./read-answers.ts";
+import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
 import { hasNoDrafts, isInvalidField, isOutage, undefinedIfMissing } from "./refusals.ts";
 import type { Answer, RepositoryApi } from "./repository-api.ts";
 
@@ -237,15 +233,6 @@ export class RepositoryClient implements GitHub {
     return (await this.#api.callPages(endpoint, { pull_number: number })).flat().map(readReviewComment);
   }
 
-  async listCommentsOfReview(number: number, reviewId: number): Promise<(ReviewComment & { diffHunk: string })[]> {
-    const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews/{review_id}/comments";
-    const pages = await this.#api.callPages(endpoint, { pull_number: number, review_id: reviewId });
-    return pages.flat().map(({ id, path, line = null, body, user, diff_hunk }) => {
-      const author = user?.login ?? "ghost";
-      return { id: Number(id), path, line, body, author, diffHunk: diff_hunk };
-    });
-  }
-
   async replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }> {
     const endpoint = "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies";
     const reply = { pull_number: number, comment_id: reviewCommentId, body: this.#redact(body) };
@@ -253,9 +240,24 @@ export class RepositoryClient implements GitHub {
     return { id: Number(id) };
   }
 
-  async listChecks(ref: string): Promise<Check[]> {
-    const pages = await this.#api.callPages("GET /repos/{owner}/{repo}/commits/{ref}/check-runs", { ref });
-    return pages.flatMap(({ check_runs }) => check_runs.map(readCheck));
+  async readChecks(ref: string): Promise<CommitChecks> {
+    const found = await readCommitChecks(this.#api, { ref, appId: this.#appId });
+    const redacted = (check: Check) => ({ ...check, summary: check.summary && this.#redact(check.summary) });
+    return { ...found, checks: found.checks.map(redacted) };
+  }
+
+  listRequiredChecks(branch: string): Promise<string[]> {
+    return readRequiredChecks(this.#api, branch);
+  }
+
+  async listAnnotations(checkId: number): Promise<CheckAnnotation[]> {
+    const annotations = await readAnnotations(this.#api, checkId);
+    return annotations.map((one) => ({ ...one, message: this.#redact(one.message) }));
+  }
+
+  async readJobLog(jobId: number): Promise<string | undefined> {
+    const log = await readJobLog(this.#api, jobId);
+    return log && this.#redact(log);
   }
 
   async readFile(path: string): Promise<string | undefined> {

@@ -197,7 +197,7 @@ function userMessages(event: RunEvent): ModelMessage[] {
     return [{ role: "user", content: `@${event.by} stopped you before and now asks you to continue.` }];
   }
   if (event.type === "pull_request.reviewed") return [{ role: "user", content: event.text }];
-  if (event.type === "checks.completed" && !event.passed) return [{ role: "user", content: event.text }];
+  if (event.type === "checks.completed" && !event.passed && event.text) return [{ role: "user", content: event.text }];
   if (event.type === "conversation.cleared") {
     const content = `@${event.by} cleared the conversation with you. The files are as you left them; git_status lists your changes.`;
     return [{ role: "user", content }];

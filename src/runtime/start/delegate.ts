@@ -92,6 +92,7 @@ function narrowLimits(own: Limits, { spec, snapshot }: RunRow, share: Share): Li
     minutes: Math.max(1, Math.min(own.minutes, limits.minutes - snapshot.workedMs / 60_000)),
     depth: Math.min(own.depth, limits.depth),
     children: own.children,
+    ci_repairs: own.ci_repairs,
   };
 }
 

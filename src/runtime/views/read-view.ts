@@ -1,5 +1,5 @@
 import { describeChannel } from "#domain/channel.ts";
-import type { LoggedEvent } from "#domain/events.ts";
+import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
@@ -97,7 +97,7 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "pull_request.reviewed":
       return [`@${event.by} ${event.requestsChanges ? "requested changes" : "reviewed the pull request"}`];
     case "checks.completed":
-      return [`Checks ${event.passed ? "passed" : "failed"} on ${event.commit.slice(0, 7)}`];
+      return [`Checks ${describeChecksResult(event)} on ${event.commit.slice(0, 7)}`];
     case "pull_request.closed":
       return [`@${event.by} ${event.merged ? "merged" : "closed"} #${event.number}`];
     case "pull_request.reopened":
@@ -121,6 +121,11 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "timer.due":
       return [];
   }
+}
+
+function describeChecksResult({ passed, failedOnBase }: Extract<RunEvent, { type: "checks.completed" }>): string {
+  if (passed) return "passed";
+  return failedOnBase ? "failed as on the base branch" : "failed";
 }
 
 function describeSearch(search: string): string {

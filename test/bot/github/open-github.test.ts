@@ -227,11 +227,13 @@ describe("reading", () => {
     (await hub.checks("work")).report("test", { conclusion: "failure", summary: "1 failed" });
     const remark = await hub.as("ada").reviewComment(number, { path: "work.js", line: 1, body: "why?" });
 
-    expect(await github.listChecks("work")).toMatchObject([
-      { name: "test", status: "completed", conclusion: "failure", summary: "1 failed" },
-    ]);
-    expect(await github.listReviewComments(number)).toEqual([
-      { id: remark.id, path: "work.js", line: 1, body: "why?", author: "ada" },
+    expect(await github.readChecks("work")).toMatchObject({
+      checks: [{ name: "test", status: "completed", conclusion: "failure", summary: "1 failed" }],
+      unfinished: [],
+      missingPermissions: [],
+    });
+    expect(await github.listReviewComments(number)).toMatchObject([
+      { id: remark.id, path: "work.js", startLine: null, line: 1, side: "RIGHT", body: "why?", author: "ada" },
     ]);
     expect(await github.getRepository()).toEqual({
       defaultBranch: "main",

@@ -94,7 +94,7 @@ describe("reading", () => {
 
   test("read_checks reads the checks of the last pushed commit, or else of the base", async () => {
     const opened = await world();
-    const base = (await opened.github.github.listChecks("main")).length;
+    const base = (await opened.github.github.readChecks("main")).checks.length;
     const pull = await openPull(opened);
     const checks = await opened.hub.checks("golem/7-run-1");
     checks.report("test", { conclusion: "failure", summary: "1 failed" });
@@ -112,7 +112,7 @@ describe("reading", () => {
     expect(before.llmContent).toMatch(/^0 checks on [0-9a-f]{7}: 0 failed, 0 not finished\.$/);
     expect(llmContent).toContain(`2 checks on ${pull.head.commit.slice(0, 7)}: 1 failed, 1 not finished.\n`);
     expect(llmContent).toContain("test: failure\n1 failed");
-    expect(llmContent).toMatch(/lint: queued\nwaiting\n<\/untrusted/);
+    expect(llmContent).toMatch(/lint: queued\n<\/untrusted/);
   });
 
   test("issues are listed by number as untrusted data", async () => {

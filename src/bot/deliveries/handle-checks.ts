@@ -1,0 +1,70 @@
+import { postComment } from "#bot/github/post-comment.ts";
+import { inline } from "#bot/render/markdown.ts";
+import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { CheckSuitePayload, StatusPayload, type ThreadPayload, WorkflowRunPayload } from "./payloads.ts";
+import { ignoreThread, queueOf, threadOf } from "./thread.ts";
+
+/** A check suite of an App has completed. */
+export const checkSuiteCompleted = defineHandler(CheckSuitePayload, {
+  queue: (payload) => `${queueOf(payload, 0)} checks`,
+  ignore: (payload, scope) =>
+    ignoreThread(payload, payload.check_suite.updated_at, scope) ??
+    (payload.check_suite.app?.id === scope.appId ? "it is a check suite of this app" : undefined) ??
+    (payload.check_suite.head_branch ? undefined : "its commit is on no branch of the repository"),
+  handle: (payload, context) => {
+    const { head_sha, head_branch } = payload.check_suite;
+    return reportChecks(payload, { commit: head_sha, branches: [head_branch ?? ""] }, context);
+  },
+});
+
+/** A workflow of GitHub Actions has completed. */
+export const workflowRunCompleted = defineHandler(WorkflowRunPayload, {
+  queue: (payload) => `${queueOf(payload, 0)} checks`,
+  ignore: (payload, scope) =>
+    ignoreThread(payload, payload.workflow_run.updated_at, scope) ??
+    (payload.workflow_run.head_branch ? undefined : "its commit is on no branch of the repository"),
+  handle: (payload, context) => {
+    const { head_sha, head_branch } = payload.workflow_run;
+    return reportChecks(payload, { commit: head_sha, branches: [head_branch ?? ""] }, context);
+  },
+});
+
+/** A commit status was set, as CI systems outside GitHub do. */
+export const statusSet = defineHandler(StatusPayload, {
+  queue: (payload) => `${queueOf(payload, 0)} checks`,
+  ignore: (payload, scope) =>
+    ignoreThread(payload, payload.updated_at, scope) ?? (payload.state === "pending" ? "it is pending" : undefined),
+  handle: (payload, context) =>
+    reportChecks(payload, { commit: payload.sha, branches: payload.branches.map(({ name }) => name) }, context),
+});
+
+/** The runs that pushed the commit learn the result once every check has completed. */
+async function reportChecks(
+  payload: Omit<ThreadPayload, "action">,
+  pushed: { commit: string; branches: string[] },
+  context: DeliveryContext,
+): Promise<void> {
+  const { thread: _, ...repository } = threadOf(payload, 0);
+  const reports = await context.runs().reportChecks(repository, pushed);
+  for (const { thread, base, baseFailures, missingPermissions } of reports) {
+    const github = context.openGitHub(repository);
+    const say = (name: string, markdown: string) =>
+      postComment(github, { thread, name, body: context.sanitize(markdown) });
+    if (baseFailures.length > 0) {
+      const links = baseFailures.map(({ name, url }) => (url ? `[${inline(name)}](${url})` : inline(name)));
+      await say(
+        `checks/${pushed.commit}`,
+        `Not caused by this pull request: ${links.join(", ")} also ${links.length === 1 ? "fails" : "fail"} on ${inline(base)}. The worker does not repair this.`,
+      );
+    }
+    for (const permission of missingPermissions) {
+      const key = `permission ${repository.installationId} ${permission}`;
+      if (await context.runs().hasRecorded(key)) continue;
+      await say(
+        `permission/${permission}`,
+        `This app has not been granted the permission \`${permission}\` here, so workers learn less about failed checks. An owner of the account can grant it in the settings of the installed app.`,
+      );
+      await context.runs().record(key);
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import { type Check, type CheckAnnotation, type CommitChecks, GitHubRefusal } from "#domain/github.ts";
+import type { Answer, RepositoryApi } from "./repository-api.ts";
+
+/** A log is read completely, since it has no index, and this much of its end is kept. */
+const maxLogBytes = 100_000_000;
+const keptLogBytes = 200_000;
+
+type CheckRun = Answer<"GET /repos/{owner}/{repo}/commits/{ref}/check-runs">["check_runs"][number];
+type CheckSuite = Answer<"GET /repos/{owner}/{repo}/commits/{ref}/check-suites">["check_suites"][number];
+type Status = Answer<"GET /repos/{owner}/{repo}/commits/{ref}/status">["statuses"][number];
+
+/** Reads what Apps and commit statuses report for a commit. Whatever this App reports is left out. */
+export async function readCommitChecks(
+  api: RepositoryApi,
+  { ref, appId }: { ref: string; appId: number },
+): Promise<CommitChecks> {
+  const missingPermissions: string[] = [];
+  const withoutPermission = (permission: string) => (error: unknown) => {
+    if (!(error instanceof GitHubRefusal) || error.status !== 403) throw error;
+    missingPermissions.push(permission);
+    return [];
+  };
+  const [runs, suites, statuses] = await Promise.all([
+    api.callPages("GET /repos/{owner}/{repo}/commits/{ref}/check-runs", { ref }),
+    api.callPages("GET /repos/{owner}/{repo}/commits/{ref}/check-suites", { ref }),
+    api.callPages("GET /repos/{owner}/{repo}/commits/{ref}/status", { ref }).catch(withoutPermission("statuses: read")),
+  ]);
+  const others = runs.flatMap(({ check_runs }) => check_runs).filter(({ app }) => app?.id !== appId);
+  const reported = [...others.map(checkOfRun), ...statuses.flatMap((page) => page.statuses.map(checkOfStatus))];
+  const open = suites.flatMap(({ check_suites }) => check_suites).filter((suite) => isUnfinished(suite, appId));
+  const unfinished = [
+    ...reported.filter(({ status }) => status !== "completed").map(({ name }) => name),
+    ...open.map(({ app }) => app?.name ?? "a check suite"),
+  ];
+  return { checks: reported, unfinished, missingPermissions };
+}
+
+/**
+ * GitHub opens a suite for every App that may write checks, and one without check runs never completes. A suite of GitHub
+ * Actions is different: it is there for a workflow whose jobs may not have started yet.
+ */
+function isUnfinished({ app, status, latest_check_runs_count: runs }: CheckSuite, appId: number): boolean {
+  if (status === "completed" || app?.id === appId) return false;
+  return runs > 0 || app?.slug === "github-actions";
+}
+
+function checkOfRun({ id, name, app, status, conclusion, output, html_url }: CheckRun): Check {
+  return {
+    id: Number(id),
+    name,
+    ...(app?.slug && { app: app.slug }),
+    status,
+    conclusion,
+    summary: [output.title, output.summary].filter(Boolean).join("\n") || null,
+    url: html_url,
+    annotations: output.annotations_count,
+  };
+}
+
+function checkOfStatus({ context, state, description, target_url }: Status): Check {
+  const isPending = state === "pending";
+  return {
+    name: context,
+    status: isPending ? "in_progress" : "completed",
+    conclusion: isPending ? null : state === "success" ? "success" : "failure",
+    summary: description,
+    url: target_url,
+    annotations: 0,
+  };
+}
+
+/** Reads the names that rulesets and the protection of a branch require. */
+export async function readRequiredChecks(api: RepositoryApi, branch: string): Promise<string[]> {
+  const [rules, protectedBranch] = await Promise.all([
+    api.callPages("GET /repos/{owner}/{repo}/rules/branches/{branch}", { branch }),
+    api.call("GET /repos/{owner}/{repo}/branches/{branch}", { branch }),
+  ]);
+  const required = rules.flat().flatMap((rule) => {
+    if (rule.type !== "required_status_checks") return [];
+    return rule.parameters?.required_status_checks.map(({ context }) => context) ?? [];
+  });
+  return [...new Set([...required, ...(protectedBranch.protection?.required_status_checks?.contexts ?? [])])];
+}
+
+export async function readAnnotations(api: RepositoryApi, checkId: number): Promise<CheckAnnotation[]> {
+  const endpoint = "GET /repos/{owner}/{repo}/check-runs/{check_run_id}/annotations";
+  const annotations = await api.call(endpoint, { check_run_id: checkId, per_page: 50 });
+  return annotations.map(({ path, start_line, annotation_level, message }) => ({
+    path,
+    line: start_line,
+    level: annotation_level ?? "notice",
+    message: message ?? "",
+  }));
+}
+
+/** Reads the end of a job's log; undefined where GitHub no longer has it or its storage does not answer. */
+export async function readJobLog(api: RepositoryApi, jobId: number): Promise<string | undefined> {
+  const endpoint = "GET /repos/{owner}/{repo}/actions/jobs/{job_id}/logs";
+  return api.downloadEnd(endpoint, { job_id: jobId }, { maxBytes: maxLogBytes, keptBytes: keptLogBytes });
+}
