@@ -41,6 +41,21 @@ test("every request has a path, a query and a body as GitHub describes them", as
   await maintainer.reviewComment(number, { path: "src/total.js", line: 1, body: "Why?" });
   maintainer.comment(number, "/run clerk answer the review");
   await botComment(number, /The review is answered\./);
+
+  // All checks of its commit pass, and then one fails.
+  const [pull] = Object.values(await github.snapshot()).flatMap(({ pulls }) => pulls);
+  const checks = await github.checks(pull?.pull?.head ?? "");
+  checks.report("lint", { conclusion: "success" });
+  await github.until(() => asked().has("GET /repos/{owner}/{repo}/rules/branches/{branch}") || undefined);
+  const annotation = { path: "src/total.js", start_line: 1, end_line: 1, message: "Expected 2" };
+  const workflow = checks.startWorkflow("CI");
+  checks.report("unit", {
+    conclusion: "failure",
+    log: "failed\n",
+    annotations: [{ ...annotation, annotation_level: "failure" }],
+  });
+  checks.completeWorkflow(workflow);
+  await github.until(() => asked().has("GET /repos/{owner}/{repo}/actions/jobs/{job_id}/logs") || undefined);
   await github.until(() => (asked().has("POST /app/hook/deliveries/{delivery_id}/attempts") ? true : undefined));
 
   const wrong = restRequests().flatMap((request) => {

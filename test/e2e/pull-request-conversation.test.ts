@@ -95,6 +95,98 @@ test("failed checks on the run's own commit wake it twice at most, with their na
   expect(model.requests.length).toBe(before);
 });
 
+test("a failed job wakes the run with its annotations and the end of its log, once everything has completed", async () => {
+  const { github, branch, number, model, botComment } = await openedPullRequest(({ messages }) => ({
+    text: `I read: ${JSON.stringify(messages.at(-1)).length > 100 ? "the failure" : "nothing"}.`,
+  }));
+  const before = model.requests.length;
+  const checks = await github.checks(branch);
+  const workflow = checks.startWorkflow("CI");
+  const log = `2025-01-02T03:04:05.0000000Z first line\n2025-01-02T03:04:06.0000000Z \u001b[31m##[error]TypeError: total is not a function\u001b[0m\nPost job cleanup.\n`;
+  const annotation = { path: "src/total.js", start_line: 1, end_line: 1, annotation_level: "failure" as const };
+
+  checks.report("unit", { conclusion: "failure", log, annotations: [{ ...annotation, message: "Expected 2, got 3" }] });
+  checks.completeWorkflow(workflow);
+
+  await botComment(number, /I read: the failure\./);
+  const text = JSON.stringify(model.requests.at(-1)?.messages.at(-1));
+  expect(text).toContain("src/total.js:1: failure: Expected 2, got 3");
+  expect(text).toContain("first line\\n##[error]TypeError: total is not a function\\n");
+  expect(text).not.toContain("Post job cleanup");
+  expect(text).toMatch(/untrusted id=/);
+  // The suite and the workflow have both reported the same result.
+  expect(model.requests.length).toBe(before + 1);
+});
+
+test("a check that fails on the base branch as well is reported with a link and not repaired", async () => {
+  const { github, branch, number, model, botComment } = await openedPullRequest(() => ({ text: "Why was I called?" }));
+  const before = model.requests.length;
+
+  (await github.checks("main")).report("lint", { conclusion: "failure" });
+  (await github.checks(branch)).report("lint", { conclusion: "failure" });
+
+  const { body } = await botComment(number, /Not caused by this pull request/);
+  expect(body).toMatch(/\[lint\]\(http:\/\/[^)]+\) also fails on main/);
+  github.as("maintainer").comment(number, "/status");
+  await botComment(number, /\*\*fixer\*\* is done and waits for a review/);
+  expect(model.requests.length).toBe(before);
+});
+
+test("a permission that the installation lacks is reported once, and the run is woken without the log", async () => {
+  const { github, branch, number, botComment } = await openedPullRequest(({ messages }) => ({
+    text: `Repair ${turnOf(messages)}.`,
+  }));
+  github.onRequest(({ operation }) =>
+    operation?.endsWith("/logs")
+      ? { status: 403, body: { message: "Resource not accessible by integration" } }
+      : undefined,
+  );
+  const fail = async () => {
+    const checks = await github.checks(branch);
+    const workflow = checks.startWorkflow("CI");
+    checks.report("unit", { conclusion: "failure", log: "failed\n" });
+    checks.completeWorkflow(workflow);
+  };
+
+  await fail();
+  await botComment(number, /Repair 4\./);
+  await fail();
+  await botComment(number, /Repair 5\./);
+
+  const { pulls = [] } = Object.values(await github.snapshot())[0] ?? {};
+  const notices = pulls[0]?.comments.filter(({ body }) => body.includes("`actions: read`"));
+  expect(notices).toHaveLength(1);
+});
+
+test("a review that mentions the app wakes the run with the exact edit that it suggests", async () => {
+  const { github, maintainer, number, model, botComment } = await openedPullRequest(({ messages }) => ({
+    text: /old_text/.test(JSON.stringify(messages.at(-1))) ? "I see the edit." : "Why was I called?",
+  }));
+  const before = model.requests.length;
+
+  await maintainer.review(number, { event: "COMMENT", body: "Nice." });
+  await maintainer.review(number, {
+    event: "COMMENT",
+    body: `@${github.botLogin.replace("[bot]", "")} please take this.`,
+    comments: [
+      {
+        path: "src/total.js",
+        line: 1,
+        body: "Shorter:\n```suggestion\nexport const total = ({ length }) => length;\n```",
+      },
+    ],
+  });
+
+  await botComment(number, /I see the edit\./);
+  const text = JSON.stringify(model.requests.at(-1)?.messages);
+  expect(text).toContain("src/total.js, line 1");
+  expect(text).toContain("Nice.");
+  expect(text.replaceAll("\\", "")).toContain(
+    '{"path":"src/total.js","old_text":"export const total = (items) => items.length;","new_text":"export const total = ({ length }) => length;"}',
+  );
+  expect(model.requests.length).toBe(before + 1);
+});
+
 test("merging ends the run with a last comment that names the commit on the base branch", async () => {
   const { maintainer, number, botComment } = await openedPullRequest(() => ({ text: "Why was I called?" }));
 

@@ -27,7 +27,10 @@ export async function readCommitChecks(
   ]);
   const others = runs.flatMap(({ check_runs }) => check_runs).filter(({ app }) => app?.id !== appId);
   const reported = [...others.map(checkOfRun), ...statuses.flatMap((page) => page.statuses.map(checkOfStatus))];
-  const open = suites.flatMap(({ check_suites }) => check_suites).filter((suite) => isUnfinished(suite, appId));
+  const running = others.filter(({ status }) => status !== "completed");
+  const open = suites
+    .flatMap(({ check_suites }) => check_suites)
+    .filter((suite) => isUnfinished(suite, appId) && !running.some((run) => run.check_suite?.id === suite.id));
   const unfinished = [
     ...reported.filter(({ status }) => status !== "completed").map(({ name }) => name),
     ...open.map(({ app }) => app?.name ?? "a check suite"),

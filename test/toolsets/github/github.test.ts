@@ -111,7 +111,7 @@ describe("reading", () => {
     expect(base).toBe(0);
     expect(before.llmContent).toMatch(/^0 checks on [0-9a-f]{7}: 0 failed, 0 not finished\.$/);
     expect(llmContent).toContain(`2 checks on ${pull.head.commit.slice(0, 7)}: 1 failed, 1 not finished.\n`);
-    expect(llmContent).toContain("test: failure\n1 failed");
+    expect(llmContent).toMatch(/test: failure \(http\S+\)\n1 failed/);
     expect(llmContent).toMatch(/lint: queued\n<\/untrusted/);
   });
 

@@ -33,7 +33,10 @@ test("a review by someone with write access reaches the run", async () => {
 
   await review(world);
 
-  expect(world.runs.deliverReview.mock.calls[0]?.[1]).toMatchObject({ by: "ada", requestsChanges: true });
+  expect(world.runs.deliverReview.mock.calls[0]?.[1]).toMatchObject({
+    by: "ada",
+    review: { state: "changes_requested" },
+  });
 });
 
 test("a review that another app submitted with a person's token reaches no run", async () => {
