@@ -148,13 +148,14 @@ function readDatabase(env: Environment): Config["database"] {
  */
 export function readLocalConfig(
   environment: Record<string, string | undefined>,
-): Pick<Config, "models" | "workersDirectory" | "executors" | "web" | "secrets"> {
+): Pick<Config, "models" | "workersDirectory" | "executors" | "policy" | "web" | "secrets"> {
   const given = withoutEmpty(environment);
   const env = parseEnvironment(LocalEnvironment, given);
   return {
     models: readModels(env),
     workersDirectory: env.GOLEM_FORGE_WORKERS,
     executors: readExecutors(env),
+    policy: readDeploymentPolicy(env.GOLEM_FORGE_POLICY),
     web: readWeb(env),
     secrets: secretsIn(given),
   };

@@ -42,6 +42,8 @@ export const DeploymentPolicy = z.strictObject({
     .prefault({}),
   /** Toolsets that workers of a repository may use, by name. Default: every one. */
   toolsets: z.array(z.string()).optional(),
+  /** Hosts that `run_code` may reach if a person approves the call, as patterns such as `*.example.com`. Default: none. */
+  network_hosts: z.array(z.string()).default([]),
   /** Tools of a repository's own worker that always need approval, also where its worker file pre-approves them. */
   always_ask: z.array(z.string()).default(["open_pull_request", "update_pull_request", "git_merge", "install_package"]),
 });

@@ -157,6 +157,7 @@ export type Environment = z.infer<typeof Environment>;
 /** The variables that apply on a developer's machine. The others are not validated there. */
 export const LocalEnvironment = Environment.pick({
   GOLEM_FORGE_MODEL: true,
+  GOLEM_FORGE_POLICY: true,
   ANTHROPIC_API_KEY: true,
   ANTHROPIC_BASE_URL: true,
   OPENAI_API_KEY: true,

@@ -102,7 +102,7 @@ export class WorkerRuntime {
   async initialize(): Promise<void> {
     if (this.#session) return;
     const { tools = [], maxIterations, maxDelegationDepth, toolEvents, workers } = this.#options;
-    const { omitToolsets = [], briefing, executors, web } = this.#options;
+    const { omitToolsets = [], briefing, executors, networkHosts, web } = this.#options;
     const worker = withDepth(withoutToolsets(this.#worker, omitToolsets), maxDelegationDepth);
     const limits = { ...worker.limits, ...(maxIterations !== undefined && { steps: maxIterations }) };
     const model = modelFor(worker, this.#modelName(), this.#models);
@@ -119,7 +119,7 @@ export class WorkerRuntime {
       omitToolsets,
       briefing,
       workerDirectory: this.#directory,
-      services: { ...(executors && { executors }), ...(web && { web }) },
+      services: { ...(executors && { executors }), ...(networkHosts && { networkHosts }), ...(web && { web }) },
     });
     const toolbox = await environment.openRootToolbox();
     const host = new ProgramHost({

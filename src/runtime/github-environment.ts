@@ -61,6 +61,7 @@ export function createGitHubEnvironment({
               workers: () => catalog.list(github),
               maxOpenPullRequests: async () => (await readSettings(github)).max_open_pull_requests,
               ...services,
+              networkHosts: policy.network_hosts,
               workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
             },
             { alwaysAsk: spec.workerSource === "repository" ? policy.always_ask : [] },

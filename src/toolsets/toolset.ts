@@ -46,6 +46,8 @@ export interface ToolServices {
   workerDirectory?: string;
   /** Runs commands; default: the executors of this process. */
   executors?: Executors;
+  /** Hosts that the deployment's policy lets commands reach if a person approves, as patterns. Default: none. */
+  networkHosts?: readonly string[];
   /** A search provider and hosts in the deployment's own network. */
   web?: WebAccess;
   /** Returns whether the repository's own `tools.ts` may run. Default: never. */

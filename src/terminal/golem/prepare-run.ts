@@ -24,7 +24,7 @@ import { changesOfTurns, isDelivered, type SavedRun, SavedRuns, turnsOf } from "
 /** Everything that is known before the worker starts. */
 export interface PreparedRun {
   id: string;
-  config: Pick<Config, "models" | "executors" | "web">;
+  config: Pick<Config, "models" | "executors" | "policy" | "web">;
   checkout: Checkout;
   workers: LocalWorkers;
   chosen: LocalWorker;

@@ -92,6 +92,7 @@ async function work(started: StartedRun): Promise<number> {
         request.dryRun && !request.trustTools ? [...omitToolsets, "custom", "external", "mcp"] : omitToolsets,
       briefing: briefing({ ...started, root: checkout.root, cwd: context.cwd, isInteractive: terminal.isInteractive }),
       executors,
+      networkHosts: config.policy.network_hosts,
       web: config.web,
       onEvent: reportTo(started),
     },

@@ -14,6 +14,8 @@ export const CodeConfig = z.strictObject({
   output_bytes: z.number().int().min(200).max(1_000_000).default(30_000),
   /** Whether packages may be installed. */
   install: ApprovalDecisionType.default("ask"),
+  /** Hosts that `run_code` may reach if a person approves the call: `host` or `host:port`. The deployment's policy must allow them. */
+  network: z.array(z.string().regex(hostPattern, "is a host name such as api.example.com")).max(20).default([]),
   /** The hosts that package managers reach, in place of the public registries: `host` or `host:port`. */
   registries: z.array(z.string().regex(hostPattern, "is a host name such as registry.npmjs.org")).max(20).optional(),
   /** The URL of the registry of a package manager, in place of the public one. */

@@ -1,6 +1,8 @@
 import { z } from "zod";
-import { ToolError } from "#domain/errors.ts";
+import { ToolError, UserError } from "#domain/errors.ts";
+import { type Preview, textPreview } from "#domain/preview.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { matchesPattern } from "#text/matches-pattern.ts";
 import { commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
@@ -12,25 +14,61 @@ const inputSchema = z.object({
   env: z.record(z.string(), z.string()).default({}).describe("Environment variables"),
   timeout: z.number().positive().optional().describe("Seconds; default 60"),
 });
-type Input = z.infer<typeof inputSchema>;
+/** The input of a worker that has hosts to reach. */
+const networkSchema = inputSchema.extend({
+  network: z.boolean().default(false).describe("Reach the worker's hosts over HTTPS; needs approval"),
+});
+type Input = z.infer<typeof inputSchema> & Partial<z.infer<typeof networkSchema>>;
 
 /** One argument of a program may have 128 KiB. */
 const maxCodeBytes = 120_000;
 const maxEnvironmentLength = 60_000;
 
 export function createRunCodeTool(settings: CodeConfig, services: ToolServices): NamedTool<Input> {
+  const hosts = allowedHosts(settings, services);
+  const network = hosts.length > 0 ? `with network to ${hosts.join(", ")} if approved` : "without network";
   return {
     name: "run_code",
-    description:
-      "Run Python or bash code in a sandbox over the repository, with its real programs and without network. Changes to files are kept. Returns stdout, stderr, exit code and duration.",
-    inputSchema,
-    needsApproval: false,
+    description: `Run Python or bash code in a sandbox over the repository, with its real programs and ${network}. Changes to files are kept. Returns stdout, stderr, exit code and duration.`,
+    inputSchema: hosts.length > 0 ? networkSchema : inputSchema,
+    needsApproval: ({ network }) => network === true,
+    approvalReason: ({ network }) =>
+      network
+        ? `The worker wants to run code that reaches ${hosts.join(", ")}. It can send what it reads in the repository.`
+        : "The worker wants to run code.",
+    preview: ({ language, code, args, env, network }) =>
+      network ? previewCode({ language, code, args, env, hosts }) : undefined,
     execute: (input, context) => execute(input, context, settings, services),
   };
 }
 
+/** The worker's hosts. Throws a UserError for one that the deployment's policy does not allow. */
+function allowedHosts({ network }: CodeConfig, { networkHosts = [] }: ToolServices): readonly string[] {
+  const refused = network.find((host) => !networkHosts.some((pattern) => matchesPattern(pattern, host)));
+  if (refused === undefined) return network;
+  throw new UserError(
+    `The policy of this deployment does not allow run_code to reach ${refused}. Allowed (network_hosts): ${networkHosts.join(", ") || "none"}.`,
+  );
+}
+
+interface NetworkCall extends Pick<Input, "language" | "code" | "args" | "env"> {
+  hosts: readonly string[];
+}
+
+function previewCode({ language, code, args, env, hosts }: NetworkCall): Preview {
+  const text = (title: string, content: string) => textPreview(content, title).sections;
+  return {
+    sections: [
+      ...text("Hosts it can reach", hosts.join("\n")),
+      ...text(`Code in ${language}`, code),
+      ...(args.length > 0 ? text("Arguments", JSON.stringify(args)) : []),
+      ...(Object.keys(env).length > 0 ? text("Environment", JSON.stringify(env)) : []),
+    ],
+  };
+}
+
 async function execute(
-  { language, code, args, env, timeout }: Input,
+  { language, code, args, env, timeout, network }: Input,
   context: ToolContext,
   settings: CodeConfig,
   services: ToolServices,
@@ -42,6 +80,7 @@ async function execute(
     request: {
       command: [...program, ...args],
       env,
+      ...(network && { network: settings.network }),
       timeoutMs: Math.min(timeout ?? settings.timeout, settings.max_timeout) * 1_000,
       outputBytes: settings.output_bytes,
       signal: context.abortSignal,

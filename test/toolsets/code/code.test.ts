@@ -1,10 +1,11 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
 import { codeToolset } from "#toolsets/code/code-toolset.ts";
 import { findFormatter } from "#toolsets/code/format-code.ts";
 import { describeMissingProgram } from "#toolsets/code/install-command.ts";
 import { findTestRunner } from "#toolsets/code/test-runner.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
+import { startPackageRegistry } from "../../support/package-registry.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const executors = createExecutors();
@@ -53,6 +54,39 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
       value: { kind: "terminal", exitCode: 3 },
       llmContent: expect.stringContaining("stderr:\n$(id)"),
     });
+  });
+
+  test("run_code reaches the worker's hosts only where the policy allows them and a person approves", async () => {
+    const registry = await startPackageRegistry();
+    const local = createExecutors({ os: { privateRegistries: [registry.host] } });
+    onTestFinished(async () => {
+      await local.close();
+      registry.close();
+    });
+    const [name] = registry.host.split(":");
+    const config = { network: [registry.host] };
+    const services = { executors: local, networkHosts: [`${name}:*`] };
+    const { call, asks, preview } = await world({ config, services });
+    const code = [
+      'const { host, hostname, port } = new URL(process.env.https_proxy ?? "http://127.0.0.1:1");',
+      'const net = require("node:net").connect(port, hostname, () => net.write("CONNECT " + process.argv[1] + " HTTP/1.1\\r\\n\\r\\n"));',
+      'net.on("data", (chunk) => { console.log(String(chunk).split("\\r\\n")[0]); net.destroy(); });',
+      'net.on("error", ({ code }) => console.log(code));',
+    ].join("\n");
+    const input = { language: "bash", code: 'node -e "$1" "$2"', args: [code, registry.host] };
+
+    expect(await asks("run_code", input)).toBe(false);
+    expect(await asks("run_code", { ...input, network: true })).toBe(true);
+    expect(await preview("run_code", { ...input, network: true })).toContain(registry.host);
+    expect((await call("run_code", input)).value).toMatchObject({ stdout: "ECONNREFUSED\n" });
+    const connected = await call("run_code", { ...input, network: true });
+    expect(connected.value).toMatchObject({ stdout: "HTTP/1.1 200 Connection established\n" });
+    const elsewhere = await call("run_code", { ...input, args: [code, "example.com:443"], network: true });
+    expect(elsewhere.value).toMatchObject({ stdout: "HTTP/1.1 403 Forbidden\n" });
+    const refused = world({ config, services: { ...services, networkHosts: [] } });
+    await expect(refused).rejects.toThrow(
+      `does not allow run_code to reach ${registry.host}. Allowed (network_hosts): none.`,
+    );
   });
 
   test("tests are red, the file is edited, and they are green", async () => {
