@@ -110,6 +110,11 @@ export function answersOf({ answers, status, decidedBy, decidedById, decidedAt =
   return [{ by: decidedBy, byId: decidedById, at: decidedAt, via }];
 }
 
+/** True for an approval that can still be revoked as a whole: its call has not begun, or it is remembered. */
+export function isRevocable({ status, remember }: Approval): boolean {
+  return status === "approved" || (status === "used" && remember === "session");
+}
+
 /** Serializes to JSON with sorted keys, so that equal values give equal text. Omits undefined properties. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item ?? null)).join(",")}]`;

@@ -66,6 +66,7 @@ export interface Issue {
   title: string;
   body: string;
   author: string;
+  authorId?: number | undefined;
   state: "open" | "closed";
   locked: boolean;
   labels: string[];
@@ -76,6 +77,7 @@ export interface Comment {
   id: number;
   body: string;
   author: string;
+  authorId?: number | undefined;
   createdAt: Date;
   updatedAt: Date;
   /** True for comments of this App. */

@@ -58,6 +58,7 @@ export function createGitHubEnvironment({
               github,
               branch: branchOf(spec),
               history,
+              approvals: () => store.approvalsOf(spec.rootId),
               workers: () => catalog.list(github),
               maxOpenPullRequests: async () => (await readSettings(github)).max_open_pull_requests,
               ...services,

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import type { Approval } from "#domain/approval.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunSpec } from "#domain/run.ts";
@@ -33,6 +34,8 @@ export interface ToolServices {
   branch: string;
   /** Every finished call, oldest first. */
   history(): readonly FinishedCall[];
+  /** The approvals of the run and its relatives. Default: none. */
+  approvals?(): Promise<readonly Approval[]>;
   /** The workers of this deployment and repository, for the tools that call them. */
   workers(): Promise<{ name: string; description?: string }[]>;
   /**

@@ -1,4 +1,4 @@
-import type { Approval } from "#domain/approval.ts";
+import { type Approval, answersOf } from "#domain/approval.ts";
 import { isShownWhole } from "#domain/preview.ts";
 import { replaceHidden } from "#text/hidden-characters.ts";
 import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
@@ -7,8 +7,9 @@ import { formKeyField, type PageContext } from "./page-context.ts";
 import { countChanges, renderDiff } from "./render-diff.ts";
 import { renderPre } from "./render-value.ts";
 
-/** A pending request with everything it would change, and the forms to decide it. */
+/** A pending request with everything it would change, and the forms to decide it; or an approval that can be revoked. */
 export function renderApproval(approval: Approval, context: PageContext): Html {
+  if (approval.status !== "pending") return renderGranted(approval, context);
   const {
     id,
     workerPath,
@@ -25,9 +26,30 @@ export function renderApproval(approval: Approval, context: PageContext): Html {
 <p>${reason}</p>
 <p>Tool <code>${tool}</code></p>
 ${renderFileList(blocks)}${blocks.map((part) => renderBlock(part, part.kind === "arguments" && blocks.length > 1))}
-${renderForms(approval, context)}
+${renderProgress(approval)}${renderForms(approval, context)}
 <p class="small">${approvers} can approve until <time datetime="${new Date(expiresAt).toISOString()}">${new Date(expiresAt).toISOString().slice(0, 16).replace("T", " ")} UTC</time>; after that the request is denied automatically. Approval covers exactly this call, once: digest <code>${digest.slice(0, 12)}</code>, commit <code>${baseCommit.slice(0, 7)}</code>.</p>
 </article>`;
+}
+
+function renderGranted(approval: Approval, context: PageContext): Html {
+  const { id, workerPath, tool, remember } = approval;
+  const by = answersOf(approval).map((answer) => answer.by);
+  return html`<article class="card approval" id="approval-${id}" aria-labelledby="approval-${id}-title">
+<h2 id="approval-${id}-title">✅ <code>${tool}</code> of ${workerPath} is approved by ${by.join(" and ")}${remember === "session" && " for this session"}</h2>
+${renderRevokeForm(approval, context)}
+</article>`;
+}
+
+/** The people who have to approve, and who has, where one answer is not enough. */
+function renderProgress({ quorums = [] }: Approval): Html | undefined {
+  if (quorums.length < 2 && quorums.every(({ required }) => required === 1)) return undefined;
+  return html`<ul class="small">${quorums.map(({ who, required, by }) => html`<li><strong>${by.length} of ${required} ${required === 1 ? "approval" : "approvals"}</strong>${by.length > 0 && ` (by ${by.join(", ")})`}: ${who}</li>`)}</ul>`;
+}
+
+function renderRevokeForm({ id }: Approval, { path, viewer }: PageContext): Html | undefined {
+  if (viewer.kind !== "signed-in" || !viewer.canCommand) return undefined;
+  return html`<form method="post" action="${path}/revoke">${formKeyField(viewer.formKey)}<input type="hidden" name="approval" value="${id}">
+<button>Revoke</button></form>`;
 }
 
 function renderFileList(blocks: readonly RequestBlock[]): Html | undefined {
@@ -53,7 +75,8 @@ function renderCounts({ lines }: RequestBlock): Html | undefined {
   return html`<span class="added">+${additions}</span> <span class="removed">−${deletions}</span>`;
 }
 
-function renderForms(approval: Approval, { path, viewer, threadUrl }: PageContext): Html {
+function renderForms(approval: Approval, context: PageContext): Html {
+  const { path, viewer, threadUrl } = context;
   const { id } = approval;
   switch (viewer.kind) {
     case "anonymous":
@@ -72,6 +95,7 @@ ${isShownWhole(approval.preview) && html`<label class="choice"><input type="chec
 <label for="reason-${id}">Reason (sent to the worker)</label><input id="reason-${id}" name="reason" maxlength="2000" autocomplete="off">
 <button class="danger">Deny</button></form>
 </div>
+${answersOf(approval).some(({ by }) => by === viewer.login) && renderRevokeForm(approval, context)}
 ${renderEditForm(approval, path, hidden)}`;
 }
 

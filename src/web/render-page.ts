@@ -4,7 +4,7 @@ import { type Html, html, markupOf, trusted } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
 import type { MessagePage } from "./page-error.ts";
 import { renderEntry } from "./render-entry.ts";
-import { pageTitle, partsOf, renderChild } from "./render-parts.ts";
+import { pageTitle, partsOf, renderChild, shownApprovals } from "./render-parts.ts";
 
 /** The entries of each run that a page shows and loads at a time. */
 export const maxEntriesPerPage = 100;
@@ -24,7 +24,7 @@ export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPa
   if (!root) return renderMessagePage({ message: "Run not found." });
   const parts = new Map(partsOf(tree, context).map(({ id, markup }) => [id, markup]));
   const partMarkup = (id: string) => trusted(parts.get(id)?.() ?? "");
-  const pending = tree.approvals.filter(({ status }) => status === "pending");
+  const pending = shownApprovals(tree);
   const entries = (run: RunNode) => {
     const page = transcripts.get(run.spec.id) ?? { events: [], earlier: 0 };
     return html`<ol class="transcript" id="entries-${run.spec.id}">${renderEntries(tree, run, page, context)}</ol>${partMarkup(`live-${run.spec.id}`)}`;

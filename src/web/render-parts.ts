@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Approval } from "#domain/approval.ts";
+import { type Approval, isRevocable } from "#domain/approval.ts";
 import type { RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
@@ -31,7 +31,7 @@ export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
     part("limits", html`${renderLimits(root, context.now)}<p class="numbers">${renderUsage(root)}</p>`),
     part("commands", renderCommands(root, context)),
     part("chart", renderChart(root.state)),
-    ...tree.approvals.filter(({ status }) => status === "pending").map((approval) => approvalPart(approval, context)),
+    ...shownApprovals(tree).map((approval) => approvalPart(approval, context)),
     ...tree.runs.slice(1).map((run) => childPart(run)),
     ...tree.runs.flatMap((run) => [
       ...(run === root ? [] : [part(`state-${run.spec.id}`, renderChildStatus(run, context))]),
@@ -53,10 +53,18 @@ function part(id: string, content: Html): PagePart {
 }
 
 /** A request never changes and may be long, so it is rendered only when it is new. */
+/** The approvals that people can act on: pending ones, and those of live runs that can be revoked. */
+export function shownApprovals({ approvals, runs }: RunTree): Approval[] {
+  const live = new Set(runs.filter(({ outcome }) => outcome === undefined).map(({ spec }) => spec.id));
+  return approvals.filter(
+    (approval) => approval.status === "pending" || (isRevocable(approval) && live.has(approval.runId)),
+  );
+}
+
 function approvalPart(approval: Approval, context: PageContext): PagePart {
   return {
     id: `approval-${approval.id}`,
-    version: approval.digest.slice(0, 12),
+    version: `${approval.digest.slice(0, 12)} ${approval.status} ${approval.revision ?? 0}`,
     into: "approvals",
     markup: () => markupOf(renderApproval(approval, context)),
   };

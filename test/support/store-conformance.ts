@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { emptyLedger, type LedgerEntry, verifyEntry } from "#domain/ledger.ts";
 import { textPreview } from "#domain/preview.ts";
 import { readable, type Store, type StoredRun } from "#runtime/store/store.ts";
 import {
@@ -17,12 +18,15 @@ const { origin } = sampleSpec("r1");
 
 /** The store under test: a new, empty one for each test. */
 let store: Store;
+let earlierEntries = 0;
 
 /** The promises that every store keeps. `open` returns an empty one. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
   describe(name, () => {
     beforeEach(async () => {
       store = await open();
+      // Nothing is ever deleted from a ledger, so a shared database keeps the entries of earlier tests.
+      earlierEntries = (await store.readLedger(0, 100_000)).length;
     });
     afterEach(() => store.close());
 
@@ -625,6 +629,19 @@ function changeTests(): void {
   });
 }
 
+/** The entries of the ledger, verified. */
+async function ledger(): Promise<LedgerEntry[]> {
+  const entries: LedgerEntry[] = [];
+  let head = emptyLedger;
+  for (const stored of await store.readLedger(0, 100_000)) {
+    const entry = verifyEntry(head, stored);
+    if (typeof entry === "string") throw new Error(entry);
+    entries.push(entry);
+    head = stored;
+  }
+  return entries.slice(earlierEntries);
+}
+
 function decideTests(): void {
   const approve = { approvalId: "a1", decision: "approved" as const, by: "ada", now: 2_000 };
 
@@ -719,6 +736,191 @@ function decideTests(): void {
       store.decideApproval({ ...approve, approvalId, deliveryId: "d1" }),
     );
     expect((await Promise.all(results)).map(({ kind }) => kind)).toEqual(["decided", "decided"]);
+  });
+
+  test("records answers until the last one decides", async () => {
+    await startRunWithApproval();
+    const quorums = [{ who: "Anyone with write access", required: 2, by: ["ada"] }];
+
+    const first = await store.decideApproval({ ...approve, byId: 5, isPartial: true, revision: 0, quorums });
+    const second = await store.decideApproval({ ...approve, by: "mia", byId: 6, revision: 1 });
+
+    expect(first).toMatchObject({ kind: "recorded", approval: { status: "pending", revision: 1, quorums } });
+    expect(second).toMatchObject({
+      kind: "decided",
+      approval: {
+        status: "approved",
+        answers: [
+          { by: "ada", byId: 5 },
+          { by: "mia", byId: 6 },
+        ],
+      },
+    });
+    expect(await store.inbox("r1")).toHaveLength(1);
+  });
+
+  test("an answer that was computed from an older state changes nothing, and is not the result of its delivery", async () => {
+    await startRunWithApproval();
+    await store.decideApproval({ ...approve, isPartial: true, revision: 0 });
+
+    const late = { ...approve, by: "mia", revision: 0, deliveryId: "d1" };
+    expect(await store.decideApproval(late)).toMatchObject({ kind: "changed", approval: { revision: 1 } });
+    expect(await store.decideApproval({ ...late, revision: 1 })).toMatchObject({ kind: "decided" });
+  });
+
+  test("adds effects with an answer", async () => {
+    await startRunWithApproval();
+
+    await store.decideApproval({ ...approve, isPartial: true, effects: [sampleEffect("r1", "show")] });
+
+    expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "show" });
+  });
+
+  describe("revokes", () => {
+    const revoke = { approvalId: "a1", by: "mia", byId: 6, now: 3_000 };
+    const execution = { approvalId: "a1", callId: "call-a1", runId: "r1", effectKey: "k9", now: 3_000 };
+
+    test("an approval until its call begins, and not after", async () => {
+      await startRunWithApproval();
+      await store.decideApproval(approve);
+
+      expect(await store.revokeApproval({ ...revoke, note: "wait" })).toMatchObject({
+        kind: "revoked",
+        approval: { status: "revoked", revoked: { by: "mia", byId: 6, at: 3_000, note: "wait" } },
+      });
+      expect(await store.beginExecution(execution)).toBeUndefined();
+    });
+
+    test("nothing once the call has begun; the call may begin again after a crash", async () => {
+      await startRunWithApproval();
+      await store.decideApproval(approve);
+      expect(await store.beginExecution(execution)).toMatchObject({ status: "used" });
+
+      expect(await store.revokeApproval(revoke)).toMatchObject({ kind: "settled", approval: { status: "used" } });
+      expect(await store.beginExecution(execution)).toMatchObject({ status: "used" });
+      expect(await store.beginExecution({ ...execution, effectKey: "k10" })).toBeUndefined();
+    });
+
+    test("one person's answer to a pending request", async () => {
+      await startRunWithApproval();
+      await store.decideApproval({ ...approve, by: "Mia", byId: 6, isPartial: true });
+      await store.decideApproval({ ...approve, by: "mia", byId: 7, isPartial: true });
+
+      expect(await store.revokeApproval(revoke)).toMatchObject({
+        kind: "revoked",
+        approval: { status: "pending", revision: 3, answers: [{ byId: 7 }] },
+      });
+      expect(await store.revokeApproval(revoke)).toMatchObject({ kind: "settled", approval: { status: "pending" } });
+    });
+
+    test("what is remembered of an approval for the session", async () => {
+      await startRunWithApproval();
+      await store.decideApproval({ ...approve, remember: "session" });
+      await store.beginExecution(execution);
+      const other = { ...execution, callId: "call-2", effectKey: "k10", now: 3_500 };
+      expect(await store.beginExecution(other)).toMatchObject({ begun: ["k9", "k10"] });
+
+      await store.revokeApproval(revoke);
+
+      expect(await store.beginExecution({ ...other, effectKey: "k11" })).toBeUndefined();
+      expect(await store.findApproval("a1")).toMatchObject({ status: "used", remember: "none" });
+    });
+
+    test("once per delivery", async () => {
+      await startRunWithApproval();
+      await store.decideApproval(approve);
+
+      const first = await store.revokeApproval({ ...revoke, deliveryId: "d1" });
+      expect(await store.revokeApproval({ ...revoke, deliveryId: "d1" })).toEqual(first);
+    });
+  });
+
+  describe("simultaneous actions have one result:", () => {
+    const ids = [...Array(12).keys()];
+
+    test("many approvals and denials", async () => {
+      await startRunWithApproval();
+
+      const results = await Promise.all(
+        ids.map((index) =>
+          store.decideApproval({ ...approve, by: `p${index}`, decision: index % 2 === 0 ? "approved" : "denied" }),
+        ),
+      );
+
+      expect(results.filter(({ kind }) => kind === "decided")).toHaveLength(1);
+      expect(await store.inbox("r1")).toHaveLength(1);
+      expect((await ledger()).map(({ kind }) => kind).filter((kind) => kind !== "requested")).toHaveLength(1);
+    });
+
+    test("two people who each complete what the other began", async () => {
+      await startRunWithApproval();
+      const partial = { ...approve, isPartial: true, revision: 0 };
+
+      const results = await Promise.all([
+        store.decideApproval(partial),
+        store.decideApproval({ ...partial, by: "mia" }),
+      ]);
+
+      expect(results.map(({ kind }) => kind).sort()).toEqual(["changed", "recorded"]);
+    });
+
+    test("a revocation and the beginning of the call", async () => {
+      await startRunWithApproval();
+      await store.decideApproval(approve);
+
+      const [revoked, begun] = await Promise.all([
+        store.revokeApproval({ approvalId: "a1", by: "mia", now: 3_000 }),
+        store.beginExecution({ approvalId: "a1", callId: "call-a1", runId: "r1", effectKey: "k9", now: 3_000 }),
+      ]);
+
+      expect(revoked.kind === "revoked").toBe(begun === undefined);
+    });
+  });
+
+  test("keeps a ledger in which every entry is chained to the one before", async () => {
+    await startRun();
+    await store.completeEffect({
+      key: "k1",
+      approvals: ["a1", "a2", "a3", "a4"].map((id) =>
+        sampleApproval("r1", id, id === "a3" ? { expiresAt: 4_000 } : {}),
+      ),
+      effects: [sampleEffect("r1", "k2"), sampleEffect("r1", "k3")],
+    });
+    await store.decideApproval({ ...approve, byId: 5, via: "page" });
+    await store.completeEffect({ key: "k2", execution: { approvalId: "a1", outcome: "executed", commit: "c0ffee" } });
+    await store.decideApproval({ ...approve, approvalId: "a2", by: "mia" });
+    await store.revokeApproval({ approvalId: "a2", by: "ada", now: 3_000 });
+    await store.completeEffect({ key: "k3", execution: { approvalId: "a2", outcome: "refused", reason: "revoked" } });
+    await store.fireTimers(4_500);
+    await store.advance(sampleStep("r1", { withdrawApprovals: true }));
+
+    const entries = await ledger();
+    expect(entries.map(({ kind, approvalId }) => `${kind} ${approvalId}`)).toEqual([
+      ...["a1", "a2", "a3", "a4"].map((id) => `requested ${id}`),
+      "approved a1",
+      "executed a1",
+      "approved a2",
+      "revoked a2",
+      "refused a2",
+      "expired a3",
+      "withdrawn a4",
+    ]);
+    expect(entries[4]).toMatchObject({ by: "ada", byId: 5, via: "page", digest: sampleApproval("r1", "a1").digest });
+    expect(entries[5]).toMatchObject({ commit: "c0ffee" });
+    const [after, numbers] = [earlierEntries + 2, [3, 4, 5].map((number) => ({ number: earlierEntries + number }))];
+    expect(await store.readLedger(after, 3)).toMatchObject(numbers);
+  });
+
+  test("keeps when a request was shown first", async () => {
+    await startRunWithApproval();
+    await store.ingest({ events: [], effects: [sampleEffect("r1", "k2"), sampleEffect("r1", "k3")] });
+
+    await store.completeEffect({ key: "k2", shownApproval: "a1" });
+    const { shownAt } = (await store.findApproval("a1")) ?? {};
+    await store.completeEffect({ key: "k3", shownApproval: "a1" });
+
+    expect(shownAt).toBeGreaterThan(0);
+    expect(await store.findApproval("a1")).toMatchObject({ shownAt });
   });
 
   test("lists the approvals of a tree, the oldest first", async () => {

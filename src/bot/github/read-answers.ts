@@ -30,6 +30,7 @@ export function readIssue(data: Data<"GET /repos/{owner}/{repo}/issues/{issue_nu
     title: data.title,
     body: data.body ?? "",
     author: data.user?.login ?? "ghost",
+    authorId: data.user ? Number(data.user.id) : undefined,
     state: data.state === "closed" ? "closed" : "open",
     locked: data.locked,
     labels: data.labels.map((label) => (typeof label === "string" ? label : (label.name ?? ""))),

@@ -300,6 +300,7 @@ export class RepositoryClient implements GitHub {
       id: Number(comment.id),
       body: comment.body ?? "",
       author,
+      authorId: comment.user ? Number(comment.user.id) : undefined,
       createdAt: new Date(comment.created_at),
       updatedAt: new Date(comment.updated_at),
       own: byApp === undefined ? await isOwnLogin() : byApp === this.#appId,

@@ -1,4 +1,4 @@
-import { type Comment, canWrite, type GitHub, type Issue } from "#domain/github.ts";
+import { type Account, type Comment, canWrite, type GitHub, type Issue } from "#domain/github.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 
 /** The characters of an issue and of its comments that a worker starts with. It can read the rest with its tools. */
@@ -10,8 +10,13 @@ const maxComments = 100;
 /**
  * Returns the context that a worker reads before its task: the issue and the comments so far. All of it is marked as
  * untrusted, whoever wrote it.
+ * Also returns the people who wrote it.
  */
-export async function composeBriefing(github: GitHub, issue: Issue, before: Date): Promise<string> {
+export async function composeBriefing(
+  github: GitHub,
+  issue: Issue,
+  before: Date,
+): Promise<{ text: string; authors: Account[] }> {
   const kind = issue.isPullRequest ? "Pull request" : "Issue";
   const head = `${kind} #${issue.number}, opened by @${issue.author}`;
   const labels = issue.labels.length > 0 ? `\n\nLabels: ${issue.labels.join(", ")}` : "";
@@ -19,14 +24,22 @@ export async function composeBriefing(github: GitHub, issue: Issue, before: Date
     cut(`${issue.title}\n\n${issue.body}`, maxBodyLength) + cut(labels, maxLabelsLength),
     `${kind.toLowerCase()} #${issue.number}`,
   );
-  const comments = await earlierComments(github, issue, before);
-  return [head, body, ...comments].join("\n\n");
+  const { texts, authors } = await earlierComments(github, issue, before);
+  return {
+    text: [head, body, ...texts].join("\n\n"),
+    authors: [{ login: issue.author, id: issue.authorId }, ...authors],
+  };
 }
 
 /** Leaves out comments written or edited after the command, since the person had not seen them. */
-async function earlierComments(github: GitHub, { number }: Issue, before: Date): Promise<string[]> {
+async function earlierComments(
+  github: GitHub,
+  { number }: Issue,
+  before: Date,
+): Promise<{ texts: string[]; authors: Account[] }> {
   const comments = (await github.listComments(number)).filter((comment) => !comment.own && comment.updatedAt < before);
   const texts: string[] = [];
+  const authors = new Map<string, Account>();
   const permissions = new Map<string, Promise<string>>();
   let room = maxThreadLength;
   for (const comment of comments.slice(-maxComments).toReversed()) {
@@ -35,10 +48,12 @@ async function earlierComments(github: GitHub, { number }: Issue, before: Date):
     if (room < 0) break;
     const permission = permissions.get(comment.author) ?? describePermission(github, comment);
     permissions.set(comment.author, permission);
+    authors.set(comment.author, { login: comment.author, id: comment.authorId });
     texts.unshift(wrapUntrusted(text, `comment by @${comment.author}, ${await permission}`));
   }
   const left = comments.length - texts.length;
-  return left > 0 ? [`(${left} earlier comments are left out.)`, ...texts] : texts;
+  const shown = left > 0 ? [`(${left} earlier comments are left out.)`, ...texts] : texts;
+  return { texts: shown, authors: [...authors.values()] };
 }
 
 async function describePermission(github: GitHub, { author }: Comment): Promise<string> {

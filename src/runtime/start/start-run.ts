@@ -58,7 +58,7 @@ export class RunStarter {
     if (!current) throw new UserError(`#${origin.thread} cannot be read.`);
     // The person had not seen later changes of the issue.
     const issue = seen ? { ...current, title: seen.title, body: seen.body } : current;
-    const context = await composeBriefing(github, issue, seen?.at ?? new Date(now()));
+    const briefing = await composeBriefing(github, issue, seen?.at ?? new Date(now()));
     if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input && origin.trigger === undefined) {
       const place = origin.isPullRequest ? "the pull request's description" : "the issue";
       throw new UserError(`${worker.name} needs a task. Write it after the command, or in ${place}.`);
@@ -78,7 +78,7 @@ export class RunStarter {
       createdAt: now(),
     };
     const events: NewEvent[] = [
-      { runId: id, event: { type: "message.received", kind: "context", text: context, by: issue.author } },
+      { runId: id, event: { type: "message.received", kind: "context", ...briefing, by: issue.author } },
       { runId: id, event: taskMessage(origin, task) },
     ];
     await this.#admissions.run(async () => {
@@ -145,8 +145,8 @@ export async function remainingBudget(
 }
 
 /** A trigger's task is the maintainers'; the person who caused the event asked for nothing. */
-function taskMessage({ trigger, requestedBy: by }: RunOrigin, task: string): NewEvent["event"] {
-  if (trigger === undefined) return { type: "message.received", kind: "request", text: task, by };
+function taskMessage({ trigger, requestedBy: by, requestedById: byId }: RunOrigin, task: string): NewEvent["event"] {
+  if (trigger === undefined) return { type: "message.received", kind: "request", text: task, by, byId };
   const text = `The repository's maintainers have you started by this event: ${trigger}.\n${task || "Do your work on this."}`;
   return { type: "message.received", kind: "prompt", text, by };
 }

@@ -54,6 +54,10 @@ const handlers: Record<CommandName, Handler> = {
     const { doctor } = await import("./deployment-commands.ts");
     return doctor(args, context);
   },
+  async audit(args, context) {
+    const { audit } = await import("./audit.ts");
+    return audit(args, context);
+  },
   async completion(args, context) {
     const [shell] = positionalsOf("completion", args, 1);
     const { completionScript } = await import("./completion-script.ts");

@@ -86,6 +86,16 @@ The token in GITHUB_TOKEN or GH_TOKEN is used if there is one; GITHUB_API_URL na
     details: `${serverOptions}  --no-model-call               do not call the model
 `,
   },
+  audit: {
+    usage: "audit verify [commit]",
+    summary: "check the ledger of approvals, or the approvals that a commit names",
+    details: `  --database <URL or path>      the server's database (default: DATABASE_URL, also from .env)
+
+Without a commit, the hash chain of the ledger is checked. With one, its trailers are compared with the ledger.
+
+Exit codes: 0 intact, 1 the first broken entry or a commit that the ledger does not confirm, 2 cannot be read.
+`,
+  },
   completion: {
     usage: "completion <shell>",
     summary: "print a completion script for bash, zsh or fish",

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
+import { withApprovalsSection, withoutApprovalsMarks } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
 import { type GitHub, GitHubRefusal, type PullRequest } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
@@ -39,7 +40,8 @@ export function createOpenPullRequestTool(
       return previewPush(sandbox, { Title: title, Description: body });
     },
     execute: async (args, context) => {
-      const { title, body } = pullRequestTexts(args, services);
+      const { title, body: written } = pullRequestTexts(args, services);
+      const body = withApprovalsSection(written, (await services.approvals?.()) ?? []);
       const existing = await github.findPullRequest(branch);
       if (existing?.state === "closed") throw alreadyClosed(existing);
       if (!existing) await checkOpenPullRequests(services);
@@ -106,7 +108,7 @@ export function pullRequestTexts({ title, body, closes_issue }: Input, { spec, s
   const link = closes_issue && !isPullRequest ? `Closes #${thread}` : `For #${thread}`;
   return {
     title: toSingleLine(sanitize(title)),
-    body: `${sanitize(body).trim()}\n\n---\n${link}. Proposed by the worker \`${spec.worker.name}\`.`.trimStart(),
+    body: `${withoutApprovalsMarks(sanitize(body)).trim()}\n\n---\n${link}. Proposed by the worker \`${spec.worker.name}\`.`.trimStart(),
   };
 }
 

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { canonicalJson } from "#domain/approval.ts";
+import { withTrailers } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
 import { changesIn, type FileChange, type Preview } from "#domain/preview.ts";
 import type { ToolContext } from "#domain/tool.ts";
@@ -40,7 +41,11 @@ export async function pushChanges({ services, context, message }: PushOptions): 
   const { commit } = await sandbox.push({
     branch,
     changes: files,
-    message: sanitize(message),
+    message: withTrailers(sanitize(message), {
+      runId: spec.id,
+      requestedBy: { login: spec.origin.requestedBy, id: spec.origin.requestedById },
+      approval: context.approval,
+    }),
     author: { name: login, email: `${login}@users.noreply.github.com` },
     at: new Date(Math.floor(spec.createdAt / 1_000) * 1_000 + context.run.step * 1_000),
     ...(last ? { expectedTip: last.commit } : {}),

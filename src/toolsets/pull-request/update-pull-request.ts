@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
+import { withApprovalsSection } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
@@ -56,9 +57,10 @@ export function createUpdatePullRequestTool(
 
       const before = lastPushed(history());
       const pushed = await pushChanges({ services, context, message });
+      const description = body === undefined ? pull.body : pullRequestTexts({ title: message, body }, services).body;
       const change = {
         ...(title === undefined ? {} : { title: toSingleLine(sanitize(title)) }),
-        ...(body === undefined ? {} : { body: pullRequestTexts({ title: message, body }, services).body }),
+        body: withApprovalsSection(description, (await services.approvals?.()) ?? []),
       };
       const updated = await updateTexts(pull, change, services);
       const unchanged = before?.commit === pushed.commit && title === undefined && body === undefined;

@@ -32,7 +32,8 @@ test("the run's changes are pushed to its own branch and opened as a draft pull 
   expect(pushes).toMatchObject([
     {
       branch: "golem/7-run-1",
-      message: "Add, not subtract\n\nIt subtracted.",
+      message:
+        "Add, not subtract\n\nIt subtracted.\n\nGolem-Forge-Run: run-1\nRequested-By: ada <ada@users.noreply.github.com>",
       author: { name: "golem-forge[bot]", email: "golem-forge[bot]@users.noreply.github.com" },
     },
   ]);

@@ -29,7 +29,7 @@ test("further changes are pushed, and the title and body change only if given", 
   const { llmContent } = await call("update_pull_request", { message: "Use c" });
   await call("update_pull_request", { message: "Name it", title: "Second", body: "New text" });
 
-  expect(pushes).toMatchObject([{}, { message: "Use c", expectedTip: first }]);
+  expect(pushes).toMatchObject([{}, { message: expect.stringMatching(/^Use c\n/), expectedTip: first }]);
   expect(llmContent).toContain("Updated draft pull request #8: First");
   expect(github.writes).toMatchObject([
     { operation: "POST /repos/{owner}/{repo}/pulls" },

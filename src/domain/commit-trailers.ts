@@ -1,0 +1,94 @@
+import { type Approval, answersOf } from "./approval.ts";
+import type { Account } from "./github.ts";
+
+/** The lines at the end of a commit message that say which run made the commit, and who asked for it and approved it. */
+export interface CommitTrailers {
+  runId: string;
+  requestedBy: Account;
+  /** Undefined for a commit that needed no approval. */
+  approval?: { id: string; digest: string; by: readonly Account[] } | undefined;
+}
+
+const names = ["Golem-Forge-Run", "Requested-By", "Approved-By"] as const;
+
+/** Appends the trailers to a commit message. Lines of the message that look like one of them are quoted. */
+export function withTrailers(message: string, { runId, requestedBy, approval }: CommitTrailers): string {
+  const lookalike = new RegExp(`^[^\\S\\n]*(?=(?:${names.join("|")})[^\\S\\n]*:)`, "gim");
+  const trailers = [
+    `Golem-Forge-Run: ${runId}`,
+    `Requested-By: ${formatAccount(requestedBy)}`,
+    ...(approval?.by ?? []).map(
+      (person) => `Approved-By: ${formatAccount(person)} ${approval?.id} sha256:${approval?.digest}`,
+    ),
+  ];
+  return `${message.replace(lookalike, "> ").trimEnd()}\n\n${trailers.join("\n")}`;
+}
+
+function formatAccount({ login, id }: Account): string {
+  return `${login} <${id === undefined ? "" : `${id}+`}${login}@users.noreply.github.com>`;
+}
+
+/** The trailers of a commit message, as `golem audit verify` reads them. */
+export interface ParsedTrailers {
+  runId: string | undefined;
+  requestedBy: string | undefined;
+  approvals: { login: string; accountId: number | undefined; approvalId: string; digest: string }[];
+}
+
+/** Reads the trailers of a commit message: those of its last paragraph. */
+export function parseTrailers(message: string): ParsedTrailers {
+  const lines = (
+    message
+      .trimEnd()
+      .split(/\n[^\S\n]*\n/)
+      .at(-1) ?? ""
+  ).split("\n");
+  const valuesOf = (name: (typeof names)[number]) =>
+    lines.filter((line) => line.startsWith(`${name}: `)).map((line) => line.slice(name.length + 2).trim());
+  return {
+    runId: valuesOf("Golem-Forge-Run")[0],
+    requestedBy: valuesOf("Requested-By")[0],
+    approvals: valuesOf("Approved-By").flatMap((value) => {
+      const match = /^(\S+) <(?:(\d+)\+)?[^>]*> (\S+) sha256:([0-9a-f]{64})$/.exec(value);
+      if (!match) return [];
+      const [, login = "", id, approvalId = "", digest = ""] = match;
+      return [{ login, accountId: id === undefined ? undefined : Number(id), approvalId, digest }];
+    }),
+  };
+}
+
+const sectionStart = "<!-- golem-forge: approvals -->";
+const sectionEnd = "<!-- /golem-forge: approvals -->";
+
+/**
+ * Adds the section about approvals to the description of a pull request, or replaces it: which calls people approved, with
+ * the digest of what they were shown. It is made from the store, so the model does not write it.
+ */
+export function withApprovalsSection(body: string, approvals: readonly Approval[]): string {
+  const start = body.indexOf(sectionStart);
+  const end = body.indexOf(sectionEnd, start);
+  const isThere = start >= 0 && end >= 0;
+  const before = isThere ? body.slice(0, start).trimEnd() : body.trimEnd();
+  const after = isThere ? body.slice(end + sectionEnd.length) : "";
+  const used = approvals.filter(({ status }) => status === "used");
+  if (used.length === 0) return before + after;
+  const rows = used.map((approval) => {
+    const by = answersOf(approval).map(
+      (answer) => `\`${plain(answer.by)}\`${answer.via === "page" ? " on the run page" : ""}`,
+    );
+    const at = new Date(approval.decidedAt ?? approval.requestedAt).toISOString().slice(0, 16).replace("T", " ");
+    return `| \`${plain(approval.tool)}\` | ${by.join(", ")} | ${at} UTC | \`${approval.id}\` \`${approval.digest.slice(0, 12)}\` |`;
+  });
+  const table = ["| call | approved by | when | approval, digest |", "|---|---|---|---|", ...rows].join("\n");
+  return `${before}\n\n${sectionStart}\n### Approvals\n\n${table}\n${sectionEnd}${after}`.trimStart();
+}
+
+/** Removes the marks of the section about approvals from text of the model, so that it cannot imitate the section. */
+export function withoutApprovalsMarks(text: string): string {
+  return text.replaceAll(sectionStart, "").replaceAll(sectionEnd, "");
+}
+
+/** Leaves only characters that Markdown shows as they are. */
+function plain(text: string): string {
+  return text.replace(/[^\w.[\]-]/g, "_").slice(0, 100);
+}

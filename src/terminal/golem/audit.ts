@@ -1,0 +1,139 @@
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { parseEnv } from "node:util";
+import { readPostgresUrl } from "#config/read-postgres-url.ts";
+import { type ParsedTrailers, parseTrailers } from "#domain/commit-trailers.ts";
+import { UserError } from "#domain/errors.ts";
+import { emptyLedger, type LedgerEntry, type LedgerHead, verifyEntry } from "#domain/ledger.ts";
+import { openSqliteStoreReadOnly } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import type { Store } from "#runtime/store/store.ts";
+import { runGit } from "#sandbox/checkout/run-git.ts";
+import { oneLine } from "#terminal/render-value.ts";
+import { type CommandContext, exitCodes } from "./command-context.ts";
+import { parseWords } from "./parse-words.ts";
+
+const pageSize = 500;
+
+/** `golem audit verify [commit]`: checks the chain of the ledger, or the approvals that a commit's trailers name. */
+export async function audit(args: readonly string[], context: CommandContext): Promise<number> {
+  const { positionals, options } = parseWords(args, {
+    database: { type: "string" },
+    "no-color": { type: "boolean" },
+  });
+  const [action, commit, stray] = positionals;
+  if (action !== "verify" || stray !== undefined) {
+    throw new UserError("Use golem audit verify [commit] [--database <URL or path>].");
+  }
+  const given = options.get("database")?.at(-1);
+  const url = typeof given === "string" ? given : await configuredDatabase(context);
+  if (commit === undefined) return verifyLedger(url, context);
+  return verifyCommit(commit, url, context);
+}
+
+const defaultDatabase = "file:./data/golem-forge.db";
+
+async function configuredDatabase({ env, cwd }: CommandContext): Promise<string> {
+  const file = join(cwd, ".env");
+  const fromFile = existsSync(file) ? parseEnv(await readFile(file, "utf8")) : {};
+  return env.DATABASE_URL || fromFile.DATABASE_URL || defaultDatabase;
+}
+
+async function openStore(url: string, { cwd }: CommandContext): Promise<Store> {
+  if (readPostgresUrl(url)) {
+    const { openPostgresConnection } = await import("#runtime/store/postgres/postgres-connection.ts");
+    const { openPostgresStore } = await import("#runtime/store/postgres/open-postgres-store.ts");
+    return openPostgresStore(await openPostgresConnection(url));
+  }
+  const path = resolve(cwd, url.replace(/^(file|sqlite):(\/\/)?/, ""));
+  if (!existsSync(path)) throw new UserError(`There is no database ${path}. Name it with --database.`);
+  return openSqliteStoreReadOnly(path);
+}
+
+async function verifyLedger(url: string, context: CommandContext): Promise<number> {
+  const store = await openStore(url, context);
+  try {
+    const { head, problem } = await readVerified(store, () => {});
+    if (problem === undefined) {
+      context.output.write(`The ledger is intact: ${head.number} entries, the last with hash ${head.hash}.\n`);
+      return exitCodes.answered;
+    }
+    context.output.write(`${problem}\nThe ${head.number} entries before it are intact.\n`);
+    return exitCodes.failed;
+  } finally {
+    await store.close();
+  }
+}
+
+/** Reads the ledger up to the first entry that is broken. */
+async function readVerified(
+  store: Pick<Store, "readLedger">,
+  onEntry: (entry: LedgerEntry) => void,
+): Promise<{ head: LedgerHead; problem?: string }> {
+  let head = emptyLedger;
+  for (;;) {
+    const page = await store.readLedger(head.number, pageSize);
+    for (const stored of page) {
+      const entry = verifyEntry(head, stored);
+      if (typeof entry === "string") return { head, problem: entry };
+      onEntry(entry);
+      head = stored;
+    }
+    if (page.length < pageSize) return { head };
+  }
+}
+
+async function verifyCommit(commit: string, url: string, context: CommandContext): Promise<number> {
+  const { output, cwd } = context;
+  const hash = (await runGit(["rev-parse", "--verify", "--end-of-options", `${commit}^{commit}`], { cwd }))
+    .toString()
+    .trim();
+  const trailers = parseTrailers((await runGit(["show", "-s", "--format=%B", hash], { cwd })).toString());
+  if (trailers.runId === undefined) {
+    output.write(`${hash} carries no trailers of a run.\n`);
+    return exitCodes.failed;
+  }
+  output.write(`${hash}\n  run           ${oneLine(trailers.runId)}\n`);
+  output.write(`  requested by  ${oneLine(trailers.requestedBy ?? "unknown")}\n`);
+  if (trailers.approvals.length === 0) output.write("  approved by   nobody: the commit needed no approval\n");
+  const store = await openStore(url, context);
+  try {
+    const entries: LedgerEntry[] = [];
+    const ids = new Set(trailers.approvals.map(({ approvalId }) => approvalId));
+    const { problem } = await readVerified(store, (entry) => {
+      if (ids.has(entry.approvalId)) entries.push(entry);
+    });
+    if (problem !== undefined) {
+      output.write(`The ledger is broken: ${problem}\n`);
+      return exitCodes.failed;
+    }
+    const findings = trailers.approvals.map((approval) => ({
+      approval,
+      missing: findMissing(approval, entries, hash),
+    }));
+    for (const { approval, missing } of findings) {
+      const { login, accountId, approvalId, digest } = approval;
+      const who = accountId === undefined ? login : `${login} (account ${accountId})`;
+      output.write(
+        `  approved by   ${oneLine(who)}, approval ${approvalId}, sha256:${digest}: ${missing ?? "in the ledger"}\n`,
+      );
+    }
+    return findings.every(({ missing }) => missing === undefined) ? exitCodes.answered : exitCodes.failed;
+  } finally {
+    await store.close();
+  }
+}
+
+/** Explains which part of an approval the ledger does not have; undefined if it has all. */
+function findMissing(
+  { accountId, login, approvalId, digest }: ParsedTrailers["approvals"][number],
+  entries: readonly LedgerEntry[],
+  commit: string,
+): string | undefined {
+  const own = entries.filter((entry) => entry.approvalId === approvalId && entry.digest === digest);
+  const isPerson = (entry: LedgerEntry) => (accountId === undefined ? entry.by === login : entry.byId === accountId);
+  const lastAnswer = own.filter((entry) => isPerson(entry) && /^(approved|revoked)$/.test(entry.kind)).at(-1);
+  if (lastAnswer?.kind !== "approved") return "NOT in the ledger";
+  const isExecuted = own.some((entry) => entry.kind === "executed" && entry.commit === commit);
+  return isExecuted ? undefined : "in the ledger, but NOT for this commit";
+}

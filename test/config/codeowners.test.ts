@@ -1,0 +1,63 @@
+import { describe, expect, test } from "vitest";
+import { parseCodeowners } from "#config/codeowners.ts";
+import { compilePathPattern } from "#config/path-pattern.ts";
+
+describe("patterns, as GitHub documents them", () => {
+  test.each([
+    ["*", ["a.js", "deep/b.js"], []],
+    ["*.js", ["a.js", "deep/b.js"], ["a.ts"]],
+    ["/build/logs/", ["build/logs/a.log", "build/logs/x/b.log"], ["deep/build/logs/a.log", "build/logs"]],
+    ["docs/*", ["docs/start.md"], ["docs/build/trouble.md", "deep/docs/start.md"]],
+    ["apps/", ["apps/a", "deep/apps/x/b"], ["apps", "my-apps/a"]],
+    ["/docs/", ["docs/a", "docs/x/b"], ["deep/docs/a"]],
+    ["/apps/github", ["apps/github", "apps/github/a"], ["apps/github2", "deep/apps/github"]],
+    ["**/logs", ["logs/a", "build/logs/a", "deep/x/logs/y/a"], ["blogs/a"]],
+    ["src/**/test.js", ["src/test.js", "src/a/b/test.js"], ["test.js", "src/a/test.jsx"]],
+    ["a?c", ["abc", "x/abc"], ["a/c", "ABC"]],
+    ["with\\ space", ["with space"], ["with"]],
+  ])("%s", (pattern, matching, others) => {
+    const matches = compilePathPattern(pattern);
+
+    expect(matching.filter((path) => !matches(path))).toEqual([]);
+    expect(others.filter((path) => matches(path))).toEqual([]);
+  });
+
+  test("in settings, braces are a choice", () => {
+    const matches = compilePathPattern("src/**/*.{ts,js}", { braces: true });
+
+    expect(["src/a.ts", "src/x/b.js", "src/c.css"].map(matches)).toEqual([true, true, false]);
+  });
+
+  test("a hostile pattern takes linear time", () => {
+    const matches = compilePathPattern("*a".repeat(99));
+    const started = performance.now();
+
+    expect(matches("a".repeat(4_000) + "b")).toBe(false);
+    expect(performance.now() - started).toBeLessThan(2_000);
+  });
+});
+
+test("the last line that matches decides, also when it names nobody", () => {
+  const ownersOf = parseCodeowners(`# Everything
+*       @acme/all
+*.js    @ada  # inline comment
+/apps/  @grace @acme/apps help@example.com
+/apps/github
+`);
+
+  expect(ownersOf("readme.md")).toEqual(["@acme/all"]);
+  expect(ownersOf("src/a.js")).toEqual(["@ada"]);
+  expect(ownersOf("apps/a.js")).toEqual(["@grace", "@acme/apps", "help@example.com"]);
+  expect(ownersOf("apps/github/a.js")).toEqual([]);
+});
+
+test("lines with syntax that GitHub does not support are skipped", () => {
+  const ownersOf = parseCodeowners(`*.md @ada
+!*.md @eve
+\\#odd @eve
+[a-z].md @eve
+*.md eve
+`);
+
+  expect(ownersOf("a.md")).toEqual(["@ada"]);
+});

@@ -1,0 +1,198 @@
+import { describe, expect, test } from "vitest";
+import { parseRepositorySettings } from "#config/repository-settings.ts";
+import type { Account } from "#domain/github.ts";
+import type { Preview } from "#domain/preview.ts";
+import { type ApproverFacts, countApprovals, describeRequirement, requirementsOf } from "#runtime/approval-rules.ts";
+
+const accounts: Record<string, number> = { ada: 1, grace: 2, mia: 3, tom: 4 };
+const person = (login: string): Account => ({ login, id: accounts[login] });
+
+function changing(...paths: string[]): Preview {
+  return {
+    sections: paths.map((path) => ({
+      kind: "file" as const,
+      change: { path, kind: "added" as const, newMode: "100644" as const, newBlob: "b".repeat(40), size: 1 },
+      diff: "+a",
+    })),
+  };
+}
+
+interface World {
+  settings: string;
+  codeowners?: string;
+  paths?: string[];
+  tool?: string;
+  workerPath?: string;
+  authors?: Account[];
+  requester?: Account;
+  facts?: Partial<ApproverFacts["repository"]>;
+  remembered?: Record<string, number>;
+}
+
+/** Evaluates the approvals of these people for a call of a run that ada started. */
+async function evaluate(
+  { settings, codeowners, paths = [], authors = [], requester = person("ada"), facts, remembered = {}, ...call }: World,
+  people: readonly Account[],
+) {
+  const requirements = await requirementsOf(
+    { tool: "open_pull_request", workerPath: "fixer", preview: changing(...paths), ...call },
+    parseRepositorySettings(settings),
+    { readFile: async (path) => (path === "CODEOWNERS" ? codeowners : undefined) },
+  );
+  const counted = await countApprovals(requirements, people, {
+    repository: {
+      getPermission: async (login) => (login === "tom" ? "read" : login === "mia" ? "maintain" : "write"),
+      findAccount: async (login) => (login in accounts ? { login, id: accounts[login] ?? 0 } : undefined),
+      isTeamMember: async (team, { login }) => team === "acme/security" && login === "mia",
+      ...facts,
+    },
+    accounts: remembered,
+    requester,
+    authors: async () => [requester, ...authors],
+  });
+  return {
+    isMet: counted.every(({ by, required }) => by.length >= required),
+    problems: counted.map(({ problem }) => problem).filter((problem) => problem !== undefined),
+    described: requirements.map((requirement) => describeRequirement(requirement, "ada")),
+  };
+}
+
+describe("without rules", () => {
+  test("anyone with write access approves", async () => {
+    expect(await evaluate({ settings: "" }, [person("ada")])).toMatchObject({
+      isMet: true,
+      described: ["Anyone with write access"],
+    });
+    expect((await evaluate({ settings: "" }, [person("tom")])).problems).toEqual(["@tom does not have write access."]);
+  });
+});
+
+describe("a rule applies to calls", () => {
+  const rule = (condition: string) => `approvals: [{ ${condition}, people: [mia] }]`;
+
+  test.each<[string, Partial<World>, boolean]>([
+    ["tools: [open_pull_request]", {}, true],
+    ["tools: ['open_*']", {}, true],
+    ["tools: [git_push]", {}, false],
+    ["workers: [fixer]", { workerPath: "fixer -> tester" }, true],
+    ["workers: [planner]", {}, false],
+    ["paths: ['src/**']", { paths: ["src/a/b.js"] }, true],
+    ["paths: ['*.{sql,tf}']", { paths: ["a.js", "db/x.sql"] }, true],
+    ["paths: [/src/]", { paths: ["docs/src/a.js"] }, false],
+    ["tools: [open_pull_request], paths: [src/]", { paths: ["a.js"] }, false],
+  ])("%s of %j: %s", async (condition, call, applies) => {
+    expect((await evaluate({ settings: rule(condition), ...call }, [person("ada")])).isMet).toBe(!applies);
+  });
+
+  test("also under an alias of the tool", async () => {
+    const call = { tool: "create_pr", toolName: "open_pull_request" };
+    const settings = rule("tools: [open_pull_request]");
+
+    expect((await evaluate({ settings, ...call }, [person("ada")])).isMet).toBe(false);
+  });
+
+  test("and all that apply have to be met", async () => {
+    const settings = "approvers: [ada, mia]\napprovals: [{ people: [grace] }, { permission: maintain }]";
+
+    expect((await evaluate({ settings }, [person("ada"), person("grace")])).isMet).toBe(false);
+    expect((await evaluate({ settings }, [person("grace"), person("mia")])).isMet).toBe(true);
+  });
+});
+
+describe("several people", () => {
+  const settings = "approvals: [{ required: 2 }]";
+
+  test("are different accounts, and neither the requester nor an author", async () => {
+    const [grace, mia] = [person("grace"), person("mia")];
+
+    expect((await evaluate({ settings }, [grace])).isMet).toBe(false);
+    expect((await evaluate({ settings }, [grace, { login: "grace-renamed", id: 2 }])).isMet).toBe(false);
+    expect((await evaluate({ settings }, [grace, person("ada")])).isMet).toBe(false);
+    expect((await evaluate({ settings, authors: [mia] }, [grace, mia])).isMet).toBe(false);
+    expect((await evaluate({ settings }, [grace, mia])).isMet).toBe(true);
+  });
+
+  test("may include the requester where the rule says so", async () => {
+    const open = "approvals: [{ required: 2, exclude: nobody }]";
+
+    expect((await evaluate({ settings: open }, [person("grace"), person("ada")])).isMet).toBe(true);
+  });
+});
+
+describe("people are compared by id", () => {
+  test("a login that someone else took over gains nothing, and the renamed person keeps the right", async () => {
+    const world = { settings: "approvers: [grace]", remembered: { grace: 2 } };
+
+    expect((await evaluate(world, [{ login: "grace", id: 99 }])).isMet).toBe(false);
+    expect((await evaluate(world, [{ login: "hopper", id: 2 }])).isMet).toBe(true);
+  });
+
+  test("an account id may stand in the settings", async () => {
+    expect((await evaluate({ settings: "approvers: [2]" }, [person("grace")])).isMet).toBe(true);
+    expect((await evaluate({ settings: "approvers: [2]" }, [person("mia")])).isMet).toBe(false);
+  });
+
+  test("the requester is recognised under another login", async () => {
+    const [problem] = (await evaluate({ settings: "second_person: true" }, [{ login: "lovelace", id: 1 }])).problems;
+
+    expect(problem).toContain("requires approval by a second person");
+  });
+
+  test("a requester stored without an id is looked up; when the account is gone, nobody counts", async () => {
+    const settings = "second_person: true";
+    const [known, gone] = [{ login: "ada" }, { login: "gone" }];
+
+    expect((await evaluate({ settings, requester: known }, [{ login: "lovelace", id: 1 }])).isMet).toBe(false);
+    expect((await evaluate({ settings, requester: known }, [person("grace")])).isMet).toBe(true);
+    expect((await evaluate({ settings, requester: gone }, [person("grace")])).isMet).toBe(false);
+  });
+});
+
+describe("teams", () => {
+  const settings = "approvals: [{ teams: [acme/security], people: [grace] }]";
+
+  test("count beside people", async () => {
+    expect((await evaluate({ settings }, [person("mia")])).isMet).toBe(true);
+    expect((await evaluate({ settings }, [person("grace")])).isMet).toBe(true);
+    expect((await evaluate({ settings }, [person("ada")])).problems).toEqual([
+      "@ada may not approve here. Approvers: @grace or @acme/security.",
+    ]);
+  });
+
+  test("that GitHub does not answer about are not a refusal", async () => {
+    const isTeamMember = () => Promise.reject(new Error("503"));
+
+    await expect(evaluate({ settings, facts: { isTeamMember } }, [person("mia")])).rejects.toThrow("503");
+  });
+});
+
+describe("code owners", () => {
+  const world = {
+    settings: "approvals: [{ codeowners: true }]",
+    codeowners: "*.js @grace\n/db/ @acme/security\n/open/\n",
+  };
+
+  test("of every changed file have to approve", async () => {
+    const both = { ...world, paths: ["a.js", "b.js", "db/x.sql"] };
+
+    expect((await evaluate(both, [person("grace")])).isMet).toBe(false);
+    expect((await evaluate(both, [person("mia")])).isMet).toBe(false);
+    expect(await evaluate(both, [person("grace"), person("mia")])).toMatchObject({
+      isMet: true,
+      described: ["@grace as owner of a.js", "@acme/security as owner of db/x.sql"],
+    });
+  });
+
+  test("are needed only for files that have owners", async () => {
+    expect((await evaluate({ ...world, paths: ["open/a.js", "readme.md"] }, [person("ada")])).isMet).toBe(true);
+  });
+
+  test("named by e-mail address cannot be identified, so nobody can approve", async () => {
+    const byMail = { ...world, codeowners: "* help@example.com", paths: ["a"] };
+
+    expect(await evaluate(byMail, [person("grace")])).toMatchObject({
+      isMet: false,
+      described: ["Nobody the app can identify as owner of a"],
+    });
+  });
+});
