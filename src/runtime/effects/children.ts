@@ -1,14 +1,13 @@
 import { UserError } from "#domain/errors.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { initialRun } from "#runtime/apply-events.ts";
-import { NotRunError } from "#runtime/calls/confirm-approval.ts";
 import { chosenModel, openCallOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import { admitWorker } from "#runtime/start/admit-worker.ts";
 import { checkDelegation, childSpec, taskOf } from "#runtime/start/delegate.ts";
 import { readable, requireRun } from "#runtime/store/store.ts";
-import { checkApproval } from "./check-approval.ts";
+import { checkApproval, NotRunError } from "./check-approval.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
 
 type SpawnServices = Pick<EffectServices, "store" | "catalog" | "models" | "now" | "policy">;

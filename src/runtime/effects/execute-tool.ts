@@ -5,10 +5,9 @@ import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { ToolContext } from "#domain/tool.ts";
 import { approversOf } from "#runtime/approval-rules.ts";
-import { type Grant, NotRunError } from "#runtime/calls/confirm-approval.ts";
 import { openCallOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
-import { checkApproval } from "./check-approval.ts";
+import { checkApproval, type Grant, NotRunError } from "./check-approval.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
 import { callContext, interruptedCall } from "./tool-call.ts";
 
