@@ -82,6 +82,7 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
       !config.github.repositories || isListedRepository(config.github.repositories, owner, repo),
     openGitHub,
     runs,
+    saveDelivery: (delivery) => deliveries.saveDelivery(delivery),
     allowAppComments: config.github.allowAppComments,
     linksTo,
     redact,

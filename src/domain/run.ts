@@ -25,6 +25,17 @@ export const RunOrigin = z.object({
 });
 export type RunOrigin = z.infer<typeof RunOrigin>;
 
+/** The beginning of the trigger of a scheduled run, before its cron expression. */
+export const scheduleTrigger = "schedule: ";
+
+/** The answer of a scheduled run that leaves no trace in its thread. */
+export const nothingToDo = "Nothing to do.";
+
+/** True for a run that a schedule started. */
+export function isScheduled({ trigger }: Pick<RunOrigin, "trigger">): boolean {
+  return trigger?.startsWith(scheduleTrigger) === true;
+}
+
 const unansweredOutcomes = [
   z.object({ kind: z.literal("failed"), reason: z.string() }),
   z.object({ kind: z.literal("limited"), limit: z.string(), reason: z.string() }),

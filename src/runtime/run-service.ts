@@ -49,6 +49,14 @@ export class RunService implements Runs {
     return this.#triggers.start(event);
   }
 
+  listSchedules(repository: Parameters<Runs["listSchedules"]>[0]): ReturnType<Runs["listSchedules"]> {
+    return this.#triggers.listSchedules(repository);
+  }
+
+  startScheduled(request: Parameters<Runs["startScheduled"]>[0]): Promise<void> {
+    return this.#triggers.startScheduled(request);
+  }
+
   startRun(request: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
     return this.#starter.start(request);
   }

@@ -1,8 +1,9 @@
 import type { Approval } from "#domain/approval.ts";
 import type { Channel } from "#domain/channel.ts";
+import type { RepositoryRef } from "#domain/github.ts";
 import type { ReportedLocation } from "#domain/repository-location.ts";
 import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
-import type { ThreadEvent } from "#domain/trigger.ts";
+import type { Schedule, ThreadEvent } from "#domain/trigger.ts";
 import type { ParsedCommand } from "#ui/command.ts";
 import type { ChecksReport } from "./describe-checks.ts";
 
@@ -60,6 +61,18 @@ export interface Runs {
       deliveryId: string;
     },
   ): Promise<string[]>;
+  /** Returns the schedules of a repository's workers. */
+  listSchedules(repository: RepositoryRef): Promise<{ worker: string; schedule: Schedule }[]>;
+  /**
+   * Starts the scheduled run of a worker, unless its issue is closed. Throws like `startRun`, and when the deployment's policy
+   * does not allow it.
+   */
+  startScheduled(request: {
+    repository: RepositoryRef;
+    worker: string;
+    schedule: Schedule;
+    deliveryId: string;
+  }): Promise<void>;
   /**
    * Delivers a plain comment: as the answer to the oldest open question of the thread's live runs, or as a message to the
    * newest live run. With `mayAnswer: false` it is always a message. Returns false when no run is live.

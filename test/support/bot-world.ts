@@ -24,6 +24,8 @@ export function recordingRuns() {
   const known = new Set<string>();
   return {
     startRun: vi.fn<Runs["startRun"]>(async () => ({ id: "r1" }) as RunSpec),
+    listSchedules: vi.fn<Runs["listSchedules"]>(async () => []),
+    startScheduled: vi.fn<Runs["startScheduled"]>(async () => {}),
     startTriggered: vi.fn<Runs["startTriggered"]>(async () => []),
     deliverMessage: vi.fn<Runs["deliverMessage"]>(async () => true),
     decideApprovals: vi.fn<Runs["decideApprovals"]>(async () => [sampleApproval()]),

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { postComment } from "#bot/github/post-comment.ts";
+import { saveSchedules } from "./handle-schedule.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { ignoreAuthor } from "./incoming-comment.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
@@ -56,6 +57,7 @@ export async function startTriggered(
     seen: at && { at, title: thread.title ?? "", body: thread.body ?? "" },
     deliveryId,
   });
+  await saveSchedules(ref, context);
   if (problems.length === 0) return;
   const body = context.sanitize(problems.join("\n\n"));
   await postComment(context.openGitHub(ref), { thread: number, name: `reply/${deliveryId}`, body });

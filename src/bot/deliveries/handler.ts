@@ -3,6 +3,7 @@ import type { RunLinks } from "#bot/render/render-status.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
+import type { DeliveryStore } from "#runtime/store/store.ts";
 
 /** Which deliveries concern this deployment. */
 export interface DeliveryScope {
@@ -15,6 +16,8 @@ export interface DeliveryScope {
 export interface HandlerServices extends DeliveryScope {
   openGitHub: OpenGitHub;
   runs: () => Runs;
+  /** Stores a delivery for later; false when one with this key was stored before. */
+  saveDelivery: DeliveryStore["saveDelivery"];
   /** Comments that another app posted with a person's token may start and steer workers. They never decide anything. */
   allowAppComments: boolean;
   linksTo: (view: RunView) => Promise<RunLinks>;

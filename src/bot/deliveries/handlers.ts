@@ -4,12 +4,13 @@ import { checkSuiteCompleted, statusSet, workflowRunCompleted } from "./handle-c
 import { commentCreated, issueOpened } from "./handle-comment.ts";
 import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
 import { reviewSubmitted } from "./handle-review.ts";
+import { pushed, scheduleDue, scheduleEvent } from "./handle-schedule.ts";
 import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";
 import { issueTriggered, pullRequestTriggered } from "./handle-trigger.ts";
 import type { Handler } from "./handler.ts";
 
-/** An event's name and its action, such as `issue_comment.created`; a status has no action. */
-type EventAction = Extract<Parameters<Probot["on"]>[0], `${string}.${string}` | "status">;
+/** An event's name and its action, such as `issue_comment.created`; a push and a status have no action. */
+type EventAction = Extract<Parameters<Probot["on"]>[0], `${string}.${string}` | "push" | "status">;
 
 /** The webhook events the app handles. Every other event is ignored. */
 export const handlers = {
@@ -33,6 +34,7 @@ export const handlers = {
   "check_suite.completed": checkSuiteCompleted,
   "workflow_run.completed": workflowRunCompleted,
   status: statusSet,
+  push: pushed,
   "repository.renamed": repositoryMoved,
   "repository.transferred": repositoryMoved,
   "repository.deleted": repositoryDeleted,
@@ -43,6 +45,11 @@ export const handlers = {
   "installation_repositories.added": repositoriesAdded,
   "installation_repositories.removed": repositoriesRemoved,
 } satisfies Partial<Record<EventAction, Handler>>;
+
+/** Returns the handler of a stored delivery: a webhook's, or that of a delivery the app saved for itself. */
+export function findStoredHandler(event: string): Handler | undefined {
+  return event === scheduleEvent ? scheduleDue : findHandler(event);
+}
 
 export function findHandler(event: string): Handler | undefined {
   return Object.hasOwn(handlers, event) ? handlers[event as keyof typeof handlers] : undefined;

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ReportedLocation } from "#domain/repository-location.ts";
 
 const OptionalDate = z.coerce.date().optional().catch(undefined);
-const Installation = z.object({ id: z.number() });
+export const Installation = z.object({ id: z.number() });
 const App = z.object({ id: z.number(), name: z.string().optional() });
 const Account = z.object({ id: z.number(), login: z.string() });
 
@@ -10,14 +10,14 @@ const User = z.object({ login: z.string().min(1), id: z.number(), type: z.string
 export type User = z.infer<typeof User>;
 
 /** A repository in a payload. GitHub's own payloads always have the ids. */
-const Repository = z.object({
+export const Repository = z.object({
   id: z.number().optional(),
   name: z.string(),
   owner: z.object({ id: z.number().optional(), login: z.string() }),
   created_at: OptionalDate,
   updated_at: OptionalDate,
 });
-type Repository = z.infer<typeof Repository>;
+export type Repository = z.infer<typeof Repository>;
 
 const Issue = z.object({
   number: z.number(),

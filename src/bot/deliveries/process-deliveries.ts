@@ -10,7 +10,7 @@ import {
   type Handler,
   type HandlerServices,
 } from "./handler.ts";
-import { findHandler } from "./handlers.ts";
+import { findStoredHandler } from "./handlers.ts";
 
 /** A claim is renewed while its delivery is processed; without that, another process takes over. */
 const leaseMs = 15_000;
@@ -25,7 +25,7 @@ const maxOutageMs = 24 * 60 * 60_000;
 /** Other failures are bugs, or a database that is away. */
 const maxFailures = 6;
 
-const Content = z.object({ id: z.string(), event: z.string(), payload: z.unknown() });
+const Content = z.object({ id: z.string(), event: z.string(), payload: z.unknown(), notBefore: z.number().default(0) });
 
 export interface DeliveryProcessorOptions {
   store: DeliveryStore;
@@ -120,7 +120,8 @@ export class DeliveryProcessor {
   async #process(delivery: Delivery): Promise<void> {
     const { key, attempts } = delivery;
     const content = Content.parse(delivery.content);
-    const handler = findHandler(content.event);
+    if (content.notBefore > Date.now()) return this.#store.postponeDelivery(key, content.notBefore);
+    const handler = findStoredHandler(content.event);
     // A newer version stored it and may still process it.
     if (!handler) return this.#store.postponeDelivery(key, Date.now() + maxBackoffMs);
 
@@ -159,7 +160,7 @@ export class DeliveryProcessor {
     const dueAt = Date.now() + Math.min(firstBackoffMs * 2 ** (attempts - 1), maxBackoffMs);
     if (isOutage(error)) {
       this.#services.log.info(`Delivery ${content.id} is retried: ${(error as Error).message}`);
-      if (dueAt - receivedAt > maxOutageMs) {
+      if (dueAt - Math.max(receivedAt, content.notBefore) > maxOutageMs) {
         this.#onError(`Delivery ${content.id} is given up: GitHub did not answer for a day.`, error);
         await report("outage");
         return undefined;

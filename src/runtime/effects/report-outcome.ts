@@ -1,6 +1,7 @@
-import type { RunOutcome, RunSpec } from "#domain/run.ts";
+import { isScheduled, type RunOutcome, type RunSpec } from "#domain/run.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { Store } from "#runtime/store/store.ts";
+import { isQuiet } from "#runtime/views/is-quiet.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
@@ -17,9 +18,18 @@ export function reportOutcome(services: ReportServices): EffectHandler<EffectOf<
   };
 }
 
-async function reportToPeople({ store, frontEnd }: ReportServices, { id }: RunSpec): Promise<EffectResult> {
+async function reportToPeople(
+  { store, frontEnd }: ReportServices,
+  { id, origin, worker }: RunSpec,
+): Promise<EffectResult> {
   const view = await readView(store, id);
-  return view ? post(store, `outcome/${id}`, (options) => frontEnd.showOutcome(view, options)) : {};
+  if (!view || isQuiet(view)) return {};
+  // Each failure of a day edits the comment of the first one.
+  const hasFailed = view.outcome?.kind === "failed" || view.outcome?.kind === "limited";
+  const where = `${origin.repositoryId ?? `${origin.owner}/${origin.repo}`}#${origin.thread}`;
+  const day = new Date().toISOString().slice(0, 10);
+  const name = isScheduled(origin) && hasFailed ? `outcome/${where}/${worker.name}/${day}` : `outcome/${id}`;
+  return post(store, name, (options) => frontEnd.showOutcome(view, options));
 }
 
 async function reportToParent({ store }: ReportServices, spec: RunSpec): Promise<EffectResult> {

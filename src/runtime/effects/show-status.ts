@@ -1,4 +1,6 @@
+import { isScheduled } from "#domain/run.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
+import { isQuiet } from "#runtime/views/is-quiet.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { type EffectHandler, type EffectServices, Postponed } from "./effect-handler.ts";
 import { post } from "./post.ts";
@@ -21,6 +23,8 @@ export function showStatus({
       if (earliest > now()) throw new Postponed(earliest);
 
       const view = await readView(store, runId, () => run.ownLog());
+      // A scheduled run is shown as soon as it asks people or has opened a pull request; its outcome is a comment anyway.
+      if (view && !known && (isQuiet(view) || (view.outcome && isScheduled(view.spec.origin)))) return {};
       return view ? post(store, name, (options) => frontEnd.showStatus?.(view, options) ?? Promise.resolve(0)) : {};
     },
     onFailure: async () => ({}),

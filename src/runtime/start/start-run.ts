@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
-import type { RunOrigin, RunSpec } from "#domain/run.ts";
+import { isScheduled, nothingToDo, type RunOrigin, type RunSpec } from "#domain/run.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import { readSettings } from "#runtime/read-settings.ts";
@@ -107,11 +107,12 @@ export class RunStarter {
     return costs.sort((a, b) => a - b)[Math.floor(costs.length / 2)];
   }
 
-  async #checkRate({ requestedBy, repositoryId, owner, repo }: RunOrigin): Promise<void> {
+  async #checkRate(origin: RunOrigin): Promise<void> {
+    const { requestedBy, repositoryId, owner, repo } = origin;
     const { store, now, runsPerHour } = this.#options;
     const since = now() - 60 * 60_000;
     const [ofPerson, ofRepository] = await Promise.all([
-      store.countRuns({ requestedBy, since }),
+      isScheduled(origin) ? 0 : store.countRuns({ requestedBy, since }),
       store.countRuns(repositoryId === undefined ? { owner, repo, since } : { repositoryId, since }),
     ]);
     const exceeded =
@@ -145,8 +146,10 @@ export async function remainingBudget(
 }
 
 /** A trigger's task is the maintainers'; the person who caused the event asked for nothing. */
-function taskMessage({ trigger, requestedBy: by, requestedById: byId }: RunOrigin, task: string): NewEvent["event"] {
+function taskMessage(origin: RunOrigin, task: string): NewEvent["event"] {
+  const { trigger, requestedBy: by, requestedById: byId } = origin;
   if (trigger === undefined) return { type: "message.received", kind: "request", text: task, by, byId };
-  const text = `The repository's maintainers have you started by this event: ${trigger}.\n${task || "Do your work on this."}`;
+  const quiet = isScheduled(origin) ? `\nIf there is nothing to do, answer with exactly: ${nothingToDo}` : "";
+  const text = `The repository's maintainers have you started by this event: ${trigger}.\n${task || "Do your work on this."}${quiet}`;
   return { type: "message.received", kind: "prompt", text, by };
 }

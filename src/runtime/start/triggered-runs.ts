@@ -1,7 +1,8 @@
 import { LRUCache } from "lru-cache";
 import type { RepositorySettings } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
-import { canWrite, type GitHub } from "#domain/github.ts";
+import { canWrite, type GitHub, type RepositoryRef } from "#domain/github.ts";
+import { scheduleTrigger } from "#domain/run.ts";
 import { matchesEvent, matchesPaths, type Triggers } from "#domain/trigger.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import { readSettings } from "#runtime/read-settings.ts";
@@ -56,6 +57,37 @@ export class TriggeredRuns {
       if (problem) problems.push(problem);
     }
     return isTrusted ? problems : [];
+  }
+
+  /** See `Runs.listSchedules`. */
+  async listSchedules(repository: RepositoryRef): ReturnType<Runs["listSchedules"]> {
+    const { workers } = await this.#triggersOf(this.#options.openGitHub(repository));
+    return workers.flatMap(({ worker, on }) => (on.schedule ?? []).map((schedule) => ({ worker, schedule })));
+  }
+
+  /** See `Runs.startScheduled`. */
+  async startScheduled({
+    repository,
+    worker,
+    schedule,
+    deliveryId,
+  }: Parameters<Runs["startScheduled"]>[0]): Promise<void> {
+    const { openGitHub, policy } = this.#options;
+    const github = openGitHub(repository);
+    const issue = await github.getIssue(schedule.issue);
+    // Closing the issue pauses its schedule.
+    if (issue && (issue.state === "closed" || issue.locked)) return;
+    if (!policy.schedules.workers.some((pattern) => matchesPattern(pattern, worker))) {
+      throw new UserError(`the policy of this deployment does not allow ${worker} to run on a schedule.`);
+    }
+    const requestedBy = await github.ownLogin();
+    const origin = { ...repository, thread: schedule.issue, isPullRequest: issue?.isPullRequest ?? false, requestedBy };
+    const started = {
+      origin: { ...origin, trigger: `${scheduleTrigger}${schedule.cron}` },
+      worker,
+      text: schedule.task,
+    };
+    await this.#starter.start({ ...started, deliveryId, maxCost: policy.schedules.cost });
   }
 
   /** Returns why the worker was not started, where people should know. */

@@ -43,6 +43,7 @@ function startProcessor(getPermission: GitHub["getPermission"] = async () => "wr
     linksTo: async () => ({}),
     openGitHub: () => github,
     runs: () => runs,
+    saveDelivery: (delivery) => store.saveDelivery(delivery),
     redact: (text) => text,
     sanitize: (text) => text,
     log: { info: () => {} },

@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
 import type { Permission } from "#domain/github.ts";
 import { origin, runtimeWorlds } from "../../support/runtime-world.ts";
 
@@ -75,4 +76,60 @@ test.each([
   await label();
 
   expect(await started()).toEqual([]);
+});
+
+describe("a scheduled run", () => {
+  const schedule = { cron: "0 6 * * *", issue: 7, task: "Look for dead links." };
+
+  async function start({ text, policy = {} }: { text: string; policy?: object }) {
+    const made = await world({ script: () => ({ text }), policy });
+    const { thread: _, isPullRequest: __, requestedBy: ___, ...repository } = origin;
+    const run = (worker = "explorer") =>
+      made.runs.startScheduled({ repository, worker, schedule, deliveryId: randomUUID() });
+    return { ...made, run };
+  }
+
+  test("that finds nothing to do posts nothing", async () => {
+    const { run, runs, runtime, shown, model } = await start({ text: "Nothing to do." });
+
+    await run();
+    await runtime.idle();
+
+    expect(await runs.status(origin)).toMatchObject([
+      { state: "ended", spec: { origin: { requestedBy: "golem-forge[bot]" } } },
+    ]);
+    expect(JSON.stringify(model.requests[0]?.messages)).toContain("schedule: 0 6 * * *.\\nLook for dead links.");
+    expect(shown).toEqual([]);
+  });
+
+  test("posts what it found, once", async () => {
+    const { run, runtime, shown } = await start({ text: "Two links are dead." });
+
+    await run();
+    await runtime.idle();
+
+    expect(shown.map(({ kind }) => kind)).toEqual(["outcome"]);
+  });
+
+  test("has the cost of the deployment's policy, and needs its permission", async () => {
+    const { run, runs, runtime } = await start({
+      text: "Nothing to do.",
+      policy: { schedules: { workers: ["explorer"], cost: 0.2 } },
+    });
+
+    await run();
+    await runtime.idle();
+
+    expect(await runs.status(origin)).toMatchObject([{ spec: { worker: { limits: { cost: 0.2 } } } }]);
+    await expect(run("fixer")).rejects.toThrow("does not allow fixer to run on a schedule");
+  });
+
+  test("does not start while its issue is closed", async () => {
+    const { run, runs, github } = await start({ text: "Two links are dead." });
+    github.hub.as("ada").close(7);
+
+    await run();
+
+    expect(await runs.status(origin)).toEqual([]);
+  });
 });

@@ -1,0 +1,126 @@
+import { z } from "zod";
+import { postComment } from "#bot/github/post-comment.ts";
+import { UserError } from "#domain/errors.ts";
+import type { RepositoryRef } from "#domain/github.ts";
+import { nextCronTime } from "#domain/trigger.ts";
+import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { Installation, Repository } from "./payloads.ts";
+
+/** A schedule that is due later than this is looked at in between, so that no delivery is kept longer than its key. */
+const maxAheadMs = 7 * 24 * 60 * 60_000;
+
+const Tick = z.object({
+  repository: z.object({
+    repositoryId: z.number().optional(),
+    installationId: z.number(),
+    owner: z.string(),
+    repo: z.string(),
+  }),
+  worker: z.string(),
+  cron: z.string(),
+  issue: z.number(),
+  /** When the run is due. */
+  dueAt: z.number(),
+});
+type Tick = z.infer<typeof Tick>;
+
+type ScheduleContext = Pick<DeliveryContext, "runs" | "saveDelivery">;
+
+/** The event of the deliveries that the app saves for itself: one for the next time of each schedule. */
+export const scheduleEvent = "schedule.due";
+
+export const scheduleDue = defineHandler(Tick, {
+  queue: queueOfTick,
+  handle: async (tick, context) => {
+    const { repository, worker, cron, issue, dueAt } = tick;
+    const schedules = await context.runs().listSchedules(repository);
+    const found = schedules.find(
+      (one) => one.worker === worker && one.schedule.cron === cron && one.schedule.issue === issue,
+    );
+    // It was changed or removed; what replaced it has deliveries of its own.
+    if (!found) return;
+    if (dueAt <= Date.now()) await startScheduled(found, tick, context);
+    await saveTick(tick, context);
+  },
+  report: async (tick, context) => saveTick(tick, context),
+});
+
+type Schedules = Awaited<ReturnType<ReturnType<DeliveryContext["runs"]>["listSchedules"]>>;
+
+/** Starts the run. Why it cannot start is posted in the schedule's issue, at most once a day. */
+async function startScheduled(
+  { worker, schedule }: Schedules[number],
+  { repository, cron, dueAt }: Tick,
+  context: DeliveryContext,
+): Promise<void> {
+  const deliveryId = `schedule ${repository.repositoryId} ${worker} ${cron} ${dueAt}`;
+  try {
+    await context.runs().startScheduled({ repository, worker, schedule, deliveryId });
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    const day = new Date().toISOString().slice(0, 10);
+    const name = `schedule/${worker}/${cron}/${day}`;
+    const body = context.sanitize(`The scheduled run of ${worker} (\`${cron}\`) did not start: ${error.message}`);
+    await postComment(context.openGitHub(repository), { thread: schedule.issue, name, body });
+  }
+}
+
+/** Makes sure that the next time of each schedule of a repository is stored. */
+export async function saveSchedules(repository: RepositoryRef, context: ScheduleContext): Promise<void> {
+  for (const { worker, schedule } of await context.runs().listSchedules(repository)) {
+    const { cron, issue } = schedule;
+    await saveTick({ repository, worker, cron, issue, dueAt: 0 }, context);
+  }
+}
+
+/** Stores the next time after now. Times that were missed while the app was down are not made up for. */
+async function saveTick({ repository, worker, cron, issue }: Tick, { saveDelivery }: ScheduleContext): Promise<void> {
+  const now = Date.now();
+  const dueAt = nextCronTime(cron, now);
+  if (dueAt === undefined) return;
+  // The same for everyone who stores it, since the key decides what is stored already.
+  const notBefore = Math.min(dueAt, (Math.floor(now / maxAheadMs) + 1) * maxAheadMs);
+  const tick: Tick = { repository, worker, cron, issue, dueAt };
+  const queue = queueOfTick(tick);
+  const key = `${queue} ${notBefore}`;
+  await saveDelivery({ key, queue, content: { id: key, event: scheduleEvent, payload: tick, notBefore } });
+}
+
+function queueOfTick({ repository, worker, cron, issue }: Tick): string {
+  const { installationId, repositoryId, owner, repo } = repository;
+  return `schedule ${installationId} ${repositoryId ?? `${owner}/${repo}`} ${worker} ${issue} ${cron}`;
+}
+
+const Push = z.object({
+  ref: z.string(),
+  forced: z.boolean().optional(),
+  installation: Installation,
+  repository: Repository.extend({ default_branch: z.string() }),
+  commits: z
+    .array(
+      z.object({
+        added: z.array(z.string()).default([]),
+        modified: z.array(z.string()).default([]),
+        removed: z.array(z.string()).default([]),
+      }),
+    )
+    .default([]),
+});
+
+/** A push to the default branch that changes the settings or a worker may bring schedules. */
+export const pushed = defineHandler(Push, {
+  queue: ({ installation, repository }) => `${installation.id} ${repository.id} push`,
+  ignore: ({ ref, forced = false, repository, commits }, { serves }) => {
+    const [owner, repo] = [repository.owner.login, repository.name];
+    if (!serves({ owner, repo })) return `${owner}/${repo} is not on the list of repositories`;
+    if (ref !== `refs/heads/${repository.default_branch}`) return "it is not a push to the default branch";
+    const files = commits.flatMap(({ added, modified, removed }) => [...added, ...modified, ...removed]);
+    const isRelevant = files.some((file) => /^\.github\/(golem-forge\.yml|workers\/)/.test(file));
+    return forced || isRelevant ? undefined : "it changes neither the settings nor a worker";
+  },
+  handle: async ({ installation, repository }, context) => {
+    const { id, owner, name: repo } = repository;
+    const ref = { installationId: installation.id, owner: owner.login, repo };
+    await saveSchedules({ ...ref, ...(id === undefined ? {} : { repositoryId: id }) }, context);
+  },
+});

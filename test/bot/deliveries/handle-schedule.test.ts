@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { UserError } from "#domain/errors.ts";
+import { type BotWorld, botWorlds, type RecordingRuns } from "../../support/bot-world.ts";
+
+const startWorld = botWorlds();
+let world: BotWorld;
+let runs: RecordingRuns;
+
+const minute = 60_000;
+const schedule = { cron: "*/10 * * * *", issue: 1, task: "Look for dead links." };
+
+beforeEach(async () => {
+  world = await startWorld();
+  runs = world.runs;
+  runs.listSchedules.mockResolvedValue([{ worker: "gardener", schedule }]);
+  vi.useFakeTimers({ toFake: ["Date"] });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A push of a worker file to the default branch. */
+function push(change: object = {}) {
+  const { installation, repository } = world.issuePayload("opened");
+  const commits = [{ added: [".github/workers/gardener.worker"], modified: [], removed: [] }];
+  return world.send({ ref: "refs/heads/main", installation, repository, commits, ...change }, { name: "push" });
+}
+
+/** Lets time pass, and processes what is due then. */
+async function pass(minutes: number) {
+  vi.setSystemTime(Date.now() + minutes * minute);
+  await world.bot.idle();
+}
+
+test("a schedule that was pushed starts its run when it is due, every time and once", async () => {
+  await push();
+  await push({ after: "again" });
+  expect(runs.startScheduled).not.toHaveBeenCalled();
+
+  await pass(10);
+  expect(runs.startScheduled).toHaveBeenCalledExactlyOnceWith(
+    expect.objectContaining({ worker: "gardener", schedule, repository: expect.objectContaining({ repo: "shop" }) }),
+  );
+  await pass(10);
+  expect(runs.startScheduled).toHaveBeenCalledTimes(2);
+});
+
+test("several replicas start it once", async () => {
+  await push();
+  const { bot } = await world.startBot();
+  vi.setSystemTime(Date.now() + 10 * minute);
+
+  await Promise.all([world.bot.idle(), bot.idle()]);
+
+  expect(runs.startScheduled).toHaveBeenCalledOnce();
+  await bot.stop();
+});
+
+test("times that were missed are made up for by one run", async () => {
+  await push();
+
+  await pass(47);
+
+  expect(runs.startScheduled).toHaveBeenCalledOnce();
+});
+
+test("a schedule that was removed starts nothing any more", async () => {
+  await push();
+  runs.listSchedules.mockResolvedValue([]);
+
+  await pass(30);
+
+  expect(runs.startScheduled).not.toHaveBeenCalled();
+});
+
+test("a run is due when GitHub answers again", async () => {
+  await push();
+  runs.startScheduled.mockRejectedValueOnce(Object.assign(new Error("Bad gateway"), { status: 502 }));
+
+  await pass(10);
+  await vi.waitFor(
+    async () => {
+      vi.setSystemTime(Date.now() + 5_000);
+      await world.bot.idle();
+      expect(runs.startScheduled).toHaveBeenCalledTimes(2);
+    },
+    { timeout: 5_000 },
+  );
+
+  const [first, second] = runs.startScheduled.mock.calls;
+  expect(second?.[0].deliveryId).toBe(first?.[0].deliveryId);
+  expect(world.replies).toEqual([]);
+});
+
+test("why a run cannot start is said once a day in the issue of its schedule", async () => {
+  vi.setSystemTime(new Date(Date.now() - (Date.now() % (24 * 60 * minute))));
+  await push();
+  runs.startScheduled.mockRejectedValue(new UserError("The budget of the day is used up."));
+
+  await pass(10);
+  await pass(10);
+
+  expect(runs.startScheduled).toHaveBeenCalledTimes(2);
+  expect(world.replies).toEqual([expect.stringContaining("did not start: The budget of the day is used up.")]);
+});
+
+test.each([
+  ["another branch", { ref: "refs/heads/topic" }],
+  ["other files", { commits: [{ added: ["src/a.ts"], modified: [], removed: [] }] }],
+])("a push to %s is ignored", async (_, change) => {
+  await push(change);
+
+  expect(runs.listSchedules).not.toHaveBeenCalled();
+});
