@@ -5,18 +5,24 @@ import { sampleSpec } from "../test/support/store-samples.ts";
 
 const text = "A sentence that the model says, about as long as such sentences are. ".repeat(8);
 
-/** One run of so many steps, its start counted: an effect is begun, its result stored, and applied to the machine. */
+/** One run of so many steps, its start counted: a result is stored and applied to the machine, and the next effect begun. */
 export async function durableRun(store: Store, runId: string, steps: number): Promise<void> {
   const spec = sampleSpec(runId);
   spec.worker.limits.steps = steps;
   await store.ingest({ run: initialRun(spec), events: [] });
+  let effect = await store.claimEffect(runId, "work", Date.now());
   for (let step = 0; step < steps; step += 1) {
-    const effect = await store.claimEffect(runId, "work", Date.now());
     if (!effect) throw new Error("There is nothing to do");
-    await store.completeEffect({ key: effect.key, events: [{ runId, event: answerTo(effect, step) }] });
-    const [row, inbox] = await Promise.all([store.findRun(runId), store.inbox(runId)]);
-    const applied = row && applyEvents(readable(row), inbox, Date.now());
-    if (!applied || !(await store.advance(applied.advance))) throw new Error("The step was not taken");
+    const completion = { key: effect.key, events: [{ runId, event: answerTo(effect, step) }] };
+    const result = await store.completeStep(completion, {
+      runId,
+      rootId: runId,
+      queue: "work",
+      now: Date.now(),
+      advance: (run, inbox) => applyEvents(readable(run), inbox, Date.now())?.advance,
+    });
+    if (!result?.advanced) throw new Error("The step was not taken");
+    effect = result.claimed;
   }
 }
 

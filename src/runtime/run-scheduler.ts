@@ -28,6 +28,8 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   readonly #shownProblems = new Map<string, string>();
   #idle = Promise.withResolvers<void>();
   #timer: NodeJS.Timeout | undefined;
+  /** The time for which the timer is set, while it is. */
+  #alarmAt: number | undefined;
   #isDraining = false;
 
   constructor(options: RunSchedulerOptions) {
@@ -70,12 +72,21 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
 
   /** Sets the alarm for the next timer, approval or postponed effect of any run. */
   async schedule(): Promise<void> {
-    clearTimeout(this.#timer);
+    this.#clearAlarm();
     const dueAt = await this.#options.store.nextDueAt();
     if (dueAt === undefined || this.#isDraining) return;
-    clearTimeout(this.#timer);
+    this.#clearAlarm();
     const waitMs = Math.min(Math.max(0, dueAt - this.#options.now()), maxTimerMs);
-    this.#timer = setTimeout(() => this.#inBackground(this.#fireDueTimers()), waitMs);
+    this.#alarmAt = dueAt;
+    this.#timer = setTimeout(() => {
+      this.#alarmAt = undefined;
+      this.#inBackground(this.#fireDueTimers());
+    }, waitMs);
+  }
+
+  #clearAlarm(): void {
+    clearTimeout(this.#timer);
+    this.#alarmAt = undefined;
   }
 
   /** Resolves when no run is in memory. */
@@ -99,7 +110,10 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     const session = new RunSession(runId, openActiveRun(runId), {
       ...options,
       wake: (id) => this.wake(id),
-      onTimerSet: () => this.schedule(),
+      onTimerSet: async (dueAt) => {
+        // The deadline of a run moves with every step, and almost always there is an earlier alarm.
+        if (this.#alarmAt === undefined || dueAt < this.#alarmAt) await this.schedule();
+      },
       showProblem: (id, reason) => this.#showProblem(id, reason),
       clearProblem: (id) => this.#shownProblems.delete(id),
       isDraining: () => this.#isDraining,

@@ -2,7 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { ActiveRun } from "./active-run.ts";
-import { applyEvents, isInterruptible } from "./apply-events.ts";
+import { type AppliedEvents, applyEvents, isInterruptible } from "./apply-events.ts";
 import { type EffectHandler, type EffectHandlers, type EffectResult, Postponed } from "./effects/effect-handler.ts";
 import type { RunObserver } from "./run-observer.ts";
 import { type Effect, type EffectQueue, readable, type Store } from "./store/store.ts";
@@ -16,8 +16,8 @@ export interface SessionHost {
   now(): number;
   /** Something may have happened to this run. */
   wake(runId: string): void;
-  /** A timer was set. */
-  onTimerSet(): Promise<void>;
+  /** A timer was set for this time. */
+  onTimerSet(dueAt: number): Promise<void>;
   /** True once no more effects may be started. */
   isDraining(): boolean;
   /** The session has nothing left to do. It is not used any more after this call. */
@@ -108,7 +108,7 @@ export class RunSession {
   }
 
   async #applyInbox(): Promise<void> {
-    const { store, now, onTimerSet, wake } = this.#host;
+    const { store, now } = this.#host;
     while (!this.#leaseRevoked) {
       const [run, inbox] = await Promise.all([store.findRun(this.runId), store.inbox(this.runId)]);
       if (!run) return;
@@ -120,12 +120,16 @@ export class RunSession {
       if (!applied) return;
       // Another event was stored first: read again.
       if (!(await store.advance(applied.advance))) continue;
-      this.#lastSeenEventId = newestId;
-      if (applied.interrupted) this.#abortInterruptible();
-      if (applied.sandboxChanged) await (await this.#active).discardWorkspace();
-      if (applied.advance.timers?.set) await onTimerSet();
-      if (row.rootId !== this.runId) wake(row.rootId);
+      await this.#onAdvanced(applied, row.rootId);
     }
+  }
+
+  async #onAdvanced({ advance, interrupted, sandboxChanged }: AppliedEvents, rootId: string): Promise<void> {
+    this.#lastSeenEventId = Math.max(this.#lastSeenEventId, advance.seen);
+    if (interrupted) this.#abortInterruptible();
+    if (sandboxChanged) await (await this.#active).discardWorkspace();
+    for (const { dueAt } of advance.timers?.set ?? []) await this.#host.onTimerSet(dueAt);
+    if (rootId !== this.runId) this.#host.wake(rootId);
   }
 
   #abortInterruptible(): void {
@@ -158,18 +162,19 @@ export class RunSession {
 
   async #emptyQueue(queue: EffectQueue): Promise<void> {
     while (!this.#host.isDraining() && !this.#leaseRevoked) {
-      const effect = await this.#host.store.claimEffect(this.runId, queue, this.#host.now());
+      let effect = await this.#host.store.claimEffect(this.runId, queue, this.#host.now());
       if (!effect) return;
-      await this.#perform(effect);
+      while (effect) effect = await this.#perform(effect);
     }
   }
 
-  async #perform(effect: Effect): Promise<void> {
+  /** Returns the next effect of the queue when it was claimed together with the result of this one. */
+  async #perform(effect: Effect): Promise<Effect | undefined> {
     const controller = new AbortController();
     this.#performing.set(effect.key, { kind: effect.request.kind, controller });
     try {
       const result = await this.#attempt(effect, controller.signal);
-      if (result) await this.#complete(effect, result);
+      return result && (await this.#complete(effect, result));
     } finally {
       this.#performing.delete(effect.key);
     }
@@ -208,19 +213,47 @@ export class RunSession {
     }
   }
 
-  async #complete(effect: Effect, { afterCommit, afterCancel, ...result }: EffectResult): Promise<void> {
-    const { store, observer, wake } = this.#host;
-    const completed = await store.completeEffect({ key: effect.key, ...result });
+  async #complete(effect: Effect, { afterCommit, afterCancel, ...result }: EffectResult): Promise<Effect | undefined> {
+    const { store, observer, wake, now } = this.#host;
+    const { rootId } = (await this.#active).spec;
+    let applied: AppliedEvents | undefined;
+    const completed = await store.completeStep(
+      { key: effect.key, ...result },
+      {
+        runId: this.runId,
+        rootId,
+        queue: effect.queue,
+        now: now(),
+        advance: (run, inbox) => {
+          applied = run.unreadable ? undefined : applyEvents(run, inbox, now());
+          return applied?.advance;
+        },
+      },
+    );
     if (!completed) {
       afterCancel?.();
-      return;
+      return undefined;
     }
     afterCommit?.();
+    if (completed.advanced && applied) await this.#onAdvanced(applied, rootId);
     if (effect.queue !== "status") this.#host.clearProblem(this.runId);
     observer?.effectCompleted(effect, result);
     const { run, events = [], effects = [] } = result;
     const affected = [effect, ...events, ...effects].map(({ runId }) => runId);
-    for (const runId of new Set([...affected, ...(run ? [run.spec.id] : [])])) wake(runId);
+    const woken = new Set([...affected, ...(run ? [run.spec.id] : [])]);
+    // Its inbox has been applied just now, and this queue goes on by itself.
+    if (completed.advanced && woken.delete(this.runId)) {
+      for (const queue of queues) if (queue !== effect.queue) this.#startQueue(queue);
+    }
+    for (const runId of woken) wake(runId);
+    return this.#unlessDraining(completed.claimed);
+  }
+
+  /** An effect that was claimed and will not be performed by this process has not been attempted. */
+  async #unlessDraining(effect: Effect | undefined): Promise<Effect | undefined> {
+    if (!effect || (!this.#host.isDraining() && !this.#leaseRevoked)) return effect;
+    await this.#host.store.postponeEffect(effect.key, effect.dueAt, { isUncounted: true });
+    return undefined;
   }
 
   /** The effect has not been attempted. People are told when something outside this process has to answer first. */

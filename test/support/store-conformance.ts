@@ -1,7 +1,7 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { emptyLedger, type LedgerEntry, verifyEntry } from "#domain/ledger.ts";
 import { textPreview } from "#domain/preview.ts";
-import { readable, type Store, type StoredRun } from "#runtime/store/store.ts";
+import { type NextStep, readable, type Store, type StoredRun } from "#runtime/store/store.ts";
 import {
   said,
   sampleApproval,
@@ -40,6 +40,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     describe("advance", advanceTests);
     describe("effects", effectTests);
     describe("completeEffect", completeEffectTests);
+    describe("completeStep", completeStepTests);
     describe("changes", changeTests);
     describe("decideApproval", decideTests);
     describe("timers", timerTests);
@@ -520,6 +521,64 @@ function effectTests(): void {
 
     await store.claimEffect("r1", "work", 900);
     expect(await store.effectProblem("r1")).toBeUndefined();
+  });
+}
+
+function completeStepTests(): void {
+  const next = (advance: NextStep["advance"]): NextStep => ({
+    runId: "r1",
+    rootId: "r1",
+    queue: "work",
+    now: 0,
+    advance,
+  });
+
+  test("stores the result, advances the run over its inbox and claims the next effect", async () => {
+    await startRun();
+    await store.claimEffect("r1", "work", 0);
+
+    const inboxes: number[] = [];
+    const result = await store.completeStep(
+      { key: "k1", events: [{ runId: "r1", event: said("done") }] },
+      next((run, inbox) => {
+        inboxes.push(inbox.length);
+        const consumed = inbox.map(({ id }) => id);
+        const effects = [sampleEffect("r1", "k2")];
+        return sampleStep("r1", { version: readable(run).version, consumed, seen: consumed.at(-1) ?? 0, effects });
+      }),
+    );
+
+    expect(result).toMatchObject({ advanced: true, claimed: { key: "k2", attempts: 1 } });
+    expect(inboxes.at(-1)).toBe((await store.log("r1")).length);
+    expect(await store.inbox("r1")).toEqual([]);
+    expect(await store.findRun("r1")).toMatchObject({ version: 1 });
+    expect(await store.completeEffect({ key: "k1" })).toBe(false);
+  });
+
+  test("claims the next effect when there is nothing to advance", async () => {
+    await startRun();
+    await store.ingest({ events: [], effects: [sampleEffect("r1", "k2")] });
+    await store.claimEffect("r1", "work", 0);
+
+    const result = await store.completeStep(
+      { key: "k1" },
+      next(() => undefined),
+    );
+
+    expect(result).toMatchObject({ advanced: false, claimed: { key: "k2" } });
+  });
+
+  test("stores nothing for an effect that was cancelled", async () => {
+    await startRun();
+    const advance = vi.fn();
+
+    const completion = { key: "gone", events: [{ runId: "r1", event: said("late") }] };
+    const before = await store.log("r1");
+
+    expect(await store.completeStep(completion, next(advance))).toBeUndefined();
+    expect(advance).not.toHaveBeenCalled();
+    expect(await store.log("r1")).toEqual(before);
+    expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
   });
 }
 

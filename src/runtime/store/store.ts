@@ -112,6 +112,23 @@ export interface Advance {
   withdrawApprovals?: boolean;
 }
 
+/** What follows a completed effect in the same transaction, so that a step of a run needs one commit. */
+export interface NextStep {
+  runId: string;
+  rootId: string;
+  /** Computes the advance from the run and its inbox. May be called again when the transaction is repeated. */
+  advance(run: StoredRun, inbox: readonly LoggedEvent[]): Advance | undefined;
+  /** The queue whose next effect is claimed. */
+  queue: EffectQueue;
+  now: number;
+}
+
+export interface StepResult {
+  /** False when there was nothing to advance, or when the run or its inbox cannot be read. */
+  advanced: boolean;
+  claimed: Effect | undefined;
+}
+
 /** An effect that has been performed, with everything its result changes. */
 export interface EffectCompletion {
   key: string;
@@ -284,6 +301,11 @@ export interface Store extends DeliveryStore {
   claimEffect(runId: string, queue: EffectQueue, now: number): Promise<Effect | undefined>;
   /** Removes a performed effect and stores its result. Returns false, and stores nothing, when it was cancelled. */
   completeEffect(completion: EffectCompletion): Promise<boolean>;
+  /**
+   * Completes an effect, advances its run and claims the next effect, all in one transaction. Returns undefined, and stores
+   * nothing, when the effect was cancelled. Never throws because of data that this release cannot read.
+   */
+  completeStep(completion: EffectCompletion, next: NextStep): Promise<StepResult | undefined>;
   /**
    * Puts a claimed effect off. `isUncounted`: nothing was attempted, so the attempt does not count. `problem`: the reason,
    * until the effect is claimed again.

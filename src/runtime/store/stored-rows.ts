@@ -112,6 +112,16 @@ function readDisplaySpec(row: RunColumns): RunSpec | undefined {
   }
 }
 
+/** Returns undefined for data that this release cannot read. */
+export function ifReadable<Value>(read: () => Value): Value | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof UnreadableDataError) return undefined;
+    throw error;
+  }
+}
+
 export const EventColumns = z.object({ id: z.number(), at: z.number(), event: z.string() });
 
 export function readEvent(runId: string, { id, at, event }: z.infer<typeof EventColumns>): LoggedEvent {

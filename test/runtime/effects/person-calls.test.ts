@@ -367,12 +367,12 @@ describe("after a crash", () => {
 /** A store whose process dies, as it were, when the result of a person's tool is to be written the first time. */
 function crashingOnce(store: Store) {
   let crashes = 0;
-  const completeEffect: Store["completeEffect"] = async (finished) => {
+  const completeStep: Store["completeStep"] = async (finished, next) => {
     if (crashes === 0 && finished.events?.some(({ event }) => event.type === "tool.invoked")) {
       crashes += 1;
       throw new Error("The disk is gone.");
     }
-    return store.completeEffect(finished);
+    return store.completeStep(finished, next);
   };
-  return { store: { ...store, completeEffect }, crashes: () => crashes };
+  return { store: { ...store, completeStep }, crashes: () => crashes };
 }

@@ -25,9 +25,11 @@ import type {
   NewEffect,
   NewEvent,
   NewRun,
+  NextStep,
   Post,
   Revocation,
   RunRow,
+  StepResult,
   Store,
   TimerName,
 } from "#runtime/store/store.ts";
@@ -281,6 +283,16 @@ export class MemoryStore implements Store {
     if (shown) shown.shownAt ??= Date.now();
     if (post) this.#posts.set(post.name, { commentId: post.commentId, updatedAt: Date.now() });
     return true;
+  }
+
+  async completeStep(
+    completion: EffectCompletion,
+    { runId, queue, now, ...next }: NextStep,
+  ): Promise<StepResult | undefined> {
+    if (!(await this.completeEffect(completion))) return undefined;
+    const advance = next.advance(this.#rowOf(this.#existingRun(runId)), await this.inbox(runId));
+    const advanced = advance !== undefined && (await this.advance(advance));
+    return { advanced, claimed: await this.claimEffect(runId, queue, now) };
   }
 
   async postponeEffect(

@@ -11,12 +11,17 @@ import type { Outcome, Sql } from "./postgres-connection.ts";
  * consumed. Throws when another replica than `holder` has the run; `holder` is undefined without replicas.
  */
 export async function advance(sql: Sql, step: Advance, holder: number | undefined): Promise<Outcome<boolean>> {
-  const { runId, cancelEffects } = step;
+  const { runId } = step;
   const locked = await lockRuns(sql, [runId, ...step.effects.map((effect) => effect.runId)]);
   const run = locked.get(runId);
   if (holder !== undefined && run?.holder !== holder) throw new Error(`Another replica has the run ${runId} now.`);
   if (run?.version !== step.version) return { undo: true, result: false };
+  return (await storeAdvance(sql, step)) ? { result: true } : { undo: true, result: false };
+}
 
+/** Stores an advance of a run that is locked. Returns false when one of the events was consumed before. */
+export async function storeAdvance(sql: Sql, step: Advance): Promise<boolean> {
+  const { runId, cancelEffects } = step;
   const consumed = [...new Set(step.consumed)];
   const [removed] = await Promise.all([
     sql.run("delete from inbox where run_id = $1 and event_id = any ($2::bigint[])", [runId, consumed]),
@@ -30,7 +35,7 @@ export async function advance(sql: Sql, step: Advance, holder: number | undefine
     addEffects(sql, step.effects),
     setTimers(sql, step),
   ]);
-  if (removed !== consumed.length) return { undo: true, result: false };
+  if (removed !== consumed.length) return false;
 
   const withdrawn = step.withdrawApprovals ? await withdrawApprovals(sql, runId) : [];
   const at = Date.now();
@@ -38,7 +43,7 @@ export async function advance(sql: Sql, step: Advance, holder: number | undefine
     sql,
     withdrawn.map((approval) => ledgerDraft("withdrawn", approval, { at })),
   );
-  return { result: true };
+  return true;
 }
 
 /** A timer that is both cleared and set is set. */

@@ -1,14 +1,17 @@
 import { type LedgerDraft, ledgerDraft } from "#domain/ledger.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import { executionDraft } from "#runtime/store/apply-decision.ts";
-import type { EffectCompletion } from "#runtime/store/store.ts";
+import type { EffectCompletion, NextStep, StepResult } from "#runtime/store/store.ts";
+import { ifReadable } from "#runtime/store/stored-rows.ts";
+import { storeAdvance } from "./advance.ts";
 import { addApproval, findApprovals, saveApprovals } from "./approvals.ts";
 import { addChanges } from "./changes.ts";
-import { addEffects, removeCompleted } from "./effects.ts";
-import { appendEvents } from "./events.ts";
+import { addEffects, claimEffect, removeCompleted } from "./effects.ts";
+import { appendEvents, readInbox } from "./events.ts";
 import { appendLedger } from "./ledger.ts";
 import { lockRuns } from "./lock-runs.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
-import { addRun } from "./runs.ts";
+import { addRun, findRuns } from "./runs.ts";
 
 /**
  * Removes a performed effect and stores its result. Returns false when it was cancelled, or when another replica than
@@ -19,17 +22,58 @@ export async function completeEffect(
   completion: EffectCompletion,
   holder: number | undefined,
 ): Promise<Outcome<boolean>> {
-  const { key, events = [], effects = [], approvals = [], ...result } = completion;
-  const { post, run, changes, parentChanges, pullRequest } = result;
-  const now = Date.now();
+  const owner = await removeEffect(sql, completion, holder);
+  if (owner === undefined) return { undo: true, result: false };
+  await storeResult(sql, completion, owner);
+  return { result: true };
+}
+
+/** Completes an effect, advances its run and claims the next effect. What needs no earlier answer shares a round trip. */
+export async function completeStep(
+  sql: Sql,
+  completion: EffectCompletion,
+  { runId, queue, now, ...next }: NextStep,
+  holder: number | undefined,
+): Promise<Outcome<StepResult | undefined>> {
+  const owner = await removeEffect(sql, completion, holder);
+  if (owner === undefined) return { undo: true, result: undefined };
+  const [, [run], inbox] = await Promise.all([
+    storeResult(sql, completion, owner),
+    findRuns(sql, "id", [runId]),
+    readInbox(sql, runId).catch(undefinedIfUnreadable),
+  ]);
+  const step = run && inbox && ifReadable(() => next.advance(run, inbox));
+  const [advanced, claimed] = await Promise.all([
+    step ? storeAdvance(sql, step) : false,
+    claimEffect(sql, { runId, queue, now, holder }).catch(undefinedIfUnreadable),
+  ]);
+  // The run is locked, so nothing can have come between its inbox and the advance.
+  if (step && !advanced) throw new Error(`The inbox of the run ${runId} changed while it was locked.`);
+  return { result: { advanced, claimed } };
+}
+
+function undefinedIfUnreadable(error: unknown): undefined {
+  if (!(error instanceof UnreadableDataError)) throw error;
+}
+
+/** Locks the runs, removes the effect and creates the child. Returns the run of the effect; undefined when it is not ours. */
+async function removeEffect(
+  sql: Sql,
+  { key, events = [], effects = [], run, parentChanges }: EffectCompletion,
+  holder: number | undefined,
+): Promise<string | undefined> {
   // The child first, since events and effects may be for it.
   if (run) await addRun(sql, run);
   const others = [...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId);
   // Both share a round trip, and are carried out in this order.
   const [locked, owner] = await Promise.all([lockRuns(sql, others, key), removeCompleted(sql, key)]);
-  if (owner === undefined) return { undo: true, result: false };
-  if (holder !== undefined && locked.get(owner)?.holder !== holder) return { undo: true, result: false };
+  return owner === undefined || (holder !== undefined && locked.get(owner)?.holder !== holder) ? undefined : owner;
+}
 
+async function storeResult(sql: Sql, completion: EffectCompletion, owner: string): Promise<void> {
+  const { events = [], effects = [], approvals = [], ...result } = completion;
+  const { post, changes, parentChanges, pullRequest } = result;
+  const now = Date.now();
   await Promise.all([
     appendEvents(sql, events, now),
     addEffects(sql, effects),
@@ -45,7 +89,6 @@ export async function completeEffect(
   ]);
   await saveShown(sql, result, now);
   await appendLedger(sql, await draftsOf(sql, completion, now));
-  return { result: true };
 }
 
 /** Notes when the request for an approval was posted first. */

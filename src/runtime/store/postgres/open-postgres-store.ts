@@ -3,7 +3,7 @@ import { PostColumns, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance } from "./advance.ts";
 import { findApprovals } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
-import { completeEffect } from "./complete-effect.ts";
+import { completeEffect, completeStep } from "./complete-effect.ts";
 import { beginExecution, decide, revoke } from "./decide.ts";
 import { claimEffect, findDueRuns, findEffectProblem, nextDueAt, postponeEffect } from "./effects.ts";
 import { readInbox, readLog } from "./events.ts";
@@ -86,6 +86,15 @@ export function openPostgresStore(
       const completed = await write(touched, (sql) => completeEffect(sql, completion, holder()));
       claimed.delete(key);
       return completed;
+    },
+    completeStep: async (completion, next) => {
+      const { key, events = [], effects = [], run, parentChanges } = completion;
+      const others = [...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId);
+      const touched = [next.runId, next.rootId, ...others, ...(run ? [run.spec.id] : [])];
+      const result = await write(touched, (sql) => completeStep(sql, completion, next, holder()));
+      claimed.delete(key);
+      if (result?.claimed) claimed.set(result.claimed.key, next.runId);
+      return result;
     },
     postponeEffect: async (key, dueAt, options) => {
       await write(runOf(key), async (sql) => {

@@ -14,7 +14,7 @@ import type { SqliteConnection } from "./sqlite-connection.ts";
 const isNext = `not exists (select 1 from effects as older
   where older.run_id = effects.run_id and older.queue = effects.queue and older.id < effects.id)`;
 
-const Head = z.object({ id: z.number(), due_at: z.number() });
+const Head = EffectColumns.extend({ id: z.number() });
 const Owner = z.object({ runId: z.string() });
 const Due = z.object({ due: z.number() });
 
@@ -37,18 +37,17 @@ export class EffectsTable {
   claim(runId: string, queue: EffectQueue, now: number): Effect | undefined {
     const head = this.#sql.get(
       Head,
-      "select id, due_at from effects where run_id = :runId and queue = :queue order by id limit 1",
+      `select id, key, kind, input, due_at, attempts from effects
+        where run_id = :runId and queue = :queue order by id limit 1`,
       { runId, queue },
     );
     if (!head || head.due_at > now) return undefined;
 
-    const claimed = this.#sql.get(
-      EffectColumns,
-      `update effects set attempts = attempts + 1, claimed = 1, problem = null where id = :id
-        returning key, kind, input, due_at, attempts`,
-      { id: head.id },
-    );
-    return claimed && readEffect(claimed, { runId, queue });
+    const effect = readEffect({ ...head, attempts: head.attempts + 1 }, { runId, queue });
+    this.#sql.run("update effects set attempts = attempts + 1, claimed = 1, problem = null where id = :id", {
+      id: head.id,
+    });
+    return effect;
   }
 
   /**

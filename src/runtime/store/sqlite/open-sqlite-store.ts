@@ -17,11 +17,14 @@ import type {
   Execution,
   NewDelivery,
   NewRun,
+  NextStep,
   Post,
   Revocation,
+  StepResult,
   Store,
 } from "#runtime/store/store.ts";
 import {
+  ifReadable,
   PostColumns,
   readApproval,
   readDecision,
@@ -84,6 +87,7 @@ function sqliteStore(sql: SqliteConnection): Store {
     advance: (step) => commits.write(() => tables.advance(step)),
     claimEffect: (runId, queue, now) => commits.write(() => effects.claim(runId, queue, now)),
     completeEffect: (completion) => commits.write(() => tables.completeEffect(completion)),
+    completeStep: (completion, next) => commits.write(() => tables.completeStep(completion, next)),
     postponeEffect: (key, dueAt, options) => commits.write(() => effects.postpone(key, dueAt, options)),
     effectProblem: (runId) => commits.read(() => effects.problemOf(runId)),
     dueRuns: (now) => commits.read(() => [...new Set([...tables.runsWithEvents(), ...effects.dueRuns(now)])]),
@@ -196,6 +200,16 @@ class Tables {
     if (shown && shown.shownAt === undefined) this.approvals.save({ ...shown, shownAt: now });
     if (post) this.#savePost(post, now);
     return true;
+  }
+
+  completeStep(completion: EffectCompletion, { runId, queue, now, ...next }: NextStep): StepResult | undefined {
+    if (!this.completeEffect(completion)) return undefined;
+    const advance = ifReadable(() => {
+      const run = this.runs.find(runId);
+      return run && next.advance(run, this.events.inbox(runId));
+    });
+    const advanced = advance !== undefined && this.advance(advance);
+    return { advanced, claimed: ifReadable(() => this.effects.claim(runId, queue, now)) };
   }
 
   decide(decision: Decision): DecisionResult {
