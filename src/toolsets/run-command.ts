@@ -114,14 +114,15 @@ export async function applyCommandChanges(
 
   // Deletions first, so that a file can replace a folder.
   for (const path of deleted) {
-    const problem = problemOf(workspace, path, "delete", isApproved) ?? (await attempt(() => workspace.remove(path)));
+    const problem =
+      problemOf(workspace, path, "delete", isApproved) ?? (await attemptChange(() => workspace.remove(path)));
     if (problem) applied.rejected.push({ path, reason: problem });
     else applied.deleted.push(path);
   }
   for (const { path, content, executable } of written) {
     const problem =
       problemOf(workspace, path, "write", isApproved) ??
-      (await attempt(() => workspace.write(path, content, { executable })));
+      (await attemptChange(() => workspace.write(path, content, { executable })));
     if (problem) applied.rejected.push({ path, reason: problem });
     else applied.written.push(path);
   }
@@ -142,7 +143,7 @@ function problemOf(
   return undefined;
 }
 
-async function attempt(change: () => Promise<unknown>): Promise<string | undefined> {
+async function attemptChange(change: () => Promise<unknown>): Promise<string | undefined> {
   try {
     await change();
     return undefined;
@@ -159,8 +160,8 @@ export function commandResult({ result, applied }: FinishedCommand, summary: str
   const end = describeEnd(result);
   const sections = [
     end,
-    section("stdout", stdout),
-    section("stderr", stderr),
+    outputSection("stdout", stdout),
+    outputSection("stderr", stderr),
     describeChanges(applied),
     changes.ignoredFiles > 0 ? `${changes.ignoredFiles} ignored files stay in the sandbox.` : "",
   ];
@@ -184,7 +185,7 @@ export function commandResult({ result, applied }: FinishedCommand, summary: str
   };
 }
 
-function section(name: string, text: string): string {
+function outputSection(name: string, text: string): string {
   const visible = showHidden(text).replace(/\n$/, "");
   return visible === "" ? `${name}: (nothing)` : `${name}:\n${visible}`;
 }
@@ -202,8 +203,8 @@ export function describeEnd({ exitCode, timedOut, stopped, durationMs }: ExecRes
 /** Lists the files that a command changed, and the changes that were not applied with the reasons. */
 export function describeChanges({ written, deleted, rejected }: CommandChanges): string {
   const lines = [
-    written.length > 0 ? `Changed: ${some(written)}` : "",
-    deleted.length > 0 ? `Deleted: ${some(deleted)}` : "",
+    written.length > 0 ? `Changed: ${listSome(written)}` : "",
+    deleted.length > 0 ? `Deleted: ${listSome(deleted)}` : "",
     ...rejected
       .slice(0, maxListed)
       .map(({ path, reason }) => `Not applied: ${path}, because it ${reason.replace(/\.$/, "")}.`),
@@ -212,7 +213,7 @@ export function describeChanges({ written, deleted, rejected }: CommandChanges):
   return lines.filter((line) => line !== "").join("\n");
 }
 
-function some(paths: readonly string[]): string {
+function listSome(paths: readonly string[]): string {
   const rest = paths.length - maxListed;
   return paths.slice(0, maxListed).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
 }

@@ -160,7 +160,7 @@ async function runWithEvents(
     events?.emit({ ...now(), type: "tool_output_chunk", data: { toolName, chunk } });
     callContext.output(chunk);
   };
-  const result = await run(prepared, { ...context, output });
+  const result = await runTool(prepared, { ...context, output });
   close();
   hasEnded = true;
 
@@ -170,7 +170,7 @@ async function runWithEvents(
   return result;
 }
 
-async function run({ tool, value, outputSchema }: PreparedCall, context: ToolContext): Promise<ToolResult> {
+async function runTool({ tool, value, outputSchema }: PreparedCall, context: ToolContext): Promise<ToolResult> {
   const { execute } = tool;
   if (!execute) return failedResult(`${tool.name} has no execute function.`, { code: "UNAVAILABLE" });
 

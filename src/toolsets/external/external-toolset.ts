@@ -117,7 +117,7 @@ async function readTools(exported: unknown, name: string, label: string): Promis
     : isTool(given)
       ? [toNamedTool(given, name, label)]
       : Object.entries(given ?? {}).map(([key, tool]) => toNamedTool(tool, key, `${key} of ${label}`));
-  if (tools.length === 0) throw new UserError(`${label} has no tools: it is ${describe(given)}.`);
+  if (tools.length === 0) throw new UserError(`${label} has no tools: it is ${describeValue(given)}.`);
   return tools;
 }
 
@@ -125,14 +125,14 @@ async function unwrap(exported: unknown, label: string): Promise<unknown> {
   let given = exported;
   // A function may return an object with getTools(), which returns a list.
   for (let times = 0; times < 3; times += 1) {
-    if (typeof given === "function") given = await call(given as Constructor, label);
+    if (typeof given === "function") given = await callExport(given as Constructor, label);
     else if (hasGetTools(given)) given = await given.getTools();
     else break;
   }
   if (typeof given !== "object" || given === null) {
     throw new UserError(
       `${label} must be a list or record of tools, an object with getTools(), or a function that returns one of these; ` +
-        `it is ${describe(given)}.`,
+        `it is ${describeValue(given)}.`,
     );
   }
   return given;
@@ -140,7 +140,7 @@ async function unwrap(exported: unknown, label: string): Promise<unknown> {
 
 type Constructor = (() => unknown) & (new () => unknown) & { prototype?: unknown };
 
-async function call(given: Constructor, label: string): Promise<unknown> {
+async function callExport(given: Constructor, label: string): Promise<unknown> {
   try {
     return hasGetTools(given.prototype) ? new given() : await given();
   } catch (error) {
@@ -164,7 +164,7 @@ function isObject(value: unknown): value is object {
 
 function toNamedTool(value: unknown, key: string | undefined, label: string): NamedTool {
   if (!isTool(value))
-    throw new UserError(`${label} is not a tool with inputSchema and execute: it is ${describe(value)}.`);
+    throw new UserError(`${label} is not a tool with inputSchema and execute: it is ${describeValue(value)}.`);
   const name = key ?? value.name;
   if (typeof name !== "string" || !toolName.test(name)) {
     throw new UserError(`${label} has no valid tool name: use up to 64 letters, digits, - and _.`);
@@ -179,7 +179,7 @@ function toNamedTool(value: unknown, key: string | undefined, label: string): Na
   };
 }
 
-function describe(value: unknown): string {
+function describeValue(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list";
   if (typeof value !== "object") return `a ${typeof value}`;

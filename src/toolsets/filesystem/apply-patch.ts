@@ -56,7 +56,7 @@ export function createApplyPatchTool(
       (async (args) => (await prepare(args, workspace, options)).map(needsApproval).includes(true)),
     approvalReason: () => "The worker wants to apply a patch.",
     preview: async (args) => {
-      const files = (await prepare(args, workspace, options)).map(stateOf);
+      const files = (await prepare(args, workspace, options)).map(newState);
       const previews = files.map(({ path, content, executable }) =>
         previewWrite(workspace, path, content, { executable }),
       );
@@ -66,13 +66,13 @@ export function createApplyPatchTool(
       const files = await prepare(args, workspace, options);
       // The rules of a zone may have changed since the call was approved.
       for (const file of files) needsApproval(file);
-      await applyFileChanges(workspace, files.map(stateOf));
+      await applyFileChanges(workspace, files.map(newState));
       return resultOf(files);
     },
   };
 }
 
-function stateOf({ path, after, encoding, executable }: PatchedFile): FileState {
+function newState({ path, after, encoding, executable }: PatchedFile): FileState {
   return { path, content: after === undefined ? undefined : encodeText({ text: after, encoding }, path), executable };
 }
 

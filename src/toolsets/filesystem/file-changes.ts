@@ -55,7 +55,7 @@ export function needsFileApproval({
       suggestion: "Write to another folder, or report that this file would have to change.",
     });
   }
-  const decision = decisionFor(workspace, resolved, operation, zones);
+  const decision = zoneDecision(workspace, resolved, operation, zones);
   if (decision === "blocked") {
     throw new BlockedError(tool, `this worker may not ${operation} ${resolved || "the root folder"}`);
   }
@@ -72,7 +72,7 @@ export function refuseBlocked(question: Omit<FileApprovalQuestion, "otherwise">)
 const strictness: ApprovalDecisionType[] = ["blocked", "ask", "preApproved"];
 
 /** The stricter of the configuration and the sandbox's own rule, so that settings never widen what the sandbox allows. */
-function decisionFor(
+function zoneDecision(
   workspace: Workspace,
   path: string,
   operation: FileOperation,
@@ -97,7 +97,7 @@ export async function filesAt(workspace: Workspace, path: string): Promise<strin
 }
 
 // A change to one of these runs code, grants rights or instructs agents outside this run.
-const patterns = [
+const protectedPatterns = [
   // Dot folders, at any depth: .github, .husky, .vscode, .claude …
   "**/.*/**",
   // CI, ownership, git and package managers.
@@ -115,11 +115,11 @@ const patterns = [
   "**/{packages.lock.json,gradle.lockfile,mix.lock,pubspec.lock,podfile.lock,package.resolved}",
 ];
 
-const isMatch = picomatch(patterns, { dot: true, nocase: true });
+const matchesProtected = picomatch(protectedPatterns, { dot: true, nocase: true });
 
 /** True for files that control CI, builds, tests, ownership, dependencies or agents: changing them always needs approval. Takes a resolved path. */
 export function isProtectedPath(path: string): boolean {
-  return isMatch(path.normalize("NFKC"));
+  return matchesProtected(path.normalize("NFKC"));
 }
 
 /** The preview of file changes: the given texts first, then every file, the protected ones before the others. */
@@ -176,16 +176,16 @@ export async function applyFileChanges(workspace: Workspace, changes: readonly F
   const undo: FileState[] = [];
   try {
     for (const change of ordered) {
-      undo.unshift(await stateOf(workspace, change.path));
-      await apply(workspace, change);
+      undo.unshift(await currentState(workspace, change.path));
+      await applyState(workspace, change);
     }
   } catch (error) {
-    for (const state of undo) await apply(workspace, state);
+    for (const state of undo) await applyState(workspace, state);
     throw error;
   }
 }
 
-async function stateOf(workspace: Workspace, path: string): Promise<FileState> {
+async function currentState(workspace: Workspace, path: string): Promise<FileState> {
   if (!(await workspace.exists(path))) return { path, content: undefined };
   const { type, executable } = await workspace.stat(path);
   // A folder in the place of a file makes the change fail; there is nothing to restore.
@@ -193,7 +193,7 @@ async function stateOf(workspace: Workspace, path: string): Promise<FileState> {
   return { path, content: await workspace.read(path), executable };
 }
 
-async function apply(workspace: Workspace, { path, content, executable }: FileState): Promise<void> {
+async function applyState(workspace: Workspace, { path, content, executable }: FileState): Promise<void> {
   if (content !== undefined) await workspace.write(path, content, executable === undefined ? {} : { executable });
   else if ((await workspace.exists(path)) && (await workspace.stat(path)).type !== "directory") {
     await workspace.remove(path);

@@ -4,7 +4,7 @@ export interface Folding {
   punctuation: boolean;
 }
 
-/** A text without the ignored differences, and the way back to positions in the original. */
+/** A text without the ignored differences, with a mapping to positions in the original. */
 export interface FoldedText {
   text: string;
   /** The position in the original; undefined inside a character that was folded to several. */
@@ -73,7 +73,7 @@ function lineNumber(starts: readonly { folded: number }[], index: number): numbe
   return low;
 }
 
-const plain: Record<string, string> = {
+const plainCharacters: Record<string, string> = {
   ...sameFor("'", "\u2018\u2019\u201A\u201B\u2032\uFF07"),
   ...sameFor('"', "\u201C\u201D\u201E\u201F\u2033\uFF02"),
   ...sameFor("-", "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\uFE58\uFE63\uFF0D"),
@@ -88,9 +88,9 @@ function sameFor(character: string, variants: string): Record<string, string> {
 const foldable =
   /[\u00A0\u2000-\u200A\u2010-\u2015\u2018-\u201F\u2026\u202F\u2032\u2033\u205F\u2212\u3000\uFE58\uFE63\uFF02\uFF07\uFF0D]/g;
 
-/** Replaces typographic quotes, dashes, spaces and ellipses with what a keyboard types. */
+/** Replaces typographic quotes, dashes, spaces and ellipses with ASCII characters. */
 export function foldPunctuation(text: string): string {
-  return text.replace(foldable, (character) => plain[character] ?? character);
+  return text.replace(foldable, (character) => plainCharacters[character] ?? character);
 }
 
 /** True for a text that `foldPunctuation` changes. */
@@ -148,7 +148,7 @@ export function translateIndentation(
   fileLines: readonly string[],
   newText: string,
 ): IndentTranslation | undefined {
-  const pairs = oldLines.flatMap((line, index): Pair[] =>
+  const pairs = oldLines.flatMap((line, index): IndentPair[] =>
     isBlank(line) ? [] : [{ given: indentOf(line), actual: indentOf(fileLines[index] ?? "") }],
   );
   const newLines = newText.split("\n").filter((line) => !isBlank(line));
@@ -169,7 +169,7 @@ export function reindent(text: string, translate: IndentTranslation): string {
     .join("\n");
 }
 
-interface Pair {
+interface IndentPair {
   given: string;
   actual: string;
 }
@@ -182,7 +182,7 @@ function characterOf(indents: readonly string[]): " " | "\t" | "" | undefined {
   return all.includes(" ") ? undefined : "\t";
 }
 
-function constantDifference(pairs: readonly Pair[]): IndentTranslation | undefined {
+function constantDifference(pairs: readonly IndentPair[]): IndentTranslation | undefined {
   const [first] = pairs;
   if (!first) return undefined;
   const { given, actual } = first;
@@ -198,7 +198,7 @@ function constantDifference(pairs: readonly Pair[]): IndentTranslation | undefin
 
 /** A translation by levels: the file's indentation grows by a fixed amount for each character that was given. */
 function linearTranslation(
-  pairs: readonly Pair[],
+  pairs: readonly IndentPair[],
   { newLines, actual }: { newLines: readonly string[]; actual: " " | "\t" | "" },
 ): IndentTranslation | undefined {
   const [first] = pairs;
@@ -212,23 +212,23 @@ function linearTranslation(
 
   return (indent) => {
     const length = Math.max(0, lengthFor(indent.length));
-    // What is less than a level stays as spaces.
+    // Less than one level remains as spaces.
     const rest = actual === "\t" ? Math.round((length % 1) / ratio) : 0;
     return actual.repeat(Math.floor(length)) + " ".repeat(rest);
   };
 }
 
-const widths = [2, 3, 4, 8];
-const usualWidth = 4;
+const indentWidths = [2, 3, 4, 8];
+const usualIndentWidth = 4;
 
-/** The growth per given character where all old lines have one indentation, so that the new lines have to tell. */
-function guessRatio({ given, actual }: Pair, newLines: readonly string[]): number {
+/** The growth per given character, guessed from the new lines where all old lines have the same indentation. */
+function guessRatio({ given, actual }: IndentPair, newLines: readonly string[]): number {
   const steps = newLines.map((line) => Math.abs(indentOf(line).length - given.length)).filter((step) => step > 0);
   if (actual.startsWith("\t")) {
-    const width = widths.find((candidate) => given.length === actual.length * candidate);
-    return 1 / (width ?? widths.find((candidate) => candidate === Math.min(...steps)) ?? usualWidth);
+    const width = indentWidths.find((candidate) => given.length === actual.length * candidate);
+    return 1 / (width ?? indentWidths.find((candidate) => candidate === Math.min(...steps)) ?? usualIndentWidth);
   }
-  return widths.find((candidate) => actual.length === given.length * candidate) ?? usualWidth;
+  return indentWidths.find((candidate) => actual.length === given.length * candidate) ?? usualIndentWidth;
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import { isLfsPointer } from "#sandbox/is-lfs-pointer.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
-/** An encoding in which text files are read, and written again as they were. */
+/** An encoding in which text files are read and written back. */
 type TextEncoding = "utf-8" | "utf-16le" | "utf-16be" | "windows-1252";
 
 /** A text file's content. The text keeps a byte order mark, so that it can be written back unchanged. */
@@ -25,7 +25,7 @@ export function decodeText(content: Uint8Array): TextContent | undefined {
   return { text: decode(encoding, content), encoding };
 }
 
-/** Encodes a text as its file was. Throws a ToolError for a character that the file's encoding does not have. */
+/** Encodes a text in the encoding of its file. Throws a ToolError for a character that the file's encoding does not have. */
 export function encodeText({ text, encoding }: TextContent, path: string): Uint8Array {
   switch (encoding) {
     case "utf-8":
@@ -83,7 +83,7 @@ function swapBytes(content: Uint8Array): Uint8Array {
 }
 
 /** Every byte is one character of windows-1252, which has Latin-1 except for some control characters. */
-const bytes = new Map(
+const windows1252Bytes = new Map(
   [
     ...decode(
       "windows-1252",
@@ -93,7 +93,7 @@ const bytes = new Map(
 );
 
 function singleByte(character: string, path: string): number {
-  const byte = bytes.get(character);
+  const byte = windows1252Bytes.get(character);
   if (byte !== undefined) return byte;
   throw new ToolError(`${path} is encoded in Latin-1 (windows-1252), which has no ${JSON.stringify(character)}.`, {
     code: "INVALID_ARGUMENTS",
@@ -192,7 +192,7 @@ function addShownLines(known: KnownLines, shown: string, path: string): void {
   }
 }
 
-/** For each line of the text, whether the run has seen it as it is now. Without a history every line counts as seen. */
+/** For each line of the text, true if the run has seen it as it is now. Without a history all lines count as seen. */
 export function seenLines(history: readonly FinishedCall[] | undefined, path: string, text: string): boolean[] {
   const lines = splitLines(text);
   if (!history) return Array<boolean>(lines.length).fill(true);

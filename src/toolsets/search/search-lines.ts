@@ -144,7 +144,7 @@ export class LineSearch {
         while ((files[index]?.end ?? Number.POSITIVE_INFINITY) <= last) index++;
         const file = files[index];
         if (!file) return;
-        if (last < file.textStart || isBinary(bytes, file)) {
+        if (last < file.textStart || hasNulByte(bytes, file)) {
           decided = last < file.textStart ? file.textStart : file.end;
           continue;
         }
@@ -160,7 +160,7 @@ export class LineSearch {
 
   async #searchEveryLine(bytes: Buffer, files: SearchedFile[]): Promise<void> {
     for (const file of files) {
-      if (isBinary(bytes, file)) continue;
+      if (hasNulByte(bytes, file)) continue;
       for (let at = file.textStart; at < file.end; ) {
         const scan = this.#automaton.scan(bytes, at, file.end);
         const { kind, at: end } = scan.kind === "paused" ? await this.#resume(bytes, scan, file.end) : scan;
@@ -212,7 +212,7 @@ function searchedFiles(bytes: Buffer, files: ContentChunk["files"]): SearchedFil
   return searched;
 }
 
-function isBinary(bytes: Buffer, file: SearchedFile): boolean {
+function hasNulByte(bytes: Buffer, file: SearchedFile): boolean {
   file.isBinary ??= bytes.subarray(file.start, file.end).includes(0);
   return file.isBinary;
 }
