@@ -82,6 +82,31 @@ test("a question is answered by the next plain comment, whenever it comes", asyn
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("@ada answered: The second.");
 });
 
+test("a plain answer goes to the question that was asked first, whichever run changed last", async () => {
+  const ask = (question: string) => ({ name: "ask_user", args: { question } });
+  const remove = { name: "delete_file", args: { path: "sum.js" } };
+  const { runs, approvalRequested, runtime, waitUntilShown, model } = await world({
+    script: ({ messages }) => {
+      const isFirst = JSON.stringify(messages).includes("the first task");
+      if (messages.some(({ role }) => role === "assistant")) return { text: isFirst ? "First done." : "Second done." };
+      return { calls: isFirst ? [ask("Which sum?"), remove] : [ask("Which product?")] };
+    },
+  });
+  await runs.startRun({ origin, worker: "fixer", text: "the first task" });
+  const { id } = await approvalRequested();
+  await waitUntilShown(({ kind, text }) => kind === "question" && text?.includes("Which sum?") === true);
+  await runs.startRun({ origin, worker: "fixer", text: "the second task" });
+  await waitUntilShown(({ kind, text }) => kind === "question" && text?.includes("Which product?") === true);
+  await runs.decideApprovals(origin, { by: "ada", target: id, approve: true });
+  await runtime.idle();
+
+  await runs.deliverMessage(origin, { by: "ada", text: "The one in sum.js." });
+
+  await waitUntilShown(({ kind }) => kind === "outcome");
+  const answered = model.requests.filter(({ messages }) => JSON.stringify(messages).includes("The one in sum.js."));
+  expect(answered.map(({ messages }) => JSON.stringify(messages).includes("the first task"))).toEqual([true]);
+});
+
 test("a delivery that comes twice starts one run", async () => {
   const { runs, ended, shown, runtime } = await world({ script: turns({ text: "Hello." }) });
 
