@@ -65,6 +65,8 @@ export const RepositorySettings = z.strictObject({
   second_person: z.boolean().default(false),
   /** Rules about who has to approve which calls. */
   approvals: z.array(ApprovalRule).max(50).optional(),
+  /** True if workers merge new commits of the base branch into their pull requests. Conflicts are always resolved. */
+  update_pull_requests: z.boolean().default(false),
   /** Upper bounds for the limits of all workers. */
   limits: z
     .strictObject({

@@ -94,6 +94,8 @@ export interface PullRequest {
   /** The commit on the base branch, once it is merged. */
   mergeCommit?: string;
   draft: boolean;
+  /** False if it has conflicts with its base; undefined while GitHub computes it. */
+  mergeable?: boolean;
   head: { branch: string; commit: string; fromFork: boolean };
   base: { branch: string; commit: string };
 }

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Approval } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
+import type { RepositoryRef } from "#domain/github.ts";
 import type { ReportedLocation } from "#domain/repository-location.ts";
 import { branchOf, type RunSpec, type RunState, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
@@ -12,6 +13,7 @@ import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
+import { openPullRequests, requestBaseMerge } from "./base-updates.ts";
 import { decideApprovals, pendingApprovals, revokeApproval } from "./decide-approvals.ts";
 import { describeChecks } from "./describe-checks.ts";
 import { describeReview } from "./describe-review.ts";
@@ -156,6 +158,14 @@ export class RunService implements Runs {
       ({ snapshot: { context } }) => context.isPullRequestClosed && context.pullRequest === thread.thread,
     );
     await this.#appendToEach(closed, [{ type: "pull_request.reopened", number: thread.thread, by }], deliveryId);
+  }
+
+  openPullRequests(repository: RepositoryRef): ReturnType<Runs["openPullRequests"]> {
+    return openPullRequests(this.#options, repository);
+  }
+
+  requestBaseMerge(thread: ThreadRef, request: Parameters<Runs["requestBaseMerge"]>[1]): Promise<void> {
+    return requestBaseMerge(this.#options, thread, request);
   }
 
   async requestStop(thread: ThreadRef, { by, via, deliveryId }: Parameters<Runs["requestStop"]>[1]): Promise<string[]> {

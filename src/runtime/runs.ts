@@ -125,6 +125,10 @@ export interface Runs {
   ): Promise<boolean>;
   /** Continues the runs that ended when this pull request was closed without merging. */
   reopenPullRequest(thread: ThreadRef, reopened: PersonRequest): Promise<void>;
+  /** Returns the pull requests that live runs of a repository have opened, each with the branch that the run started from. */
+  openPullRequests(repository: RepositoryRef): Promise<{ number: number; base: string | undefined }[]>;
+  /** Asks the live runs that opened this pull request to merge its base branch. `reason` is a sentence. */
+  requestBaseMerge(thread: ThreadRef, request: { base: string; reason: string; deliveryId?: string }): Promise<void>;
   /** Stops the thread's live runs and their children, which can be resumed. Returns the ids of the runs. */
   requestStop(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
   /** Resumes the thread's stopped runs, with a message if there is one. Returns the ids of the runs. */

@@ -10,7 +10,7 @@ export interface CommitRequest {
   layer: Layer;
   /** The changed paths to commit. */
   paths: readonly string[];
-  parent: string;
+  parents: readonly string[];
   message: string;
   author: { name: string; email: string };
   at: Date;
@@ -30,7 +30,7 @@ interface FolderChange {
 
 /** Builds a commit of the changes over the base tree. Only folders that contain changes are rewritten. */
 export async function buildCommit(request: CommitRequest): Promise<BuiltCommit> {
-  const { base, layer, paths, parent, message, author, at } = request;
+  const { base, layer, paths, parents, message, author, at } = request;
   const added = new Set<string>();
   const store = new ObjectStore({ below: base.store });
   const add: AddObject = (object) => {
@@ -42,6 +42,21 @@ export async function buildCommit(request: CommitRequest): Promise<BuiltCommit> 
   for (const path of paths) addFileChange(change, path, treeItem(add, layer, path));
 
   const tree = rewriteTree({ store, add }, base.tree, change) ?? add({ type: "tree", data: Buffer.alloc(0) });
+  return packCommit(store, [...added], { tree, parents, message, author, at });
+}
+
+/** Writes a commit of a tree, and packs it with these objects. */
+export async function packCommit(
+  store: ObjectStore,
+  added: readonly string[],
+  {
+    tree,
+    parents,
+    message,
+    author,
+    at,
+  }: Pick<CommitRequest, "parents" | "message" | "author" | "at"> & { tree: string },
+): Promise<BuiltCommit> {
   const person = {
     name: sanitizeIdent(author.name) || "Golem Forge",
     email: sanitizeIdent(author.email),
@@ -52,9 +67,9 @@ export async function buildCommit(request: CommitRequest): Promise<BuiltCommit> 
   const commit = await writeCommit({
     fs,
     gitdir,
-    commit: { tree, parent: [parent], author: person, committer: person, message },
+    commit: { tree, parent: [...parents], author: person, committer: person, message },
   });
-  const { packfile } = await packObjects({ fs, gitdir, oids: [...added.add(commit)], write: false });
+  const { packfile } = await packObjects({ fs, gitdir, oids: [...added, commit], write: false });
   if (!packfile) throw new Error("isomorphic-git gave no pack.");
   return { commit, pack: Buffer.from(packfile) };
 }

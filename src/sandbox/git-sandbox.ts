@@ -1,5 +1,5 @@
 import type { FileVersions } from "./preview-files.ts";
-import type { Sandbox } from "./sandbox.ts";
+import type { PushRequest, PushResult, Sandbox } from "./sandbox.ts";
 
 interface Branch {
   name: string;
@@ -53,6 +53,15 @@ export interface GitSandbox extends Sandbox {
   mergeBranch(name: string, options?: MergeOptions): Promise<MergeResult>;
   /** What `mergeBranch` would write now: the branch's commit and the files before and after. */
   previewMerge(name: string, options?: MergeOptions): Promise<{ commit: string; files: FileVersions[] }>;
+  /** The files that `restore` would change, at the tip and afterwards. */
+  previewRestore(commits: { tip: string; to: string }, signal?: AbortSignal): Promise<FileVersions[]>;
+  /**
+   * Pushes a commit to the run's own branch that has the files of an earlier commit, without force. Throws a UserError
+   * when the branch is not at `tip` any more.
+   */
+  restore(
+    request: Pick<PushRequest, "branch" | "message" | "author" | "at" | "signal"> & { tip: string; to: string },
+  ): Promise<PushResult>;
   /** Unified diffs against the base, of all changes or of those below a path. Empty when nothing changed. */
   diffAgainstBase(path?: string): Promise<string>;
   /**

@@ -9,6 +9,7 @@ import type { MergeConflict } from "./git-sandbox.ts";
 import type { Layer } from "./layer.ts";
 import { mergeFile } from "./merge-file.ts";
 import type { ObjectStore } from "./object-store.ts";
+import type { FileVersions } from "./preview-files.ts";
 import type { Remote } from "./remote.ts";
 
 /** The effect of a merge on one path: the new content, or undefined to delete it. */
@@ -85,7 +86,24 @@ async function findCommonCommit(
   );
 }
 
-function treeOf(store: ObjectStore, commit: string): string {
+/** Lists the files that differ between two fetched commits, with their contents. */
+export async function compareCommits(store: ObjectStore, from: string, to: string): Promise<FileVersions[]> {
+  const trees = { before: treeOf(store, from), after: treeOf(store, to) };
+  const differences = await compareTrees(store, { ...trees, name: "The commit" });
+  return differences.map(({ path, before, after }) => ({
+    path,
+    before: versionOf(store, before),
+    after: versionOf(store, after),
+  }));
+}
+
+function versionOf(store: ObjectStore, file: TreeFile | undefined): FileVersions["before"] {
+  const content = file && readBlob(store, file);
+  return content && { content, executable: file.mode === "100755" };
+}
+
+/** Returns the tree of a fetched commit. */
+export function treeOf(store: ObjectStore, commit: string): string {
   const object = store.read(commit);
   if (object?.type !== "commit") throw new Error(`The commit ${commit} was not fetched.`);
   return parseCommit(object.data).tree;

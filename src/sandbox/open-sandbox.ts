@@ -2,18 +2,19 @@ import { canonicalJson } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { FileChange } from "#domain/preview.ts";
 import type { Base } from "./base.ts";
-import { buildCommit } from "./build-commit.ts";
+import { buildCommit, packCommit } from "./build-commit.ts";
 import { assertWritable } from "./check-writable.ts";
 import { parseCommit, parseTree } from "./git-objects.ts";
 import type { GitSandbox } from "./git-sandbox.ts";
 import { readHistory } from "./history.ts";
-import { fetchCommit, type MergePlan, planMerge } from "./merge-branch.ts";
+import { compareCommits, fetchCommit, type MergePlan, planMerge, treeOf } from "./merge-branch.ts";
+import { ObjectStore } from "./object-store.ts";
 import { fetchContents, openBase } from "./open-base.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
-import { fileChange } from "./preview-files.ts";
+import { type FileVersions, fileChange } from "./preview-files.ts";
 import { assertPushableBranch, pushCommit } from "./push-changes.ts";
 import { connect, type Remote } from "./remote.ts";
-import type { OpenSandbox } from "./sandbox.ts";
+import type { MergedCommit, OpenSandbox } from "./sandbox.ts";
 import { createStaging, isStagingFile } from "./staging.ts";
 import { versionBefore, versionNow, workingChanges } from "./working-changes.ts";
 import { createWorkspaceView } from "./workspace-view.ts";
@@ -65,17 +66,34 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
       if (paths.length === 0 && !request.expectedTip)
         throw new UserError("There is nothing to push: this run has not changed any files.");
 
-      const { message, author, at: time, expectedTip } = request;
+      const { message, author, at: time, expectedTip, merged = [] } = request;
+      for (const one of merged) await assertContained(one, { base, overlay, remote: connectRemote(request.signal) });
       const built = await buildCommit({
         base,
         layer,
         paths,
-        parent: expectedTip ?? base.commit,
+        parents: [...new Set([expectedTip ?? base.commit, ...merged.map(({ commit }) => commit)])],
         message,
         author,
         at: time,
       });
       return pushCommit(connectRemote(request.signal), request, built);
+    },
+
+    previewRestore: async ({ tip, to }, stop) => {
+      await loadContents();
+      for (const commit of [tip, to]) await fetchCommit(base, connectRemote(stop), commit);
+      return compareCommits(base.store, tip, to);
+    },
+
+    restore: async ({ branch, tip, to, message, author, at: time, signal: stop }) => {
+      assertPushableBranch(branch, { base: opened.at.branch, default: opened.defaultBranch });
+      await loadContents();
+      await fetchCommit(base, connectRemote(stop), to);
+      const store = new ObjectStore({ below: base.store });
+      const commit = { tree: treeOf(base.store, to), parents: [tip], message, author, at: time };
+      const built = await packCommit(store, [], commit);
+      return pushCommit(connectRemote(stop), { branch, expectedTip: tip, signal: stop }, built);
     },
 
     branches: async (stop) => listBranches(connectRemote(stop)),
@@ -136,6 +154,27 @@ function assertUnchanged(changes: readonly FileChange[], base: Base, overlay: Ov
     return canonicalJson(now) !== canonicalJson(expected);
   });
   if (stale) throw new UserError(`${stale.path} has changed since this push was prepared. Nothing was pushed.`);
+}
+
+/** A commit that names a merged one as its parent, and lacks a change of it, would revert that change unseen. */
+async function assertContained(
+  { commit, since }: MergedCommit,
+  { base, overlay, remote }: { base: Base; overlay: Overlay; remote: Remote },
+): Promise<void> {
+  const from = since ?? base.commit;
+  for (const needed of [from, commit]) await fetchCommit(base, remote, needed);
+  for (const { path, before, after } of await compareCommits(base.store, from, commit)) {
+    const now = versionNow(overlay, path);
+    if (!isSameVersion(now, before) || isSameVersion(now, after)) continue;
+    throw new UserError(
+      `${path} lacks a change of the merged commit ${commit.slice(0, 10)}. Merge again, or restore the file. Nothing was pushed.`,
+    );
+  }
+}
+
+function isSameVersion(a: FileVersions["before"], b: FileVersions["before"]): boolean {
+  if (!a || !b) return a === b;
+  return a.executable === b.executable && Buffer.from(a.content).equals(b.content);
 }
 
 async function listBranches(remote: Remote) {

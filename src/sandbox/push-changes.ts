@@ -20,24 +20,31 @@ export function assertPushableBranch(branch: string, { base, default: main }: Pr
   }
 }
 
+type PushTarget = Pick<PushRequest, "branch" | "expectedTip" | "signal">;
+
+/** Someone else has pushed to the branch. */
+export class BranchMoved extends UserError {
+  override readonly name = "BranchMoved";
+}
+
 /**
  * Moves the run's branch from `expectedTip` to the commit, without force, in one request. Retries during a short outage. A
  * push whose response was lost is recognized by the branch.
  */
-export function pushCommit(remote: Remote, request: PushRequest, built: BuiltCommit): Promise<PushResult> {
+export function pushCommit(remote: Remote, request: PushTarget, built: BuiltCommit): Promise<PushResult> {
   return withRetries(() => pushOnce(remote, request, built), { signal: request.signal });
 }
 
 async function pushOnce(
   remote: Remote,
-  { branch, expectedTip }: PushRequest,
+  { branch, expectedTip }: PushTarget,
   { commit, pack }: BuiltCommit,
 ): Promise<PushResult> {
   const response = await remote.push({ branch, from: expectedTip, to: commit, pack }).catch(async (error) => {
     // The response was lost, but the push may have succeeded.
     const tip = await tipOf(remote, branch).catch(() => expectedTip);
     if (tip === commit) return { ok: true, reason: "" };
-    if (tip !== expectedTip) throw new UserError(describeMoved(remote.name, branch, tip, expectedTip));
+    if (tip !== expectedTip) throw branchMoved(remote.name, branch, tip, expectedTip);
     throw error;
   });
   if (response.ok) return { commit, moved: true };
@@ -45,7 +52,7 @@ async function pushOnce(
   // The server compares and swaps, so the branch has to be looked at only when it refused.
   const tip = await tipOf(remote, branch);
   if (tip === commit) return { commit, moved: false };
-  if (tip !== expectedTip) throw new UserError(describeMoved(remote.name, branch, tip, expectedTip));
+  if (tip !== expectedTip) throw branchMoved(remote.name, branch, tip, expectedTip);
   throw new UserError(`${remote.name} refused the push to ${branch}: ${response.reason}`);
 }
 
@@ -54,12 +61,23 @@ async function tipOf(remote: Remote, branch: string): Promise<string | undefined
   return (await remote.refs([ref])).find(({ name }) => name === ref)?.oid;
 }
 
-function describeMoved(name: string, branch: string, tip: string | undefined, expectedTip: string | undefined) {
+function branchMoved(
+  name: string,
+  branch: string,
+  tip: string | undefined,
+  expectedTip: string | undefined,
+): UserError {
   const change = "Nothing was pushed.";
-  if (!tip)
-    return `The branch ${branch} was deleted from ${name}. Its last known commit is ${expectedTip?.slice(0, 10)}. ${change}`;
-  if (!expectedTip) return `The branch ${branch} already exists in ${name}, at ${tip.slice(0, 10)}. ${change}`;
-  return `The branch ${branch} of ${name} moved to ${tip.slice(0, 10)} because someone else pushed to it. ${change}`;
+  if (!tip) {
+    return new UserError(
+      `The branch ${branch} was deleted from ${name}. Its last known commit is ${expectedTip?.slice(0, 10)}. ${change}`,
+    );
+  }
+  if (!expectedTip)
+    return new UserError(`The branch ${branch} already exists in ${name}, at ${tip.slice(0, 10)}. ${change}`);
+  return new BranchMoved(
+    `The branch ${branch} of ${name} moved to ${tip.slice(0, 10)} because someone else pushed to it. ${change}`,
+  );
 }
 
 /** Applies the rules of `git check-ref-format --branch`. */

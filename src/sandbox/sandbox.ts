@@ -73,7 +73,16 @@ export interface PushRequest {
   changes: readonly FileChange[];
   /** The commit that the remote branch must point to; undefined when the branch must not exist. */
   expectedTip?: string;
+  /** Commits that were merged into the files. All but `expectedTip` become further parents of the new commit. */
+  merged?: readonly MergedCommit[];
   signal?: AbortSignal;
+}
+
+/** A commit whose changes were merged into the run's files. Nothing is pushed when one of them was dropped again. */
+export interface MergedCommit {
+  commit: string;
+  /** The commit that the merged changes are counted from. Default: the base. */
+  since?: string | undefined;
 }
 
 export interface PushResult {

@@ -91,6 +91,18 @@ export const runCommands = {
     frontEnds: ["thread"],
     needsRun: true,
   },
+  update: {
+    usage: "update",
+    help: "asks the worker to merge the base branch into its pull request",
+    frontEnds: ["thread"],
+    needsRun: true,
+  },
+  undo: {
+    usage: "undo",
+    help: "takes back the worker's last push with a new commit, after you confirm it",
+    frontEnds: ["thread"],
+    needsRun: true,
+  },
   tool: {
     usage: "tool <name> [--option value]",
     help: "runs a tool of the newest worker yourself; `/t …` and `/<name> …` do the same, and `/tool <name> -i` shows its options",

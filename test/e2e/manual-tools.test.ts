@@ -52,7 +52,7 @@ test("after a run, a maintainer lists the tools, views the diff, pushes it by ha
 
   // The status of the run says who ran what.
   await botComment(/fixer\*\* is done[\s\S]*@?maintainer ran git_push: Pushed/);
-  comment("/undo");
+  comment("/tool undo");
   await botComment(/`undo`, run by maintainer/);
 
   // A command for another bot is ignored.

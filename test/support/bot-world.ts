@@ -34,6 +34,8 @@ export function recordingRuns() {
     reportChecks: vi.fn<Runs["reportChecks"]>(async () => []),
     closePullRequest: vi.fn<Runs["closePullRequest"]>(async () => false),
     reopenPullRequest: vi.fn<Runs["reopenPullRequest"]>(async () => {}),
+    openPullRequests: vi.fn<Runs["openPullRequests"]>(async () => []),
+    requestBaseMerge: vi.fn<Runs["requestBaseMerge"]>(async () => {}),
     requestStop: vi.fn<Runs["requestStop"]>(async () => []),
     requestResume: vi.fn<Runs["requestResume"]>(async () => []),
     requestCancel: vi.fn<Runs["requestCancel"]>(async () => []),

@@ -151,6 +151,8 @@ export function memoryWorkspace(
     readAt: unsupported,
     mergeBranch: unsupported,
     previewMerge: unsupported,
+    previewRestore: unsupported,
+    restore: unsupported,
     changedFiles: async () => differences(base).after.map(({ path }) => versionsAt(path)),
     outgoing: async () => differences(base).after.map(({ path }) => versionsAt(path)),
     diffAgainstBase: unsupported,

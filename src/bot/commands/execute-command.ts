@@ -15,6 +15,7 @@ import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import { phaseOf } from "#domain/run-phase.ts";
+import { updateTask } from "#runtime/base-updates.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { hasMarker } from "#text/comment-marker.ts";
@@ -93,6 +94,8 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   },
   cost: async (_, { runs, comment: { thread } }) => renderCosts(await runs.status(thread)),
   ready,
+  update,
+  undo: invokeTool,
   tool: invokeTool,
   tools: invokeTool,
   help: async (_, { runs, comment: { thread } }) => renderHelp(await runs.listWorkers(thread)),
@@ -109,7 +112,7 @@ export function executeCommand(command: AuthorizedCommand, context: CommandConte
 }
 
 async function invokeTool(
-  { line }: CommandOf<"tool" | "tools">,
+  { line }: CommandOf<"tool" | "tools" | "undo">,
   { runs, comment }: CommandContext,
 ): Promise<undefined> {
   await runs.runToolCommand(comment.thread, { ...authorOf(comment), command: parseToolCommand(line) });
@@ -171,6 +174,15 @@ async function ready(_: CommandOf<"ready">, { github, runs, comment }: CommandCo
   if (!pull || pull.state === "closed") throw new UserError(`Pull request #${number} is not open.`);
   if (pull.draft) await github.markReadyForReview(number);
   return `#${number} is ready for review.`;
+}
+
+/** Asks the run of the pull request to merge the base branch. The push is approved like any other. */
+async function update(_: CommandOf<"update">, { github, runs, comment }: CommandContext): Promise<undefined> {
+  const { thread } = comment;
+  const live = (await runs.status(thread)).find(({ pullRequest, outcome }) => pullRequest !== undefined && !outcome);
+  const pull = live?.pullRequest === undefined ? undefined : await github.getPullRequest(live.pullRequest);
+  if (!pull) throw new UserError("No worker that is live here has opened a pull request.");
+  await runs.deliverMessage(thread, { ...authorOf(comment), text: updateTask(pull.base.branch), mayAnswer: false });
 }
 
 async function newestRun({ runs, comment: { thread } }: CommandContext): Promise<RunView> {

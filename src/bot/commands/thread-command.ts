@@ -19,11 +19,25 @@ export type ThreadCommand =
   | { kind: "deny"; target: string | undefined; reason: string }
   | { kind: "revoke"; target: string; reason: string }
   | { kind: "resume"; text: string }
-  | { kind: "stop" | "cancel" | "status" | "help" | "retry" | "clear" | "exit" | "diff" | "log" | "cost" | "ready" }
+  | {
+      kind:
+        | "stop"
+        | "cancel"
+        | "status"
+        | "help"
+        | "retry"
+        | "clear"
+        | "exit"
+        | "diff"
+        | "log"
+        | "cost"
+        | "ready"
+        | "update";
+    }
   /** Without a model: the question which models the run may use. */
   | { kind: "model"; model: string | undefined }
-  /** A command for the tools of a run: `/tool …`, `/t …` or `/tools`. */
-  | { kind: "tool" | "tools"; line: string }
+  /** A command for the tools of a run: `/tool …`, `/t …` or `/tools`; `/undo` stands for one of them. */
+  | { kind: "tool" | "tools" | "undo"; line: string }
   /** A known command with wrong arguments; the message shows the right form. */
   | { kind: "malformed"; message: string }
   | { kind: "unknown"; word: string; suggestion: RunCommandName }
@@ -61,6 +75,8 @@ const parsers: Record<RunCommandName, (input: CommandInput) => ThreadCommand> = 
   log: () => ({ kind: "log" }),
   cost: () => ({ kind: "cost" }),
   ready: () => ({ kind: "ready" }),
+  update: () => ({ kind: "update" }),
+  undo: ({ rest }) => ({ kind: "undo", line: `/tool undo_push ${rest}`.trim() }),
   tool: ({ line }) => ({ kind: "tool", line }),
   tools: ({ line }) => ({ kind: "tools", line }),
   help: () => ({ kind: "help" }),

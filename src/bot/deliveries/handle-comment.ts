@@ -76,7 +76,16 @@ async function readCommand(text: string, github: GitHub): Promise<ThreadCommand>
 }
 
 /** The commands that decide or publish something: they count only from the hand of a person. */
-const personalCommands: readonly ThreadCommand["kind"][] = ["approve", "deny", "revoke", "tool", "direct", "ready"];
+const personalCommands: readonly ThreadCommand["kind"][] = [
+  "approve",
+  "deny",
+  "revoke",
+  "tool",
+  "direct",
+  "ready",
+  "update",
+  "undo",
+];
 
 /** True where a comment that another app posted with a person's token may ask for this. */
 function mayCommandViaApp({ kind }: ThreadCommand, { allowAppComments }: DeliveryContext): boolean {

@@ -4,7 +4,7 @@ import { UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { nextCronTime } from "#domain/trigger.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
-import { Installation, Repository } from "./payloads.ts";
+import type { PushPayload } from "./payloads.ts";
 
 /** A schedule that is due later than this is looked at in between, so that no delivery is kept longer than its key. */
 const maxAheadMs = 7 * 24 * 60 * 60_000;
@@ -91,36 +91,9 @@ function queueOfTick({ repository, worker, cron, issue }: Tick): string {
   return `schedule ${installationId} ${repositoryId ?? `${owner}/${repo}`} ${worker} ${issue} ${cron}`;
 }
 
-const Push = z.object({
-  ref: z.string(),
-  forced: z.boolean().optional(),
-  installation: Installation,
-  repository: Repository.extend({ default_branch: z.string() }),
-  commits: z
-    .array(
-      z.object({
-        added: z.array(z.string()).default([]),
-        modified: z.array(z.string()).default([]),
-        removed: z.array(z.string()).default([]),
-      }),
-    )
-    .default([]),
-});
-
-/** A push to the default branch that changes the settings or a worker may bring schedules. */
-export const pushed = defineHandler(Push, {
-  queue: ({ installation, repository }) => `${installation.id} ${repository.id} push`,
-  ignore: ({ ref, forced = false, repository, commits }, { serves }) => {
-    const [owner, repo] = [repository.owner.login, repository.name];
-    if (!serves({ owner, repo })) return `${owner}/${repo} is not on the list of repositories`;
-    if (ref !== `refs/heads/${repository.default_branch}`) return "it is not a push to the default branch";
-    const files = commits.flatMap(({ added, modified, removed }) => [...added, ...modified, ...removed]);
-    const isRelevant = files.some((file) => /^\.github\/(golem-forge\.yml|workers\/)/.test(file));
-    return forced || isRelevant ? undefined : "it changes neither the settings nor a worker";
-  },
-  handle: async ({ installation, repository }, context) => {
-    const { id, owner, name: repo } = repository;
-    const ref = { installationId: installation.id, owner: owner.login, repo };
-    await saveSchedules({ ...ref, ...(id === undefined ? {} : { repositoryId: id }) }, context);
-  },
-});
+/** True for a push to the default branch that changes the settings or a worker: it may bring schedules. */
+export function mayChangeSchedules({ ref, forced, repository, commits }: PushPayload): boolean {
+  if (ref !== `refs/heads/${repository.default_branch}`) return false;
+  const files = commits.flatMap(({ added, modified, removed }) => [...added, ...modified, ...removed]);
+  return forced || files.some((file) => /^\.github\/(golem-forge\.yml|workers\/)/.test(file));
+}

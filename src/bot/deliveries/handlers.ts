@@ -2,9 +2,10 @@ import type { Probot } from "probot";
 import { installationRestored, installationRevoked, repositoriesAdded, repositoriesRemoved } from "./handle-access.ts";
 import { checkSuiteCompleted, statusSet, workflowRunCompleted } from "./handle-checks.ts";
 import { commentCreated, issueOpened } from "./handle-comment.ts";
+import { branchPushed } from "./handle-push.ts";
 import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
 import { reviewSubmitted } from "./handle-review.ts";
-import { pushed, scheduleDue, scheduleEvent } from "./handle-schedule.ts";
+import { scheduleDue, scheduleEvent } from "./handle-schedule.ts";
 import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";
 import { issueTriggered, pullRequestTriggered } from "./handle-trigger.ts";
 import type { Handler } from "./handler.ts";
@@ -30,11 +31,11 @@ export const handlers = {
   "pull_request.review_requested": pullRequestTriggered,
   "pull_request.closed": pullRequestClosed,
   "pull_request.reopened": pullRequestReopened,
+  push: branchPushed,
   "pull_request_review.submitted": reviewSubmitted,
   "check_suite.completed": checkSuiteCompleted,
   "workflow_run.completed": workflowRunCompleted,
   status: statusSet,
-  push: pushed,
   "repository.renamed": repositoryMoved,
   "repository.transferred": repositoryMoved,
   "repository.deleted": repositoryDeleted,

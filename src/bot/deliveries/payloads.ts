@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ReportedLocation } from "#domain/repository-location.ts";
 
 const OptionalDate = z.coerce.date().optional().catch(undefined);
-export const Installation = z.object({ id: z.number() });
+const Installation = z.object({ id: z.number() });
 const App = z.object({ id: z.number(), name: z.string().optional() });
 const Account = z.object({ id: z.number(), login: z.string() });
 
@@ -10,7 +10,7 @@ const User = z.object({ login: z.string().min(1), id: z.number(), type: z.string
 export type User = z.infer<typeof User>;
 
 /** A repository in a payload. GitHub's own payloads always have the ids. */
-export const Repository = z.object({
+const Repository = z.object({
   id: z.number().optional(),
   name: z.string(),
   owner: z.object({ id: z.number().optional(), login: z.string() }),
@@ -71,6 +71,25 @@ export const ReviewPayload = PullRequestPayload.extend({
     performed_via_github_app: Installation.nullish(),
   }),
 });
+
+/** GitHub sends no action with a push. */
+export const PushPayload = ThreadPayload.omit({ action: true }).extend({
+  ref: z.string(),
+  after: z.string().default(""),
+  deleted: z.boolean().default(false),
+  forced: z.boolean().default(false),
+  repository: Repository.extend({ default_branch: z.string() }),
+  commits: z
+    .array(
+      z.object({
+        added: z.array(z.string()).default([]),
+        modified: z.array(z.string()).default([]),
+        removed: z.array(z.string()).default([]),
+      }),
+    )
+    .default([]),
+});
+export type PushPayload = z.infer<typeof PushPayload>;
 
 const CheckedCommit = z.object({
   head_sha: z.string(),

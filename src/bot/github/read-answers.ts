@@ -52,6 +52,7 @@ export function readPullRequest(data: PullRequestData): PullRequest {
     merged: "merged" in data ? data.merged : data.merged_at !== null,
     ...(data.merged_at !== null && data.merge_commit_sha ? { mergeCommit: data.merge_commit_sha } : {}),
     draft: data.draft ?? false,
+    ...("mergeable" in data && data.mergeable !== null ? { mergeable: data.mergeable } : {}),
     head: { branch: data.head.ref, commit: data.head.sha, fromFork: data.head.repo?.id !== data.base.repo.id },
     base: { branch: data.base.ref, commit: data.base.sha },
   };

@@ -15,7 +15,10 @@ import { runGit } from "./run-git.ts";
 
 /** A worker's view of a checkout: its files, and the git operations that need no remote. */
 export interface CheckoutTree
-  extends Omit<GitSandbox, "restricted" | "push" | "mergeBranch" | "previewMerge" | "fetchBranch" | "readAt"> {
+  extends Omit<
+    GitSandbox,
+    "restricted" | "push" | "mergeBranch" | "previewMerge" | "previewRestore" | "restore" | "fetchBranch" | "readAt"
+  > {
   /** A view of the same files and changes, narrowed by another policy. */
   restricted(policy: SandboxPolicy | undefined): CheckoutTree;
 }

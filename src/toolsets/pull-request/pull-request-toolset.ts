@@ -3,6 +3,7 @@ import { ApprovalConfig } from "#domain/approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { createOpenPullRequestTool } from "./open-pull-request.ts";
 import { createReplyToReviewTool } from "./reply-to-review.ts";
+import { createUndoPushTool } from "./undo-push.ts";
 import { createUpdatePullRequestTool } from "./update-pull-request.ts";
 
 const config = z.strictObject({ approval: ApprovalConfig.optional() });
@@ -15,5 +16,6 @@ export const pullRequestToolset: Toolset<z.infer<typeof config>> = {
     createOpenPullRequestTool(services, approval),
     createUpdatePullRequestTool(services, approval),
     createReplyToReviewTool(services, approval),
+    createUndoPushTool(services),
   ],
 };

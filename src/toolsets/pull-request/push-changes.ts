@@ -6,6 +6,7 @@ import { ToolError } from "#domain/errors.ts";
 import { changesIn, type FileChange, type Preview } from "#domain/preview.ts";
 import type { ToolContext } from "#domain/tool.ts";
 import { fileChange } from "#sandbox/preview-files.ts";
+import { BranchMoved } from "#sandbox/push-changes.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
 import { proposedFiles } from "./outgoing-changes.ts";
 
@@ -31,37 +32,83 @@ export interface PushOptions {
  * that earlier calls pushed, not the current tip of the branch, and the time is derived from the run and the step.
  */
 export async function pushChanges({ services, context, message }: PushOptions): Promise<Pushed> {
-  const { sandbox, github, branch, spec, sanitize } = services;
+  const { sandbox, github, branch, spec } = services;
   const files = await changesToPush(services, context.approved);
   const changes = digestOf(files);
   const last = lastPushed(services.history());
-  if (last?.changes === changes) return last;
+  const history = services.history();
+  const merges = mergesIn(history.slice(history.findLastIndex((call) => pushedBy(call) !== undefined) + 1));
+  if (last?.changes === changes && merges.length === 0) return last;
 
+  // What people pushed to the run's branch, if the run has merged it.
+  const own = merges.findLast((merge) => merge.branch === branch)?.commit;
+  const expectedTip = own ?? last?.commit;
+  const merged = merges.map((merge) => ({
+    commit: merge.commit,
+    since: merge.branch === branch ? last?.commit : undefined,
+  }));
+  try {
+    const { commit } = await sandbox.push({
+      branch,
+      changes: files,
+      message: withRunTrailers(message, services, context),
+      author: await authorOf(github),
+      at: commitTime(spec, context),
+      ...(expectedTip ? { expectedTip } : {}),
+      ...(last ? { merged } : {}),
+      signal: context.abortSignal,
+    });
+    return { commit, changes };
+  } catch (error) {
+    if (!(error instanceof BranchMoved)) throw error;
+    throw new ToolError(error.message, {
+      code: "CONFLICT",
+      suggestion: `Take in the new commits: call git_merge with the branch ${branch}, then call this tool again.`,
+      cause: error,
+    });
+  }
+}
+
+/** Returns a commit message that names the run, who requested it and who approved the commit. */
+export function withRunTrailers(
+  message: string,
+  { spec, sanitize }: Pick<ToolServices, "spec" | "sanitize">,
+  { approval }: Pick<ToolContext, "approval">,
+): string {
+  const { requestedBy: login, requestedById: id } = spec.origin;
+  return withTrailers(sanitize(message), { runId: spec.id, requestedBy: { login, id }, approval });
+}
+
+export async function authorOf(github: ToolServices["github"]): Promise<{ name: string; email: string }> {
   const login = await github.ownLogin();
-  const { commit } = await sandbox.push({
-    branch,
-    changes: files,
-    message: withTrailers(sanitize(message), {
-      runId: spec.id,
-      requestedBy: { login: spec.origin.requestedBy, id: spec.origin.requestedById },
-      approval: context.approval,
-    }),
-    author: { name: login, email: `${login}@users.noreply.github.com` },
-    at: new Date(Math.floor(spec.createdAt / 1_000) * 1_000 + context.run.step * 1_000),
-    ...(last ? { expectedTip: last.commit } : {}),
-    signal: context.abortSignal,
+  return { name: login, email: `${login}@users.noreply.github.com` };
+}
+
+/** The time of a commit follows from the run and the step, so that a retry creates the same commit. */
+export function commitTime({ createdAt }: ToolServices["spec"], { run }: Pick<ToolContext, "run">): Date {
+  return new Date(Math.floor(createdAt / 1_000) * 1_000 + run.step * 1_000);
+}
+
+/** The result of `git_merge` and `git_pull`. */
+const Merged = z.object({ branch: z.string(), commit: z.string(), applied: z.literal(true) });
+
+/** Returns the merges among the finished calls, oldest first. */
+export function mergesIn(history: readonly FinishedCall[]): z.infer<typeof Merged>[] {
+  return history.flatMap(({ result: { value, error } }) => {
+    const merged = !error && value.kind === "git.merge" && "data" in value && Merged.safeParse(value.data).data;
+    return merged ? [merged] : [];
   });
-  return { commit, changes };
 }
 
 /** Returns the last push among the finished calls, including calls that failed after pushing. */
 export function lastPushed(history: readonly FinishedCall[]): Pushed | undefined {
-  for (const { result } of history.toReversed()) {
-    const data = "data" in result.value ? result.value.data : undefined;
-    const details = z.object({ pushed: Pushed }).safeParse(result.error?.details ?? data);
-    if (details.success) return details.data.pushed;
-  }
-  return undefined;
+  return history.map(pushedBy).findLast((pushed) => pushed !== undefined);
+}
+
+/** Returns the push that a call made; undefined when it made none. */
+export function pushedBy({ result }: FinishedCall): Pushed | undefined {
+  const data = "data" in result.value ? result.value.data : undefined;
+  return z.object({ pushed: Pushed }).safeParse(result.error?.details ?? data).data?.pushed;
 }
 
 /** Returns the changes of the next push. Throws a ToolError if they exceed the limits or differ from the approved ones. */

@@ -1,0 +1,49 @@
+import type { RunEvent } from "#domain/events.ts";
+import type { RepositoryRef } from "#domain/github.ts";
+import { readBase } from "./read-log.ts";
+import type { Runs, ThreadRef } from "./runs.ts";
+import type { RunsOptions } from "./runs-options.ts";
+import { readable } from "./store/store.ts";
+
+/** Returns the task of a run whose pull request needs the new commits of its base branch. */
+export function updateTask(base: string): string {
+  return `Merge the branch ${base} into your pull request: call git_pull, with with_conflicts: true if there are conflicts, resolve them, run the tests, and push with update_pull_request.`;
+}
+
+/** The events at the start of a log in which the base commit is found. */
+const firstEvents = 50;
+
+/** See `Runs.openPullRequests`. */
+export async function openPullRequests(
+  { store }: RunsOptions,
+  { installationId, repositoryId }: RepositoryRef,
+): Promise<{ number: number; base: string | undefined }[]> {
+  if (repositoryId === undefined) return [];
+  const live = (await store.liveRuns({ installationId, repositoryIds: [repositoryId] })).filter(
+    (run) => !run.unreadable,
+  );
+  const proposed = live.map(readable).flatMap(({ id, snapshot }) => {
+    const { pullRequest } = snapshot.context;
+    return pullRequest === undefined ? [] : [{ id, number: pullRequest }];
+  });
+  return Promise.all(
+    proposed.map(async ({ id, number }) => ({
+      number,
+      base: readBase(await store.log(id, undefined, firstEvents))?.branch,
+    })),
+  );
+}
+
+/** See `Runs.requestBaseMerge`. */
+export async function requestBaseMerge(
+  { store, scheduler }: RunsOptions,
+  thread: ThreadRef,
+  { base, reason, deliveryId }: Parameters<Runs["requestBaseMerge"]>[1],
+): Promise<void> {
+  const live = (await store.runsOfThread(thread)).filter((run) => !run.unreadable && run.status !== "done");
+  const own = live.map(readable).filter(({ snapshot }) => snapshot.context.pullRequest === thread.thread);
+  const text = `${reason} ${updateTask(base)}`;
+  const event: RunEvent = { type: "message.received", kind: "prompt", text, by: "golem-forge", thread: thread.thread };
+  await store.ingest({ deliveryId, events: own.map(({ id }) => ({ runId: id, event })) });
+  for (const { id } of own) scheduler.wake(id);
+}
