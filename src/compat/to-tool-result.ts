@@ -25,9 +25,9 @@ export function toToolResult(returned: unknown): ToolResult {
 }
 
 function readShaped(output: Fields): ToolResult | undefined {
-  if (typeof output.llmContent === "string") return readResult(output as Fields & { llmContent: string });
-  if (typeof output.kind === "string") {
-    const value = readValue(output as Fields & { kind: string });
+  if (hasText(output, "llmContent")) return readResult(output);
+  if (hasText(output, "kind")) {
+    const value = readValue(output);
     return value && fromValue(value);
   }
   if (isOkResult(output)) return fromOkResult(output);
@@ -41,7 +41,7 @@ function readShaped(output: Fields): ToolResult | undefined {
   return undefined;
 }
 
-function readResult(output: Fields & { llmContent: string }): ToolResult | undefined {
+function readResult(output: Fields & Record<"llmContent", string>): ToolResult | undefined {
   const parsed = ToolResult.safeParse(output);
   if (parsed.success) return parsed.data;
   if (!("value" in output) && !("returnDisplay" in output)) return undefined;
@@ -52,10 +52,11 @@ function readResult(output: Fields & { llmContent: string }): ToolResult | undef
 }
 
 function readDisplay({ value, returnDisplay }: Fields): ResultValue | undefined {
-  if (isFields(value) && typeof value.kind === "string") return readValue(value as Fields & { kind: string });
+  if (isFields(value) && hasText(value, "kind")) return readValue(value);
   if (returnDisplay === undefined || returnDisplay === null) return undefined;
 
   try {
+    // The schema rejects what is not a display.
     const parsed = ResultValue.safeParse(fromReturnDisplay(returnDisplay as ToolResultDisplay));
     if (parsed.success) return parsed.data;
   } catch {
@@ -65,17 +66,18 @@ function readDisplay({ value, returnDisplay }: Fields): ResultValue | undefined 
 }
 
 function readError(error: unknown, fallback: string): NonNullable<ToolResult["error"]> {
-  const { type, code, message, suggestion, details } = (isFields(error) ? error : { message: error }) as Fields;
-  const failed = failedResult(typeof message === "string" && message !== "" ? message : fallback, {
-    code: ToolErrorCode.catch(ToolErrorCode.catch("EXECUTION_ERROR").parse(type)).parse(code),
-    ...(ToolErrorType.safeParse(type).success && { type: type as ToolErrorType }),
+  const fields: Fields = isFields(error) ? error : { message: error };
+  const { code, message, suggestion, details } = fields;
+  const type = ToolErrorType.safeParse(fields.type);
+  return failedResult(typeof message === "string" && message !== "" ? message : fallback, {
+    code: ToolErrorCode.catch(ToolErrorCode.catch("EXECUTION_ERROR").parse(fields.type)).parse(code),
+    ...(type.success && { type: type.data }),
     ...(typeof suggestion === "string" && { suggestion }),
     ...(isFields(details) && { details }),
-  });
-  return failed.error as NonNullable<ToolResult["error"]>;
+  }).error;
 }
 
-function readValue(output: Fields & { kind: string }): ResultValue | undefined {
+function readValue(output: Fields & Record<"kind", string>): ResultValue | undefined {
   // Custom values store their data in `data`; any other object with a `kind` member is plain data.
   if (!isWellKnownKind(output.kind) && !("data" in output)) return undefined;
 
@@ -94,6 +96,10 @@ function isOkResult(output: Fields): output is Fields & OkResult<unknown> {
 
 function fromValue(value: ResultValue): ToolResult {
   return { llmContent: describeForModel(value), value };
+}
+
+function hasText<Key extends string>(output: Fields, key: Key): output is Fields & Record<Key, string> {
+  return typeof output[key] === "string";
 }
 
 function isFields(value: unknown): value is Fields {

@@ -1,8 +1,10 @@
 import { ToolError, type ToolErrorCode, type ToolErrorOptions, UserError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 
+type FailedResult = ToolResult & { error: NonNullable<ToolResult["error"]> };
+
 /** Creates the result of a failed call. The model receives the message and the suggestion; people see the message. */
-export function failedResult(message: string, options: ToolErrorOptions): ToolResult {
+export function failedResult(message: string, options: ToolErrorOptions): FailedResult {
   const { code, type, suggestion, details } = new ToolError(message, options);
   return {
     llmContent: suggestion ? `Error: ${message}\n${suggestion}` : `Error: ${message}`,
