@@ -22,6 +22,7 @@ export const endpoints = {
   "GET /repos/{owner}/{repo}": { metadata: "read" },
   "GET /repos/{owner}/{repo}/collaborators/{username}/permission": { metadata: "read" },
   "GET /repos/{owner}/{repo}/contents/{path}": { contents: "read" },
+  "GET /repos/{owner}/{repo}/git/trees/{tree_sha}": { contents: "read" },
   "GET /repos/{owner}/{repo}/git/blobs/{file_sha}": { contents: "read" },
   "GET /repos/{owner}/{repo}/branches/{branch}": { contents: "read" },
   "GET /repos/{owner}/{repo}/rules/branches/{branch}": { metadata: "read" },

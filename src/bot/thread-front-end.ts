@@ -33,28 +33,29 @@ export function createThreadFrontEnd({
   const say = (view: RunView, markdown: string, options: PostOptions) =>
     post(view, markdown, { ...options, thread: options.thread ?? view.replyThread });
 
-  const post = (
-    { spec: { origin } }: RunView,
-    markdown: string,
-    { name, commentId, thread = origin.thread }: PostOptions,
-  ) =>
-    // Without a known comment it is looked for in any case: the first attempt may have been lost on its way back.
-    postComment(openGitHub(origin), { thread, name, body: sanitize(markdown), commentId });
+  const post = ({ spec: { origin } }: RunView, markdown: string, { thread = origin.thread, ...options }: PostOptions) =>
+    postComment(openGitHub(origin), { ...options, thread, body: sanitize(markdown) });
 
   /** What does not fit a request stands before it: whoever sees the request has been shown all of it. */
-  const postAbove = async (view: RunView, comments: readonly string[], { name, thread }: PostOptions) => {
+  const postAbove = async (view: RunView, comments: readonly string[], { name, ...options }: PostOptions) => {
+    const { thread, isFirstAttempt } = options;
     for (const [index, markdown] of comments.entries()) {
-      await say(view, markdown, { name: `${name}/${index + 1}`, thread });
+      await say(view, markdown, { name: `${name}/${index + 1}`, thread, isFirstAttempt });
     }
   };
 
   const clean = <T>(value: T): T => redactDeep(value, redact);
 
   return {
-    showStatus: async (view, options) => {
-      const pending = view.outcome ? [] : await runs().pendingApprovals(view.spec.origin);
-      const own = pending.filter(({ rootId }) => rootId === view.spec.id);
-      return post(view, renderStatus(clean(view), clean(own), await linksTo(view)), options);
+    showStatus: (shown, { latest = async () => shown, ...options }) => {
+      const { origin } = shown.spec;
+      const body = async () => {
+        const view = await latest();
+        const pending = view.outcome ? [] : await runs().pendingApprovals(origin);
+        const own = pending.filter(({ rootId }) => rootId === view.spec.id);
+        return sanitize(renderStatus(clean(view), clean(own), await linksTo(view)));
+      };
+      return postComment(openGitHub(origin), { ...options, thread: origin.thread, body });
     },
     canShow: (asked) => layOutRequest(clean(asked)).precedingComments.length <= maxPrecedingComments,
     showApproval: async (view, approval, options) => {

@@ -67,6 +67,13 @@ export class InvalidFileError extends UserError {
 /** An external server failed or could not be reached. The same request may succeed later. */
 export class OutageError extends Error {
   override readonly name = "OutageError";
+  /** The server asked for no request before this time; milliseconds since 1970. */
+  readonly retryAt: number | undefined;
+
+  constructor(message: string, { cause, retryAt }: { cause?: unknown; retryAt?: number | undefined } = {}) {
+    super(message, { cause });
+    this.retryAt = retryAt;
+  }
 }
 
 export interface ToolErrorOptions {

@@ -30,8 +30,11 @@ export function isSameAccount(one: Account, two: Account): boolean {
   return one.login.toLowerCase() === two.login.toLowerCase();
 }
 
-/** Which requests are sent first where an installation reaches GitHub's limits. */
-export type RequestPriority = "high" | "normal" | "low";
+/**
+ * Which requests are sent first where an installation reaches GitHub's limits. An `optional` request is not sent at all
+ * where it would have to wait.
+ */
+export type RequestPriority = "high" | "normal" | "low" | "optional";
 
 /** GitHub refused a request, and will refuse it again until something is changed there. */
 export class GitHubRefusal extends UserError {
@@ -83,6 +86,9 @@ export interface Comment {
   /** True for comments of this App. */
   own: boolean;
 }
+
+/** The text of a comment, or a function that is called when GitHub's rate limits let the comment be sent. */
+export type CommentBody = string | (() => Promise<string>);
 
 export interface PullRequest {
   number: number;
@@ -173,12 +179,14 @@ export interface GitHub {
    */
   isTeamMember(team: string, person: Account): Promise<boolean>;
   getRepository(): Promise<Repository>;
+  /** The URL for git, without credentials. */
+  getCloneUrl(): Promise<string>;
 
   getIssue(number: number): Promise<Issue | undefined>;
   listIssues(query: { state?: "open" | "closed" | "all"; labels?: string[]; limit?: number }): Promise<Issue[]>;
   listComments(number: number): Promise<Comment[]>;
-  createComment(number: number, body: string, priority?: RequestPriority): Promise<Comment>;
-  updateComment(commentId: number, body: string, priority?: RequestPriority): Promise<void>;
+  createComment(number: number, body: CommentBody, priority?: RequestPriority): Promise<Comment>;
+  updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<void>;
   /** Adding the same reaction again has no effect. */
   addReaction(commentId: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
   /** Adds a reaction to the issue or pull request itself. */
@@ -214,10 +222,13 @@ export interface GitHub {
   /** The end of the log of a GitHub Actions job; undefined when there is none. Takes the permission `actions: read`. */
   readJobLog(jobId: number): Promise<string | undefined>;
 
-  /** The text of a file on the default branch. */
-  readFile(path: string): Promise<string | undefined>;
+  /**
+   * The text of a file on the default branch. Files below `.github` may be read from an earlier answer that is no older than
+   * `maxAgeMs`; default: one second.
+   */
+  readFile(path: string, options?: { maxAgeMs?: number }): Promise<string | undefined>;
   /** The names of the files in a folder of the default branch; empty if there is no such folder. */
-  listFiles(path: string): Promise<string[]>;
+  listFiles(path: string, options?: { maxAgeMs?: number }): Promise<string[]>;
   /** A token for git that is limited to this repository: `read` to fetch, `write` to push. Never passed to a tool. */
   createGitToken(access: "read" | "write"): Promise<string>;
 }

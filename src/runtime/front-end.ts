@@ -9,6 +9,14 @@ export interface PostOptions {
   commentId?: number | undefined;
   /** The issue or pull request to post in. Default: the one that the run's conversation is in. */
   thread?: number | undefined;
+  /** True when the post was not attempted before, so that there cannot be one yet. */
+  isFirstAttempt?: boolean | undefined;
+}
+
+/** Options of a status, which may be out of date by the time it can be posted. */
+export interface StatusOptions extends PostOptions {
+  /** Reads the current view. Default: the given one. */
+  latest?: () => Promise<RunView>;
 }
 
 export interface Question {
@@ -30,7 +38,7 @@ export interface FrontEnd {
   /** Returns false for a call that is too long to be shown completely. Such a call is refused. */
   canShow(call: Pick<Approval, "args" | "preview">): boolean;
   /** Not implemented by front ends that follow a run by its events. */
-  showStatus?(view: RunView, options: PostOptions): Promise<number>;
+  showStatus?(view: RunView, options: StatusOptions): Promise<number>;
   /** Shows the request or, when it is no longer pending, the decision. */
   showApproval(view: RunView, approval: Approval, options: PostOptions): Promise<number>;
   /** Shows the question, with its end if it has one. */

@@ -77,8 +77,9 @@ export function loadWorkspaceModules() {
   return Promise.all([import("#sandbox/open-sandbox.ts"), import("#toolsets/open-toolbox.ts")]);
 }
 
-async function startBranch({ origin }: RunSpec, github: GitHub): Promise<string> {
-  if (!origin.isPullRequest) return (await github.getRepository()).defaultBranch;
+/** Returns the branch a run starts from; undefined for the default branch. */
+async function startBranch({ origin }: RunSpec, github: GitHub): Promise<string | undefined> {
+  if (!origin.isPullRequest) return undefined;
 
   const pull = await github.getPullRequest(origin.thread);
   if (!pull) throw new UserError(`Pull request #${origin.thread} was not found.`);
@@ -107,10 +108,9 @@ async function inheritedChanges(store: Store, spec: RunSpec): Promise<StepChange
 
 async function sourceOf(github: GitHub): Promise<SandboxSource> {
   const { installationId, repositoryId, owner, repo } = github.repository;
-  const { cloneUrl } = await github.getRepository();
   return {
     tenant: `${installationId}/${repositoryId ?? `${owner}/${repo}`}`.toLowerCase(),
-    url: cloneUrl,
+    url: await github.getCloneUrl(),
     token: (access) => github.createGitToken(access),
   };
 }

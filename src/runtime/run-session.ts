@@ -1,4 +1,4 @@
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { ActiveRun } from "./active-run.ts";
@@ -206,6 +206,10 @@ export class RunSession {
       }
       // Trying again does not help when a person has to act.
       if (error instanceof UserError) return handler.onFailure(effect, active, error);
+      if (error instanceof OutageError && error.retryAt !== undefined) {
+        await this.#postpone(effect, { until: error.retryAt, reason: error.message, cause: error, isCounted: true });
+        return undefined;
+      }
       onError(error, { runId: this.runId, kind: effect.request.kind });
       if (effect.attempts >= handler.maxAttempts) return handler.onFailure(effect, active, error);
       await store.postponeEffect(effect.key, now() + backoffMs(effect.attempts));
@@ -256,11 +260,19 @@ export class RunSession {
     return undefined;
   }
 
-  /** The effect has not been attempted. People are told when something outside this process has to answer first. */
-  async #postpone(effect: Effect, { until, reason, cause }: Postponed): Promise<void> {
+  /** People are told when something outside this process has to answer first. */
+  async #postpone(
+    effect: Effect,
+    {
+      until,
+      reason,
+      cause,
+      isCounted = false,
+    }: Pick<Postponed, "until" | "reason" | "cause"> & { isCounted?: boolean },
+  ): Promise<void> {
     const { store, showProblem, onError } = this.#host;
     const problem = reason === undefined ? undefined : { kind: "postponed" as const, reason };
-    await store.postponeEffect(effect.key, until, { isUncounted: true, ...(problem && { problem }) });
+    await store.postponeEffect(effect.key, until, { isUncounted: !isCounted, ...(problem && { problem }) });
     if (reason !== undefined && (await showProblem(this.runId, reason))) {
       onError(cause, { runId: this.runId, kind: effect.request.kind });
     }

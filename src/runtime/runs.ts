@@ -17,6 +17,18 @@ export interface ThreadRef {
   thread: number;
 }
 
+/** An issue or pull request as a person saw it. What is undefined is read from GitHub. */
+export interface SeenIssue {
+  at: Date;
+  title: string;
+  body: string;
+  author?: string;
+  authorId?: number | undefined;
+  labels?: string[];
+  /** True when nobody had commented before. */
+  hasNoComments?: boolean;
+}
+
 /** An installation, or some of its repositories. */
 export type InstallationScope = { installationId: number; repositoryIds?: readonly number[] };
 
@@ -44,7 +56,7 @@ export interface Runs {
     /** The task. */
     text: string;
     /** The issue as the person saw it. Default: as it is now. Later edits and comments do not reach the worker. */
-    seen?: { at: Date; title: string; body: string } | undefined;
+    seen?: SeenIssue | undefined;
     deliveryId?: string;
     /** The largest cost, in US dollars, if it is lower than the worker's limit. */
     maxCost?: number;
@@ -57,7 +69,7 @@ export interface Runs {
     event: ThreadEvent & {
       /** `requestedBy` caused the event. */
       origin: RunOrigin;
-      seen?: { at: Date; title: string; body: string } | undefined;
+      seen?: SeenIssue | undefined;
       deliveryId: string;
     },
   ): Promise<string[]>;

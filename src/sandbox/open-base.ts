@@ -31,21 +31,22 @@ export async function openBase(
   asked: OpenSandbox["at"],
   signal: AbortSignal | undefined,
 ): Promise<OpenedBase> {
-  const ref = `refs/heads/${asked.branch}`;
-  const refs = await remote.refs([ref, "HEAD"]);
-  const tip = refs.find(({ name }) => name === ref)?.oid;
+  const refs = await remote.refs(asked.branch === undefined ? ["HEAD"] : [`refs/heads/${asked.branch}`, "HEAD"]);
+  const head = refs.find(({ name }) => name === "HEAD");
+  const defaultBranch = head?.target?.replace(/^refs\/heads\//, "");
+  const branch = asked.branch ?? defaultBranch;
+  const tip = asked.branch === undefined ? head?.oid : refs.find(({ name }) => name === `refs/heads/${branch}`)?.oid;
   const commit = "commit" in asked ? asked.commit : tip;
-  if (!commit) throw await missingBranchError(remote, asked.branch);
+  if (!commit || branch === undefined) throw await missingBranchError(remote, branch);
 
-  const at = { commit, branch: asked.branch };
+  const at = { commit, branch };
   const base = await cache.get({
     repository: JSON.stringify([source.tenant, source.url]),
     commit,
     signal,
     load: (stop, previous) => loadBase(remote, { at, tip, previous, signal: stop }),
   });
-  const head = refs.find(({ name }) => name === "HEAD")?.target;
-  return { base, at, defaultBranch: head?.replace(/^refs\/heads\//, "") };
+  return { base, at, defaultBranch };
 }
 
 /** Fetches the contents of a base whose tree was fetched without them. */
@@ -116,11 +117,12 @@ async function advance(
   }
 }
 
-async function missingBranchError(remote: Remote, branch: string): Promise<UserError> {
+async function missingBranchError(remote: Remote, branch: string | undefined): Promise<UserError> {
   const branches = (await remote.refs(["refs/heads/"])).map(({ name }) => name.replace("refs/heads/", ""));
   if (branches.length === 0) {
     return new UserError(`The repository ${remote.name} is empty: push a first commit to it, then try again.`);
   }
+  if (branch === undefined) return new UserError(`The default branch of ${remote.name} does not exist.`);
   const near = closestMatch(branch, branches);
   return new UserError(`There is no branch ${branch} in ${remote.name}${near ? `, did you mean ${near}` : ""}.`);
 }

@@ -268,7 +268,9 @@ async function errorFor(connection: Connection, access: "read" | "write", respon
   }
   const message = `The git server of ${name} answered ${status}.${details}`;
   // GitHub's rate limits are answered with 403 and Retry-After, too.
-  if (status >= 500 || status === 429 || response.hasRetryAfter) return new OutageError(message);
+  const { retryAfterMs } = response;
+  if (retryAfterMs !== undefined) return new OutageError(message, { retryAt: Date.now() + retryAfterMs });
+  if (status >= 500 || status === 429) return new OutageError(message);
   if (status === 401 || status === 403) {
     const action = access === "read" ? "read" : "push to";
     return new UserError(`The git server does not allow this app to ${action} ${name} (${status}).${details}`);

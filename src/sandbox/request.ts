@@ -18,8 +18,8 @@ export interface GitResponse {
   status: number;
   /** The media type. */
   type: string;
-  /** The server asks to try again later. */
-  hasRetryAfter: boolean;
+  /** How long the server asks to wait, in milliseconds; undefined where it does not. */
+  retryAfterMs: number | undefined;
   /** Must be read to its end, or its iterator closed. */
   body: AsyncIterable<Buffer>;
 }
@@ -73,7 +73,7 @@ function attempt({
       resolve({
         status: incoming.statusCode ?? 0,
         type: incoming.headers["content-type"] ?? "",
-        hasRetryAfter: incoming.headers["retry-after"] !== undefined,
+        retryAfterMs: retryAfterOf(incoming.headers["retry-after"]),
         body: readChunks(incoming, { maxBytes, signal }),
       });
     });
@@ -85,6 +85,11 @@ function attempt({
     });
     outgoing.end(body);
   });
+}
+
+function retryAfterOf(header: string | undefined): number | undefined {
+  const seconds = Number(header ?? Number.NaN);
+  return Number.isFinite(seconds) ? seconds * 1_000 : undefined;
 }
 
 async function* readChunks(

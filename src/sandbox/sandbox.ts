@@ -115,8 +115,8 @@ export interface Sandbox extends Workspace {
 
 export interface OpenSandbox {
   source: SandboxSource;
-  /** A branch, for its tip; or the base of an existing run. */
-  at: { branch: string } | BaseCommit;
+  /** A branch, for its tip; or the base of an existing run. An undefined branch is the default branch. */
+  at: { branch: string | undefined } | BaseCommit;
   /** For a child, the policies from the root worker down to its own. Each can only narrow the previous ones. */
   policy?: SandboxPolicy | readonly (SandboxPolicy | undefined)[];
   /** The run's stored changes, oldest first. */

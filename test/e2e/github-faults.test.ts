@@ -12,7 +12,7 @@ describe.concurrent("the story reaches its end, and nothing is posted twice", ()
   ])("when every %s fails the first time", async (_, chosen) => {
     const { failed, result } = await playFaulty(chosen, [failure]);
 
-    expect(failed).toBeGreaterThan(6);
+    expect(failed).toBeGreaterThan(4);
     expect(result).toEqual(expected);
   });
 
@@ -25,7 +25,7 @@ describe.concurrent("the story reaches its end, and nothing is posted twice", ()
       { status: 429, body: {}, headers },
     ]);
 
-    expect(failed).toBeGreaterThan(12);
+    expect(failed).toBeGreaterThan(9);
     expect(result).toEqual(expected);
   });
 

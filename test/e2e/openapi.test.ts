@@ -56,6 +56,11 @@ test("every request has a path, a query and a body as GitHub describes them", as
   });
   checks.completeWorkflow(workflow);
   await github.until(() => asked().has("GET /repos/{owner}/{repo}/actions/jobs/{job_id}/logs") || undefined);
+  maintainer.comment(number, `@${github.botLogin.replace("[bot]", "")} thank you`);
+  await github.until(() => (asked().has("GET /users/{username}") ? true : undefined));
+  // A page of a run asks whether its repository is public.
+  const page = /http[^)\s]+\/runs\/[^)\s]+/.exec((await botComment(issue.number, /\/runs\//)).body)?.[0] ?? "";
+  await fetch(page);
   await github.until(() => (asked().has("POST /app/hook/deliveries/{delivery_id}/attempts") ? true : undefined));
 
   const wrong = restRequests().flatMap((request) => {

@@ -544,12 +544,15 @@ describe("a run that cannot start is refused at once:", () => {
     await runs.startRun({ origin: { ...origin, requestedBy: "mia" }, worker: "fixer", text: "three" });
   });
 
-  test("a repository without the branch", async () => {
+  test("a repository without its default branch", async () => {
     const { runs, ended, github } = await world({ script: turns() });
-    github.hub.repository().defaultBranch = "trunk";
+    await github.git("symbolic-ref", "HEAD", "refs/heads/trunk");
     await runs.startRun({ origin, worker: "fixer", text: "x" });
 
-    expect((await ended()).outcome).toMatchObject({ kind: "failed", reason: expect.stringContaining("trunk") });
+    expect((await ended()).outcome).toMatchObject({
+      kind: "failed",
+      reason: expect.stringContaining("default branch"),
+    });
   });
 
   test("a server-side tool that the model's provider does not have", async () => {

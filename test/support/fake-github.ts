@@ -48,7 +48,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
       const at = new Date();
       const comment = {
         id: comments.length + 1,
-        body,
+        body: typeof body === "string" ? body : await body(),
         author: "golem-forge[bot]",
         createdAt: at,
         updatedAt: at,
@@ -57,9 +57,10 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
       comments.push(comment);
       return comment;
     },
+    getCloneUrl: async () => options.cloneUrl ?? "http://127.0.0.1:9/octo/sums.git",
     updateComment: async (id, body) => {
       const comment = comments.find((one) => one.id === id);
-      if (comment) comment.body = body;
+      if (comment) comment.body = typeof body === "string" ? body : await body();
     },
     addReaction: async () => {},
     addIssueReaction: async () => {},

@@ -146,6 +146,11 @@ export async function listFolder(directory: string, commit: string, path: string
   return Promise.all(entries.map((entry) => withSize(directory, toEntry(entry, path))));
 }
 
+/** The direct entries of a tree. */
+export async function listTree(directory: string, sha: string): Promise<TreeEntry[]> {
+  return Promise.all((await readTree(directory, sha)).map((entry) => withSize(directory, toEntry(entry, ""))));
+}
+
 function readTree(directory: string, sha: string): Promise<GitTreeEntry[]> {
   return cached(`${directory} tree ${sha}`, async () => (await git.readTree({ fs, gitdir: directory, oid: sha })).tree);
 }

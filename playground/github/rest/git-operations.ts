@@ -4,6 +4,7 @@ import { z } from "zod";
 import {
   branches,
   isAncestor,
+  listTree,
   moveBranch,
   readBlob,
   readCommit,
@@ -37,6 +38,25 @@ export const gitOperations: RestOperation[] = [
     const content = bytes.toString("base64");
     const body = { sha, node_id: nodeId(sha, repository.id), size: bytes.length, url, content, encoding: "base64" };
     return { status: 200, body };
+  }),
+
+  repositoryOperation("get", `${repo}/git/trees/{tree_sha}`, { contents: "read" }, async (request) => {
+    const { world, repository, params } = request;
+    const sha = params.tree_sha ?? "";
+    const entries = commitHash.safeParse(sha).success
+      ? await listTree(repository.gitDirectory, sha).catch(() => undefined)
+      : undefined;
+    if (!entries) throw notFound();
+    const url = `${apiUrl(world, repository)}/git`;
+    const tree = entries.map(({ mode, type, sha: oid, size, path }) => ({
+      path,
+      mode,
+      type,
+      sha: oid,
+      ...(type === "blob" && { size }),
+      url: `${url}/${type}s/${oid}`,
+    }));
+    return { status: 200, body: { sha, url: `${url}/trees/${sha}`, tree, truncated: false } };
   }),
 
   repositoryOperation("post", `${repo}/git/blobs`, { contents: "write" }, async (request) => {

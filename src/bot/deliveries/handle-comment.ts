@@ -202,8 +202,9 @@ async function replyOnce(reason: string, markdown: string, action: Action): Prom
 /** Posts one reply per comment, however often the comment is delivered. */
 async function reply(markdown: string, { comment, context, github }: Action): Promise<void> {
   const { thread, key } = comment;
+  const [name, body] = [`reply/${key}`, context.sanitize(markdown)];
   try {
-    await postComment(github, { thread: thread.thread, name: `reply/${key}`, body: context.sanitize(markdown) });
+    await postComment(github, { thread: thread.thread, name, body, isFirstAttempt: context.attempts === 1 });
   } catch (error) {
     // A locked thread may accept a reaction where it does not accept a comment.
     if ((error as { status?: number }).status !== 403 || !comment.locked) throw error;

@@ -1,4 +1,4 @@
-import type { ThreadRef } from "#runtime/runs.ts";
+import type { SeenIssue, ThreadRef } from "#runtime/runs.ts";
 import type { CommentPayload, IssuePayload, User } from "./payloads.ts";
 import { threadEventKey, threadOf } from "./thread.ts";
 
@@ -19,15 +19,15 @@ export interface IncomingComment {
   /** Undefined for the text of the issue itself. */
   commentId: number | undefined;
   /** The issue as it was when the comment was written. */
-  seen: { at: Date; title: string; body: string } | undefined;
+  seen: SeenIssue | undefined;
 }
 
 /** Reads a comment. `deliveryId` identifies it where the payload says no time. */
 export function readComment(payload: CommentPayload, deliveryId: string): IncomingComment {
-  const { comment } = payload;
+  const { comment, issue } = payload;
   const at = comment.created_at;
   return {
-    ...readIssue(payload, at),
+    ...readIssue(payload, at, { isFirst: issue.comments !== undefined && issue.comments <= 1 }),
     key: at ? `comment ${comment.id} ${at.toISOString()}` : deliveryId,
     by: comment.user?.login ?? "ghost",
     byId: comment.user?.id,
@@ -41,7 +41,7 @@ export function readComment(payload: CommentPayload, deliveryId: string): Incomi
 export function readIssueText(payload: IssuePayload, deliveryId: string): IncomingComment {
   const { issue } = payload;
   return {
-    ...readIssue(payload, issue.created_at),
+    ...readIssue(payload, issue.created_at, { isFirst: true }),
     key: threadEventKey(payload, issue.number, issue.created_at) ?? deliveryId,
     by: issue.user?.login ?? "ghost",
     byId: issue.user?.id,
@@ -51,14 +51,22 @@ export function readIssueText(payload: IssuePayload, deliveryId: string): Incomi
   };
 }
 
-function readIssue(payload: IssuePayload, at: Date | undefined) {
+function readIssue(payload: IssuePayload, at: Date | undefined, { isFirst }: { isFirst: boolean }) {
   const { issue } = payload;
   return {
     thread: threadOf(payload, issue.number),
     isPullRequest: issue.pull_request !== undefined && issue.pull_request !== null,
     closed: issue.state === "closed",
     locked: issue.locked === true,
-    seen: at && { at, title: issue.title ?? "", body: issue.body ?? "" },
+    seen: at && {
+      at,
+      title: issue.title ?? "",
+      body: issue.body ?? "",
+      ...(issue.labels && { labels: issue.labels.map(({ name }) => name) }),
+      ...(isFirst && { hasNoComments: true }),
+      author: issue.user?.login ?? "ghost",
+      authorId: issue.user?.id,
+    },
   };
 }
 

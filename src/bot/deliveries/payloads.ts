@@ -33,6 +33,8 @@ const Issue = z.object({
   labels: z.array(z.object({ name: z.string() })).catch([]),
   /** Of a pull request: the branch it is to be merged into. */
   base: z.object({ ref: z.string() }).optional(),
+  /** The number of its comments. */
+  comments: z.number().optional().catch(undefined),
   performed_via_github_app: App.nullish(),
 });
 

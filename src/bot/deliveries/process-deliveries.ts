@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { z } from "zod";
 import { isOutage } from "#bot/github/refusals.ts";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import type { Delivery, DeliveryStore } from "#runtime/store/store.ts";
 import {
   attemptsBeforeNotice,
@@ -157,7 +157,8 @@ export class DeliveryProcessor {
       this.#services.log.info(`Delivery ${content.id} was refused: ${error.message}`);
       return undefined;
     }
-    const dueAt = Date.now() + Math.min(firstBackoffMs * 2 ** (attempts - 1), maxBackoffMs);
+    const backoffMs = Math.min(firstBackoffMs * 2 ** (attempts - 1), maxBackoffMs);
+    const dueAt = Math.max(Date.now() + backoffMs, (error instanceof OutageError && error.retryAt) || 0);
     if (isOutage(error)) {
       this.#services.log.info(`Delivery ${content.id} is retried: ${(error as Error).message}`);
       if (dueAt - Math.max(receivedAt, content.notBefore) > maxOutageMs) {

@@ -17,6 +17,8 @@ interface InstallationToken {
 interface ConfirmedName {
   owner: string;
   repo: string;
+  /** The URL for git, without credentials, where it is known for this name. */
+  cloneUrl?: string | undefined;
   confirmedAt: number;
 }
 
@@ -58,8 +60,8 @@ export class InstallationTokens {
   }
 
   /** Notes that the repository has this name now. */
-  confirmName({ repositoryId }: RepositoryRef, { owner, repo }: { owner: string; repo: string }): void {
-    if (repositoryId !== undefined) this.#names.set(repositoryId, { owner, repo, confirmedAt: Date.now() });
+  confirmName({ repositoryId }: RepositoryRef, name: Omit<ConfirmedName, "confirmedAt">): void {
+    if (repositoryId !== undefined) this.#names.set(repositoryId, { ...name, confirmedAt: Date.now() });
   }
 
   async #create(repository: RepositoryRef, access: Access): Promise<InstallationToken> {
@@ -84,7 +86,10 @@ export class InstallationTokens {
     });
     const data = response.data as Endpoints[typeof route]["response"]["data"];
     const [reached] = data.repositories ?? [];
-    if (reached) this.confirmName(repository, { owner: reached.owner.login, repo: reached.name });
+    if (reached) {
+      const { name, clone_url: cloneUrl } = reached;
+      this.confirmName(repository, { owner: reached.owner.login, repo: name, cloneUrl });
+    }
     return { value: data.token, expiresAt: Date.parse(data.expires_at) };
   }
 }

@@ -2,6 +2,7 @@ import type { Endpoints } from "@octokit/types";
 import type { Config } from "#config/config.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import { createRedactor } from "#text/redact.ts";
+import { DotGitHubReader } from "./dot-github-reader.ts";
 import { InstallationTokens } from "./installation-tokens.ts";
 import { RepositoryApi } from "./repository-api.ts";
 import { RepositoryClient } from "./repository-client.ts";
@@ -12,6 +13,7 @@ export function createOpenGitHub(rest: RestClient, { github, app, secrets }: Con
   const { apiUrl } = github;
   const redact = createRedactor(secrets);
   const tokens = new InstallationTokens(rest);
+  const dotGitHub = new DotGitHubReader();
   let login: Promise<string> | undefined;
 
   const ownLogin = () => {
@@ -23,7 +25,7 @@ export function createOpenGitHub(rest: RestClient, { github, app, secrets }: Con
   };
   return (repository) => {
     const api = new RepositoryApi({ rest, tokens, repository, apiUrl });
-    return new RepositoryClient({ repository, api, tokens, appId: app.appId, ownLogin, redact });
+    return new RepositoryClient({ repository, api, tokens, dotGitHub, appId: app.appId, ownLogin, redact });
   };
 }
 

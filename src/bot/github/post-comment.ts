@@ -1,23 +1,30 @@
-import type { GitHub, RequestPriority } from "#domain/github.ts";
+import type { CommentBody, GitHub, RequestPriority } from "#domain/github.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
 
 export interface NamedComment {
   thread: number;
   /** Posting twice under one name edits the first. */
   name: string;
-  /** Sanitised Markdown. */
-  body: string;
+  /** Sanitised Markdown. A function is called when GitHub's rate limits let the comment be sent. */
+  body: CommentBody;
   /** The id of the comment, where it is known. */
   commentId?: number | undefined;
+  /** True when the post was not attempted before: no existing comment is looked for. */
+  isFirstAttempt?: boolean | undefined;
 }
 
 /** Posts the comment, or edits the existing one of this name. Resolves to its id. */
-export async function postComment(github: GitHub, { thread, name, body, commentId }: NamedComment): Promise<number> {
-  const marked = `${body.trimEnd()}\n\n${markerOf(name)}`;
+export async function postComment(
+  github: GitHub,
+  { thread, name, body, commentId, isFirstAttempt = false }: NamedComment,
+): Promise<number> {
+  const withMarker = (text: string) => `${text.trimEnd()}\n\n${markerOf(name)}`;
+  const marked = typeof body === "string" ? withMarker(body) : async () => withMarker(await body());
   const priority = priorityOf(name);
   const edit = (id: number) => isEdited(github, id, { body: marked, priority });
   if (commentId !== undefined && (await edit(commentId))) return commentId;
 
+  if (commentId === undefined && isFirstAttempt) return (await github.createComment(thread, marked, priority)).id;
   const existing = (await github.listComments(thread)).find(
     (comment) => comment.own && comment.id !== commentId && hasMarker(comment.body, name),
   );
@@ -35,7 +42,7 @@ function priorityOf(name: string): RequestPriority {
 async function isEdited(
   github: GitHub,
   commentId: number,
-  { body, priority }: { body: string; priority: RequestPriority },
+  { body, priority }: { body: CommentBody; priority: RequestPriority },
 ): Promise<boolean> {
   try {
     await github.updateComment(commentId, body, priority);

@@ -12,7 +12,7 @@ type AccountEndpoint = Extract<Endpoint, `GET /user${string}` | `GET /orgs/${str
 type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
 export type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];
 type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
-type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority" | "fetch">;
+type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority" | "prepare" | "fetch">;
 
 const downloadTimeoutMs = 30_000;
 
@@ -68,6 +68,14 @@ export class RepositoryApi {
   async owner(): Promise<string> {
     await this.#tokens.get(this.#repository, "api");
     return this.#tokens.nameOf(this.#repository).owner;
+  }
+
+  /** A file, or the entries of a folder, of the default branch. */
+  readContents(path: string): Promise<Answer<"GET /repos/{owner}/{repo}/contents/{path}">> {
+    const encoded = path.split("/").map(encodeURIComponent).join("/");
+    // `{+path}` keeps the slashes, which not every server accepts encoded.
+    const endpoint = "GET /repos/{owner}/{repo}/contents/{+path}" as "GET /repos/{owner}/{repo}/contents/{path}";
+    return this.call(endpoint, { path: encoded }, { priority: "high" });
   }
 
   /** Asks for every page of a list, and returns the pages. */
@@ -127,14 +135,14 @@ export class RepositoryApi {
     const send = () => this.#sendOnce(route, parameters, options);
     return withRefusals(repository, async () => {
       // The token writes to no other repository, but a public one that took over the name could be read.
-      if (route.startsWith("GET")) await this.#confirmName(nameLifetimeMs);
+      if (route.startsWith("GET")) await this.confirmName();
       const { owner, repo } = this.#tokens.nameOf(repository);
       try {
         return await send();
       } catch (error) {
         const { status } = error as RequestError;
         if (status === 404 && !route.startsWith("GET")) {
-          await this.#confirmName(0);
+          await this.confirmName(0);
           const present = this.#tokens.nameOf(repository);
           if (present.owner === owner && present.repo === repo) throw error;
         } else if (status === 401) {
@@ -163,11 +171,11 @@ export class RepositoryApi {
   }
 
   /** Makes sure that the repository has had its name within `maxAgeMs`; a new token says the present one. */
-  async #confirmName(maxAgeMs: number): Promise<void> {
+  async confirmName(maxAgeMs: number = nameLifetimeMs): Promise<void> {
     const repository = this.#repository;
     if (repository.repositoryId === undefined) return;
     await this.#tokens.get(repository, "api");
-    const { owner, repo, confirmedAt } = this.#tokens.nameOf(repository);
+    const { confirmedAt, ...name } = this.#tokens.nameOf(repository);
     if (confirmedAt > 0 && Date.now() - confirmedAt <= maxAgeMs) return;
 
     const found = await this.#sendOnce("GET /repos/{owner}/{repo}", {}, {}).catch((error: RequestError) => {
@@ -175,7 +183,7 @@ export class RepositoryApi {
       throw error;
     });
     const { id } = (found?.data ?? {}) as Partial<Answer<"GET /repos/{owner}/{repo}">>;
-    if (id === repository.repositoryId) return this.#tokens.confirmName(repository, { owner, repo });
+    if (id === repository.repositoryId) return this.#tokens.confirmName(repository, name);
     this.#tokens.discard(repository, "api");
     await this.#tokens.get(repository, "api");
   }

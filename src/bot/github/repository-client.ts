@@ -4,6 +4,7 @@ import {
   type Check,
   type CheckAnnotation,
   type Comment,
+  type CommentBody,
   type CommitChecks,
   type GitHub,
   GitHubRefusal,
@@ -16,18 +17,23 @@ import {
 } from "#domain/github.ts";
 import { withRetries } from "#domain/with-retries.ts";
 import { readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
+import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
 import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
 import { hasNoDrafts, isInvalidField, isOutage, undefinedIfMissing } from "./refusals.ts";
 import type { Answer, RepositoryApi } from "./repository-api.ts";
 
 /** Someone waits for the answer. */
-const accountOptions = { timeoutMs: 8_000, maxRetries: 1 };
+/** What one delivery or effect reads below `.github` is of one moment. */
+const defaultMaxAgeMs = 1_000;
+
+const accountOptions = { timeoutMs: 8_000, maxRetries: 1, priority: "high" as const };
 
 interface RepositoryClientOptions {
   repository: RepositoryRef;
   api: RepositoryApi;
   tokens: InstallationTokens;
+  dotGitHub: DotGitHubReader;
   appId: number;
   ownLogin: () => Promise<string>;
   redact: (text: string) => string;
@@ -39,14 +45,16 @@ export class RepositoryClient implements GitHub {
   readonly ownLogin: () => Promise<string>;
   readonly #api: RepositoryApi;
   readonly #tokens: InstallationTokens;
+  readonly #dotGitHub: DotGitHubReader;
   readonly #appId: number;
   readonly #redact: (text: string) => string;
 
-  constructor({ repository, api, tokens, appId, ownLogin, redact }: RepositoryClientOptions) {
+  constructor({ repository, api, tokens, dotGitHub, appId, ownLogin, redact }: RepositoryClientOptions) {
     this.repository = repository;
     this.ownLogin = ownLogin;
     this.#api = api;
     this.#tokens = tokens;
+    this.#dotGitHub = dotGitHub;
     this.#appId = appId;
     this.#redact = redact;
   }
@@ -62,6 +70,7 @@ export class RepositoryClient implements GitHub {
       const { owner, repo } = this.repository;
       throw new OutageError(`GitHub did not say whether ${login} has write access to ${owner}/${repo}.`, {
         cause: error,
+        ...(error instanceof OutageError && { retryAt: error.retryAt }),
       });
     }
   }
@@ -118,6 +127,11 @@ export class RepositoryClient implements GitHub {
     return { defaultBranch: data.default_branch, private: data.private, cloneUrl: data.clone_url };
   }
 
+  async getCloneUrl(): Promise<string> {
+    await this.#api.confirmName();
+    return this.#tokens.nameOf(this.repository).cloneUrl ?? (await this.getRepository()).cloneUrl;
+  }
+
   async getIssue(number: number): Promise<Issue | undefined> {
     const endpoint = "GET /repos/{owner}/{repo}/issues/{issue_number}";
     const data = await undefinedIfMissing(this.#api.call(endpoint, { issue_number: number }));
@@ -141,25 +155,31 @@ export class RepositoryClient implements GitHub {
     return Promise.all(pages.flat().map((comment) => this.#readComment(comment)));
   }
 
-  async createComment(number: number, body: string, priority?: RequestPriority): Promise<Comment> {
+  async createComment(number: number, body: CommentBody, priority?: RequestPriority): Promise<Comment> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/comments";
-    const data = await this.#api.call(endpoint, { issue_number: number, body: this.#redact(body) }, { priority });
+    const prepare = () => this.#prepareBody(body);
+    const data = await this.#api.call(endpoint, { issue_number: number, body: "" }, { priority, prepare });
     return { ...(await this.#readComment(data)), own: true };
   }
 
-  async updateComment(commentId: number, body: string, priority?: RequestPriority): Promise<void> {
+  async updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<void> {
     const endpoint = "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}";
-    await this.#api.call(endpoint, { comment_id: commentId, body: this.#redact(body) }, { priority });
+    const prepare = () => this.#prepareBody(body);
+    await this.#api.call(endpoint, { comment_id: commentId, body: "" }, { priority, prepare });
+  }
+
+  async #prepareBody(body: CommentBody): Promise<{ body: string }> {
+    return { body: this.#redact(typeof body === "string" ? body : await body()) };
   }
 
   async addReaction(commentId: number, content: Parameters<GitHub["addReaction"]>[1]): Promise<void> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions";
-    await this.#api.call(endpoint, { comment_id: commentId, content });
+    await this.#api.call(endpoint, { comment_id: commentId, content }, { priority: "optional" });
   }
 
   async addIssueReaction(number: number, content: Parameters<GitHub["addIssueReaction"]>[1]): Promise<void> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/reactions";
-    await this.#api.call(endpoint, { issue_number: number, content });
+    await this.#api.call(endpoint, { issue_number: number, content }, { priority: "optional" });
   }
 
   async addLabels(number: number, labels: string[]): Promise<string[]> {
@@ -260,8 +280,15 @@ export class RepositoryClient implements GitHub {
     return log && this.#redact(log);
   }
 
-  async readFile(path: string): Promise<string | undefined> {
-    const data = await this.#getContents(path);
+  async readFile(
+    path: string,
+    { maxAgeMs = defaultMaxAgeMs }: { maxAgeMs?: number } = {},
+  ): Promise<string | undefined> {
+    if (path.startsWith(".github/")) {
+      const found = await this.#dotGitHub.readFile({ api: this.#api, repository: this.repository, path, maxAgeMs });
+      if (found !== "unknown") return found?.text;
+    }
+    const data = await undefinedIfMissing(this.#api.readContents(path));
     if (!data) return undefined;
     if (Array.isArray(data) || data.type !== "file") {
       throw new UserError(`${path} is not a file on the default branch of this repository, so it cannot be read.`);
@@ -274,20 +301,16 @@ export class RepositoryClient implements GitHub {
     return Buffer.from(content, encoding === "base64" ? "base64" : "utf8").toString("utf8");
   }
 
-  async listFiles(path: string): Promise<string[]> {
-    const data = await this.#getContents(path);
+  async listFiles(path: string, { maxAgeMs = defaultMaxAgeMs }: { maxAgeMs?: number } = {}): Promise<string[]> {
+    if (path.startsWith(".github/")) {
+      return this.#dotGitHub.listFiles({ api: this.#api, repository: this.repository, path, maxAgeMs });
+    }
+    const data = await undefinedIfMissing(this.#api.readContents(path));
     return Array.isArray(data) ? data.filter(({ type }) => type === "file").map(({ name }) => name) : [];
   }
 
   async createGitToken(access: "read" | "write"): Promise<string> {
     return this.#tokens.get(this.repository, access);
-  }
-
-  async #getContents(path: string): Promise<Answer<"GET /repos/{owner}/{repo}/contents/{path}"> | undefined> {
-    const encoded = path.split("/").map(encodeURIComponent).join("/");
-    // `{+path}` keeps the slashes, which not every server accepts encoded.
-    const endpoint = "GET /repos/{owner}/{repo}/contents/{+path}" as "GET /repos/{owner}/{repo}/contents/{path}";
-    return undefinedIfMissing(this.#api.call(endpoint, { path: encoded }));
   }
 
   async #readComment(

@@ -1,21 +1,42 @@
+import { OutageError } from "#domain/errors.ts";
 import type { RequestPriority } from "#domain/github.ts";
+
+/** Requests beyond a limit wait this long at most; where it takes longer, they fail and are retried later. */
+export const maxWaitMs = 120_000;
+
+interface Limit {
+  windowMs: number;
+  max: number;
+  /** The cost of a request that counts for this limit; 0 for one that does not. */
+  costOf: (request: PacedRequest) => number;
+}
+
+const minuteMs = 61_000;
 
 /**
  * GitHub's secondary rate limits of one installation, with a margin: content-creating requests in a minute and in an hour
  * (80 and 500), and points in a minute (900, of which a read costs 1 and a write 5).
  */
-const limits = [
-  { windowMs: 60_000, max: 75, costOf: ({ isWrite }: PacedRequest) => (isWrite ? 1 : 0) },
-  { windowMs: 60 * 60_000, max: 480, costOf: ({ isWrite }: PacedRequest) => (isWrite ? 1 : 0) },
-  { windowMs: 60_000, max: 850, costOf: ({ isWrite }: PacedRequest) => (isWrite ? 5 : 1) },
+const githubLimits: readonly Limit[] = [
+  { windowMs: minuteMs, max: 76, costOf: ({ createsContent }) => (createsContent ? 1 : 0) },
+  { windowMs: 60 * minuteMs, max: 480, costOf: ({ createsContent }) => (createsContent ? 1 : 0) },
+  { windowMs: minuteMs, max: 850, costOf: ({ isWrite }) => (isWrite ? 5 : 1) },
 ];
 
-/** How much of each limit the requests of a priority may use up: the rest is kept for more urgent ones. */
-const shares: Record<RequestPriority, number> = { high: 1, normal: 0.8, low: 0.5 };
-const priorities: readonly RequestPriority[] = ["high", "normal", "low"];
+/** GitHub allows 100 requests at the same time. */
+const maxConcurrent = 90;
+
+/**
+ * The part of each limit that requests of a priority may use up; the rest is kept for more urgent ones. An `optional`
+ * request is sent at once or not at all.
+ */
+const shares: Record<RequestPriority, number> = { high: 1, normal: 0.8, low: 0.4, optional: 0.3 };
+const queuedPriorities = ["high", "normal", "low"] as const satisfies RequestPriority[];
 
 export interface PacedRequest {
   isWrite: boolean;
+  /** True for requests that create comments, issues, pull requests, reviews and the like. */
+  createsContent: boolean;
   priority: RequestPriority;
   /** Repositories take turns. */
   repository: string;
@@ -25,71 +46,186 @@ interface Waiting extends PacedRequest {
   admit: () => void;
 }
 
-/** Admits the requests of one installation at a pace that GitHub accepts: urgent ones first, repositories in turns. */
+/** The requests of one priority. Each repository has its queue, and the queues take turns. */
+type RepositoryQueues = Map<string, Waiting[]>;
+
+interface PacerOptions {
+  /** Keeps at least this distance between writes. */
+  writeIntervalMs?: number | undefined;
+  /** Default: those of GitHub. */
+  limits?: readonly Limit[];
+}
+
+/**
+ * Sends the requests of one installation at a pace that GitHub accepts: bursts up to GitHub's limits, then as fast as they
+ * allow; urgent requests first, repositories in turns.
+ */
 export class RequestPacer {
-  readonly #waiting = new Map<RequestPriority, Map<string, Waiting[]>>(priorities.map((name) => [name, new Map()]));
-  #admitted: { at: number; request: PacedRequest }[] = [];
+  readonly #windows: readonly SlidingWindow[];
+  readonly #writeIntervalMs: number;
+  readonly #waiting = new Map<RequestPriority, RepositoryQueues>(queuedPriorities.map((name) => [name, new Map()]));
+  #inFlight = 0;
+  #pausedUntil = 0;
+  #nextWriteAt = 0;
+  /** The primary limit as GitHub last answered it, less the requests sent since. */
+  #primary = { limit: 0, remaining: Number.POSITIVE_INFINITY, resetAt: 0 };
   #timer: NodeJS.Timeout | undefined;
 
-  /** Resolves when the request may be sent. */
-  admit(request: PacedRequest): Promise<void> {
+  constructor({ writeIntervalMs = 0, limits = githubLimits }: PacerOptions = {}) {
+    this.#writeIntervalMs = writeIntervalMs;
+    this.#windows = limits.map((limit) => new SlidingWindow(limit));
+  }
+
+  /**
+   * Calls `send` when the limits allow it. Throws an OutageError that says when to try again if that takes more than two
+   * minutes, or if an optional request would have to wait.
+   */
+  async run<Result>(request: PacedRequest, send: () => Promise<Result>): Promise<Result> {
+    await this.#admit(request);
+    try {
+      return await send();
+    } finally {
+      this.#inFlight -= 1;
+      this.#admitWaiting();
+    }
+  }
+
+  /** Sends nothing for this long, as GitHub asked. */
+  pause(ms: number): void {
+    this.#pausedUntil = Math.max(this.#pausedUntil, Date.now() + ms);
+  }
+
+  /** Takes in what a response says about the primary rate limit. */
+  observe(headers: Record<string, string | number | undefined>): void {
+    const [limit, remaining, reset] = ["limit", "remaining", "reset"].map((name) =>
+      Number(headers[`x-ratelimit-${name}`] ?? Number.NaN),
+    ) as [number, number, number];
+    if (!Number.isFinite(limit + remaining + reset)) return;
+    // The response does not count the requests that are still on their way.
+    this.#primary = { limit, remaining: remaining - Math.max(0, this.#inFlight - 1), resetAt: reset * 1_000 };
+  }
+
+  #admit(request: PacedRequest): Promise<void> {
+    const now = Date.now();
+    const fitsAt = this.#fitsAt(request, now);
+    const isBehind = this.#inFlight >= maxConcurrent || [...this.#waiting.values()].some((queues) => queues.size > 0);
+    if (request.priority === "optional" && (fitsAt > now || isBehind)) {
+      throw new OutageError("It is left out, because many requests are waiting.");
+    }
+    if (fitsAt - now > maxWaitMs) {
+      const time = new Date(fitsAt).toISOString().slice(11, 16);
+      throw new OutageError(`GitHub's rate limit of this installation is used up until ${time} UTC.`, {
+        retryAt: fitsAt,
+      });
+    }
+    if (request.priority === "optional") {
+      this.#count(request, now);
+      return Promise.resolve();
+    }
     return new Promise((resolve) => {
-      const repositories = this.#waiting.get(request.priority);
-      const queue = repositories?.get(request.repository) ?? [];
+      const queues = this.#waiting.get(request.priority);
+      const queue = queues?.get(request.repository) ?? [];
       queue.push({ ...request, admit: resolve });
-      repositories?.set(request.repository, queue);
+      queues?.set(request.repository, queue);
       this.#admitWaiting();
     });
   }
 
   #admitWaiting(): void {
     const now = Date.now();
-    const longestMs = Math.max(...limits.map(({ windowMs }) => windowMs));
-    this.#admitted = this.#admitted.filter(({ at }) => at > now - longestMs);
     let retryAt = Number.POSITIVE_INFINITY;
-    for (const priority of priorities) {
-      const repositories = this.#waiting.get(priority);
-      for (let next = firstOf(repositories); next; next = firstOf(repositories)) {
+    for (const queues of this.#waiting.values()) {
+      for (let next = firstOf(queues); next && this.#inFlight < maxConcurrent; next = firstOf(queues)) {
         const fitsAt = this.#fitsAt(next, now);
         if (fitsAt > now) {
           retryAt = Math.min(retryAt, fitsAt);
           break;
         }
-        this.#admitted.push({ at: now, request: next });
-        takeFirst(repositories, next);
+        this.#count(next, now);
+        takeFirst(queues, next);
         next.admit();
       }
     }
     clearTimeout(this.#timer);
-    if (retryAt === Number.POSITIVE_INFINITY) return;
-    this.#timer = setTimeout(() => this.#admitWaiting(), retryAt - now);
+    if (retryAt < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#admitWaiting(), retryAt - now);
+  }
+
+  #count(request: PacedRequest, now: number): void {
+    this.#inFlight += 1;
+    this.#primary.remaining -= 1;
+    if (request.isWrite) this.#nextWriteAt = now + this.#writeIntervalMs;
+    for (const window of this.#windows) window.add(request, now);
   }
 
   /** When a request fits into every limit, as far as is known now. */
   #fitsAt(request: PacedRequest, now: number): number {
-    const times = limits.map(({ windowMs, max, costOf }) => {
-      const cost = costOf(request);
-      if (cost === 0) return now;
-      const recent = this.#admitted.filter(({ at }) => at > now - windowMs);
-      let excess = recent.reduce((sum, sent) => sum + costOf(sent.request), cost) - max * shares[request.priority];
-      for (const { at, request: sent } of recent) {
-        if (excess <= 0) break;
-        excess -= costOf(sent);
-        if (excess <= 0) return at + windowMs + 1;
-      }
-      return now;
-    });
-    return Math.max(...times);
+    const share = shares[request.priority];
+    const { limit, remaining, resetAt } = this.#primary;
+    const isPrimaryUsedUp = remaining <= limit * 0.5 * (1 - share);
+    return Math.max(
+      now,
+      this.#pausedUntil,
+      request.isWrite ? this.#nextWriteAt : 0,
+      isPrimaryUsedUp ? resetAt : 0,
+      ...this.#windows.map((window) => window.fitsAt(request, { share, now })),
+    );
   }
 }
 
-function firstOf(repositories: Map<string, Waiting[]> | undefined): Waiting | undefined {
-  return repositories?.values().next().value?.[0];
+/** The requests that were sent within a span of time, and what they cost. */
+class SlidingWindow {
+  readonly #limit: Limit;
+  readonly #sent: { at: number; cost: number }[] = [];
+  /** Entries before this index have left the window. */
+  #first = 0;
+  #used = 0;
+
+  constructor(limit: Limit) {
+    this.#limit = limit;
+  }
+
+  add(request: PacedRequest, at: number): void {
+    const cost = this.#limit.costOf(request);
+    if (cost === 0) return;
+    this.#sent.push({ at, cost });
+    this.#used += cost;
+  }
+
+  fitsAt(request: PacedRequest, { share, now }: { share: number; now: number }): number {
+    const { max, windowMs, costOf } = this.#limit;
+    const cost = costOf(request);
+    if (cost === 0) return now;
+
+    this.#forget(now - windowMs);
+    let excess = this.#used + cost - max * share;
+    for (let index = this.#first; excess > 0 && index < this.#sent.length; index += 1) {
+      const { at, cost: freed } = this.#sent[index] as { at: number; cost: number };
+      excess -= freed;
+      if (excess <= 0) return at + windowMs;
+    }
+    return now;
+  }
+
+  #forget(until: number): void {
+    for (let oldest = this.#sent[this.#first]; oldest && oldest.at <= until; oldest = this.#sent[this.#first]) {
+      this.#used -= oldest.cost;
+      this.#first += 1;
+    }
+    if (this.#first > 1_000) {
+      this.#sent.splice(0, this.#first);
+      this.#first = 0;
+    }
+  }
+}
+
+function firstOf(queues: RepositoryQueues): Waiting | undefined {
+  return queues.values().next().value?.[0];
 }
 
 /** Removes a repository's first request, and lets the other repositories go before its next one. */
-function takeFirst(repositories: Map<string, Waiting[]> | undefined, { repository }: Waiting): void {
-  const rest = repositories?.get(repository)?.slice(1) ?? [];
-  repositories?.delete(repository);
-  if (rest.length > 0) repositories?.set(repository, rest);
+function takeFirst(queues: RepositoryQueues, { repository }: Waiting): void {
+  const queue = queues.get(repository);
+  queue?.shift();
+  queues.delete(repository);
+  if (queue && queue.length > 0) queues.set(repository, queue);
 }

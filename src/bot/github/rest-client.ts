@@ -1,14 +1,15 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Octokit } from "@octokit/rest";
 import { LRUCache } from "lru-cache";
+import { OutageError } from "#domain/errors.ts";
 import { githubApiVersion, type RequestPriority } from "#domain/github.ts";
-import { SerialQueue } from "#domain/serial-queue.ts";
 import type { RequestError } from "./refusals.ts";
-import { RequestPacer } from "./request-pacer.ts";
+import { maxWaitMs, RequestPacer } from "./request-pacer.ts";
 
-/** Longer pauses are not waited for: the request fails, and is tried again by its effect. */
-const maxPauseMs = 120_000;
-const maxPauses = 3;
+/** A request that is refused more often fails, and is sent again by its effect. */
+const maxPauses = 5;
+/** Creations that count for GitHub's limits of content. */
+const contentRoute = /^POST .*\/(issues|pulls|comments|reviews|replies|requested_reviewers|check-runs)$/;
 const retryPausesMs = [1_000, 4_000, 9_000];
 const requestTimeoutMs = 30_000;
 
@@ -16,9 +17,11 @@ export interface RestRequest {
   /** `GET /repos/{owner}/{repo}`. */
   route: string;
   parameters?: Record<string, unknown>;
+  /** Returns parameters that are made when the request may be sent. */
+  prepare?: (() => Promise<Record<string, unknown>>) | undefined;
   /** The installation whose rate limits the request counts for; undefined for a request of the app itself. */
   installationId?: number;
-  /** Default: high for reads, which others wait for, and for writes that people wait for. */
+  /** Default: normal for reads, high for writes. */
   priority?: RequestPriority | undefined;
   /** The repository the request is about: those of an installation take turns. */
   repository?: string;
@@ -37,19 +40,30 @@ export interface RestResponse {
 
 interface RestClientOptions {
   apiUrl: string;
-  /** Keeps this distance between the writes of an installation. Default: they are paced by GitHub's limits. */
+  /** Keeps this distance between the writes of an installation; with 0, GitHub's limits are not anticipated. */
   writeIntervalMs?: number | undefined;
   /** Creates the JSON web token that authenticates the app. */
   createAppToken: () => Promise<string>;
   warn: (message: string) => void;
 }
 
+const maxCachedBytes = 64 * 1024 ** 2;
+
+/** An answer that GitHub confirms with 304 while it is unchanged. */
+interface CachedResponse extends RestResponse {
+  etag: string;
+}
+
 /** Sends requests to GitHub's REST API, at a pace that GitHub accepts. */
 export class RestClient {
+  /** By token, since an ETag holds for one token. */
+  readonly #responses = new LRUCache<string, CachedResponse>({
+    maxSize: maxCachedBytes,
+    sizeCalculation: ({ data }) => JSON.stringify(data).length + 1_000,
+  });
   readonly #octokit: Octokit;
   readonly #pacers = new LRUCache<number, RequestPacer>({ max: 1_000 });
   readonly #writeIntervalMs: number | undefined;
-  readonly #writes = new LRUCache<number, SerialQueue>({ max: 1_000 });
   readonly #createAppToken: () => Promise<string>;
   readonly #warn: (message: string) => void;
 
@@ -66,59 +80,89 @@ export class RestClient {
   }
 
   async send(request: RestRequest): Promise<RestResponse> {
-    const isPost = request.route.startsWith("POST");
-    const maxRetries = request.maxRetries ?? (isPost ? 0 : retryPausesMs.length);
+    const { route, installationId } = request;
+    const pacer = installationId === undefined ? undefined : this.#pacerOf(installationId);
+    const maxRetries = request.maxRetries ?? (route.startsWith("POST") ? 0 : retryPausesMs.length);
     let retries = 0;
     for (let pauses = 0; ; ) {
       try {
-        return await this.#sendOnce(request);
+        return await (pacer ? this.#sendPaced(request, pacer) : this.#exchange(request));
       } catch (error) {
         const pauseMs = pauseOf(error);
-        if (pauseMs !== undefined && pauseMs <= maxPauseMs && pauses < maxPauses) {
-          this.#warn(`GitHub asks for a pause of ${pauseMs} ms before ${request.route}`);
+        if (pauseMs !== undefined) {
+          this.#warn(`GitHub asks for a pause of ${pauseMs} ms before ${route}`);
+          pacer?.pause(pauseMs);
           pauses++;
-          await wait(pauseMs);
-        } else if (pauseMs === undefined && ((error as RequestError).status ?? 0) >= 500 && retries < maxRetries) {
+          if (pauseMs > maxWaitMs || pauses > maxPauses) throw asOutage(error, pauseMs);
+          if (!pacer) await wait(pauseMs);
+        } else if (((error as RequestError).status ?? 0) >= 500 && retries < maxRetries) {
           await wait(retryPausesMs[retries++]);
         } else throw error;
       }
     }
   }
 
-  async #sendOnce(request: RestRequest): Promise<RestResponse> {
-    const { installationId, priority = "high", repository = "" } = request;
-    if (installationId === undefined) return this.#exchange(request);
-    const isWrite = !request.route.startsWith("GET");
-    if (this.#writeIntervalMs === undefined) {
-      const pacer = this.#pacers.get(installationId) ?? new RequestPacer();
-      this.#pacers.set(installationId, pacer);
-      await pacer.admit({ isWrite, priority, repository });
-    }
-    if (!isWrite || !this.#writeIntervalMs) return this.#exchange(request);
-    const queue = this.#writes.get(installationId) ?? new SerialQueue();
-    this.#writes.set(installationId, queue);
-    return new Promise((resolve, reject) => {
-      void queue.run(async () => {
-        this.#exchange(request).then(resolve, reject);
-        await wait(this.#writeIntervalMs);
-      });
+  #pacerOf(installationId: number): RequestPacer {
+    const writeIntervalMs = this.#writeIntervalMs;
+    const pacer =
+      this.#pacers.get(installationId) ??
+      new RequestPacer({ writeIntervalMs, ...(writeIntervalMs === 0 && { limits: [] }) });
+    this.#pacers.set(installationId, pacer);
+    return pacer;
+  }
+
+  #sendPaced(request: RestRequest, pacer: RequestPacer): Promise<RestResponse> {
+    const { route, repository = "" } = request;
+    const isWrite = !route.startsWith("GET");
+    const priority = request.priority ?? (isWrite ? "high" : "normal");
+    const createsContent = contentRoute.test(route);
+    return pacer.run({ isWrite, createsContent, priority, repository }, async () => {
+      try {
+        const response = await this.#exchange(request);
+        pacer.observe(response.headers);
+        return response;
+      } catch (error) {
+        pacer.observe((error as RequestError).response?.headers ?? {});
+        throw error;
+      }
     });
   }
 
   async #exchange({
     route,
-    parameters,
+    parameters: given,
+    prepare,
     token,
     fetch,
     timeoutMs = requestTimeoutMs,
   }: RestRequest): Promise<RestResponse> {
+    const parameters = { ...given, ...(await prepare?.()) };
     const authorization = token === undefined ? `Bearer ${await this.#createAppToken()}` : `token ${token}`;
-    return this.#octokit.request(route, {
-      ...parameters,
-      headers: { authorization, "x-github-api-version": githubApiVersion },
-      request: { ...(fetch && { fetch }), signal: AbortSignal.timeout(timeoutMs) },
-    });
+    const isCached = token !== undefined && route.startsWith("GET");
+    const key = isCached ? JSON.stringify([token, route, parameters]) : "";
+    const known = isCached ? this.#responses.get(key) : undefined;
+    const headers = {
+      authorization,
+      "x-github-api-version": githubApiVersion,
+      ...(known && { "if-none-match": known.etag }),
+    };
+    try {
+      const request = { ...(fetch && { fetch }), signal: AbortSignal.timeout(timeoutMs) };
+      const { data, headers: received } = await this.#octokit.request(route, { ...parameters, headers, request });
+      if (isCached && received.etag) this.#responses.set(key, { data, headers: received, etag: received.etag });
+      return { data, headers: received };
+    } catch (error) {
+      if (known && (error as RequestError).status === 304) return known;
+      throw error;
+    }
   }
+}
+
+/** The refusal as an outage, which says when to try again. */
+function asOutage(cause: unknown, pauseMs: number): OutageError {
+  const time = new Date(Date.now() + pauseMs).toISOString().slice(11, 16);
+  const message = `GitHub's rate limit of this installation is used up until ${time} UTC.`;
+  return new OutageError(message, { cause, retryAt: Date.now() + pauseMs });
 }
 
 /** How long GitHub asks to wait, in milliseconds; undefined for any other error. */

@@ -11,12 +11,12 @@ export function postBudget({
 }: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"budget.post">> {
   return {
     maxAttempts: 12,
-    async perform(_effect, { spec: { id } }) {
+    async perform({ attempts }, { spec: { id } }) {
       const view = await readView(store, id);
       const { askForBudget } = frontEnd;
       if (!view || !askForBudget) return {};
       const name = `budget/${id}/${view.spec.worker.limits.cost}`;
-      return post(store, name, (options) => askForBudget(view, options));
+      return post(store, { name, attempts }, (options) => askForBudget(view, options));
     },
     onFailure: async () => ({}),
   };
@@ -29,14 +29,13 @@ export function postAnswer({
 }: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"answer.post">> {
   return {
     maxAttempts: 12,
-    async perform(_effect, run) {
+    async perform({ attempts }, run) {
       const last = lastAnswer(await run.log());
       const view = await readView(store, run.spec.id);
       const { showAnswer } = frontEnd;
       if (!view || !last?.answer.text.trim() || !showAnswer) return {};
-      return post(store, `answer/${run.spec.id}/${last.step}`, (options) =>
-        showAnswer(view, last.answer.text, options),
-      );
+      const name = `answer/${run.spec.id}/${last.step}`;
+      return post(store, { name, attempts }, (options) => showAnswer(view, last.answer.text, options));
     },
     onFailure: async () => ({}),
   };

@@ -13,13 +13,12 @@ type PostServices = Pick<EffectServices, "store" | "frontEnd">;
 export function postApproval({ store, frontEnd }: PostServices): EffectHandler<EffectOf<"approval.post">> {
   return {
     maxAttempts: 12,
-    async perform({ request: { approvalId } }, { spec }) {
+    async perform({ attempts, request: { approvalId } }, { spec }) {
       const approval = await store.findApproval(approvalId);
       const view = await readView(store, spec.rootId);
       if (!approval || !view) return {};
-      const posted = await post(store, `approval/${approvalId}`, (options) =>
-        frontEnd.showApproval(view, approval, options),
-      );
+      const name = `approval/${approvalId}`;
+      const posted = await post(store, { name, attempts }, (options) => frontEnd.showApproval(view, approval, options));
       return { ...posted, ...(approval.status === "pending" && { shownApproval: approvalId }) };
     },
     onFailure: async ({ request: { approvalId } }, { spec }, error) => {
@@ -57,7 +56,7 @@ export function postQuestion({
 }: PostServices): EffectHandler<EffectOf<"question.post" | "question.close">> {
   return {
     maxAttempts: 12,
-    async perform({ request: { kind, callId } }, run) {
+    async perform({ attempts, request: { kind, callId } }, run) {
       const { spec } = run;
       const { call, step, answer } = questionOf(await run.log(), callId);
       const view = await readView(store, spec.rootId);
@@ -67,7 +66,7 @@ export function postQuestion({
       if (answer) question.end = { kind: "answered", ...answer };
       else if (kind === "question.close") question.end = { kind: "withdrawn" };
       const name = `question/${spec.id}/${step}/${callId}`;
-      return post(store, name, (options) => frontEnd.askQuestion(view, question, options));
+      return post(store, { name, attempts }, (options) => frontEnd.askQuestion(view, question, options));
     },
     onFailure: async ({ request: { kind } }, { spec }, error) =>
       kind === "question.post" ? stopUnpostable(spec, error) : {},

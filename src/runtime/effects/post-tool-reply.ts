@@ -15,12 +15,13 @@ export function postToolReply({
 }: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"tool.reply">> {
   return {
     maxAttempts: 12,
-    async perform({ runId, request }, run) {
+    async perform({ runId, attempts, request }, run) {
       const reply = findResult(await run.log(), request.callId) ?? request.reply;
       const view = await readView(store, runId);
       if (!reply || !view) return {};
-      return post(store, `tool/${runId}/${request.callId}`, (options) =>
-        frontEnd.showToolReply(view, reply, { ...options, thread: request.thread }),
+      const { thread, callId } = request;
+      return post(store, { name: `tool/${runId}/${callId}`, attempts }, (options) =>
+        frontEnd.showToolReply(view, reply, { ...options, thread }),
       );
     },
     onFailure: async () => ({}),
@@ -34,11 +35,11 @@ export function showChanges({
 }: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"changes.show">> {
   return {
     maxAttempts: 4,
-    async perform({ runId, request: { by, callId, thread } }, run, signal) {
+    async perform({ runId, attempts, request: { by, callId, thread } }, run, signal) {
       const view = await readView(store, runId);
       if (!view) return {};
       const reply = await readChanges(run, by, signal);
-      return post(store, `tool/${runId}/${callId}`, (options) =>
+      return post(store, { name: `tool/${runId}/${callId}`, attempts }, (options) =>
         frontEnd.showToolReply(view, reply, { ...options, thread }),
       );
     },

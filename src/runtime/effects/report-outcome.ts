@@ -13,7 +13,8 @@ type ReportServices = Pick<EffectServices, "store" | "frontEnd">;
 export function reportOutcome(services: ReportServices): EffectHandler<EffectOf<"outcome.report">> {
   return {
     maxAttempts: 12,
-    perform: (_effect, { spec }) => (spec.parentId ? reportToParent(services, spec) : reportToPeople(services, spec)),
+    perform: ({ attempts }, { spec }) =>
+      spec.parentId ? reportToParent(services, spec) : reportToPeople(services, spec, attempts),
     onFailure: async () => ({}),
   };
 }
@@ -21,6 +22,7 @@ export function reportOutcome(services: ReportServices): EffectHandler<EffectOf<
 async function reportToPeople(
   { store, frontEnd }: ReportServices,
   { id, origin, worker }: RunSpec,
+  attempts: number,
 ): Promise<EffectResult> {
   const view = await readView(store, id);
   if (!view || isQuiet(view)) return {};
@@ -29,7 +31,7 @@ async function reportToPeople(
   const where = `${origin.repositoryId ?? `${origin.owner}/${origin.repo}`}#${origin.thread}`;
   const day = new Date().toISOString().slice(0, 10);
   const name = isScheduled(origin) && hasFailed ? `outcome/${where}/${worker.name}/${day}` : `outcome/${id}`;
-  return post(store, name, (options) => frontEnd.showOutcome(view, options));
+  return post(store, { name, attempts }, (options) => frontEnd.showOutcome(view, options));
 }
 
 async function reportToParent({ store }: ReportServices, spec: RunSpec): Promise<EffectResult> {

@@ -14,7 +14,7 @@ export function showStatus({
 }: Pick<EffectServices, "store" | "frontEnd" | "now" | "statusIntervalMs">): EffectHandler<EffectOf<"status.show">> {
   return {
     maxAttempts: 12,
-    async perform({ runId }, run) {
+    async perform({ runId, attempts }, run) {
       const { showStatus } = frontEnd;
       if (!showStatus) return {};
       const name = `status/${runId}`;
@@ -23,9 +23,12 @@ export function showStatus({
       if (earliest > now()) throw new Postponed(earliest);
 
       const view = await readView(store, runId, () => run.ownLog());
+      if (!view) return {};
       // A scheduled run is shown as soon as it asks people or has opened a pull request; its outcome is a comment anyway.
-      if (view && !known && (isQuiet(view) || (view.outcome && isScheduled(view.spec.origin)))) return {};
-      return view ? post(store, name, (options) => frontEnd.showStatus?.(view, options) ?? Promise.resolve(0)) : {};
+      if (!known && (isQuiet(view) || (view.outcome && isScheduled(view.spec.origin)))) return {};
+      // The comment may have to wait for GitHub's rate limits, and then shows the run as it is by then.
+      const latest = async () => (await readView(store, runId, () => run.ownLog())) ?? view;
+      return post(store, { name, attempts }, (options) => showStatus(view, { ...options, latest }));
     },
     onFailure: async () => ({}),
   };

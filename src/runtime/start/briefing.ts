@@ -1,4 +1,7 @@
+import { UserError } from "#domain/errors.ts";
 import { type Account, type Comment, canWrite, type GitHub, type Issue } from "#domain/github.ts";
+import type { RunOrigin } from "#domain/run.ts";
+import type { SeenIssue } from "#runtime/runs.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 
 /** The characters of an issue and of its comments that a worker starts with. It can read the rest with its tools. */
@@ -7,6 +10,23 @@ const maxLabelsLength = 1_000;
 const maxThreadLength = 20_000;
 const maxComments = 100;
 
+type BriefedIssue = Pick<Issue, "number" | "title" | "body" | "author" | "authorId" | "labels" | "isPullRequest">;
+
+/** Returns the issue as the person saw it, who had not seen later changes. GitHub is asked for what is not known. */
+export async function readBriefedIssue(
+  github: GitHub,
+  { thread, isPullRequest }: Pick<RunOrigin, "thread" | "isPullRequest">,
+  seen: SeenIssue | undefined,
+): Promise<BriefedIssue> {
+  const { title, body, author, authorId, labels } = seen ?? {};
+  if (title !== undefined && body !== undefined && author !== undefined && labels !== undefined) {
+    return { number: thread, title, body, author, authorId, labels, isPullRequest };
+  }
+  const current = await github.getIssue(thread);
+  if (!current) throw new UserError(`#${thread} cannot be read.`);
+  return { ...current, ...(seen && { title: seen.title, body: seen.body }) };
+}
+
 /**
  * Returns the context that a worker reads before its task: the issue and the comments so far. All of it is marked as
  * untrusted, whoever wrote it.
@@ -14,8 +34,8 @@ const maxComments = 100;
  */
 export async function composeBriefing(
   github: GitHub,
-  issue: Issue,
-  before: Date,
+  issue: BriefedIssue,
+  { before, seen }: { before: Date; seen?: SeenIssue | undefined },
 ): Promise<{ text: string; authors: Account[] }> {
   const kind = issue.isPullRequest ? "Pull request" : "Issue";
   const head = `${kind} #${issue.number}, opened by @${issue.author}`;
@@ -24,7 +44,9 @@ export async function composeBriefing(
     cut(`${issue.title}\n\n${issue.body}`, maxBodyLength) + cut(labels, maxLabelsLength),
     `${kind.toLowerCase()} #${issue.number}`,
   );
-  const { texts, authors } = await earlierComments(github, issue, before);
+  const { texts, authors } = seen?.hasNoComments
+    ? { texts: [], authors: [] }
+    : await earlierComments(github, issue, before);
   return {
     text: [head, body, ...texts].join("\n\n"),
     authors: [{ login: issue.author, id: issue.authorId }, ...authors],
@@ -34,7 +56,7 @@ export async function composeBriefing(
 /** Leaves out comments written or edited after the command, since the person had not seen them. */
 async function earlierComments(
   github: GitHub,
-  { number }: Issue,
+  { number }: BriefedIssue,
   before: Date,
 ): Promise<{ texts: string[]; authors: Account[] }> {
   const comments = (await github.listComments(number)).filter((comment) => !comment.own && comment.updatedAt < before);

@@ -12,7 +12,7 @@ import { shortId } from "#runtime/short-id.ts";
 import { type NewEvent, readable } from "#runtime/store/store.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
-import { composeBriefing } from "./briefing.ts";
+import { composeBriefing, readBriefedIssue } from "./briefing.ts";
 
 /** The number of earlier runs whose costs are compared. */
 const maxComparedRuns = 20;
@@ -54,11 +54,8 @@ export class RunStarter {
     const budget = await remainingBudget(this.#options, origin);
     const usualCost = await this.#usualCost(origin, worker.name);
     const task = cleanText(text).text.trim();
-    const current = await github.getIssue(origin.thread);
-    if (!current) throw new UserError(`#${origin.thread} cannot be read.`);
-    // The person had not seen later changes of the issue.
-    const issue = seen ? { ...current, title: seen.title, body: seen.body } : current;
-    const briefing = await composeBriefing(github, issue, seen?.at ?? new Date(now()));
+    const issue = await readBriefedIssue(github, origin, seen);
+    const briefing = await composeBriefing(github, issue, { before: seen?.at ?? new Date(now()), seen });
     if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input && origin.trigger === undefined) {
       const place = origin.isPullRequest ? "the pull request's description" : "the issue";
       throw new UserError(`${worker.name} needs a task. Write it after the command, or in ${place}.`);

@@ -10,6 +10,10 @@ import { closestMatch } from "#text/closest-match.ts";
 const repositoryFolder = ".github/workers";
 const ending = ".worker";
 
+/** The settings of the repository are read right before a worker is started, and its workers are of the same moment. */
+const maxFindAgeMs = 5_000;
+const maxListAgeMs = 30_000;
+
 /** The files of a repository, on GitHub or in a checkout. */
 export type WorkerFiles = Pick<GitHub, "listFiles" | "readFile">;
 
@@ -31,7 +35,7 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
 
   async function find(name: string, files: WorkerFiles): ReturnType<WorkerCatalog["find"]> {
     const wanted = name.toLowerCase();
-    const own = await readOwn(files);
+    const own = await readOwn(files, maxFindAgeMs);
     const file = own.find((path) => nameOf(path) === wanted);
     if (file) return { worker: await readOwnWorker(files, file), source: "repository" };
 
@@ -41,7 +45,7 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
   }
 
   async function list(files: WorkerFiles): Promise<{ name: string; description?: string }[]> {
-    const own = await Promise.all((await readOwn(files)).map((file) => describeOwn(files, file)));
+    const own = await Promise.all((await readOwn(files, maxListAgeMs)).map((file) => describeOwn(files, file)));
     const names = new Set(own.map(({ name }) => name));
     const rest = [...shipped.values()].filter(({ name }) => !names.has(name.toLowerCase()));
     return [...own, ...rest.map(({ name, description }) => ({ name, description }))].sort((a, b) =>
@@ -51,7 +55,7 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
 
   async function triggers(files: WorkerFiles): Promise<{ worker: string; on: Triggers }[]> {
     const own = await Promise.all(
-      (await readOwn(files)).map((file) => readOwnWorker(files, file).catch(ignoreInvalid)),
+      (await readOwn(files, maxFindAgeMs)).map((file) => readOwnWorker(files, file).catch(ignoreInvalid)),
     );
     const names = new Set(own.map((worker) => worker?.name.toLowerCase()));
     const others = [...shipped].filter(([name]) => !names.has(name)).map(([, worker]) => worker);
@@ -78,14 +82,14 @@ async function filesIn(directory: string): Promise<string[]> {
   }
 }
 
-async function readOwn(files: WorkerFiles): Promise<string[]> {
-  const names = await files.listFiles(repositoryFolder);
+async function readOwn(files: WorkerFiles, maxAgeMs: number): Promise<string[]> {
+  const names = await files.listFiles(repositoryFolder, { maxAgeMs });
   return names.filter((name) => name.endsWith(ending));
 }
 
 async function readOwnWorker(files: WorkerFiles, file: string): Promise<WorkerDefinition> {
   const path = `${repositoryFolder}/${file}`;
-  const text = await files.readFile(path);
+  const text = await files.readFile(path, { maxAgeMs: maxListAgeMs });
   if (text === undefined) throw new UserError(`${path} is no longer on the default branch.`);
   const worker = parseWorker(text, path);
   if (worker.name.toLowerCase() !== nameOf(file)) {

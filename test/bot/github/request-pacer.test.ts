@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { RequestPacer } from "#bot/github/request-pacer.ts";
+import { OutageError } from "#domain/errors.ts";
 import type { RequestPriority } from "#domain/github.ts";
 
 let pacer: RequestPacer;
@@ -12,14 +13,28 @@ beforeEach(() => {
 });
 afterEach(() => vi.useRealTimers());
 
-function send(name: string, { isWrite = true, priority = "high" as RequestPriority, repository = "octo/shop" } = {}) {
-  void pacer.admit({ isWrite, priority, repository }).then(() => admitted.push(name));
+interface Request {
+  isWrite?: boolean;
+  createsContent?: boolean;
+  priority?: RequestPriority;
+  repository?: string;
 }
+
+/** Sends a request that is answered after `answerMs`. By default it is the creation of a comment. */
+function send(name: string, { answerMs = 0, ...request }: Request & { answerMs?: number } = {}): Promise<unknown> {
+  const { isWrite = true, createsContent = isWrite, priority = "high", repository = "octo/shop" } = request;
+  return pacer.run({ isWrite, createsContent, priority, repository }, async () => {
+    admitted.push(name);
+    if (answerMs > 0) await wait(answerMs);
+  });
+}
+
+const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
 test("a burst is sent at once, and no more than 80 writes a minute and 500 an hour", async () => {
-  for (let count = 0; count < 600; count++) send("write");
+  for (let count = 0; count < 600; count++) void send("write");
 
   await pass(0);
   expect(admitted.length).toBeGreaterThan(60);
@@ -33,7 +48,7 @@ test("a burst is sent at once, and no more than 80 writes a minute and 500 an ho
 });
 
 test("reads count, too: no more than 900 points a minute", async () => {
-  for (let count = 0; count < 1_000; count++) send("read", { isWrite: false });
+  for (let count = 0; count < 1_000; count++) void send("read", { isWrite: false });
 
   await pass(0);
   expect(admitted.length).toBeLessThanOrEqual(900);
@@ -42,9 +57,9 @@ test("reads count, too: no more than 900 points a minute", async () => {
 });
 
 test("status edits leave room for outcomes, and both for approval requests", async () => {
-  for (let count = 0; count < 100; count++) send("status", { priority: "low" });
-  for (let count = 0; count < 100; count++) send("outcome", { priority: "normal" });
-  send("approval");
+  for (let count = 0; count < 100; count++) void send("status", { priority: "low" });
+  for (let count = 0; count < 100; count++) void send("outcome", { priority: "normal" });
+  void send("approval");
 
   await pass(0);
 
@@ -54,11 +69,11 @@ test("status edits leave room for outcomes, and both for approval requests", asy
 });
 
 test("what waits is sent by its urgency, whenever it came", async () => {
-  for (let count = 0; count < 80; count++) send("first");
+  for (let count = 0; count < 80; count++) void send("first");
   await pass(0);
   admitted = [];
-  send("status", { priority: "low" });
-  send("approval");
+  void send("status", { priority: "low" });
+  void send("approval");
 
   await pass(61_000);
 
@@ -66,8 +81,8 @@ test("what waits is sent by its urgency, whenever it came", async () => {
 });
 
 test("repositories take turns", async () => {
-  for (let count = 0; count < 100; count++) send("busy", { repository: "octo/busy" });
-  send("quiet", { repository: "octo/quiet" });
+  for (let count = 0; count < 100; count++) void send("busy", { repository: "octo/busy" });
+  void send("quiet", { repository: "octo/quiet" });
   await pass(0);
   admitted = [];
 
@@ -75,4 +90,70 @@ test("repositories take turns", async () => {
 
   expect(admitted.indexOf("quiet")).toBeGreaterThanOrEqual(0);
   expect(admitted.indexOf("quiet")).toBeLessThan(2);
+});
+
+test("edits of status comments do not count as new content", async () => {
+  for (let count = 0; count < 80; count++) void send("edit", { createsContent: false });
+  void send("approval");
+
+  await pass(0);
+
+  expect(admitted).toHaveLength(81);
+});
+
+test("no more than 90 requests are on their way at the same time", async () => {
+  for (let count = 0; count < 100; count++) void send("read", { isWrite: false, answerMs: 1_500 });
+
+  await pass(0);
+  expect(admitted).toHaveLength(90);
+  await pass(1_500);
+  expect(admitted).toHaveLength(100);
+});
+
+test("a reaction is left out where it would have to wait", async () => {
+  for (let count = 0; count < 80; count++) void send("write");
+
+  await expect(send("reaction", { createsContent: false, priority: "optional" })).rejects.toThrow(OutageError);
+  await pass(0);
+
+  expect(admitted).not.toContain("reaction");
+});
+
+test("when GitHub asks for a pause, nothing is sent until it is over", async () => {
+  pacer.pause(20_000);
+  void send("approval");
+
+  await pass(19_000);
+  expect(admitted).toEqual([]);
+  await pass(1_000);
+  expect(admitted).toEqual(["approval"]);
+});
+
+test("a request that would wait longer than two minutes fails, and says when to try again", async () => {
+  const begunAt = Date.now();
+  pacer.pause(30 * 60_000);
+
+  const error = await send("approval").catch((reason: unknown) => reason);
+
+  expect(error).toBeInstanceOf(OutageError);
+  expect((error as OutageError).retryAt).toBe(begunAt + 30 * 60_000);
+});
+
+test("what GitHub says is left of the hour is kept for urgent requests, and then waited for", async () => {
+  const reset = Math.ceil(Date.now() / 1_000) + 60;
+  const observe = (remaining: number) =>
+    pacer.observe({ "x-ratelimit-limit": 5_000, "x-ratelimit-remaining": remaining, "x-ratelimit-reset": reset });
+
+  observe(400);
+  void send("read", { isWrite: false, priority: "normal" });
+  void send("approval");
+  await pass(0);
+  expect(admitted).toEqual(["approval"]);
+
+  observe(0);
+  void send("second approval");
+  await pass(0);
+  expect(admitted).toEqual(["approval"]);
+  await pass(61_000);
+  expect(admitted).toEqual(["approval", "second approval", "read"]);
 });

@@ -262,7 +262,7 @@ describe("a command that cannot run is refused with the reason", () => {
 
   test("a command for a run that never opened its repository", async () => {
     const { runs, ended, toolReply, github } = await world({ script: turns() });
-    github.hub.repository().defaultBranch = "trunk";
+    await github.git("symbolic-ref", "HEAD", "refs/heads/trunk");
     await runs.startRun({ origin, worker: "fixer", text: "x" });
     await ended();
 

@@ -1,0 +1,35 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { fixScript, playFix } from "../support/fix-story.ts";
+import { type Stories, startStories } from "../support/forge-stories.ts";
+
+const open: Stories[] = [];
+afterEach(() => Promise.all(open.splice(0).map((stories) => stories.close())));
+
+async function start(options: Parameters<typeof startStories>[0] = {}): Promise<Stories> {
+  const stories = await startStories(options);
+  open.push(stories);
+  await stories.start();
+  return stories;
+}
+
+describe("one run costs GitHub", () => {
+  test("no more than 20 requests to the API, of which most reads are answered with 304", async () => {
+    const stories = await start({ environment: { GOLEM_FORGE_STATUS_INTERVAL_MS: "10000" } });
+    const play = async () => {
+      const story = stories.open({ title: "The total is one too high", body: "Two items give 3.", script: fixScript });
+      await playFix(stories, story.issue);
+    };
+    // The first run of a repository gets the tokens and fetches it.
+    await play();
+    const before = stories.github.requests.length;
+
+    await play();
+
+    const requests = stories.github.requests.slice(before).filter(({ operation = "" }) => /^[A-Z]+ /.test(operation));
+    const reads = requests.filter(({ method }) => method === "GET");
+    const counted = requests.map(({ operation, status }) => `${operation} ${status}`).sort();
+    expect(counted.length, counted.join("\n")).toBeLessThanOrEqual(20);
+    expect(reads.length, counted.join("\n")).toBeLessThanOrEqual(12);
+    expect(reads.filter(({ status }) => status === 304).length, counted.join("\n")).toBeGreaterThanOrEqual(3);
+  });
+});
