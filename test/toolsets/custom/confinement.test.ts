@@ -94,7 +94,7 @@ describe("a tools.ts", () => {
     });
 
     await expect(opened).rejects.toThrow(
-      /^\.\/tools\.ts cannot be loaded: node:fs cannot be imported here: a custom tool has no files/,
+      /^\.\/tools\.ts cannot be loaded: node:fs cannot be imported here: custom tools cannot access files/,
     );
   });
 
