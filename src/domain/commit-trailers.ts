@@ -57,21 +57,27 @@ export function parseTrailers(message: string): ParsedTrailers {
   };
 }
 
-const sectionStart = "<!-- golem-forge: approvals -->";
-const sectionEnd = "<!-- /golem-forge: approvals -->";
+/** The sections that the app writes into the description of a pull request. */
+type SectionName = "approvals" | "evidence";
+
+/** Adds a section of the app to the description of a pull request, replaces it, or removes it without content. */
+export function withSection(body: string, name: SectionName, content: string | undefined): string {
+  const [first, last] = [`<!-- golem-forge: ${name} -->`, `<!-- /golem-forge: ${name} -->`];
+  const start = body.indexOf(first);
+  const end = body.indexOf(last, start);
+  const isThere = start >= 0 && end >= 0;
+  const before = isThere ? body.slice(0, start).trimEnd() : body.trimEnd();
+  const after = isThere ? body.slice(end + last.length) : "";
+  return content === undefined ? before + after : `${before}\n\n${first}\n${content}\n${last}${after}`.trimStart();
+}
 
 /**
  * Adds the section about approvals to the description of a pull request, or replaces it: which calls people approved, with
  * the digest of what they were shown. It is made from the store, so the model does not write it.
  */
 export function withApprovalsSection(body: string, approvals: readonly Approval[]): string {
-  const start = body.indexOf(sectionStart);
-  const end = body.indexOf(sectionEnd, start);
-  const isThere = start >= 0 && end >= 0;
-  const before = isThere ? body.slice(0, start).trimEnd() : body.trimEnd();
-  const after = isThere ? body.slice(end + sectionEnd.length) : "";
   const used = approvals.filter(({ status }) => status === "used");
-  if (used.length === 0) return before + after;
+  if (used.length === 0) return withSection(body, "approvals", undefined);
   const rows = used.map((approval) => {
     const by = answersOf(approval).map(
       (answer) => `\`${plain(answer.by)}\`${answer.via === "page" ? " on the run page" : ""}`,
@@ -80,12 +86,12 @@ export function withApprovalsSection(body: string, approvals: readonly Approval[
     return `| \`${plain(approval.tool)}\` | ${by.join(", ")} | ${at} UTC | \`${approval.id}\` \`${approval.digest.slice(0, 12)}\` |`;
   });
   const table = ["| call | approved by | when | approval, digest |", "|---|---|---|---|", ...rows].join("\n");
-  return `${before}\n\n${sectionStart}\n### Approvals\n\n${table}\n${sectionEnd}${after}`.trimStart();
+  return withSection(body, "approvals", `### Approvals\n\n${table}`);
 }
 
-/** Removes the marks of the section about approvals from text of the model, so that it cannot imitate the section. */
-export function withoutApprovalsMarks(text: string): string {
-  return text.replaceAll(sectionStart, "").replaceAll(sectionEnd, "");
+/** Removes the marks of the app's sections from text of the model, so that it cannot imitate them. */
+export function withoutSectionMarks(text: string): string {
+  return text.replace(/<!-- \/?golem-forge: (?:approvals|evidence) -->/g, "");
 }
 
 /** Leaves only characters that Markdown shows as they are. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
-import { withApprovalsSection, withoutApprovalsMarks } from "#domain/commit-trailers.ts";
+import { withApprovalsSection, withoutSectionMarks } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
 import { type GitHub, GitHubRefusal, type PullRequest } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
@@ -8,6 +8,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { evidenceNote, withEvidenceSection } from "./evidence.ts";
 import { previewPush, pushesProtectedFile } from "./outgoing-changes.ts";
 import { pushChanges } from "./push-changes.ts";
 
@@ -33,7 +34,7 @@ export function createOpenPullRequestTool(
       "Commit all changes of this run to its own branch and open a draft pull request. Check git_diff first.",
     inputSchema: input,
     needsApproval: async () => configured() || pushesProtectedFile(sandbox),
-    approvalReason: ({ title }) => `The worker wants to open a draft pull request: ${title}`,
+    approvalReason: ({ title }) => `The worker wants to open a draft pull request: ${title}. ${evidenceNote}`,
     preview: async (args) => {
       await checkOpenPullRequests(services);
       const { title, body } = pullRequestTexts(args, services);
@@ -41,7 +42,7 @@ export function createOpenPullRequestTool(
     },
     execute: async (args, context) => {
       const { title, body: written } = pullRequestTexts(args, services);
-      const body = withApprovalsSection(written, (await services.approvals?.()) ?? []);
+      const body = withEvidenceSection(withApprovalsSection(written, (await services.approvals?.()) ?? []), services);
       const existing = await github.findPullRequest(branch);
       if (existing?.state === "closed") throw alreadyClosed(existing);
       if (!existing) await checkOpenPullRequests(services);
@@ -108,7 +109,7 @@ export function pullRequestTexts({ title, body, closes_issue }: Input, { spec, s
   const link = closes_issue && !isPullRequest ? `Closes #${thread}` : `For #${thread}`;
   return {
     title: toSingleLine(sanitize(title)),
-    body: `${withoutApprovalsMarks(sanitize(body)).trim()}\n\n---\n${link}. Proposed by the worker \`${spec.worker.name}\`.`.trimStart(),
+    body: `${withoutSectionMarks(sanitize(body)).trim()}\n\n---\n${link}. Proposed by the worker \`${spec.worker.name}\`.`.trimStart(),
   };
 }
 

@@ -6,6 +6,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { evidenceNote, withEvidenceSection } from "./evidence.ts";
 import { alreadyClosed, pullRequestTexts, resultOf, toSingleLine, updateTexts } from "./open-pull-request.ts";
 import { previewPush, pushesProtectedFile } from "./outgoing-changes.ts";
 import { lastPushed, pushChanges } from "./push-changes.ts";
@@ -37,7 +38,7 @@ export function createUpdatePullRequestTool(
       "Push further changes to the pull request that this run opened, and optionally update its title and description.",
     inputSchema: input,
     needsApproval: async () => configured() || pushesProtectedFile(sandbox),
-    approvalReason: ({ message }) => `The worker wants to update its pull request: ${message}`,
+    approvalReason: ({ message }) => `The worker wants to update its pull request: ${message}. ${evidenceNote}`,
     preview: async ({ message, title, body }) => {
       return previewPush(sandbox, {
         "Commit message": sanitize(message),
@@ -60,7 +61,7 @@ export function createUpdatePullRequestTool(
       const description = body === undefined ? pull.body : pullRequestTexts({ title: message, body }, services).body;
       const change = {
         ...(title === undefined ? {} : { title: toSingleLine(sanitize(title)) }),
-        body: withApprovalsSection(description, (await services.approvals?.()) ?? []),
+        body: withEvidenceSection(withApprovalsSection(description, (await services.approvals?.()) ?? []), services),
       };
       const updated = await updateTexts(pull, change, services);
       const unchanged = before?.commit === pushed.commit && title === undefined && body === undefined;
