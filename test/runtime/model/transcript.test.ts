@@ -171,6 +171,39 @@ describe("any sequence of events", () => {
       { numRuns: 500 },
     );
   });
+
+  test("is the same whether it grew event by event or was read at once", () => {
+    fc.assert(
+      fc.property(fc.array(eventName, { maxLength: 40 }), fc.nat(), (names, compactedAt) => {
+        const log = withSummary(logFrom(names), compactedAt);
+        const growing: LoggedEvent[] = [];
+        for (const event of log) {
+          growing.push(event);
+          expect(buildTranscript(growing)).toEqual(buildTranscript([...growing]));
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("is built forward: what was read before is not read again", () => {
+    const read: number[] = [];
+    const steps = Array.from({ length: 50 }, (_, step) => [answered("", [`c${step}`]), finished(`c${step}`)]).flat();
+    const log = logOf(message("go"), ...steps).map(({ event, ...logged }) => ({
+      ...logged,
+      get event() {
+        read.push(logged.id);
+        return event;
+      },
+    }));
+    const growing = log.slice(0, 100);
+    buildTranscript(growing);
+    read.length = 0;
+    growing.push(...log.slice(100));
+    buildTranscript(growing);
+
+    expect(new Set(read)).toEqual(new Set([101]));
+  });
 });
 
 /** Only events that the machine accepts are in the log. Ids of calls are repeated in later turns, as some providers do. */
@@ -183,6 +216,13 @@ function logFrom(names: string[]): LoggedEvent[] {
     log.push({ id: log.length + 1, runId: "r", at: 0, event });
   }
   return log;
+}
+
+/** The log with a summary at its end, of everything up to one of its events. */
+function withSummary(log: LoggedEvent[], at: number): LoggedEvent[] {
+  const throughId = log[at % log.length]?.id ?? 0;
+  const event: RunEvent = { type: "conversation.compacted", throughId, summary: "So far, so good.", usage };
+  return [...log, { id: log.length + 1, runId: "r", at: 0, event }];
 }
 
 const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branch: "main" };
