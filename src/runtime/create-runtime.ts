@@ -1,6 +1,7 @@
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
+import type { RunObserver } from "#runtime/effects/effect-handler.ts";
 import { openActiveRun } from "./active-run.ts";
 import { type Dispatch, localDispatch } from "./dispatch.ts";
 import { effectHandlers } from "./effects/handlers.ts";
@@ -8,7 +9,6 @@ import type { FrontEnd } from "./front-end.ts";
 import { createGitHubEnvironment, type GitHubEnvironmentOptions } from "./github-environment.ts";
 import { createLiveOutput, type LiveOutput } from "./live-output.ts";
 import type { RunEnvironment } from "./run-environment.ts";
-import type { RunObserver } from "./run-observer.ts";
 import { RunScheduler } from "./run-scheduler.ts";
 import { RunService } from "./run-service.ts";
 import type { Runs } from "./runs.ts";

@@ -6,7 +6,7 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { hasMarker } from "#text/comment-marker.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { approversOf, countApprovals, factsAbout, findProblem, requirementsOf } from "./approval-rules.ts";
-import { readSettings } from "./read-settings.ts";
+import { readSettings } from "./run-environment.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import { type Decision, type DecisionResult, type NewEffect, requireRun } from "./store/store.ts";

@@ -8,8 +8,7 @@ import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { requireRun, type Store } from "#runtime/store/store.ts";
 import type { SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { readSettings } from "./read-settings.ts";
-import type { RunEnvironment } from "./run-environment.ts";
+import { type RunEnvironment, readSettings } from "./run-environment.ts";
 
 /** The services that a deployment provides to the tools of every run. */
 export type SharedServices = Pick<ToolServices, "sanitize" | "executors" | "web" | "customToolsFrom">;

@@ -1,3 +1,4 @@
+import { parseRepositorySettings, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
@@ -11,6 +12,17 @@ export type RepositoryAccess = Pick<
   GitHub,
   "readFile" | "listFiles" | "getPermission" | "confirmPermission" | "findAccount" | "isTeamMember"
 >;
+
+/**
+ * Reads the repository's settings from its default branch: the current ones, or those of at most `maxAgeMs` ago. Throws a
+ * UserError when they are invalid.
+ */
+export async function readSettings(
+  repository: Pick<RepositoryAccess, "readFile">,
+  options: { maxAgeMs?: number } = {},
+): Promise<RepositorySettings> {
+  return parseRepositorySettings(await repository.readFile(settingsPath, options));
+}
 
 /** The part of an effect's result that stores what it changed in the workspace. */
 export interface StoredWork extends Pick<EffectCompletion, "changes" | "parentChanges"> {

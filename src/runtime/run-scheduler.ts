@@ -1,8 +1,8 @@
+import type { RunObserver } from "#runtime/effects/effect-handler.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { statusEffect } from "./apply-events.ts";
 import type { Dispatch, DispatchTarget } from "./dispatch.ts";
 import type { EffectHandlers } from "./effects/effect-handler.ts";
-import type { RunObserver } from "./run-observer.ts";
 import { RunSession } from "./run-session.ts";
 import type { Store } from "./store/store.ts";
 

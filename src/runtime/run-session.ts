@@ -1,10 +1,10 @@
 import { OutageError, UserError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
+import type { RunObserver } from "#runtime/effects/effect-handler.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { type AppliedEvents, applyEvents, isInterruptible } from "./apply-events.ts";
 import { type EffectHandler, type EffectHandlers, type EffectResult, Postponed } from "./effects/effect-handler.ts";
-import type { RunObserver } from "./run-observer.ts";
 import { type Effect, type EffectQueue, readable, type Store } from "./store/store.ts";
 import { unreadableRetryMs } from "./store/stored-rows.ts";
 

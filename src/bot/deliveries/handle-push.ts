@@ -1,6 +1,6 @@
 import { OutageError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
-import { readSettings } from "#runtime/read-settings.ts";
+import { readSettings } from "#runtime/run-environment.ts";
 import { mayChangeSchedules, saveSchedules } from "./handle-schedule.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { PushPayload } from "./payloads.ts";

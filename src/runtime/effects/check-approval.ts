@@ -14,7 +14,7 @@ import {
   requirementsOf,
 } from "#runtime/approval-rules.ts";
 import { readBase } from "#runtime/read-log.ts";
-import { readSettings } from "#runtime/read-settings.ts";
+import { readSettings } from "#runtime/run-environment.ts";
 import { applyExecution } from "#runtime/store/apply-decision.ts";
 import { requireRun } from "#runtime/store/store.ts";
 import type { CallContext } from "#toolsets/prepare-call.ts";

@@ -1,8 +1,7 @@
 import { isScheduled, type RunOutcome, type RunSpec } from "#domain/run.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { Store } from "#runtime/store/store.ts";
-import { isQuiet } from "#runtime/views/is-quiet.ts";
-import { readView } from "#runtime/views/read-view.ts";
+import { isQuiet, readView } from "#runtime/views/read-view.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
 import { post } from "./post.ts";

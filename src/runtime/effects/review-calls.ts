@@ -5,7 +5,7 @@ import type { Preview } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { describeRequirement, requirementsOf, resolveAccounts } from "#runtime/approval-rules.ts";
 import { lastAnswer, readBase } from "#runtime/read-log.ts";
-import { readSettings } from "#runtime/read-settings.ts";
+import { readSettings } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Store } from "#runtime/store/store.ts";

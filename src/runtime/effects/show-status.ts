@@ -1,7 +1,6 @@
 import { isScheduled } from "#domain/run.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
-import { isQuiet } from "#runtime/views/is-quiet.ts";
-import { readView } from "#runtime/views/read-view.ts";
+import { isQuiet, readView } from "#runtime/views/read-view.ts";
 import { type EffectHandler, type EffectServices, Postponed } from "./effect-handler.ts";
 import { post } from "./post.ts";
 

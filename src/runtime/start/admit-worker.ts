@@ -5,8 +5,7 @@ import type { RunSpec } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { modelMatches } from "#models/model-name.ts";
 import type { Models } from "#models/models.ts";
-import { readSettings } from "#runtime/read-settings.ts";
-import type { RepositoryAccess, RunEnvironment } from "#runtime/run-environment.ts";
+import { type RepositoryAccess, type RunEnvironment, readSettings } from "#runtime/run-environment.ts";
 
 export interface Admission {
   /** The worker with the limits, the policy and the instructions that the deployment and the repository add. */

@@ -5,7 +5,7 @@ import type { GitHub } from "#domain/github.ts";
 import { isScheduled, nothingToDo, type RunOrigin, type RunSpec } from "#domain/run.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { initialRun } from "#runtime/apply-events.ts";
-import { readSettings } from "#runtime/read-settings.ts";
+import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { shortId } from "#runtime/short-id.ts";

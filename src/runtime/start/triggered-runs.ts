@@ -5,7 +5,7 @@ import { canWrite, type GitHub, type RepositoryRef } from "#domain/github.ts";
 import { scheduleTrigger } from "#domain/run.ts";
 import { matchesEvent, matchesPaths, type Triggers } from "#domain/trigger.ts";
 import { stateName } from "#runtime/apply-events.ts";
-import { readSettings } from "#runtime/read-settings.ts";
+import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { matchesPattern } from "#text/matches-pattern.ts";

@@ -1,7 +1,7 @@
 import { describeChannel } from "#domain/channel.ts";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
-import type { RunView } from "#domain/run.ts";
+import { isScheduled, nothingToDo, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
 import { currentSpec, emptySummary, progressOf, type RunSummary, summarize } from "./run-summary.ts";
@@ -143,4 +143,18 @@ function summaryOf({ value, llmContent }: ToolResult): string {
 function firstLine(text: string): string {
   const line = text.trim().split("\n", 1)[0] ?? "";
   return line.length > 160 ? `${line.slice(0, 159)}…` : line;
+}
+
+/**
+ * True for a scheduled run that has nothing to show in its thread: it still works without having asked anyone for anything,
+ * or it has found nothing to do.
+ */
+export function isQuiet({ spec, outcome, openCalls, pullRequest, children }: RunView): boolean {
+  if (!isScheduled(spec.origin) || pullRequest !== undefined) return false;
+  if (outcome)
+    return outcome.kind === "answered" && outcome.text.trim().replace(/\.$/, "") === nothingToDo.slice(0, -1);
+  const asksPeople = openCalls.some(
+    ({ status, answeredBy }) => status === "awaitingApproval" || answeredBy === "person",
+  );
+  return !asksPeople && children.every((child) => child.openCalls.every(({ status }) => status !== "awaitingApproval"));
 }
