@@ -30,7 +30,7 @@ export interface ExecRequest {
   /** Bytes kept of each of stdout and stderr: head and tail, the middle is left out. */
   outputBytes: number;
   signal?: AbortSignal;
-  /** Called while the command runs, in the OS and remote tiers; the in-memory shell answers in one piece. */
+  /** Receives the output while the command runs. The in-memory shell sends it command by command. */
   onOutput?(stream: "stdout" | "stderr", chunk: string): void;
   /** Hosts this one command may reach on port 443, through a proxy. None unless given. */
   network?: readonly string[];

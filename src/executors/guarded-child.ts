@@ -7,6 +7,7 @@ import { spawnGuarded } from "./spawn-guarded.ts";
 const ChildMessage = z.union([
   z.object({ ready: z.literal(true) }),
   z.object({ ask: z.number(), question: z.unknown() }),
+  z.object({ output: z.unknown() }),
   z.object({ done: z.number(), error: z.string() }),
   z.object({ done: z.number(), result: z.unknown() }),
 ]);
@@ -33,6 +34,8 @@ interface GuardedCall {
   signal?: AbortSignal;
   /** Answers what the child asks meanwhile. */
   answer?(question: unknown): Promise<unknown>;
+  /** Receives what the child sends meanwhile. The child is killed if it throws. */
+  onOutput?(output: unknown): void;
 }
 
 /** The child was killed at its deadline, by a limit, or died. */
@@ -101,6 +104,7 @@ export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }:
     onFrame(value) {
       const message = ChildMessage.parse(value);
       if ("ready" in message) up();
+      else if ("output" in message) pending?.call.onOutput?.(message.output);
       else if ("ask" in message) void answerQuestion(message.ask, message.question);
       else if (message.done === pending?.id) {
         pending.settle("error" in message ? { error: new Error(message.error) } : { result: message.result });

@@ -4,15 +4,20 @@ import { Writable } from "node:stream";
 import { confine } from "./confine.ts";
 import { readFrames, writeFrame } from "./frames.ts";
 
-/** Asks the parent process something while a request is being handled. */
-export type AskParent = (question: unknown) => Promise<unknown>;
+/** The parent process, as seen while a request is being handled. */
+export interface Parent {
+  /** Asks it something. */
+  ask(question: unknown): Promise<unknown>;
+  /** Tells it something that needs no answer. */
+  send(output: unknown): void;
+}
 
 /**
  * The inside of a guarded child: gives up every power it does not need, answers the parent's requests one by one, and
  * ends when the parent goes. `before` is done first, when those powers are gone.
  */
 export function serveParent(
-  handle: (request: unknown, ask: AskParent) => Promise<unknown>,
+  handle: (request: unknown, parent: Parent) => Promise<unknown>,
   { before = async () => {} }: { before?(): Promise<void> } = {},
 ): void {
   // What packages print must not be taken for a message.
@@ -21,20 +26,23 @@ export function serveParent(
   void before().then(() => listen(handle));
 }
 
-function listen(handle: (request: unknown, ask: AskParent) => Promise<unknown>): void {
+function listen(handle: (request: unknown, parent: Parent) => Promise<unknown>): void {
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
   let questions = 0;
 
-  const ask: AskParent = (question) =>
-    new Promise((resolve, reject) => {
-      questions += 1;
-      waiting.set(questions, { resolve, reject });
-      writeFrame(process.stdout, { ask: questions, question });
-    });
+  const parent: Parent = {
+    ask: (question) =>
+      new Promise((resolve, reject) => {
+        questions += 1;
+        waiting.set(questions, { resolve, reject });
+        writeFrame(process.stdout, { ask: questions, question });
+      }),
+    send: (output) => writeFrame(process.stdout, { output }),
+  };
 
   async function answer(id: number, request: unknown): Promise<void> {
     try {
-      writeFrame(process.stdout, { done: id, result: await handle(request, ask) });
+      writeFrame(process.stdout, { done: id, result: await handle(request, parent) });
     } catch (error) {
       writeFrame(process.stdout, { done: id, error: error instanceof Error ? error.message : String(error) });
     }

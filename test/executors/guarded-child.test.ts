@@ -18,7 +18,7 @@ import real from "node:process";
 import { serveParent } from ${JSON.stringify(serve)};
 const tried = async (what) => { try { return String(await what()); } catch (error) { return error.code ?? error.message; } };
 const connect = (port) => new Promise((resolve, reject) => import("node:net").then((net) => net.connect(port, "127.0.0.1", () => resolve("connected")).on("error", reject)).catch(reject));
-serveParent(async (request, ask) => {
+serveParent(async (request, { ask }) => {
   if (request === "loop") while (true);
   if (request === "flood") return "x".repeat(2_000_000);
   if (request === "ask") return "heard " + (await ask("something"));

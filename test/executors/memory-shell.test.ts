@@ -42,6 +42,48 @@ describe("a command in the in-memory shell", () => {
     expect(result.changes).toEqual({ written: [], deleted: [], rejected: [], ignoredFiles: 0 });
   });
 
+  test("sends its output while it runs, statement by statement", async () => {
+    const parts: string[] = [];
+    const startedAt = performance.now();
+    const arrivedAt: number[] = [];
+
+    const { stdout } = await sh("echo first; for i in 1 2; do sleep 0.3; echo $i; done; echo oops >&2", {
+      onOutput: (stream, chunk) => {
+        parts.push(`${stream} ${chunk}`);
+        arrivedAt.push(performance.now() - startedAt);
+      },
+    });
+
+    expect(parts).toEqual(["stdout first\n", "stdout 1\n", "stdout 2\n", "stderr oops\n"]);
+    expect((arrivedAt[2] ?? 0) - (arrivedAt[0] ?? 0)).toBeGreaterThan(400);
+    expect(stdout).toBe("first\n1\n2\n");
+  });
+
+  test("keeps the output of a command that is killed at its deadline", async () => {
+    const result = await sh("echo first; sleep 60", { timeoutMs: 500 });
+
+    expect(result).toMatchObject({ timedOut: true, exitCode: null, stdout: "first\n" });
+  });
+
+  test.each([
+    ["X=1; cd src; echo $X $(basename $PWD)", "1 src\n"],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
+    ["false | true; echo ${PIPESTATUS[0]}", "1\n"],
+    ["false; echo $?; ! true; echo $?", "1\n1\n"],
+    ["for i in 1 2 3; do [ $i = 2 ] && continue; echo $i; [ $i = 3 ] && break; done; echo end", "1\n3\nend\n"],
+    ["while true; do echo once; break; done", "once\n"],
+    ["f() { echo in; return 3; echo never; }; f; echo $?", "in\n3\n"],
+    ["set -e; echo a; if false; then echo no; else echo b; fi; false; echo never", "a\nb\n"],
+    ["exec > out.txt; echo hidden; cat out.txt >&2", ""],
+    ["{ echo a; echo b >&2; } 2>&1 | sort -r", "b\na\n"],
+    ['while read -r line; do echo "<$line>"; done < README.md', "<# Sums>\n"],
+    ["cat <<X | tr a b\nna\nX\necho é | cat", "nb\né\n"],
+    ["case x in x) echo match;; esac; echo $(echo inner)", "match\ninner\n"],
+    ["trap 'echo bye' EXIT 2>/dev/null; echo 1 && echo 2 || echo 3; (exit 4); echo $?", "1\n2\n4\n"],
+  ])("%s prints the same as in one piece", async (script, stdout) => {
+    expect((await sh(script)).stdout).toBe(stdout);
+  });
+
   test("gives back what it wrote, moved and deleted", async () => {
     const session = await executor.open();
 

@@ -2,7 +2,7 @@ import { createTwoFilesPatch } from "diff";
 import { type Command, defineCommand, type InMemoryFs } from "just-bash";
 import type { Change } from "#domain/workspace.ts";
 import type { TreeCommit } from "#executors/executor.ts";
-import type { AskParent } from "#executors/serve-parent.ts";
+import type { Parent } from "#executors/serve-parent.ts";
 import { type LoadedTree, root } from "./loaded-tree.ts";
 import type { ShellQuestion } from "./shell-request.ts";
 
@@ -10,7 +10,7 @@ interface GitContext {
   fs: InMemoryFs;
   tree: LoadedTree;
   head: { commit: string; branch: string };
-  ask: AskParent;
+  ask: Parent["ask"];
 }
 
 interface Difference {

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { InMemoryFs } from "just-bash";
 
 type Entries = Awaited<ReturnType<InMemoryFs["readdirWithFileTypes"]>>;
@@ -15,12 +16,19 @@ export class IndexedFs extends InMemoryFs {
   readonly #loaded = new Map<string, Uint8Array>();
   /** True once a write to one path may change a loaded file at another. */
   #hasLinks = false;
+  readonly #diverted = new Map<string, (content: Uint8Array) => void>();
 
   /** Writes a file for the host. */
   load(path: string, content: Uint8Array, mode: number): void {
     this.#changed(path);
     super.writeFileSync(path, content, undefined, { mode });
     this.#loaded.set(path, content);
+  }
+
+  /** Passes everything that is written to a file on instead of keeping it. */
+  divert(path: string, take: (content: Uint8Array) => void): void {
+    super.writeFileSync(path, "");
+    this.#diverted.set(path, take);
   }
 
   /** The content of a file that the host wrote and no script changed. */
@@ -56,11 +64,11 @@ export class IndexedFs extends InMemoryFs {
   }
 
   override writeFile(...args: Parameters<InMemoryFs["writeFile"]>): Promise<void> {
-    return this.#change(() => super.writeFile(...args), args[0]);
+    return this.#take(args) ?? this.#change(() => super.writeFile(...args), args[0]);
   }
 
   override appendFile(...args: Parameters<InMemoryFs["appendFile"]>): Promise<void> {
-    return this.#change(() => super.appendFile(...args), args[0]);
+    return this.#take(args) ?? this.#change(() => super.appendFile(...args), args[0]);
   }
 
   override mkdir(...args: Parameters<InMemoryFs["mkdir"]>): Promise<void> {
@@ -95,6 +103,14 @@ export class IndexedFs extends InMemoryFs {
   override chmod(...args: Parameters<InMemoryFs["chmod"]>): Promise<void> {
     this.changes += 1;
     return super.chmod(...args);
+  }
+
+  #take([path, content, options]: Parameters<InMemoryFs["appendFile"]>): Promise<void> | undefined {
+    const take = this.#diverted.get(path);
+    if (!take) return undefined;
+    const encoding = typeof options === "string" ? options : options?.encoding;
+    if (content.length > 0) take(typeof content === "string" ? encode(content, encoding) : content);
+    return Promise.resolve();
   }
 
   async #change(change: () => Promise<void>, ...paths: string[]): Promise<void> {
@@ -142,6 +158,18 @@ export class IndexedFs extends InMemoryFs {
     for (const entries of index.values()) entries.sort((a, b) => (a.name < b.name ? -1 : 1));
     if (this.changes === builtAt) this.#index = index;
   }
+}
+
+/**
+ * The bytes of a text that just-bash writes. Where it wrote bytes, the text has one character for each, and its encoding
+ * may say "utf8" all the same (`cat file >&2`).
+ */
+function encode(text: string, encoding: string | null | undefined): Buffer {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the characters that stand for bytes
+  if (/[^\u0000-\u00ff]/.test(text)) return Buffer.from(text);
+  const bytes = Buffer.from(text, "latin1");
+  const isBytes = encoding === "binary" || encoding === "latin1" ? !text.startsWith("bash: ") : false;
+  return isBytes || isUtf8(bytes) ? bytes : Buffer.from(text);
 }
 
 const plainFile = { isFile: true, isDirectory: false, isSymbolicLink: false };

@@ -1,9 +1,10 @@
+import { StringDecoder } from "node:string_decoder";
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
-import type { ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
+import type { ExecRequest, ExecResult, ExecSession, Executor, TreeChanges, TreeSource } from "#executors/executor.ts";
 import { ChildEndedError, type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
-import { outputBudget } from "#executors/output-budget.ts";
+import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { type ProposedChange, validateChanges } from "#executors/validate-changes.ts";
 import type { ShellQuestion, ShellRequest } from "./shell-request.ts";
@@ -28,6 +29,7 @@ const ShellReply = z.object({
   deleted: z.array(z.string()),
   special: z.array(z.string()),
 });
+const ShellOutput = z.object({ stream: z.enum(["stdout", "stderr"]), content: z.instanceof(Uint8Array) });
 const ShellQuestionSchema = z.union([
   z.object({ kind: z.literal("changes") }),
   z.object({ kind: z.literal("base"), path: z.string() }),
@@ -116,27 +118,34 @@ function memorySession(take: () => GuardedChild, onClose: () => void): ExecSessi
       outputBytes: rawOutputBytes,
       head: tree.head,
     };
+    const output = new CommandOutput(request);
     try {
       const answer = await child.call(shellRequest, {
         killAfterMs: request.timeoutMs + killGraceMs,
         signal: request.signal,
         answer: (question) => answerQuestion(tree, question),
+        onOutput: (part) => output.receive(part),
       });
-      return await finish(ShellReply.parse(answer), known, tree, request, performance.now() - started);
+      const reply = ShellReply.parse(answer);
+      const durationMs = performance.now() - started;
+      output.add("stdout", Buffer.from(reply.stdout));
+      output.add("stderr", Buffer.from(reply.stderr));
+      const changes = await changesOf(reply, known, tree);
+      const isDeadline = reply.exitCode === 124 || output.stderr.text().includes("execution deadline");
+      const timedOut = isDeadline && durationMs >= request.timeoutMs;
+      return { ...output.result(), exitCode: timedOut ? null : reply.exitCode, durationMs, timedOut, changes };
     } catch (error) {
       child.kill();
       if (!(error instanceof ChildEndedError)) throw error;
-      return resultOfEndedShell(error.reason, performance.now() - started);
+      return { ...output.result(), ...resultOfEndedShell(error.reason, performance.now() - started) };
     }
   }
 
-  async function finish(
+  async function changesOf(
     reply: z.infer<typeof ShellReply>,
     known: ReadonlySet<string>,
     tree: TreeSource,
-    request: ExecRequest,
-    durationMs: number,
-  ): Promise<ExecResult> {
+  ): Promise<TreeChanges> {
     const proposed: ProposedChange[] = [
       ...reply.written.map(({ path, content, executable }) => ({
         kind: "file" as const,
@@ -154,22 +163,7 @@ function memorySession(take: () => GuardedChild, onClose: () => void): ExecSessi
       isIgnored: mirror.isIgnored,
     });
     mirror.markStale(proposed.filter(({ path }) => known.has(path) || !mirror.isIgnored(path)).map(({ path }) => path));
-    const stdout = outputBudget(request.outputBytes);
-    const stderr = outputBudget(request.outputBytes);
-    stdout.push(Buffer.from(reply.stdout));
-    stderr.push(Buffer.from(reply.stderr));
-    const isDeadline = reply.exitCode === 124 || reply.stderr.includes("execution deadline");
-    const timedOut = isDeadline && durationMs >= request.timeoutMs;
-    return {
-      tier: "memory",
-      exitCode: timedOut ? null : reply.exitCode,
-      stdout: stdout.text(),
-      stderr: stderr.text(),
-      durationMs,
-      timedOut,
-      truncated: stdout.truncated || stderr.truncated,
-      changes,
-    };
+    return changes;
   }
 
   return {
@@ -195,16 +189,52 @@ async function answerQuestion(tree: TreeSource, question: unknown): Promise<unkn
   }
 }
 
-function resultOfEndedShell(how: "deadline" | "died", durationMs: number): ExecResult {
-  const timedOut = how === "deadline";
+/** The output of a command, which arrives while it runs. */
+class CommandOutput {
+  readonly stdout: OutputBudget;
+  readonly stderr: OutputBudget;
+  readonly #decoders = { stdout: new StringDecoder("utf8"), stderr: new StringDecoder("utf8") };
+  readonly #onOutput: ExecRequest["onOutput"];
+
+  constructor({ outputBytes, onOutput }: ExecRequest) {
+    this.stdout = outputBudget(outputBytes);
+    this.stderr = outputBudget(outputBytes);
+    this.#onOutput = onOutput;
+  }
+
+  /** Takes a message of the shell. Throws if it is not output, or more than a shell sends. */
+  receive(message: unknown): void {
+    const { stream, content } = ShellOutput.parse(message);
+    this.add(stream, content);
+    if (this.stdout.receivedBytes + this.stderr.receivedBytes > 2 * rawOutputBytes) throw new Error("Too much output");
+  }
+
+  add(stream: "stdout" | "stderr", content: Uint8Array): void {
+    if (content.length === 0) return;
+    this[stream].push(content);
+    this.#onOutput?.(stream, this.#decoders[stream].write(Buffer.from(content)));
+  }
+
+  result(): Pick<ExecResult, "tier" | "stdout" | "stderr" | "truncated"> {
+    const { stdout, stderr } = this;
+    return {
+      tier: "memory",
+      stdout: stdout.text(),
+      stderr: stderr.text(),
+      truncated: stdout.truncated || stderr.truncated,
+    };
+  }
+}
+
+function resultOfEndedShell(
+  reason: "deadline" | "died",
+  durationMs: number,
+): Omit<ExecResult, "tier" | "stdout" | "stderr" | "truncated"> {
+  const timedOut = reason === "deadline";
   return {
-    tier: "memory",
     exitCode: null,
-    stdout: "",
-    stderr: "",
     durationMs,
     timedOut,
-    truncated: false,
     ...(timedOut ? {} : { stopped: "The shell used more memory than it may, and was ended. Its changes are lost." }),
     changes: { written: [], deleted: [], rejected: [], ignoredFiles: 0 },
   };

@@ -1,11 +1,12 @@
-import { Bash, InMemoryFs } from "just-bash";
-import { type AskParent, serveParent } from "#executors/serve-parent.ts";
+import { Bash, type BashExecResult, InMemoryFs } from "just-bash";
+import { type Parent, serveParent } from "#executors/serve-parent.ts";
 import { guardedDeletions } from "./deletion-guard.ts";
 import { gitCommand } from "./git-command.ts";
 import { IndexedFs } from "./indexed-fs.ts";
 import { loadedTree, root } from "./loaded-tree.ts";
 import { searchCommand } from "./search-command.ts";
 import type { ShellReply, ShellRequest } from "./shell-request.ts";
+import { outputFiles, streamStatements } from "./stream-statements.ts";
 import { unavailableCommands } from "./unavailable-commands.ts";
 
 type Setting = Pick<ShellRequest, "cwd" | "env" | "timeoutMs" | "outputBytes">;
@@ -17,8 +18,10 @@ fs.mkdirSync(root, { recursive: true });
 fs.mkdirSync("/tmp", { recursive: true });
 const tree = loadedTree(fs);
 
-/** Of the request that is being answered: a shell that was made ahead asks for them when it needs them. */
-let present: { head: ShellRequest["head"]; ask: AskParent } | undefined;
+/** The request that is being answered. A shell that was created ahead of it looks here when a command needs it. */
+let present:
+  | (Pick<ShellRequest, "head" | "outputBytes"> & { parent: Parent; written: number; stop: AbortController })
+  | undefined;
 let ahead: { setting: string; bash: Bash } | undefined;
 
 const customCommands = [
@@ -30,14 +33,14 @@ const customCommands = [
     get head() {
       return present?.head ?? { commit: "", branch: "" };
     },
-    ask: async (question) => present?.ask(question),
+    ask: async (question) => present?.parent.ask(question),
   }),
   ...guardedDeletions(),
   ...unavailableCommands(),
 ];
 
 function makeBash({ cwd, env, timeoutMs, outputBytes }: Setting, over: InMemoryFs = fs): Bash {
-  return new Bash({
+  const bash = new Bash({
     fs: over,
     cwd: cwd === "" ? root : `${root}/${cwd}`,
     env: { HOME: "/tmp", USER: "golem", LANG: "C.UTF-8", ...env },
@@ -49,6 +52,8 @@ function makeBash({ cwd, env, timeoutMs, outputBytes }: Setting, over: InMemoryF
       maxFileSystemBytes: fileSystemBytes,
     },
   });
+  bash.registerTransformPlugin(streamStatements);
+  return bash;
 }
 
 function settingOf({ cwd, env, timeoutMs, outputBytes }: Setting): string {
@@ -62,22 +67,40 @@ function freshBash(request: Setting): Bash {
   return made;
 }
 
-async function run(request: ShellRequest, ask: AskParent): Promise<ShellReply> {
-  present = { head: request.head, ask };
+for (const [stream, path] of Object.entries(outputFiles)) {
+  fs.divert(path, (content) => {
+    if (!present) return;
+    present.written += content.length;
+    if (present.written > present.outputBytes) present.stop.abort();
+    else present.parent.send({ stream, content });
+  });
+}
+
+async function run(request: ShellRequest, parent: Parent): Promise<ShellReply> {
+  const { head, outputBytes } = request;
+  const stop = new AbortController();
+  present = { head, outputBytes, parent, written: 0, stop };
   await tree.take(request.write, request.remove);
   const bash = freshBash(request);
   // The arguments are `$1` and on, as `bash -c script bash "$@"` has them; they never pass through a shell's parser.
-  const script =
-    request.args.length > 0 ? `set -- ${request.args.map(quote).join(" ")}\n${request.script}` : request.script;
-  const { stdout, stderr, exitCode, stdoutKind } = await bash.exec(script, { stdin: request.stdin, rawScript: true });
+  const start = request.args.length > 0 ? `set -- ${request.args.map(quote).join(" ")}\n` : "";
+  const options = { stdin: request.stdin, rawScript: true, signal: stop.signal };
+  const ended = await bash.exec(start + request.script, options);
   const changes = await tree.differences();
   tree.settle(changes);
   // Making a shell takes as long as a short command, so the next one is made while nobody waits.
   setImmediate(() => {
     ahead ??= { setting: settingOf(request), bash: makeBash(request) };
   });
+  return { ...restOf(ended, stop.signal.aborted), ...changes };
+}
+
+/** The exit code and the output that was not streamed, such as that of a statement that a limit ended. */
+function restOf(ended: BashExecResult, isTooMuch: boolean): Pick<ShellReply, "exitCode" | "stdout" | "stderr"> {
+  const { stdout, stderr, exitCode, stdoutKind } = ended;
+  if (isTooMuch) return { exitCode: 126, stdout: "", stderr: "bash: the output is too long\n" };
   const bytes = stdoutKind === "bytes" ? Buffer.from(stdout, "latin1").toString("utf8") : stdout;
-  return { exitCode, stdout: bytes, stderr, ...changes };
+  return { exitCode, stdout: bytes, stderr };
 }
 
 function quote(word: string): string {
@@ -92,4 +115,4 @@ async function warmUp(): Promise<void> {
   await makeBash(setting, nowhere).exec("echo warm | wc -l", { rawScript: true });
 }
 
-serveParent((request, ask) => run(request as ShellRequest, ask), { before: warmUp });
+serveParent((request, parent) => run(request as ShellRequest, parent), { before: warmUp });
