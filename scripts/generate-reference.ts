@@ -33,6 +33,8 @@ const approvalRules: Record<string, string> = {
   open_pull_request: "asks, unless `approval` says otherwise; a change of a protected file always asks",
   update_pull_request: "asks, unless `approval` says otherwise; a change of a protected file always asks",
   reply_to_review: "asks, unless `approval` says otherwise",
+  request_review: "asks, unless `approval` says otherwise",
+  create_review: "asks, unless `approval` says otherwise",
   add_labels: "asks, unless `approval` says otherwise",
   reply: "asks, unless `approval` says otherwise",
 };

@@ -47,6 +47,10 @@ export const endpoints = {
   "PATCH /repos/{owner}/{repo}/pulls/{pull_number}": { pull_requests: "write" },
   "GET /repos/{owner}/{repo}/pulls/{pull_number}/files": { pull_requests: "read" },
   "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments": { pull_requests: "read" },
+  "GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews": { pull_requests: "read" },
+  "POST /repos/{owner}/{repo}/pulls/{pull_number}/reviews": { pull_requests: "write" },
+  "POST /repos/{owner}/{repo}/pulls/{pull_number}/requested_reviewers": { pull_requests: "write" },
+  "GET /repos/{owner}/{repo}/compare/{basehead}": { contents: "read" },
   "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies": { pull_requests: "write" },
 } as const satisfies Record<string, Permissions>;
 export type Endpoint = keyof typeof endpoints;
@@ -54,6 +58,8 @@ export type Endpoint = keyof typeof endpoints;
 /** The GraphQL mutations the app uses, since REST has no equivalent, with the permission each takes. */
 export const mutations = {
   markPullRequestReadyForReview: { pull_requests: "write" },
+  resolveReviewThread: { pull_requests: "write" },
+  unresolveReviewThread: { pull_requests: "write" },
 } as const satisfies Record<string, Permissions>;
 export type Mutation = keyof typeof mutations;
 

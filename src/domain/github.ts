@@ -155,6 +155,41 @@ export interface ReviewComment {
   diffHunk: string;
 }
 
+/** A submitted review of a pull request. */
+export interface Review {
+  id: number;
+  author: string;
+  /** In lower case: `approved`, `changes_requested`, `commented`, `dismissed`. */
+  state: string;
+  body: string;
+  /** The commit that was reviewed. */
+  commit: string | null;
+}
+
+/** A comment of a review that is to be created. */
+export interface NewReviewComment {
+  path: string;
+  line: number;
+  side: DiffSide;
+  startLine?: number | undefined;
+  body: string;
+}
+
+/** The conversation that a review comment starts. */
+export interface ReviewThread {
+  id: string;
+  firstCommentId: number;
+  isResolved: boolean;
+  /** The login of the person, or of the App without `[bot]`, who resolved it. */
+  resolvedBy: string | undefined;
+}
+
+/** A changed file; `patch` is undefined for a binary or very large one. */
+export interface FileDiff {
+  path: string;
+  patch: string | undefined;
+}
+
 /**
  * The operations on one GitHub repository. Methods return `undefined` for what does not exist, and throw if GitHub refuses
  * the request or is unavailable. Every text that is sent has passed the sanitizer.
@@ -212,6 +247,19 @@ export interface GitHub {
   /** The number of open pull requests that this App opened, drafts included. */
   countOwnPullRequests(): Promise<number>;
   listReviewComments(number: number): Promise<ReviewComment[]>;
+  listReviews(number: number): Promise<Review[]>;
+  /** Reviews never approve. */
+  createReview(
+    number: number,
+    review: { commit: string; event: "COMMENT" | "REQUEST_CHANGES"; body: string; comments: NewReviewComment[] },
+  ): Promise<{ id: number; url: string }>;
+  listReviewThreads(number: number): Promise<ReviewThread[]>;
+  setThreadResolved(threadId: string, resolved: boolean): Promise<void>;
+  requestReviewers(number: number, logins: string[]): Promise<void>;
+  /** The files that a pull request changes. */
+  readDiff(number: number): Promise<FileDiff[]>;
+  /** The paths that changed between two commits. */
+  comparePaths(base: string, head: string): Promise<string[]>;
   /** Replies in the thread that starts with this comment. */
   replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }>;
   /** The checks of a branch or commit, without those of this App. */

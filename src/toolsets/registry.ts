@@ -7,6 +7,7 @@ import { gitToolset } from "#toolsets/git/git-toolset.ts";
 import { githubToolset } from "#toolsets/github/github-toolset.ts";
 import { mcpToolset } from "#toolsets/mcp/mcp-toolset.ts";
 import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.ts";
+import { reviewsToolset } from "#toolsets/reviews/reviews-toolset.ts";
 import { shellToolset } from "#toolsets/shell/shell-toolset.ts";
 import { tasksToolset } from "#toolsets/tasks/tasks-toolset.ts";
 import { webToolset } from "#toolsets/web/web-toolset.ts";
@@ -24,6 +25,7 @@ export const toolsets: readonly Toolset[] = [
   webToolset,
   githubToolset,
   pullRequestToolset,
+  reviewsToolset,
   tasksToolset,
   askToolset,
   workersToolset,

@@ -16,7 +16,10 @@ type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority" | "prep
 
 const downloadTimeoutMs = 30_000;
 
-const GraphqlAnswer = z.object({ errors: z.array(z.object({ message: z.string() })).optional() });
+const GraphqlAnswer = z.object({
+  data: z.unknown(),
+  errors: z.array(z.object({ message: z.string() })).optional(),
+});
 
 /** For how long a name counts for the repository it was confirmed to belong to. */
 const nameLifetimeMs = 60_000;
@@ -92,11 +95,29 @@ export class RepositoryApi {
   async mutate(mutation: Mutation, input: Record<string, unknown>): Promise<void> {
     const type = `${mutation.charAt(0).toUpperCase()}${mutation.slice(1)}Input`;
     const query = `mutation($input: ${type}!) { ${mutation}(input: $input) { clientMutationId } }`;
+    const { errors = [] } = await this.#sendGraphql(query, { input });
+    if (errors[0]) throw new UserError(`GitHub refused ${mutation}: ${errors[0].message}`);
+  }
+
+  /** Reads what only GraphQL knows about the repository. The variables `owner` and `name` are given. */
+  async query<Schema extends z.ZodType>(
+    query: string,
+    variables: Record<string, unknown>,
+    schema: Schema,
+  ): Promise<z.output<Schema>> {
+    await this.#tokens.get(this.#repository, "api");
+    const { owner, repo: name } = this.#tokens.nameOf(this.#repository);
+    const { data, errors = [] } = await this.#sendGraphql(query, { owner, name, ...variables });
+    if (errors[0]) throw new UserError(`GitHub refused a query: ${errors[0].message}`);
+    return schema.parse(data);
+  }
+
+  async #sendGraphql(query: string, variables: Record<string, unknown>): Promise<z.infer<typeof GraphqlAnswer>> {
     const repository = this.#repository;
     const send = async () =>
       this.#rest.send({
         route: `POST ${this.#graphqlUrl}`,
-        parameters: { query, variables: { input } },
+        parameters: { query, variables },
         installationId: repository.installationId,
         token: await this.#tokens.get(repository, "api"),
         repository: `${repository.owner}/${repository.repo}`.toLowerCase(),
@@ -108,8 +129,7 @@ export class RepositoryApi {
         return send();
       }),
     );
-    const { errors = [] } = GraphqlAnswer.parse(data);
-    if (errors[0]) throw new UserError(`GitHub refused ${mutation}: ${errors[0].message}`);
+    return GraphqlAnswer.parse(data);
   }
 
   /**

@@ -6,6 +6,7 @@ import {
   type Comment,
   type CommentBody,
   type CommitChecks,
+  type FileDiff,
   type GitHub,
   GitHubRefusal,
   type Issue,
@@ -13,7 +14,9 @@ import {
   type PullRequest,
   type RepositoryRef,
   type RequestPriority,
+  type Review,
   type ReviewComment,
+  type ReviewThread,
 } from "#domain/github.ts";
 import { withRetries } from "#domain/with-retries.ts";
 import { readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
@@ -22,6 +25,7 @@ import type { InstallationTokens } from "./installation-tokens.ts";
 import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
 import { hasNoDrafts, isInvalidField, isOutage, undefinedIfMissing } from "./refusals.ts";
 import type { Answer, RepositoryApi } from "./repository-api.ts";
+import { postReview, readReviews, readReviewThreads } from "./reviews.ts";
 
 /** Someone waits for the answer. */
 /** What one delivery or effect reads below `.github` is of one moment. */
@@ -251,6 +255,43 @@ export class RepositoryClient implements GitHub {
   async listReviewComments(number: number): Promise<ReviewComment[]> {
     const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments";
     return (await this.#api.callPages(endpoint, { pull_number: number })).flat().map(readReviewComment);
+  }
+
+  async listReviews(number: number): Promise<Review[]> {
+    return readReviews(this.#api, number);
+  }
+
+  async createReview(
+    number: number,
+    { body, comments, ...review }: Parameters<GitHub["createReview"]>[1],
+  ): Promise<{ id: number; url: string }> {
+    const redacted = comments.map((comment) => ({ ...comment, body: this.#redact(comment.body) }));
+    return postReview(this.#api, number, { ...review, body: this.#redact(body), comments: redacted });
+  }
+
+  async listReviewThreads(number: number): Promise<ReviewThread[]> {
+    return readReviewThreads(this.#api, number);
+  }
+
+  async setThreadResolved(threadId: string, resolved: boolean): Promise<void> {
+    await this.#api.mutate(resolved ? "resolveReviewThread" : "unresolveReviewThread", { threadId });
+  }
+
+  async requestReviewers(number: number, reviewers: string[]): Promise<void> {
+    const endpoint = "POST /repos/{owner}/{repo}/pulls/{pull_number}/requested_reviewers";
+    await this.#api.call(endpoint, { pull_number: number, reviewers });
+  }
+
+  async readDiff(number: number): Promise<FileDiff[]> {
+    const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/files";
+    const pages = await this.#api.callPages(endpoint, { pull_number: number });
+    return pages.flat().map(({ filename, patch }) => ({ path: filename, patch }));
+  }
+
+  async comparePaths(base: string, head: string): Promise<string[]> {
+    const endpoint = "GET /repos/{owner}/{repo}/compare/{basehead}";
+    const { files = [] } = await this.#api.call(endpoint, { basehead: `${base}...${head}` });
+    return files.map(({ filename }) => filename);
   }
 
   async replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }> {

@@ -6,6 +6,7 @@ import { createListIssuesTool } from "./list-issues.ts";
 import { createReadChecksTool } from "./read-checks.ts";
 import { createReadIssueTool } from "./read-issue.ts";
 import { createReadPullRequestTool } from "./read-pull-request.ts";
+import { createReadReviewsTool } from "./read-reviews.ts";
 import { createReadThreadTool } from "./read-thread.ts";
 import { createReplyTool } from "./reply.ts";
 
@@ -19,6 +20,7 @@ export const githubToolset: Toolset<z.infer<typeof config>> = {
     createReadIssueTool(services),
     createReadThreadTool(services),
     createReadPullRequestTool(services),
+    createReadReviewsTool(services),
     createReadChecksTool(services),
     createListIssuesTool(services),
     createAddLabelsTool(services, approval),

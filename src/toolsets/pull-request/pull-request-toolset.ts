@@ -3,6 +3,7 @@ import { ApprovalConfig } from "#domain/approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { createOpenPullRequestTool } from "./open-pull-request.ts";
 import { createReplyToReviewTool } from "./reply-to-review.ts";
+import { createRequestReviewTool } from "./request-review.ts";
 import { createUndoPushTool } from "./undo-push.ts";
 import { createUpdatePullRequestTool } from "./update-pull-request.ts";
 
@@ -17,5 +18,6 @@ export const pullRequestToolset: Toolset<z.infer<typeof config>> = {
     createUpdatePullRequestTool(services, approval),
     createReplyToReviewTool(services, approval),
     createUndoPushTool(services),
+    createRequestReviewTool(services, approval),
   ],
 };

@@ -2,14 +2,17 @@ import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { withApprovalsSection } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
+import type { PullRequest } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
+import { threadsOf } from "#toolsets/github/describe-review.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { evidenceNote, withEvidenceSection } from "./evidence.ts";
 import { alreadyClosed, pullRequestTexts, resultOf, toSingleLine, updateTexts } from "./open-pull-request.ts";
 import { previewPush, pushesProtectedFile } from "./outgoing-changes.ts";
 import { lastPushed, pushChanges } from "./push-changes.ts";
+import { requestNextReviews } from "./request-review.ts";
 
 const input = z.object({
   message: z
@@ -65,7 +68,33 @@ export function createUpdatePullRequestTool(
       };
       const updated = await updateTexts(pull, change, services);
       const unchanged = before?.commit === pushed.commit && title === undefined && body === undefined;
-      return resultOf(updated, { pushed, done: unchanged ? "No new changes for" : "Updated" });
+      const result = resultOf(updated, { pushed, done: unchanged ? "No new changes for" : "Updated" });
+      return {
+        ...result,
+        llmContent: [result.llmContent, ...(await nextSteps(services, updated, pushed.commit).catch(() => []))].join(
+          "\n",
+        ),
+      };
     },
   };
+}
+
+/** Asks for another review where changes were requested, and names the review comments that nobody has answered yet. */
+async function nextSteps({ github }: ToolServices, { number }: PullRequest, commit: string): Promise<string[]> {
+  const [requested, comments, login] = await Promise.all([
+    requestNextReviews(github, number, commit),
+    github.listReviewComments(number),
+    github.ownLogin(),
+  ]);
+  const open = threadsOf(comments)
+    .flatMap((thread) => thread.at(-1) ?? [])
+    .filter(({ author }) => author !== login);
+  return [
+    ...(requested.length > 0 ? [`Requested another review from ${requested.join(", ")}.`] : []),
+    ...(open.length > 0
+      ? [
+          `Review comments without an answer by you: ${open.map(({ id }) => id).join(", ")}. Answer each with reply_to_review.`,
+        ]
+      : []),
+  ];
 }

@@ -141,6 +141,7 @@ describe("writing", () => {
       "read_issue",
       "read_thread",
       "read_pull_request",
+      "read_reviews",
       "read_checks",
       "list_issues",
       "add_labels",

@@ -71,3 +71,36 @@ test("a review comment of the pull request gets one reply; other comments are re
   await expect(call("reply_to_review", { ...args, review_comment_id: 6 })).rejects.toThrow("no review comment 6");
   expect(await asks("reply_to_review", args)).toBe(true);
 });
+
+test("after requested changes an update requests another review and names the comments without an answer", async () => {
+  const { call, sandbox, hub } = await world();
+  await call("open_pull_request", { title: "First", body: "" });
+  const comments = [{ path: "a.txt", line: 1, body: "Use c." }];
+  const ada = hub.as("ada");
+  await ada.review(8, { event: "REQUEST_CHANGES", body: "No.", comments });
+  const pull = async () => Object.values(await hub.snapshot())[0]?.pulls[0]?.pull;
+  const id = (await pull())?.reviews[0]?.comments[0]?.id ?? 0;
+  await sandbox.write("a.txt", "c\n");
+
+  const { llmContent } = await call("update_pull_request", { message: "Use c" });
+  await call("reply_to_review", { review_comment_id: id, text: "It uses c.", done: true }, { idempotencyKey: "1" });
+  await call("reply_to_review", { review_comment_id: id, text: "Again.", done: true }, { idempotencyKey: "2" });
+
+  expect(llmContent).toContain("Requested another review from ada.");
+  expect(llmContent).toContain(`Review comments without an answer by you: ${id}.`);
+  const now = await pull();
+  expect(now?.requestedReviewers).toEqual(["ada"]);
+  const replies = now?.reviews.flatMap((review) => review.comments).filter(({ inReplyTo }) => inReplyTo === id) ?? [];
+  expect(replies.map(({ body }) => body)).toEqual([expect.stringContaining(`It uses c.\n\nDone in ${now?.commit}.`)]);
+});
+
+test("a review is requested from collaborators, and from nobody else", async () => {
+  const { call, hub } = await world();
+  await call("open_pull_request", { title: "First", body: "" });
+
+  await call("request_review", { reviewers: ["ada"] });
+
+  const [pull] = Object.values(await hub.snapshot()).flatMap(({ pulls }) => pulls);
+  expect(pull?.pull?.requestedReviewers).toEqual(["ada"]);
+  await expect(call("request_review", { reviewers: ["stranger"] })).rejects.toThrow("does not accept these reviewers");
+});

@@ -1,0 +1,81 @@
+import { z } from "zod";
+import type { GitHub, Review, ReviewThread } from "#domain/github.ts";
+import type { RepositoryApi } from "./repository-api.ts";
+
+export async function readReviews(api: RepositoryApi, number: number): Promise<Review[]> {
+  const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews";
+  const pages = await api.callPages(endpoint, { pull_number: number });
+  return pages.flat().map(({ id, user, state, body, commit_id }) => ({
+    id: Number(id),
+    author: user?.login ?? "ghost",
+    state: state.toLowerCase(),
+    body,
+    commit: commit_id,
+  }));
+}
+
+export async function postReview(
+  api: RepositoryApi,
+  number: number,
+  { commit, event, body, comments }: Parameters<GitHub["createReview"]>[1],
+): Promise<{ id: number; url: string }> {
+  const { id, html_url } = await api.call("POST /repos/{owner}/{repo}/pulls/{pull_number}/reviews", {
+    pull_number: number,
+    commit_id: commit,
+    event,
+    body,
+    comments: comments.map(({ path, line, side, startLine, body: text }) => ({
+      path,
+      line,
+      side,
+      ...(startLine !== undefined && startLine < line && { start_line: startLine, start_side: side }),
+      body: text,
+    })),
+  });
+  return { id: Number(id), url: html_url };
+}
+
+/** REST knows the comments, and only GraphQL which threads are resolved. */
+const threadsQuery = `query($owner: String!, $name: String!, $number: Int!, $after: String) {
+  repository(owner: $owner, name: $name) {
+    pullRequest(number: $number) {
+      reviewThreads(first: 100, after: $after) {
+        nodes { id isResolved resolvedBy { login } comments(first: 1) { nodes { databaseId } } }
+        pageInfo { hasNextPage endCursor }
+      }
+    }
+  }
+}`;
+
+const Threads = z.object({
+  repository: z.object({
+    pullRequest: z.object({
+      reviewThreads: z.object({
+        nodes: z.array(
+          z.object({
+            id: z.string(),
+            isResolved: z.boolean(),
+            resolvedBy: z.object({ login: z.string() }).nullable(),
+            comments: z.object({ nodes: z.array(z.object({ databaseId: z.number() })) }),
+          }),
+        ),
+        pageInfo: z.object({ hasNextPage: z.boolean(), endCursor: z.string().nullable() }),
+      }),
+    }),
+  }),
+});
+
+export async function readReviewThreads(api: RepositoryApi, number: number): Promise<ReviewThread[]> {
+  const threads: ReviewThread[] = [];
+  for (let after: string | null = null; ; ) {
+    const answer: z.infer<typeof Threads> = await api.query(threadsQuery, { number, after }, Threads);
+    const { nodes, pageInfo } = answer.repository.pullRequest.reviewThreads;
+    for (const { id, isResolved, resolvedBy, comments } of nodes) {
+      const firstCommentId = comments.nodes[0]?.databaseId;
+      if (firstCommentId === undefined) continue;
+      threads.push({ id, firstCommentId, isResolved, resolvedBy: resolvedBy?.login });
+    }
+    if (!pageInfo.hasNextPage) return threads;
+    after = pageInfo.endCursor;
+  }
+}

@@ -1,0 +1,205 @@
+import { z } from "zod";
+import type { ApprovalConfig } from "#domain/approval.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { FileDiff, NewReviewComment, PullRequest } from "#domain/github.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { withRetries } from "#domain/with-retries.ts";
+import { configuredApproval } from "#toolsets/approval-settings.ts";
+import { postMarker } from "#toolsets/github/post-marker.ts";
+import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { type EarlierFinding, earlierFindings, findingMarker, lastReviewedCommit } from "./findings.ts";
+import { notChanged } from "./read-pull-request-diff.ts";
+import { type DiffHunks, describeHunks, linesOf, parseHunks } from "./review-diff.ts";
+
+const Key = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{1,60}$/)
+  .describe("A short name of the problem, the same in every review, such as total-counts-twice");
+const finding = z.object({
+  key: Key,
+  path: z.string().min(1),
+  line: z.number().int().positive().describe("The last line it is about, from read_pull_request_diff"),
+  start_line: z.number().int().positive().optional().describe("The first line; default: line"),
+  side: z.enum(["LEFT", "RIGHT"]).default("RIGHT").describe("LEFT for line numbers before the change"),
+  text: z.string().trim().min(1).max(10_000).describe("What goes wrong and when, and what to do instead, in Markdown"),
+  suggestion: z
+    .string()
+    .max(10_000)
+    .optional()
+    .describe("The exact text that replaces these lines, without a code fence"),
+});
+const input = z.object({
+  summary: z.string().trim().min(1).max(10_000).describe("The summary of the review, in Markdown"),
+  findings: z.array(finding).max(30).default([]).describe("At most one per problem, each on lines of the diff"),
+  fixed: z.array(Key).max(100).default([]).describe("Keys of earlier findings that are fixed now"),
+});
+type Input = z.infer<typeof input>;
+type Finding = z.infer<typeof finding>;
+
+const tool = "create_review";
+
+export interface ReviewSettings {
+  approval?: ApprovalConfig | undefined;
+  /** True if a review with new findings requests changes instead of commenting. */
+  requestChanges: boolean;
+}
+
+/** Reviews the pull request once per call, even after a crash. A review never approves, and repeats no earlier finding. */
+export function createCreateReviewTool(
+  services: ToolServices,
+  { approval, requestChanges }: ReviewSettings,
+): NamedTool<Input, ToolResult> {
+  const { github, sanitize } = services;
+  return {
+    name: tool,
+    description:
+      "Review the pull request: one summary, and findings on lines of its diff. Findings that are already open are not repeated, and nothing is posted when a later review finds nothing new.",
+    inputSchema: input,
+    needsApproval: configuredApproval(tool, approval),
+    approvalReason: ({ findings }) => `The worker wants to post a review with ${findings.length} comments.`,
+    preview: async ({ summary, findings, fixed }) => {
+      const pull = await ownPullRequest(services);
+      checkFindings(findings, await github.readDiff(pull.number), pull.number);
+      const list = findings.map((one) => `${one.path}:${one.line}\n${bodyOf(one, sanitize)}`);
+      return [sanitize(summary), ...list, ...(fixed.length > 0 ? [`Resolves: ${fixed.join(", ")}`] : [])].join("\n\n");
+    },
+    execute: async ({ summary, findings, fixed }, context) => {
+      const pull = await ownPullRequest(services);
+      checkFindings(findings, await github.readDiff(pull.number), pull.number);
+      const earlier = await earlierFindings(github, pull.number);
+      const known = new Map(earlier.map((one) => [one.key, one]));
+      const added = findings.filter(({ key }) => !known.has(key) || isOfThisCall(known.get(key), context));
+      const isFirst = (await lastReviewedCommit(github, pull.number)) === undefined;
+      const event = requestChanges && added.length > 0 ? "REQUEST_CHANGES" : "COMMENT";
+      const url =
+        added.length > 0 || isFirst
+          ? await postOnce(services, context, {
+              pull,
+              event,
+              summary,
+              comments: added.map((one) => toComment(one, services, context)),
+            })
+          : undefined;
+
+      const login = (await github.ownLogin()).replace(/\[bot\]$/, "");
+      const returned = findings.flatMap(({ key }) => known.get(key) ?? []).filter((one) => wasResolvedBy(one, login));
+      const gone = fixed.flatMap((key) => known.get(key) ?? []).filter(({ thread }) => thread?.isResolved === false);
+      for (const { thread } of gone) if (thread) await github.setThreadResolved(thread.id, true);
+      for (const { thread } of returned) if (thread) await github.setThreadResolved(thread.id, false);
+      return describe({ pull, url, event, findings, added, returned, gone });
+    },
+  };
+}
+
+/** People who resolve a thread have decided; only what this App resolved is reopened. */
+function wasResolvedBy({ thread }: EarlierFinding, login: string): boolean {
+  return thread?.isResolved === true && thread.resolvedBy?.replace(/\[bot\]$/, "") === login;
+}
+
+/** True for a comment that an interrupted attempt of this call has posted. */
+function isOfThisCall(earlier: EarlierFinding | undefined, { idempotencyKey }: ToolContext): boolean {
+  return earlier?.comment.body.includes(postMarker(idempotencyKey)) === true;
+}
+
+async function postOnce(
+  { github, sanitize }: ToolServices,
+  { idempotencyKey, abortSignal: signal }: ToolContext,
+  review: { pull: PullRequest; event: "COMMENT" | "REQUEST_CHANGES"; summary: string; comments: NewReviewComment[] },
+): Promise<string> {
+  const { pull, summary, comments } = review;
+  const marker = postMarker(idempotencyKey);
+  const login = await github.ownLogin();
+  // GitHub lets nobody request changes on their own pull request.
+  const isOwn = pull.head.branch.startsWith("golem/");
+  const post = async () => {
+    const posted = (await github.listReviews(pull.number)).find(
+      ({ author, body }) => author === login && body.includes(marker),
+    );
+    if (posted) return `${pull.url}#pullrequestreview-${posted.id}`;
+    const body = `${sanitize(summary)}\n\n${marker}`;
+    const event = isOwn ? "COMMENT" : review.event;
+    return (await github.createReview(pull.number, { commit: pull.head.commit, event, body, comments })).url;
+  };
+  return withRetries(post, { signal });
+}
+
+function toComment(one: Finding, { sanitize }: ToolServices, { idempotencyKey }: ToolContext): NewReviewComment {
+  const { key, path, line, start_line: startLine, side } = one;
+  const body = `${bodyOf(one, sanitize)}\n\n${findingMarker(key)}\n${postMarker(idempotencyKey)}`;
+  return { path, line, side, startLine, body };
+}
+
+function bodyOf({ text, suggestion }: Finding, sanitize: ToolServices["sanitize"]): string {
+  if (suggestion === undefined) return sanitize(text);
+  const longest = Math.max(2, ...[...suggestion.matchAll(/`+/g)].map(([run]) => run.length));
+  const fence = "`".repeat(longest + 1);
+  // An empty suggestion deletes the lines.
+  const lines = suggestion === "" ? "" : `${suggestion.replace(/\n$/, "")}\n`;
+  return `${sanitize(text)}\n\n${sanitize(`${fence}suggestion\n${lines}${fence}`)}`;
+}
+
+/** Throws a ToolError for the first finding that GitHub would refuse, or whose suggestion would not apply. */
+function checkFindings(findings: readonly Finding[], files: readonly FileDiff[], number: number): void {
+  for (const { path, line, start_line: startLine = line, side, suggestion, key } of findings) {
+    const file = files.find((one) => one.path === path);
+    if (!file) throw notChanged(path, number);
+    const hunks: DiffHunks = parseHunks(file.patch ?? "");
+    const lines = startLine <= line ? linesOf(hunks, { startLine, line, side }) : undefined;
+    if (!lines) {
+      throw invalid(
+        `The diff of ${path} has no lines ${startLine}-${line} in one hunk on the ${side} side.`,
+        `Choose lines within one of these: ${describeHunks(hunks, side)}.`,
+      );
+    }
+    if (suggestion === undefined) continue;
+    if (side === "LEFT")
+      throw invalid(`A suggestion for ${path} cannot be on the LEFT side.`, "Use lines after the change.");
+    if (suggestion.replace(/\n$/, "") === lines.join("\n")) {
+      throw invalid(`The suggestion of ${key} changes nothing.`, "Give the new text, or leave the suggestion out.");
+    }
+  }
+  const twice = findings.find(({ key }, index) => findings.findIndex((one) => one.key === key) !== index);
+  if (twice) throw invalid(`Two findings have the key ${twice.key}.`, "Give each finding its own key.");
+}
+
+function invalid(message: string, suggestion: string): ToolError {
+  return new ToolError(message, { code: "INVALID_ARGUMENTS", suggestion });
+}
+
+function describe({
+  pull,
+  url,
+  event,
+  findings,
+  added,
+  returned,
+  gone,
+}: {
+  pull: PullRequest;
+  url: string | undefined;
+  event: string;
+  findings: readonly Finding[];
+  added: readonly Finding[];
+  returned: readonly EarlierFinding[];
+  gone: readonly EarlierFinding[];
+}): ToolResult {
+  const changes = [
+    ...(returned.length > 0 ? [`reopened ${returned.map(({ key }) => key).join(", ")}`] : []),
+    ...(gone.length > 0 ? [`resolved ${gone.map(({ key }) => key).join(", ")}`] : []),
+  ];
+  const posted = url
+    ? `Reviewed #${pull.number} with ${added.length} new ${added.length === 1 ? "comment" : "comments"}`
+    : `Nothing new on #${pull.number}: no review was posted`;
+  const summary = [posted, ...changes].join("; ");
+  const data = {
+    number: pull.number,
+    commit: pull.head.commit,
+    ...(url && { url, event }),
+    findings: findings.map(({ key, path, line }) => ({ key, path, line, isNew: added.some((one) => one.key === key) })),
+    resolved: gone.map(({ key }) => key),
+    reopened: returned.map(({ key }) => key),
+  };
+  return { llmContent: `${summary}.${url ? `\n${url}` : ""}`, value: { kind: "github.review", data, summary } };
+}

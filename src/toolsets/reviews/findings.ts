@@ -1,0 +1,38 @@
+import type { GitHub, ReviewComment, ReviewThread } from "#domain/github.ts";
+
+/** A problem that an earlier review of this App reported, by its key. */
+export interface EarlierFinding {
+  key: string;
+  comment: ReviewComment;
+  thread: ReviewThread | undefined;
+}
+
+const marker = /<!-- golem-forge:finding ([a-z0-9-]+) -->/;
+
+/** Returns a hidden line that identifies a finding in later reviews. */
+export function findingMarker(key: string): string {
+  return `<!-- golem-forge:finding ${key} -->`;
+}
+
+/** Returns what earlier reviews of this App reported on a pull request. The comments are their threads' first ones. */
+export async function earlierFindings(github: GitHub, number: number): Promise<EarlierFinding[]> {
+  const [comments, login] = await Promise.all([github.listReviewComments(number), github.ownLogin()]);
+  const own = comments.flatMap((comment) => {
+    const key = comment.author === login && comment.inReplyTo === undefined && marker.exec(comment.body)?.[1];
+    return key ? [{ key, comment }] : [];
+  });
+  if (own.length === 0) return [];
+
+  const threads = await github.listReviewThreads(number);
+  return own.map((one) => ({
+    ...one,
+    thread: threads.find(({ firstCommentId }) => firstCommentId === one.comment.id),
+  }));
+}
+
+/** Returns the commit of this App's last review with a summary; undefined if there is none. */
+export async function lastReviewedCommit(github: GitHub, number: number): Promise<string | undefined> {
+  const [reviews, login] = await Promise.all([github.listReviews(number), github.ownLogin()]);
+  const own = reviews.filter(({ author, body }) => author === login && body !== "");
+  return own.at(-1)?.commit ?? undefined;
+}

@@ -1,0 +1,117 @@
+import { expect, test } from "vitest";
+import { githubToolset } from "#toolsets/github/github-toolset.ts";
+import { reviewsToolset } from "#toolsets/reviews/reviews-toolset.ts";
+import { githubWorlds } from "../../support/github-world.ts";
+import { runSpec, toolsetWorld } from "../../support/toolset-world.ts";
+
+const startGitHub = githubWorlds();
+const at = new Date("2026-01-02T00:00:00Z");
+const before = "export const sum = 1;\n";
+const after = "export const sum = 2;\nexport const twice = sum * 2;\n";
+
+/** A pull request by ada that changes sum.js, and the tools that review it. */
+async function world(config: object = {}) {
+  const github = await startGitHub();
+  const { hub } = github;
+  const push = (text: string) =>
+    hub.push({ branch: "work", message: "Change the sum", author: "ada", at, files: { "sum.js": text } });
+  await push(after);
+  const { number } = await hub.as("ada").openPullRequest({ title: "Sum", head: "work", base: "main" });
+  const spec = { ...runSpec, origin: { ...runSpec.origin, thread: number, isPullRequest: true } };
+  const options = { services: { github: github.github, spec } };
+  const reviews = await toolsetWorld(reviewsToolset, { ...options, config });
+  const reading = await toolsetWorld(githubToolset, options);
+  const posted = async () => (await github.pulls())[0]?.pull?.reviews ?? [];
+  return { ...reviews, read: reading.call, github, hub, push, number, posted };
+}
+
+const finding = { key: "twice-is-unused", path: "sum.js", line: 2, text: "Nothing uses `twice`." };
+
+test("a review is posted with its summary, a range and a suggestion on lines of the diff, and never approves", async () => {
+  const { call, posted, github } = await world();
+  const findings = [finding, { ...finding, key: "sum-is-two", start_line: 1, text: "One.", suggestion: before }];
+
+  const { llmContent } = await call("create_review", { summary: "Two problems.", findings });
+
+  expect(llmContent).toContain("with 2 new comments");
+  expect(await posted()).toMatchObject([
+    {
+      state: "COMMENTED",
+      body: expect.stringContaining("Two problems."),
+      comments: [{ path: "sum.js", line: 2 }, { line: 2 }],
+    },
+  ]);
+  expect(github.writes.at(-1)?.body).toMatchObject({
+    event: "COMMENT",
+    comments: [
+      { body: expect.stringContaining("Nothing uses"), side: "RIGHT" },
+      { start_line: 1, start_side: "RIGHT", body: expect.stringContaining(`\`\`\`suggestion\n${before}\`\`\``) },
+    ],
+  });
+});
+
+test.each([
+  ["a file that is not changed", { path: "README.md" }, "does not change README.md"],
+  ["a line outside the diff", { line: 40 }, "no lines 40-40"],
+  ["a range that ends before it begins", { start_line: 2, line: 1 }, "no lines 2-1"],
+  ["a suggestion for a removed line", { line: 1, side: "LEFT", suggestion: "x" }, "cannot be on the LEFT side"],
+  ["a suggestion that changes nothing", { suggestion: "export const twice = sum * 2;\n" }, "changes nothing"],
+])("%s is refused before anything is posted", async (_, change, message) => {
+  const { call, posted } = await world();
+
+  const review = call("create_review", { summary: "One problem.", findings: [{ ...finding, ...change }] });
+
+  await expect(review).rejects.toThrow(message);
+  expect(await posted()).toEqual([]);
+});
+
+test("a second review is silent about what is known, resolves what is fixed, and reopens what came back", async () => {
+  const { call, posted, hub, read } = await world();
+  const resolved = async () => (await posted()).flatMap(({ comments }) => comments.map((one) => one.resolved));
+  await call("create_review", { summary: "One problem.", findings: [finding] });
+
+  const silent = await call("create_review", { summary: "The same.", findings: [finding] }, { idempotencyKey: "2" });
+  await call("create_review", { summary: "Fixed.", fixed: [finding.key] }, { idempotencyKey: "3" });
+  const whenFixed = await resolved();
+  await call("create_review", { summary: "It is back.", findings: [finding] }, { idempotencyKey: "4" });
+
+  expect(silent.llmContent).toContain("Nothing new");
+  expect(whenFixed).toEqual([true]);
+  expect(await resolved()).toEqual([false]);
+  expect(await posted()).toHaveLength(1);
+  expect((await read("read_reviews", {})).llmContent).toContain("open, finding twice-is-unused");
+
+  hub.as("ada").resolve((await posted())[0]?.comments[0]?.id ?? 0);
+  await call("create_review", { summary: "Again.", findings: [finding] }, { idempotencyKey: "5" });
+  expect(await resolved()).toEqual([true]);
+});
+
+test("the diff has line numbers, and after a review shows only what changed since", async () => {
+  const { call, hub } = await world();
+  const first = await call("read_pull_request_diff", {});
+  await call("create_review", { summary: "Fine.", findings: [] });
+  await hub.push({ branch: "work", message: "Docs", author: "ada", at, files: { "README.md": "# Sums and more\n" } });
+
+  const second = await call("read_pull_request_diff", {});
+  const all = await call("read_pull_request_diff", { all: true });
+
+  expect(first.llmContent).toContain("          2 +export const twice = sum * 2;");
+  expect(second.llmContent).toContain("1 of 2 changed files");
+  expect(second.llmContent).not.toContain("twice");
+  expect(all.llmContent).toContain("twice");
+});
+
+test("a review is posted once although its response was lost", async () => {
+  const { call, posted, github } = await world({ request_changes: true });
+  let dropped = false;
+  github.hub.afterWrite(({ operation }) => {
+    if (dropped || !operation?.endsWith("/reviews")) return undefined;
+    dropped = true;
+    return "drop";
+  });
+
+  await call("create_review", { summary: "One problem.", findings: [finding] });
+  await call("create_review", { summary: "One problem.", findings: [finding] });
+
+  expect((await posted()).map(({ state, comments }) => [state, comments.length])).toEqual([["CHANGES_REQUESTED", 1]]);
+});
