@@ -77,6 +77,8 @@ const WorkerFrontMatter = z.strictObject({
   compatible_models: z.array(z.string()).min(1).optional(),
   /** Settings by toolset name, or a list of settings for toolsets that may occur several times. */
   toolsets: z.record(z.string(), z.union([settings, z.array(settings)]).nullable()).default({}),
+  /** The tools that the model is offered, by name. Default: all of its toolsets. People can use the others with `/tool`. */
+  offered_tools: z.array(z.string()).min(1).optional(),
   sandbox: SandboxPolicy.optional(),
   limits: Limits.prefault({}),
   max_context_tokens: z.number().int().positive().default(200_000),

@@ -48,6 +48,7 @@ export async function openToolbox(
       workspace,
       history: () => services.history(),
       close,
+      offeredTools: worker.offered_tools,
       ...(events && { events }),
       ...(maxResultTokens !== undefined && { maxResultTokens }),
       ...(alwaysAsk && { alwaysAsk }),

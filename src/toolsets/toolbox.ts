@@ -46,6 +46,8 @@ export interface ToolboxOptions {
   maxResultTokens?: number;
   /** Tools that need approval whatever their settings say. */
   alwaysAsk?: readonly string[];
+  /** The tools that the model is offered, by name. Default: all. It may call the others all the same. */
+  offeredTools?: readonly string[] | undefined;
   /** Releases the resources that the tools hold. */
   close?: () => Promise<void>;
 }
@@ -58,14 +60,16 @@ export async function createToolbox({
   events,
   maxResultTokens = 30_000,
   alwaysAsk = [],
+  offeredTools,
   close = async () => {},
 }: ToolboxOptions): Promise<Toolbox> {
   const find = indexTools(tools);
   const schemas = new Map(await Promise.all(tools.map(async (tool) => [tool, await compileSchemas(tool)] as const)));
-  const offered = getLLMTools(tools).map((tool) => ({
+  const isOffered = ({ name }: NamedTool) => !offeredTools || offeredTools.includes(name);
+  const offered = getLLMTools(tools.filter(isOffered)).map((tool) => ({
     ...tool,
     // Only the JSON Schema is offered: this module validates arguments, after it has repaired what it can.
-    inputSchema: jsonSchema(schemas.get(tool)?.input.json as JSONSchema7),
+    inputSchema: jsonSchema(withoutNoise(schemas.get(tool)?.input.json) as JSONSchema7),
   }));
   const state: ToolboxState = {
     ...{ tools, offered, find, schemas, workspace, events, maxResultTokens, alwaysAsk },
@@ -81,6 +85,28 @@ export async function createToolbox({
     execute: (call, context) => executeCall(state, call, context),
     close,
   };
+}
+
+/** Sizes that models do not exceed, and that a call is checked for anyway. */
+const sizeLimits = ["minLength", "maxLength", "minItems", "maxItems", "$schema"];
+
+/** Leaves out of a schema what costs tokens in every request and tells a model nothing. Calls are validated by the full one. */
+function withoutNoise(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withoutNoise);
+  if (schema === null || typeof schema !== "object") return schema;
+  const entries = Object.entries(schema).flatMap(([key, value]): [string, unknown][] => {
+    if (key === "properties") return [[key, withoutRare(value)]];
+    const isSafeInteger = (key === "minimum" || key === "maximum") && Math.abs(value) === Number.MAX_SAFE_INTEGER;
+    const isNatural = key === "minimum" && (value === 0 || value === 1);
+    return sizeLimits.includes(key) || isSafeInteger || isNatural ? [] : [[key, withoutNoise(value)]];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** Properties that are accepted but rarely needed, or known to other tool systems by this name, have `rare` in their metadata. */
+function withoutRare(properties: Record<string, { rare?: boolean }>): Record<string, unknown> {
+  const own = Object.entries(properties).filter(([, { rare }]) => !rare);
+  return Object.fromEntries(own.map(([name, property]) => [name, withoutNoise(property)]));
 }
 
 /** Finds a tool by name, then by alias, then by either ignoring case and hyphens. A name takes precedence over an alias. */

@@ -39,6 +39,17 @@ describe("opening a toolbox", () => {
     expect(toolbox.find("nothing")).toBeUndefined();
   });
 
+  test("offers only the tools that a worker lists, and people can use the others", async () => {
+    const worker = { name: "fixer", instructions: "Fix it.", toolsets: { files: {} }, offered_tools: ["read_file"] };
+    const sandbox = memoryWorkspace();
+    const services = { spec: runSpec, workspace: sandbox, sandbox, history: () => [] } as unknown as ToolServices;
+
+    const toolbox = await openToolbox(WorkerDefinition.parse(worker), services, { toolsets: [files] });
+
+    expect(toolbox.offered.map(({ name }) => name)).toEqual(["read_file"]);
+    expect(toolbox.find("write_file")?.name).toBe("write_file");
+  });
+
   test("a worker without toolsets has no tools", async () => {
     expect((await open({}, [files])).tools).toEqual([]);
   });

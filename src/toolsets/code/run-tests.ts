@@ -12,7 +12,7 @@ import { findTestRunner, type TestReport, type TestRunner } from "./test-runner.
 import { summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
-  path: z.string().optional().describe("The folder of the project; default: the root of the repository"),
+  path: z.string().optional().describe("The folder of the project; default: the root"),
   args: z.array(z.string()).default([]).describe("More arguments for the runner, such as a test file"),
   timeout: z.number().positive().optional().describe("Seconds; default 60"),
 });
@@ -27,7 +27,7 @@ export function createRunTestsTool(settings: CodeConfig, services: ToolServices)
   return {
     name: "run_tests",
     description:
-      "Run the project's tests with its own runner (vitest, jest, mocha, node --test, npm test, pytest, unittest, go test, cargo test, make test) and get a summary: how many passed and failed, which failed and how. No network: install packages first with install_package.",
+      "Run the project's tests with its own runner, such as vitest, pytest, go test or make test, and get a summary of what failed and how. No network: install packages first with install_package.",
     inputSchema,
     needsApproval: false,
     manualExecution: { mode: "both", label: "Run tests", category: "Development" },

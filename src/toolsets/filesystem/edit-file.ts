@@ -21,7 +21,7 @@ const newText = z.string().describe("The text to put in its place");
 const replaceAll = z.boolean().optional().describe("Replace every occurrence instead of the only one");
 
 const input = z.object({
-  path: z.string().min(1).describe("The file to change, relative to the root of the repository"),
+  path: z.string().min(1).describe("Relative to the root of the repository"),
   old_text: oldText.optional(),
   new_text: newText.optional(),
   replace_all: replaceAll,

@@ -9,13 +9,23 @@ import type { FileToolOptions } from "./file-changes.ts";
 import { decodeText, isCallOf, knownLines, lfsPointerSize, numberLines, splitLines } from "./text-file.ts";
 
 const input = z.object({
-  path: z.string().optional().describe("The file to read, relative to the root of the repository"),
+  path: z.string().optional().describe("Relative to the root of the repository"),
   file_paths: z.array(z.string()).min(1).max(50).optional().describe("Several files to read in one call"),
-  paths: z.array(z.string()).min(1).max(50).optional().describe("The same as file_paths"),
+  paths: z.array(z.string()).min(1).max(50).optional().describe("The same as file_paths").meta({ rare: true }),
   offset: z.number().int().optional().describe("First line to show, from 1; negative counts from the end"),
   limit: z.number().int().min(0).optional().describe("How many lines to show; 0 means all"),
-  column: z.number().int().min(1).optional().describe("First character of each line to show, for very long lines"),
-  encoding: z.enum(["utf-8", "base64"]).optional().describe("base64 for files that are not text; default utf-8"),
+  column: z
+    .number()
+    .int()
+    .min(1)
+    .optional()
+    .describe("First character of each line to show, for very long lines")
+    .meta({ rare: true }),
+  encoding: z
+    .enum(["utf-8", "base64"])
+    .optional()
+    .describe("base64 for files that are not text; default utf-8")
+    .meta({ rare: true }),
 });
 type Input = z.infer<typeof input>;
 

@@ -14,13 +14,14 @@ import { diffResult } from "./file-diff.ts";
 import { decodeText, encodeText, refuseChangedSince, refuseLfsPointer } from "./text-file.ts";
 
 const input = z.object({
-  path: z.string().min(1).describe("The file to write, relative to the root of the repository"),
+  path: z.string().min(1).describe("Relative to the root of the repository"),
   content: z.string().describe("The whole new content"),
   encoding: z
     .enum(["utf-8", "base64"])
     .optional()
-    .describe("How content is encoded; default: text in the file's present encoding, utf-8 for a new file"),
-  createDirs: z.boolean().optional().describe("Create missing parent directories; default true"),
+    .describe("How content is encoded; default: text in the file's present encoding, utf-8 for a new file")
+    .meta({ rare: true }),
+  createDirs: z.boolean().optional().describe("Create missing parent directories; default true").meta({ rare: true }),
 });
 type Input = z.infer<typeof input>;
 

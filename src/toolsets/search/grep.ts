@@ -9,8 +9,8 @@ import { type FileMatches, type LineQuery, LineSearch, type LineSearchOptions, S
 
 const contextLines = z.number().int().min(0).max(20).optional();
 const input = z.object({
-  pattern: z.string().min(1).max(2_000).describe("A regular expression in ripgrep's syntax, matched line by line"),
-  path: z.string().optional().describe("The file or folder to search; default: the whole repository"),
+  pattern: z.string().min(1).max(2_000).describe("In ripgrep's syntax, matched line by line"),
+  path: z.string().optional().describe("Default: the whole repository"),
   glob: z.string().optional().describe("Only files that match, such as *.ts or src/**; a leading ! excludes them"),
   case_insensitive: z.boolean().optional(),
   literal: z.boolean().optional().describe("Take the pattern as plain text"),
@@ -19,8 +19,8 @@ const input = z.object({
     .optional()
     .describe("Matching lines (default), paths only, or the number of matching lines per file"),
   context: contextLines.describe("Lines to show around each match"),
-  before_context: contextLines.describe("Lines to show before each match"),
-  after_context: contextLines.describe("Lines to show after each match"),
+  before_context: contextLines.describe("Lines to show before each match").meta({ rare: true }),
+  after_context: contextLines.describe("Lines to show after each match").meta({ rare: true }),
   limit: z
     .number()
     .int()
