@@ -20,6 +20,17 @@ import { versionBefore, versionNow, workingChanges } from "./working-changes.ts"
 import { createWorkspaceView } from "./workspace-view.ts";
 import { createZones } from "./zones.ts";
 
+/** What the operations of one sandbox share. */
+interface SandboxState {
+  opened: Awaited<ReturnType<typeof openBase>>;
+  base: Base;
+  overlay: Overlay;
+  view: ReturnType<typeof createWorkspaceView>;
+  connect: (signal?: AbortSignal) => Remote;
+  /** Resolves when the contents of the base are there: they follow its tree. */
+  loadContents: () => Promise<void>;
+}
+
 /**
  * Opens a repository at the tip of a branch or at the base of an existing run, with the run's changes over it. Throws a
  * UserError when the repository is empty, missing, too large or not accessible with the run's credentials.
@@ -31,11 +42,11 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
   const { base } = opened;
   const overlay = createOverlay(base, changes, isStagingFile);
   const loadContents = () => base.contents.load(() => fetchContents(connectRemote(), base));
-  // The contents follow the tree; whoever needs them first waits for them and hears of a failure.
+  // A failure is reported to whoever needs the contents first.
   loadContents().catch(() => {});
   const view = createWorkspaceView(base, overlay, { zones, loadContents });
-  const layer = overlay.layers.repository;
   const staging = createStaging(overlay);
+  const state: SandboxState = { opened, base, overlay, view, connect: connectRemote, loadContents };
 
   return {
     ...view,
@@ -48,55 +59,15 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
       await loadContents();
       return overlay.history();
     },
-    log: async ({ path, from, exclude, ...options }) => {
-      const remote = connectRemote();
-      return readHistory(base.store, connectRemote, {
-        ...options,
-        from: from === undefined ? base.commit : await commitOf(remote, from),
-        exclude: exclude === undefined ? undefined : await commitOf(remote, exclude),
-        path: path === undefined ? undefined : view.resolve(path),
-      });
-    },
-
-    push: async (request) => {
-      assertPushableBranch(request.branch, { base: opened.at.branch, default: opened.defaultBranch });
-      const paths = request.changes.map(({ path }) => path);
-      await loadContents();
-      assertUnchanged(request.changes, base, overlay);
-      if (paths.length === 0 && !request.expectedTip)
-        throw new UserError("There is nothing to push: this run has not changed any files.");
-
-      const { message, author, at: time, expectedTip, merged = [] } = request;
-      for (const one of merged) await assertContained(one, { base, overlay, remote: connectRemote(request.signal) });
-      const built = await buildCommit({
-        base,
-        layer,
-        paths,
-        parents: [...new Set([expectedTip ?? base.commit, ...merged.map(({ commit }) => commit)])],
-        message,
-        author,
-        at: time,
-      });
-      return pushCommit(connectRemote(request.signal), request, built);
-    },
-
+    log: (options) => log(state, options),
+    push: (request) => push(state, request),
     previewRestore: async ({ tip, to }, stop) => {
       await loadContents();
       for (const commit of [tip, to]) await fetchCommit(base, connectRemote(stop), commit);
       return compareCommits(base.store, tip, to);
     },
-
-    restore: async ({ branch, tip, to, message, author, at: time, signal: stop }) => {
-      assertPushableBranch(branch, { base: opened.at.branch, default: opened.defaultBranch });
-      await loadContents();
-      await fetchCommit(base, connectRemote(stop), to);
-      const store = new ObjectStore({ below: base.store });
-      const commit = { tree: treeOf(base.store, to), parents: [tip], message, author, at: time };
-      const built = await packCommit(store, [], commit);
-      return pushCommit(connectRemote(stop), { branch, expectedTip: tip, signal: stop }, built);
-    },
-
-    branches: async (stop) => listBranches(connectRemote(stop)),
+    restore: (request) => restore(state, request),
+    branches: (stop) => listBranches(connectRemote(stop)),
     fetchBranch: async (name, stop) => {
       const remote = connectRemote(stop);
       const commit = await tipOf(remote, name);
@@ -105,45 +76,100 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
       return commit;
     },
     readAt: async (commit, path) => readAt(base, commit, view.resolve(path)),
-
-    previewMerge: async (name, { withConflicts = false, signal: stop } = {}) => {
-      const remote = connectRemote(stop);
-      const commit = await tipOf(remote, name);
-      await loadContents();
-      const plan = await planMerge(base, layer, remote, { name, commit });
-      const writes = plan.conflicts.length === 0 || withConflicts ? mergeWrites(plan) : [];
-      const files = writes.map(({ path, content, executable }) => ({
-        path,
-        before: versionNow(overlay, path),
-        after: content && { content, executable },
-      }));
-      return { commit, files };
-    },
-
-    mergeBranch: async (name, { withConflicts = false, commit: expected, signal: stop } = {}) => {
-      const remote = connectRemote(stop);
-      const commit = await tipOf(remote, name);
-      if (expected !== undefined && commit !== expected) {
-        throw new UserError(`The branch ${name} has moved to ${commit.slice(0, 10)}. Nothing was merged.`);
-      }
-      const plan = await planMerge(base, layer, remote, { name, commit });
-      const applied = plan.conflicts.length === 0 || withConflicts;
-      if (applied) applyMerge(view, overlay, plan);
-      return {
-        commit,
-        mergeBase: plan.mergeBase,
-        merged: plan.edits.map(({ path }) => path),
-        conflicts: plan.conflicts.map(({ path, kind, content }) => ({
-          path,
-          kind,
-          ...(content === undefined ? {} : { content }),
-        })),
-        applied,
-      };
-    },
-
+    previewMerge: (name, options) => previewMerge(state, name, options),
+    mergeBranch: (name, options) => mergeBranch(state, name, options),
     ...workingChanges({ base, overlay, view, staging, loadContents }),
   };
+}
+
+async function log(
+  { base, view, connect: connectRemote }: SandboxState,
+  { path, from, exclude, ...options }: Parameters<GitSandbox["log"]>[0],
+): ReturnType<GitSandbox["log"]> {
+  const remote = connectRemote();
+  return readHistory(base.store, connectRemote, {
+    ...options,
+    from: from === undefined ? base.commit : await commitOf(remote, from),
+    exclude: exclude === undefined ? undefined : await commitOf(remote, exclude),
+    path: path === undefined ? undefined : view.resolve(path),
+  });
+}
+
+async function push(
+  { opened, base, overlay, connect: connectRemote, loadContents }: SandboxState,
+  request: Parameters<GitSandbox["push"]>[0],
+): ReturnType<GitSandbox["push"]> {
+  assertPushableBranch(request.branch, { base: opened.at.branch, default: opened.defaultBranch });
+  const paths = request.changes.map(({ path }) => path);
+  await loadContents();
+  assertUnchanged(request.changes, base, overlay);
+  if (paths.length === 0 && !request.expectedTip)
+    throw new UserError("There is nothing to push: this run has not changed any files.");
+
+  const { message, author, at: time, expectedTip, merged = [], signal } = request;
+  for (const one of merged) await assertContained(one, { base, overlay, remote: connectRemote(signal) });
+  const built = await buildCommit({
+    base,
+    layer: overlay.layers.repository,
+    paths,
+    parents: [...new Set([expectedTip ?? base.commit, ...merged.map(({ commit }) => commit)])],
+    message,
+    author,
+    at: time,
+  });
+  return pushCommit(connectRemote(signal), request, built);
+}
+
+async function restore(
+  { opened, base, connect: connectRemote, loadContents }: SandboxState,
+  { branch, tip, to, message, author, at: time, signal }: Parameters<GitSandbox["restore"]>[0],
+): ReturnType<GitSandbox["restore"]> {
+  assertPushableBranch(branch, { base: opened.at.branch, default: opened.defaultBranch });
+  await loadContents();
+  await fetchCommit(base, connectRemote(signal), to);
+  const store = new ObjectStore({ below: base.store });
+  const commit = { tree: treeOf(base.store, to), parents: [tip], message, author, at: time };
+  const built = await packCommit(store, [], commit);
+  return pushCommit(connectRemote(signal), { branch, expectedTip: tip, signal }, built);
+}
+
+async function previewMerge(
+  { base, overlay, connect: connectRemote, loadContents }: SandboxState,
+  name: string,
+  { withConflicts = false, signal }: Parameters<GitSandbox["previewMerge"]>[1] = {},
+): ReturnType<GitSandbox["previewMerge"]> {
+  const remote = connectRemote(signal);
+  const commit = await tipOf(remote, name);
+  await loadContents();
+  const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit });
+  const writes = plan.conflicts.length === 0 || withConflicts ? mergeWrites(plan) : [];
+  const files = writes.map(({ path, content, executable }) => ({
+    path,
+    before: versionNow(overlay, path),
+    after: content && { content, executable },
+  }));
+  return { commit, files };
+}
+
+async function mergeBranch(
+  { base, overlay, view, connect: connectRemote }: SandboxState,
+  name: string,
+  { withConflicts = false, commit: expected, signal }: Parameters<GitSandbox["mergeBranch"]>[1] = {},
+): ReturnType<GitSandbox["mergeBranch"]> {
+  const remote = connectRemote(signal);
+  const commit = await tipOf(remote, name);
+  if (expected !== undefined && commit !== expected) {
+    throw new UserError(`The branch ${name} has moved to ${commit.slice(0, 10)}. Nothing was merged.`);
+  }
+  const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit });
+  const applied = plan.conflicts.length === 0 || withConflicts;
+  if (applied) applyMerge(view, overlay, plan);
+  const conflicts = plan.conflicts.map(({ path, kind, content }) => ({
+    path,
+    kind,
+    ...(content !== undefined && { content }),
+  }));
+  return { commit, mergeBase: plan.mergeBase, merged: plan.edits.map(({ path }) => path), conflicts, applied };
 }
 
 /** What was described is what is committed: the files are compared by their bytes, right before the commit is built. */

@@ -1,5 +1,5 @@
 import { type Base, readEntry } from "./base.ts";
-import { createLayer, type Layer, type LayerState } from "./layer.ts";
+import { Layer, type LayerState } from "./layer.ts";
 import type { Sandbox, StepChanges, StoredChange, StoredStep } from "./sandbox.ts";
 import type { Space } from "./zones.ts";
 
@@ -26,7 +26,7 @@ export function createOverlay(
   stored: readonly StepChanges[],
   isHidden: (path: string) => boolean,
 ): Overlay {
-  const layers = { repository: createLayer(base), run: createLayer(undefined) };
+  const layers = { repository: new Layer(base), run: new Layer(undefined) };
   const steps: { step: string; touched: Touched[]; after: StoredChange[] }[] = [];
   let open = new Map<string, Touched>();
   let openStep = "";
