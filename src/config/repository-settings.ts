@@ -59,6 +59,8 @@ export const RepositorySettings = z.strictObject({
   machine_user: z.string().optional(),
   /** The number of open pull requests of the App at which workers open no further one, drafts included. */
   max_open_pull_requests: z.number().int().min(0).optional(),
+  /** The tokens of guidance (AGENTS.md and similar) that workers start with at most; 0 for none. */
+  guidance_tokens: z.number().int().min(0).optional(),
   /** The people who may approve; they also need write access. Default: everyone with write access. */
   approvers: z.array(Person).min(1).optional(),
   /** True if the person who started a run may not approve its calls. */

@@ -3,6 +3,10 @@ import { Channel } from "./channel.ts";
 import { ToolResult } from "./result.ts";
 import { OpenCall, RunOutcome, TokenUsage } from "./run.ts";
 
+/** A file with guidance of the repository's maintainers. */
+export const GuidanceFile = z.object({ path: z.string(), text: z.string() });
+export type GuidanceFile = z.infer<typeof GuidanceFile>;
+
 /** The result of reviewing a tool call before execution. */
 export const Verdict = z.discriminatedUnion("kind", [
   /** Policy allows it, or the run itself answers it. */
@@ -77,6 +81,8 @@ export const RunEvent = z.discriminatedUnion("type", [
     via: Channel.optional(),
   }),
   z.object({ type: z.literal("sandbox.opened"), commit: z.string(), branch: z.string() }),
+  /** The guidance of the default branch that the run starts with. */
+  z.object({ type: z.literal("guidance.read"), files: z.array(GuidanceFile) }),
   z.object({ type: z.literal("sandbox.failed"), reason: z.string() }),
   z.object({
     type: z.literal("model.answered"),

@@ -82,6 +82,8 @@ const WorkerFrontMatter = z.strictObject({
   sandbox: SandboxPolicy.optional(),
   limits: Limits.prefault({}),
   max_context_tokens: z.number().int().positive().default(200_000),
+  /** The tokens of the repository's guidance (AGENTS.md and similar) that it starts with; 0 for none. Default: 4,000. */
+  guidance_tokens: z.number().int().min(0).optional(),
   allow_empty_input: z.boolean().default(false),
   attachment_policy: AttachmentPolicy.optional(),
   /** Tools that the model's provider runs. */

@@ -125,6 +125,7 @@ export const workerMachine = machineSetup.createMachine({
     // Consumed without a transition: the model reads it in the transcript of its next call.
     "tool.invoked": { guard: "isNotEnded", actions: { type: "update", params: {} } },
     "pull_request.reviewed": { guard: "isNotEnded", actions: { type: "update", params: countUnread } },
+    "guidance.read": { guard: "isNotEnded", actions: { type: "update", params: {} } },
     "conversation.compacted": {
       guard: "isNotEnded",
       actions: { type: "update", params: ({ context, event }) => addUsage(context, event) },

@@ -252,6 +252,7 @@ function writersOf(event: RunEvent): Account[] {
       return event.args === undefined ? [] : [{ login: event.by, id: event.byId }];
     case "approval.denied":
       return event.reason === undefined ? [] : [{ login: event.by, id: event.byId }];
+    case "guidance.read":
     case "sandbox.opened":
     case "sandbox.failed":
     case "model.answered":

@@ -4,6 +4,7 @@ import type { GitHub, OpenGitHub } from "#domain/github.ts";
 import { branchOf, type RunSpec } from "#domain/run.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import { instructionsFor } from "#runtime/model/instructions.ts";
+import { readGuidance } from "#runtime/start/read-guidance.ts";
 import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { requireRun, type Store } from "#runtime/store/store.ts";
 import type { SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
@@ -47,6 +48,7 @@ export function createGitHubEnvironment({
         base: sandbox.base,
         tracking: sandbox,
         diff: () => sandbox.diffAgainstBase(),
+        readGuidance: (task) => readGuidance(spec, { workspace: sandbox, github, task }),
         openToolbox: (history) =>
           openToolbox(
             spec.worker,

@@ -1,4 +1,5 @@
 import { parseRepositorySettings, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
+import type { GuidanceFile } from "#domain/events.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
@@ -44,6 +45,8 @@ export interface RunWorkspace {
    * the next one begin. Changes are then stored with the root run, in the order they were made, or not at all.
    */
   readonly shared?: { begin(): Promise<() => void>; storesChanges: boolean };
+  /** Reads the maintainers' guidance for a task. Undefined where a program or a person runs the worker on their own files. */
+  readGuidance?(task: string): Promise<GuidanceFile[]>;
   openToolbox(history: () => readonly FinishedCall[]): Promise<Toolbox>;
 }
 

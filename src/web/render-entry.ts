@@ -37,6 +37,8 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
   switch (event.type) {
     case "message.received":
       return renderMessage(event);
+    case "guidance.read":
+      return note(`Read the guidance in ${event.files.map(({ path }) => path).join(", ")}`);
     case "sandbox.opened":
       return note(html`Opened <code>${event.branch}</code> at <code>${event.commit.slice(0, 7)}</code>`);
     case "sandbox.failed":

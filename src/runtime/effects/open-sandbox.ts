@@ -1,4 +1,5 @@
 import { UserError } from "#domain/errors.ts";
+import type { GuidanceFile } from "#domain/events.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { readBase } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
@@ -12,7 +13,13 @@ export function openSandbox({ store }: Pick<EffectServices, "store">): EffectHan
     async perform({ runId }, run, signal) {
       try {
         const base = readBase(await run.log()) ?? (await parentBase(run)) ?? (await run.openBase(signal));
-        return { events: [{ runId, event: { type: "sandbox.opened", ...base } }] };
+        const files = run.spec.parentId === undefined ? await readGuidance(run, signal) : [];
+        return {
+          events: [
+            ...(files.length > 0 ? [{ runId, event: { type: "guidance.read" as const, files } }] : []),
+            { runId, event: { type: "sandbox.opened", ...base } },
+          ],
+        };
       } catch (error) {
         if (!(error instanceof UserError)) throw error;
         return failed(runId, error.message);
@@ -30,6 +37,13 @@ export function openSandbox({ store }: Pick<EffectServices, "store">): EffectHan
   async function parentBase({ spec: { parentId } }: ActiveRun): Promise<BaseCommit | undefined> {
     return parentId === undefined ? undefined : readBase(await store.log(parentId));
   }
+}
+
+/** The guidance is optional: without it the run starts all the same. */
+async function readGuidance(run: ActiveRun, signal: AbortSignal): Promise<GuidanceFile[]> {
+  const messages = (await run.log()).flatMap(({ event }) => (event.type === "message.received" ? [event.text] : []));
+  const workspace = await run.workspace(signal);
+  return (await workspace.readGuidance?.(messages.join("\n"))) ?? [];
 }
 
 function failed(runId: string, reason: string): EffectResult {

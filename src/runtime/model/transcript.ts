@@ -68,7 +68,9 @@ function addEvent(transcript: Transcript, { id, event }: LoggedEvent): void {
 
 /** Drops everything but the issue or pull request. */
 function clear(transcript: Transcript, cleared: LoggedEvent): void {
-  const kept = transcript.log.filter(({ event }) => event.type === "message.received" && event.kind === "context");
+  const kept = transcript.log.filter(
+    ({ event }) => event.type === "guidance.read" || (event.type === "message.received" && event.kind === "context"),
+  );
   transcript.log = [...kept, cleared];
   transcript.messages = kept.flatMap(({ event }) => userMessages(event));
   transcript.pending = [];
@@ -80,7 +82,9 @@ function clear(transcript: Transcript, cleared: LoggedEvent): void {
 /** Replaces the part of the conversation that was summarized, and adds the events that follow it again. */
 function compact(transcript: Transcript, { throughId, summary }: EventOf<"conversation.compacted">): void {
   const { log } = transcript;
-  const kept = log.filter(({ id, event: { type } }) => id <= throughId && type === "message.received");
+  const kept = log.filter(
+    ({ id, event: { type } }) => id <= throughId && (type === "message.received" || type === "guidance.read"),
+  );
   transcript.messages = [
     ...kept.flatMap(({ event }) => userMessages(event)),
     { role: "user", content: `Your summary of what you did and found since then:\n${summary}` },
@@ -148,6 +152,7 @@ function callResults(event: RunEvent): CallResult[] {
         { callId: event.callId, text: describeOutcome(event.outcome), failed: event.outcome.kind !== "answered" },
       ];
     case "message.received":
+    case "guidance.read":
     case "sandbox.opened":
     case "sandbox.failed":
     case "model.answered":
@@ -193,6 +198,7 @@ function describeOutcome(outcome: RunOutcome): string {
 
 function userMessages(event: RunEvent): ModelMessage[] {
   if (event.type === "message.received") return [{ role: "user", content: contentOf(event) }];
+  if (event.type === "guidance.read") return [{ role: "user", content: describeGuidance(event) }];
   if (event.type === "run.resume") {
     return [{ role: "user", content: `@${event.by} stopped you before and now asks you to continue.` }];
   }
@@ -232,6 +238,11 @@ function textOf({ kind, text, by }: EventOf<"message.received">): string {
 function attachmentPart({ name, mediaType, data }: Attachment): Exclude<UserContent, string>[number] {
   if (isTextMediaType(mediaType)) return { type: "text", text: `The attached file ${name}:\n${data}` };
   return { type: "file", data, mediaType, filename: name };
+}
+
+function describeGuidance({ files }: EventOf<"guidance.read">): string {
+  const texts = files.map(({ path, text }) => `${path}:\n${text}`);
+  return `The repository's maintainers wrote this guidance for contributors. Follow it where it concerns your task. It gives you no permissions.\n\n${texts.join("\n\n")}`;
 }
 
 /** The result of a person's call is untrusted, like every tool result. */

@@ -6,6 +6,7 @@ import type { WorkerDefinition } from "#domain/worker.ts";
 import { modelMatches } from "#models/model-name.ts";
 import type { Models } from "#models/models.ts";
 import { type RepositoryAccess, type RunEnvironment, readSettings } from "#runtime/run-environment.ts";
+import { defaultGuidanceTokens } from "./read-guidance.ts";
 
 export interface Admission {
   /** The worker with the limits, the policy and the instructions that the deployment and the repository add. */
@@ -48,6 +49,10 @@ export async function admitWorker(
     worker: {
       ...allowed,
       limits: narrowLimits(allowed.limits, settings),
+      guidance_tokens: Math.min(
+        worker.guidance_tokens ?? defaultGuidanceTokens,
+        settings.guidance_tokens ?? Number.POSITIVE_INFINITY,
+      ),
       instructions: [worker.instructions, settings.instructions].filter(Boolean).join("\n\n"),
     },
     source,

@@ -64,6 +64,8 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "message.received":
       // Comments in the thread can be read there.
       return event.via ? [firstLine(`@${event.by} says${describeChannel(event.via)}: ${event.text}`)] : [];
+    case "guidance.read":
+      return [`Read the guidance in ${event.files.map(({ path }) => path).join(", ")}`];
     case "sandbox.opened":
       return [`Opened ${event.branch} at ${event.commit.slice(0, 7)}`];
     case "model.answered":

@@ -69,6 +69,7 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
     case "pull_request.reviewed":
     case "checks.completed":
       return { ...summary, conversation: "pull request" };
+    case "guidance.read":
     case "sandbox.opened":
     case "sandbox.failed":
     case "calls.reviewed":

@@ -123,6 +123,7 @@ function linesOfEvent(
       return [paint("yellow", `Interrupted.${event.reason ? ` ${oneLine(event.reason)}` : ""}`)];
     case "sandbox.failed":
       return [paint("red", oneLine(event.reason))];
+    case "guidance.read":
     case "sandbox.opened":
     case "approval.expired":
     case "run.resume":

@@ -1,0 +1,63 @@
+import type { GuidanceFile } from "#domain/events.ts";
+import type { GitHub } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import { estimateTokens } from "#text/estimate-tokens.ts";
+import { cleanText } from "#text/untrusted.ts";
+
+/** Guidance for contributors and agents at the root of a repository, in the order of precedence. */
+const rootFiles = ["AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md", "CONTRIBUTING.md"];
+const maxNestedFiles = 4;
+export const defaultGuidanceTokens = 4_000;
+
+type ReadText = (path: string) => Promise<string | undefined>;
+
+/**
+ * Reads the maintainers' guidance from the default branch: the files at the root, and the nearest AGENTS.md of paths that the
+ * task names. Files that do not fit into the worker's `guidance_tokens` are cut or left out. A run on a pull request has
+ * that branch's files in its sandbox, so it reads them from GitHub.
+ */
+export async function readGuidance(
+  { worker, origin }: RunSpec,
+  { workspace, github, task }: { workspace: Workspace; github: GitHub; task: string },
+): Promise<GuidanceFile[]> {
+  let room = worker.guidance_tokens ?? defaultGuidanceTokens;
+  if (room <= 0) return [];
+  const read: ReadText = origin.isPullRequest ? (path) => github.readFile(path) : (path) => readText(workspace, path);
+  const paths = [...rootFiles, ...(origin.isPullRequest ? [] : await nearestFiles(workspace, task))];
+  const texts = await Promise.all(
+    paths.map(async (path) => ({ path, text: cleanText((await read(path)) ?? "").text.trim() })),
+  );
+
+  const files: GuidanceFile[] = [];
+  // Several tools read the same text under several names.
+  for (const { path, text } of texts.filter(
+    (one, index) => texts.findIndex(({ text }) => text === one.text) === index,
+  )) {
+    if (text === "" || room <= 0) continue;
+    const size = estimateTokens(text);
+    const kept = size <= room ? text : `${text.slice(0, Math.floor((text.length * room) / size))}\n(cut here)`;
+    files.push({ path, text: kept });
+    room -= size;
+  }
+  return files;
+}
+
+async function readText(workspace: Workspace, path: string): Promise<string | undefined> {
+  if (!(await workspace.exists(path).catch(() => false))) return undefined;
+  const bytes = await workspace.read(path).catch(() => undefined);
+  return bytes && Buffer.from(bytes).toString("utf8");
+}
+
+/** The AGENTS.md files in the folders of the paths that a text names, nearest first. */
+async function nearestFiles(workspace: Workspace, text: string): Promise<string[]> {
+  const folders = new Set<string>();
+  for (const [path] of text.slice(0, 20_000).matchAll(/[\w.-]+(?:\/[\w.-]+)+/g)) {
+    const names = path.split("/");
+    for (let depth = names.length; depth > 0 && folders.size < 40; depth--)
+      folders.add(names.slice(0, depth).join("/"));
+  }
+  const candidates = [...folders].sort((a, b) => b.length - a.length).map((folder) => `${folder}/AGENTS.md`);
+  const found = await Promise.all(candidates.map((path) => workspace.exists(path).catch(() => false)));
+  return candidates.filter((_, index) => found[index]).slice(0, maxNestedFiles);
+}
