@@ -65,6 +65,11 @@ export const RepositorySettings = z.strictObject({
   approvers: z.array(Person).min(1).optional(),
   /** True if the person who started a run may not approve its calls. */
   second_person: z.boolean().default(false),
+  /**
+   * True if requests have a box that approves them when a person ticks it. GitHub does not say whether a person or an app
+   * with their token ticked it.
+   */
+  approve_by_checkbox: z.boolean().default(false),
   /** Rules about who has to approve which calls. */
   approvals: z.array(ApprovalRule).max(50).optional(),
   /** True if workers merge new commits of the base branch into their pull requests. Conflicts are always resolved. */

@@ -69,6 +69,8 @@ export const Approval = z.object({
   reason: z.string(),
   /** The people who may approve under the repository's settings at that time, such as `Anyone with write access`. */
   approvers: z.string().optional(),
+  /** The posted request has a box that approves it when it is ticked. */
+  hasCheckbox: z.boolean().optional(),
   /** A description of what the call would do, shown to the approver. */
   preview: Preview.optional(),
   status: ApprovalStatus,

@@ -160,6 +160,21 @@ export class RunService implements Runs {
     await this.#appendToEach(closed, [{ type: "pull_request.reopened", number: thread.thread, by }], deliveryId);
   }
 
+  async repostRequest(
+    thread: ThreadRef,
+    { approvalId, deliveryId }: Parameters<Runs["repostRequest"]>[1],
+  ): Promise<void> {
+    const { store, scheduler } = this.#options;
+    const approval = await store.findApproval(approvalId);
+    const roots = await store.runsOfThread(thread);
+    if (!approval || !roots.some(({ id }) => id === approval.rootId)) return;
+    const { runId } = approval;
+    const request = { kind: "approval.post" as const, approvalId };
+    const effect: NewEffect = { key: `${runId}/${approvalId}/${deliveryId}`, runId, queue: "thread", request };
+    await store.ingest({ deliveryId, events: [], effects: [effect] });
+    scheduler.wake(runId);
+  }
+
   openPullRequests(repository: RepositoryRef): ReturnType<Runs["openPullRequests"]> {
     return openPullRequests(this.#options, repository);
   }

@@ -137,6 +137,8 @@ export interface Runs {
   ): Promise<boolean>;
   /** Continues the runs that ended when this pull request was closed without merging. */
   reopenPullRequest(thread: ThreadRef, reopened: PersonRequest): Promise<void>;
+  /** Posts a request of this thread again, as it is now: a person edited its comment. */
+  repostRequest(thread: ThreadRef, request: { approvalId: string; deliveryId: string }): Promise<void>;
   /** Returns the pull requests that live runs of a repository have opened, each with the branch that the run started from. */
   openPullRequests(repository: RepositoryRef): Promise<{ number: number; base: string | undefined }[]>;
   /** Asks the live runs that opened this pull request to merge its base branch. `reason` is a sentence. */

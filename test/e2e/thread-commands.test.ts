@@ -17,7 +17,11 @@ Do as you are told.
 beforeAll(async () => {
   const commits = forgeRepository.commits.map((commit) => ({
     ...commit,
-    files: { ...commit.files, ".github/workers/thrifty.worker": thrifty },
+    files: {
+      ...commit.files,
+      ".github/workers/thrifty.worker": thrifty,
+      ".github/workers/talker.worker": "---\nname: talker\nmode: chat\n---\nTalk.",
+    },
   }));
   world = await startStories({ repositories: [{ ...forgeRepository, commits }] });
   await world.start();
@@ -181,4 +185,16 @@ test("a run at its cost limit waits across a crash, and /approve +$1 by someone 
   await later.botComment(/✅ \*\*thrifty\*\*\n/);
   later.comment("/cost");
   await later.botComment(/\| thrifty, run `\w+` \| \\?\$0\.\d+ of \\?\$0\.001 \| \\?\$0\.\d+ \|/);
+});
+
+test("a worker in chat mode answers each message in a comment, until /exit", async () => {
+  const story = world.open({ title: "Let us talk", script: byTurn({ text: "Hello there." }, { text: "I am fine." }) });
+
+  story.comment("/run talker");
+  await story.botComment(/💬 \*\*talker\*\*\n[\s\S]*Hello there\./);
+  story.comment("How are you?");
+  await story.botComment(/💬 \*\*talker\*\*\n[\s\S]*I am fine\./);
+  story.comment("/exit");
+
+  await story.botComment(/✅ \*\*talker\*\*\n[\s\S]*ended this run/);
 });

@@ -34,6 +34,7 @@ export function recordingRuns() {
     reportChecks: vi.fn<Runs["reportChecks"]>(async () => []),
     closePullRequest: vi.fn<Runs["closePullRequest"]>(async () => false),
     reopenPullRequest: vi.fn<Runs["reopenPullRequest"]>(async () => {}),
+    repostRequest: vi.fn<Runs["repostRequest"]>(async () => {}),
     openPullRequests: vi.fn<Runs["openPullRequests"]>(async () => []),
     requestBaseMerge: vi.fn<Runs["requestBaseMerge"]>(async () => {}),
     requestStop: vi.fn<Runs["requestStop"]>(async () => []),

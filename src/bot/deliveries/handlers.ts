@@ -1,5 +1,6 @@
 import type { Probot } from "probot";
 import { installationRestored, installationRevoked, repositoriesAdded, repositoriesRemoved } from "./handle-access.ts";
+import { commentEdited } from "./handle-checkbox.ts";
 import { checkSuiteCompleted, statusSet, workflowRunCompleted } from "./handle-checks.ts";
 import { commentCreated, issueOpened } from "./handle-comment.ts";
 import { branchPushed } from "./handle-push.ts";
@@ -16,6 +17,7 @@ type EventAction = Extract<Parameters<Probot["on"]>[0], `${string}.${string}` | 
 /** The webhook events the app handles. Every other event is ignored. */
 export const handlers = {
   "issue_comment.created": commentCreated,
+  "issue_comment.edited": commentEdited,
   "issues.opened": issueOpened,
   "issues.reopened": issueTriggered,
   "issues.labeled": issueTriggered,

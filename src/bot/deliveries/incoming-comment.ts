@@ -89,6 +89,6 @@ function appOf({ performed_via_github_app: app }: Authored): string | undefined 
   return app ? (app.name ?? "another app") : undefined;
 }
 
-function isHuman({ login, type = "User" }: User): boolean {
+export function isHuman({ login, type = "User" }: User): boolean {
   return type === "User" && !login.endsWith("[bot]") && login.toLowerCase() !== "ghost";
 }

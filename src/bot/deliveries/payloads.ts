@@ -61,6 +61,10 @@ export const IssuePayload = ThreadPayload.extend({ issue: Issue });
 export type IssuePayload = z.infer<typeof IssuePayload>;
 export const CommentPayload = IssuePayload.extend({ comment: Comment });
 export type CommentPayload = z.infer<typeof CommentPayload>;
+export const EditedCommentPayload = CommentPayload.extend({
+  comment: Comment.extend({ updated_at: OptionalDate }),
+  changes: z.object({ body: z.object({ from: z.string() }).optional() }).optional(),
+});
 export const PullRequestPayload = ThreadPayload.extend({ pull_request: Issue });
 
 export const ReviewPayload = PullRequestPayload.extend({

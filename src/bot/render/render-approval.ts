@@ -26,11 +26,17 @@ function renderRequest(approval: Approval, link: string | undefined): string {
       `| Deny with a reason | ${code(`/deny ${id} because …`)} |`,
       `| Take your approval back, until the call begins | ${code(`/revoke ${id}`)} |`,
     ].join("\n"),
+    approval.hasCheckbox && layOutRequest(approval).precedingComments.length === 0 && checkboxOf(id),
     renderProgress(approval),
     `${inline(approval.approvers ?? "Anyone with write access")} can approve until ${formatUtc(approval.expiresAt)}; then it is denied automatically. ` +
       `Approval covers exactly this call, once: ${bindingOf(approval)}.`,
     link && `[Watch this run](${link})`,
   );
+}
+
+/** The box that approves a request. */
+export function checkboxOf(id: string): string {
+  return `- [ ] Approve ${code(id)} exactly as shown`;
 }
 
 /** The people who have to approve, and who has, where one answer is not enough. */

@@ -59,6 +59,7 @@ export function reviewCalls({
             approvers: requirements.map((requirement) => describeRequirement(requirement, requestedBy)).join("; "),
             quorums,
             ...(Object.keys(accounts).length > 0 && { accounts }),
+            ...((await settings).approve_by_checkbox && { hasCheckbox: true }),
             requestedAt: now(),
             expiresAt: now() + approvalMs,
           };
@@ -113,7 +114,7 @@ interface ReviewOptions {
   open(
     call: ModelCall,
     shown: Pick<Approval, "tool" | "toolName" | "workerPath" | "preview">,
-  ): Promise<Pick<Approval, "id" | "approvers" | "quorums" | "accounts" | "requestedAt" | "expiresAt">>;
+  ): Promise<Pick<Approval, "id" | "approvers" | "quorums" | "accounts" | "hasCheckbox" | "requestedAt" | "expiresAt">>;
 }
 
 /** Checks every call of an answer against policy, in order. Returns a verdict for each and the approvals to request. */
