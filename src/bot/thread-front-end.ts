@@ -38,7 +38,9 @@ export function createThreadFrontEnd({
 
   /** What does not fit a request stands before it: whoever sees the request has been shown all of it. */
   const postAbove = async (view: RunView, comments: readonly string[], { name, ...options }: PostOptions) => {
-    const { thread, isFirstAttempt } = options;
+    const { thread, commentId } = options;
+    // A request that was posted before has its parts in the thread already.
+    const isFirstAttempt = options.isFirstAttempt && commentId === undefined;
     for (const [index, markdown] of comments.entries()) {
       await say(view, markdown, { name: `${name}/${index + 1}`, thread, isFirstAttempt });
     }
@@ -61,7 +63,9 @@ export function createThreadFrontEnd({
     showApproval: async (view, approval, options) => {
       const shown = clean(approval);
       if (shown.status === "pending") await postAbove(view, renderBeforeApproval(shown), options);
-      return say(view, renderApproval(shown, (await linksTo(view)).page), options);
+      const commentId = await say(view, renderApproval(shown, (await linksTo(view)).page), options);
+      if (shown.status !== "pending") await postAbove(view, renderBeforeApproval(shown), { ...options, commentId });
+      return commentId;
     },
     askQuestion: (view, question, options) => say(view, renderQuestion(clean(question)), options),
     showToolReply: async (view, reply, options) => {

@@ -77,8 +77,8 @@ test("a request too long for one comment stands below all that it asks for, and 
   await frontEnd.showApproval(sampleView(), decided, { ...options, commentId });
 
   expect(world.replies.map((body) => body.split("\n").find((line) => line.startsWith("### ")))).toEqual([
-    "### 🔐 Approval `k7mq` of **fixer**, digest `0123456789ab`, part 1 of 2",
-    "### 🔐 Approval `k7mq` of **fixer**, digest `0123456789ab`, part 2 of 2",
+    "### 📄 Approval `k7mq` of **fixer**, digest `0123456789ab`, part 1 of 2",
+    "### 📄 Approval `k7mq` of **fixer**, digest `0123456789ab`, part 2 of 2",
     "### ⛔ Denied by mia",
   ]);
   const lines = world.replies.slice(0, 2).flatMap((body) => body.match(/^\+a line$/gm) ?? []);

@@ -17,8 +17,8 @@ type EventAction = Extract<Parameters<Probot["on"]>[0], `${string}.${string}` | 
 /** The webhook events the app handles. Every other event is ignored. */
 export const handlers = {
   "issue_comment.created": commentCreated,
-  "issue_comment.edited": commentEdited,
   "issues.opened": issueOpened,
+  "issue_comment.edited": commentEdited,
   "issues.reopened": issueTriggered,
   "issues.labeled": issueTriggered,
   "issues.assigned": issueTriggered,

@@ -52,10 +52,12 @@ function renderProgress({ quorums = [] }: Approval): string | undefined {
 
 /** What has to stand above the request for this approval, each a comment. None for most. */
 export function renderBeforeApproval(approval: Approval): string[] {
-  const { id, workerPath, digest } = approval;
+  const { id, workerPath, digest, status } = approval;
+  const settled = { sign: "📄", note: "This request is not open any more; the comment below says what became of it." };
   return renderPrecedingComments(
     `Approval ${code(id)} of **${inline(workerPath)}**, digest ${code(digest.slice(0, 12))}`,
     approval,
+    status === "pending" ? undefined : settled,
   );
 }
 

@@ -127,13 +127,13 @@ function sizeOf(text: string): number {
 }
 
 /** Renders the comments that have to precede a request that is too long for one comment. Empty for any other. */
-export function renderPrecedingComments(about: string, content: RequestContent): string[] {
+export function renderPrecedingComments(
+  about: string,
+  content: RequestContent,
+  { sign, note } = { sign: "🔐", note: "The approval request follows below." },
+): string[] {
   const { precedingComments } = layOutRequest(content);
   return precedingComments.map((part, index) =>
-    paragraphs(
-      `### 🔐 ${about}, part ${index + 1} of ${precedingComments.length}`,
-      part,
-      "The approval request follows below.",
-    ),
+    paragraphs(`### ${sign} ${about}, part ${index + 1} of ${precedingComments.length}`, part, note),
   );
 }
