@@ -115,3 +115,23 @@ describe("an event of a pull request", () => {
     expect(model.requests).toHaveLength(1);
   });
 });
+
+test("a mention in a comment on a line of a pull request starts the default worker there", async () => {
+  const { github, maintainer, botComment, model } = await startTriggers({ settings: "default_worker: explorer" });
+  await github.push({
+    branch: "code",
+    message: "Code",
+    author: "maintainer",
+    at: new Date(),
+    files: { "src/new.js": "1;\n" },
+  });
+  const pull = await maintainer.openPullRequest({ title: "Code", body: "New.", head: "code", base: "main" });
+
+  const comment = { path: "src/new.js", line: 1, body: "@golem-forge what is this for?" };
+  await maintainer.reviewComment(pull.number, comment);
+
+  await botComment(pull.number, /Started by a command/);
+  const asked = JSON.stringify(model.requests[0]?.messages);
+  expect(asked).toContain("what is this for?");
+  expect(asked).toContain("This is about src/new.js, line 1");
+});

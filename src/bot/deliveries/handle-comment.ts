@@ -8,8 +8,14 @@ import { canWrite, type GitHub } from "#domain/github.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { startTriggered } from "./handle-trigger.ts";
 import { attemptsBeforeNotice, type DeliveryContext, type DeliveryProblem, defineHandler } from "./handler.ts";
-import { type IncomingComment, ignoreAuthor, readComment, readIssueText } from "./incoming-comment.ts";
-import { CommentPayload, IssuePayload, locationOf } from "./payloads.ts";
+import {
+  type IncomingComment,
+  ignoreAuthor,
+  readComment,
+  readIssueText,
+  readReviewComment,
+} from "./incoming-comment.ts";
+import { CommentPayload, IssuePayload, locationOf, ReviewCommentPayload } from "./payloads.ts";
 import { ignoreThread, queueOf } from "./thread.ts";
 
 /** The next comment of the thread does not wait longer for a reaction to this one. */
@@ -42,6 +48,20 @@ export const issueOpened = defineHandler(IssuePayload, {
     else await startTriggered("issues", payload, payload.issue, context);
   },
   report: (payload, context, problem) => reportProblem(readIssueText(payload, context.deliveryId), context, problem),
+});
+
+/** A comment on the lines of a pull request that mentions the app. Others reach the run with their review. */
+export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
+  queue: (payload) => queueOf(payload, payload.pull_request.number),
+  ignore: (payload, scope) =>
+    ignoreThread(payload, payload.comment.created_at, scope) ??
+    ignoreAuthor(payload.comment, payload.sender, scope.appId) ??
+    (payload.comment.body?.startsWith("@") ? undefined : "it mentions nobody"),
+  handle: async (payload, context) => {
+    const comment = readReviewComment(payload, context.deliveryId);
+    const { kind } = await readCommand(comment.text, context.openGitHub(comment.thread));
+    if (kind === "mention") await handleComment(comment, context);
+  },
 });
 
 /** Handles a comment: a command, a call of a tool, or a message to the workers of the thread. */

@@ -2,7 +2,7 @@ import type { Probot } from "probot";
 import { installationRestored, installationRevoked, repositoriesAdded, repositoriesRemoved } from "./handle-access.ts";
 import { commentEdited } from "./handle-checkbox.ts";
 import { checkSuiteCompleted, statusSet, workflowRunCompleted } from "./handle-checks.ts";
-import { commentCreated, issueOpened } from "./handle-comment.ts";
+import { commentCreated, issueOpened, reviewCommentCreated } from "./handle-comment.ts";
 import { branchPushed } from "./handle-push.ts";
 import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
 import { reviewSubmitted } from "./handle-review.ts";
@@ -34,6 +34,7 @@ export const handlers = {
   "pull_request.closed": pullRequestClosed,
   "pull_request.reopened": pullRequestReopened,
   push: branchPushed,
+  "pull_request_review_comment.created": reviewCommentCreated,
   "pull_request_review.submitted": reviewSubmitted,
   "check_suite.completed": checkSuiteCompleted,
   "workflow_run.completed": workflowRunCompleted,

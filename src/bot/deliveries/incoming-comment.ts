@@ -1,5 +1,5 @@
 import type { SeenIssue, ThreadRef } from "#runtime/runs.ts";
-import type { CommentPayload, IssuePayload, User } from "./payloads.ts";
+import type { CommentPayload, IssuePayload, ReviewCommentPayload, User } from "./payloads.ts";
 import { threadEventKey, threadOf } from "./thread.ts";
 
 /** A person's comment in a thread. The text an issue was opened with counts as its first comment. */
@@ -47,6 +47,22 @@ export function readIssueText(payload: IssuePayload, deliveryId: string): Incomi
     byId: issue.user?.id,
     viaApp: appOf(issue),
     text: issue.body ?? "",
+    commentId: undefined,
+  };
+}
+
+/** Reads a comment on the lines of a pull request. It says which lines it is about. */
+export function readReviewComment(payload: ReviewCommentPayload, deliveryId: string): IncomingComment {
+  const { comment, pull_request: issue } = payload;
+  const { id, path, line, created_at: at, body, user } = comment;
+  const place = `${path}${line ? `, line ${line}` : ""}`;
+  return {
+    ...readIssue({ ...payload, issue: { ...issue, pull_request: {} } }, at, { isFirst: false }),
+    key: at ? `review comment ${id} ${at.toISOString()}` : deliveryId,
+    by: user?.login ?? "ghost",
+    byId: user?.id,
+    viaApp: appOf(comment),
+    text: `${body ?? ""}\n\nThis is about ${place} (review comment ${id}).`,
     commentId: undefined,
   };
 }

@@ -67,6 +67,12 @@ export const EditedCommentPayload = CommentPayload.extend({
 });
 export const PullRequestPayload = ThreadPayload.extend({ pull_request: Issue });
 
+export const ReviewCommentPayload = ThreadPayload.extend({
+  pull_request: Issue,
+  comment: Comment.extend({ path: z.string(), line: z.number().nullish() }),
+});
+export type ReviewCommentPayload = z.infer<typeof ReviewCommentPayload>;
+
 export const ReviewPayload = PullRequestPayload.extend({
   review: z.object({
     id: z.number(),
