@@ -31,7 +31,8 @@ const approvalRules: Record<string, string> = {
   install_package: "as `install` says; default: asks",
   web_fetch: "hosts in `allow` do not ask; others as `others` says, default: asks",
   open_pull_request: "asks, unless `approval` says otherwise; a change of a protected file always asks",
-  update_pull_request: "asks, unless `approval` says otherwise; a change of a protected file always asks",
+  update_pull_request:
+    "asks, unless `approval` says otherwise; a change of a protected file or of someone's pull request always asks",
   reply_to_review: "asks, unless `approval` says otherwise",
   request_review: "asks, unless `approval` says otherwise",
   create_review: "asks, unless `approval` says otherwise",

@@ -86,15 +86,20 @@ export const RunSpec = z.object({
   usualCost: z.number().optional(),
   /** An earlier root run whose conversation this one continues. */
   continues: z.string().optional(),
+  /**
+   * The branch of the pull request of this repository that the run was started on, which it pushes to. Default: a branch of
+   * its own.
+   */
+  pullRequestBranch: z.string().optional(),
   /** For a child run: the number of its parent's stored change sets that it starts from. */
   parentChanges: z.number().optional(),
   createdAt: z.number(),
 });
 export type RunSpec = z.infer<typeof RunSpec>;
 
-/** Returns the only branch that a run may push: its root's own, named `golem/<thread>-<run>`. */
-export function branchOf({ rootId, origin }: RunSpec): string {
-  return `golem/${origin.thread}-${rootId}`;
+/** Returns the only branch that a run may push: that of its pull request, or its root's own, `golem/<thread>-<run>`. */
+export function branchOf({ rootId, origin, pullRequestBranch }: RunSpec): string {
+  return pullRequestBranch ?? `golem/${origin.thread}-${rootId}`;
 }
 
 /** The states of the worker machine, by the name of the innermost one. */

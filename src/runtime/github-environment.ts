@@ -43,7 +43,14 @@ export function createGitHubEnvironment({
         base ?? startBranch(spec, github).then((branch) => ({ branch })),
       ]);
       const [{ openSandbox }, { openToolbox }] = await loadWorkspaceModules();
-      const sandbox = await openSandbox({ source, at, changes, policy: policies, signal });
+      const sandbox = await openSandbox({
+        source,
+        at,
+        changes,
+        policy: policies,
+        signal,
+        pushesToBase: spec.pullRequestBranch !== undefined,
+      });
       return {
         base: sandbox.base,
         tracking: sandbox,

@@ -12,7 +12,7 @@ import { ObjectStore } from "./object-store.ts";
 import { fetchContents, openBase } from "./open-base.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
 import { type FileVersions, fileChange } from "./preview-files.ts";
-import { assertPushableBranch, pushCommit } from "./push-changes.ts";
+import { assertPushableBranch, type ProtectedBranches, pushCommit } from "./push-changes.ts";
 import { connect, type Remote } from "./remote.ts";
 import type { MergedCommit, OpenSandbox } from "./sandbox.ts";
 import { createStaging, isStagingFile } from "./staging.ts";
@@ -22,7 +22,7 @@ import { createZones } from "./zones.ts";
 
 /** What the operations of one sandbox share. */
 interface SandboxState {
-  opened: Awaited<ReturnType<typeof openBase>>;
+  protectedBranches: ProtectedBranches;
   base: Base;
   overlay: Overlay;
   view: ReturnType<typeof createWorkspaceView>;
@@ -35,7 +35,14 @@ interface SandboxState {
  * Opens a repository at the tip of a branch or at the base of an existing run, with the run's changes over it. Throws a
  * UserError when the repository is empty, missing, too large or not accessible with the run's credentials.
  */
-export async function openSandbox({ source, at, policy, changes, signal }: OpenSandbox): Promise<GitSandbox> {
+export async function openSandbox({
+  source,
+  at,
+  policy,
+  changes,
+  signal,
+  pushesToBase = false,
+}: OpenSandbox): Promise<GitSandbox> {
   const zones = createZones(policy);
   const connectRemote = (stop?: AbortSignal) => connect(source, stop);
   const opened = await openBase(connectRemote(signal), source, at, signal);
@@ -46,7 +53,8 @@ export async function openSandbox({ source, at, policy, changes, signal }: OpenS
   loadContents().catch(() => {});
   const view = createWorkspaceView(base, overlay, { zones, loadContents });
   const staging = createStaging(overlay);
-  const state: SandboxState = { opened, base, overlay, view, connect: connectRemote, loadContents };
+  const protectedBranches = { base: pushesToBase ? undefined : opened.at.branch, default: opened.defaultBranch };
+  const state: SandboxState = { protectedBranches, base, overlay, view, connect: connectRemote, loadContents };
 
   return {
     ...view,
@@ -96,10 +104,10 @@ async function log(
 }
 
 async function push(
-  { opened, base, overlay, connect: connectRemote, loadContents }: SandboxState,
+  { protectedBranches, base, overlay, connect: connectRemote, loadContents }: SandboxState,
   request: Parameters<GitSandbox["push"]>[0],
 ): ReturnType<GitSandbox["push"]> {
-  assertPushableBranch(request.branch, { base: opened.at.branch, default: opened.defaultBranch });
+  assertPushableBranch(request.branch, protectedBranches);
   const paths = request.changes.map(({ path }) => path);
   await loadContents();
   assertUnchanged(request.changes, base, overlay);
@@ -121,10 +129,10 @@ async function push(
 }
 
 async function restore(
-  { opened, base, connect: connectRemote, loadContents }: SandboxState,
+  { protectedBranches, base, connect: connectRemote, loadContents }: SandboxState,
   { branch, tip, to, message, author, at: time, signal }: Parameters<GitSandbox["restore"]>[0],
 ): ReturnType<GitSandbox["restore"]> {
-  assertPushableBranch(branch, { base: opened.at.branch, default: opened.defaultBranch });
+  assertPushableBranch(branch, protectedBranches);
   await loadContents();
   await fetchCommit(base, connectRemote(signal), to);
   const store = new ObjectStore({ below: base.store });

@@ -6,7 +6,8 @@ import type { PushRequest, PushResult } from "./sandbox.ts";
 
 /** Branches that a run must never push to. */
 export interface ProtectedBranches {
-  base: string;
+  /** Undefined for a run that works on the branch of a pull request. */
+  base: string | undefined;
   default: string | undefined;
 }
 

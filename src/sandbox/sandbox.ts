@@ -115,6 +115,8 @@ export interface Sandbox extends Workspace {
 
 export interface OpenSandbox {
   source: SandboxSource;
+  /** True if the run pushes to the branch it starts from: that of a pull request. The default branch is never pushed to. */
+  pushesToBase?: boolean;
   /** A branch, for its tip; or the base of an existing run. An undefined branch is the default branch. */
   at: { branch: string | undefined } | BaseCommit;
   /** For a child, the policies from the root worker down to its own. Each can only narrow the previous ones. */

@@ -187,6 +187,45 @@ test("a review that mentions the app wakes the run with the exact edit that it s
   expect(model.requests.length).toBe(before + 1);
 });
 
+test("a run on someone's pull request pushes to its branch with approval, and takes in what its author pushes", async () => {
+  const replies = [
+    call("write_file", { path: "topic.test.js", content: "// tested\n" }),
+    call("open_pull_request", { title: "Another one", body: "" }),
+    call("update_pull_request", { message: "Test the topic" }),
+    call("git_pull", {}),
+    call("update_pull_request", { message: "Test the topic again" }),
+    { text: "Pushed." },
+  ];
+  const script = ({ messages }: { messages: Parameters<typeof turnOf>[0] }) =>
+    replies[turnOf(messages)] ?? { text: "Done." };
+  const world = await startForge({ script });
+  forge = world;
+  await world.start();
+  const { github, botComment, model } = world;
+  const push = (path: string, text: string) =>
+    github.push({ branch: "topic", message: path, author: "contributor", at: new Date(), files: { [path]: text } });
+  await push("topic.js", "export const topic = 1;\n");
+  const contributor = github.as("contributor");
+  const { number } = await contributor.openPullRequest({ title: "A topic", body: "New.", head: "topic", base: "main" });
+  const maintainer = github.as("maintainer");
+
+  maintainer.comment(number, "/run fixer add a test");
+  const request = await botComment(number, /asks for approval[\s\S]*Tool `update_pull_request`/);
+  await push("author.js", "export const author = 1;\n");
+  maintainer.comment(number, `/approve ${approvalIdIn(request)}`);
+  const again = await botComment(number, /asks for approval[\s\S]*Test the topic again/);
+  maintainer.comment(number, `/approve ${approvalIdIn(again)}`);
+  await botComment(number, /Pushed\./);
+
+  expect(await github.readFile("topic", "topic.test.js")).toBe("// tested\n");
+  expect(await github.readFile("topic", "author.js")).toBe("export const author = 1;\n");
+  const results = JSON.stringify(model.requests.map(({ messages }) => messages.at(-1)));
+  expect(results).toContain(`This run works on pull request #${number}`);
+  expect(results).toContain("because someone else pushed to it");
+  const { pulls = [] } = Object.values(await github.snapshot())[0] ?? {};
+  expect(pulls.map(({ title, body }) => [title, body])).toEqual([["A topic", "New."]]);
+});
+
 test("merging ends the run with a last comment that names the commit on the base branch", async () => {
   const { maintainer, number, botComment } = await openedPullRequest(() => ({ text: "Why was I called?" }));
 

@@ -51,6 +51,7 @@ export class RunStarter {
       model: models.defaultModel,
       policy,
     });
+    const pullRequestBranch = await findPushBranch(github, origin);
     const budget = await remainingBudget(this.#options, origin);
     const usualCost = await this.#usualCost(origin, worker.name);
     const task = cleanText(text).text.trim();
@@ -71,6 +72,7 @@ export class RunStarter {
       model,
       origin,
       ...(task ? { task } : {}),
+      ...(pullRequestBranch === undefined ? {} : { pullRequestBranch }),
       ...(usualCost === undefined ? {} : { usualCost }),
       createdAt: now(),
     };
@@ -149,4 +151,12 @@ function taskMessage(origin: RunOrigin, task: string): NewEvent["event"] {
   const quiet = isScheduled(origin) ? `\nIf there is nothing to do, answer with exactly: ${nothingToDo}` : "";
   const text = `The repository's maintainers have you started by this event: ${trigger}.\n${task || "Do your work on this."}${quiet}`;
   return { type: "message.received", kind: "prompt", text, by };
+}
+
+/** Returns the branch of the pull request that a run is started on, if it may push there: not to a fork or the default branch. */
+async function findPushBranch(github: GitHub, { isPullRequest, thread }: RunOrigin): Promise<string | undefined> {
+  const pull = isPullRequest ? await github.getPullRequest(thread) : undefined;
+  if (!pull || pull.head.fromFork || pull.state === "closed") return undefined;
+  const { defaultBranch } = await github.getRepository();
+  return pull.head.branch === defaultBranch ? undefined : pull.head.branch;
 }

@@ -9,8 +9,8 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 /** Returns the pull request that the run opened, or else the one of its thread. Throws a ToolError if there is neither. */
 export async function ownPullRequest({ github, spec, branch }: ToolServices): Promise<PullRequest> {
   const { isPullRequest, thread } = spec.origin;
-  const pull =
-    (await github.findPullRequest(branch)) ?? (isPullRequest ? await github.getPullRequest(thread) : undefined);
+  const opened = spec.pullRequestBranch === undefined ? await github.findPullRequest(branch) : undefined;
+  const pull = opened ?? (isPullRequest ? await github.getPullRequest(thread) : undefined);
   if (pull) return pull;
   throw new ToolError("This run has no pull request yet.", {
     code: "FILE_NOT_FOUND",

@@ -36,6 +36,7 @@ export function createOpenPullRequestTool(
     needsApproval: async () => configured() || pushesProtectedFile(sandbox),
     approvalReason: ({ title }) => `The worker wants to open a draft pull request: ${title}. ${evidenceNote}`,
     preview: async (args) => {
+      assertHasNone(services);
       await checkOpenPullRequests(services);
       const { title, body } = pullRequestTexts(args, services);
       return previewPush(sandbox, { Title: title, Description: body });
@@ -43,6 +44,7 @@ export function createOpenPullRequestTool(
     execute: async (args, context) => {
       const { title, body: written } = pullRequestTexts(args, services);
       const body = withEvidenceSection(withApprovalsSection(written, (await services.approvals?.()) ?? []), services);
+      assertHasNone(services);
       const existing = await github.findPullRequest(branch);
       if (existing?.state === "closed") throw alreadyClosed(existing);
       if (!existing) await checkOpenPullRequests(services);
@@ -84,6 +86,14 @@ async function checkOpenPullRequests({ github, branch, maxOpenPullRequests }: To
     code: "CONFLICT",
     suggestion:
       "Do not try again. Say in your answer what you would have proposed, and that a pull request has to be merged or closed first.",
+  });
+}
+
+function assertHasNone({ spec }: ToolServices): void {
+  if (spec.pullRequestBranch === undefined) return;
+  throw new ToolError(`This run works on pull request #${spec.origin.thread}.`, {
+    code: "CONFLICT",
+    suggestion: "Push the changes to it with update_pull_request.",
   });
 }
 

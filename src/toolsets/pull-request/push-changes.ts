@@ -40,12 +40,14 @@ export async function pushChanges({ services, context, message }: PushOptions): 
   const merges = mergesIn(history.slice(history.findLastIndex((call) => pushedBy(call) !== undefined) + 1));
   if (last?.changes === changes && merges.length === 0) return last;
 
+  // A run on someone's pull request continues from the commit it started from.
+  const previous = last?.commit ?? (spec.pullRequestBranch === undefined ? undefined : sandbox.base.commit);
   // What people pushed to the run's branch, if the run has merged it.
   const own = merges.findLast((merge) => merge.branch === branch)?.commit;
-  const expectedTip = own ?? last?.commit;
+  const expectedTip = own ?? previous;
   const merged = merges.map((merge) => ({
     commit: merge.commit,
-    since: merge.branch === branch ? last?.commit : undefined,
+    since: merge.branch === branch ? previous : undefined,
   }));
   try {
     const { commit } = await sandbox.push({
@@ -55,7 +57,7 @@ export async function pushChanges({ services, context, message }: PushOptions): 
       author: await authorOf(github),
       at: commitTime(spec, context),
       ...(expectedTip ? { expectedTip } : {}),
-      ...(last ? { merged } : {}),
+      ...(previous ? { merged } : {}),
       signal: context.abortSignal,
     });
     return { commit, changes };
@@ -63,7 +65,7 @@ export async function pushChanges({ services, context, message }: PushOptions): 
     if (!(error instanceof BranchMoved)) throw error;
     throw new ToolError(error.message, {
       code: "CONFLICT",
-      suggestion: `Take in the new commits: call git_merge with the branch ${branch}, then call this tool again.`,
+      suggestion: `Take in the new commits: call ${branch === sandbox.base.branch ? "git_pull" : `git_merge with the branch ${branch}`}, then call this tool again.`,
       cause: error,
     });
   }

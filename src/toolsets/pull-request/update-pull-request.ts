@@ -33,14 +33,16 @@ export function createUpdatePullRequestTool(
   services: ToolServices,
   approval?: ApprovalConfig,
 ): NamedTool<Input, ToolResult> {
-  const { sandbox, github, branch, sanitize, history } = services;
+  const { sandbox, github, branch, spec, sanitize, history } = services;
+  const isForeign = spec.pullRequestBranch !== undefined;
   const configured = configuredApproval(tool, approval);
   return {
     name: tool,
     description:
-      "Push further changes to the pull request that this run opened, and optionally update its title and description.",
+      "Push further changes to the pull request that this run opened or was started on, and optionally update its title and description.",
     inputSchema: input,
-    needsApproval: async () => configured() || pushesProtectedFile(sandbox),
+    // Someone else's branch is changed only with approval, whatever the worker's settings say.
+    needsApproval: async () => configured() || isForeign || pushesProtectedFile(sandbox),
     approvalReason: ({ message }) => `The worker wants to update its pull request: ${message}. ${evidenceNote}`,
     preview: async ({ message, title, body }) => {
       return previewPush(sandbox, {
@@ -50,7 +52,7 @@ export function createUpdatePullRequestTool(
       });
     },
     execute: async ({ message, title, body }, context) => {
-      const pull = await github.findPullRequest(branch);
+      const pull = await (isForeign ? github.getPullRequest(spec.origin.thread) : github.findPullRequest(branch));
       if (!pull) {
         throw new ToolError("This run has not opened a pull request.", {
           code: "FILE_NOT_FOUND",
@@ -62,9 +64,12 @@ export function createUpdatePullRequestTool(
       const before = lastPushed(history());
       const pushed = await pushChanges({ services, context, message });
       const description = body === undefined ? pull.body : pullRequestTexts({ title: message, body }, services).body;
+      const sections = async () =>
+        withEvidenceSection(withApprovalsSection(description, (await services.approvals?.()) ?? []), services);
       const change = {
         ...(title === undefined ? {} : { title: toSingleLine(sanitize(title)) }),
-        body: withEvidenceSection(withApprovalsSection(description, (await services.approvals?.()) ?? []), services),
+        // The author's own description stays as it is.
+        ...(isForeign && body === undefined ? {} : { body: await sections() }),
       };
       const updated = await updateTexts(pull, change, services);
       const unchanged = before?.commit === pushed.commit && title === undefined && body === undefined;
