@@ -1,0 +1,185 @@
+import { Writable } from "node:stream";
+import { afterEach, describe, expect, test } from "vitest";
+import { addUser } from "#playground/github/create-world.ts";
+import type { ModelReply } from "#playground/model/model-server.ts";
+import { audit } from "#terminal/golem/audit.ts";
+import type { CommandContext } from "#terminal/golem/command-context.ts";
+import { byTurn, call, messageText, type Script } from "../support/forge-stories.ts";
+import { approvalIdIn, type Forge, forgeRepository, startForge } from "../support/forge-world.ts";
+
+let forge: Forge | undefined;
+afterEach(async () => {
+  await forge?.close();
+  forge = undefined;
+});
+
+/** An app on a repository with these settings, and an issue on which the maintainer has started a worker. */
+async function started(settings: string, script: Script, files: Record<string, string> = {}) {
+  const commits = forgeRepository.commits.map((commit) => ({
+    ...commit,
+    files: { ...commit.files, ".github/golem-forge.yml": settings, ...files },
+  }));
+  const repositories = [{ ...forgeRepository, commits, permissions: { second: "write", third: "write" } as const }];
+  forge = await startForge({ script, repositories });
+  await forge.start();
+  const { github, botComment } = forge;
+  const issue = github.as("visitor").openIssue({ title: "The total is one too high", body: "Two items give 3." });
+  github.as("maintainer").comment(issue.number, "/run fixer");
+  const request = await botComment(issue.number, /asks for approval/);
+  return { forge, github, number: issue.number, request, id: approvalIdIn(request) };
+}
+
+const opensPullRequest = byTurn(
+  call("read_file", { path: "src/total.js" }),
+  call("edit_file", { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" }),
+  call("open_pull_request", { title: "Count every item once", body: "One too many." }),
+  { text: "Opened." },
+);
+
+test("two other people approve; the commit, the pull request and the ledger say who", async () => {
+  const { forge, github, number, id } = await started(
+    "approvals: [{ paths: [src/], required: 2 }]\n",
+    opensPullRequest,
+  );
+  const { botComment } = forge;
+  const say = (login: string, text: string) => github.as(login).comment(number, text);
+
+  say("maintainer", `/approve ${id}`);
+  await botComment(number, /started this run, and this repository requires approval by a second person/);
+  say("contributor", `/approve ${id}`);
+  await botComment(number, /\*\*1 of 2 approvals\*\* \(by contributor\)/);
+  say("contributor", `/approve ${id}`);
+  await botComment(number, /You have approved \w+ already/);
+  say("contributor", `/revoke ${id} because I was too fast`);
+  await botComment(number, /\*\*0 of 2 approvals\*\*/);
+  say("second", `/approve ${id}`);
+  await botComment(number, /\*\*1 of 2 approvals\*\* \(by second\)/);
+  expect(Object.values(await github.snapshot())[0]?.pulls).toEqual([]);
+  say("third", `/approve ${id}`);
+
+  const pull = await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
+  expect(pull.body).toMatch(/### Approvals[\s\S]*\| `open_pull_request` \| `second`, `third` \|/);
+  await botComment(number, /Approved by second and third/);
+  say("second", `/revoke ${id}`);
+  await botComment(number, /It is too late to revoke/);
+
+  const checked = await runAudit(forge, [pull.pull?.commit ?? ""]);
+  expect(checked.code).toBe(0);
+  expect(checked.text).toMatch(/requested by +maintainer <\d+\+maintainer@/);
+  expect(checked.text.match(/in the ledger\n/g)).toHaveLength(2);
+  expect(await runAudit(forge, [])).toMatchObject({ code: 0, text: expect.stringContaining("The ledger is intact") });
+  expect(await runAudit(forge, ["main"])).toMatchObject({ code: 1, text: expect.stringContaining("no trailers") });
+});
+
+async function runAudit({ github, databasePath }: Forge, args: string[]): Promise<{ code: number; text: string }> {
+  let text = "";
+  const output = new Writable({
+    write(chunk, _encoding, done) {
+      text += chunk;
+      done();
+    },
+  });
+  const cwd = github.repository().gitDirectory;
+  const context = { env: {}, cwd, output, errors: output } as unknown as CommandContext;
+  const code = await audit(["verify", ...args, "--database", databasePath], context);
+  return { code, text };
+}
+
+test("an owner has to approve, and a team that GitHub does not answer about is asked again", async () => {
+  const { forge, github, number, id } = await started("approvals: [{ codeowners: true }]\n", opensPullRequest, {
+    ".github/CODEOWNERS": "*.md @third\n/src/ @playground/core\n",
+  });
+  github.world.teams.set("playground/core", new Set(["second"]));
+
+  github.as("third").comment(number, `/approve ${id}`);
+  await forge.botComment(number, /third may not approve here\. Approvers: .*playground\/core/);
+  let failures = 2;
+  github.onRequest(({ operation }) =>
+    operation?.includes("/memberships/") && failures-- > 0 ? { status: 502 } : undefined,
+  );
+  github.as("second").comment(number, `/approve ${id}`);
+
+  await forge.botComment(number, /Approved by second/);
+  expect(failures).toBeLessThan(1);
+  await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
+});
+
+test("a person who is renamed keeps the right to approve, and whoever takes over the login does not gain it", async () => {
+  const { forge, github, number, id } = await started("approvers: [second]\n", opensPullRequest);
+  github.accountChanges.renameOwner("second", "renamed");
+  addUser(github.world, "second", "User");
+  github.repository().permissions.set("second", "write");
+
+  github.as("second").comment(number, `/approve ${id}`);
+  await forge.botComment(number, /second may not approve here/);
+  github.as("renamed").comment(number, `/approve ${id}`);
+
+  await forge.botComment(number, /Approved by renamed/);
+  await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
+});
+
+describe("three calls that ask at once, with ids that a provider repeats", () => {
+  const paths = ["a", "b", "c"].map((name) => `.github/${name}.yml`);
+  const asksThree = (content: string): ModelReply => ({
+    calls: paths.map((path, index) => ({ id: `call_${index}`, name: "write_file", args: { path, content } })),
+  });
+  const script: Script = (request) => {
+    const answers = request.messages.filter(({ role }) => role === "tool").length;
+    if (answers === 0) return asksThree("one");
+    return answers === 3 ? asksThree("two") : { text: "Done." };
+  };
+
+  test("answers out of order reach their own calls across kill -9", { timeout: 120_000 }, async () => {
+    const { forge, github, number } = await started("{}\n", script);
+    /** Answers a request, and kills the app as soon as the answer is shown. */
+    const answer = async (command: string, id: string | undefined, reason = "") => {
+      github.as("maintainer").comment(number, `/${command} ${id} ${reason}`);
+      await forge.botComment(number, new RegExp(`(Approved|Denied) by maintainer[\\s\\S]*approval \`${id}\``));
+      await forge.end("SIGKILL");
+      await forge.start();
+    };
+
+    const first = await requestsFor(forge, number, "one");
+    await answer("approve", first.get(".github/c.yml"));
+    await answer("deny", first.get(".github/a.yml"), "because a is not ours");
+    await answer("approve", first.get(".github/b.yml"));
+    const second = await requestsFor(forge, number, "two");
+    await answer("deny", second.get(".github/c.yml"), "because c is done");
+    await answer("approve", second.get(".github/b.yml"));
+    await answer("deny", second.get(".github/a.yml"), "because a is not ours");
+    await forge.botComment(number, /Done\./);
+
+    const results =
+      forge.model.requests
+        .at(-1)
+        ?.messages.filter(({ role }) => role === "tool")
+        .map(messageText) ?? [];
+    expect(results.map((text) => /not ours|is done/.exec(text)?.[0] ?? "written")).toEqual([
+      "not ours",
+      "written",
+      "written",
+      "not ours",
+      "written",
+      "is done",
+    ]);
+  });
+
+  /** The approval ids of the three requests, by the path that each would write. */
+  async function requestsFor({ inThread }: Forge, number: number, content: string): Promise<Map<string, string>> {
+    return inThread(
+      number,
+      ({ comments }) => {
+        const asking = comments.filter(
+          ({ body }) => body.includes("asks for approval") && body.includes(`+${content}`),
+        );
+        const found = asking.map((comment) => [pathIn(comment.body), approvalIdIn(comment)] as const);
+        return found.length === 3 ? new Map(found) : undefined;
+      },
+      `three requests to write ${content}`,
+    );
+  }
+
+  function pathIn(body: string): string {
+    return paths.find((path) => body.includes(`File **\`${path}\``)) ?? "";
+  }
+});
