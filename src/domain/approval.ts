@@ -153,3 +153,30 @@ export function approvalDigest(approval: ApprovalSubject): string {
   });
   return createHash("sha256").update(subject).digest("hex");
 }
+
+/** How much a run asked of people: the number of requests, and the seconds from each being shown to its answer. */
+export interface ApprovalStats {
+  requested: number;
+  answered: number;
+  /** The mean over the answered requests; undefined without one. */
+  meanSecondsToAnswer: number | undefined;
+}
+
+/** Computes the statistics of these approvals, such as those of one run or of all finished runs. */
+export function approvalStats(approvals: readonly Approval[]): ApprovalStats {
+  const seconds = approvals.flatMap(({ shownAt, requestedAt, decidedAt }) =>
+    decidedAt === undefined ? [] : [Math.max(0, decidedAt - (shownAt ?? requestedAt)) / 1_000],
+  );
+  return {
+    requested: approvals.length,
+    answered: seconds.length,
+    meanSecondsToAnswer: seconds.length === 0 ? undefined : seconds.reduce((sum, one) => sum + one, 0) / seconds.length,
+  };
+}
+
+/** Describes the statistics in one line; undefined when nothing was asked. */
+export function describeApprovalStats({ requested, answered, meanSecondsToAnswer }: ApprovalStats): string | undefined {
+  if (requested === 0) return undefined;
+  const count = `${requested} ${requested === 1 ? "approval" : "approvals"} requested, ${answered} answered`;
+  return meanSecondsToAnswer === undefined ? count : `${count} after ${Math.round(meanSecondsToAnswer)} s on average`;
+}

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type Approval, isRevocable } from "#domain/approval.ts";
+import { type Approval, approvalStats, describeApprovalStats, isRevocable } from "#domain/approval.ts";
 import type { RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
@@ -28,7 +28,10 @@ export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
     part("outcome", renderOutcome(root, context)),
     part("questions", html`${tree.runs.map((run) => renderQuestions(run, context))}`),
     part("plan", renderPlan(root)),
-    part("limits", html`${renderLimits(root, context.now)}<p class="numbers">${renderUsage(root)}</p>`),
+    part(
+      "limits",
+      html`${renderLimits(root, context.now)}<p class="numbers">${renderUsage(root)}</p>${renderApprovalStats(tree)}`,
+    ),
     part("commands", renderCommands(root, context)),
     part("chart", renderChart(root.state)),
     ...shownApprovals(tree).map((approval) => approvalPart(approval, context)),
@@ -53,6 +56,11 @@ function part(id: string, content: Html): PagePart {
 }
 
 /** A request never changes and may be long, so it is rendered only when it is new. */
+function renderApprovalStats({ approvals }: RunTree): Html | undefined {
+  const described = describeApprovalStats(approvalStats(approvals));
+  return described === undefined ? undefined : html`<p class="numbers">${described}</p>`;
+}
+
 /** The approvals that people can act on: pending ones, and those of live runs that can be revoked. */
 export function shownApprovals({ approvals, runs }: RunTree): Approval[] {
   const live = new Set(runs.filter(({ outcome }) => outcome === undefined).map(({ spec }) => spec.id));

@@ -82,7 +82,7 @@ test("golem log lists the runs of the checkout, and shows the transcript of one"
   expect(none.text()).toBe("No runs of this checkout are saved. Start one with golem run.\n");
   expect(list.text()).toMatch(new RegExp(`^${id}  [\\d: -]+  careful  interrupted  tidy up\\n$`));
   expect(shown.text()).toMatch(
-    /^> tidy up\n\? write_file \{.*\n {2}approved\n● write_file .*\n└> .*\n\? write_file \{.*\nInterrupted\.\n$/,
+    /^> tidy up\n\? write_file \{.*\n {2}approved\n● write_file .*\n└> .*\n\? write_file \{.*\nInterrupted\.\n2 approvals requested, 1 answered after .* s on average\n$/,
   );
   expect(unknown.errors()).toContain('There is no run "zzz" of this checkout.');
 });

@@ -39,6 +39,35 @@ test("a signed-in person with write access approves a request", async () => {
   expect(await eventsOf("abc1")).toMatchObject([{ type: "approval.granted", by: "mia", via: "page" }]);
 });
 
+test("an approval can be revoked until its call begins", async () => {
+  const { post, get, signedIn, store, path } = await waiting();
+  await post(`${path}/approve`, { as: "mia", fields: decision });
+
+  expect((await get(path, { cookie: signedIn("mia").cookie })).text).toContain(`action="${path}/revoke"`);
+  const revoked = await post(`${path}/revoke`, { as: "mia", fields: { approval: "k0mq", reason: "wait" } });
+  const late = await post(`${path}/revoke`, { as: "mia", fields: { approval: "k0mq" } });
+
+  expect(revoked).toEqual({ status: 200, text: '{"message":"Revoked k0mq."}' });
+  expect(late).toMatchObject({ status: 409, text: expect.stringContaining("has been revoked already") });
+  expect(await store.findApproval("k0mq")).toMatchObject({ status: "revoked", revoked: { by: "mia", note: "wait" } });
+});
+
+test("where two people have to approve, the page shows who has", async () => {
+  const { post, get, signedIn, path } = await waiting({
+    github: {
+      files: { ".github/golem-forge.yml": "approvals: [{ required: 2, exclude: nobody }]\n" },
+      permissions: { ada: "write", mia: "admin" },
+    },
+  });
+
+  const first = await post(`${path}/approve`, { as: "mia", fields: decision });
+
+  expect(first.text).toContain("more people have to approve");
+  expect((await get(path, { cookie: signedIn("ada").cookie })).text).toContain(
+    "<strong>1 of 2 approvals</strong> (by mia)",
+  );
+});
+
 test("a request is denied with a reason or approved with edited arguments", async () => {
   const { post, store, path, startRun, pathOf } = await waiting();
   await startRun("abc2", { approvals: [{ id: "other" }] });

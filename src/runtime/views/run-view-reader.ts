@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Approval } from "#domain/approval.ts";
+import { type Approval, isRevocable } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
 import type { OpenCall, RunSpec, RunState, TokenUsage } from "#domain/run.ts";
@@ -172,7 +172,9 @@ export class RunViewReader {
     const root = await this.#store.findRun(rootId);
     if (!root || root.id !== root.rootId || !displaySpec(root)) return false;
 
-    if (await this.#updateRun(tree, root)) {
+    // Answers of one of several people, and revocations, add no event.
+    const isOpen = tree.approvals.some((approval) => approval.status === "pending" || isRevocable(approval));
+    if ((await this.#updateRun(tree, root)) || isOpen) {
       const { value = [], problem } = await tolerant(() => this.#store.approvalsOf(rootId));
       tree.approvals = redactDeep(value, this.#redact);
       const cached = tree.runs.get(rootId);

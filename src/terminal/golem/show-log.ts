@@ -1,3 +1,4 @@
+import { approvalStats, describeApprovalStats } from "#domain/approval.ts";
 import type { LoggedEvent, ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
@@ -77,7 +78,9 @@ async function linesOfRun(store: Store, { spec }: RunRow, paint: Style): Promise
     lines.push(...linesOfEvent(event, calls, paint));
   }
   const view = await readView(store, spec.id);
-  return [...lines, ...(view ? endOf(view, paint) : [])];
+  const asked = (await store.approvalsOf(spec.rootId)).filter(({ runId }) => runId === spec.id);
+  const stats = describeApprovalStats(approvalStats(asked));
+  return [...lines, ...(view ? endOf(view, paint) : []), ...(stats === undefined ? [] : [paint("gray", stats)])];
 }
 
 function linesOfEvent(

@@ -196,6 +196,7 @@ describe("reading", () => {
       title: "A",
       body: "",
       author: "mallory",
+      authorId: hub.world.users.get("mallory")?.id,
       state: "open",
       locked: true,
       labels: ["bug", "ui"],
