@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
-import type { RemoteSandbox } from "#executors/remote/remote-changes.ts";
+import type { RemoteSandbox } from "#executors/remote/remote-executor.ts";
 import { createRemoteExecutor } from "#executors/remote/remote-executor.ts";
 import { workspaceTree } from "#toolsets/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";

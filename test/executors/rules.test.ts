@@ -1,14 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
-import { ignoredFiles } from "#executors/ignored-files.ts";
 import { runEscapeChecks } from "#executors/os/escape-checks.ts";
-import { sandboxUser } from "#executors/os/sandbox-user.ts";
+import { sandboxUser } from "#executors/os/prepared-process.ts";
 import { seccompFilter } from "#executors/os/seccomp-filter.ts";
 import { outputBudget } from "#executors/output-budget.ts";
-import { pathProblem } from "#executors/path-problem.ts";
 import { isPublicAddress, publicAddresses } from "#executors/public-address.ts";
-import { validateChanges } from "#executors/validate-changes.ts";
+import { ignoredFiles } from "#executors/tree-mirror.ts";
+import { pathProblem, validateChanges } from "#executors/validate-changes.ts";
 
 describe("a path that comes out of a sandbox", () => {
   test.each([

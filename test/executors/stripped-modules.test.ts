@@ -1,6 +1,6 @@
 import { Script } from "node:vm";
 import { expect, test, vi } from "vitest";
-import { strippedModules } from "#executors/stripped-modules.ts";
+import { strippedModules } from "#executors/spawn-guarded.ts";
 
 const sources = new URL("../../src/", import.meta.url);
 const shell = new URL("executors/memory/shell-child.ts", sources);

@@ -1,13 +1,18 @@
-import { Bash, type BashExecResult, InMemoryFs } from "just-bash";
+import {
+  Bash,
+  type BashExecResult,
+  type Command,
+  defineCommand,
+  InMemoryFs,
+  type ResolvedCommandContext,
+} from "just-bash";
 import { type Parent, serveParent } from "#executors/serve-parent.ts";
-import { guardedDeletions } from "./deletion-guard.ts";
 import { gitCommand } from "./git-command.ts";
 import { IndexedFs } from "./indexed-fs.ts";
 import { loadedTree, root } from "./loaded-tree.ts";
 import { searchCommand } from "./search-command.ts";
 import type { ShellReply, ShellRequest } from "./shell-request.ts";
 import { outputFiles, streamStatements } from "./stream-statements.ts";
-import { unavailableCommands } from "./unavailable-commands.ts";
 
 type Setting = Pick<ShellRequest, "cwd" | "env" | "timeoutMs" | "outputBytes">;
 
@@ -23,6 +28,27 @@ let present:
   | (Pick<ShellRequest, "head" | "outputBytes"> & { parent: Parent; written: number; stop: AbortController })
   | undefined;
 let ahead: { setting: string; bash: Bash } | undefined;
+
+const hints: Record<string, string> = {
+  npm: "Call run_tests, install_package or format_code.",
+  npx: "Call run_tests or format_code.",
+  pnpm: "Call run_tests or install_package.",
+  yarn: "Call run_tests or install_package.",
+  node: "Call run_tests, or run_code with language bash, which has node where the OS sandbox stands.",
+  python: "Call run_code with language python.",
+  python3: "Call run_code with language python.",
+  pip: "Call install_package.",
+  pip3: "Call install_package.",
+  pytest: "Call run_tests.",
+  go: "Call run_tests.",
+  cargo: "Call run_tests.",
+  make: "Call run_code with language bash.",
+  patch: "Call the patch or edit tool.",
+  curl: "Call web_fetch.",
+  wget: "Call web_fetch.",
+  docker: "There are no containers here.",
+  sudo: "There is no other user here: run the command itself.",
+};
 
 const customCommands = [
   searchCommand("rg", fs),
@@ -113,6 +139,61 @@ async function warmUp(): Promise<void> {
   nowhere.mkdirSync(root, { recursive: true });
   const setting: Setting = { cwd: "", env: {}, timeoutMs: 1_000, outputBytes: 1_000 };
   await makeBash(setting, nowhere).exec("echo warm | wc -l", { rawScript: true });
+}
+
+/**
+ * `rm` and `find` that refuse to delete the repository as a whole or a folder above it, however that is spelled: `/`,
+ * `/*`, `/workspace/..`, `$X/`. Their words are expanded by the time they get here. Everything else is done by the
+ * shell's own commands.
+ */
+function guardedDeletions(): Command[] {
+  return [
+    guarded("rm", operands),
+    guarded("mv", (args) => operands(args).slice(0, -1)),
+    guarded("find", (args) => (deletesUnnamed(args) ? startingPoints(args) : [])),
+  ];
+}
+
+function guarded(name: string, targets: (args: readonly string[]) => readonly string[]): Command {
+  return defineCommand(name, async (args, context) => {
+    const refused = targets(args).find((path) => holdsRepository(path, context));
+    if (refused === undefined) {
+      return (await context.origCommand?.(args)) ?? { stdout: "", stderr: `${name}: not found\n`, exitCode: 127 };
+    }
+    return { stdout: "", stderr: `${name}: refused: '${refused}' holds the whole repository\n`, exitCode: 1 };
+  });
+}
+
+function holdsRepository(path: string, { fs, cwd }: ResolvedCommandContext): boolean {
+  const resolved = fs.resolvePath(cwd, path);
+  return resolved === root || resolved === "/" || root.startsWith(`${resolved}/`);
+}
+
+function operands(args: readonly string[]): string[] {
+  return args.filter((arg) => !/^-./.test(arg));
+}
+
+/** True for a search that deletes and does not say by name or property what. */
+function deletesUnnamed(args: readonly string[]): boolean {
+  const deletes = args.some((arg) => arg === "-delete" || /(^|\/)(rm|unlink|rmdir|shred)$/.test(arg));
+  return deletes && !args.some((arg) => /^-(i?name|i?path|i?regex|empty|size|[acm]time|[acm]min|newer)$/.test(arg));
+}
+
+function startingPoints(args: readonly string[]): readonly string[] {
+  const end = args.findIndex((arg) => /^[-(!]/.test(arg));
+  const paths = end === -1 ? args : args.slice(0, end);
+  return paths.length > 0 ? paths : ["."];
+}
+
+/** Programs people expect of a shell and that this one cannot have: each says where its work is done. */
+function unavailableCommands(): Command[] {
+  return Object.entries(hints).map(([name, hint]) =>
+    defineCommand(name, async () => ({
+      stdout: "",
+      stderr: `${name}: not in the in-memory shell. ${hint}\n`,
+      exitCode: 127,
+    })),
+  );
 }
 
 serveParent((request, parent) => run(request as ShellRequest, parent), { before: warmUp });

@@ -18,10 +18,10 @@ import {
 import { lstat, open, rm } from "node:fs/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { promisify } from "node:util";
-import { pathProblem } from "#executors/path-problem.ts";
 import type { TreeDelta } from "#executors/tree-mirror.ts";
 import type { ProposedChange } from "#executors/validate-changes.ts";
-import type { SandboxUser } from "./sandbox-user.ts";
+import { pathProblem } from "#executors/validate-changes.ts";
+import type { SandboxUser } from "./prepared-process.ts";
 
 /**
  * A run's copy of the tree on disk. It is only touched while no process of the guest lives, and even then nothing in it

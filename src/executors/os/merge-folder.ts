@@ -1,6 +1,6 @@
 import { chownSync, lstatSync, mkdirSync, readdirSync, renameSync } from "node:fs";
 import { removeTree } from "./guest-folder.ts";
-import type { SandboxUser } from "./sandbox-user.ts";
+import type { SandboxUser } from "./prepared-process.ts";
 
 export interface FolderMerge {
   /** Folders on the same file system, to which no process of a guest has access meanwhile. */

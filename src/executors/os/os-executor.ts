@@ -10,7 +10,7 @@ import { removeAbandonedGroups } from "./control-group.ts";
 import { runEscapeChecks } from "./escape-checks.ts";
 import { removeTree } from "./guest-folder.ts";
 import { OsSession, type SandboxResources } from "./os-session.ts";
-import { type SandboxUser, sandboxUser } from "./sandbox-user.ts";
+import { type SandboxUser, sandboxUser } from "./prepared-process.ts";
 import { seccompFilter } from "./seccomp-filter.ts";
 
 export interface OsExecutorOptions {

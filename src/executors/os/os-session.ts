@@ -18,9 +18,9 @@ import { controlGroup } from "./control-group.ts";
 import { type GuestFolder, guestFolder, removeTree } from "./guest-folder.ts";
 import { type Launched, launch } from "./launch.ts";
 import { mergeFolder } from "./merge-folder.ts";
+import type { SandboxUser } from "./prepared-process.ts";
 import { type PreparedProcess, prepareProcess } from "./prepared-process.ts";
 import { proxiedCommand, startRegistryProxy } from "./registry-proxy.ts";
-import type { SandboxUser } from "./sandbox-user.ts";
 import { startWatchdog } from "./watchdog.ts";
 
 /** The resources that all sessions share. */

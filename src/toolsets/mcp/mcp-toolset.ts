@@ -9,8 +9,7 @@ import { applyApprovalSettings, checkApprovalNames } from "#toolsets/approval-se
 import type { Toolset } from "#toolsets/toolset.ts";
 import type { ToolDefinition } from "./connect-server.ts";
 import { mcpResult } from "./mcp-result.ts";
-import { changedTool, McpServer } from "./mcp-server.ts";
-import { fingerprint, type Pins, pinsOf } from "./pins.ts";
+import { changedTool, fingerprint, McpServer, type Pins, pinsOf } from "./mcp-server.ts";
 import { checkForRepository, ServerSettings, withVariables } from "./server-settings.ts";
 
 const serverName = z.string().regex(/^[A-Za-z][\w-]{0,30}$/, "A server's name is letters, digits, - and _");

@@ -1,8 +1,8 @@
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { createPublicFetch } from "#toolsets/mcp/connect-server.ts";
 import { mcpToolset } from "#toolsets/mcp/mcp-toolset.ts";
-import { createPublicFetch } from "#toolsets/mcp/public-fetch.ts";
 import { type ToolboxWorldOptions, toolboxWorld } from "../../support/custom-tools-world.ts";
 import { type HttpMcpServer, startHttpMcpServer } from "../../support/mcp-server.ts";
 
