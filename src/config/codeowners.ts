@@ -11,11 +11,18 @@ const maxRules = 5_000;
  */
 export function parseCodeowners(text: string): (path: string) => readonly string[] {
   const rules = text.split(/\r?\n/).flatMap((line) => parseLine(line) ?? []);
+  // Compiling a pattern takes longer than everything else, so only those that are needed are compiled, once.
   const recent = rules.slice(-maxRules).toReversed();
-  return (path) => recent.find(({ matches }) => matches(path))?.owners ?? [];
+  const compiled = new Map<string, (path: string) => boolean>();
+  function matches(pattern: string, path: string): boolean {
+    const match = compiled.get(pattern) ?? compilePathPattern(pattern);
+    compiled.set(pattern, match);
+    return match(path);
+  }
+  return (path) => recent.find(({ pattern }) => matches(pattern, path))?.owners ?? [];
 }
 
-function parseLine(line: string): { matches: (path: string) => boolean; owners: string[] } | undefined {
+function parseLine(line: string): { pattern: string; owners: string[] } | undefined {
   const [, pattern, rest = ""] = /^\s*((?:\\.|[^\s\\])+)(.*)$/.exec(line) ?? [];
   if (pattern === undefined || /^(?:#|!|\\#)|[[\]]/.test(pattern) || pattern.length > 500) return undefined;
   const owners = rest
@@ -23,5 +30,5 @@ function parseLine(line: string): { matches: (path: string) => boolean; owners: 
     .split(/\s+/)
     .filter(Boolean);
   if (!owners.every((owner) => /^@[\w.-]+(?:\/[\w.-]+)?$|^[^@\s]+@[^@\s]+$/.test(owner))) return undefined;
-  return { matches: compilePathPattern(pattern), owners };
+  return { pattern, owners };
 }

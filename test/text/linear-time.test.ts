@@ -1,10 +1,10 @@
 import { readdirSync } from "node:fs";
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import { readYaml } from "#text/read-yaml.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
+import { testLinearTime } from "../support/linear-time.ts";
 
 const privateKey = `-----BEGIN RSA PRIVATE KEY-----\n${"QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo=\n".repeat(20)}-----END RSA PRIVATE KEY-----`;
 const secrets = ["a secret of some length", privateKey];
@@ -22,6 +22,8 @@ const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   truncateText: (run, text) => run(text, text.length / 2),
   truncateMarkdown: (run, text) => run(text, text.length / 2),
   wrapUntrusted: (run, text) => run(text, text),
+  untrustedText: (run, text) => run(text, text),
+  wrapCleaned: (run, text) => run({ text, removed: [text] }, text),
   hasMarker: (run, text) => run(text, text),
   renderMarkdown: (run, text) => run(text, "https://github.com/o/r"),
   closestMatch: (run, text) => run(text, ["fixer", "reviewer"]),
@@ -58,58 +60,9 @@ const functions = modules
   .flatMap((module) => Object.entries(module))
   .filter((entry): entry is [string, TextFunction] => typeof entry[1] === "function");
 
-/** Fragments at which parsers try again, look ahead or go back. */
-const fragments = [
-  ...["eyJ", "eyJaaaaaaaa", "eyJaaaaaaaa.", "ghp_", "ghs_1_eyJ", "gho_aaaaaaaaaaaaaaaa.", "sk-", "sk-ant-", "xoxb-"],
-  ...["-----BEGIN PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----\n", "-----BEGIN ", "\\n"],
-  ...["https://a:", "http://", "https://a.", ":", "@", "@a ", "#1", "GH-1", "closes https://a/issues/1 ", "fixes "],
-  ...["[", "![", "![a](", "](", "[a]: b\n", "[a]", "`", "`a", "`a`\n", "```\n", "```a`\n", "~~~\n"],
-  ...["<", "<a ", '<a b="', "</", "<!--", "<?", "<![CDATA[", "<details>", "</details>", "<b>", "&#1", "&amp;"],
-  ...["*", "**a", "*a_", "_a", "\\", "\n", "\n\n", "\r", "\r\n", " ", "\t", " \n", "> ", "- ", "- a\n", "# a\n"],
-  ...["| a |\n|-|\n", "a", "a ", "a\n", "\u200B", "a\u200B", "\u001B[", "\u001B]", "\u009B", "👩\u200D", "\uD800"],
-  ...["⟨", "⟩", "\u0301", "漢", "{", "[{", "{a: ", "a: b\n", "&a ", "*a ", "? ", "'", '"', "!!a ", "%a\n", "---\n"],
-  ...["untrusted", "</untrusted", "{1,9}", "(a|b)", "[a-z]", "a*", '{"a":', "www.a.", "a@b."],
-];
-
-const length = 32 * 1024;
-
 describe.each(functions)("%s takes linear time", (name, run) => {
   const call = calls[name] ?? ((only: TextFunction, text: string) => only(text));
-
-  /** Milliseconds of CPU, which do not depend on what else the machine does. */
-  function cpuOf(text: string): number {
-    const before = process.threadCpuUsage();
-    call(run, text);
-    const { user, system } = process.threadCpuUsage(before);
-    return (user + system) / 1_000;
-  }
-
-  /** A text of four times the length may take 4 times as long, with some tolerance, but not 16 times. */
-  function expectLinear(unit: string, prefix = "", suffix = ""): void {
-    const textOf = (size: number) => prefix + unit.repeat(Math.ceil(size / unit.length)) + suffix;
-    let first = cpuOf(textOf(length));
-    // Too fast to matter: even quadratic growth would mean a quarter of a second for 256 KB.
-    if (first < 4) return;
-
-    let last = cpuOf(textOf(4 * length));
-    for (let attempt = 0; attempt < 3 && last > 9 * first; attempt++) {
-      first = Math.max(4, Math.min(first, cpuOf(textOf(length))));
-      last = Math.min(last, cpuOf(textOf(4 * length)));
-    }
-    expect(last / first, `growth for ${JSON.stringify(unit)}`).toBeLessThan(9);
-    expect(last, `milliseconds for ${JSON.stringify(unit)}`).toBeLessThan(1_000);
-  }
-
-  test("for repeated fragments", () => {
-    for (const fragment of fragments) expectLinear(fragment);
-  });
-
-  test("for random combinations of them", () => {
-    const unit = fc.array(fc.constantFrom(...fragments), { minLength: 2, maxLength: 4 }).map((parts) => parts.join(""));
-    fc.assert(fc.property(unit, fc.constantFrom("", "x", "<a ", "```\n"), fc.constantFrom("", "!"), expectLinear), {
-      numRuns: 20,
-    });
-  });
+  testLinearTime((text) => call(run, text));
 });
 
 test("a YAML text of 240,000 characters is refused at once", () => {

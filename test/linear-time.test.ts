@@ -1,0 +1,87 @@
+import { describe } from "vitest";
+import { parseMention, parseThreadCommand } from "#bot/commands/thread-command.ts";
+import { code, codeBlock, inline, quote } from "#bot/render/markdown.ts";
+import { parseCodeowners } from "#config/codeowners.ts";
+import { compilePathPattern } from "#config/path-pattern.ts";
+import { parseTrailers, withSection } from "#domain/commit-trailers.ts";
+import { ToolError, UserError } from "#domain/errors.ts";
+import { parseWorker } from "#domain/worker.ts";
+import { pathProblem } from "#executors/validate-changes.ts";
+import { splitWithEndings } from "#sandbox/diff-lines.ts";
+import type { TestReport } from "#toolsets/code/test-runner.ts";
+import { summarizeTests } from "#toolsets/code/test-summary.ts";
+import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
+import { matchEdit } from "#toolsets/filesystem/match-edit.ts";
+import { parsePatch } from "#toolsets/filesystem/parse-patch.ts";
+import { compileGlob } from "#toolsets/search/glob.ts";
+import { codeTerms } from "#toolsets/search/rank-files.ts";
+import { parseRegex, RegexError } from "#toolsets/search/regex/parse-regex.ts";
+import { interactiveProblem } from "#toolsets/shell/interactive-command.ts";
+import { parseToolCommand } from "#ui/run-commands.ts";
+import { testLinearTime } from "./support/linear-time.ts";
+
+const reports: TestReport[] = ["tap", "vitest", "jest", "mocha", "pytest", "unittest", "go", "cargo", "plain"];
+/** Longer reports are read in a process that is killed when it takes too long. */
+const maxReport = 100_000;
+
+/** The functions outside src/text that read text from GitHub, repositories, models and programs. */
+const functions: Record<string, (text: string) => unknown> = {
+  parseThreadCommand,
+  parseMention: (text) => parseMention(`@golem ${text}`, "golem"),
+  parseToolCommand: (text) => parseToolCommand(`/tool ${text}`),
+  inline: (text) => inline(text),
+  code: (text) => code(text),
+  codeBlock: (text) => codeBlock(text),
+  quote: (text) => quote(text),
+  parseCodeowners: (text) => parseCodeowners(text)("src/main.ts"),
+  compilePathPattern: (text) => compilePathPattern(text.slice(0, 1_000))(text),
+  parseTrailers,
+  withSection: (text) => withSection(text, "evidence", text),
+  parseWorker: (text) => parseWorker(`---\nname: x\n---\n${text}`, "x.worker"),
+  pathProblem,
+  splitWithEndings,
+  applyHunks: (text) => applyHunks(text, parsePatch("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", "a")[0]?.hunks ?? [], "a"),
+  matchEdit: (text) => matchEdit(text, { oldText: "absent\ntext", newText: "" }),
+  parsePatch: (text) => parsePatch(text, "a"),
+  compileGlob: (text) => compileGlob(text.slice(0, 1_000))(text),
+  codeTerms,
+  // A pattern is one line.
+  parseRegex: (text) => parseRegex(text.replaceAll("\n", "")),
+  interactiveProblem,
+  summarizeTests: (text) => reports.map((report) => summarizeTests(report, text.slice(0, maxReport), "")),
+};
+
+const fragments = [
+  "not ok 1 - a\n",
+  "# pass 1\n",
+  "FAILED a::b - c\n",
+  "___ a ___\n",
+  "---- a stdout ----\n",
+  "test result: ",
+];
+fragments.push(
+  "--- a\n+++ b\n",
+  "@@ -1 +1 @@\n",
+  "*** Update File: a\n",
+  "diff --git a/a b/a\n",
+  "+",
+  "-a\n",
+  "(?:",
+  "(a|",
+  "**/",
+  "{a,",
+);
+
+describe.each(Object.entries(functions))("%s takes linear time", (_, run) => {
+  testLinearTime(
+    (text) => {
+      try {
+        run(text);
+      } catch (error) {
+        if (!(error instanceof UserError || error instanceof ToolError || error instanceof RegexError)) throw error;
+      }
+    },
+    fragments,
+    5,
+  );
+});
