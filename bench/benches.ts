@@ -1,4 +1,5 @@
 import type { Bench } from "./figure.ts";
+import { appCostBench } from "./figures/app-cost.ts";
 import { durableStepBench } from "./figures/durable-step.ts";
 import { killBench } from "./figures/kill.ts";
 import { largeRepositoryBench } from "./figures/large-repository.ts";
@@ -21,4 +22,5 @@ export const benches: readonly Bench[] = [
   sleepingRunsBench,
   webhooksBench,
   modelStepBench,
+  appCostBench,
 ];

@@ -56,7 +56,7 @@ export const modelStepBench: Bench = {
           gapsOf("ours", async () => {
             const issue = forge.github.as("visitor").openIssue({ title: `Round ${round}`, body: "Read." });
             forge.github.as("maintainer").comment(issue.number, "/run reader");
-            await forge.botComment(issue.number, /^### ✅ \*\*reader\*\*\s+Read\./);
+            await forge.botComment(issue.number, /^### ✅ \*\*reader\*\*\n/);
           }),
         plain: () =>
           gapsOf("plain", () => {

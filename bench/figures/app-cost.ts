@@ -1,0 +1,179 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type startModelServer, turnOf } from "../../playground/model/model-server.ts";
+import { forgeRepository, startForge } from "../../test/support/forge-world.ts";
+import type { Bench, Figure } from "../figure.ts";
+import { interleaved, median, timed } from "../measure.ts";
+import { runProgram } from "../run-program.ts";
+import { inScratch } from "../scratch.ts";
+
+const steps = 390;
+const runsAtOnce = 60;
+const stepsAtOnce = 61;
+/** The kernel counts CPU in hundredths of a second. */
+const tickMs = 10;
+
+const worker = `---
+name: reader
+description: Reads the same file again and again.
+toolsets:
+  filesystem: {}
+limits: { steps: 500, tokens: 1000000000, minutes: 600, cost: 100000 }
+max_context_tokens: 1000000
+---
+Read.`;
+const policy = "limits: { steps: 1000, tokens: 1000000000, minutes: 600, cost: 100000 }";
+
+/** CPU and memory of the app's own process: its start, one long run, and many runs at once. */
+export const appCostBench: Bench = {
+  name: "app-cost",
+  measure: () =>
+    inScratch(async (folder) => {
+      const policyFile = join(folder, "policy.yml");
+      writeFileSync(policyFile, policy);
+      return [await start(), ...(await longRun(policyFile)), ...(await manyRuns(policyFile))];
+    }),
+};
+
+async function start(): Promise<Figure> {
+  const forge = await startForge({ script: () => ({ hang: true }) });
+  try {
+    await forge.start();
+    await forge.end("SIGTERM");
+    const found = await interleaved(5, {
+      ours: async () => {
+        const took = await timed(() => forge.start());
+        await forge.end("SIGTERM");
+        return took;
+      },
+      node: () => timed(() => runProgram(process.execPath, ["-e", "0"])),
+    });
+    return {
+      name: "start of the app until it is ready, code compiled before",
+      unit: "ms",
+      ours: { what: "the app", median: median(found.ours) },
+      peers: [{ what: "node -e 0", median: median(found.node) }],
+      rounds: found.ours.length,
+    };
+  } finally {
+    await forge.close();
+  }
+}
+
+async function longRun(policyFile: string): Promise<Figure[]> {
+  const cpu: number[] = [];
+  const { bytes } = await runToEnd({ runs: 1, steps, policyFile, onCall: (turn, app) => (cpu[turn] = app.cpuMs()) });
+  const perStep = (from: number, to: number) => ((cpu[to] ?? Number.NaN) - (cpu[from] ?? Number.NaN)) / (to - from);
+  return [
+    {
+      name: "CPU of a step at the end of a long run",
+      unit: "ms",
+      ours: { what: `steps ${steps - 60} to ${steps}`, median: perStep(steps - 60, steps) },
+      peers: [{ what: "steps 60 to 120 of the same run", median: perStep(60, 120) }],
+      rounds: 1,
+      note: "The whole process: also the AI SDK, which sends the growing conversation, HTTP and the status on GitHub.",
+    },
+    {
+      name: "stored per step",
+      unit: "KB",
+      ours: { what: "the database file, with indexes", median: bytes / steps / 1_024 },
+      peers: [],
+      rounds: 1,
+    },
+  ];
+}
+
+async function manyRuns(policyFile: string): Promise<Figure[]> {
+  const marks: { calls: number; cpuMs: number }[] = [];
+  let calls = 0;
+  const onCall = (_turn: number, app: AppProcess) => {
+    calls += 1;
+    // The first steps compile code and open sandboxes.
+    if (calls % (runsAtOnce * 5) === 0) marks.push({ calls, cpuMs: app.cpuMs() });
+  };
+  const { peakMb } = await runToEnd({ runs: runsAtOnce, steps: stepsAtOnce, policyFile, onCall });
+  const [first = { calls: 0, cpuMs: 0 }] = marks;
+  const last = marks.at(-1) ?? first;
+  const what = `${runsAtOnce} runs at once, ${stepsAtOnce} steps each`;
+  return [
+    {
+      name: "CPU of the app per step",
+      unit: "ms",
+      ours: { what, median: (last.cpuMs - first.cpuMs) / (last.calls - first.calls) },
+      peers: [],
+      rounds: 1,
+    },
+    { name: "memory at the peak", unit: "MB", ours: { what, median: peakMb }, peers: [], rounds: 1 },
+  ];
+}
+
+interface AppProcess {
+  cpuMs(): number;
+  /** The largest resident size so far. */
+  peakMb(): number;
+}
+
+/** Starts the app, lets so many runs take so many steps, and ends it. */
+async function runToEnd({
+  runs,
+  steps,
+  policyFile,
+  onCall,
+}: {
+  runs: number;
+  steps: number;
+  policyFile: string;
+  onCall(turn: number, app: AppProcess): void;
+}): Promise<{ peakMb: number; bytes: number }> {
+  let app: AppProcess = { cpuMs: () => 0, peakMb: () => 0 };
+  let left = runs;
+  const allAnswered = Promise.withResolvers<void>();
+  const script: Parameters<typeof startModelServer>[0]["script"] = ({ messages }) => {
+    const turn = turnOf(messages);
+    onCall(turn, app);
+    if (turn >= steps) {
+      left -= 1;
+      if (left === 0) allAnswered.resolve();
+      return { text: "Read." };
+    }
+    return {
+      text: `I read it again after turn ${turn}.`,
+      calls: [{ name: "read_file", args: { path: "src/total.js" } }],
+    };
+  };
+  const [commit] = forgeRepository.commits;
+  if (!commit) throw new Error("unreachable: it has one");
+  const files = { ...commit.files, ".github/workers/reader.worker": worker };
+  const forge = await startForge({
+    script,
+    repositories: [{ ...forgeRepository, commits: [{ ...commit, files }] }],
+    environment: {
+      GOLEM_FORGE_STATUS_INTERVAL_MS: "4000",
+      GOLEM_FORGE_POLICY: policyFile,
+      GOLEM_FORGE_RUNS_PER_HOUR: "10000",
+    },
+  });
+  try {
+    app = processOf((await forge.start()).pid ?? 0);
+    for (let index = 0; index < runs; index += 1) {
+      const issue = forge.github.as("visitor").openIssue({ title: `Run ${index}`, body: "Read." });
+      forge.github.as("maintainer").comment(issue.number, "/run reader");
+    }
+    await allAnswered.promise;
+    const peakMb = app.peakMb();
+    await forge.end("SIGTERM");
+    return { peakMb, bytes: readFileSync(forge.databasePath).length };
+  } finally {
+    await forge.close();
+  }
+}
+
+function processOf(pid: number): AppProcess {
+  return {
+    cpuMs: () => {
+      const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+      return (Number(fields[11]) + Number(fields[12])) * tickMs;
+    },
+    peakMb: () => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1_024,
+  };
+}
