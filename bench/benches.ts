@@ -1,5 +1,6 @@
 import type { Bench } from "./figure.ts";
 import { appCostBench } from "./figures/app-cost.ts";
+import { busyInstallationBench } from "./figures/busy-installation.ts";
 import { durableStepBench } from "./figures/durable-step.ts";
 import { killBench } from "./figures/kill.ts";
 import { largeRepositoryBench } from "./figures/large-repository.ts";
@@ -21,6 +22,7 @@ export const benches: readonly Bench[] = [
   postgresBench,
   sleepingRunsBench,
   webhooksBench,
+  busyInstallationBench,
   modelStepBench,
   appCostBench,
 ];

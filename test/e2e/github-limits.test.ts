@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { fixScript, playFix } from "../support/fix-story.ts";
-import { type Stories, startStories } from "../support/forge-stories.ts";
+import { call, type Stories, startStories } from "../support/forge-stories.ts";
 
 const open: Stories[] = [];
 afterEach(() => Promise.all(open.splice(0).map((stories) => stories.close())));
@@ -32,4 +32,24 @@ describe("one run costs GitHub", () => {
     expect(reads.length, counted.join("\n")).toBeLessThanOrEqual(12);
     expect(reads.filter(({ status }) => status === 304).length, counted.join("\n")).toBeGreaterThanOrEqual(3);
   });
+});
+
+describe("a GitHub that enforces its rate limits", () => {
+  test("is never asked for more than it allows, and every approval request is posted", async () => {
+    const limits = { contentPerMinute: 80, contentPerHour: 500, pointsPerMinute: 900 };
+    const stories = await start({ limits, environment: { GOLEM_FORGE_WRITE_INTERVAL_MS: "" } });
+    const script = () => call("open_pull_request", { title: "A fix", body: "One line." });
+    const edit = call("write_file", { path: "fix.txt", content: "fixed\n" });
+    const threads = Array.from({ length: 40 }, (_, index) =>
+      stories.open({
+        title: `Broken in place ${index}.`,
+        script: ({ messages }) => (messages.some(({ role }) => role === "tool") ? script() : edit),
+      }),
+    );
+
+    for (const { comment } of threads) comment("/run fixer");
+    await Promise.all(threads.map(({ botComment }) => botComment(/asks for approval/)));
+
+    expect(stories.github.requests.filter(({ status }) => status === 403 || status === 429)).toEqual([]);
+  }, 120_000);
 });

@@ -13,6 +13,8 @@ import { appId, privateKey, TestGitHub, type TestGitHubOptions } from "./test-gi
 export interface ForgeOptions {
   script: ModelServerOptions["script"];
   repositories?: TestGitHubOptions["repositories"];
+  /** The rate limits that GitHub enforces. Default: none. */
+  limits?: TestGitHubOptions["limits"];
   /** On top of what every app is given. */
   environment?: Record<string, string>;
   /** Given to Node before the program. */
@@ -55,6 +57,7 @@ export async function startForge(options: ForgeOptions) {
     app: { oauth: { ...oauth, callbackUrl: `http://127.0.0.1:${port}/runs/-/signed-in` } },
     webhook: { url: `http://127.0.0.1:${port}/api/github/webhooks`, secret: webhookSecret },
     repositories: options.repositories ?? [forgeRepository],
+    ...(options.limits && { limits: options.limits }),
   });
   const environment: Record<string, string> = {
     PATH: process.env.PATH ?? "",

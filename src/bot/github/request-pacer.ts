@@ -4,9 +4,18 @@ import type { RequestPriority } from "#domain/github.ts";
 /** Requests beyond a limit wait this long at most; where it takes longer, they fail and are retried later. */
 export const maxWaitMs = 120_000;
 
+/**
+ * The part of each limit that requests of a priority may use up; the rest is kept for more urgent ones. An `optional`
+ * request is sent at once or not at all.
+ */
+type Shares = Record<RequestPriority, number>;
+const contentShares: Shares = { high: 1, normal: 0.8, low: 0.4, optional: 0.2 };
+const pointShares: Shares = { high: 1, normal: 0.8, low: 0.7, optional: 0.1 };
+
 interface Limit {
   windowMs: number;
   max: number;
+  shares: Shares;
   /** The cost of a request that counts for this limit; 0 for one that does not. */
   costOf: (request: PacedRequest) => number;
 }
@@ -18,19 +27,19 @@ const minuteMs = 61_000;
  * (80 and 500), and points in a minute (900, of which a read costs 1 and a write 5).
  */
 const githubLimits: readonly Limit[] = [
-  { windowMs: minuteMs, max: 76, costOf: ({ createsContent }) => (createsContent ? 1 : 0) },
-  { windowMs: 60 * minuteMs, max: 480, costOf: ({ createsContent }) => (createsContent ? 1 : 0) },
-  { windowMs: minuteMs, max: 850, costOf: ({ isWrite }) => (isWrite ? 5 : 1) },
+  { windowMs: minuteMs, max: 76, shares: contentShares, costOf: ({ createsContent }) => (createsContent ? 1 : 0) },
+  {
+    windowMs: 60 * minuteMs,
+    max: 480,
+    shares: contentShares,
+    costOf: ({ createsContent }) => (createsContent ? 1 : 0),
+  },
+  { windowMs: minuteMs, max: 850, shares: pointShares, costOf: ({ isWrite }) => (isWrite ? 5 : 1) },
 ];
 
 /** GitHub allows 100 requests at the same time. */
 const maxConcurrent = 90;
 
-/**
- * The part of each limit that requests of a priority may use up; the rest is kept for more urgent ones. An `optional`
- * request is sent at once or not at all.
- */
-const shares: Record<RequestPriority, number> = { high: 1, normal: 0.8, low: 0.4, optional: 0.3 };
 const queuedPriorities = ["high", "normal", "low"] as const satisfies RequestPriority[];
 
 export interface PacedRequest {
@@ -159,15 +168,14 @@ export class RequestPacer {
 
   /** When a request fits into every limit, as far as is known now. */
   #fitsAt(request: PacedRequest, now: number): number {
-    const share = shares[request.priority];
     const { limit, remaining, resetAt } = this.#primary;
-    const isPrimaryUsedUp = remaining <= limit * 0.5 * (1 - share);
+    const isPrimaryUsedUp = remaining <= limit * 0.5 * (1 - pointShares[request.priority]);
     return Math.max(
       now,
       this.#pausedUntil,
       request.isWrite ? this.#nextWriteAt : 0,
       isPrimaryUsedUp ? resetAt : 0,
-      ...this.#windows.map((window) => window.fitsAt(request, { share, now })),
+      ...this.#windows.map((window) => window.fitsAt(request, now)),
     );
   }
 }
@@ -191,13 +199,13 @@ class SlidingWindow {
     this.#used += cost;
   }
 
-  fitsAt(request: PacedRequest, { share, now }: { share: number; now: number }): number {
-    const { max, windowMs, costOf } = this.#limit;
+  fitsAt(request: PacedRequest, now: number): number {
+    const { max, windowMs, shares, costOf } = this.#limit;
     const cost = costOf(request);
     if (cost === 0) return now;
 
     this.#forget(now - windowMs);
-    let excess = this.#used + cost - max * share;
+    let excess = this.#used + cost - max * shares[request.priority];
     for (let index = this.#first; excess > 0 && index < this.#sent.length; index += 1) {
       const { at, cost: freed } = this.#sent[index] as { at: number; cost: number };
       excess -= freed;
