@@ -1,4 +1,4 @@
-import type { Store } from "#runtime/store/store.ts";
+import type { EffectCompletion, Post, Store } from "#runtime/store/store.ts";
 import { PostColumns, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance } from "./advance.ts";
 import { findApprovals } from "./approvals.ts";
@@ -36,10 +36,7 @@ export function openPostgresStore(
 
   return {
     ingest: (delivery) => write(touchedBy(delivery), (sql) => ingest(sql, delivery)),
-    hasDelivery: (guid) =>
-      read([deliveryName(guid)], async (sql) => {
-        return (await sql.run("select 1 from deliveries where guid = $1 and part = ''", [guid])) > 0;
-      }),
+    hasDelivery: (guid) => read([deliveryName(guid)], (sql) => hasDelivery(sql, guid)),
     saveDelivery: (delivery) => write([deliveryName(delivery.key)], (sql) => saveDelivery(sql, delivery)),
     claimDelivery: (now, until) => operations.writeAlone(["claimed delivery"], (sql) => claimDelivery(sql, now, until)),
     postponeDelivery: (key, dueAt) =>
@@ -79,20 +76,16 @@ export function openPostgresStore(
         return effect;
       }),
     completeEffect: async (completion) => {
-      const { key, events = [], effects = [], run, parentChanges } = completion;
-      const owner = runOf(key);
-      const others = [...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId);
-      const touched = owner && [...owner, ...others, ...(run ? [run.spec.id] : [])];
+      const owner = runOf(completion.key);
+      const touched = owner && [...owner, ...runsIn(completion)];
       const completed = await write(touched, (sql) => completeEffect(sql, completion, holder()));
-      claimed.delete(key);
+      claimed.delete(completion.key);
       return completed;
     },
     completeStep: async (completion, next) => {
-      const { key, events = [], effects = [], run, parentChanges } = completion;
-      const others = [...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId);
-      const touched = [next.runId, next.rootId, ...others, ...(run ? [run.spec.id] : [])];
+      const touched = [next.runId, next.rootId, ...runsIn(completion)];
       const result = await write(touched, (sql) => completeStep(sql, completion, next, holder()));
-      claimed.delete(key);
+      claimed.delete(completion.key);
       if (result?.claimed) claimed.set(result.claimed.key, next.runId);
       return result;
     },
@@ -121,15 +114,8 @@ export function openPostgresStore(
     beginExecution: (execution) => write([execution.runId], (sql) => beginExecution(sql, execution, holder())),
     readLedger: (after, limit) => read(undefined, (sql) => readLedger(sql, { after, limit })),
     changesOf: (runId, upTo) => read([runId], (sql) => readChanges(sql, runId, upTo)),
-    findPost: (name) =>
-      read(undefined, async (sql) => {
-        const text = 'select comment_id as "commentId", updated_at as "updatedAt" from posts where name = $1';
-        return (await sql.query(PostColumns, text, [name]))[0];
-      }),
-    ping: () =>
-      read([], async (sql) => {
-        await sql.run("select 1");
-      }),
+    findPost: (name) => read(undefined, (sql) => findPost(sql, name)),
+    ping: () => read([], async (sql) => void (await sql.run("select 1"))),
     close: () => operations.close(),
   };
 }
@@ -182,6 +168,21 @@ class Operations {
     if (this.#isClosed) throw new Error("The store is closed.");
     return this.#connection;
   }
+}
+
+async function hasDelivery(sql: Pick<Sql, "run">, guid: string): Promise<boolean> {
+  return (await sql.run("select 1 from deliveries where guid = $1 and part = ''", [guid])) > 0;
+}
+
+async function findPost(sql: Pick<Sql, "query">, name: string): Promise<Post | undefined> {
+  const text = 'select comment_id as "commentId", updated_at as "updatedAt" from posts where name = $1';
+  return (await sql.query(PostColumns, text, [name]))[0];
+}
+
+/** The runs that the result of an effect touches, apart from its own. */
+function runsIn({ events = [], effects = [], run, parentChanges }: EffectCompletion): string[] {
+  const others = [...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId);
+  return [...others, ...(run ? [run.spec.id] : [])];
 }
 
 function touchedBy({ deliveryId, run, events, effects = [] }: Parameters<Store["ingest"]>[0]): string[] {
