@@ -374,8 +374,9 @@ test("golem workers lists the workers of the checkout and those that ship", asyn
   const nowhere = world.give(["workers"], { cwd: world.parent });
 
   expect([await here.code, await nowhere.code]).toEqual([0, 0]);
-  expect(here.text()).toMatch(/^careful {3}Asks before it writes\. \(of this checkout\)\nexplorer {2}Finds /);
-  expect(nowhere.text()).toMatch(/^explorer {2}Finds /);
+  expect(here.text()).toMatch(/^careful +Asks before it writes\. \(of this checkout\)\n/);
+  expect(here.text()).toMatch(/^explorer +Finds /m);
+  expect(nowhere.text()).toMatch(/^explorer +Finds /m);
 });
 
 test.each<[string[], string]>([
