@@ -11,12 +11,10 @@ const changelog = "# Changelog\n\n- A full last page is no longer followed by an
  * review asks for in the sample's comments. Undefined while there is nothing of that to do.
  */
 export function reviseScript(messages: readonly Message[], offered: ReadonlySet<string>): ModelReply | undefined {
-  const start = messages.findLastIndex(
-    (message) => message.role === "user" && turnsFor(textOf(message), []) !== undefined,
-  );
+  const start = messages.findLastIndex((message) => message.role === "user" && turnsFor(textOf(message)) !== undefined);
   const asked = textOf(messages[start]);
   const since = messages.slice(start + 1);
-  const turns = start < 0 ? undefined : turnsFor(asked, since);
+  const turns = start < 0 ? undefined : turnsFor(asked);
   if (!turns || !offered.has("update_pull_request")) return undefined;
   const denied = resultsOf(since, "update_pull_request").map(denialReason).at(-1);
   if (denied !== undefined)
@@ -24,12 +22,12 @@ export function reviseScript(messages: readonly Message[], offered: ReadonlySet<
   return turns[turnOf(since)] ?? { text: "Done." };
 }
 
-function turnsFor(asked: string, since: readonly Message[]): ModelReply[] | undefined {
+function turnsFor(asked: string): ModelReply[] | undefined {
   if (/checks? failed/i.test(asked))
     return /changelog/i.test(asked) ? changelogTurns() : [{ text: cannot("repair that check") }];
   const comments = [...asked.matchAll(/review comment (\d+)/gi)].map(([, id]) => Number(id));
   if (!/requests changes/.test(asked) || comments.length === 0) return undefined;
-  return reviewTurns([...new Set(comments)], { canDoIt: /in (this|the) comment|docstring/i.test(asked), since });
+  return reviewTurns([...new Set(comments)], { canDoIt: /in (this|the) comment|docstring/i.test(asked) });
 }
 
 function changelogTurns(): ModelReply[] {
@@ -43,17 +41,12 @@ function changelogTurns(): ModelReply[] {
   ];
 }
 
-function reviewTurns(
-  comments: readonly number[],
-  { canDoIt, since }: { canDoIt: boolean; since: readonly Message[] },
-): ModelReply[] {
-  const reply = (text: string) => ({
+function reviewTurns(comments: readonly number[], { canDoIt }: { canDoIt: boolean }): ModelReply[] {
+  const reply = (text: string, done: boolean) => ({
     text: "",
-    calls: comments.map((id) => ({ name: "reply_to_review", args: { review_comment_id: id, text } })),
+    calls: comments.map((id) => ({ name: "reply_to_review", args: { review_comment_id: id, text, done } })),
   });
-  if (!canDoIt) return [reply(cannot("do this")), { text: "I answered the review without changing anything." }];
-  const [pushed = ""] = resultsOf(since, "update_pull_request");
-  const commit = /\b[0-9a-f]{7,40}\b/.exec(pushed)?.[0];
+  if (!canDoIt) return [reply(cannot("do this"), false), { text: "I answered the review without changing anything." }];
   return [
     {
       text: "The review asks for a clearer comment. I change it and run the tests again.",
@@ -66,7 +59,7 @@ function reviewTurns(
       text: "",
       calls: [{ name: "update_pull_request", args: { message: "Say in the comment what a full last page does" } }],
     },
-    reply(`Done${commit ? ` in ${commit}` : ""}: the comment says it now.`),
+    reply("The comment says it now.", true),
     { text: "I changed the comment, pushed it and answered the review." },
   ];
 }

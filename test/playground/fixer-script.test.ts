@@ -255,7 +255,7 @@ describe("after the pull request was opened", () => {
     );
 
     expect(calls.map(({ name }) => name)).toEqual(["edit_file", "run_tests", "update_pull_request", "reply_to_review"]);
-    expect(calls.at(-1)?.args).toEqual({ review_comment_id: 7, text: "Done in abc1234: the comment says it now." });
+    expect(calls.at(-1)?.args).toEqual({ review_comment_id: 7, text: "The comment says it now.", done: true });
   });
 
   test("it says that it is scripted where it cannot do what is asked for", () => {
