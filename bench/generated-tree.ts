@@ -5,6 +5,9 @@ import { workspaceTree } from "../src/toolsets/run-command.ts";
 /** A workspace of these files, and the tree that commands run on. */
 export function generatedTree(files: Record<string, string>): { workspace: MemoryWorkspace; tree: TreeSource } {
   const workspace = createMemoryWorkspace(files);
-  const tree = workspaceTree(workspace, { base: { commit: "0".repeat(40), branch: "main" }, log: async () => [] });
+  const tree = workspaceTree(workspace, {
+    base: { commit: "0".repeat(40), branch: "main" },
+    log: async () => ({ commits: [], isComplete: true }),
+  });
   return { workspace, tree };
 }

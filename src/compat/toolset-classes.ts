@@ -97,7 +97,10 @@ function programServices(workspace: Workspace, executors?: Executors): ToolServi
       createdAt: Date.now(),
     },
     workspace,
-    sandbox: onlyWith<GitSandbox>({ ...workspace, base, log: async () => [] }, "repository"),
+    sandbox: onlyWith<GitSandbox>(
+      { ...workspace, base, log: async () => ({ commits: [], isComplete: true }) },
+      "repository",
+    ),
     github: onlyWith<GitHub>({}, "GitHub"),
     branch: base.branch,
     history: () => [],

@@ -1,7 +1,7 @@
 import { type Commit, isFolder, parseCommit, parseTree } from "./git-objects.ts";
 import { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
-import type { LogEntry } from "./sandbox.ts";
+import type { History, LogEntry } from "./sandbox.ts";
 
 export interface HistoryRequest {
   /** The commit to start at. */
@@ -23,13 +23,14 @@ interface FetchedHistory {
 }
 
 const minDepth = 50;
-const pathDepths = [100, 500, 2_500, 5_000];
+/** The depths in which the history of a path is fetched. */
+export const pathDepths = [100, 500, 2_500, 5_000];
 const maxDepth = 5_000;
 /** History above this size is fetched again when it is needed. */
 const maxKeptBytes = 32 * 1024 ** 2;
 
 /** The history that was fetched for the bases of a store. */
-interface HistoryCache {
+export interface HistoryCache {
   store: ObjectStore;
   fetched: Map<string, FetchedHistory>;
 }
@@ -44,13 +45,12 @@ export async function readHistory(
   baseStore: ObjectStore,
   connectRemote: () => Remote,
   request: HistoryRequest,
-): Promise<LogEntry[]> {
+): Promise<History> {
   const { from, exclude, path, skip = 0 } = request;
   const limit = skip + request.limit;
-  if (request.limit < 1) return [];
+  if (request.limit < 1) return { commits: [], isComplete: true };
 
-  const cache = caches.get(baseStore) ?? { store: new ObjectStore({ below: baseStore }), fetched: new Map() };
-  caches.set(baseStore, cache);
+  const cache = historyCacheOf(baseStore);
   const wanted = { ...request, limit };
   let found = walkHistory(cache.store, wanted);
   // Without trees a commit has a few hundred bytes, so one request is enough.
@@ -62,12 +62,24 @@ export async function readHistory(
     if (result === "complete") break;
     if (result === "deepened") found = walkHistory(cache.store, wanted);
   }
-  if (cache.store.bytes() > maxKeptBytes) caches.delete(baseStore);
-  return found.entries.slice(skip);
+  releaseHistory(baseStore);
+  return { commits: found.entries.slice(skip), isComplete: found.isComplete };
+}
+
+/** The history that was fetched for the bases of a store so far. Call `releaseHistory` after use. */
+export function historyCacheOf(baseStore: ObjectStore): HistoryCache {
+  const cache = caches.get(baseStore) ?? { store: new ObjectStore({ below: baseStore }), fetched: new Map() };
+  caches.set(baseStore, cache);
+  return cache;
+}
+
+/** Forgets the history of a store if it has become too large. */
+export function releaseHistory(baseStore: ObjectStore): void {
+  if ((caches.get(baseStore)?.store.bytes() ?? 0) > maxKeptBytes) caches.delete(baseStore);
 }
 
 /** Fetches history down to a depth, unless it was fetched before, or there is no more of it. */
-async function deepen(
+export async function deepen(
   { store, fetched }: HistoryCache,
   remote: Remote,
   starts: readonly string[],
@@ -131,13 +143,13 @@ function ancestorsOf(store: ObjectStore, start: string): { commits: Set<string>;
   return { commits, isComplete };
 }
 
-interface QueuedCommit {
+export interface QueuedCommit {
   oid: string;
   commit: Commit | undefined;
 }
 
 /** Commits by time, the newest first, and each only once. Commits that are missing come last. */
-class CommitQueue {
+export class CommitQueue {
   readonly #queue: QueuedCommit[] = [];
   readonly #seen = new Set<string>();
 
@@ -170,7 +182,7 @@ function touches(store: ObjectStore, commit: Commit, path: string): boolean | un
 }
 
 /** The mode and oid of a path; `""` when it does not exist, undefined when a tree is missing. */
-function lookUp(store: ObjectStore, tree: string, path: string): string | undefined {
+export function lookUp(store: ObjectStore, tree: string, path: string): string | undefined {
   let current = { mode: "40000", oid: tree };
   for (const name of path.split("/").filter((part) => part !== "")) {
     if (!isFolder(current)) return "";
@@ -183,11 +195,11 @@ function lookUp(store: ObjectStore, tree: string, path: string): string | undefi
   return `${current.mode} ${current.oid}`;
 }
 
-function readCommit(store: ObjectStore, oid: string): Commit | undefined {
+export function readCommit(store: ObjectStore, oid: string): Commit | undefined {
   const object = store.read(oid);
   return object?.type === "commit" ? parseCommit(object.data) : undefined;
 }
 
-function toLogEntry(oid: string, { message, author, email, authored, parents }: Commit): LogEntry {
+export function toLogEntry(oid: string, { message, author, email, authored, parents }: Commit): LogEntry {
   return { commit: oid, message: message.trimEnd(), author, email, date: authored, parents };
 }

@@ -2,6 +2,7 @@ import { canonicalJson } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { FileChange } from "#domain/preview.ts";
 import type { Base } from "./base.ts";
+import { readBlame } from "./blame.ts";
 import { buildCommit, packCommit } from "./build-commit.ts";
 import { assertWritable } from "./check-writable.ts";
 import { parseCommit, parseTree } from "./git-objects.ts";
@@ -68,6 +69,15 @@ export async function openSandbox({
       return overlay.history();
     },
     log: (options) => log(state, options),
+    blame: async ({ path, ...lines }) => {
+      const content = await view.read(path);
+      return readBlame(base.store, connectRemote, {
+        ...lines,
+        content,
+        path: view.resolve(path),
+        from: base.commit,
+      });
+    },
     push: (request) => push(state, request),
     previewRestore: async ({ tip, to }, stop) => {
       await loadContents();

@@ -62,6 +62,30 @@ export interface LogEntry {
   parents: string[];
 }
 
+export interface History {
+  /** Newest first. */
+  commits: LogEntry[];
+  /** False when the commits are fewer than the limit because older ones were not read. */
+  isComplete: boolean;
+}
+
+export interface BlameOptions {
+  path: string;
+  /** The first and the last line, from 1. */
+  start: number;
+  end: number;
+}
+
+/** Consecutive lines of a file that the same commit last changed. */
+export interface BlamedRange {
+  start: number;
+  end: number;
+  /** Undefined for lines that are not committed: this run or a person in the working tree changed them. */
+  commit: LogEntry | undefined;
+  /** True when the lines may be older than the commit, because no older history was read. */
+  mayBeOlder: boolean;
+}
+
 export interface PushRequest {
   /** The run's own branch. The base branch and force pushes are not supported. */
   branch: string;
@@ -105,7 +129,12 @@ export interface Sandbox extends Workspace {
   /** Every stored step, oldest first, with the previous contents, for undo. */
   history(): Promise<StoredStep[]>;
   /** Lists commits, newest first. Fetches the history as far as it is needed. */
-  log(options: LogOptions): Promise<LogEntry[]>;
+  log(options: LogOptions): Promise<History>;
+  /**
+   * Finds the commits that last changed the lines of a file as it is now. Fetches the history as far as it is needed.
+   * Throws a ToolError for a file that no commit has.
+   */
+  blame(options: BlameOptions): Promise<BlamedRange[]>;
   /**
    * Commits the run's changes over the base (or over `expectedTip`) and pushes them to the run's own branch. Retries
    * during a short outage. Throws a UserError with the remote's reason when the push is rejected.

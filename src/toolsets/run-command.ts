@@ -90,7 +90,7 @@ export function workspaceTree(workspace: Workspace, sandbox: Pick<Sandbox, "base
     readBase: (path) => workspace.readBase(path),
     changes: () => workspace.changes(),
     head: sandbox.base,
-    log: (options) => sandbox.log(options),
+    log: async (options) => (await sandbox.log(options)).commits,
   };
 }
 

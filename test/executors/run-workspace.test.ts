@@ -7,7 +7,7 @@ import { applyCommandChanges, workspaceTree } from "#toolsets/run-command.ts";
 const executors = createExecutors();
 afterAll(() => executors.close());
 const availabilities = await executors.availabilities();
-const base = { base: { commit: "c".repeat(40), branch: "main" }, log: async () => [] };
+const base = { base: { commit: "c".repeat(40), branch: "main" }, log: async () => ({ commits: [], isComplete: true }) };
 
 describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", (tier) => {
   test.skipIf(!availabilities.find(({ tier: name }) => name === tier)?.available)(

@@ -148,9 +148,9 @@ test("the log fetches commits without the contents of files, and deeper only wha
   const sandbox = await world.open(repository);
   const bodies = interceptFetches();
 
-  const page = await sandbox.log({ limit: 10 });
-  const next = await sandbox.log({ limit: 10, skip: 10 });
-  const ofPath = await sandbox.log({ limit: 5, path: "a/b/c.txt" });
+  const { commits: page } = await sandbox.log({ limit: 10 });
+  const { commits: next } = await sandbox.log({ limit: 10, skip: 10 });
+  const { commits: ofPath } = await sandbox.log({ limit: 5, path: "a/b/c.txt" });
 
   const all = (await repository.git("log", "--format=%H", "main")).trim().split("\n");
   expect(page.map(({ commit }) => commit)).toEqual(all.slice(0, 10));
@@ -173,8 +173,8 @@ test("the log lists what a branch has and another has not", async () => {
   await repository.commit({ files: { "a.txt": "3" } });
   const sandbox = await world.open(repository);
 
-  const range = await sandbox.log({ limit: 10, from: "topic", exclude: "main" });
-  const reverse = await sandbox.log({ limit: 10, from: "main", exclude: "topic" });
+  const { commits: range } = await sandbox.log({ limit: 10, from: "topic", exclude: "main" });
+  const { commits: reverse } = await sandbox.log({ limit: 10, from: "main", exclude: "topic" });
 
   expect(range.map(({ commit }) => commit)).toEqual([two, one]);
   expect(reverse).toHaveLength(1);

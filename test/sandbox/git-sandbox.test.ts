@@ -21,7 +21,7 @@ test("the log lists commits older than the fetched one, newest first", async () 
   }
   const sandbox = await world.open(repository);
 
-  const entries = await sandbox.log({ limit: 5 });
+  const { commits: entries } = await sandbox.log({ limit: 5 });
 
   expect(entries.map(({ commit }) => commit)).toEqual(
     (await repository.git("log", "-5", "--format=%H", "main")).trim().split("\n"),
@@ -33,7 +33,7 @@ test("the log lists commits older than the fetched one, newest first", async () 
     date: minutes(7),
     parents: [entries[1]?.commit],
   });
-  expect(await sandbox.log({ limit: 100 })).toHaveLength(8);
+  expect((await sandbox.log({ limit: 100 })).commits).toHaveLength(8);
 });
 
 test("the log of a path lists the same commits as git log", async () => {
@@ -48,7 +48,8 @@ test("the log of a path lists the same commits as git log", async () => {
   await commit(5, { b: "3" });
   const sandbox = await world.open(repository);
 
-  const messages = async (path: string) => (await sandbox.log({ limit: 10, path })).map(({ message }) => message);
+  const messages = async (path: string) =>
+    (await sandbox.log({ limit: 10, path })).commits.map(({ message }) => message);
 
   expect(await messages("src/a")).toEqual(["4", "2", "0"]);
   expect(await messages("/src")).toEqual(["4", "3", "2", "0"]);

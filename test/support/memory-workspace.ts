@@ -8,13 +8,15 @@ export interface MemoryWorkspaceOptions {
   rules?: Record<string, Partial<ZoneRule>>;
   commit?: string;
   log?: LogEntry[];
+  /** False when the log has older commits that were not read. */
+  isLogComplete?: boolean;
   push?: (request: PushRequest) => Promise<PushResult>;
 }
 
 /** A sandbox of a few files, plain enough to be right by looking at it. */
 export function memoryWorkspace(
   files: Record<string, string | Uint8Array> = {},
-  { rules = {}, commit = "a".repeat(40), log = [], push }: MemoryWorkspaceOptions = {},
+  { rules = {}, commit = "a".repeat(40), log = [], isLogComplete = true, push }: MemoryWorkspaceOptions = {},
 ): GitSandbox & { text(path: string): string } {
   const bytes = (content: string | Uint8Array) => (typeof content === "string" ? Buffer.from(content) : content);
   const base = new Map(Object.entries(files).map(([path, content]) => [path, bytes(content)]));
@@ -145,7 +147,8 @@ export function memoryWorkspace(
       for (const [path, content] of settled) tree.set(path, content);
     },
     history: async () => steps,
-    log: async ({ limit }) => log.slice(0, limit),
+    log: async ({ limit }) => ({ commits: log.slice(0, limit), isComplete: isLogComplete }),
+    blame: unsupported,
     branches: unsupported,
     fetchBranch: unsupported,
     readAt: unsupported,

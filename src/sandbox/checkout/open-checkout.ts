@@ -3,7 +3,7 @@ import type { SandboxPolicy } from "#domain/worker.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
-import type { LogEntry, LogOptions, StepChanges } from "#sandbox/sandbox.ts";
+import type { BlamedRange, BlameOptions, History, LogEntry, LogOptions, StepChanges } from "#sandbox/sandbox.ts";
 import { createStaging, isStagingFile } from "#sandbox/staging.ts";
 import { versionBefore, versionNow, workingChanges } from "#sandbox/working-changes.ts";
 import { createWorkspaceView } from "#sandbox/workspace-view.ts";
@@ -103,6 +103,8 @@ export async function openCheckout(
       history: async () => overlay.history(),
       log: async ({ path, ...options }) =>
         readLog(root, { ...options, ...(path !== undefined && { path: view.resolve(path) }) }),
+      blame: async (options) =>
+        readLocalBlame(root, { ...options, path: view.resolve(options.path), content: await view.read(options.path) }),
       branches: (signal) => readBranches(root, signal),
       restricted: (narrower) => viewFor(zones.narrow(narrower)),
     };
@@ -139,7 +141,7 @@ function knownBefore(read: () => FileVersion | undefined): FileVersion | undefin
   }
 }
 
-async function readLog(root: string, { limit, skip = 0, path, from, exclude }: LogOptions): Promise<LogEntry[]> {
+async function readLog(root: string, { limit, skip = 0, path, from, exclude }: LogOptions): Promise<History> {
   const format = "--format=%H%x00%an%x00%ae%x00%at%x00%P%x00%B%x00";
   const options = [`-${limit}`, `--skip=${skip}`, "--no-show-signature", format, "--end-of-options"];
   const revisions = [from ?? "HEAD", ...(exclude === undefined ? [] : [`^${exclude}`])];
@@ -158,7 +160,52 @@ async function readLog(root: string, { limit, skip = 0, path, from, exclude }: L
       message,
     });
   }
-  return entries;
+  return { commits: entries, isComplete: entries.length === limit || !(await isShallow(root)) };
+}
+
+async function isShallow(root: string): Promise<boolean> {
+  return (await runGit(["rev-parse", "--is-shallow-repository"], { cwd: root })).toString("utf8").trim() === "true";
+}
+
+async function readLocalBlame(
+  root: string,
+  { path, start, end, content }: BlameOptions & { content: Uint8Array },
+): Promise<BlamedRange[]> {
+  // A missing file of ignored revisions would be an error, and a text conversion runs a program.
+  const config = ["-c", "blame.ignoreRevsFile="];
+  const options = ["--porcelain", "--no-textconv", "--contents", "-", "-L", `${start},${end}`];
+  const output = await runGit([...config, "blame", ...options, "--", path], { cwd: root, stdin: content });
+  const shallow = await isShallow(root);
+  const commits = new Map<string, { commit: LogEntry | undefined; isBoundary: boolean }>();
+  const ranges: BlamedRange[] = [];
+  // Each line of the file has a header, the fields of a commit that was not named before, and the line after a tab.
+  for (const entry of output.toString("utf8").split(/^\t[^\n]*\n/m)) {
+    const [, oid = "", line = ""] = /^([0-9a-f]{40}) \d+ (\d+)/.exec(entry) ?? [];
+    if (oid === "") continue;
+    const known = commits.get(oid) ?? readPorcelain(oid, entry);
+    commits.set(oid, known);
+    const last = ranges.at(-1);
+    if (last && last.commit === known.commit) last.end = Number(line);
+    else {
+      const range = { start: Number(line), end: Number(line), commit: known.commit };
+      ranges.push({ ...range, mayBeOlder: shallow && known.isBoundary });
+    }
+  }
+  return ranges;
+}
+
+function readPorcelain(oid: string, entry: string): { commit: LogEntry | undefined; isBoundary: boolean } {
+  const field = (name: string) => new RegExp(`^${name} ([^\n]*)$`, "m").exec(entry)?.[1] ?? "";
+  if (/^0+$/.test(oid)) return { commit: undefined, isBoundary: false };
+  const commit = {
+    commit: oid,
+    author: field("author"),
+    email: field("author-mail").replace(/^<|>$/g, ""),
+    date: new Date(Number(field("author-time")) * 1_000),
+    message: field("summary"),
+    parents: field("previous").split(" ").slice(0, 1).filter(Boolean),
+  };
+  return { commit, isBoundary: /^boundary$/m.test(entry) };
 }
 
 async function readBranches(root: string, signal: AbortSignal | undefined) {

@@ -25,7 +25,7 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
     readOnly: true,
     needsApproval: false,
     execute: async ({ limit = 10, skip = 0, path, range }) => {
-      const entries = await sandbox.log({
+      const { commits: entries, isComplete } = await sandbox.log({
         limit,
         skip,
         ...(path !== undefined && { path: workspace.resolve(path) }),
@@ -37,9 +37,11 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
           `${commit.slice(0, 7)} ${date.slice(0, 10)} ${author}: ${message.trim()}`,
       );
       const summary = `${commits.length} ${commits.length === 1 ? "commit" : "commits"}`;
+      // Commit messages and author names come from anyone whose commit was merged.
+      const listed = commits.length === 0 ? "No commits." : wrapUntrusted(lines.join("\n"), "commit messages");
+      const note = "Older history was not read (at most 5,000 commits are), so there may be more commits.";
       return {
-        // Commit messages and author names come from anyone whose commit was merged.
-        llmContent: commits.length === 0 ? "No commits." : wrapUntrusted(lines.join("\n"), "commit messages"),
+        llmContent: isComplete ? listed : `${listed}\n${note}`,
         value: { kind: "git.log", data: { commits }, summary, preview: lines.join("\n") },
       };
     },

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
+import { createGitBlameTool } from "./git-blame.ts";
 import { createGitDiffTool } from "./git-diff.ts";
 import { createGitBranchesTool, createGitLogTool } from "./git-log.ts";
 import { createGitCheckConflictsTool, createGitMergeTool, createGitPullTool } from "./git-merge.ts";
@@ -25,6 +26,7 @@ function localTools(services: ToolServices): NamedTool[] {
     createGitStatusTool(services),
     createGitDiffTool(services),
     createGitLogTool(services),
+    createGitBlameTool(services),
     createGitStageTool(services),
     createGitDiscardTool(services),
     createGitBranchesTool(services),

@@ -109,15 +109,15 @@ test("the git tools see history and branches, and a worker in a subfolder only i
   await tree.write("b.txt", "more\n");
   await tree.stage(["b.txt"]);
 
-  expect((await tree.log({ limit: 5 })).map(({ message, author }) => [message.trim(), author])).toEqual([
+  expect((await tree.log({ limit: 5 })).commits.map(({ message, author }) => [message.trim(), author])).toEqual([
     ["The first", "Ada"],
   ]);
   expect((await tree.branches()).map(({ name }) => name)).toEqual(["main", "other"]);
   expect(await tree.staged()).toEqual({ staged: ["b.txt"], unstaged: [] });
   expect(await narrow.paths()).toEqual(["web/a.txt"]);
-  expect((await tree.log({ limit: 5, path: "web" })).length).toBe(1);
-  expect((await tree.log({ limit: 5, skip: 1 })).length).toBe(0);
-  expect((await tree.log({ limit: 5, from: "other", exclude: "main" })).length).toBe(0);
+  expect((await tree.log({ limit: 5, path: "web" })).commits.length).toBe(1);
+  expect((await tree.log({ limit: 5, skip: 1 })).commits.length).toBe(0);
+  expect((await tree.log({ limit: 5, from: "other", exclude: "main" })).commits.length).toBe(0);
   await expect(tree.log({ limit: 5, from: "--all" })).rejects.toThrow();
 });
 

@@ -1,0 +1,213 @@
+import { ToolError } from "#domain/errors.ts";
+import { compareLines, DiffBudget, splitWithEndings } from "./diff-lines.ts";
+import { EventLoopYielder } from "./event-loop.ts";
+import type { Commit } from "./git-objects.ts";
+import {
+  CommitQueue,
+  deepen,
+  historyCacheOf,
+  lookUp,
+  pathDepths,
+  readCommit,
+  releaseHistory,
+  toLogEntry,
+} from "./history.ts";
+import type { ObjectStore } from "./object-store.ts";
+import type { Remote } from "./remote.ts";
+import type { BlamedRange, BlameOptions } from "./sandbox.ts";
+
+interface BlameRequest extends BlameOptions {
+  /** The base commit. */
+  from: string;
+  /** The file as it is now, with the changes of the run. */
+  content: Uint8Array;
+}
+
+/** Larger files and more versions than these are not compared. Their lines may be older than the commit that is named. */
+const maxFileBytes = 1024 ** 2;
+const maxVersions = 500;
+
+/** One line that was asked for: its index in the file as it is now, and in the version that is looked at. */
+interface TracedLine {
+  asked: number;
+  at: number;
+}
+
+type BlamedLine = Pick<BlamedRange, "commit" | "mayBeOlder">;
+
+interface Search {
+  store: ObjectStore;
+  path: string;
+  blamed: Map<number, BlamedLine>;
+  /** The file's mode and object id by tree: most commits leave the file's folders as they are. */
+  found: Map<string, string | undefined>;
+  versions: number;
+  yielder: EventLoopYielder;
+}
+
+/**
+ * Blames lines as `git blame` does, without following renames: each line is passed on to the parent that has it, and
+ * belongs to the commit where no parent does. History and versions of the file are fetched in steps, as far as lines need.
+ */
+export async function readBlame(
+  baseStore: ObjectStore,
+  connectRemote: () => Remote,
+  request: BlameRequest,
+): Promise<BlamedRange[]> {
+  const { from, path } = request;
+  const cache = historyCacheOf(baseStore);
+  const { store } = cache;
+  const tip = readCommit(store, from);
+  if (!tip || !lookUp(store, tip.tree, path)) {
+    throw new ToolError(`${path} is not in the base commit: this run created it.`, { code: "FILE_NOT_FOUND" });
+  }
+  let ranges = await searchHistory(store, request);
+  for (const depth of pathDepths) {
+    if (ranges.every(({ mayBeOlder }) => !mayBeOlder)) break;
+    const result = await deepen(cache, connectRemote(), [from], { depth, needsTrees: true });
+    await fetchVersions(store, connectRemote(), request);
+    ranges = await searchHistory(store, request);
+    if (result === "complete") break;
+  }
+  releaseHistory(baseStore);
+  return ranges;
+}
+
+/** Fetches the contents that the file had in the commits that are known, the newest first. */
+async function fetchVersions(store: ObjectStore, remote: Remote, { from, path }: BlameRequest): Promise<void> {
+  const yielder = new EventLoopYielder();
+  const found = new Map<string, string | undefined>();
+  const versions = new Set<string>();
+  const queue = new CommitQueue();
+  queue.add({ oid: from, commit: readCommit(store, from) });
+  for (let next = queue.take(); next?.commit && versions.size < maxVersions; next = queue.take()) {
+    const oid = versionIn({ store, path, found }, next.commit);
+    if (oid) versions.add(oid);
+    for (const parent of next.commit.parents) queue.add({ oid: parent, commit: readCommit(store, parent) });
+    if (yielder.isDue) await yielder.turn();
+  }
+  const missing = [...versions].filter((oid) => !store.has(oid));
+  if (missing.length === 0) return;
+  const result = await remote.fetch({ wants: missing, depth: 1 });
+  if (result.kind === "pack") await store.addPack(result.pack);
+}
+
+/** Blames the lines by the commits and contents that are known. */
+async function searchHistory(
+  store: ObjectStore,
+  { from, path, content, start, end }: BlameRequest,
+): Promise<BlamedRange[]> {
+  const search: Search = {
+    store,
+    path,
+    blamed: new Map(),
+    found: new Map(),
+    versions: 0,
+    yielder: new EventLoopYielder(),
+  };
+  const now = linesOf(content);
+  const asked = now.slice(start - 1, end).map((_, index) => ({ asked: start - 1 + index, at: start - 1 + index }));
+  const base = readCommit(store, from);
+  const before = base && readVersion(search, base);
+  const committed = before === undefined ? [] : passLines(asked, now, before).passed;
+
+  const suspects = new Map<string, TracedLine[]>([[from, committed]]);
+  const queue = new CommitQueue();
+  queue.add({ oid: from, commit: base });
+  for (let next = queue.take(); next?.commit; next = queue.take()) {
+    const lines = suspects.get(next.oid) ?? [];
+    suspects.delete(next.oid);
+    for (const [parent, passed] of passToParents(search, next.oid, next.commit, lines)) {
+      suspects.set(parent, [...(suspects.get(parent) ?? []), ...passed]);
+      queue.add({ oid: parent, commit: readCommit(store, parent) });
+    }
+    if (search.yielder.isDue) await search.yielder.turn();
+  }
+  return toRanges(asked, search.blamed);
+}
+
+/** Returns the lines that each parent has. Records the others as changed by this commit. */
+function passToParents(
+  search: Search,
+  oid: string,
+  commit: Commit,
+  lines: readonly TracedLine[],
+): Map<string, TracedLine[]> {
+  const own = versionIn(search, commit);
+  const parents = commit.parents.map((parent) => {
+    const known = readCommit(search.store, parent);
+    return { oid: parent, commit: known, version: known && versionIn(search, known) };
+  });
+  const same = parents.find(({ version }) => version && version === own);
+  if (same) return new Map([[same.oid, [...lines]]]);
+
+  const passed = new Map<string, TracedLine[]>();
+  const text = readVersion(search, commit);
+  let [rest, mayBeOlder] = [[...lines], false];
+  for (const parent of parents) {
+    if (rest.length === 0) break;
+    if (parent.version === "") continue;
+    const before = parent.commit && search.versions < maxVersions ? readVersion(search, parent.commit) : undefined;
+    if (text === undefined || before === undefined) {
+      mayBeOlder = true;
+      continue;
+    }
+    search.versions += 1;
+    const result = passLines(rest, text, before);
+    if (result.passed.length > 0) passed.set(parent.oid, result.passed);
+    rest = result.kept;
+  }
+  for (const { asked } of rest) search.blamed.set(asked, { commit: toLogEntry(oid, commit), mayBeOlder });
+  return passed;
+}
+
+/** Separates the lines that an older version has from those it has not. */
+function passLines(
+  lines: readonly TracedLine[],
+  now: readonly string[],
+  before: readonly string[],
+): { passed: TracedLine[]; kept: TracedLine[] } {
+  const positions = new Map<number, number>();
+  let [oldAt, newAt] = [0, 0];
+  for (const { common, deleted, added } of compareLines(before, now, new DiffBudget())) {
+    for (let index = 0; index < common; index++) positions.set(newAt + index, oldAt + index);
+    oldAt += common + deleted;
+    newAt += common + added;
+  }
+  const [passed, kept]: [TracedLine[], TracedLine[]] = [[], []];
+  for (const line of lines) {
+    const at = positions.get(line.at);
+    if (at === undefined) kept.push(line);
+    else passed.push({ asked: line.asked, at });
+  }
+  return { passed, kept };
+}
+
+/** The object id of the file in a commit; `""` when it does not exist there, undefined when a tree is missing. */
+function versionIn({ store, path, found }: Pick<Search, "store" | "path" | "found">, { tree }: Commit) {
+  if (!found.has(tree)) found.set(tree, lookUp(store, tree, path)?.replace(/^\d+ /, ""));
+  return found.get(tree);
+}
+
+function readVersion(search: Search, commit: Commit): string[] | undefined {
+  const oid = versionIn(search, commit);
+  const object = oid ? search.store.read(oid) : undefined;
+  return object?.type === "blob" && object.data.length <= maxFileBytes ? linesOf(object.data) : undefined;
+}
+
+/** Bytes that are not UTF-8 are compared as they are. */
+function linesOf(content: Uint8Array): string[] {
+  return splitWithEndings(Buffer.from(content).toString("latin1"));
+}
+
+function toRanges(asked: readonly TracedLine[], blamed: ReadonlyMap<number, BlamedLine>): BlamedRange[] {
+  const ranges: BlamedRange[] = [];
+  for (const line of asked) {
+    const { commit, mayBeOlder } = blamed.get(line.asked) ?? { commit: undefined, mayBeOlder: false };
+    const number = line.asked + 1;
+    const last = ranges.at(-1);
+    if (last && last.commit?.commit === commit?.commit && last.mayBeOlder === mayBeOlder) last.end = number;
+    else ranges.push({ start: number, end: number, commit, mayBeOlder });
+  }
+  return ranges;
+}
