@@ -15,7 +15,7 @@ test("app.yml sends people who sign in back to where they are awaited", () => {
   expect(app.callback_urls.map((url) => new URL(url).pathname)).toEqual([callbackPath]);
 });
 
-test("app.yml asks for the events the code hears, and no others", () => {
+test("app.yml asks for the events that the code handles, and no others", () => {
   expect([...app.default_events].sort()).toEqual([...subscribedEvents].sort());
 });
 

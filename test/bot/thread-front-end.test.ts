@@ -43,7 +43,7 @@ test("a post whose id was lost finds itself by its marker", async () => {
   expect(world.replies).toHaveLength(1);
 });
 
-test("a marker that somebody else wrote, or that stands in the middle of ours, is not ours", async () => {
+test("a marker that someone else wrote, or that is in the middle of our comment, does not count", async () => {
   const marker = "<!-- golem-forge:outcome%2Frun1 -->";
   world.addComment({ body: `x\n${marker}`, login: "tom" });
   world.addOwnComment(`${marker}\nlater text`);
@@ -66,7 +66,7 @@ test("an approval that is decided is edited where it was asked", async () => {
   expect(world.replies).toEqual([expect.stringMatching(/Denied by mia[\s\S]*wrong file/)]);
 });
 
-test("a request too long for one comment stands below all that it asks for, and is decided where it was asked", async () => {
+test("a request too long for one comment is posted below its parts, and is decided where it was asked", async () => {
   const preview = samplePreview("+a line\n".repeat(10_000));
   const approval = sampleApproval({ preview });
   const options = { name: "approval/k7mq" };
@@ -92,7 +92,7 @@ test("ten comments are as many as a person is asked to read", () => {
   expect([shown(30_000), shown(34_000)]).toEqual([true, false]);
 });
 
-test("a comment that somebody deleted is posted anew", async () => {
+test("a deleted comment is posted again", async () => {
   const id = await frontEnd.showStatus(sampleView(), { name: "status/run1" });
   world.hub.repository().comments.clear();
 

@@ -104,7 +104,7 @@ test("an owner has to approve, and a team that GitHub does not answer about is a
   await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
 });
 
-test("a person who is renamed keeps the right to approve, and whoever takes over the login does not gain it", async () => {
+test("a renamed person keeps the right to approve, and the login's new owner does not gain it", async () => {
   const { forge, github, number, id } = await started("approvers: [second]\n", opensPullRequest);
   github.accountChanges.renameOwner("second", "renamed");
   addUser(github.world, "second", "User");

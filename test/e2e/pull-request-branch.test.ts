@@ -53,7 +53,7 @@ function approvalsOf(story: Story) {
   };
 }
 
-test("a base branch that moves into conflict wakes the run, whose push is a merge of both", async () => {
+test("a base branch that moves into conflict continues the run, whose push is a merge of both", async () => {
   const updated = call("update_pull_request", { message: "Merge main" });
   const { story, path, number, branch, approvals } = await proposed(
     "Base moves",

@@ -32,7 +32,7 @@ async function openedPullRequest(afterwards: Parameters<typeof startForge>[0]["s
   return { ...world, maintainer, issue, number, branch: pull?.head ?? "" };
 }
 
-test("a review that requests changes wakes the run, which pushes and answers each comment in its own thread", async () => {
+test("a review that requests changes continues the run, which pushes and answers each comment in its thread", async () => {
   const { github, maintainer, number, branch, botComment } = await openedPullRequest((request) => {
     const review = request.messages
       .map(({ content }) => JSON.stringify(content))
@@ -62,7 +62,7 @@ test("a review that requests changes wakes the run, which pushes and answers eac
   expect(JSON.stringify(pull)).toContain("Done: I added a changelog.");
 });
 
-test("reviews of people without write access, and approving ones, wake nobody", async () => {
+test("reviews by people without write access, and approving reviews, do not continue the run", async () => {
   const { github, number, model } = await openedPullRequest(() => ({ text: "Why was I called?" }));
   const before = model.requests.length;
 
@@ -74,7 +74,7 @@ test("reviews of people without write access, and approving ones, wake nobody", 
   expect(model.requests.length).toBe(before);
 });
 
-test("failed checks on the run's own commit wake it twice at most, with their names and output", async () => {
+test("failed checks on the run's own commit continue it at most twice, with their names and output", async () => {
   const { github, branch, number, model, botComment } = await openedPullRequest(({ messages }) => ({
     text: `Repair ${turnOf(messages)}: ${/lint: failure/.test(JSON.stringify(messages.at(-1))) ? "lint failed" : "what failed?"}`,
   }));
@@ -95,7 +95,7 @@ test("failed checks on the run's own commit wake it twice at most, with their na
   expect(model.requests.length).toBe(before);
 });
 
-test("a failed job wakes the run with its annotations and the end of its log, once everything has completed", async () => {
+test("a failed job continues the run with its annotations and the end of its log, once everything has completed", async () => {
   const { github, branch, number, model, botComment } = await openedPullRequest(({ messages }) => ({
     text: `I read: ${JSON.stringify(messages.at(-1)).length > 100 ? "the failure" : "nothing"}.`,
   }));
@@ -132,7 +132,7 @@ test("a check that fails on the base branch as well is reported with a link and 
   expect(model.requests.length).toBe(before);
 });
 
-test("a permission that the installation lacks is reported once, and the run is woken without the log", async () => {
+test("a permission that the installation lacks is reported once, and the run continues without the log", async () => {
   const { github, branch, number, botComment } = await openedPullRequest(({ messages }) => ({
     text: `Repair ${turnOf(messages)}.`,
   }));
@@ -158,7 +158,7 @@ test("a permission that the installation lacks is reported once, and the run is 
   expect(notices).toHaveLength(1);
 });
 
-test("a review that mentions the app wakes the run with the exact edit that it suggests", async () => {
+test("a review that mentions the app continues the run with the exact edit that it suggests", async () => {
   const { github, maintainer, number, model, botComment } = await openedPullRequest(({ messages }) => ({
     text: /old_text/.test(JSON.stringify(messages.at(-1))) ? "I see the edit." : "Why was I called?",
   }));

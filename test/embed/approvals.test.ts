@@ -148,7 +148,7 @@ describe("a call that needs approval", () => {
     expect(String(await sandbox.read("docs/a.md"))).toBe("new");
   });
 
-  test("can wait beside another one, and both are answered in any order", async () => {
+  test("can wait at the same time as another one, and both are answered in any order", async () => {
     const answers: ((decision: ApprovalDecision) => void)[] = [];
     const asked = Promise.withResolvers<void>();
     const { runtime, models } = await embedded([two, "Done."], {

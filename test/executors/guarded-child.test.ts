@@ -77,7 +77,7 @@ const start = () =>
     cpuSeconds: 60,
   });
 
-test("whoever takes over a child still reaches nothing", async () => {
+test("an attacker who controls a child still reaches nothing", async () => {
   process.env.GOLEM_CANARY = "canary-value";
   let reached = false;
   const server = createServer(() => {
@@ -148,7 +148,7 @@ test("a child is killed at its deadline, when it says too much, and when it is i
   }
 });
 
-test("a child may ask back, and hears when there is no answer", async () => {
+test("a child may send requests to its parent, and is told when there is no answer", async () => {
   const child = start();
 
   expect(await child.call("ask", { killAfterMs: 10_000, answer: async (question) => `answer to ${question}` })).toBe(

@@ -92,7 +92,7 @@ describe("an archive unpacked in the in-memory shell", () => {
   });
 });
 
-describe("what makes a shell compute for ever", () => {
+describe("endless computation in the shell", () => {
   const letters = "a".repeat(40);
 
   test("a pattern that tries everything costs no time in jq, awk, sed, expr or the shell's own patterns", async () => {

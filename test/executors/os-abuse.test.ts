@@ -191,7 +191,7 @@ describe.skipIf(!availability.available)("what comes back from the OS sandbox, t
     expect(came).not.toContain("a secret of this machine");
   });
 
-  test("is nothing at all when it is more than anybody looks through, and the next command starts anew", async () => {
+  test("is dropped when there are too many changes to review, and the next command starts from the tree", async () => {
     const place = await session();
     const many = await python(["import os", "os.mkdir('m')", "for at in range(102): os.mknod(f'm/{at}')"], {}, place);
 

@@ -280,7 +280,7 @@ describe.skipIf(!availability.available)("the OS sandbox holds", () => {
     expect(stdout.replace("opened /proc/1/mem\n", "")).toBe("done\n");
   });
 
-  test("no namespace, mount, root or device of its own", async () => {
+  test("cannot create namespaces, mounts, roots or devices", async () => {
     const { stdout } = await sh(
       "unshare -Ur true && echo userns; unshare -m true && echo mount; mount -t tmpfs x /tmp && echo mounted; chroot / true && echo chroot; nsenter -t 1 -a true && echo nsenter; mknod /tmp/d b 8 0 && echo mknod; echo done",
     );

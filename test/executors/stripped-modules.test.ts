@@ -5,7 +5,7 @@ import { strippedModules } from "#executors/spawn-guarded.ts";
 const sources = new URL("../../src/", import.meta.url);
 const shell = new URL("executors/memory/shell-child.ts", sources);
 
-test("a child gets every module of ours it stands on, without types and without a warning", () => {
+test("a child gets every module of ours that it imports, without types and without a warning", () => {
   const warned = vi.spyOn(process, "emitWarning");
 
   const modules = strippedModules(shell);

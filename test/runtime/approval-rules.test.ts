@@ -127,7 +127,7 @@ describe("people are compared by id", () => {
     expect((await evaluate(world, [{ login: "hopper", id: 2 }])).isMet).toBe(true);
   });
 
-  test("an account id may stand in the settings", async () => {
+  test("the settings may name an account by its id", async () => {
     expect((await evaluate({ settings: "approvers: [2]" }, [person("grace")])).isMet).toBe(true);
     expect((await evaluate({ settings: "approvers: [2]" }, [person("mia")])).isMet).toBe(false);
   });
@@ -151,7 +151,7 @@ describe("people are compared by id", () => {
 describe("teams", () => {
   const settings = "approvals: [{ teams: [acme/security], people: [grace] }]";
 
-  test("count beside people", async () => {
+  test("count in addition to people", async () => {
     expect((await evaluate({ settings }, [person("mia")])).isMet).toBe(true);
     expect((await evaluate({ settings }, [person("grace")])).isMet).toBe(true);
     expect((await evaluate({ settings }, [person("ada")])).problems).toEqual([

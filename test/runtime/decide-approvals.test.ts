@@ -43,7 +43,7 @@ async function approvalWorld(
   return { store, scheduler, options, decide, events };
 }
 
-test("a decision is stored, appended to its run and wakes it", async () => {
+test("a decision is stored and appended to its run, which continues", async () => {
   const { decide, store, scheduler, events } = await approvalWorld(["a1"]);
 
   const decided = await decide({ note: "go on\u200b", remember: "session" });

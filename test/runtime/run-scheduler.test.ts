@@ -108,7 +108,7 @@ test("the queues of a run do not wait for one another", async () => {
   expect(performed).toContain("calls.review");
 });
 
-test("a result is stored, and wakes the runs it concerns", async () => {
+test("a result is stored, and the runs it concerns are processed", async () => {
   const { store, scheduler, performed } = schedulerWorld({
     "sandbox.open": async () => ({ events: [{ runId: "r1", event: opened }] }),
   });

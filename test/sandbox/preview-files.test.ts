@@ -14,7 +14,7 @@ function shown(before: FileVersion | undefined, after: FileVersion | undefined, 
   return previewText({ sections: previewFiles([{ path, before, after }]) }) ?? "";
 }
 
-describe("a change to a file is shown to whoever approves it", () => {
+describe("a change to a file is shown to the person who approves it", () => {
   test("with kind, mode, blob ids and size", () => {
     expect(shown(file("a\n"), file("b\n"))).toBe(
       "run.sh\nmodified, mode 100644, blob 7898192261 → 6178079822, 2 bytes\n@@ -1 +1 @@\n-a\n+b",

@@ -254,7 +254,7 @@ describe("what a person brings back", () => {
     expect(await answered).toMatchObject({ approved: false });
   });
 
-  test("a question goes before the conversation, which goes on after it", async () => {
+  test("a question interrupts the conversation, which continues after it", async () => {
     const { bus, adapter, type, sees } = await terminalWorld();
 
     const line = adapter.readLine("you> ");

@@ -119,7 +119,7 @@ test("a reaction is left out where it would have to wait", async () => {
   expect(admitted).not.toContain("reaction");
 });
 
-test("when GitHub asks for a pause, nothing is sent until it is over", async () => {
+test("when GitHub asks for a pause, nothing is sent until the pause ends", async () => {
   pacer.pause(20_000);
   void send("approval");
 

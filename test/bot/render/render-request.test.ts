@@ -49,7 +49,7 @@ test("every line of a request, visible and wrapped, is in a comment, and no comm
   );
 });
 
-test("a long request is short on a phone: it says how it begins, and that the rest stands above", () => {
+test("a long request is short on a phone: it shows the beginning and links the comments above with the rest", () => {
   const preview = samplePreview("+a line\n".repeat(10_000));
 
   const approval = sampleApproval({ preview });
@@ -63,7 +63,7 @@ test("a long request is short on a phone: it says how it begins, and that the re
   expect(request.length).toBeLessThan(4_000);
 });
 
-test("what is long but fits is opened with a tap, and no comment stands above", () => {
+test("a long request that fits one comment is folded, without comments above it", () => {
   const approval = sampleApproval({ preview: samplePreview("+a line\n".repeat(1_000)) });
 
   expect(renderBeforeApproval(approval)).toEqual([]);

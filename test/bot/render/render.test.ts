@@ -14,7 +14,7 @@ import { sampleApproval, sampleView } from "../../support/run-view.ts";
 const sanitize = createSanitizer([]);
 
 describe("status", () => {
-  test("says what goes on, what is done, what it cost, and how to stop it", () => {
+  test("shows the activity, the results, the cost, and how to stop the run", () => {
     const view = sampleView({
       tasks: [
         { content: "Read it", activeForm: "Reading it", status: "completed" },

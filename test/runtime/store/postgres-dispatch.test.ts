@@ -76,7 +76,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
   const lockOf = (holder: string) =>
     `select pid from pg_locks where locktype = 'advisory' and objid = (${holder}) and classid = ${0x474c4d46}`;
 
-  test("every event is applied, by one replica at a time, whichever replica is woken and however often", async () => {
+  test("every event is applied by one replica at a time, whichever replicas are notified and however often", async () => {
     const driving = new Map<string, number>();
     let most = 0;
     const takeIn: Parameters<typeof startReplica>[0] = async (runId, { store }) => {
@@ -113,7 +113,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     expect(both.flatMap(({ errors }) => errors)).toEqual([]);
   });
 
-  test("a run that is woken while its processing ends is processed again", async () => {
+  test("a run that is notified while its processing ends is processed again", async () => {
     const holder = await startHolder();
     await holder.store.ingest({ run: sampleRun("n1"), events: [] });
     holder.dispatch.wake("n1");
