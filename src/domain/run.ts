@@ -91,6 +91,8 @@ export const RunSpec = z.object({
    * its own.
    */
   pullRequestBranch: z.string().optional(),
+  /** The branch that this pull request is to be merged into. */
+  pullRequestBase: z.string().optional(),
   /** For a child run: the number of its parent's stored change sets that it starts from. */
   parentChanges: z.number().optional(),
   createdAt: z.number(),

@@ -1,13 +1,15 @@
 import type { RunEvent } from "#domain/events.ts";
 import type { RepositoryRef } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
 import { readBase } from "./read-log.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import { readable } from "./store/store.ts";
 
 /** Returns the task of a run whose pull request needs the new commits of its base branch. */
-export function updateTask(base: string): string {
-  return `Merge the branch ${base} into your pull request: call git_pull, with with_conflicts: true if there are conflicts, resolve them, run the tests, and push with update_pull_request.`;
+export function updateTask(base: string, { pullRequestBranch }: Pick<RunSpec, "pullRequestBranch">): string {
+  const merge = pullRequestBranch === undefined ? "git_pull" : `git_merge with the branch ${base}`;
+  return `Merge the branch ${base} into your pull request: call ${merge}, with with_conflicts: true if there are conflicts, resolve them, run the tests, and push with update_pull_request.`;
 }
 
 /** The events at the start of a log in which the base commit is found. */
@@ -22,14 +24,17 @@ export async function openPullRequests(
   const live = (await store.liveRuns({ installationId, repositoryIds: [repositoryId] })).filter(
     (run) => !run.unreadable,
   );
-  const proposed = live.map(readable).flatMap(({ id, snapshot }) => {
+  const proposed = live.map(readable).flatMap(({ id, spec, snapshot }) => {
     const { pullRequest } = snapshot.context;
-    return pullRequest === undefined ? [] : [{ id, number: pullRequest }];
+    return pullRequest === undefined ? [] : [{ id, spec, number: pullRequest }];
   });
   return Promise.all(
-    proposed.map(async ({ id, number }) => ({
+    proposed.map(async ({ id, spec, number }) => ({
       number,
-      base: readBase(await store.log(id, undefined, firstEvents))?.branch,
+      base:
+        spec.pullRequestBranch === undefined
+          ? readBase(await store.log(id, undefined, firstEvents))?.branch
+          : spec.pullRequestBase,
     })),
   );
 }
@@ -42,8 +47,10 @@ export async function requestBaseMerge(
 ): Promise<void> {
   const live = (await store.runsOfThread(thread)).filter((run) => !run.unreadable && run.status !== "done");
   const own = live.map(readable).filter(({ snapshot }) => snapshot.context.pullRequest === thread.thread);
-  const text = `${reason} ${updateTask(base)}`;
-  const event: RunEvent = { type: "message.received", kind: "prompt", text, by: "golem-forge", thread: thread.thread };
-  await store.ingest({ deliveryId, events: own.map(({ id }) => ({ runId: id, event })) });
+  const messageTo = (spec: RunSpec): RunEvent => {
+    const text = `${reason} ${updateTask(base, spec)}`;
+    return { type: "message.received", kind: "prompt", text, by: "golem-forge", thread: thread.thread };
+  };
+  await store.ingest({ deliveryId, events: own.map(({ id, spec }) => ({ runId: id, event: messageTo(spec) })) });
   for (const { id } of own) scheduler.wake(id);
 }

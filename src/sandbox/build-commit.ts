@@ -5,15 +5,18 @@ import { encodeTree, type GitObject, isFolder, parseTree, type TreeItem } from "
 import type { Layer } from "./layer.ts";
 import { ObjectStore } from "./object-store.ts";
 
-export interface CommitRequest {
-  base: Base;
-  layer: Layer;
-  /** The changed paths to commit. */
-  paths: readonly string[];
+interface CommitRequest {
   parents: readonly string[];
   message: string;
   author: { name: string; email: string };
   at: Date;
+}
+
+/** A tree with the objects that the base does not have. */
+export interface BuiltTree {
+  tree: string;
+  store: ObjectStore;
+  added: readonly string[];
 }
 
 export interface BuiltCommit {
@@ -28,9 +31,8 @@ interface FolderChange {
   folders: Map<string, FolderChange>;
 }
 
-/** Builds a commit of the changes over the base tree. Only folders that contain changes are rewritten. */
-export async function buildCommit(request: CommitRequest): Promise<BuiltCommit> {
-  const { base, layer, paths, parents, message, author, at } = request;
+/** Builds the tree with these changed paths over the base tree. Only folders that contain changes are rewritten. */
+export function buildTree(base: Base, layer: Layer, paths: readonly string[]): BuiltTree {
   const added = new Set<string>();
   const store = new ObjectStore({ below: base.store });
   const add: AddObject = (object) => {
@@ -42,20 +44,13 @@ export async function buildCommit(request: CommitRequest): Promise<BuiltCommit> 
   for (const path of paths) addFileChange(change, path, treeItem(add, layer, path));
 
   const tree = rewriteTree({ store, add }, base.tree, change) ?? add({ type: "tree", data: Buffer.alloc(0) });
-  return packCommit(store, [...added], { tree, parents, message, author, at });
+  return { tree, store, added: [...added] };
 }
 
-/** Writes a commit of a tree, and packs it with these objects. */
+/** Writes a commit of a tree, and packs it with the objects that were added. */
 export async function packCommit(
-  store: ObjectStore,
-  added: readonly string[],
-  {
-    tree,
-    parents,
-    message,
-    author,
-    at,
-  }: Pick<CommitRequest, "parents" | "message" | "author" | "at"> & { tree: string },
+  { tree, store, added }: BuiltTree,
+  { parents, message, author, at }: CommitRequest,
 ): Promise<BuiltCommit> {
   const person = {
     name: sanitizeIdent(author.name) || "Golem Forge",

@@ -1,5 +1,5 @@
 import type { FileVersions } from "./preview-files.ts";
-import type { PushRequest, PushResult, Sandbox } from "./sandbox.ts";
+import type { MergedCommit, PushRequest, PushResult, Sandbox } from "./sandbox.ts";
 
 interface Branch {
   name: string;
@@ -19,6 +19,8 @@ export interface MergeOptions {
   withConflicts?: boolean | undefined;
   /** The commit the branch must point to; any when undefined. A branch that moved on is a UserError. */
   commit?: string | undefined;
+  /** The commits that the working files descend from. Default: the base. */
+  heads?: readonly string[];
   signal?: AbortSignal;
 }
 
@@ -31,6 +33,11 @@ export interface MergeResult {
   conflicts: MergeConflict[];
   /** False when conflicts kept the merge from changing anything. */
   applied: boolean;
+}
+
+export interface PushPlan {
+  tree: string;
+  files: FileVersions[];
 }
 
 interface StagedChanges {
@@ -77,6 +84,14 @@ export interface GitSandbox extends Sandbox {
   changedFiles(): Promise<FileVersions[]>;
   /** The files that the next push takes: the staged ones, or all changed ones, as far as this worker can see them. */
   outgoing(): Promise<FileVersions[]>;
+  /**
+   * The tree that the next push over `tip` commits, and the files in which it differs from `tip` and from every merged
+   * commit of the base branch. Throws a UserError when a merged change was dropped.
+   */
+  planPush(
+    parents: { tip: string | undefined; merged: readonly MergedCommit[] },
+    signal?: AbortSignal,
+  ): Promise<PushPlan>;
   /** Reverts changed paths to the base. Resolves to the reverted paths. */
   discard(paths: readonly string[]): Promise<string[]>;
 }

@@ -8,7 +8,7 @@ import { parseCommit } from "./git-objects.ts";
 import type { MergeConflict } from "./git-sandbox.ts";
 import type { Layer } from "./layer.ts";
 import { mergeFile } from "./merge-file.ts";
-import type { ObjectStore } from "./object-store.ts";
+import { ObjectStore } from "./object-store.ts";
 import type { FileVersions } from "./preview-files.ts";
 import type { Remote } from "./remote.ts";
 
@@ -41,9 +41,9 @@ export async function planMerge(
   base: Base,
   layer: Layer,
   remote: Remote,
-  { name, commit }: { name: string; commit: string },
+  { name, commit, heads = [base.commit] }: { name: string; commit: string; heads?: readonly string[] | undefined },
 ): Promise<MergePlan> {
-  const mergeBase = await findCommonCommit(base, remote, { name, commit });
+  const mergeBase = await findCommonCommit(base, remote, { name, commit, heads });
   await fetchCommit(base, remote, commit);
   await fetchCommit(base, remote, mergeBase);
 
@@ -69,15 +69,17 @@ async function hasFiles(store: ObjectStore, commit: string): Promise<boolean> {
 async function findCommonCommit(
   base: Base,
   remote: Remote,
-  { name, commit }: { name: string; commit: string },
+  { name, commit, heads }: { name: string; commit: string; heads: readonly string[] },
 ): Promise<string> {
   for (const depth of depths) {
-    const result = await remote.fetch({ wants: [...new Set([base.commit, commit])], depth, without: "trees" });
+    const result = await remote.fetch({ wants: [...new Set([...heads, commit])], depth, without: "trees" });
     if (result.kind === "refused") break;
 
     await base.store.addPack(result.pack);
-    const fs = createGitFs(base.store, result.shallow);
-    const [common] = (await findMergeBase({ fs, gitdir, oids: [base.commit, commit] })) as string[];
+    const store = new ObjectStore({ below: base.store });
+    const fs = createGitFs(store, result.shallow);
+    const ours = commitOver(store, heads, treeOf(store, commit));
+    const [common] = (await findMergeBase({ fs, gitdir, oids: [ours, commit] })) as string[];
     if (common) return common;
     if (result.shallow.length === 0) break;
   }
@@ -86,20 +88,62 @@ async function findCommonCommit(
   );
 }
 
-/** Lists the files that differ between two fetched commits, with their contents. */
-export async function compareCommits(store: ObjectStore, from: string, to: string): Promise<FileVersions[]> {
-  const trees = { before: treeOf(store, from), after: treeOf(store, to) };
-  const differences = await compareTrees(store, { ...trees, name: "The commit" });
-  return differences.map(({ path, before, after }) => ({
-    path,
-    before: versionOf(store, before),
-    after: versionOf(store, after),
-  }));
+/** Returns a commit whose ancestors are these, like the one that the working files will become. */
+function commitOver(store: ObjectStore, heads: readonly string[], tree: string): string {
+  const [only, ...others] = heads;
+  if (only !== undefined && others.length === 0) return only;
+  const person = "Golem Forge <> 0 +0000";
+  const parents = heads.map((head) => `parent ${head}\n`).join("");
+  const text = `tree ${tree}\n${parents}author ${person}\ncommitter ${person}\n\n`;
+  return store.add({ type: "commit", data: Buffer.from(text) });
+}
+
+/** Lists the files that differ between two fetched trees, with their contents. */
+export async function compareFiles(store: ObjectStore, before: string, after: string): Promise<FileVersions[]> {
+  const differences = await compareTrees(store, { before, after, name: "The commit" });
+  return differences.map((difference) => versionsOf(store, difference));
+}
+
+/**
+ * Lists the files of a tree that differ from the tip and from each of the other trees, compared with the tip: what a merge
+ * commit adds to its parents.
+ */
+export async function compareWithAll(
+  store: ObjectStore,
+  { tip, others, tree }: { tip: string; others: readonly string[]; tree: string },
+): Promise<FileVersions[]> {
+  let differences = await compareTrees(store, { before: tip, after: tree, name: "The commit" });
+  for (const other of others) {
+    const fromOther = await compareTrees(store, { before: other, after: tree, name: "The commit" });
+    const paths = new Set(fromOther.map(({ path }) => path));
+    differences = differences.filter(({ path }) => paths.has(path));
+  }
+  return differences.map((difference) => versionsOf(store, difference));
+}
+
+/** Returns the first path that a merged commit changed and that is in the tree as it was before the merge. */
+export async function findDropped(
+  store: ObjectStore,
+  { from, commit, tree }: { from: string; commit: string; tree: string },
+): Promise<string | undefined> {
+  const name = "The merged commit";
+  const merged = await compareTrees(store, { before: treeOf(store, from), after: treeOf(store, commit), name });
+  const missing = await compareTrees(store, { before: treeOf(store, commit), after: tree, name });
+  const now = new Map(missing.map(({ path, after }) => [path, after]));
+  const dropped = merged.find(({ path, before }) => {
+    const file = now.get(path);
+    return now.has(path) && file?.oid === before?.oid && file?.mode === before?.mode;
+  });
+  return dropped?.path;
+}
+
+function versionsOf(store: ObjectStore, { path, before, after }: TreeDifference): FileVersions {
+  return { path, before: versionOf(store, before), after: versionOf(store, after) };
 }
 
 function versionOf(store: ObjectStore, file: TreeFile | undefined): FileVersions["before"] {
   const content = file && readBlob(store, file);
-  return content && { content, executable: file.mode === "100755" };
+  return content && { content, executable: file.mode === "100755", ...(file.mode === "120000" && { isLink: true }) };
 }
 
 /** Returns the tree of a fetched commit. */

@@ -3,16 +3,24 @@ import { UserError } from "#domain/errors.ts";
 import type { FileChange } from "#domain/preview.ts";
 import type { Base } from "./base.ts";
 import { readBlame } from "./blame.ts";
-import { buildCommit, packCommit } from "./build-commit.ts";
+import { type BuiltTree, buildTree, packCommit } from "./build-commit.ts";
 import { assertWritable } from "./check-writable.ts";
 import { parseCommit, parseTree } from "./git-objects.ts";
-import type { GitSandbox } from "./git-sandbox.ts";
+import type { GitSandbox, PushPlan } from "./git-sandbox.ts";
 import { readHistory } from "./history.ts";
-import { compareCommits, fetchCommit, type MergePlan, planMerge, treeOf } from "./merge-branch.ts";
+import {
+  compareFiles,
+  compareWithAll,
+  fetchCommit,
+  findDropped,
+  type MergePlan,
+  planMerge,
+  treeOf,
+} from "./merge-branch.ts";
 import { ObjectStore } from "./object-store.ts";
 import { fetchContents, openBase } from "./open-base.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
-import { type FileVersions, fileChange } from "./preview-files.ts";
+import { fileChange } from "./preview-files.ts";
 import { assertPushableBranch, type ProtectedBranches, pushCommit } from "./push-changes.ts";
 import { connect, type Remote } from "./remote.ts";
 import type { MergedCommit, OpenSandbox } from "./sandbox.ts";
@@ -57,6 +65,7 @@ export async function openSandbox({
   const protectedBranches = { base: pushesToBase ? undefined : opened.at.branch, default: opened.defaultBranch };
   const state: SandboxState = { protectedBranches, base, overlay, view, connect: connectRemote, loadContents };
 
+  const working = workingChanges({ base, overlay, view, staging, loadContents });
   return {
     ...view,
     base: opened.at,
@@ -82,7 +91,7 @@ export async function openSandbox({
     previewRestore: async ({ tip, to }, stop) => {
       await loadContents();
       for (const commit of [tip, to]) await fetchCommit(base, connectRemote(stop), commit);
-      return compareCommits(base.store, tip, to);
+      return compareFiles(base.store, treeOf(base.store, tip), treeOf(base.store, to));
     },
     restore: (request) => restore(state, request),
     branches: (stop) => listBranches(connectRemote(stop)),
@@ -96,7 +105,11 @@ export async function openSandbox({
     readAt: async (commit, path) => readAt(base, commit, view.resolve(path)),
     previewMerge: (name, options) => previewMerge(state, name, options),
     mergeBranch: (name, options) => mergeBranch(state, name, options),
-    ...workingChanges({ base, overlay, view, staging, loadContents }),
+    ...working,
+    planPush: async (parents, stop) => {
+      const paths = (await working.outgoing()).map(({ path }) => path);
+      return planPush(state, { paths, ...parents }, stop);
+    },
   };
 }
 
@@ -125,17 +138,33 @@ async function push(
     throw new UserError("There is nothing to push: this run has not changed any files.");
 
   const { message, author, at: time, expectedTip, merged = [], signal } = request;
-  for (const one of merged) await assertContained(one, { base, overlay, remote: connectRemote(signal) });
-  const built = await buildCommit({
-    base,
-    layer: overlay.layers.repository,
+  const built = buildTree(base, overlay.layers.repository, paths);
+  if (request.tree !== undefined && request.tree !== built.tree)
+    throw new UserError("The files have changed since this push was prepared. Nothing was pushed.");
+  for (const one of merged) await assertContained(one, { base, built, remote: connectRemote(signal) });
+  const parents = [...new Set([expectedTip ?? base.commit, ...merged.map(({ commit }) => commit)])];
+  const commit = await packCommit(built, { parents, message, author, at: time });
+  return pushCommit(connectRemote(signal), request, commit);
+}
+
+/** A commit names the tip and what was merged as its parents, so what it adds is what differs from all of them. */
+async function planPush(
+  { base, overlay, connect: connectRemote, loadContents }: SandboxState,
+  {
     paths,
-    parents: [...new Set([expectedTip ?? base.commit, ...merged.map(({ commit }) => commit)])],
-    message,
-    author,
-    at: time,
-  });
-  return pushCommit(connectRemote(signal), request, built);
+    tip = base.commit,
+    merged,
+  }: { paths: readonly string[]; tip: string | undefined; merged: readonly MergedCommit[] },
+  signal: AbortSignal | undefined,
+): Promise<PushPlan> {
+  await loadContents();
+  const remote = connectRemote(signal);
+  const built = buildTree(base, overlay.layers.repository, paths);
+  for (const one of merged) await assertContained(one, { base, built, remote });
+  await fetchCommit(base, remote, tip);
+  const others = merged.filter(({ isBase }) => isBase).map(({ commit }) => treeOf(base.store, commit));
+  const { store, tree } = built;
+  return { tree, files: await compareWithAll(store, { tip: treeOf(store, tip), others, tree }) };
 }
 
 async function restore(
@@ -146,20 +175,20 @@ async function restore(
   await loadContents();
   await fetchCommit(base, connectRemote(signal), to);
   const store = new ObjectStore({ below: base.store });
-  const commit = { tree: treeOf(base.store, to), parents: [tip], message, author, at: time };
-  const built = await packCommit(store, [], commit);
+  const tree = { tree: treeOf(base.store, to), store, added: [] };
+  const built = await packCommit(tree, { parents: [tip], message, author, at: time });
   return pushCommit(connectRemote(signal), { branch, expectedTip: tip, signal }, built);
 }
 
 async function previewMerge(
   { base, overlay, connect: connectRemote, loadContents }: SandboxState,
   name: string,
-  { withConflicts = false, signal }: Parameters<GitSandbox["previewMerge"]>[1] = {},
+  { withConflicts = false, heads, signal }: Parameters<GitSandbox["previewMerge"]>[1] = {},
 ): ReturnType<GitSandbox["previewMerge"]> {
   const remote = connectRemote(signal);
   const commit = await tipOf(remote, name);
   await loadContents();
-  const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit });
+  const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit, heads });
   const writes = plan.conflicts.length === 0 || withConflicts ? mergeWrites(plan) : [];
   const files = writes.map(({ path, content, executable }) => ({
     path,
@@ -172,14 +201,14 @@ async function previewMerge(
 async function mergeBranch(
   { base, overlay, view, connect: connectRemote }: SandboxState,
   name: string,
-  { withConflicts = false, commit: expected, signal }: Parameters<GitSandbox["mergeBranch"]>[1] = {},
+  { withConflicts = false, commit: expected, heads, signal }: Parameters<GitSandbox["mergeBranch"]>[1] = {},
 ): ReturnType<GitSandbox["mergeBranch"]> {
   const remote = connectRemote(signal);
   const commit = await tipOf(remote, name);
   if (expected !== undefined && commit !== expected) {
     throw new UserError(`The branch ${name} has moved to ${commit.slice(0, 10)}. Nothing was merged.`);
   }
-  const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit });
+  const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit, heads });
   const applied = plan.conflicts.length === 0 || withConflicts;
   if (applied) applyMerge(view, overlay, plan);
   const conflicts = plan.conflicts.map(({ path, kind, content }) => ({
@@ -203,22 +232,15 @@ function assertUnchanged(changes: readonly FileChange[], base: Base, overlay: Ov
 /** A commit that names a merged one as its parent, and lacks a change of it, would revert that change unseen. */
 async function assertContained(
   { commit, since }: MergedCommit,
-  { base, overlay, remote }: { base: Base; overlay: Overlay; remote: Remote },
+  { base, built, remote }: { base: Base; built: BuiltTree; remote: Remote },
 ): Promise<void> {
   const from = since ?? base.commit;
   for (const needed of [from, commit]) await fetchCommit(base, remote, needed);
-  for (const { path, before, after } of await compareCommits(base.store, from, commit)) {
-    const now = versionNow(overlay, path);
-    if (!isSameVersion(now, before) || isSameVersion(now, after)) continue;
-    throw new UserError(
-      `${path} lacks a change of the merged commit ${commit.slice(0, 10)}. Merge again, or restore the file. Nothing was pushed.`,
-    );
-  }
-}
-
-function isSameVersion(a: FileVersions["before"], b: FileVersions["before"]): boolean {
-  if (!a || !b) return a === b;
-  return a.executable === b.executable && Buffer.from(a.content).equals(b.content);
+  const dropped = await findDropped(built.store, { from, commit, tree: built.tree });
+  if (dropped === undefined) return;
+  throw new UserError(
+    `${dropped} lacks a change of the merged commit ${commit.slice(0, 10)}. Merge again, or restore the file. Nothing was pushed.`,
+  );
 }
 
 async function listBranches(remote: Remote) {

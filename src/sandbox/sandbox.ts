@@ -99,6 +99,8 @@ export interface PushRequest {
   expectedTip?: string;
   /** Commits that were merged into the files. All but `expectedTip` become further parents of the new commit. */
   merged?: readonly MergedCommit[];
+  /** The tree of the new commit, from `planPush`. Another tree is a UserError, and nothing is pushed. */
+  tree?: string | undefined;
   signal?: AbortSignal;
 }
 
@@ -107,6 +109,8 @@ export interface MergedCommit {
   commit: string;
   /** The commit that the merged changes are counted from. Default: the base. */
   since?: string | undefined;
+  /** True for a commit of the base branch: files that are as in this commit are not listed as changes of the push. */
+  isBase?: boolean;
 }
 
 export interface PushResult {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { ModelReply } from "#playground/model/model-server.ts";
-import { byTurn, call, type Stories, type Story, startStories } from "../support/forge-stories.ts";
+import { type ChatRequest, type ModelReply, turnOf } from "#playground/model/model-server.ts";
+import { call, type Stories, type Story, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn } from "../support/forge-world.ts";
 
 let world: Stories;
@@ -14,7 +14,7 @@ afterAll(() => world.close());
 const total = "export const total = (items) => items.length";
 
 /** A run whose pull request changes one line of a file of its own, and then makes these replies. */
-async function proposed(title: string, ...replies: ModelReply[]) {
+async function proposed(title: string, ...replies: (ModelReply | ((request: ChatRequest) => ModelReply))[]) {
   const path = `src/${title.toLowerCase().replaceAll(" ", "-")}.js`;
   await world.github.push({
     branch: "main",
@@ -23,13 +23,17 @@ async function proposed(title: string, ...replies: ModelReply[]) {
     at: new Date(),
     files: { [path]: `${total} + 1;\n` },
   });
-  const script = byTurn(
+  const steps = [
     call("read_file", { path }),
     call("edit_file", { path, old_text: "items.length + 1", new_text: "items.length" }),
     call("open_pull_request", { title, body: "One too many." }),
     { text: "Opened." },
     ...replies,
-  );
+  ];
+  const script = (request: ChatRequest) => {
+    const step = steps[turnOf(request.messages)] ?? { text: "Done." };
+    return typeof step === "function" ? step(request) : step;
+  };
   const story = world.open({ title, script });
   story.comment("/run fixer");
   story.comment(`/approve ${approvalIdIn(await story.botComment(/asks for approval/))}`);
@@ -45,12 +49,24 @@ async function proposed(title: string, ...replies: ModelReply[]) {
 /** Approves the story's requests, each once. */
 function approvalsOf(story: Story) {
   return {
-    approve: async (tool: string) => {
-      const request = await story.botComment(new RegExp(`asks for approval[\\s\\S]*Tool \`${tool}\``));
+    approve: async (tool: string, text = /./) => {
+      const asks = new RegExp(`asks for approval[\\s\\S]*Tool \`${tool}\``);
+      const request = await story.until(
+        ({ comments }) => comments.find(({ body }) => asks.test(body) && text.test(body)),
+        `a request for ${tool}`,
+      );
       story.comment(`/approve ${approvalIdIn(request)}`);
       return request;
     },
   };
+}
+
+function push(
+  message: string,
+  files: Record<string, string>,
+  { branch = "main", author = "contributor" }: { branch?: string; author?: string } = {},
+) {
+  return world.github.push({ branch, message, author, at: new Date(), files });
 }
 
 test("a base branch that moves into conflict continues the run, whose push is a merge of both", async () => {
@@ -82,26 +98,72 @@ test("a base branch that moves into conflict continues the run, whose push is a 
 });
 
 test("what a person pushed to the branch is taken in before the next push, and never overwritten", async () => {
-  const push = call("update_pull_request", { message: "Explain" });
-  const { story, path, branch, approvals } = await proposed(
+  const path = "src/people-push.js";
+  const { story, branch, approvals } = await proposed(
     "People push",
     call("write_file", { path: "NOTES.md", content: "One is enough.\n" }),
-    push,
-    { text: "Somebody pushed." },
+    // The run changes its own line again: that is no conflict with what it pushed before.
+    call("write_file", { path, content: `${total}; // all of them\n` }),
+    call("update_pull_request", { message: "Explain" }),
+    ({ messages }) => {
+      const [, branch] = /call git_merge with the branch (golem\/[\w-]+)/.exec(JSON.stringify(messages)) ?? [];
+      return call("git_merge", { branch });
+    },
+    call("update_pull_request", { message: "Explain both" }),
+    { text: "Both are there." },
   );
-  await world.github.push({
-    branch,
-    message: "Add a comment",
-    author: "maintainer",
-    at: new Date(),
-    files: { "src/people.js": "// by a person\n" },
-  });
+  await push("Add a comment", { "src/people.js": "// by a person\n" }, { branch, author: "maintainer" });
+  const theirs = await world.github.readFile(branch, "src/people.js");
 
   story.comment("Explain it in NOTES.md");
-  await approvals.approve("update_pull_request");
-  await story.botComment(/Somebody pushed\./);
-  expect(JSON.stringify(story.requests.at(-1)?.messages)).toContain(`call git_merge with the branch ${branch}`);
-  expect(await world.github.readFile(branch, "src/people.js")).toBe("// by a person\n");
+  await approvals.approve("update_pull_request", /Explain$/m);
+  const merge = await approvals.approve("git_merge");
+  const update = await approvals.approve("update_pull_request", /Explain both/);
+
+  await story.botComment(/Both are there\./);
+  expect(merge.body).toContain("src/people.js");
+  expect(merge.body).not.toContain("// all of them");
+  expect(update.body).toContain("NOTES.md");
+  expect(update.body).toContain(`-${total};`);
+  expect(update.body).not.toContain("src/people.js");
+  expect(await world.github.readFile(branch, "src/people.js")).toBe(theirs);
+  expect(await world.github.readFile(branch, "NOTES.md")).toBe("One is enough.\n");
+  expect(await world.github.readFile(branch, path)).toBe(`${total}; // all of them\n`);
+});
+
+test("the approval of a merge lists what it adds to both branches, and a merged change cannot be dropped", async () => {
+  const { story, path, branch, approvals } = await proposed(
+    "Merge much",
+    call("git_pull", {}),
+    call("delete_file", { path: "docs/dropped.md" }),
+    call("update_pull_request", { message: "Merge without a file" }),
+    call("write_file", { path: "docs/dropped.md", content: "Keep me.\n" }),
+    call("update_pull_request", { message: "Merge all of it" }),
+    { text: "Merged." },
+    call("write_file", { path: "NOTES.md", content: "Later.\n" }),
+    call("git_pull", {}),
+    call("update_pull_request", { message: "Add notes" }),
+    { text: "Noted." },
+  );
+  await push("Much", { "docs/one.md": "One.\n", "docs/two.md": "Two.\n", "docs/dropped.md": "Keep me.\n" });
+
+  story.comment("/update");
+  await approvals.approve("delete_file");
+  const merge = await approvals.approve("update_pull_request", /Merge all of it/);
+  await story.botComment(/Merged\./);
+  await push("More", { "docs/three.md": "Three.\n" });
+  story.comment("Add notes.");
+  const notes = await approvals.approve("update_pull_request", /Add notes/);
+  await story.botComment(/Noted\./);
+
+  const results = JSON.stringify(story.requests.at(-1)?.messages);
+  expect(results).toContain("docs/dropped.md lacks a change of the merged commit");
+  expect(merge.body).toMatch(/main at [0-9a-f]{10}; files that are as they are there are not listed/);
+  expect(merge.body).not.toContain("docs/one.md");
+  expect(notes.body).toContain("NOTES.md");
+  expect(notes.body).not.toMatch(/docs\/|src\//);
+  for (const file of ["docs/one.md", "docs/dropped.md", "docs/three.md"])
+    expect(await world.github.readFile(branch, file)).toBe(await world.github.readFile("main", file));
   expect(await world.github.readFile(branch, path)).toBe(`${total};\n`);
 });
 

@@ -226,6 +226,90 @@ test("a run on someone's pull request pushes to its branch with approval, and ta
   expect(pulls.map(({ title, body }) => [title, body])).toEqual([["A topic", "New."]]);
 });
 
+/** A pull request of the repository's branch `topic`, on which a run makes these replies. */
+async function someonesPullRequest(...replies: (ReturnType<typeof call> | { text: string })[]) {
+  const script = ({ messages }: { messages: Parameters<typeof turnOf>[0] }) =>
+    replies[turnOf(messages)] ?? { text: "Done." };
+  const world = await startForge({ script });
+  forge = world;
+  await world.start();
+  const { github, botComment } = world;
+  const push = (branch: string, path: string, text: string) =>
+    github.push({ branch, message: path, author: "contributor", at: new Date(), files: { [path]: text } });
+  await push("topic", "topic.js", "export const topic = 1;\n");
+  const contributor = github.as("contributor");
+  const { number } = await contributor.openPullRequest({ title: "A topic", body: "New.", head: "topic", base: "main" });
+  const maintainer = github.as("maintainer");
+  const comment = (text: string) => maintainer.comment(number, text);
+  const approve = async (pattern: RegExp) => {
+    const request = await botComment(number, new RegExp(`asks for approval[\\s\\S]*${pattern.source}`));
+    comment(`/approve ${approvalIdIn(request)}`);
+    return request;
+  };
+  return { ...world, number, push, comment, approve };
+}
+
+test("the base of someone's pull request is merged when it moves, and by /update", async () => {
+  const { github, model, number, push, comment, approve, botComment } = await someonesPullRequest(
+    call("write_file", { path: "topic.test.js", content: "// tested\n" }),
+    call("update_pull_request", { message: "Test the topic" }),
+    { text: "Tested." },
+    call("git_merge", { branch: "main" }),
+    call("update_pull_request", { message: "Merge main" }),
+    { text: "Merged." },
+    { text: "Updated." },
+  );
+  await push("main", ".github/golem-forge.yml", "update_pull_requests: true\n");
+  comment("/run fixer add a test");
+  await approve(/Test the topic/);
+  await botComment(number, /Tested\./);
+
+  await push("topic", "author.js", "export const author = 1;\n");
+  await push("main", "other.js", "export const other = 1;\n");
+  await approve(/Tool `git_merge`/);
+  const update = await botComment(number, /asks for approval[\s\S]*Merge main/);
+  expect(update.body).not.toContain("other.js");
+  comment(`/deny ${approvalIdIn(update)}`);
+  await botComment(number, /Merged\./);
+  comment("/update");
+  await botComment(number, /Updated\./);
+
+  const asked = JSON.stringify(model.requests.at(-1)?.messages);
+  expect(asked).toContain("The branch main has new commits.");
+  expect(asked.split("Merge the branch main into your pull request: call git_merge with the branch main")).toHaveLength(
+    3,
+  );
+  expect(await github.readFile("topic", "author.js")).toBe("export const author = 1;\n");
+});
+
+test("/undo after the only push to someone's branch takes back that push and none of the author's commits", async () => {
+  const { github, number, push, comment, approve, botComment } = await someonesPullRequest(
+    call("read_file", { path: "topic.js" }),
+    call("edit_file", { path: "topic.js", old_text: "topic = 1", new_text: "topic = 2" }),
+    call("update_pull_request", { message: "Count to two" }),
+    call("git_pull", {}),
+    call("update_pull_request", { message: "Count to two again" }),
+    { text: "Pushed." },
+  );
+  comment("/run fixer count to two");
+  const request = await botComment(number, /asks for approval[\s\S]*Count to two/);
+  await push("topic", "author.js", "export const author = 1;\n");
+  comment(`/approve ${approvalIdIn(request)}`);
+  const { body } = await approve(/Count to two again/);
+  expect(body).not.toContain("author.js");
+  await botComment(number, /Pushed\./);
+  expect(await github.readFile("topic", "topic.js")).toBe("export const topic = 2;\n");
+
+  comment("/undo");
+  const asked = await botComment(number, /`undo_push` needs confirmation|`undo_push` asks before it runs/);
+  expect(asked.body).not.toContain("author.js");
+  comment(/^\/tool undo_push .*$/m.exec(asked.body)?.[0] ?? "");
+
+  await botComment(number, /Undid [0-9a-f]{7} with [0-9a-f]{7} on topic/);
+  expect(await github.readFile("topic", "topic.js")).toBe("export const topic = 1;\n");
+  expect(await github.readFile("topic", "author.js")).toBe("export const author = 1;\n");
+});
+
 test("merging ends the run with a last comment that names the commit on the base branch", async () => {
   const { maintainer, number, botComment } = await openedPullRequest(() => ({ text: "Why was I called?" }));
 

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { ToolError } from "#domain/errors.ts";
 import type { Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
@@ -158,6 +159,12 @@ export function memoryWorkspace(
     restore: unsupported,
     changedFiles: async () => differences(base).after.map(({ path }) => versionsAt(path)),
     outgoing: async () => differences(base).after.map(({ path }) => versionsAt(path)),
+    planPush: async () => ({
+      tree: createHash("sha1")
+        .update(JSON.stringify([...tree]))
+        .digest("hex"),
+      files: differences(base).after.map(({ path }) => versionsAt(path)),
+    }),
     diffAgainstBase: unsupported,
     stage: unsupported,
     unstage: unsupported,

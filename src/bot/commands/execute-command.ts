@@ -181,8 +181,9 @@ async function update(_: CommandOf<"update">, { github, runs, comment }: Command
   const { thread } = comment;
   const live = (await runs.status(thread)).find(({ pullRequest, outcome }) => pullRequest !== undefined && !outcome);
   const pull = live?.pullRequest === undefined ? undefined : await github.getPullRequest(live.pullRequest);
-  if (!pull) throw new UserError("No worker that is live here has opened a pull request.");
-  await runs.deliverMessage(thread, { ...authorOf(comment), text: updateTask(pull.base.branch), mayAnswer: false });
+  if (!live || !pull) throw new UserError("No worker that is live here has opened a pull request.");
+  const text = updateTask(pull.base.branch, live.spec);
+  await runs.deliverMessage(thread, { ...authorOf(comment), text, mayAnswer: false });
 }
 
 async function newestRun({ runs, comment: { thread } }: CommandContext): Promise<RunView> {

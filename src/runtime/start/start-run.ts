@@ -51,7 +51,7 @@ export class RunStarter {
       model: models.defaultModel,
       policy,
     });
-    const pullRequestBranch = await findPushBranch(github, origin);
+    const branches = await findBranches(github, origin);
     const budget = await remainingBudget(this.#options, origin);
     const usualCost = await this.#usualCost(origin, worker.name);
     const task = cleanText(text).text.trim();
@@ -72,7 +72,7 @@ export class RunStarter {
       model,
       origin,
       ...(task ? { task } : {}),
-      ...(pullRequestBranch === undefined ? {} : { pullRequestBranch }),
+      ...branches,
       ...(usualCost === undefined ? {} : { usualCost }),
       createdAt: now(),
     };
@@ -153,10 +153,14 @@ function taskMessage(origin: RunOrigin, task: string): NewEvent["event"] {
   return { type: "message.received", kind: "prompt", text, by };
 }
 
-/** Returns the branch of the pull request that a run is started on, if it may push there: not to a fork or the default branch. */
-async function findPushBranch(github: GitHub, { isPullRequest, thread }: RunOrigin): Promise<string | undefined> {
+/** Returns the branches of the pull request that a run is started on, if it may push there: not to a fork or the default branch. */
+async function findBranches(
+  github: GitHub,
+  { isPullRequest, thread }: RunOrigin,
+): Promise<Pick<RunSpec, "pullRequestBranch" | "pullRequestBase">> {
   const pull = isPullRequest ? await github.getPullRequest(thread) : undefined;
-  if (!pull || pull.head.fromFork || pull.state === "closed") return undefined;
+  if (!pull || pull.head.fromFork || pull.state === "closed") return {};
   const { defaultBranch } = await github.getRepository();
-  return pull.head.branch === defaultBranch ? undefined : pull.head.branch;
+  if (pull.head.branch === defaultBranch) return {};
+  return { pullRequestBranch: pull.head.branch, pullRequestBase: pull.base.branch };
 }

@@ -17,7 +17,15 @@ import { runGit } from "./run-git.ts";
 export interface CheckoutTree
   extends Omit<
     GitSandbox,
-    "restricted" | "push" | "mergeBranch" | "previewMerge" | "previewRestore" | "restore" | "fetchBranch" | "readAt"
+    | "restricted"
+    | "push"
+    | "planPush"
+    | "mergeBranch"
+    | "previewMerge"
+    | "previewRestore"
+    | "restore"
+    | "fetchBranch"
+    | "readAt"
   > {
   /** A view of the same files and changes, narrowed by another policy. */
   restricted(policy: SandboxPolicy | undefined): CheckoutTree;

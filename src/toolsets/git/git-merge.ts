@@ -5,6 +5,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import type { MergeResult } from "#sandbox/git-sandbox.ts";
 import { filesAt, previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import { decodeText, splitLines } from "#toolsets/filesystem/text-file.ts";
+import { headsOf } from "#toolsets/pull-request/push-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const mergeInput = z.object({
@@ -23,7 +24,8 @@ type PullInput = z.infer<typeof pullInput>;
  * Merges another branch of the repository into the run's files. Needs approval: anyone who can push may have written the
  * branch.
  */
-export function createGitMergeTool({ sandbox }: ToolServices): NamedTool<MergeInput, ToolResult> {
+export function createGitMergeTool(services: ToolServices): NamedTool<MergeInput, ToolResult> {
+  const { sandbox } = services;
   return {
     name: "git_merge",
     description: "Merge another branch into the files of this run. If there are conflicts, nothing is changed.",
@@ -31,13 +33,13 @@ export function createGitMergeTool({ sandbox }: ToolServices): NamedTool<MergeIn
     needsApproval: true,
     approvalReason: ({ branch }) => `The worker wants to merge the branch ${branch} into its files.`,
     preview: async ({ branch, with_conflicts }, { abortSignal }) => {
-      const options = { withConflicts: with_conflicts, signal: abortSignal };
+      const options = { withConflicts: with_conflicts, heads: headsOf(services), signal: abortSignal };
       const { commit, files } = await sandbox.previewMerge(branch, options);
       return { ...previewChanges(files), bindings: { [commitOf(branch)]: commit } };
     },
     execute: async ({ branch, with_conflicts }, { abortSignal, approved }) => {
       const commit = approved?.bindings?.[commitOf(branch)];
-      const options = { withConflicts: with_conflicts, commit, signal: abortSignal };
+      const options = { withConflicts: with_conflicts, commit, heads: headsOf(services), signal: abortSignal };
       return mergeResult(branch, await sandbox.mergeBranch(branch, options));
     },
   };
@@ -46,7 +48,8 @@ export function createGitMergeTool({ sandbox }: ToolServices): NamedTool<MergeIn
 const commitOf = (branch: string) => `commit of ${branch}`;
 
 /** Merges new commits of the branch that the run started from. */
-export function createGitPullTool({ sandbox }: ToolServices): NamedTool<PullInput, ToolResult> {
+export function createGitPullTool(services: ToolServices): NamedTool<PullInput, ToolResult> {
+  const { sandbox } = services;
   return {
     name: "git_pull",
     description: "Merge new commits of the branch this run started from. If there are conflicts, nothing is changed.",
@@ -54,18 +57,17 @@ export function createGitPullTool({ sandbox }: ToolServices): NamedTool<PullInpu
     needsApproval: false,
     execute: async ({ with_conflicts }, { abortSignal }) => {
       const { branch } = sandbox.base;
-      return mergeResult(
-        branch,
-        await sandbox.mergeBranch(branch, { withConflicts: with_conflicts, signal: abortSignal }),
-      );
+      const options = { withConflicts: with_conflicts, heads: headsOf(services), signal: abortSignal };
+      return mergeResult(branch, await sandbox.mergeBranch(branch, options));
     },
   };
 }
 
-function mergeResult(name: string, { commit, merged, conflicts, applied }: MergeResult): ToolResult {
+function mergeResult(name: string, { commit, mergeBase, merged, conflicts, applied }: MergeResult): ToolResult {
   const data = {
     branch: name,
     commit,
+    mergeBase,
     merged,
     conflicts: conflicts.map(({ path, kind }) => ({ path, kind })),
     applied,

@@ -2,8 +2,7 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { previewPush } from "#toolsets/pull-request/outgoing-changes.ts";
-import { pushChanges } from "#toolsets/pull-request/push-changes.ts";
+import { previewPush, pushChanges } from "#toolsets/pull-request/push-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const input = z.object({
@@ -39,9 +38,10 @@ export function createGitPushTool(services: ToolServices): NamedTool<Input, Tool
     inputSchema: input,
     needsApproval: true,
     approvalReason: () => `Push the changes of this run to ${own}.`,
-    preview: (args) => {
+    preview: (args, { abortSignal }) => {
       assertAllowed(args);
-      return previewPush(services.sandbox, { "Commit message": services.sanitize(subjectOf(args.message)) });
+      const message = services.sanitize(subjectOf(args.message));
+      return previewPush(services, { "Commit message": message }, abortSignal);
     },
     manualExecution: { mode: "manual", label: "Push to Remote", category: "Git" },
     execute: async (args, context) => {

@@ -9,8 +9,7 @@ import { withRetries } from "#domain/with-retries.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { evidenceNote, withEvidenceSection } from "./evidence.ts";
-import { previewPush, pushesProtectedFile } from "./outgoing-changes.ts";
-import { pushChanges } from "./push-changes.ts";
+import { previewPush, pushChanges, pushesProtectedFile } from "./push-changes.ts";
 
 const input = z.object({
   title: z.string().trim().min(1).max(250).describe("One line that summarizes the change"),
@@ -33,13 +32,13 @@ export function createOpenPullRequestTool(
     description:
       "Commit all changes of this run to its own branch and open a draft pull request. Check git_diff first.",
     inputSchema: input,
-    needsApproval: async () => configured() || pushesProtectedFile(sandbox),
+    needsApproval: async (_, { abortSignal }) => configured() || pushesProtectedFile(services, abortSignal),
     approvalReason: ({ title }) => `The worker wants to open a draft pull request: ${title}. ${evidenceNote}`,
-    preview: async (args) => {
+    preview: async (args, { abortSignal }) => {
       assertHasNone(services);
       await checkOpenPullRequests(services);
       const { title, body } = pullRequestTexts(args, services);
-      return previewPush(sandbox, { Title: title, Description: body });
+      return previewPush(services, { Title: title, Description: body }, abortSignal);
     },
     execute: async (args, context) => {
       const { title, body: written } = pullRequestTexts(args, services);

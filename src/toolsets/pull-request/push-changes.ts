@@ -3,12 +3,14 @@ import { z } from "zod";
 import { canonicalJson } from "#domain/approval.ts";
 import { withTrailers } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
-import { changesIn, type FileChange, type Preview } from "#domain/preview.ts";
+import { changesIn, type FileChange, type Preview, type PreviewSection } from "#domain/preview.ts";
 import type { ToolContext } from "#domain/tool.ts";
-import { fileChange } from "#sandbox/preview-files.ts";
+import type { PushPlan } from "#sandbox/git-sandbox.ts";
+import { type FileVersions, fileChange } from "#sandbox/preview-files.ts";
 import { BranchMoved } from "#sandbox/push-changes.ts";
+import type { MergedCommit } from "#sandbox/sandbox.ts";
+import { isProtectedPath, previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
-import { proposedFiles } from "./outgoing-changes.ts";
 
 /** The state of the run's own branch after a push, as recorded in the result of the call. */
 export const Pushed = z.object({
@@ -27,40 +29,122 @@ export interface PushOptions {
   message: string;
 }
 
+/** The commits that the next push of a run follows. */
+export interface PushParents {
+  /** The commit that the branch is expected to be at; undefined before the run's first push to a branch of its own. */
+  tip: string | undefined;
+  /** What was merged into the files since the last push. */
+  merged: (MergedCommit & { branch: string })[];
+}
+
+/** Returns the parents of the push that follows these finished calls. */
+export function pushParents({ spec, sandbox, branch }: ToolServices, history: readonly FinishedCall[]): PushParents {
+  // A run on someone's pull request continues from the commit it started from.
+  const previous =
+    lastPushed(history)?.commit ?? (spec.pullRequestBranch === undefined ? undefined : sandbox.base.commit);
+  const base = spec.pullRequestBranch === undefined ? sandbox.base.branch : spec.pullRequestBase;
+  const merges = mergesIn(history.slice(history.findLastIndex((call) => pushedBy(call) !== undefined) + 1));
+  // What people pushed to the run's branch, if the run has merged it.
+  const own = merges.findLast((merge) => merge.branch === branch)?.commit;
+  return {
+    tip: own ?? previous,
+    merged: merges.map((merge) => ({
+      commit: merge.commit,
+      branch: merge.branch,
+      since: merge.mergeBase ?? (merge.branch === branch ? previous : undefined),
+      isBase: merge.branch === base && merge.branch !== branch,
+    })),
+  };
+}
+
+/** Returns the commits that the working files descend from, which a merge is computed against. */
+export function headsOf(services: ToolServices): string[] {
+  const { tip, merged } = pushParents(services, services.history());
+  return [...new Set([tip ?? services.sandbox.base.commit, ...merged.map(({ commit }) => commit)])];
+}
+
+/**
+ * Plans the next push. Its files are those that it adds to the branch: files that are as in a merged commit of the base
+ * branch are not listed. Throws a ToolError when there is nothing to propose, so that nobody is asked to approve it.
+ */
+async function planPush(
+  services: ToolServices,
+  signal: AbortSignal | undefined,
+): Promise<PushPlan & { parents: PushParents; isEmpty: boolean }> {
+  const { sandbox, history } = services;
+  const parents = pushParents(services, history());
+  const plan = await sandbox.planPush(parents, signal).catch((error: unknown) => {
+    if (error instanceof ToolError) throw error;
+    throw new ToolError(error instanceof Error ? error.message : String(error), { code: "CONFLICT", cause: error });
+  });
+  const isEmpty = plan.files.length === 0 && parents.merged.length === 0;
+  if (isEmpty && !lastPushed(history())) {
+    throw new ToolError("There are no changes to propose.", {
+      code: "CONFLICT",
+      suggestion: "Change files first; git_status lists the changes.",
+    });
+  }
+  return { ...plan, parents, isEmpty };
+}
+
+/** True if the next push changes a protected file, which a command may have changed without approval. */
+export async function pushesProtectedFile(services: ToolServices, signal?: AbortSignal): Promise<boolean> {
+  const { files } = await services.sandbox.planPush(pushParents(services, services.history()), signal);
+  return files.some(({ path }) => isProtectedPath(path));
+}
+
+/**
+ * Returns a preview of everything a push publishes: the texts that the model wrote, then every file that it adds to the
+ * branch. It is bound to the whole tree and its parents, also to what is not listed.
+ */
+export async function previewPush(
+  services: ToolServices,
+  texts: Record<string, string | undefined>,
+  signal?: AbortSignal,
+): Promise<Preview> {
+  const { files, tree, parents } = await planPush(services, signal);
+  const merged = parents.merged.map(
+    ({ branch, commit, isBase }) =>
+      `${branch} at ${commit.slice(0, 10)}${isBase ? "; files that are as they are there are not listed" : ""}`,
+  );
+  const all = { ...texts, ...(merged.length > 0 && { Merges: merged.join("\n") }) };
+  const sections = Object.entries(all).flatMap(([title, text]): PreviewSection[] =>
+    text === undefined ? [] : [{ kind: "text", title, text }],
+  );
+  return { ...previewChanges(files, sections), filesFixed: true, bindings: bindingsOf(tree, parents) };
+}
+
+function bindingsOf(tree: string, { tip = "", merged }: PushParents): Record<string, string> {
+  return { tree, parents: [tip, ...merged.map(({ commit }) => commit)].join(" ") };
+}
+
 /**
  * Commits the run's changes to its own branch. A retry of the call creates the same commit: the parent is the commit
  * that earlier calls pushed, not the current tip of the branch, and the time is derived from the run and the step.
  */
 export async function pushChanges({ services, context, message }: PushOptions): Promise<Pushed> {
   const { sandbox, github, branch, spec } = services;
-  const files = await changesToPush(services, context.approved);
-  const changes = digestOf(files);
+  const { parents, files, tree, isEmpty } = await planPush(services, context.abortSignal);
+  assertAsApproved(files, bindingsOf(tree, parents), context.approved);
+  const changes = (await sandbox.outgoing()).map(fileChange);
   const last = lastPushed(services.history());
-  const history = services.history();
-  const merges = mergesIn(history.slice(history.findLastIndex((call) => pushedBy(call) !== undefined) + 1));
-  if (last?.changes === changes && merges.length === 0) return last;
+  const isKnown = last?.changes === digestOf(changes) && parents.merged.length === 0;
+  if (last && (isEmpty || isKnown)) return last;
 
-  // A run on someone's pull request continues from the commit it started from.
-  const previous = last?.commit ?? (spec.pullRequestBranch === undefined ? undefined : sandbox.base.commit);
-  // What people pushed to the run's branch, if the run has merged it.
-  const own = merges.findLast((merge) => merge.branch === branch)?.commit;
-  const expectedTip = own ?? previous;
-  const merged = merges.map((merge) => ({
-    commit: merge.commit,
-    since: merge.branch === branch ? previous : undefined,
-  }));
+  const { tip: expectedTip, merged } = parents;
   try {
     const { commit } = await sandbox.push({
       branch,
-      changes: files,
+      changes,
       message: withRunTrailers(message, services, context),
       author: await authorOf(github),
       at: commitTime(spec, context),
       ...(expectedTip ? { expectedTip } : {}),
-      ...(previous ? { merged } : {}),
+      merged,
+      tree,
       signal: context.abortSignal,
     });
-    return { commit, changes };
+    return { commit, changes: digestOf(changes) };
   } catch (error) {
     if (!(error instanceof BranchMoved)) throw error;
     throw new ToolError(error.message, {
@@ -92,13 +176,20 @@ export function commitTime({ createdAt }: ToolServices["spec"], { run }: Pick<To
 }
 
 /** The result of `git_merge` and `git_pull`. */
-const Merged = z.object({ branch: z.string(), commit: z.string(), applied: z.literal(true) });
+const Merged = z.object({
+  branch: z.string(),
+  commit: z.string(),
+  applied: z.literal(true),
+  /** Undefined in merges made before it was kept. */
+  mergeBase: z.string().optional(),
+});
 
 /** Returns the merges among the finished calls, oldest first. */
 export function mergesIn(history: readonly FinishedCall[]): z.infer<typeof Merged>[] {
   return history.flatMap(({ result: { value, error } }) => {
     const merged = !error && value.kind === "git.merge" && "data" in value && Merged.safeParse(value.data).data;
-    return merged ? [merged] : [];
+    // A branch without new commits needs no merge commit.
+    return merged && merged.commit !== merged.mergeBase ? [merged] : [];
   });
 }
 
@@ -113,29 +204,34 @@ export function pushedBy({ result }: FinishedCall): Pushed | undefined {
   return z.object({ pushed: Pushed }).safeParse(result.error?.details ?? data).data?.pushed;
 }
 
-/** Returns the changes of the next push. Throws a ToolError if they exceed the limits or differ from the approved ones. */
-async function changesToPush({ sandbox }: ToolServices, approved: Preview | undefined): Promise<FileChange[]> {
-  const changes = (await proposedFiles(sandbox)).map(fileChange);
-  const bytes = changes.reduce((sum, { size }) => sum + size, 0);
-  if (changes.length > maxFiles || bytes > maxBytes) {
+/** Throws a ToolError if the files of a push exceed the limits, or if the push is not the approved one. */
+function assertAsApproved(
+  files: readonly FileVersions[],
+  bindings: Record<string, string>,
+  approved: Preview | undefined,
+): void {
+  const bytes = files.reduce((sum, { after }) => sum + (after?.content.length ?? 0), 0);
+  if (files.length > maxFiles || bytes > maxBytes) {
     throw new ToolError(
-      `A pull request is limited to ${maxFiles} files and ${maxBytes / 1_000_000} MB; this one has ${changes.length} files and ${bytes} bytes.`,
+      `A push is limited to ${maxFiles} files and ${maxBytes / 1_000_000} MB; this one has ${files.length} files and ${bytes} bytes.`,
       {
         code: "TOO_LARGE",
         suggestion: "Discard unrelated changes with git_discard; git_status lists every changed file.",
       },
     );
   }
-  if (approved && digestOf(changesIn(approved)) !== digestOf(changes)) {
-    throw new ToolError("The files have changed since the push was approved. Nothing was pushed.", {
-      code: "STALE",
-      suggestion: "Call the tool again to ask for approval of the current changes.",
-    });
-  }
-  return changes;
+  if (!approved) return;
+  const isSame =
+    digestOf(changesIn(approved)) === digestOf(files.map(fileChange)) &&
+    canonicalJson(approved.bindings ?? {}) === canonicalJson(bindings);
+  if (isSame) return;
+  throw new ToolError("The files have changed since the push was approved. Nothing was pushed.", {
+    code: "STALE",
+    suggestion: "Call the tool again to ask for approval of the current changes.",
+  });
 }
 
-function digestOf(changes: readonly FileChange[]): string {
+export function digestOf(changes: readonly FileChange[]): string {
   const sorted = changes.toSorted((a, b) => (a.path < b.path ? -1 : 1));
   return createHash("sha256").update(canonicalJson(sorted)).digest("hex");
 }

@@ -10,8 +10,7 @@ import { threadsOf } from "#toolsets/github/describe-review.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { evidenceNote, withEvidenceSection } from "./evidence.ts";
 import { alreadyClosed, pullRequestTexts, resultOf, toSingleLine, updateTexts } from "./open-pull-request.ts";
-import { previewPush, pushesProtectedFile } from "./outgoing-changes.ts";
-import { lastPushed, pushChanges } from "./push-changes.ts";
+import { lastPushed, previewPush, pushChanges, pushesProtectedFile } from "./push-changes.ts";
 import { requestNextReviews } from "./request-review.ts";
 
 const input = z.object({
@@ -33,7 +32,7 @@ export function createUpdatePullRequestTool(
   services: ToolServices,
   approval?: ApprovalConfig,
 ): NamedTool<Input, ToolResult> {
-  const { sandbox, github, branch, spec, sanitize, history } = services;
+  const { github, branch, spec, sanitize, history } = services;
   const isForeign = spec.pullRequestBranch !== undefined;
   const configured = configuredApproval(tool, approval);
   return {
@@ -42,14 +41,16 @@ export function createUpdatePullRequestTool(
       "Push further changes to the pull request that this run opened or was started on, and optionally update its title and description.",
     inputSchema: input,
     // Someone else's branch is changed only with approval, whatever the worker's settings say.
-    needsApproval: async () => configured() || isForeign || pushesProtectedFile(sandbox),
+    needsApproval: async (_, { abortSignal }) =>
+      configured() || isForeign || pushesProtectedFile(services, abortSignal),
     approvalReason: ({ message }) => `The worker wants to update its pull request: ${message}. ${evidenceNote}`,
-    preview: async ({ message, title, body }) => {
-      return previewPush(sandbox, {
+    preview: ({ message, title, body }, { abortSignal }) => {
+      const texts = {
         "Commit message": sanitize(message),
         "New title": title && sanitize(title),
         "New description": body && sanitize(body),
-      });
+      };
+      return previewPush(services, texts, abortSignal);
     },
     execute: async ({ message, title, body }, context) => {
       const pull = await (isForeign ? github.getPullRequest(spec.origin.thread) : github.findPullRequest(branch));
