@@ -10,7 +10,6 @@ import { LocalGitHub } from "#playground/github/local-github.ts";
 import { fixerScript } from "#playground/model/fixer-script.ts";
 import { type ModelServer, startModelServer } from "#playground/model/model-server.ts";
 import { DemoApp } from "./demo-app.ts";
-import { runSampleCi } from "./sample-ci.ts";
 import { readSampleIssue, readSampleRepository } from "./sample-repository.ts";
 
 export interface Playground {
@@ -156,4 +155,46 @@ function modelVariables(model: string | undefined, server: ModelServer | undefin
     OPENAI_COMPATIBLE_BASE_URL: server?.url ?? "",
     OPENAI_COMPATIBLE_API_KEY: "not needed",
   };
+}
+
+const ciRule = "CHANGELOG.md does not change in this pull request.";
+
+/**
+ * Runs the CI of the sample repository: a workflow with one job, which requires a line in CHANGELOG.md. Checks each new head
+ * of a pull request, and returns a function that stops it.
+ */
+function runSampleCi(github: LocalGitHub): () => void {
+  const checked = new Set<string>();
+  let running = Promise.resolve();
+  const stop = github.watch(() => {
+    running = running.then(() => checkPulls(github, checked)).catch((error: unknown) => console.error(error));
+  });
+  return stop;
+}
+
+async function checkPulls(github: LocalGitHub, checked: Set<string>): Promise<void> {
+  for (const { pulls } of Object.values(await github.snapshot())) {
+    for (const { state, pull } of pulls) {
+      if (!pull || state !== "open" || checked.has(pull.commit)) continue;
+      checked.add(pull.commit);
+      await check(github, pull);
+    }
+  }
+}
+
+async function check(github: LocalGitHub, { head, base }: { head: string; base: string }): Promise<void> {
+  const [before, after] = await Promise.all([base, head].map((ref) => github.readFile(ref, "CHANGELOG.md")));
+  const isGood = after !== undefined && after !== before;
+  const checks = await github.checks(head);
+  const workflow = checks.startWorkflow("CI");
+  checks.report("changelog", {
+    conclusion: isGood ? "success" : "failure",
+    title: isGood ? "CHANGELOG.md changes" : "CHANGELOG.md is missing a line",
+    summary: isGood ? "" : ciRule,
+    log: `Run git diff --exit-code ${base}...${head} -- CHANGELOG.md\n${isGood ? "1 file changed" : `Error: ${ciRule}\nError: Process completed with exit code 1.`}\n`,
+    annotations: isGood
+      ? []
+      : [{ path: "CHANGELOG.md", start_line: 1, end_line: 1, annotation_level: "failure", message: ciRule }],
+  });
+  checks.completeWorkflow(workflow);
 }

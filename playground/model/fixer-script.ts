@@ -1,6 +1,5 @@
 import { denialReason, type Message, resultsOf, textOf, withoutInterrupted } from "./conversation.ts";
 import { type ChatRequest, type ModelReply, turnOf } from "./model-server.ts";
-import { readTestRun, type TestRun } from "./read-test-run.ts";
 import { reviseScript } from "./revise-script.ts";
 
 interface Call {
@@ -228,4 +227,33 @@ function summarize(result: string, tests: Tests): string {
 
 function paragraphs(...texts: (string | undefined)[]): string {
   return texts.filter(Boolean).join("\n\n");
+}
+
+/** The result of one call of run_tests. */
+type TestRun =
+  /** `counts` is the tool's summary, such as "node --test: 2 passed, 1 failed". */
+  | { kind: "ran"; counts: string; isGreen: boolean; failed: string[] }
+  /** `why` is worded to follow a colon. */
+  | { kind: "did not run"; why: string };
+
+/** Parses the tool's result. Tests that were killed, or that reported no counts, did not run. */
+function readTestRun(answer: string): TestRun {
+  const [, counts, failures, exitCode] =
+    /^(.+?: \d+ passed, (\d+) failed(?:, \d+ skipped)?)\. Exit code (\d+) after /.exec(answer) ?? [];
+  if (counts !== undefined) {
+    const failed = [...answer.matchAll(/^✗ (.+)$/gm)].map(([, name = ""]) => name);
+    return { kind: "ran", counts, isGreen: failures === "0" && exitCode === "0", failed };
+  }
+  const [line = ""] = errorIn(answer).split("\n");
+  return { kind: "did not run", why: (/\bunavailable: (.+)/.exec(line)?.[1] ?? line).replace(/[.\s]+$/, "") };
+}
+
+/** Some clients pass an error to the model as text, others as JSON. */
+function errorIn(answer: string): string {
+  try {
+    const { error } = JSON.parse(answer);
+    return typeof error === "string" ? error : answer;
+  } catch {
+    return answer;
+  }
 }

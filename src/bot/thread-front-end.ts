@@ -1,15 +1,16 @@
 import { postComment } from "#bot/github/post-comment.ts";
+import { code, formatUtc, inline, paragraphs, quote } from "#bot/render/markdown.ts";
 import { renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
-import { renderAnswer, renderBudget, renderOutcome } from "#bot/render/render-outcome.ts";
-import { renderQuestion } from "#bot/render/render-question.ts";
 import { layOutRequest, maxPrecedingComments } from "#bot/render/render-request.ts";
-import { type RunLinks, renderStatus } from "#bot/render/render-status.ts";
+import { formatCost, type RunLinks, renderLinks, renderStatus } from "#bot/render/render-status.ts";
 import { renderBeforeToolReply, renderToolReply } from "#bot/render/render-tool-reply.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
-import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
+import type { FrontEnd, PostOptions, Question } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
+import { showHidden } from "#text/hidden-characters.ts";
 import { redactDeep } from "#text/redact.ts";
+import { closeMarkdown, truncateMarkdown, truncateText } from "#text/truncate.ts";
 
 export interface ThreadFrontEndOptions {
   openGitHub: OpenGitHub;
@@ -77,4 +78,88 @@ export function createThreadFrontEnd({
     askForBudget: (view, options) => say(view, renderBudget(clean(view)), options),
     showOutcome: async (view, options) => say(view, renderOutcome(clean(view), await linksTo(view)), options),
   };
+}
+
+/** Characters of what nobody has to act on any more. */
+const maxSettledLength = 2_000;
+
+/** A worker's question to the people of the thread, or, once it is over, what became of it. */
+export function renderQuestion({ workerPath, text, end }: Question): string {
+  const who = `**${inline(workerPath)}**`;
+  switch (end?.kind) {
+    case undefined:
+      return paragraphs(
+        `### 💬 ${who} asks`,
+        quote(text),
+        "Answer with a plain comment. `/stop` stops the worker instead.",
+      );
+    case "answered":
+      return paragraphs(
+        `### ✅ Answered by ${inline(end.by)}, ${formatUtc(end.at)}`,
+        quote(end.text, maxSettledLength),
+        `${who} had asked:`,
+        quote(text, maxSettledLength),
+      );
+    case "withdrawn":
+      return paragraphs(
+        "### ⏹️ Withdrawn: the run was stopped or has ended",
+        `${who} had asked:`,
+        quote(text, maxSettledLength),
+      );
+  }
+}
+
+/** How a run ended, in a comment of its own. */
+export function renderOutcome(view: RunView, links: RunLinks = {}): string {
+  const worker = view.spec.worker.name;
+  const name = `**${inline(worker)}**`;
+  const again = `To try again, comment ${code(commandOf(view))}`;
+  switch (view.outcome?.kind) {
+    case "answered":
+      // The answer comes last: whatever it leaves open, nothing of ours stands behind it.
+      return paragraphs(`### ✅ ${name}`, renderLinks(view, links), answerOf(view.outcome.text));
+    case "failed":
+      return paragraphs(
+        `### ❌ ${name} failed`,
+        quote(view.outcome.reason),
+        `${again}, with a word on what to do differently if you like.`,
+      );
+    case "limited":
+      return paragraphs(
+        `### 🛑 ${name} reached its limit of ${inline(view.outcome.limit)}`,
+        quote(view.outcome.reason),
+        `${again}. Its limits stand under \`limits:\` in its \`.worker\` file.`,
+      );
+    case "cancelled":
+      return paragraphs(`### ⏹️ ${name} was cancelled by ${inline(view.outcome.by)}`, `${again}.`);
+    case undefined:
+      return paragraphs(`### ⚙️ ${name} is still working`);
+  }
+}
+
+/** Renders an answer of a run that stays: a chat, or a run with an open pull request. */
+function renderAnswer({ spec, pullRequest }: RunView, text: string): string {
+  const sign = pullRequest === undefined ? "💬" : "✅";
+  return paragraphs(`### ${sign} **${inline(spec.worker.name)}**`, answerOf(text));
+}
+
+/** Says that a run has used up its cost limit, and how it continues. */
+function renderBudget({ spec: { worker }, cost = 0 }: RunView): string {
+  return paragraphs(
+    `### 💰 **${inline(worker.name)}** has used up its cost limit`,
+    `It has cost ${formatCost(cost)} of ${formatCost(worker.limits.cost)} and waits. Nothing is lost.`,
+    "To raise the limit of this run and continue, comment `/approve +$2` with the amount you want to add. To end the run, comment `/cancel`.",
+  );
+}
+
+/** The command as it was given; what stood below its first line is left out. */
+function commandOf({ spec: { worker, task = "" } }: RunView): string {
+  return truncateText(`/run ${worker.name} ${task.split("\n", 1)[0]}`.trim(), 300);
+}
+
+function answerOf(text: string): string {
+  return (
+    closeMarkdown(truncateMarkdown(showHidden(truncateText(text, 200_000)).trim(), 50_000)) ||
+    "It is done, and has nothing to say."
+  );
 }

@@ -4,10 +4,9 @@ import type { RunSpec } from "#domain/run.ts";
 import type { Models } from "#models/models.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import { createRunHost, type RunHost } from "#runtime/create-runtime.ts";
-import { reopenRequests } from "#runtime/reopen-requests.ts";
 import type { RunEnvironment } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
-import type { Store } from "#runtime/store/store.ts";
+import { type NewEffect, type RunRow, readable, requireRun, type Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
@@ -155,4 +154,30 @@ export class ProgramHost {
     if (this.#current) this.#current.ended.reject(error);
     else this.#reporter.status("error", error instanceof Error ? error.message : String(error));
   }
+}
+
+/** Returns effects that post every open approval and question of a tree again, because the previous posts are lost. */
+async function reopenRequests(store: Store, rootId: string): Promise<NewEffect[]> {
+  const approvals = (await store.approvalsOf(rootId)).filter(({ status }) => status === "pending");
+  const questions = (await withDescendants(store, await requireRun(store, rootId))).flatMap(({ id, snapshot }) =>
+    snapshot.context.openCalls
+      .filter(({ answeredBy, status }) => answeredBy === "person" && status === "running")
+      .map(({ callId }) => ({ runId: id, callId })),
+  );
+  const suffix = `again/${Date.now()}`;
+  return [
+    ...approvals.map(({ id, runId }): NewEffect => {
+      const request = { kind: "approval.post" as const, approvalId: id };
+      return { key: `${runId}/${id}/${suffix}`, runId, queue: "thread", request };
+    }),
+    ...questions.map(({ runId, callId }): NewEffect => {
+      const request = { kind: "question.post" as const, callId };
+      return { key: `${runId}/${callId}/${suffix}`, runId, queue: "thread", request };
+    }),
+  ];
+}
+
+async function withDescendants(store: Store, run: RunRow): Promise<RunRow[]> {
+  const children = (await store.childrenOf(run.id)).map(readable);
+  return [run, ...(await Promise.all(children.map((child) => withDescendants(store, child)))).flat()];
 }

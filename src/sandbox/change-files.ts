@@ -1,6 +1,5 @@
 import type { ToolError } from "#domain/errors.ts";
 import type { ZoneRule } from "#domain/workspace.ts";
-import { isLfsPointer } from "./is-lfs-pointer.ts";
 import { foldersAbove, invalidPath, isWithin } from "./paths.ts";
 import { displayPath, entriesBelow, nodeAt, requireNode, toolError, type View } from "./worker-view.ts";
 
@@ -172,4 +171,16 @@ function assertMovable(view: View, file: string, target: string, from: string): 
 
 function submoduleError(path: string): ToolError {
   return toolError("READ_ONLY", `${path} is a submodule (a separate repository) and cannot be changed.`);
+}
+
+const lfsPointerStart = "version https://git-lfs.github.com/spec/";
+// A pointer has a few short lines. A larger file only starts like one.
+const maxLfsPointerBytes = 1_024;
+
+/** True when the content is a pointer to a file in Git LFS. */
+export function isLfsPointer(content: Uint8Array): boolean {
+  if (content.length > maxLfsPointerBytes) return false;
+
+  const text = Buffer.from(content).toString("utf8");
+  return text.startsWith(lfsPointerStart) && /^oid sha256:[0-9a-f]{64}$/m.test(text) && /^size \d+$/m.test(text);
 }

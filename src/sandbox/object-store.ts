@@ -1,7 +1,6 @@
 import { deflateSync, inflateSync } from "node:zlib";
 import { type GitObject, hashObject } from "./git-objects.ts";
-import { indexPack } from "./index-pack.ts";
-import { type PackLimits, packLimits } from "./pack-limits.ts";
+import { indexPack, type PackLimits, packLimits } from "./index-pack.ts";
 
 /** An object in a segment of the arena. */
 interface StoredObject {

@@ -4,7 +4,6 @@ import type { FileChange } from "#domain/preview.ts";
 import type { Base } from "./base.ts";
 import { readBlame } from "./blame.ts";
 import { type BuiltTree, buildTree, packCommit } from "./build-commit.ts";
-import { assertWritable } from "./check-writable.ts";
 import { parseCommit, parseTree } from "./git-objects.ts";
 import type { GitSandbox, PushPlan } from "./git-sandbox.ts";
 import { readHistory } from "./history.ts";
@@ -25,7 +24,7 @@ import { assertPushableBranch, type ProtectedBranches, pushCommit } from "./push
 import { connect, type Remote } from "./remote.ts";
 import type { MergedCommit, OpenSandbox } from "./sandbox.ts";
 import { createStaging, isStagingFile } from "./staging.ts";
-import { versionBefore, versionNow, workingChanges } from "./working-changes.ts";
+import { assertWritable, versionBefore, versionNow, workingChanges } from "./working-changes.ts";
 import { createWorkspaceView } from "./workspace-view.ts";
 import { createZones } from "./zones.ts";
 

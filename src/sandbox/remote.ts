@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { OutageError, UserError } from "#domain/errors.ts";
-import { packLimits } from "./pack-limits.ts";
+import { packLimits } from "./index-pack.ts";
 import {
   delimiterPacket,
   encodePacket,

@@ -1,7 +1,6 @@
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { type Base, readEntry } from "./base.ts";
-import { assertWritable } from "./check-writable.ts";
 import { diffFile, type FileVersion } from "./diff-file.ts";
 import { DiffBudget } from "./diff-lines.ts";
 import { EventLoopYielder } from "./event-loop.ts";
@@ -103,4 +102,11 @@ export function versionNow({ layers: { repository } }: Overlay, path: string): F
   return (
     content && { content, executable: node?.executable ?? false, ...(node?.type === "symlink" && { isLink: true }) }
   );
+}
+
+/** Throws a ToolError `READ_ONLY` for a path that the worker's zones keep as it is. */
+export function assertWritable(view: Pick<Workspace, "resolve" | "ruleFor">, path: string): void {
+  const rule = view.ruleFor(view.resolve(path));
+  if (rule.mode === "rw" && rule.write !== "blocked") return;
+  throw new ToolError(`${path} would change, and it is read-only for this worker.`, { code: "READ_ONLY" });
 }

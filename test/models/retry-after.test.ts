@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { retryAfter } from "#models/retry-after.ts";
+import { retryAfter } from "#models/explain-failure.ts";
 
 const now = Date.parse("2026-11-20T12:00:00Z");
 

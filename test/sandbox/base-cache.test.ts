@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Base } from "#sandbox/base.ts";
-import { type BaseRequest, createBaseCache } from "#sandbox/base-cache.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
+import { type BaseRequest, createBaseCache } from "#sandbox/open-base.ts";
 
 const base = (bytes: number, store = new ObjectStore()) => ({ bytes: () => bytes, store }) as Base;
 

@@ -3,8 +3,8 @@ import { deflateSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
+import { packLimits } from "#sandbox/index-pack.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
-import { packLimits } from "#sandbox/pack-limits.ts";
 import { connect } from "#sandbox/remote.ts";
 import { type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 

@@ -3,10 +3,10 @@ import {
   type DisplayHints,
   isWellKnownKind,
   type ResultValue,
+  type Task,
   type WellKnownResultValue,
 } from "#domain/result.ts";
-import { codeBlock, details, inline, paragraphs, quote } from "./markdown.ts";
-import { renderTasks } from "./render-tasks.ts";
+import { codeBlock, details, inline, moreItems, paragraphs, quote } from "./markdown.ts";
 
 /** What a comment shows of one value, in characters. */
 const maxValueLength = 20_000;
@@ -138,4 +138,24 @@ function cellOf(value: unknown): string {
 
 function count(number: number, what: string): string {
   return `${number.toLocaleString("en-US")} ${what}${number === 1 ? "" : "s"}`;
+}
+
+const maxTasks = 50;
+
+/** A task list with a mark for each. */
+export function renderTasks(tasks: readonly Task[]): string {
+  return [...tasks.slice(0, maxTasks).map(renderTask), ...moreItems(tasks.length - maxTasks, "tasks")].join("\n");
+}
+
+function renderTask({ content, activeForm, status }: Task): string {
+  switch (status) {
+    case "completed":
+      return `- [x] ${inline(content)}`;
+    case "in_progress":
+      return `- [ ] **${inline(activeForm || content)}** …`;
+    case "cancelled":
+      return `- [x] ~~${inline(content)}~~`;
+    case "pending":
+      return `- [ ] ${inline(content)}`;
+  }
 }

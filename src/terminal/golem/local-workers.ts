@@ -2,8 +2,8 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { WorkerDefinition } from "#domain/worker.ts";
-import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
-import { checkoutFiles } from "./checkout-files.ts";
+import { openWorkerCatalog, type WorkerFiles } from "#runtime/start/worker-catalog.ts";
+import { readDiskEntry } from "#sandbox/checkout/read-disk-entry.ts";
 
 export interface LocalWorker {
   worker: WorkerDefinition;
@@ -47,4 +47,21 @@ async function fileOf(name: string, folder: string): Promise<string> {
   const wanted = `${name}.worker`.toLowerCase();
   const file = (await readdir(folder)).find((one) => one.toLowerCase() === wanted);
   return join(folder, file ?? wanted);
+}
+
+const maxFileBytes = 1_000_000;
+
+/** Reads worker files and settings from a checkout on disk. Without a checkout there are none. Does not follow links. */
+export function checkoutFiles(root: string | undefined): WorkerFiles {
+  return {
+    listFiles: async (folder) => {
+      if (root === undefined) return [];
+      const entries = await readdir(join(root, folder), { withFileTypes: true }).catch(() => []);
+      return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+    },
+    readFile: async (path) => {
+      const context = root === undefined ? undefined : readDiskEntry(root, path, { largest: maxFileBytes });
+      return context?.kind === "file" ? context.content.toString("utf8") : undefined;
+    },
+  };
 }

@@ -15,9 +15,8 @@ import { readView } from "#runtime/views/read-view.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { isTerminal } from "#terminal/style.ts";
-import { checkoutFiles } from "./checkout-files.ts";
 import type { CommandContext } from "./command-context.ts";
-import { type LocalWorker, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
+import { checkoutFiles, type LocalWorker, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
 import type { ResumeRequest, RunRequest } from "./run-request.ts";
 import { changesOfTurns, isDelivered, type SavedRun, SavedRuns, turnsOf } from "./saved-runs.ts";
 

@@ -1,20 +1,22 @@
-import { dirname, join } from "node:path";
+import { constants } from "node:os";
+import { dirname, join, relative, sep } from "node:path";
 import type { Writable } from "node:stream";
+import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
+import type { NamedTool } from "#domain/tool.ts";
 import { approveOnBus } from "#embed/approve-on-bus.ts";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { createExecutors } from "#executors/create-executors.ts";
+import type { Checkout } from "#sandbox/checkout/open-checkout.ts";
+import { runGit } from "#sandbox/checkout/run-git.ts";
 import { visible } from "#terminal/style.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
 import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
 import { createRuntimeUI } from "#ui/runtime-ui.ts";
-import { type BackupPatch, createBackupPatch } from "./backup-patch.ts";
-import { briefing } from "./briefing.ts";
+import { type BackupPatch, createBackupPatch, printBackup } from "./backup-patch.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { type ConversationEnd, converse } from "./converse.ts";
 import { type Delivery, deliverChanges } from "./deliver-changes.ts";
-import { endOnSignals } from "./end-on-signals.ts";
-import { createGitUncommittedTool } from "./git-uncommitted.ts";
 import { checkPreApproved, createPreApproval } from "./pre-approval.ts";
 import { noneIfUnreadable, type PreparedRun, prepareResume, prepareRun } from "./prepare-run.ts";
 import type { ResumeRequest, RunFlags, RunRequest } from "./run-request.ts";
@@ -221,5 +223,77 @@ function createJsonLines(output: Writable): JsonLines {
   return (event) => {
     const { messages, ...rest } = event as { messages?: unknown[] };
     output.write(`${JSON.stringify(messages ? { ...rest, messageCount: messages.length } : rest)}\n`);
+  };
+}
+
+interface Situation {
+  root: string;
+  cwd: string;
+  isInteractive: boolean;
+  repositoryInstructions: string | undefined;
+}
+
+/** Instructions for every worker about working in a checkout instead of a thread. */
+function briefing({ root, cwd, isInteractive, repositoryInstructions }: Situation): string {
+  const folder = relative(root, cwd).split(sep).join("/");
+  return [
+    "You work in a git checkout on the machine of the person you work for. There is no issue and no pull request, even if your instructions mention them: the task is what the person writes. Do not try to do what you have no tools for.",
+    "Your changes stay in memory. When you are done, the person reviews them and decides whether to write them to disk. Their uncommitted changes are part of the files you see: git_status and git_diff show your changes, git_uncommitted shows theirs.",
+    ...(folder && !folder.startsWith("..") ? [`The person is in the folder ${folder}.`] : []),
+    ...(isInteractive ? [] : ["You cannot ask anybody: decide yourself, and state your assumptions in your answer."]),
+    ...(repositoryInstructions ? [`Instructions of this repository for every worker:\n${repositoryInstructions}`] : []),
+    "When you are done, answer with a short summary: what you changed, what you checked, and what is left open.",
+  ].join("\n");
+}
+
+/** Shows the person's own uncommitted changes, which reviewers are often asked about. */
+function createGitUncommittedTool({ root, head }: Pick<Checkout, "root" | "head">): NamedTool {
+  return {
+    name: "git_uncommitted",
+    description:
+      "Show the person's uncommitted changes as a unified diff, and their new files. They are part of the files you see, but not of what git_diff shows.",
+    inputSchema: z.object({}),
+    readOnly: true,
+    needsApproval: false,
+    execute: async (_, { abortSignal: signal }) => {
+      const at = { cwd: root, signal };
+      const [diff, added] = await Promise.all([
+        head ? runGit(["diff", "--no-ext-diff", "--no-textconv", "--no-color", head], at) : Buffer.alloc(0),
+        runGit(["ls-files", "-z", "--others", "--exclude-standard"], at),
+      ]);
+      const files = added.toString("utf8").split("\0").filter(Boolean);
+      const parts = [
+        ...(files.length > 0 ? [`New files:\n${files.join("\n")}`] : []),
+        ...(diff.length > 0 ? [diff.toString("utf8")] : []),
+      ];
+      return parts.join("\n\n") || "There are no uncommitted changes.";
+    },
+  };
+}
+
+/**
+ * Ends the process on a signal, or on a second Ctrl+C before the worker has stopped. The changes are saved to the backup
+ * patch first. Returns a function that stops listening.
+ */
+function endOnSignals(terminal: Terminal, backup: BackupPatch, context: CommandContext): () => void {
+  function leave(code: number): void {
+    try {
+      if (backup.save()) printBackup(backup, terminal);
+    } finally {
+      context.leave(code);
+    }
+  }
+
+  const interrupt = () => terminal.bus.emit("interrupt", { reason: "Ctrl+C" });
+  const end = (signal: "SIGTERM" | "SIGHUP") => leave(128 + constants.signals[signal]);
+  const unsubscribe = terminal.onSecondInterrupt(() => leave(exitCodes.interrupted));
+  process.on("SIGINT", interrupt);
+  process.on("SIGTERM", end);
+  process.on("SIGHUP", end);
+  return () => {
+    unsubscribe();
+    process.off("SIGINT", interrupt);
+    process.off("SIGTERM", end);
+    process.off("SIGHUP", end);
   };
 }

@@ -1,10 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { renderApproval } from "#bot/render/render-approval.ts";
-import { renderOutcome } from "#bot/render/render-outcome.ts";
-import { renderQuestion } from "#bot/render/render-question.ts";
 import { renderHelp, renderStatusReply } from "#bot/render/render-reply.ts";
 import { renderStatus } from "#bot/render/render-status.ts";
+import { renderOutcome, renderQuestion } from "#bot/thread-front-end.ts";
 import { textPreview } from "#domain/preview.ts";
 import type { RunState } from "#domain/run.ts";
 import { createSanitizer } from "#text/sanitize.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { writeToolCommand } from "#runtime/calls/tool-commands.ts";
+import { writeToolCommand } from "#runtime/effects/person-calls.ts";
 import { parseCommand } from "#ui/command.ts";
 
 test.each([
