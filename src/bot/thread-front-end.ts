@@ -116,19 +116,19 @@ export function renderOutcome(view: RunView, links: RunLinks = {}): string {
   const again = `To try again, comment ${code(commandOf(view))}`;
   switch (view.outcome?.kind) {
     case "answered":
-      // The answer comes last: whatever it leaves open, nothing of ours stands behind it.
+      // The answer comes last, so that Markdown it leaves open cannot affect our own text.
       return paragraphs(`### ✅ ${name}`, renderLinks(view, links), answerOf(view.outcome.text));
     case "failed":
       return paragraphs(
         `### ❌ ${name} failed`,
         quote(view.outcome.reason),
-        `${again}, with a word on what to do differently if you like.`,
+        `${again}, optionally adding what to do differently.`,
       );
     case "limited":
       return paragraphs(
         `### 🛑 ${name} reached its limit of ${inline(view.outcome.limit)}`,
         quote(view.outcome.reason),
-        `${again}. Its limits stand under \`limits:\` in its \`.worker\` file.`,
+        `${again}. You can raise the limits under \`limits:\` in its \`.worker\` file.`,
       );
     case "cancelled":
       return paragraphs(`### ⏹️ ${name} was cancelled by ${inline(view.outcome.by)}`, `${again}.`);

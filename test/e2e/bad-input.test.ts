@@ -29,7 +29,7 @@ describe.concurrent("a worker that cannot start is answered with an explanation"
 
     const { body } = await botComment(/no worker/);
     expect(body).toContain("There is no worker `fixr`. Did you mean `/run fixer`?");
-    expect(body).toContain("- `/run reviewer` — Reads a pull request");
+    expect(body).toContain("- `/run reviewer` — Reviews a pull request");
   });
 
   test.each([
@@ -60,7 +60,7 @@ describe.concurrent("a worker that cannot start is answered with an explanation"
 
     comment("/run fixer");
 
-    await botComment(/no branch trunk/);
+    await botComment(/The default branch of \S+ does not exist/);
   });
 });
 
@@ -405,7 +405,7 @@ describe.concurrent("answers to a worker", () => {
     comment("/help");
     await botComment(/\| `\/cancel` \|/);
     comment("/run");
-    await botComment(/Name a worker/);
+    await botComment(/`\/run fixer`/);
     comment("/run fixer");
     await botComment(/Go on\?/);
     comment("/cancel");

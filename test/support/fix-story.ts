@@ -49,6 +49,7 @@ async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapshot: GitH
       .replace(/127\.0\.0\.1:\d+/g, "HOST")
       .replace(/\/runs\/[a-z0-9]{8}\/\w+/g, "/runs/RUN")
       .replace(/digest `\w+`/g, "digest")
+      .replace(/`[a-z0-9]{4}` `[0-9a-f]{12}`/g, "`ID` `DIGEST`")
       .replace(/\d{4}-\d\d-\d\d \d\d:\d\d UTC/g, "TIME")
       .replace(/[\d.]+K? tokens in, [\d.]+K? out|\d+ steps?/g, "COUNT");
   const branches = Object.keys(repository?.branches ?? {})

@@ -168,7 +168,7 @@ describe("outcomes", () => {
     ],
     [
       { kind: "limited" as const, limit: "steps", reason: "50 steps were taken." },
-      "`/run fixer`. Its limits stand under `limits:`",
+      "`/run fixer`. You can raise the limits under `limits:`",
     ],
     [{ kind: "cancelled" as const, by: "ada" }, "was cancelled by ada"],
   ])("%j", (outcome, words) => {
