@@ -65,6 +65,7 @@ export function createWorld({
     repositories: new Map(),
     previousNames: new Map(),
     installations: new Map([[installation.id, installation]]),
+    attachments: new Map(),
     otherApps: new Map(),
     app: {
       id: app.id,

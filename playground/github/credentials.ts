@@ -69,6 +69,16 @@ export class Credentials {
     throw new ApiError(401, "Bad credentials");
   }
 
+  accepts(authorization: string | undefined): boolean {
+    try {
+      this.identify(authorization);
+      return true;
+    } catch (error) {
+      if (error instanceof ApiError) return false;
+      throw error;
+    }
+  }
+
   /** Issues a token as long as GitHub's: `ghs_<app id>_<JWT>`, about 520 characters. */
   issue(scope: Pick<InstallationToken, "installation" | "permissions" | "repositories">): InstallationToken {
     const expiresAt = new Date(Date.now() + this.#tokenMs);

@@ -298,8 +298,29 @@ async function answer(page: PageContext, request: IncomingMessage, response: Ser
   }
   const log = findLog(server.world, url.pathname);
   if (log !== undefined) return void response.writeHead(200, { "Content-Type": "text/plain; charset=utf-8" }).end(log);
+  if (answerAttachment(server, request, response)) return;
   if (isSignIn(url.pathname)) return answerSignIn(server, { request, response, url });
   await answerPage(page, { request, response, url });
+}
+
+/**
+ * Redirects a caller with a token from the address of an attached file to its storage, which refuses tokens as GitHub's
+ * storage does. Returns false for other addresses.
+ */
+function answerAttachment(
+  { world, credentials }: PageContext["server"],
+  { url: path = "", headers: { authorization } }: IncomingMessage,
+  response: ServerResponse,
+): boolean {
+  const [, place, id = ""] = /^\/(user-attachments\/(?:assets|files)|storage\/user)\/([\w-]+)/.exec(path) ?? [];
+  const file = world.attachments.get(id);
+  if (!place) return false;
+  const isStorage = place === "storage/user";
+  const isAllowed = isStorage ? authorization === undefined : credentials.accepts(authorization);
+  if (!file || !isAllowed) response.writeHead(isStorage && file ? 400 : 404).end();
+  else if (isStorage) response.writeHead(200, { "Content-Type": "application/octet-stream" }).end(file.content);
+  else response.writeHead(302, { Location: `${world.url}/storage/user/${id}` }).end();
+  return true;
 }
 
 /** The log of a GitHub Actions job, at the address that the REST API redirects to. */

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { type MergeOptions, mergePullRequest } from "./merge-actions.ts";
 import {
   findPull,
@@ -58,6 +59,16 @@ export class Person {
     this.login = user.login;
     this.#context = { world, repository, actor: user };
     this.#canWrite = permission !== "read" && permission !== "triage";
+  }
+
+  /** Uploads a file and returns its Markdown, which can be written into any text. */
+  attach(name: string, content: string | Uint8Array): string {
+    const { world } = this.#context;
+    const id = randomUUID();
+    world.attachments.set(id, { name, content: Buffer.from(content) });
+    const isImage = /\.(png|jpe?g|gif|webp|svg)$/i.test(name);
+    const path = isImage ? `assets/${id}` : `files/${id}/${name}`;
+    return `${isImage ? "!" : ""}[${name}](${world.url}/user-attachments/${path})`;
   }
 
   openIssue(issue: { title: string; body?: string; labels?: string[] }): Thread {

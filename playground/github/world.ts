@@ -293,6 +293,8 @@ export interface World {
   /** Earlier names of repositories that no other repository has taken. */
   previousNames: Map<string, Repository>;
   installations: Map<number, Installation>;
+  /** The files that people attached to texts, by the id in their address. */
+  attachments: Map<string, { name: string; content: Buffer }>;
   nextId(): number;
   /** Delivers a webhook to the app. */
   emit(event: WebhookEvent): void;

@@ -228,6 +228,11 @@ export interface GitHub {
   addIssueReaction(number: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
   addLabels(number: number, labels: string[]): Promise<string[]>;
 
+  /** Finds the images and files that are attached to a text in Markdown, on GitHub's own hosts. */
+  findAttachments(text: string): { name: string; url: string }[];
+  /** Downloads an attached file. Throws a UserError that says why there is none. */
+  downloadAttachment(url: string, options: { maxBytes: number; signal: AbortSignal }): Promise<Buffer>;
+
   getPullRequest(number: number): Promise<PullRequest | undefined>;
   /** The pull request from this branch of this repository, open or closed. */
   findPullRequest(headBranch: string): Promise<PullRequest | undefined>;

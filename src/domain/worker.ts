@@ -57,7 +57,7 @@ export const Limits = z.strictObject({
 });
 export type Limits = z.infer<typeof Limits>;
 
-const AttachmentPolicy = z.strictObject({
+export const AttachmentPolicy = z.strictObject({
   max_attachments: z.number().int().min(0).default(4),
   max_total_bytes: z.number().positive().default(10_000_000),
   allowed_suffixes: z.array(z.string()).default([]),

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { adaptTool } from "#compat/adapt-tool.ts";
 import { UserError } from "#domain/errors.ts";
-import type { Attachment, RunEvent } from "#domain/events.ts";
+import { type Attachment, isTextMediaType, type RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
@@ -10,6 +10,7 @@ import { modelMatches } from "#models/model-name.ts";
 import type { Models } from "#models/models.ts";
 import { initialRun, stateName } from "#runtime/apply-events.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
+import { type AttachedFile, checkAttachments } from "#runtime/start/check-attachments.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { readable, type Store } from "#runtime/store/store.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
@@ -19,7 +20,6 @@ import { InterruptError } from "#ui/interrupt-signal.ts";
 import { createRuntimeUI, type RuntimeUI } from "#ui/runtime-ui.ts";
 import type { Unsubscribe } from "#ui/ui-event-bus.ts";
 import { approveOnBus } from "./approve-on-bus.ts";
-import { checkAttachments } from "./check-attachments.ts";
 import { chooseModels } from "./choose-models.ts";
 import type { RunAttachment, RunInput, RunResult, WorkerRuntimeOptions } from "./options.ts";
 import { changeTracking, ProgramEnvironment, withDepth, withoutToolsets } from "./program-environment.ts";
@@ -253,7 +253,7 @@ export class WorkerRuntime {
     let files: Attachment[];
     try {
       this.#checkInput(input);
-      files = checkAttachments(this.#worker, input.attachments ?? []);
+      files = checkAttachments(this.#worker, (input.attachments ?? []).map(toFile));
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       this.#reporter.status("error", error.message);
@@ -455,4 +455,13 @@ function checkCompatible({ name, compatible_models: patterns }: WorkerDefinition
   throw new UserError(
     `The model ${model} is not compatible with the worker ${name}, which works with ${patterns?.join(", ")}.`,
   );
+}
+
+function toFile({ name = "attachment", mimeType, data }: RunAttachment): AttachedFile {
+  return { name, mediaType: mimeType, bytes: bytesOf(data, mimeType) };
+}
+
+function bytesOf(data: RunAttachment["data"], mimeType: string): Buffer {
+  if (typeof data === "string") return Buffer.from(data, isTextMediaType(mimeType) ? "utf8" : "base64");
+  return data instanceof ArrayBuffer ? Buffer.from(data) : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
 }

@@ -54,12 +54,13 @@ export function createModels(config: Config["models"], timeouts: Partial<CallTim
       const search = findSearch(known.get(provider), model, tool);
       return typeof search === "string" ? search : undefined;
     },
-    async call(request) {
-      request.signal.throwIfAborted();
-      const provider = known.get(parseModelName(request.model).provider);
-      const problem = findProblem(known, request.model);
+    async call(given) {
+      given.signal.throwIfAborted();
+      const provider = known.get(parseModelName(given.model).provider);
+      const problem = findProblem(known, given.model);
       if (!provider || problem) throw new ModelFailure(problem ?? "", { retryable: false });
 
+      const request = provider.readsFiles ? given : { ...given, messages: given.messages.map(nameFiles) };
       const watch = watchCall(request.signal, limits, provider.label);
       try {
         return toAnswer(await unlessAborted(callToEnd(request, provider, watch), watch.signal), request, provider);
@@ -189,6 +190,21 @@ function promptOf(
     ),
     providerOptions: mergeOptions(callOptions, search?.callOptions),
   };
+}
+
+/** Replaces attached files by their names. */
+function nameFiles(message: ModelMessage): ModelMessage {
+  if (message.role !== "user" || typeof message.content === "string") return message;
+  const content = message.content.map((part) => {
+    if (part.type !== "file" || isUrl(part.data)) return part;
+    const text = `(The attached file ${part.filename ?? "without a name"}, ${part.mediaType}, is left out: this model may not be able to read it.)`;
+    return { type: "text" as const, text };
+  });
+  return { ...message, content };
+}
+
+function isUrl(data: unknown): boolean {
+  return data instanceof URL || (typeof data === "string" && /^https?:/.test(data));
 }
 
 function mergeOptions(

@@ -23,6 +23,8 @@ export interface Provider {
   callOptions?: SharedV4ProviderOptions;
   /** Marks a position up to which the provider may cache the prompt. */
   cacheMark?: SharedV4ProviderOptions;
+  /** True if its models read images and PDF files. Unknown for other servers, which may refuse them. */
+  readsFiles?: boolean;
   /** Undefined if the provider has no web search. */
   createSearch?: CreateProviderSearch;
   connect(model: string, fetch: typeof globalThis.fetch): LanguageModelV4;
@@ -52,6 +54,7 @@ function anthropic({ apiKey, baseUrl }: Config["models"]["anthropic"]): Provider
     apiKey,
     baseUrl: url,
     problem: credentialsIn(baseUrl, "ANTHROPIC_BASE_URL") ?? missing(apiKey, "ANTHROPIC_API_KEY"),
+    readsFiles: true,
     cacheMark: { anthropic: { cacheControl: { type: "ephemeral" } } },
     createSearch: providerSearch.anthropic,
     connect: (model, fetch) => createAnthropic({ apiKey: apiKey ?? "", baseURL: url, fetch })(model),
@@ -69,7 +72,11 @@ function openai({ apiKey, baseUrl }: Config["models"]["openai"]): Provider {
     baseUrl: url,
     problem: credentialsIn(baseUrl, "OPENAI_BASE_URL") ?? missing(apiKey, "OPENAI_API_KEY"),
     // Responses stored at OpenAI expire, and a run may wait for days.
-    ...(isOpenAI && { callOptions: { openai: { store: false } }, createSearch: providerSearch.openai }),
+    ...(isOpenAI && {
+      readsFiles: true,
+      callOptions: { openai: { store: false } },
+      createSearch: providerSearch.openai,
+    }),
     connect(model, fetch) {
       const provider = createOpenAI({ apiKey: apiKey ?? "", baseURL: url, fetch });
       // Compatible servers usually support chat completions, and not the newer API.
@@ -86,6 +93,7 @@ function google({ apiKey }: Config["models"]["google"]): Provider {
     apiKey,
     baseUrl: googleUrl,
     problem: missing(apiKey, "GOOGLE_GENERATIVE_AI_API_KEY"),
+    readsFiles: true,
     createSearch: providerSearch.google,
     connect: (model, fetch) => createGoogle({ apiKey: apiKey ?? "", baseURL: googleUrl, fetch })(model),
   };

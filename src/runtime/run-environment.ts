@@ -47,6 +47,8 @@ export interface RunWorkspace {
   readonly shared?: { begin(): Promise<() => void>; storesChanges: boolean };
   /** Reads the maintainers' guidance for a task. Undefined where a program or a person runs the worker on their own files. */
   readGuidance?(task: string): Promise<GuidanceFile[]>;
+  /** Reads a file that the run can see. Throws a ToolError for others. */
+  readFile(path: string): Promise<Uint8Array>;
   openToolbox(history: () => readonly FinishedCall[]): Promise<Toolbox>;
 }
 

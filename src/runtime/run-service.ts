@@ -7,6 +7,7 @@ import type { ReportedLocation } from "#domain/repository-location.ts";
 import { branchOf, type RunSpec, type RunState, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
+import { readAttachments } from "#runtime/start/read-attachments.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
 import { TriggeredRuns } from "#runtime/start/triggered-runs.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
@@ -74,6 +75,10 @@ export class RunService implements Runs {
     const readableRuns = live.filter((run) => !run.unreadable).map(readable);
     const question = mayAnswer ? await this.#oldestQuestion(readableRuns) : undefined;
     const cleaned = cleanText(text).text;
+    const { files, note } =
+      question || newest.unreadable
+        ? { files: [], note: "" }
+        : await readAttachments(this.#options.openGitHub(thread), [text], newest.spec.worker);
     const event: NewEvent = question
       ? {
           runId: question.runId,
@@ -81,7 +86,16 @@ export class RunService implements Runs {
         }
       : {
           runId: newest.id,
-          event: { type: "message.received", kind: "comment", text: cleaned, by, byId, via, thread: thread.thread },
+          event: {
+            type: "message.received",
+            kind: "comment",
+            text: note === "" ? cleaned : `${cleaned}\n\n${note}`,
+            by,
+            byId,
+            via,
+            thread: thread.thread,
+            ...(files.length > 0 && { attachments: files }),
+          },
         };
     await this.#append([event], deliveryId);
     return true;

@@ -411,6 +411,33 @@ describe("a worker called by another one", () => {
     expect(JSON.stringify(model.requests.at(-1)?.messages.at(-1))).toMatch(/There is no/);
   });
 
+  test("gets the attached files that its attachment policy takes", async () => {
+    const files = {
+      ".github/workers/boss.worker":
+        "---\nname: boss\ntoolsets: { workers: { allowed: [critic] } }\n---\nYou are the boss.",
+      ".github/workers/critic.worker":
+        "---\nname: critic\nattachment_policy: { allowed_suffixes: [md] }\n---\nYou are the critic.",
+    };
+    const script: RuntimeWorldOptions["script"] = ({ messages }) => {
+      if (JSON.stringify(messages[0]).includes("You are the critic.")) return { text: "Good." };
+      const turn = messages.filter(({ role }) => role === "assistant").length;
+      const attach = (path: string) => ({
+        calls: [{ name: "critic", args: { task: "Judge it.", attachments: [path] } }],
+      });
+      return [attach("sum.js"), attach("missing.md"), attach("README.md")][turn] ?? { text: "Done." };
+    };
+    const { runs, ended, model } = await world({ script, github: { files } });
+    await runs.startRun({ origin, worker: "boss", text: "please" });
+
+    await ended();
+    const critics = model.requests.filter(({ messages }) => JSON.stringify(messages[0]).includes("the critic"));
+    expect(critics).toHaveLength(1);
+    expect(JSON.stringify(critics[0]?.messages)).toContain("The attached file README.md:\\n# Sums");
+    const boss = JSON.stringify(model.requests.at(-1)?.messages);
+    expect(boss).toContain("only files ending in .md are allowed");
+    expect(boss).toContain("There is no missing.md");
+  });
+
   test("cannot write where its parent may only read", async () => {
     const files = {
       ".github/workers/reader.worker":

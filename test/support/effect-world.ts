@@ -77,6 +77,7 @@ export async function effectWorld({
       openWorkspace: async () => ({
         base,
         tracking,
+        readFile: async () => Buffer.from(""),
         openToolbox: (history) => createToolbox({ tools, workspace: memoryWorkspace(), history }),
       }),
       instructions: () => "",

@@ -44,6 +44,8 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     getIssue: async (number) => (number === issue.number ? issue : undefined),
     listIssues: async () => [issue],
     listComments: async () => comments,
+    findAttachments: () => [],
+    downloadAttachment: async () => Buffer.from(""),
     createComment: async (_number, body) => {
       const at = new Date();
       const comment = {

@@ -456,3 +456,23 @@ test("text that is piped in is added to the task", async () => {
   expect(await run.code).toBe(0);
   expect(world.told()).toContain("Explain this error\\n\\nTypeError: x");
 });
+
+test("--attach gives the worker files, of the types and sizes that it takes", async () => {
+  const worker = aWorkerFile.replace("toolsets:", "attachment_policy: { denied_suffixes: [log] }\ntoolsets:");
+  const files = { "note.md": "Use tabs.", "a.log": "x", "a.bin": "\0\0", ".github/workers/careful.worker": worker };
+  const world = await golemWorld({ turns: [done], files });
+
+  expect(await world.give(["run", "careful", "please", "--attach", "note.md", "--attach=a.txt"]).code).toBe(0);
+  expect(world.told()).toContain("The attached file note.md:\\nUse tabs.");
+  expect(world.told()).toContain("The attached file a.txt:");
+
+  for (const [path, message] of [
+    ["a.log", "files ending in .log are not allowed"],
+    ["a.bin", "a.bin cannot be attached: it is not an image"],
+    ["none.md", "none.md cannot be attached: ENOENT"],
+  ] as const) {
+    const refused = world.give(["run", "careful", "please", "--attach", path]);
+    expect(await refused.code).toBe(2);
+    expect(refused.text()).toContain(message);
+  }
+});

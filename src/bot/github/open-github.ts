@@ -10,7 +10,7 @@ import type { RestClient } from "./rest-client.ts";
 
 /** Opens the repositories of the app's installations. */
 export function createOpenGitHub(rest: RestClient, { github, app, secrets }: Config): OpenGitHub {
-  const { apiUrl } = github;
+  const { apiUrl, webUrl } = github;
   const redact = createRedactor(secrets);
   const tokens = new InstallationTokens(rest);
   const dotGitHub = new DotGitHubReader();
@@ -25,7 +25,7 @@ export function createOpenGitHub(rest: RestClient, { github, app, secrets }: Con
   };
   return (repository) => {
     const api = new RepositoryApi({ rest, tokens, repository, apiUrl });
-    return new RepositoryClient({ repository, api, tokens, dotGitHub, appId: app.appId, ownLogin, redact });
+    return new RepositoryClient({ repository, api, tokens, dotGitHub, appId: app.appId, webUrl, ownLogin, redact });
   };
 }
 

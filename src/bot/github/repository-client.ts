@@ -19,6 +19,7 @@ import {
   type ReviewThread,
 } from "#domain/github.ts";
 import { withRetries } from "#domain/with-retries.ts";
+import { downloadAttachment, findAttachments } from "./attachments.ts";
 import { readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
 import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
@@ -39,6 +40,7 @@ interface RepositoryClientOptions {
   tokens: InstallationTokens;
   dotGitHub: DotGitHubReader;
   appId: number;
+  webUrl: string;
   ownLogin: () => Promise<string>;
   redact: (text: string) => string;
 }
@@ -51,15 +53,17 @@ export class RepositoryClient implements GitHub {
   readonly #tokens: InstallationTokens;
   readonly #dotGitHub: DotGitHubReader;
   readonly #appId: number;
+  readonly #webUrl: string;
   readonly #redact: (text: string) => string;
 
-  constructor({ repository, api, tokens, dotGitHub, appId, ownLogin, redact }: RepositoryClientOptions) {
+  constructor({ repository, api, tokens, dotGitHub, appId, webUrl, ownLogin, redact }: RepositoryClientOptions) {
     this.repository = repository;
     this.ownLogin = ownLogin;
     this.#api = api;
     this.#tokens = tokens;
     this.#dotGitHub = dotGitHub;
     this.#appId = appId;
+    this.#webUrl = webUrl;
     this.#redact = redact;
   }
 
@@ -190,6 +194,15 @@ export class RepositoryClient implements GitHub {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/labels";
     const data = await this.#api.call(endpoint, { issue_number: number, labels: labels.map(this.#redact) });
     return data.map((label) => label.name);
+  }
+
+  findAttachments(text: string): { name: string; url: string }[] {
+    return findAttachments(text, { webUrl: this.#webUrl });
+  }
+
+  downloadAttachment(url: string, options: { maxBytes: number; signal: AbortSignal }): Promise<Buffer> {
+    const createToken = () => this.#tokens.get(this.repository, "read");
+    return downloadAttachment(url, { webUrl: this.#webUrl, createToken }, options);
   }
 
   async getPullRequest(number: number): Promise<PullRequest | undefined> {

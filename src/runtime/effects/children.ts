@@ -1,14 +1,20 @@
-import { UserError } from "#domain/errors.ts";
+import { ToolError, UserError } from "#domain/errors.ts";
+import type { Attachment } from "#domain/events.ts";
+import { AttachmentPolicy, type WorkerDefinition } from "#domain/worker.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import { chosenModel, openCallOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import { admitWorker } from "#runtime/start/admit-worker.ts";
-import { checkDelegation, childSpec, taskOf } from "#runtime/start/delegate.ts";
+import { checkAttachments, detectMediaType } from "#runtime/start/check-attachments.ts";
+import { attachmentsOf, checkDelegation, childSpec, taskOf } from "#runtime/start/delegate.ts";
 import { readable, requireRun } from "#runtime/store/store.ts";
 import { checkApproval, NotRunError } from "./check-approval.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
+
+/** One attached file, since it is stored with the run. */
+const maxAttachmentBytes = 2 * 1024 ** 2;
 
 type SpawnServices = Pick<EffectServices, "store" | "catalog" | "models" | "now" | "policy">;
 
@@ -20,7 +26,7 @@ export function spawnChild(services: SpawnServices): EffectHandler<EffectOf<"chi
       try {
         return await spawn(services, run, { ...request, effectKey: key }, signal);
       } catch (error) {
-        if (!(error instanceof UserError)) throw error;
+        if (!(error instanceof UserError || error instanceof ToolError)) throw error;
         const { approvalId } = request;
         const isRefused = approvalId !== undefined && error instanceof NotRunError;
         const execution = isRefused && { approvalId, outcome: "refused" as const, reason: error.message };
@@ -61,18 +67,45 @@ async function spawn(
     model: chosenModel(log) ?? spec.model,
     policy,
   });
+  const args = granted ? granted.args : call.args;
+  const attachments = await attachFiles(run, { worker, paths: attachmentsOf(args), signal });
   const child = childSpec(parent, { id, callId, worker, source, model, now: now(), siblings, root: root.spec });
   const event = {
     type: "message.received" as const,
     kind: "prompt" as const,
-    text: taskOf(granted ? granted.args : call.args),
+    text: taskOf(args),
     by: spec.worker.name,
+    ...(attachments.length > 0 && { attachments }),
   };
   return {
     run: initialRun(child),
     events: [{ runId: id, event, dedupe: `${id}/task` }],
     ...(approvalId !== undefined && { execution: { approvalId, outcome: "executed" } }),
   };
+}
+
+/** Reads the attached files from the caller's tree. The policy of the worker that is called decides what it takes. */
+async function attachFiles(
+  run: ActiveRun,
+  { worker, paths, signal }: { worker: WorkerDefinition; paths: readonly string[]; signal: AbortSignal },
+): Promise<Attachment[]> {
+  if (paths.length === 0) return [];
+  const workspace = await run.workspace(signal);
+  const files = await Promise.all(
+    paths.map(async (path) => {
+      const bytes = Buffer.from(await workspace.readFile(path));
+      if (bytes.length > maxAttachmentBytes) {
+        throw new UserError(`${path} has more than ${maxAttachmentBytes} bytes, so it cannot be attached.`);
+      }
+      const mediaType = detectMediaType(path, bytes);
+      if (mediaType) return { name: path, mediaType, bytes };
+      throw new UserError(`${path} is not an image, a PDF or a text file, so it cannot be attached.`);
+    }),
+  );
+  return checkAttachments(
+    { ...worker, attachment_policy: worker.attachment_policy ?? AttachmentPolicy.parse({}) },
+    files,
+  );
 }
 
 function refused(runId: string, callId: string, reason: string): EffectResult {

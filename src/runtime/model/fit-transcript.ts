@@ -61,11 +61,16 @@ function withoutSearches(message: AssistantMessage): AssistantMessage {
 const sizes = new WeakMap<ModelMessage, number>();
 const shortened = new WeakMap<ModelMessage, ModelMessage>();
 
+/** What providers count for a large image. The bytes are not text. */
+const tokensPerFile = 1_600;
+
 /** Estimates the tokens of a message. */
 export function sizeOf(message: ModelMessage): number {
   const known = sizes.get(message);
   if (known !== undefined) return known;
-  const size = estimateTokens(JSON.stringify(message.content));
+  const files = typeof message.content === "string" ? 0 : message.content.filter(({ type }) => type === "file").length;
+  const text = JSON.stringify(message.content, (key, value) => (key === "data" && files > 0 ? "" : value));
+  const size = estimateTokens(text) + files * tokensPerFile;
   sizes.set(message, size);
   return size;
 }

@@ -1,8 +1,11 @@
 import { UserError } from "#domain/errors.ts";
+import type { Attachment } from "#domain/events.ts";
 import { type Account, type Comment, canWrite, type GitHub, type Issue } from "#domain/github.ts";
 import type { RunOrigin } from "#domain/run.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
 import type { SeenIssue } from "#runtime/runs.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
+import { readAttachments } from "./read-attachments.ts";
 
 /** The characters of an issue and of its comments that a worker starts with. It can read the rest with its tools. */
 const maxBodyLength = 20_000;
@@ -35,8 +38,13 @@ export async function readBriefedIssue(
 export async function composeBriefing(
   github: GitHub,
   issue: BriefedIssue,
-  { before, seen }: { before: Date; seen?: SeenIssue | undefined },
-): Promise<{ text: string; authors: Account[] }> {
+  {
+    before,
+    seen,
+    worker,
+    task,
+  }: { before: Date; seen?: SeenIssue | undefined; worker: WorkerDefinition; task: string },
+): Promise<{ text: string; authors: Account[]; attachments?: Attachment[] }> {
   const kind = issue.isPullRequest ? "Pull request" : "Issue";
   const head = `${kind} #${issue.number}, opened by @${issue.author}`;
   const labels = issue.labels.length > 0 ? `\n\nLabels: ${issue.labels.join(", ")}` : "";
@@ -44,12 +52,14 @@ export async function composeBriefing(
     cut(`${issue.title}\n\n${issue.body}`, maxBodyLength) + cut(labels, maxLabelsLength),
     `${kind.toLowerCase()} #${issue.number}`,
   );
-  const { texts, authors } = seen?.hasNoComments
-    ? { texts: [], authors: [] }
+  const { texts, bodies, authors } = seen?.hasNoComments
+    ? { texts: [], bodies: [], authors: [] }
     : await earlierComments(github, issue, before);
+  const { files, note } = await readAttachments(github, [task, issue.body, ...bodies], worker);
   return {
-    text: [head, body, ...texts].join("\n\n"),
+    text: [head, body, ...texts, note].filter(Boolean).join("\n\n"),
     authors: [{ login: issue.author, id: issue.authorId }, ...authors],
+    ...(files.length > 0 && { attachments: files }),
   };
 }
 
@@ -58,9 +68,10 @@ async function earlierComments(
   github: GitHub,
   { number }: BriefedIssue,
   before: Date,
-): Promise<{ texts: string[]; authors: Account[] }> {
+): Promise<{ texts: string[]; bodies: string[]; authors: Account[] }> {
   const comments = (await github.listComments(number)).filter((comment) => !comment.own && comment.updatedAt < before);
   const texts: string[] = [];
+  const bodies: string[] = [];
   const authors = new Map<string, Account>();
   const permissions = new Map<string, Promise<string>>();
   let room = maxThreadLength;
@@ -71,11 +82,12 @@ async function earlierComments(
     const permission = permissions.get(comment.author) ?? describePermission(github, comment);
     permissions.set(comment.author, permission);
     authors.set(comment.author, { login: comment.author, id: comment.authorId });
+    bodies.unshift(comment.body);
     texts.unshift(wrapUntrusted(text, `comment by @${comment.author}, ${await permission}`));
   }
   const left = comments.length - texts.length;
   const shown = left > 0 ? [`(${left} earlier comments are left out.)`, ...texts] : texts;
-  return { texts: shown, authors: [...authors.values()] };
+  return { texts: shown, bodies, authors: [...authors.values()] };
 }
 
 async function describePermission(github: GitHub, { author }: Comment): Promise<string> {

@@ -96,6 +96,12 @@ function narrowLimits(own: Limits, { spec, snapshot }: RunRow, share: Share): Li
   };
 }
 
+/** Returns the paths of the files that a worker call attaches. */
+export function attachmentsOf(args: unknown): string[] {
+  const { attachments } = args as { attachments?: unknown };
+  return Array.isArray(attachments) ? attachments.filter((path) => typeof path === "string") : [];
+}
+
 /** Returns the task of a worker call, as the child's first message. */
 export function taskOf(args: unknown): string {
   const { task, context } = args as { task?: unknown; context?: unknown };

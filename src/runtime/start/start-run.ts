@@ -56,7 +56,7 @@ export class RunStarter {
     const usualCost = await this.#usualCost(origin, worker.name);
     const task = cleanText(text).text.trim();
     const issue = await readBriefedIssue(github, origin, seen);
-    const briefing = await composeBriefing(github, issue, { before: seen?.at ?? new Date(now()), seen });
+    const briefing = await composeBriefing(github, issue, { before: seen?.at ?? new Date(now()), seen, worker, task });
     if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input && origin.trigger === undefined) {
       const place = origin.isPullRequest ? "the pull request's description" : "the issue";
       throw new UserError(`${worker.name} needs a task. Write it after the command, or in ${place}.`);

@@ -1,5 +1,5 @@
 import type { RunView } from "#domain/run.ts";
-import type { RunResult } from "#embed/options.ts";
+import type { RunAttachment, RunResult } from "#embed/options.ts";
 import type { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { exitCodes } from "./command-context.ts";
 import type { Terminal } from "./terminal.ts";
@@ -22,6 +22,8 @@ type Usage = Pick<ConversationEnd, "toolCallCount" | "tokens" | "cost">;
 export interface Conversation {
   /** The first message; or the last turn of a run that is resumed. */
   first: string | RunView;
+  /** Files for the first message. */
+  attachments?: readonly RunAttachment[];
   runtime: WorkerRuntime;
   terminal: Terminal;
   /** The worker answers one message after the other. */
@@ -29,14 +31,20 @@ export interface Conversation {
 }
 
 /** Runs a worker, lets the person continue after an interruption, and where it `chats`, after each answer. */
-export async function converse({ first, runtime, terminal, chats }: Conversation): Promise<ConversationEnd> {
+export async function converse({
+  first,
+  attachments = [],
+  runtime,
+  terminal,
+  chats,
+}: Conversation): Promise<ConversationEnd> {
   let wasInterrupted = typeof first !== "string" && first.state === "interrupted";
   const unsubscribe = terminal.bus.on("sessionEnd", ({ reason }) => {
     wasInterrupted = reason === "interrupted";
   });
   const used: Usage = { toolCallCount: 0, tokens: { input: 0, output: 0 }, cost: 0 };
   try {
-    let result = typeof first === "string" ? await runtime.run(first) : await resume(first, runtime);
+    let result = typeof first === "string" ? await runtime.run(first, attachments) : await resume(first, runtime);
     for (;;) {
       add(used, result);
       const end = endOf(result, wasInterrupted, used);

@@ -7,6 +7,7 @@ interface CommandHelp {
 }
 
 const runOptions = `  -m, --model provider:model    use this model instead of the worker's own or GOLEM_FORGE_MODEL
+      --attach <file>           golem run only: attach an image, a PDF or a text file; repeat it for more
       --yes <tool>              approve every call of this tool in advance; repeat it for more, or use "all"
       --trust-tools             trust the code that a worker of this checkout brings, without asking
       --apply                   write the changes to the working tree at the end, without asking

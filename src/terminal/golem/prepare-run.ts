@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { join } from "node:path";
+import { readFile } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
@@ -8,9 +9,12 @@ import { type Config, readLocalConfig } from "#config/config.ts";
 import { narrowLimits, parseRepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunView } from "#domain/run.ts";
+import { AttachmentPolicy } from "#domain/worker.ts";
+import type { RunAttachment } from "#embed/options.ts";
 import { createModels } from "#models/create-models.ts";
 import type { Models } from "#models/models.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
+import { checkAttachments, detectMediaType } from "#runtime/start/check-attachments.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";
@@ -33,6 +37,8 @@ export interface PreparedRun {
   repositoryInstructions: string | undefined;
   /** Undefined when it has to be asked for. */
   task: string | undefined;
+  /** The files given with `--attach`. */
+  attachments?: RunAttachment[];
   savedRuns: SavedRuns;
   /** Undefined for a dry run, and when the run cannot be saved. */
   saved: SavedRun | undefined;
@@ -61,18 +67,39 @@ export async function prepareRun(request: RunRequest, context: CommandContext): 
   if (task === "" && !worker.allow_empty_input) {
     throw new UserError(`Say what ${worker.name} should do, as in golem run ${worker.name} "…".`);
   }
+  const attachments = await readFiles(request.attach, { worker, cwd: context.cwd });
   const id = randomUUID().slice(0, 8);
   const kept = request.dryRun ? { saved: undefined } : await save(savedRuns, id);
   try {
     const checkout = await openCheckout(root, { policy: worker.sandbox, record: kept.saved?.record });
     const repositoryInstructions = settings.instructions;
     const chosen = { ...file, worker };
-    return { id, config, checkout, workers, chosen, models, model, task, repositoryInstructions, savedRuns, ...kept };
+    const known = { id, config, checkout, workers, chosen, models, model, task, repositoryInstructions };
+    return { ...known, attachments, savedRuns, ...kept };
   } catch (error) {
     await kept.saved?.store.close();
     savedRuns.delete(id);
     throw error;
   }
+}
+
+/** Reads the files to attach. Rejects with a UserError for a file that models cannot read or the worker does not take. */
+async function readFiles(
+  paths: readonly string[],
+  { worker, cwd }: { worker: LocalWorker["worker"]; cwd: string },
+): Promise<RunAttachment[]> {
+  const files = await Promise.all(
+    paths.map(async (path) => {
+      const bytes = await readFile(resolve(cwd, path)).catch((error: NodeJS.ErrnoException) => {
+        throw new UserError(`${path} cannot be attached: ${error.code ?? error.message}.`, { cause: error });
+      });
+      const mediaType = detectMediaType(path, bytes);
+      if (mediaType) return { name: basename(path), mediaType, bytes };
+      throw new UserError(`${path} cannot be attached: it is not an image, a PDF or a text file.`);
+    }),
+  );
+  checkAttachments({ ...worker, attachment_policy: worker.attachment_policy ?? AttachmentPolicy.parse({}) }, files);
+  return files.map(({ name, mediaType, bytes }) => ({ name, mimeType: mediaType, data: bytes }));
 }
 
 /**

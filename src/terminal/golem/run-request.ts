@@ -21,6 +21,8 @@ export interface RunRequest extends RunFlags {
   worker: string;
   /** Undefined: golem asks for it, or reads it from standard input. */
   task: string | undefined;
+  /** Paths of files that are attached to the task. */
+  attach: readonly string[];
 }
 
 export interface ResumeRequest extends RunFlags {
@@ -30,6 +32,7 @@ export interface ResumeRequest extends RunFlags {
 
 export const runOptions = {
   model: { type: "string", short: "m" },
+  attach: { type: "string", multiple: true },
   yes: { type: "string", multiple: true },
   "trust-tools": { type: "boolean" },
   trace: { type: "boolean" },
@@ -48,12 +51,17 @@ export function readRunRequest(args: readonly string[]): RunRequest {
   const { positionals, options } = parseWords(args, runOptions);
   const [worker, ...task] = positionals;
   if (!worker) throw new UserError('Name a worker, as in golem run fixer "…". golem workers lists them.');
-  return { worker, task: task.length > 0 ? task.join(" ") : undefined, ...readFlags(options) };
+  return {
+    worker,
+    task: task.length > 0 ? task.join(" ") : undefined,
+    attach: (options.get("attach") ?? []).map(String),
+    ...readFlags(options),
+  };
 }
 
 /** Parses the arguments of `golem resume`. Throws a UserError that says what is wrong. */
 export function readResumeRequest(args: readonly string[]): ResumeRequest {
-  const { "dry-run": _, ...resumeOptions } = runOptions;
+  const { "dry-run": _, attach: __, ...resumeOptions } = runOptions;
   const { positionals, options } = parseWords(args, resumeOptions);
   const [run, stray] = positionals;
   if (stray !== undefined) throw new UserError(`golem resume takes one run, and was also given ${stray}.`);

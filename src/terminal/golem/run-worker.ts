@@ -128,7 +128,13 @@ async function runToEnd(runtime: WorkerRuntime, started: StartedRun): Promise<nu
   const task = started.task ?? (await askForTask(started));
   if (task === undefined) return exitCodes.interrupted;
   const chats = chosen.worker.mode === "chat" && terminal.isInteractive;
-  const end = await converse({ first: resumed ?? task, runtime, terminal, chats });
+  const end = await converse({
+    first: resumed ?? task,
+    attachments: started.attachments ?? [],
+    runtime,
+    terminal,
+    chats,
+  });
   return finish(end, task, started);
 }
 

@@ -1,0 +1,88 @@
+import { UserError } from "#domain/errors.ts";
+import { type Attachment, isTextMediaType } from "#domain/events.ts";
+import type { GitHub } from "#domain/github.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
+import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
+import { type AttachedFile, detectMediaType, findPolicyProblem, toAttachment } from "./check-attachments.ts";
+
+/** What an issue can bring to a run. The worker's attachment policy can only lower it. */
+const maxFiles = 5;
+const maxFileBytes = 2 * 1024 ** 2;
+const maxTotalBytes = 4 * 1024 ** 2;
+const maxTextBytes = 100_000;
+const maxNamed = 20;
+/** For all files together: the run starts afterwards. */
+const timeoutMs = 10_000;
+
+const textName =
+  /\.(txt|md|log|json|jsonc|csv|tsv|diff|patch|ya?ml|toml|ini|conf|xml|py|ts|js|c|h|cpp|java|go|rs|rb|sh|sql)$/i;
+
+export interface ReadAttachments {
+  files: Attachment[];
+  /** Names every file, and says why some could not be read. Empty if there are none. */
+  note: string;
+}
+
+/**
+ * Reads the images and files attached to texts on GitHub, within limits and the worker's attachment policy. Never fails: a
+ * file that cannot be read is named with the reason.
+ */
+export async function readAttachments(
+  github: Pick<GitHub, "findAttachments" | "downloadAttachment">,
+  texts: readonly string[],
+  worker: Pick<WorkerDefinition, "attachment_policy">,
+): Promise<ReadAttachments> {
+  const links = new Map(texts.flatMap((text) => github.findAttachments(text)).map((link) => [link.url, link]));
+  if (links.size === 0) return { files: [], note: "" };
+
+  const signal = AbortSignal.timeout(timeoutMs);
+  const listed = [...links.values()].slice(0, maxNamed);
+  const results = await Promise.all(
+    listed.map(async ({ name, url }, index) => {
+      if (index >= maxFiles) return { name, problem: `only ${maxFiles} files are read` };
+      try {
+        const bytes = await github.downloadAttachment(url, { maxBytes: maxFileBytes, signal });
+        return readFile(name, bytes);
+      } catch (error) {
+        return { name, problem: error instanceof UserError ? error.message : "GitHub did not send it" };
+      }
+    }),
+  );
+  const files: AttachedFile[] = [];
+  const lines = results.map((result) => {
+    const problem = "bytes" in result ? findProblem([...files, result], worker) : result.problem;
+    if ("bytes" in result && problem === undefined) {
+      files.push(result);
+      return `${result.name} (${result.mediaType}, ${result.bytes.length} bytes)`;
+    }
+    return `${result.name} (not read: ${problem})`;
+  });
+  if (links.size > maxNamed) lines.push(`and ${links.size - maxNamed} more`);
+  const note = `Attached files:\n${wrapUntrusted(cleanText(lines.join("\n")).text, "names of attached files")}`;
+  return { files: files.map(toStored), note };
+}
+
+function readFile(given: string, bytes: Buffer): AttachedFile | { name: string; problem: string } {
+  const mediaType = detectMediaType(given, bytes);
+  if (mediaType === undefined || (isTextMediaType(mediaType) && !textName.test(given))) {
+    return { name: given, problem: "it is not an image, a PDF or a text file" };
+  }
+  const name = /\.\w{1,5}$/.test(given) ? given : `${given}.${mediaType.replace(/^.*\//, "")}`;
+  return { name, mediaType, bytes: isTextMediaType(mediaType) ? bytes.subarray(0, maxTextBytes) : bytes };
+}
+
+function findProblem(
+  files: readonly AttachedFile[],
+  { attachment_policy: policy }: Pick<WorkerDefinition, "attachment_policy">,
+) {
+  const total = files.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  if (total > maxTotalBytes) return `files have more than ${maxTotalBytes} bytes together`;
+  return policy && findPolicyProblem(policy, files);
+}
+
+/** Text reaches the model as it is, so it is marked as untrusted here. */
+function toStored(file: AttachedFile): Attachment {
+  const attachment = toAttachment(file);
+  if (!isTextMediaType(file.mediaType)) return attachment;
+  return { ...attachment, data: wrapUntrusted(cleanText(attachment.data).text, `the attached file ${file.name}`) };
+}
