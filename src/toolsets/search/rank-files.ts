@@ -1,3 +1,5 @@
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
+
 /** A file with the lines that contain a term of the query. */
 export interface CandidateFile {
   path: string;
@@ -39,37 +41,96 @@ interface Weighted {
   weight: number;
 }
 
-/** Ranks files by relevance, best first, among `total` files. Files that match no term are left out. */
-export function rankFiles(
+/**
+ * Ranks files by relevance, best first, among `total` files. Files that match no term are left out. Yields to the event
+ * loop.
+ */
+export async function rankFiles(
   candidates: readonly CandidateFile[],
   terms: readonly string[],
-  { total }: { total: number },
-): RankedFile[] {
-  const wanted = new Set(terms);
-  const counted = candidates.map((file) => ({ file, counts: countTerms(file.lines, wanted) }));
+  { total, signal }: { total: number; signal: AbortSignal },
+): Promise<RankedFile[]> {
+  const counter = new TermCounter(terms);
+  const yielder = new EventLoopYielder({ signal });
+  const counted: { file: CandidateFile; counts: ReadonlyMap<string, number> }[] = [];
+  for (const file of candidates) {
+    if (yielder.isDue) await yielder.turn();
+    counted.push({ file, counts: counter.count(file.lines) });
+  }
   const averageSize = candidates.reduce((sum, { size }) => sum + size, 0) / Math.max(1, candidates.length);
   const weighted = terms.map((term): Weighted => {
     const files = counted.filter(({ counts }) => counts.has(term)).length;
     return { term, weight: Math.log(1 + (total - files + 0.5) / (files + 0.5)) };
   });
-  const ranked = counted.map(({ file: { path, size, lines }, counts }) => {
+  const ranked: RankedFile[] = [];
+  const symbolScores = new Map<string, number>();
+  for (const { file, counts } of counted) {
+    if (yielder.isDue) await yielder.turn();
+    const { path, size, lines } = file;
     const inPath = new Set(codeTerms(path));
-    const symbols = rankSymbols(codeSymbols(lines, path), weighted);
+    const symbols = rankSymbols(codeSymbols(lines, path), weighted, symbolScores);
     const uses = weighted.reduce((sum, { term, weight }) => {
       const inText = saturated(counts.get(term) ?? 0, size / Math.max(1, averageSize));
       return sum + weight * (inText + (inPath.has(term) ? pathWeight : 0));
     }, 0);
-    return { path, score: uses + (symbols[0]?.score ?? 0), symbols: symbols.map(({ symbol }) => symbol) };
-  });
+    ranked.push({ path, score: uses + (symbols[0]?.score ?? 0), symbols: symbols.map(({ symbol }) => symbol) });
+  }
   return ranked.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score || (a.path < b.path ? -1 : 1));
 }
 
-function countTerms(lines: readonly string[], wanted: ReadonlySet<string>): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const line of lines) {
-    for (const term of codeTerms(line)) if (wanted.has(term)) counts.set(term, (counts.get(term) ?? 0) + 1);
+const maxKnownWords = 100_000;
+const asciiLine = /^\p{ASCII}*$/u;
+const asciiWordPart = /[A-Za-z0-9_$]/;
+
+/** Counts the terms of a query in lines of code. Splits only the words that contain a term, and each of them once. */
+export class TermCounter {
+  readonly #wanted: ReadonlySet<string>;
+  /** Any of the terms. */
+  readonly #occurrence: RegExp;
+  readonly #termsByWord = new Map<string, readonly string[]>();
+
+  constructor(terms: readonly string[]) {
+    this.#wanted = new Set(terms);
+    this.#occurrence = new RegExp(terms.map((term) => term.replaceAll("$", "\\$")).join("|"), "gi");
   }
-  return counts;
+
+  /** The number of times that each term occurs in the lines. */
+  count(lines: readonly string[]): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const line of lines) {
+      for (const word of this.#wordsOf(line)) {
+        for (const term of this.#termsOf(word)) counts.set(term, (counts.get(term) ?? 0) + 1);
+      }
+    }
+    return counts;
+  }
+
+  /** The words of a line that may contain a term. */
+  #wordsOf(line: string): readonly string[] {
+    // In other scripts, a lower-case letter may have another length, or be matched by other rules than RegExp's.
+    if (!asciiLine.test(line)) return line.match(identifier) ?? [];
+    const words: string[] = [];
+    const occurrence = this.#occurrence;
+    occurrence.lastIndex = 0;
+    for (let found = occurrence.exec(line); found; found = occurrence.exec(line)) {
+      let start = found.index;
+      let end = occurrence.lastIndex;
+      while (start > 0 && asciiWordPart.test(line.charAt(start - 1))) start--;
+      while (end < line.length && asciiWordPart.test(line.charAt(end))) end++;
+      words.push(...(line.slice(start, end).match(identifier) ?? []));
+      occurrence.lastIndex = end;
+    }
+    return words;
+  }
+
+  #termsOf(word: string): readonly string[] {
+    const known = this.#termsByWord.get(word);
+    if (known) return known;
+    const terms = termsOfWord(word).filter((term) => this.#wanted.has(term));
+    if (this.#termsByWord.size >= maxKnownWords) this.#termsByWord.clear();
+    this.#termsByWord.set(word, terms);
+    return terms;
+  }
 }
 
 function saturated(count: number, relativeLength: number): number {
@@ -77,18 +138,24 @@ function saturated(count: number, relativeLength: number): number {
   return (count * (saturation + 1)) / (count + slowed);
 }
 
-function rankSymbols(symbols: readonly CodeSymbol[], weighted: readonly Weighted[]) {
-  const scores = symbols.map((symbol) => {
-    const whole = symbol.name.toLowerCase();
-    const parts = splitIdentifier(symbol.name);
-    const score = weighted.reduce((sum, { term, weight }) => {
-      if (term === whole) return sum + wholeSymbolWeight * weight;
-      // The more parts a name has, the less each one counts.
-      return parts.includes(term) ? sum + (partSymbolWeight * weight) / Math.sqrt(parts.length) : sum;
-    }, 0);
+/** The symbols that match, best first. `scores` holds the score of each name that was met before. */
+function rankSymbols(symbols: readonly CodeSymbol[], weighted: readonly Weighted[], scores: Map<string, number>) {
+  const scored = symbols.map((symbol) => {
+    const score = scores.get(symbol.name) ?? scoreOf(symbol.name, weighted);
+    scores.set(symbol.name, score);
     return { symbol, score };
   });
-  return scores.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
+  return scored.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
+}
+
+function scoreOf(name: string, weighted: readonly Weighted[]): number {
+  const whole = name.toLowerCase();
+  const parts = splitIdentifier(name);
+  return weighted.reduce((sum, { term, weight }) => {
+    if (term === whole) return sum + wholeSymbolWeight * weight;
+    // The more parts a name has, the less each one counts.
+    return parts.includes(term) ? sum + (partSymbolWeight * weight) / Math.sqrt(parts.length) : sum;
+  }, 0);
 }
 
 const identifier = /[\p{L}_$][\p{L}\p{N}_$]*/gu;
@@ -96,15 +163,14 @@ const maxTermLength = 64;
 
 /** Splits a text into lower-case terms: each identifier, and the parts of camelCase and snake_case identifiers. */
 export function codeTerms(text: string): string[] {
-  const terms: string[] = [];
-  for (const [word] of text.matchAll(identifier)) {
-    if (word.length > maxTermLength) continue;
-    const whole = word.toLowerCase();
-    const parts = splitIdentifier(word);
-    terms.push(whole);
-    if (parts.length > 1 || parts[0] !== whole) terms.push(...parts);
-  }
-  return terms;
+  return (text.match(identifier) ?? []).flatMap(termsOfWord);
+}
+
+function termsOfWord(word: string): string[] {
+  if (word.length > maxTermLength) return [];
+  const whole = word.toLowerCase();
+  const parts = splitIdentifier(word);
+  return parts.length > 1 || parts[0] !== whole ? [whole, ...parts] : [whole];
 }
 
 /** Splits `parseHTTPRequest_v2` into parse, http, request and v2. */

@@ -5,7 +5,15 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { globFilter, listPathsBelow, readContents } from "./glob.ts";
-import { type CandidateFile, codeSymbols, codeTerms, queryTerms, type RankedFile, rankFiles } from "./rank-files.ts";
+import {
+  type CandidateFile,
+  type CodeSymbol,
+  codeSymbols,
+  queryTerms,
+  type RankedFile,
+  rankFiles,
+  TermCounter,
+} from "./rank-files.ts";
 import { type FileMatches, LineSearch } from "./search-lines.ts";
 
 const input = z.object({
@@ -45,8 +53,11 @@ export function createSearchCodeTool(workspace: Workspace): NamedTool<Input, Too
       const paths = (await listPathsBelow(workspace, path)).paths.filter(filter);
       const matches = await findMatches(paths, terms, { workspace, signal: abortSignal });
       const candidates = await findCandidates(paths, matches, terms, abortSignal);
-      const ranked = rankFiles(candidates, terms, { total: paths.length });
-      const results = ranked.slice(0, limit).map((file) => withLines(file, terms, matches.get(file.path)));
+      const ranked = await rankFiles(candidates, terms, { total: paths.length, signal: abortSignal });
+      const results = [];
+      for (const file of ranked.slice(0, limit)) {
+        results.push(await withLines(file, terms, { match: matches.get(file.path), signal: abortSignal }));
+      }
 
       const shown = results.map(({ path, lines }) =>
         [path, ...lines.map(({ line, text }) => `  ${line}: ${text}`)].join("\n"),
@@ -101,17 +112,31 @@ function lineAt(text: Uint8Array, start: number): string {
   return Buffer.from(text.buffer, text.byteOffset, text.length).toString("utf8", start, end === -1 ? text.length : end);
 }
 
+interface LinesOptions {
+  match: FileMatches | undefined;
+  signal: AbortSignal;
+}
+
 /** Adds the lines to show: definitions first, then the lines with most terms. */
-function withLines({ path, score, symbols }: RankedFile, terms: readonly string[], match: FileMatches | undefined) {
+async function withLines(
+  { path, score, symbols }: RankedFile,
+  terms: readonly string[],
+  { match, signal }: LinesOptions,
+) {
   const text = Buffer.from(match?.text ?? []).toString("utf8");
   const lines = text.split("\n");
   const names = new Set(symbols.map(({ name }) => name));
-  const defined = codeSymbols(lines, path).filter(({ name }) => names.has(name));
-  const wanted = new Set(terms);
-  const matching = lines
-    .map((line, at) => ({ line: at + 1, terms: new Set(codeTerms(line).filter((term) => wanted.has(term))).size }))
-    .filter((line) => line.terms > 0)
-    .sort((a, b) => b.terms - a.terms || a.line - b.line);
+  const counter = new TermCounter(terms);
+  const yielder = new EventLoopYielder({ signal });
+  const defined: CodeSymbol[] = [];
+  const matching: { line: number; terms: number }[] = [];
+  for (const [at, line] of lines.entries()) {
+    if (yielder.isDue) await yielder.turn();
+    for (const { name } of codeSymbols([line], path)) if (names.has(name)) defined.push({ name, line: at + 1 });
+    const count = counter.count([line]).size;
+    if (count > 0) matching.push({ line: at + 1, terms: count });
+  }
+  matching.sort((a, b) => b.terms - a.terms || a.line - b.line);
   const chosen = [...new Set([...defined, ...matching].map(({ line }) => line))];
   return {
     path,

@@ -46,6 +46,8 @@ interface SearchedFile {
 
 const yieldEveryMs = 20;
 const windowBytes = 1024 ** 2;
+// A window is copied to a string for a RegExp, which is faster while the copy fits into the processor's cache.
+const expressionWindowBytes = 128 * 1024;
 const maxGapBytes = 64 * 1024;
 const largeFileBytes = 16 * 1024;
 const headBytes = 1024;
@@ -132,7 +134,8 @@ export class LineSearch {
     let index = 0;
     /** The position up to which every line is decided. */
     let decided = 0;
-    for (const { from, to } of windowsOf(bytes, files)) {
+    const windowSize = factor.literals ? windowBytes : expressionWindowBytes;
+    for (const { from, to } of windowsOf(bytes, files, windowSize)) {
       if (this.#yielder.isDue) await this.#turn();
       const endOfNext = finder(factor, bytes.subarray(from, to));
       for (let at = Math.max(decided - from, 0); at < to - from; at = decided - from) {
@@ -223,25 +226,33 @@ function isSurelyBinary(bytes: Buffer, { start, end }: SearchedFile): boolean {
 }
 
 /** The pieces in which to look for a factor: many small files in one, and parts of a large file. */
-function* windowsOf(bytes: Buffer, files: readonly SearchedFile[]): Iterable<{ from: number; to: number }> {
+function* windowsOf(
+  bytes: Buffer,
+  files: readonly SearchedFile[],
+  size: number,
+): Iterable<{ from: number; to: number }> {
   let from = 0;
   let to = 0;
   for (const { start, end } of files) {
-    if (end - from > windowBytes || start - to > maxGapBytes) {
-      yield* splitWindow(bytes, from, to);
+    if (end - from > size || start - to > maxGapBytes) {
+      yield* splitWindow(bytes, { from, to }, size);
       from = start;
     }
     to = end;
   }
-  yield* splitWindow(bytes, from, to);
+  yield* splitWindow(bytes, { from, to }, size);
 }
 
-function* splitWindow(bytes: Buffer, start: number, to: number): Iterable<{ from: number; to: number }> {
+function* splitWindow(
+  bytes: Buffer,
+  { from: start, to }: { from: number; to: number },
+  size: number,
+): Iterable<{ from: number; to: number }> {
   let from = start;
-  while (to - from > windowBytes) {
-    const lineEnd = indexOfNewline(bytes.subarray(0, from + 2 * windowBytes), from + windowBytes);
-    const isLineEnd = lineEnd < Math.min(to, from + 2 * windowBytes);
-    const end = isLineEnd ? lineEnd + 1 : Math.min(to, from + windowBytes);
+  while (to - from > size) {
+    const lineEnd = indexOfNewline(bytes.subarray(0, from + 2 * size), from + size);
+    const isLineEnd = lineEnd < Math.min(to, from + 2 * size);
+    const end = isLineEnd ? lineEnd + 1 : Math.min(to, from + size);
     yield { from, to: end };
     // A factor may lie across a cut in the middle of a line.
     from = isLineEnd || end === to ? end : end - maxFactorBytes;

@@ -90,6 +90,9 @@ describe.skipIf(!hasRipgrep)(`beside ripgrep${hasRipgrep ? "" : " (skipped: rg i
     "(?i)IMPORT|TODO", "a😀b", "😀", ".😀", "a.b", "a.{1,2}b", "日本", "[ぁ-ん]", "[a-c&&b]", "[\\w--\\d]{5}", "[a-z~~x-z]{3}",
     "\\[x\\]", "\\(y\\)", "\\$\\d+\\.\\d+", "\\S+@\\S+\\.\\w+", "https?://[^\\s]+", "(\\w+\\s+){3}", "(a|b)*c", "(a+)+$", "a.*b.*c", "foo.*bar",
     "import.*from", "function\\s+\\w+Stream\\(", "\\Aimport", "import second\\z", "(?x) f o o # comment", "(?P<name>foo)", "(?:foo|bar){1,2}", "a+?b", "x{0}foo", "()", "a||b",
+    // What could also match a line break.
+    "foo\\s+bar", "\\)\\s*\\{", "\\{\\s*return", ";\\s*end", "import\\s+\\w+\\s+import", "^\\s+y", "^\\s*import", "x\\s*$", "[^a]+foo", "\\W+import", "[\\s\\S]+foo", "foo[^x]*$", "(?s)foo.*bar", "(?s).+",
+    "\\s{2,}", "\\s*\\S+\\s*",
   ];
 
   test.each(patterns)("%j has the same counts", async (pattern) => {
