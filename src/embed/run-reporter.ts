@@ -104,7 +104,7 @@ export class RunReporter implements RunObserver, LiveOutput {
 
   add(...[runId, { source, text }]: Parameters<LiveOutput["add"]>): void {
     const run = this.#runs.get(runId);
-    if (!run || !source.startsWith("model/")) return;
+    if (!run || text === undefined || !source.startsWith("model/")) return;
     if (run.stream?.source !== source) {
       this.#endStream(run);
       run.stream = { source, id: crypto.randomUUID(), state: "open" };

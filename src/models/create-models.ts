@@ -139,6 +139,7 @@ async function callOnce(request: ModelRequest, provider: Provider, watch: CallWa
   });
 
   let end: Omit<ProviderResponse, "parts"> | undefined;
+  const inputs = new Map<string, string>();
   let length = 0;
   for await (const part of stream) {
     length += lengthOf(part);
@@ -146,6 +147,10 @@ async function callOnce(request: ModelRequest, provider: Provider, watch: CallWa
     if (watch.signal.aborted) break;
     if (part.type === "error") throw part.error;
     if (part.type === "text-delta") request.onText?.(part.text);
+    if (part.type === "tool-input-start") inputs.set(part.id, part.toolName);
+    if (part.type === "tool-input-delta") {
+      request.onInput?.({ callId: part.id, tool: inputs.get(part.id) ?? "", delta: part.delta });
+    }
     if (part.type === "model-call-end") end = part;
   }
   if (!end || isIncomplete(end)) throw incompleteAnswer(provider, end?.rawFinishReason);

@@ -16,6 +16,15 @@ export interface ModelRequest {
   signal: AbortSignal;
   /** Receives the text as it arrives. */
   onText?: (delta: string) => void;
+  /** Receives the arguments of tool calls as they arrive, as pieces of JSON. */
+  onInput?: (piece: InputPiece) => void;
+}
+
+/** A piece of the arguments of a tool call, which are JSON. */
+export interface InputPiece {
+  callId: string;
+  tool: string;
+  delta: string;
 }
 
 export interface ModelAnswer {

@@ -15,6 +15,7 @@ import { streamRun } from "./event-stream.ts";
 import { executePageCommand, type PageAction, pageActions } from "./execute-page-command.ts";
 import { type FindRunServices, type FoundRun, findRun } from "./find-run.ts";
 import { markupOf } from "./html.ts";
+import { listPath, showRuns } from "./list-runs.ts";
 import { PageError, runNotFound } from "./page-error.ts";
 import { createRateLimit, type RateLimit } from "./rate-limit.ts";
 import { maxEntriesPerPage, renderEntries, renderEntriesPage, renderRunPage } from "./render-page.ts";
@@ -162,7 +163,8 @@ function createApp(services: Services): Hono<PageEnv> {
     app.all(path, methodNotAllowed("GET"));
   }
   app.get("/favicon.ico", (c) => c.redirect("/runs/-/assets/favicon.svg"));
-  for (const path of ["/", "/runs"]) app.get(path, (c) => sendMessage(c, welcome));
+  app.get("/", (c) => c.redirect(listPath));
+  app.get(listPath, (c) => showRuns(services, c));
 
   const verifyLink = async (c: Context, next: () => Promise<void>) => {
     if (!links.isKey(c.req.param("runId") ?? "", c.req.param("key") ?? "")) throw runNotFound();
@@ -175,12 +177,6 @@ function createApp(services: Services): Hono<PageEnv> {
   app.get(`${runRoute}/events`, (c) => showEvents(services, c));
   return app;
 }
-
-const welcome = {
-  status: 200,
-  message:
-    "Golem Forge is running. Comment /run followed by a worker's name on an issue; the run page is linked from its status comment.",
-} as const;
 
 function methodNotAllowed(allowed: "GET" | "POST") {
   return (c: Context): never => {

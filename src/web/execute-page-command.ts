@@ -54,6 +54,7 @@ export async function executePageCommand(
   const text = (fields.get("text") ?? "").slice(0, maxTextLength).trim();
   switch (action) {
     case "approve":
+      return fields.has("raise") ? raiseCostLimit(command, runs) : decideApproval(command, runs);
     case "deny":
       return decideApproval(command, runs);
     case "revoke": {
@@ -114,6 +115,13 @@ async function decideApproval(command: PageCommand, runs: Runs): Promise<string>
   });
   if (decided?.status === "pending") return `Your approval of ${id} is recorded; more people have to approve.`;
   return action === "approve" ? `Approved ${id}.` : `Denied ${id}.`;
+}
+
+async function raiseCostLimit({ by, byId, spec, fields }: PageCommand, runs: Runs): Promise<string> {
+  const amount = Number(/^\$?(\d{1,6}(?:\.\d{1,2})?)$/.exec(fields.get("raise")?.trim() ?? "")?.[1]);
+  if (!(amount > 0)) throw new UserError("Enter an amount in US dollars, such as 2.50.");
+  const limit = await runs.raiseCostLimit(spec.origin, { by, byId, via: "page", amount });
+  return limit === undefined ? "The cost limit was raised." : `The cost limit is now $${limit.toFixed(2)}.`;
 }
 
 function parseObject(json: string): object {

@@ -82,6 +82,7 @@ async function findViewer({ sessions, access }: FindRunServices, { origin, sessi
   return { kind: "signed-in", login: session.login, formKey: sessions.formKey(session), canCommand };
 }
 
-function signInPath(to: string): string {
+/** The path that begins to sign in, and then returns to another one. */
+export function signInPath(to: string): string {
   return `/runs/-/sign-in?to=${encodeURIComponent(to)}`;
 }

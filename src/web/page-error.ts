@@ -21,5 +21,5 @@ export class PageError extends Error implements MessagePage {
 
 /** The same for a run that does not exist and for a wrong link, so that nothing can be learned by guessing. */
 export function runNotFound(): PageError {
-  return new PageError(404, "Run not found. Open it from the link in its issue.");
+  return new PageError(404, "Run not found. Open it from the link in its issue.", { href: "/runs", text: "All runs" });
 }

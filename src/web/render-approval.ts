@@ -4,8 +4,8 @@ import { replaceHidden } from "#text/hidden-characters.ts";
 import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
 import { type Html, html } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
-import { countChanges, renderDiff } from "./render-diff.ts";
-import { renderPre } from "./render-value.ts";
+import { renderCounts, renderFileDiff, renderFileList } from "./render-diff.ts";
+import { renderMarkdownText, renderPre } from "./render-value.ts";
 
 /** A pending request with everything it would change, and the forms to decide it; or an approval that can be revoked. */
 export function renderApproval(approval: Approval, context: PageContext): Html {
@@ -21,11 +21,12 @@ export function renderApproval(approval: Approval, context: PageContext): Html {
     expiresAt,
   } = approval;
   const blocks = requestBlocks(approval);
+  const [texts, others] = [blocks.filter(({ kind }) => kind === "text"), blocks.filter(({ kind }) => kind !== "text")];
   return html`<article class="card approval" id="approval-${id}" aria-labelledby="approval-${id}-title">
 <h2 id="approval-${id}-title">🔐 ${workerPath} asks for approval <code>${id}</code></h2>
 <p>${reason}</p>
 <p>Tool <code>${tool}</code></p>
-${renderFileList(blocks)}${blocks.map((part) => renderBlock(part, part.kind === "arguments" && blocks.length > 1))}
+${texts.map((part) => renderText(part, markdownOf(approval, part), context))}${renderFiles(others)}${others.map((part) => renderBlock(part, blocks.length > 1))}
 ${renderProgress(approval)}${renderForms(approval, context)}
 <p class="small">${approvers} can approve until <time datetime="${new Date(expiresAt).toISOString()}">${new Date(expiresAt).toISOString().slice(0, 16).replace("T", " ")} UTC</time>; after that the request is denied automatically. Approval covers exactly this call, once: digest <code>${digest.slice(0, 12)}</code>, commit <code>${baseCommit.slice(0, 7)}</code>.</p>
 </article>`;
@@ -52,27 +53,37 @@ function renderRevokeForm({ id }: Approval, { path, viewer }: PageContext): Html
 <button>Revoke</button></form>`;
 }
 
-function renderFileList(blocks: readonly RequestBlock[]): Html | undefined {
+/** The list of files, and a switch to show removed and added lines next to each other on wide screens. */
+function renderFiles(blocks: readonly RequestBlock[]): Html | undefined {
   const files = blocks.filter(({ kind }) => kind === "diff");
-  if (files.length < 2) return undefined;
-  return html`<p>${files.length} files</p><ul class="files">${files.map((file) => html`<li><code>${file.title}</code> ${renderCounts(file)}</li>`)}</ul>`;
+  if (files.length === 0) return undefined;
+  return html`${renderFileList(files.map(({ title, lines }) => ({ name: title, lines })))}<label class="choice split"><input type="checkbox"> Show changes side by side</label>`;
 }
 
-function renderBlock(block: RequestBlock, folded: boolean): Html {
-  const { kind, title, details, lines } = block;
+/** The text of a block in Markdown, as it was before it was wrapped. A title is one line of plain text. */
+function markdownOf({ preview }: Approval, { kind, title }: RequestBlock): string | undefined {
+  if (kind !== "text" || title === "Title") return undefined;
+  return preview?.sections.flatMap((section) =>
+    section.kind === "text" && section.title === title ? [section.text] : [],
+  )[0];
+}
+
+/** A text and, where it is Markdown, how GitHub shows it next to it. */
+function renderText({ title, lines }: RequestBlock, markdown: string | undefined, context: PageContext): Html {
+  const exact = html`<div class="wrap">${renderPre(lines.join("\n"))}</div>`;
+  if (markdown === undefined || !/[*_`#>[\]|-]/.test(markdown)) return html`<p class="part">${title}</p>${exact}`;
+  return html`<p class="part">${title}</p><div class="beside"><div><p class="small">As GitHub shows it</p>${renderMarkdownText(markdown, context.repositoryUrl)}</div><div><p class="small">The exact text</p>${exact}</div></div>`;
+}
+
+function renderBlock({ kind, title, details, lines }: RequestBlock, hasOthers: boolean): Html {
   const text = lines.join("\n");
   if (kind === "diff") {
-    return html`<details class="file" open><summary><code>${title}</code> ${renderCounts(block)} <span class="small">${details}</span></summary>${lines.length > 0 && renderDiff(text)}</details>`;
+    return html`<details class="file" open><summary><code>${title}</code> ${renderCounts(lines)} <span class="small">${details}</span></summary>${lines.length > 0 && renderFileDiff(text, title)}</details>`;
   }
-  const content = lines.length > 0 && html`<div class="wrap">${renderPre(text)}</div>`;
-  if (folded) return html`<details><summary>${title}</summary>${content}</details>`;
-  return html`<p class="part">${title}</p>${content}`;
-}
-
-function renderCounts({ lines }: RequestBlock): Html | undefined {
-  const { additions, deletions } = countChanges(lines);
-  if (additions + deletions === 0) return undefined;
-  return html`<span class="added">+${additions}</span> <span class="removed">−${deletions}</span>`;
+  const exact = lines.length > 0 && html`<div class="wrap">${renderPre(text)}</div>`;
+  return hasOthers
+    ? html`<details><summary>${title}</summary>${exact}</details>`
+    : html`<p class="part">${title}</p>${exact}`;
 }
 
 function renderForms(approval: Approval, context: PageContext): Html {

@@ -1,4 +1,5 @@
 import { wrapMark } from "#text/visible-text.ts";
+import { highlightLines } from "./highlight.ts";
 import { type Html, html } from "./html.ts";
 
 interface DiffLine {
@@ -9,22 +10,139 @@ interface DiffLine {
   after?: number;
 }
 
-/** Renders a unified diff. Line numbers are attributes, so that copied text does not contain them. */
-export function renderDiff(diff: string): Html {
-  const lines = parseDiff(diff.replace(/\n$/, "").split("\n"));
-  return html`<pre class="diff">${lines.map(
-    ({ kind, text, before = "", after = "" }) =>
-      html`<span class="${kind}" data-old="${before}" data-new="${after}">${text}\n</span>`,
-  )}</pre>`;
+/** Renders the unified diff of one file. Its text cannot begin another file. */
+export function renderFileDiff(diff: string, path: string): Html {
+  return renderLines(diff.replace(/\n$/, "").split("\n"), path);
 }
 
-/** Counts the lines that a diff adds and removes. */
-export function countChanges(lines: readonly string[]): { additions: number; deletions: number } {
+/** Renders a unified diff of any number of files: a list of them, and each in a block that can be folded. */
+export function renderDiff(diff: string): Html {
+  const files = splitFiles(diff.replace(/\n$/, "").split("\n"));
+  if (files.length < 2) return renderLines(files[0]?.lines ?? [], files[0]?.path ?? "");
+  return html`${renderFileList(files.map((file) => ({ name: file.path, lines: file.lines })))}${files.map(
+    ({ path: name, lines }) =>
+      html`<details class="file" open><summary><code>${name}</code> ${renderCounts(lines)}</summary>${renderLines(lines, name)}</details>`,
+  )}`;
+}
+
+/** Lists changed files with the lines that each adds and removes. */
+export function renderFileList(files: readonly { name: string; lines: readonly string[] }[]): Html | undefined {
+  if (files.length < 2) return undefined;
+  return html`<p>${files.length} files ${renderCounts(files.flatMap(({ lines }) => lines))}</p><ul class="files">${files.map(
+    ({ name, lines }) => html`<li><code>${name}</code> ${renderCounts(lines)}</li>`,
+  )}</ul>`;
+}
+
+/** Renders the numbers of lines that a diff adds and removes. */
+export function renderCounts(lines: readonly string[]): Html | undefined {
   const parsed = parseDiff(lines);
-  return {
-    additions: parsed.filter(({ kind, after }) => kind === "added" && after !== undefined).length,
-    deletions: parsed.filter(({ kind, before }) => kind === "removed" && before !== undefined).length,
+  const additions = parsed.filter(({ kind, after }) => kind === "added" && after !== undefined).length;
+  const deletions = parsed.filter(({ kind, before }) => kind === "removed" && before !== undefined).length;
+  if (additions + deletions === 0) return undefined;
+  return html`<span class="added">+${additions}</span> <span class="removed">−${deletions}</span>`;
+}
+
+function splitFiles(lines: readonly string[]): { path: string; lines: string[] }[] {
+  const files: { path: string; lines: string[] }[] = [];
+  let removedLeft = 0;
+  let addedLeft = 0;
+  for (const line of lines) {
+    const hunk = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))?/.exec(line);
+    const inHunk = removedLeft + addedLeft > 0;
+    const startsFile = !inHunk && (/^diff --git /.test(line) || (/^--- /.test(line) && isComplete(files.at(-1))));
+    if (files.length === 0 || startsFile) files.push({ path: "", lines: [] });
+    const file = files.at(-1);
+    if (!file) continue;
+    file.lines.push(line);
+    if (hunk) [removedLeft, addedLeft] = [Number(hunk[1] ?? 1), Number(hunk[2] ?? 1)];
+    else if (inHunk) {
+      if (!/^[+\\]/.test(line)) removedLeft -= 1;
+      if (!/^[-\\]/.test(line)) addedLeft -= 1;
+    } else {
+      const name = nameIn(line);
+      if (name !== undefined) file.path = name;
+    }
+  }
+  return files;
+}
+
+/** True if the header of this file has ended, so that another header begins the next file. */
+function isComplete(file: { lines: string[] } | undefined): boolean {
+  return file?.lines.some((line) => /^(?:\+\+\+ |Binary )/.test(line)) ?? false;
+}
+
+/** Returns the path in a line of a file's header, without the prefix. */
+function nameIn(line: string): string | undefined {
+  const [, name] = /^(?:\+\+\+|---) (.+?)(?:\t.*)?$/.exec(line) ?? [];
+  return name === undefined || name === "/dev/null" ? undefined : unquote(name).replace(/^[ab]\//, "");
+}
+
+/** Returns a name that git put in quotes, with its bytes outside of ASCII as octal escapes. */
+function unquote(name: string): string {
+  if (!/^".*"$/.test(name)) return name;
+  const bytes = name
+    .slice(1, -1)
+    .replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)))
+    .replace(/\\(["\\])/g, "$1");
+  return Buffer.from(bytes, "latin1").toString("utf8");
+}
+
+/** Line numbers are attributes, so that copied text does not contain them. */
+function renderLines(lines: readonly string[], path: string): Html {
+  const parsed = parseDiff(lines);
+  const colors = highlightSides(parsed, path);
+  const rendered = parsed.map((line) => ({ line, markup: renderLine(line, colors.get(line)) }));
+  // Removed and added lines that belong together are in one element, which can show them next to each other.
+  const blocks: Html[] = [];
+  let change: Html[] = [];
+  const endChange = () => {
+    if (change.length > 0) blocks.push(html`<span class="change">${change}</span>`);
+    change = [];
   };
+  for (const { line, markup } of rendered) {
+    if (line.kind === "added" || line.kind === "removed") change.push(markup);
+    else {
+      endChange();
+      blocks.push(markup);
+    }
+  }
+  endChange();
+  return html`<pre class="diff">${blocks}</pre>`;
+}
+
+function renderLine({ kind, text, before, after }: DiffLine, colored: Html | undefined): Html {
+  const content = colored ? html`${text.slice(0, 1)}${colored}` : kind === "meta" ? readableHeader(text) : text;
+  return html`<span class="${kind}" data-old="${before ?? ""}" data-new="${after ?? ""}">${content}\n</span>`;
+}
+
+function readableHeader(text: string): string {
+  return text.replace(/^(\+\+\+|---) (".*")$/, (_, mark: string, name: string) => `${mark} ${unquote(name)}`);
+}
+
+/** Colors the old and the new text of each hunk. */
+function highlightSides(lines: readonly DiffLine[], path: string): Map<DiffLine, Html> {
+  const colors = new Map<DiffLine, Html>();
+  let hunk: DiffLine[] = [];
+  const endHunk = () => {
+    for (const other of ["added", "removed"]) {
+      const side = hunk.filter(({ kind }) => kind !== other);
+      const colored = highlightLines(
+        side.map(({ text }) => text.slice(1)),
+        path,
+      );
+      for (const [index, line] of side.entries()) {
+        const markup = colored?.[index];
+        if (markup) colors.set(line, markup);
+      }
+    }
+    hunk = [];
+  };
+  for (const line of lines) {
+    if (line.kind === "meta" || line.kind === "hunk") endHunk();
+    else hunk.push(line);
+  }
+  endHunk();
+  return colors;
 }
 
 function parseDiff(lines: readonly string[]): DiffLine[] {

@@ -1,12 +1,19 @@
 import type { Approval } from "#domain/approval.ts";
 import { describeChannel } from "#domain/channel.ts";
-import type { LoggedEvent, ModelCall, RunEvent, Verdict } from "#domain/events.ts";
+import type { LoggedEvent, RunEvent, Verdict } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { CallLine, RunNode } from "#runtime/views/run-view-reader.ts";
 import { truncateText } from "#text/truncate.ts";
-import { type Html, html } from "./html.ts";
-import { describeOutcome, formatDollars, renderUsage } from "./render-numbers.ts";
-import { describeLines, renderJson, renderMarkdownText, renderPre, renderValue } from "./render-value.ts";
+import { type Html, html, trusted } from "./html.ts";
+import { describeOutcome, describeSpan, formatDollars, renderTime, renderUsage } from "./render-numbers.ts";
+import {
+  describeLines,
+  describeTasks,
+  renderJson,
+  renderMarkdownText,
+  renderPre,
+  renderValue,
+} from "./render-value.ts";
 
 /** What an entry needs besides its event. */
 export interface EntryContext {
@@ -16,21 +23,49 @@ export interface EntryContext {
   approvals: readonly Approval[];
   /** The repository in a browser. */
   repositoryUrl: string;
+  now: number;
 }
 
 /** Renders an event as an entry of the transcript. Undefined for events that matter only to the machine. */
 export function renderEntry({ id, at, event }: LoggedEvent, context: EntryContext): Html | undefined {
   const entry = contentOf(event, context);
   if (!entry) return undefined;
-  const { kind, who, body } = entry;
-  const time = new Date(at).toISOString();
-  return html`<li class="entry ${kind}" id="event-${id}"><p class="who"><span class="what">${who}</span> <time datetime="${time}">${time.slice(11, 19)}</time></p>${body}</li>`;
+  const { kind, who, body, details } = entry;
+  const line = html`<span class="what">${who}</span> ${renderTime(at, context.now)}`;
+  const content = details
+    ? html`<details ${details.isOpen ? html`open` : ""}><summary class="who">${line}</summary>${details.content}</details>`
+    : html`<p class="who">${line}</p>${body}`;
+  return html`<li class="entry ${kind}" id="event-${id}">${content}</li>`;
 }
 
+/** True for an entry that shows a tool call which only read something. Such entries are grouped. */
+export function isReadEntry(markup: string): boolean {
+  return markup.startsWith('<li class="entry read"');
+}
+
+/** Groups the entries of calls that only read, where several follow each other. */
+export function groupReads(entries: readonly string[]): Html[] {
+  const groups: string[][] = [];
+  for (const entry of entries) {
+    const last = groups.at(-1);
+    if (last?.[0] !== undefined && isReadEntry(last[0]) && isReadEntry(entry)) last.push(entry);
+    else groups.push([entry]);
+  }
+  return groups.map((group) =>
+    group.length < minGroupLength
+      ? html`${group.map(trusted)}`
+      : html`<li class="reads"><details><summary class="count">📄 ${group.length} calls that only read</summary><ol class="transcript">${group.map(trusted)}</ol></details></li>`,
+  );
+}
+
+const minGroupLength = 3;
+
 interface Entry {
-  kind: "person" | "model" | "tool" | "failed" | "note";
+  kind: "person" | "model" | "tool" | "read" | "failed" | "note";
   who: string | Html;
   body?: Html | undefined;
+  /** Folded below the line, in place of a body. */
+  details?: { content: Html; isOpen: boolean };
 }
 
 function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
@@ -74,7 +109,7 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
     case "tool.finished":
       return renderResult(event, context.run.calls.get(event.callId), context);
     case "tool.invoked":
-      return renderResult(event, { tool: event.tool, args: "" }, context, event.by);
+      return renderResult(event, describeInput(event.args), context, event.by);
     case "child.finished":
       return renderChild(event, context);
     case "pull_request.reviewed":
@@ -135,39 +170,22 @@ function renderMessage({ kind, text, by, via }: Extract<RunEvent, { type: "messa
   };
 }
 
+/** An answer that only calls tools has no entry: each of its calls has one. */
 function renderAnswer(
   event: Extract<RunEvent, { type: "model.answered" }>,
   { run, repositoryUrl }: EntryContext,
-): Entry {
-  const { text, calls, searches = [], usage, cost } = event;
+): Entry | undefined {
+  const { text, searches = [], usage, cost } = event;
+  if (text.trim() === "" && searches.length === 0) return undefined;
   const body = html`${text.trim() !== "" && renderMarkdownText(text, repositoryUrl)}${searches
-    .slice(0, maxCalls)
-    .map(
-      (search) => html`<p class="search">🔎 The model's provider searched the web: ${search}</p>`,
-    )}${renderCalls(calls)}`;
+    .slice(0, maxSearches)
+    .map((search) => html`<p class="search">🔎 The model's provider searched the web: ${search}</p>`)}`;
   const numbers = renderUsage({ usage, cost: cost ?? 0 });
-  // An answer that only calls tools is one line.
-  if (text.trim() === "" && searches.length === 0)
-    return { kind: "note", who: html`<span title="${numbers}">${run.spec.worker.name}</span>`, body };
   return { kind: "model", who: html`<b title="${numbers}">${run.spec.worker.name}</b>`, body };
 }
 
 /** Of one answer. */
-const maxCalls = 40;
-const maxArgumentsLength = 12_000;
-
-/** The arguments of all calls, folded: each call has a row of its own once it has a result. */
-function renderCalls(calls: readonly ModelCall[]): Html | undefined {
-  if (calls.length === 0) return undefined;
-  const names = [...new Set(calls.map(({ tool }) => tool))].slice(0, 5).join(", ");
-  const rest = calls.length - maxCalls;
-  return html`<details class="calls"><summary>${calls.length === 1 ? "1 tool call" : `${calls.length} tool calls`}: <code>${names}</code></summary>${calls
-    .slice(0, maxCalls)
-    .map(
-      ({ tool, args, parseError }) =>
-        html`<p class="small"><code>${tool}</code></p>${renderPre(truncateText(parseError ?? JSON.stringify(args, null, 2) ?? "", maxArgumentsLength))}`,
-    )}${rest > 0 && html`<p>… ${rest} more calls</p>`}</details>`;
-}
+const maxSearches = 40;
 
 function renderReview(verdicts: readonly Verdict[], { approvals }: EntryContext): Entry | undefined {
   const lines = verdicts.flatMap((verdict) => {
@@ -194,29 +212,37 @@ function renderApproved({ by, approvalId, via, args }: Extract<RunEvent, { type:
   };
 }
 
-/** Longer results are folded. */
+/** The lines of a change that is shown unfolded. */
 const maxOpenLines = 12;
 
-/** One row for a tool call: its arguments, result and duration, with the details folded. */
+/** One row for a tool call: icon, name, arguments, result and duration, with the details folded. */
 function renderResult(
   { tool, result }: { tool: string; result: ToolResult },
-  call: CallLine | undefined,
+  call: Pick<CallLine, "args" | "input"> | undefined,
   { repositoryUrl }: EntryContext,
   by?: string,
 ): Entry {
   const { error, value, llmContent, durationMs = 0 } = result;
   const problem =
     error && html`<p class="bad">${error.message}</p>${error.suggestion && html`<p>${error.suggestion}</p>`}`;
-  const body = html`${problem}${(!error || value.kind !== "text") && renderValue(value, repositoryUrl)}`;
-  const summary = error ? "failed" : (value.summary ?? firstLine(llmContent));
-  const isOpen = error !== undefined || (value.kind === "diff" && lengthOf(value) <= maxOpenLines);
-  const duration = durationMs < 100 ? "" : ` · ${(durationMs / 1000).toFixed(1)} s`;
-  const title = html`${by !== undefined && html`<b>${by}</b> ran `}<span aria-hidden="true">${error ? "✗" : iconOf(tool)}</span> <code>${tool}</code> <span class="arguments">${call?.args ?? ""}</span>`;
+  const { icon, isRead } = kindOf(tool);
+  const tasks = value.kind === "task_list" && "tasks" in value ? describeTasks(value.tasks) : undefined;
+  const summary = error ? "failed" : (tasks ?? value.summary ?? firstLine(llmContent));
+  const duration = durationMs < 100 ? "" : ` · ${describeSpan(durationMs)}`;
+  const input = call && call.input !== "" && call.input !== "{}";
   return {
-    kind: error ? "failed" : "tool",
-    who: title,
-    body: html`<details ${isOpen ? html`open` : ""}><summary>${linkPullRequests(summary, repositoryUrl)}${duration}</summary>${body}</details>`,
+    kind: error ? "failed" : isRead && by === undefined ? "read" : "tool",
+    who: html`<span aria-hidden="true">${error ? "✗" : icon}</span> ${by !== undefined && html`<b>${by}</b> ran `}<code>${tool}</code> <span class="arguments">${tasks === undefined && call?.args}</span> <span class="result">${linkPullRequests(summary, repositoryUrl)}${duration}</span>`,
+    details: {
+      isOpen: error !== undefined || (value.kind === "diff" && lengthOf(value) <= maxOpenLines),
+      content: html`${problem}${(!error || value.kind !== "text") && renderValue(value, repositoryUrl)}${input && html`<details class="small"><summary>Arguments</summary>${renderPre(call.input)}</details>`}`,
+    },
   };
+}
+
+function describeInput(args: unknown): Pick<CallLine, "args" | "input"> {
+  const input = JSON.stringify(args, null, 2) ?? "";
+  return { args: truncateText(input.replaceAll(/\s+/g, " "), 200), input: truncateText(input, 4_000) };
 }
 
 /** Turns the addresses of this repository's pull requests into links. */
@@ -230,13 +256,14 @@ function linkPullRequests(text: string, repositoryUrl: string): Html {
   })}`;
 }
 
-function iconOf(tool: string): string {
-  if (/search|grep|find/.test(tool)) return "🔎";
-  if (/^(read|list|view|git_(log|diff|status|show))/.test(tool)) return "📄";
-  if (/write|edit|delete|move|patch/.test(tool)) return "✏️";
-  if (/shell|run|test|exec/.test(tool)) return "💻";
-  if (/pull_request|push|commit|branch|merge/.test(tool)) return "🔀";
-  return /task/.test(tool) ? "📋" : "🔧";
+function kindOf(tool: string): { icon: string; isRead: boolean } {
+  if (/search|grep|find/.test(tool)) return { icon: "🔎", isRead: true };
+  if (/^(read|list|view|git_(log|diff|status|show))/.test(tool)) return { icon: "📄", isRead: true };
+  if (/write_tasks|task/.test(tool)) return { icon: "📋", isRead: false };
+  if (/write|edit|delete|move|patch/.test(tool)) return { icon: "✏️", isRead: false };
+  if (/shell|run|test|exec/.test(tool)) return { icon: "💻", isRead: false };
+  if (/pull_request|push|commit|branch|merge/.test(tool)) return { icon: "🔀", isRead: false };
+  return { icon: "🔧", isRead: false };
 }
 
 function lengthOf(value: ToolResult["value"]): number {

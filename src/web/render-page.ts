@@ -1,9 +1,10 @@
 import type { LoggedEvent } from "#domain/events.ts";
 import type { EventsPage, RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf, trusted } from "./html.ts";
-import { formKeyField, type PageContext } from "./page-context.ts";
+import { formKeyField, type PageContext, type Viewer } from "./page-context.ts";
 import type { MessagePage } from "./page-error.ts";
-import { renderEntry } from "./render-entry.ts";
+import { groupReads, renderEntry } from "./render-entry.ts";
+import { renderTime } from "./render-numbers.ts";
 import { pageTitle, partsOf, renderChild, shownApprovals } from "./render-parts.ts";
 
 /** The entries of each run that a page shows and loads at a time. */
@@ -30,24 +31,27 @@ export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPa
     return html`<ol class="transcript" id="entries-${run.spec.id}">${renderEntries(tree, run, page, context)}</ol>${partMarkup(`live-${run.spec.id}`)}`;
   };
   const body = html`${renderHeader(root, { context, threadTitle, status: partMarkup("status") })}
-<main data-cursor="${cursorOf(tree)}" data-path="${context.path}">
+<main id="main" data-cursor="${cursorOf(tree)}" data-path="${context.path}">
 <p id="notice" role="status"></p>
 <div class="requests">
 <div aria-live="polite">${partMarkup("outcome")}${partMarkup("questions")}</div>
 <section id="approvals" aria-label="Waiting for approval">${pending.map(({ id }) => partMarkup(`approval-${id}`))}</section>
-</div>
-<aside aria-label="Run">
 ${partMarkup("plan")}
-${partMarkup("commands")}
-<section aria-label="Limits">${partMarkup("limits")}</section>
-<details><summary>How a run works</summary>${partMarkup("chart")}</details>
-</aside>
+</div>
 <div class="transcripts">
 <section class="run" id="run-${root.spec.id}" aria-labelledby="transcript-title"><h2 id="transcript-title">Transcript</h2>${entries(root)}</section>
 <div id="children">${children.map((run) => renderChild(run, html`${partMarkup(`state-${run.spec.id}`)}${entries(run)}`))}</div>
 </div>
+<aside aria-label="Run">
+${partMarkup("commands")}
+${partMarkup("workers")}
+<section aria-labelledby="time-title"><h2 id="time-title">Time</h2>${partMarkup("timeline")}</section>
+<section aria-labelledby="limits-title"><h2 id="limits-title">Limits</h2>${partMarkup("limits")}</section>
+<details><summary>How a run works</summary>${partMarkup("chart")}</details>
+</aside>
 </main>`;
-  return renderDocument({ title: pageTitle(tree), body, script: true });
+  const { viewer, path } = context;
+  return renderDocument({ title: pageTitle(tree), body, script: true, viewer, path });
 }
 
 const maxTitleLength = 140;
@@ -59,20 +63,21 @@ function renderHeader(
   const { origin, worker, task, id, createdAt } = spec;
   const title = task?.trim().split("\n", 1)[0] || threadTitle || worker.name;
   const isWhole = task === undefined || (task.trim() === title && title.length <= maxTitleLength);
-  const started = new Date(createdAt).toISOString();
   return html`<header>
 <p class="place"><a href="${context.threadUrl}">${origin.owner}/${origin.repo}#${origin.thread}</a>${threadTitle !== undefined && html` ${threadTitle}`}</p>
 <h1>${title.length > maxTitleLength ? `${title.slice(0, maxTitleLength - 1)}…` : title}</h1>
 ${status}
-<div class="small">run <code>${id}</code>, started by ${origin.requestedBy} on <time datetime="${started}">${started.slice(0, 16).replace("T", " ")} UTC</time> ${renderViewer(context)}</div>
+<div class="small">run <code>${id}</code>, started by ${origin.requestedBy} ${renderTime(createdAt, context.now)}</div>
 ${!isWhole && html`<details><summary>Task</summary><p class="task">${task}</p></details>`}
 </header>`;
 }
 
-function renderViewer({ viewer, path }: PageContext): Html | undefined {
-  if (viewer.kind === "signed-out") return html`· <a href="${viewer.signInPath}">Sign in</a>`;
-  if (viewer.kind !== "signed-in") return undefined;
-  return html`· signed in as ${viewer.login} <form method="post" action="/runs/-/sign-out" class="inline">${formKeyField(viewer.formKey)}<input type="hidden" name="to" value="${path}"><button class="link">Sign out</button></form>`;
+type NavigationViewer = Viewer | Pick<Extract<Viewer, { kind: "signed-in" }>, "kind" | "login" | "formKey">;
+
+function renderViewer(viewer: NavigationViewer | undefined, path: string): Html | undefined {
+  if (viewer?.kind === "signed-out") return html`<a href="${viewer.signInPath}">Sign in</a>`;
+  if (viewer?.kind !== "signed-in") return undefined;
+  return html`<span>signed in as ${viewer.login}</span> <form method="post" action="/runs/-/sign-out" class="inline">${formKeyField(viewer.formKey)}<input type="hidden" name="to" value="${path}"><button class="link">Sign out</button></form>`;
 }
 
 /** Characters of all transcripts on a page, so that phones can show it. */
@@ -86,17 +91,23 @@ export function renderEntries(
   context: PageContext,
 ): Html {
   const children = tree.runs.filter(({ spec }) => spec.parentId === run.spec.id);
-  const entryContext = { run, children, approvals: tree.approvals, repositoryUrl: context.repositoryUrl };
+  const entryContext = {
+    run,
+    children,
+    approvals: tree.approvals,
+    repositoryUrl: context.repositoryUrl,
+    now: context.now,
+  };
   const limit = maxMarkupLength / tree.runs.length;
   const entries: string[] = [];
   let [first, length] = [events.length, 0];
   while (first > 0 && length < limit) {
     first -= 1;
     const entry = markupOf(renderEntry(events[first] as LoggedEvent, entryContext));
-    entries.unshift(entry);
+    if (entry !== "") entries.unshift(entry);
     length += entry.length;
   }
-  return html`${renderEarlier(run, { before: events[first]?.id, count: earlier + first }, context)}${entries.map(trusted)}`;
+  return html`${renderEarlier(run, { before: events[first]?.id, count: earlier + first }, context)}${groupReads(entries)}`;
 }
 
 function renderEarlier(
@@ -112,13 +123,14 @@ function renderEarlier(
 /** A page of earlier entries, for browsers without JavaScript. */
 export function renderEntriesPage(tree: RunTree, run: RunNode, page: EventsPage, context: PageContext): string {
   const body = html`<header><h1>${run.spec.workerPath}</h1><p><a href="${context.path}">Back to the run</a></p></header>
-<main><ol class="transcript">${renderEntries(tree, run, page, context)}</ol></main>`;
-  return renderDocument({ title: pageTitle(tree), body, script: false });
+<main id="main"><ol class="transcript">${renderEntries(tree, run, page, context)}</ol></main>`;
+  const { viewer, path } = context;
+  return renderDocument({ title: pageTitle(tree), body, script: false, viewer, path });
 }
 
 /** A page that holds one message and perhaps a link. */
 export function renderMessagePage({ message, link }: Pick<MessagePage, "message" | "link">): string {
-  const body = html`<header><h1>Golem Forge</h1></header><main class="message"><p>${message}</p>${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}</main>`;
+  const body = html`<header><h1>Golem Forge</h1></header><main id="main" class="message"><p>${message}</p>${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}</main>`;
   return renderDocument({ title: "Golem Forge", body, script: false });
 }
 
@@ -127,7 +139,17 @@ export function cursorOf({ runs }: RunTree): string {
   return runs.map(({ spec, newest }) => `${spec.id}:${newest}`).join(",");
 }
 
-function renderDocument({ title, body, script }: { title: string; body: Html; script: boolean }): string {
+interface Document {
+  title: string;
+  body: Html;
+  script: boolean;
+  viewer?: NavigationViewer;
+  /** The path to return to after signing out. */
+  path?: string;
+}
+
+/** A whole page, with a way to the list of runs. */
+export function renderDocument({ title, body, script, viewer, path = "" }: Document): string {
   return markupOf(html`<!doctype html>
 <html lang="en">
 <head>
@@ -142,6 +164,8 @@ function renderDocument({ title, body, script }: { title: string; body: Html; sc
 ${script && html`<script type="module" src="/runs/-/assets/run.js"></script>`}
 </head>
 <body>
+<a class="skip" href="#main">Skip to the content</a>
+<nav aria-label="Site"><a class="home" href="/runs">Golem Forge</a><span class="viewer small">${renderViewer(viewer, path)}</span></nav>
 ${body}
 </body>
 </html>

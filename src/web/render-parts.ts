@@ -1,11 +1,19 @@
 import { createHash } from "node:crypto";
 import { type Approval, approvalStats, describeApprovalStats, isRevocable } from "#domain/approval.ts";
-import type { RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
+import { branchOf } from "#domain/run.ts";
+import type { RunNode, RunTree, WritingCall } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
 import { renderApproval } from "./render-approval.ts";
 import { renderChart } from "./render-chart.ts";
-import { describeCost, describeOutcome, describeWork, renderLimits, renderUsage } from "./render-numbers.ts";
+import {
+  describeCost,
+  describeOutcome,
+  describeWork,
+  renderLimits,
+  renderTimeline,
+  renderUsage,
+} from "./render-numbers.ts";
 import { renderMarkdownText, renderPre, renderTasks } from "./render-value.ts";
 import { statusOf } from "./run-status.ts";
 
@@ -24,7 +32,7 @@ export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
   const [root] = tree.runs;
   if (!root) return [];
   return [
-    part("status", renderStatus(root, context)),
+    part("status", renderStatus(tree, root, context)),
     part("outcome", renderOutcome(root, context)),
     part("questions", html`${tree.runs.map((run) => renderQuestions(run, context))}`),
     part("plan", renderPlan(root)),
@@ -32,13 +40,15 @@ export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
       "limits",
       html`${renderLimits(root, context.now)}<p class="numbers">${renderUsage(root)}</p>${renderApprovalStats(tree)}`,
     ),
+    part("timeline", html`${renderTimeline(root, context.now)}`),
+    part("workers", renderWorkers(tree.runs, context.now)),
     part("commands", renderCommands(root, context)),
     part("chart", renderChart(root.state)),
     ...shownApprovals(tree).map((approval) => approvalPart(approval, context)),
     ...tree.runs.slice(1).map((run) => childPart(run)),
     ...tree.runs.flatMap((run) => [
       ...(run === root ? [] : [part(`state-${run.spec.id}`, renderChildStatus(run, context))]),
-      part(`live-${run.spec.id}`, renderLive(run)),
+      part(`live-${run.spec.id}`, renderLive(run, context)),
     ]),
   ];
 }
@@ -55,7 +65,6 @@ function part(id: string, content: Html): PagePart {
   return { id, version: createHash("sha1").update(markup).digest("base64url").slice(0, 12), markup: () => markup };
 }
 
-/** A request never changes and may be long, so it is rendered only when it is new. */
 function renderApprovalStats({ approvals }: RunTree): Html | undefined {
   const described = describeApprovalStats(approvalStats(approvals));
   return described === undefined ? undefined : html`<p class="numbers">${described}</p>`;
@@ -69,6 +78,7 @@ export function shownApprovals({ approvals, runs }: RunTree): Approval[] {
   );
 }
 
+/** A request never changes and may be long, so it is rendered only when it is new. */
 function approvalPart(approval: Approval, context: PageContext): PagePart {
   return {
     id: `approval-${approval.id}`,
@@ -95,18 +105,37 @@ export function renderChild({ spec }: Pick<RunNode, "spec">, content: Html): Htm
 <h3 id="run-${spec.id}-title">${spec.workerPath}</h3>${content}</section>`;
 }
 
-function renderBadge(run: RunNode): Html {
+export function renderBadge(run: Parameters<typeof statusOf>[0]): Html {
   const { label, icon, tone } = statusOf(run);
   return html`<span class="badge ${tone}"><span aria-hidden="true">${icon}</span> ${label}</span>`;
 }
 
-function renderStatus(run: RunNode, { now, repositoryUrl }: PageContext): Html {
+function renderStatus(tree: RunTree, run: RunNode, { now, repositoryUrl }: PageContext): Html {
   const { worker, model } = run.spec;
-  const { pullRequest } = run;
+  const { pullRequest, base } = run;
   const link =
     pullRequest !== undefined &&
     html`<a href="${repositoryUrl}/pull/${pullRequest}" rel="noopener">Pull request #${pullRequest}</a>`;
-  return html`<p class="status">${renderBadge(run)} ${link} <span><b>${worker.name}</b> with <code>${model}</code></span> <span>working time: ${describeWork(run, now)}</span> <span>cost: ${describeCost(run)}</span></p>`;
+  const pending = tree.approvals.filter(({ status }) => status === "pending");
+  const review =
+    pending[0] &&
+    html`<a class="button primary" href="#approval-${pending[0].id}">Review ${pending.length === 1 ? "the request" : `${pending.length} requests`}</a>`;
+  return html`<p class="status">${renderBadge(run)} ${review} ${link} ${base !== undefined && html`<span class="branches"><code>${branchOf(run.spec)}</code> → <code>${base}</code></span>`}</p>
+<p class="status small"><span><b>${worker.name}</b> with <code>${model}</code></span> <span>working time: ${describeWork(run, now)}</span> <span>cost: ${describeCost(run)}</span></p>`;
+}
+
+/** The workers of a run as a tree, each with what it has used of its limits. */
+function renderWorkers(runs: readonly RunNode[], now: number): Html {
+  if (runs.length < 2) return html``;
+  const renderLevel = (parentId: string | undefined): Html | undefined => {
+    const level = runs.filter(({ spec }) => spec.parentId === parentId);
+    if (level.length === 0) return undefined;
+    return html`<ul>${level.map(
+      (run) =>
+        html`<li><a href="#run-${run.spec.id}">${run.spec.worker.name}</a> ${renderBadge(run)} <span class="small">${run.steps} of ${run.spec.worker.limits.steps} steps · ${describeCost(run)} · ${describeWork(run, now)}</span>${renderLevel(run.spec.id)}</li>`,
+    )}</ul>`;
+  };
+  return html`<section class="workers" aria-labelledby="workers-title"><h2 id="workers-title">Workers</h2>${renderLevel(undefined)}</section>`;
 }
 
 function renderOutcome({ outcome, activity, state }: RunNode, { repositoryUrl }: PageContext): Html {
@@ -120,7 +149,8 @@ function renderOutcome({ outcome, activity, state }: RunNode, { repositoryUrl }:
 function renderPlan({ tasks }: RunNode): Html {
   if (tasks.length === 0) return html``;
   const done = tasks.filter(({ status }) => status === "completed").length;
-  return html`<section aria-labelledby="plan-title"><h2 id="plan-title">Plan <span class="small">${done} of ${tasks.length} done</span></h2>${renderTasks(tasks)}</section>`;
+  const [current] = tasks.filter(({ status }) => status === "in_progress");
+  return html`<details class="plan" ${done < tasks.length && html`open`}><summary><b>Plan ${done}/${tasks.length}</b> ${current && (current.activeForm || current.content)}</summary>${renderTasks(tasks)}</details>`;
 }
 
 function renderChildStatus(run: RunNode, { now }: PageContext): Html {
@@ -129,7 +159,8 @@ function renderChildStatus(run: RunNode, { now }: PageContext): Html {
 }
 
 /** The running tool calls, and the end of what the model or a tool is writing. */
-function renderLive({ live, openCalls, calls, outcome }: RunNode): Html {
+function renderLive(run: RunNode, { repositoryUrl }: PageContext): Html {
+  const { live, openCalls, calls, outcome, state } = run;
   const running = outcome
     ? []
     : openCalls.filter(({ answeredBy, status }) => answeredBy === "tool" && status === "running");
@@ -137,8 +168,20 @@ function renderLive({ live, openCalls, calls, outcome }: RunNode): Html {
     ({ callId, tool }) =>
       html`<p class="running">⏳ <code>${tool}</code> <span class="arguments">${calls.get(callId)?.args ?? ""}</span></p>`,
   );
-  const text = live && live.text.trim() !== "" && renderPre(live.text);
-  return rows.length > 0 || text ? html`<div class="live" aria-label="In progress">${rows}${text}</div>` : html``;
+  const text =
+    live &&
+    live.text.trim() !== "" &&
+    (state === "callingModel" ? renderMarkdownText(live.text, repositoryUrl) : renderPre(live.text));
+  const writing = live?.writing && html`<p class="running">✍️ ${describeWriting(live.writing)}</p>`;
+  return rows.length > 0 || text || writing
+    ? html`<div class="live" role="group" aria-label="In progress">${rows}${text}${writing}</div>`
+    : html``;
+}
+
+function describeWriting({ tool, path, length }: WritingCall): Html {
+  const size = length < 1_000 ? "" : ` … ${Math.floor(length / 1_000)} KB`;
+  if (path !== undefined && /write|create/.test(tool)) return html`Writing <code>${path}</code>${size}`;
+  return html`Preparing <code>${tool}</code>${path !== undefined && html` for <code>${path}</code>`}${size}`;
 }
 
 function renderCommands({ outcome, state }: RunNode, { viewer, path, threadUrl }: PageContext): Html {
@@ -155,9 +198,12 @@ function renderCommands({ outcome, state }: RunNode, { viewer, path, threadUrl }
       }
   }
   const key = formKeyField(viewer.formKey);
+  const raise =
+    state === "awaitingBudget" &&
+    html`<form method="post" action="${path}/approve">${key}<label for="raise">Raise the cost limit by (US dollars)</label><input id="raise" name="raise" inputmode="decimal" value="1" maxlength="10" required><button class="primary">Raise the limit</button></form>`;
   const isStopped = state === "interrupted";
   const label = isStopped ? "Resume with instructions (optional)" : "Message the worker";
-  return html`<form method="post" action="${path}/${isStopped ? "resume" : "say"}">${key}
+  return html`${raise}<form method="post" action="${path}/${isStopped ? "resume" : "say"}">${key}
 <label for="text">${label}</label><textarea id="text" name="text" rows="2" maxlength="20000" ${isStopped ? "" : html`required`}></textarea>
 <button class="primary">${isStopped ? "Resume" : "Send"}</button></form>
 ${!isStopped && html`<form method="post" action="${path}/stop">${key}<button>Stop</button> <span class="small">Pauses all workers in this thread; you can resume them.</span></form>`}

@@ -9,8 +9,9 @@ import {
 import { showHidden } from "#text/hidden-characters.ts";
 import { renderMarkdown } from "#text/render-markdown.ts";
 import { truncateText } from "#text/truncate.ts";
+import { highlightLines } from "./highlight.ts";
 import { type Html, html, trusted } from "./html.ts";
-import { renderDiff } from "./render-diff.ts";
+import { renderDiff, renderFileDiff } from "./render-diff.ts";
 import { renderTerminal } from "./render-terminal.ts";
 
 /** Characters of one value. */
@@ -34,9 +35,9 @@ function renderWellKnown(value: WellKnownResultValue, repositoryUrl: string): Ht
     case "text":
       return renderText(value.content, display, repositoryUrl);
     case "diff":
-      return html`<p class="file"><b>${value.path}</b> ${describeDiff(value)}</p>${fold(value.diff ?? value.modified, display, (text) => (value.diff === undefined ? renderPre(text) : renderDiff(text)))}`;
+      return html`<p class="file"><b>${value.path}</b> ${describeDiff(value)}</p>${fold(value.diff ?? value.modified, display, (text) => (value.diff === undefined ? renderCode(text, value.path) : renderFileDiff(text, value.path)))}`;
     case "file_content":
-      return html`<p class="file"><b>${value.path}</b> ${value.size} ${value.size === 1 ? "byte" : "bytes"}</p>${fold(value.content, display, renderPre)}`;
+      return html`<p class="file"><b>${value.path}</b> ${value.size} ${value.size === 1 ? "byte" : "bytes"}</p>${fold(value.content, display, (text) => renderCode(text, value.path))}`;
     case "file_list":
       return html`<p class="file">${value.count} ${value.count === 1 ? "entry" : "entries"} in <b>${value.path || "/"}</b></p>${fold(value.files.map(nameOf).join("\n"), display, renderPre)}`;
     case "json":
@@ -56,6 +57,11 @@ function renderExitCode({ exitCode }: { exitCode?: number | null | undefined }):
 const taskMarks = { pending: "☐", in_progress: "◐", completed: "☑", cancelled: "☒" } as const;
 const taskLabels = { pending: "to do", in_progress: "in progress", completed: "done", cancelled: "cancelled" } as const;
 
+/** Describes the progress of a plan: "3/6". */
+export function describeTasks(tasks: readonly Task[]): string {
+  return `plan ${tasks.filter(({ status }) => status === "completed").length}/${tasks.length}`;
+}
+
 /** A list of tasks with the status of each. */
 export function renderTasks(tasks: readonly Task[]): Html {
   return html`<ul class="tasks">${tasks
@@ -69,6 +75,14 @@ export function renderTasks(tasks: readonly Task[]): Html {
 /** Preformatted text. */
 export function renderPre(text: string): Html {
   return html`<pre>${text}</pre>`;
+}
+
+/** Code in the colors of its language. */
+function renderCode(text: string, path: string): Html {
+  const colored = highlightLines(text.split("\n"), path);
+  return colored
+    ? html`<pre>${colored.map((line, index) => html`${index > 0 && "\n"}${line}`)}</pre>`
+    : renderPre(text);
 }
 
 /** Describes the length of a text. */
@@ -88,6 +102,7 @@ function renderCustom({ data, preview, display }: CustomResultValue, repositoryU
 
 function renderText(content: string, display: DisplayHints | undefined, repositoryUrl: string): Html | undefined {
   if (content.trim() === "") return undefined;
+  if (display?.language === "diff") return fold(content, display, renderDiff);
   return display?.preferredView === "markdown"
     ? renderMarkdownText(content, repositoryUrl)
     : fold(content, display, renderPre);

@@ -22,6 +22,6 @@ export function wantsJson(context: Context): boolean {
 
 /** Sends a message: as JSON to our script, as a page to browsers. */
 export function sendMessage(context: Context, { status, message, link }: MessagePage): Response {
-  if (wantsJson(context)) return context.json({ message }, status);
+  if (wantsJson(context)) return context.json({ message, link }, status);
   return context.html(renderMessagePage({ message, link }), status);
 }

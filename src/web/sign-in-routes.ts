@@ -1,7 +1,9 @@
-import { Hono, type MiddlewareHandler } from "hono";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { every } from "hono/combine";
 import { UserError } from "#domain/errors.ts";
+import { signInPath } from "./find-run.ts";
+import { listPath } from "./list-runs.ts";
 import { PageError, runNotFound } from "./page-error.ts";
 import { sendMessage } from "./responses.ts";
 import type { Session, Sessions } from "./sessions.ts";
@@ -23,7 +25,7 @@ export interface SubmittedForm {
 
 export type FormVariables = { Variables: { form: SubmittedForm } };
 
-const runPagePath = /^\/runs\/[a-z0-9-]{1,40}\/[0-9a-f]{32}$/;
+const returnPath = /^\/runs(?:\/[a-z0-9-]{1,40}\/[0-9a-f]{32})?$/;
 
 export const signOutPath = "/runs/-/sign-out";
 
@@ -32,7 +34,7 @@ export function createSignInRoutes({ url, signIn, sessions, onError }: SignInRou
   const routes = new Hono();
   routes.get("/runs/-/sign-in", (c) => {
     const returnTo = c.req.query("to") ?? "";
-    if (!runPagePath.test(returnTo)) throw runNotFound();
+    if (!returnPath.test(returnTo)) throw runNotFound();
     return c.redirect(signIn.begin(c, returnTo), 303);
   });
   routes.get(callbackPath, async (c) => {
@@ -43,13 +45,15 @@ export function createSignInRoutes({ url, signIn, sessions, onError }: SignInRou
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       if (error.cause) onError(error.cause);
-      throw new PageError(400, error.message);
+      throw new PageError(400, error.message, { href: signInPath(listPath), text: "Sign in again" });
     }
   });
   routes.post(signOutPath, requireForm({ url, sessions }), (c) => {
     const page = c.var.form.fields.get("to") ?? "";
     sessions.end(c);
-    const link = runPagePath.test(page) ? { href: page, text: "Back to the run" } : undefined;
+    const to = returnPath.test(page) ? page : listPath;
+    const link =
+      to === listPath ? { href: signInPath(to), text: "Sign in again" } : { href: to, text: "Back to the run" };
     return sendMessage(c, { status: 200, message: "You're signed out.", link });
   });
   return routes;
@@ -67,7 +71,10 @@ export function requireForm({
     if (!isSameOrigin(c.req.raw.headers, url))
       throw new PageError(403, "This form was not sent from one of our pages.");
     if (!sessions.current(c)) {
-      throw new PageError(401, "Your session has expired. Open the run and sign in again.");
+      throw new PageError(401, "Your session has expired. Sign in again.", {
+        href: signInPath(pageOf(c)),
+        text: "Sign in with GitHub",
+      });
     }
     if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(c.req.header("content-type") ?? "")) {
       throw new PageError(415, "Only forms are accepted here.");
@@ -84,12 +91,20 @@ export function requireForm({
     const session = sessions.current(c);
     const fields = new URLSearchParams(await c.req.text());
     if (!session || !sessions.isFormKey(session, fields.get("form") ?? "")) {
-      throw new PageError(403, "This form belongs to an earlier sign-in. Reload the run and try again.");
+      throw new PageError(403, "This form belongs to an earlier sign-in. Reload the run and try again.", {
+        href: pageOf(c),
+        text: "Reload",
+      });
     }
     c.set("form", { session, fields });
     await next();
   };
   return every(requireSession, limitBody, readForm);
+}
+
+/** The page that a form was sent from. */
+function pageOf({ req }: Context): string {
+  return /^\/runs\/[a-z0-9-]{1,40}\/[0-9a-f]{32}(?=\/)/.exec(req.path)?.[0] ?? listPath;
 }
 
 /** Pages without a referrer send `Origin: null` with their forms. The browser must then confirm that the form is ours. */

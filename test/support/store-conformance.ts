@@ -237,6 +237,20 @@ function runTests(): void {
     expect(await store.childrenOf("c2")).toEqual([]);
   });
 
+  test("lists all root runs page by page, newest first", async () => {
+    const created = { r1: 1_000, r2: 3_000, r3: 2_000, r4: 2_000 };
+    for (const [id, createdAt] of Object.entries(created)) {
+      await store.ingest({ run: sampleRun(id, [], { createdAt }), events: [] });
+    }
+    await store.ingest({ run: sampleRun("c1", [], { ...child, createdAt: 4_000 }), events: [] });
+
+    const ids = async (query: Parameters<Store["latestRuns"]>[0]) =>
+      (await store.latestRuns(query)).map(({ id }) => id);
+    expect(await ids({ limit: 10 })).toEqual(["r2", "r4", "r3", "r1"]);
+    expect(await ids({ limit: 2 })).toEqual(["r2", "r4"]);
+    expect(await ids({ limit: 2, before: { id: "r4", createdAt: 2_000 } })).toEqual(["r3", "r1"]);
+  });
+
   test("counts root runs by person, repository and time", async () => {
     const runs = [
       sampleRun("r1", [], { createdAt: 1_000 }),

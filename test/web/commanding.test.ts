@@ -141,7 +141,7 @@ describe("a command is refused for", () => {
     const answer = await made.post(`${made.path}/approve`, typeof sent === "function" ? sent(made) : sent);
 
     expect(answer.status).toBe(status);
-    expect(JSON.parse(answer.text)).toEqual({ message: expect.stringMatching(/\w/) });
+    expect(JSON.parse(answer.text)).toMatchObject({ message: expect.stringMatching(/\w/) });
     await expectUntouched(made);
     expect((await made.store.findApproval("other"))?.status).toBe("pending");
   });
@@ -271,6 +271,21 @@ test("a question is shown with a button for each suggested answer", async () => 
   expect(page.text).toContain("Which <strong>color</strong>?");
   expect(page.text).toMatch(/<button name="text" value="Red">Red<\/button><button name="text" value="Green">/);
   expect((await eventsOf("abc1")).at(-1)).toMatchObject({ type: "question.answered", text: "Red", by: "mia" });
+});
+
+test("the cost limit is raised from the page of a run that has used it up", async () => {
+  const { startRun, get, post, pathOf, signedIn, eventsOf } = await world();
+  const path = pathOf("abc1");
+  await startRun("abc1", { value: "awaitingBudget" });
+
+  const page = await get(path, { cookie: signedIn("mia").cookie });
+  const wrong = await post(`${path}/approve`, { as: "mia", fields: { raise: "-1" } });
+  const answer = await post(`${path}/approve`, { as: "mia", fields: { raise: "2.50" } });
+
+  expect(page.text).toContain("Raise the cost limit by");
+  expect(wrong).toMatchObject({ status: 409, text: expect.stringContaining("Enter an amount in US dollars") });
+  expect(answer).toEqual({ status: 200, text: expect.stringMatching(/The cost limit is now \$\d+\.\d\d\./) });
+  expect(await eventsOf("abc1")).toMatchObject([{ type: "cost_limit.raised", by: "mia", via: "page" }]);
 });
 
 test("a run is cancelled from its page", async () => {

@@ -34,6 +34,8 @@ test("an open page receives new entries and continues where it was after reconne
     "questions",
     "plan",
     "limits",
+    "timeline",
+    "workers",
     "commands",
     "chart",
     "live-abc1",
@@ -74,6 +76,22 @@ test("a child run appears with its own transcript", async () => {
   await page.close();
 
   expect(texts(change?.entries ?? [])).toEqual(["test it"]);
+});
+
+test("while the model writes the arguments of a call, the page names the file and how much is written", async () => {
+  const { startRun, live, url, pathOf } = await world();
+  await startRun("abc1");
+  const input = (delta: string) => ({ source: "model/1", input: { callId: "c1", tool: "write_file", delta } });
+  live.add("abc1", { source: "model/1", text: "I write **the docs**. " });
+  live.add("abc1", input('{"path": "docs/long.md", "content": "'));
+  live.add("abc1", input("x".repeat(12_000)));
+
+  const page = await listenTo(`${url}${pathOf("abc1")}/events`);
+  const shown = (await page.next())?.parts.find(({ id }) => id === "live-abc1")?.html;
+  await page.close();
+
+  expect(shown).toContain("I write <strong>the docs</strong>.");
+  expect(shown).toContain("Writing <code>docs/long.md</code> … 12 KB");
 });
 
 test("the end of live output is shown in whole words until the tool or model finishes", async () => {

@@ -93,7 +93,7 @@ function unescapeHtml(markup: string): string {
   return markup.replace(/&(lt|gt|quot|#39|amp);/g, (_, name: string) => named[name] ?? "");
 }
 
-const ownLink = /^(?:\/runs\/|#|https:\/\/github\.example\/)/;
+const ownLink = /^(?:\/runs(?:\/|$)|#|https:\/\/github\.example\/)/;
 
 /** Nothing of it runs, loads, submits or leads anywhere by itself, and our own markup is whole. */
 function expectInert(markup: string): void {

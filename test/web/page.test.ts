@@ -1,4 +1,5 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fixScript } from "../support/fix-story.ts";
@@ -7,6 +8,8 @@ import { type Forge, startForge } from "../support/forge-world.ts";
 const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) =>
   existsSync(path),
 );
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no browser is installed)"}`, () => {
   let forge: Forge;
@@ -33,6 +36,55 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     });
     return page;
   }
+
+  /** The violations of accessibility rules that axe finds, in the light and the dark theme. */
+  async function violationsOn(page: Page): Promise<string[]> {
+    const found: string[] = [];
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      found.push(
+        ...((await page.evaluate(`(() => { ${axe}; return axe.run().then(({ violations }) =>
+          violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))})()`)) as string[]),
+      );
+    }
+    return found;
+  }
+
+  test("axe finds nothing on the pages of a run that waits and of one that has ended, on the list, and after signing out", {
+    timeout: 60_000,
+  }, async () => {
+    const { github, botComment } = forge;
+    const issue = github.as("visitor").openIssue({ title: "One too many", body: "Two items give 3." });
+    github.as("maintainer").comment(issue.number, "/run fixer");
+    const request = await botComment(issue.number, /asks for approval/);
+    const address = /\[Watch this run\]\(([^)]+)\)/.exec(request.body)?.[1] ?? "";
+    const violations: Record<string, string[]> = {};
+
+    const page = await openPage({ viewport: { width: 1280, height: 900 } });
+    await page.goto(`${new URL(address).origin}/`);
+    violations.welcome = await violationsOn(page);
+    await page.getByRole("link", { name: "Sign in with GitHub" }).click();
+    await page.getByRole("link", { name: "maintainer" }).click();
+    await page.getByRole("link", { name: "fixer on" }).first().waitFor();
+    violations.list = await violationsOn(page);
+    await page.goto(address);
+    violations.waiting = await violationsOn(page);
+    await page.locator("summary", { hasText: "Cancel" }).click();
+    await page.getByRole("button", { name: "Cancel all workers" }).click();
+    await page.locator(".badge", { hasText: "Cancelled" }).waitFor();
+    violations.ended = await violationsOn(page);
+    await page.setViewportSize({ width: 390, height: 844 });
+    violations.phone = await violationsOn(page);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByText("You're signed out.").waitFor();
+    violations.signedOut = await violationsOn(page);
+    await page.getByRole("link", { name: "Back to the run" }).click();
+    await page.getByRole("heading", { name: "One too many" }).waitFor();
+    await page.close();
+
+    expect(violations).toEqual({ welcome: [], list: [], waiting: [], ended: [], phone: [], signedOut: [] });
+    expect(problems).toEqual([]);
+  });
 
   test("a person opens a run from its thread, signs in, approves on a phone, and watches it finish", {
     timeout: 60_000,

@@ -25,9 +25,23 @@ test.each<[ResultValue, RegExp]>([
       diff: "@@ -1 +1 @@\n-a\n+b",
       stats: { additions: 1, deletions: 1, changes: 2 },
     },
-    /<b>a\.js<\/b> changed <span class="added">\+1<\/span>.*<span class="hunk"[^>]*>@@ -1 \+1 @@\n<\/span><span class="removed" data-old="1" data-new="">-a\n<\/span><span class="added" data-old="" data-new="1">\+b/s,
+    /<b>a\.js<\/b> changed <span class="added">\+1<\/span>.*<span class="hunk"[^>]*>@@ -1 \+1 @@\n<\/span><span class="change"><span class="removed" data-old="1" data-new="">-a\n<\/span><span class="added" data-old="" data-new="1">\+b/s,
   ],
   [{ kind: "file_content", path: "a.js", content: "x", size: 1 }, /<b>a\.js<\/b> 1 byte<\/p><pre>x<\/pre>/],
+  [
+    { kind: "file_content", path: "a.js", content: "/* a\nb */ let x = '<b>';", size: 1 },
+    /<pre><span class="hljs-comment">\/\* a<\/span>\n<span class="hljs-comment">b \*\/<\/span> <span class="hljs-keyword">let<\/span> x = <span class="hljs-string">&#x27;&lt;b&gt;&#x27;<\/span>;<\/pre>/,
+  ],
+  [
+    {
+      kind: "git.diff",
+      data: {},
+      preview:
+        '--- "a/na\\303\\257ve.js"\n+++ "b/na\\303\\257ve.js"\n@@ -1 +1 @@\n--- not a header\n+let a;\n--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-a\n+b\n',
+      display: { preferredView: "code", language: "diff" },
+    },
+    /2 files .*<li><code>naïve\.js<\/code>.*<li><code>b\.py<\/code>.*<summary><code>naïve\.js<\/code>.*\+\+\+ b\/naïve\.js.*<span class="hljs-keyword">let<\/span>.*<summary><code>b\.py<\/code>/s,
+  ],
   [
     { kind: "file_list", path: "", files: ["a", { path: "b" }], count: 2 },
     /2 entries in <b>\/<\/b><\/p><pre>a\nb<\/pre>/,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { RunEvent } from "#domain/events.ts";
 import { textPreview } from "#domain/preview.ts";
 import { samplePreview } from "../support/run-view.ts";
 import { heldSecret, webWorlds } from "../support/web-world.ts";
@@ -51,10 +52,41 @@ test("anyone with the link can read the task, the transcript and pending approva
   expect(text).toContain("3 of 50");
 });
 
+test("a tool call is one row, and calls that only read are grouped", async () => {
+  const { startRun, get, pathOf } = await world();
+  const usage = { inputTokens: 1, outputTokens: 1 };
+  const callOf = (callId: string, tool: string, path: string): RunEvent[] => [
+    {
+      type: "model.answered",
+      text: "",
+      calls: [{ callId, tool, args: { path } }],
+      messages: [],
+      usage,
+      finishReason: "tool-calls",
+      lastSeenId: 0,
+    },
+    {
+      type: "tool.finished",
+      callId,
+      tool,
+      result: { llmContent: "done", value: { kind: "text", content: "done" }, durationMs: 1_234 },
+    },
+  ];
+  const reads = ["a.js", "b.js", "c.js"].flatMap((path) => callOf(path, "read_file", path));
+  await startRun("abc1", { events: [...reads, ...callOf("c9", "shell", "d.js")] });
+
+  const { text } = await get(pathOf("abc1"));
+
+  expect(text.match(/<li class="entry/g)).toHaveLength(4);
+  expect(text).toContain("3 calls that only read</summary>");
+  expect(text).toMatch(/<code>shell<\/code> <span class="arguments">d\.js<\/span> <span class="result">done · 1\.2 s/);
+});
+
 test("the landing page and the favicon are served without a link", async () => {
   const { get } = await world();
 
-  expect((await get("/")).text).toContain("Golem Forge is running.");
+  expect((await get("/")).headers.get("location")).toBe("/runs");
+  expect((await get("/runs")).text).toContain("Golem Forge is running.");
   expect((await get("/favicon.ico")).headers.get("location")).toBe("/runs/-/assets/favicon.svg");
   expect((await get("/runs/-/assets/favicon.svg")).headers.get("content-type")).toBe("image/svg+xml");
   expect((await get("/elsewhere")).status).toBe(418);

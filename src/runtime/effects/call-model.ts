@@ -1,5 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import type { ModelRequest } from "#models/models.ts";
+import type { InputPiece, ModelRequest } from "#models/models.ts";
 import { askModel } from "#runtime/model/ask-model.ts";
 import { chosenModel } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
@@ -15,6 +15,7 @@ export function callModel({
     maxAttempts: 3,
     async perform({ key, runId, attempts }, run, signal) {
       const { spec } = run;
+      const source = `model/${key}/${attempts}`;
       const [tools, log] = await Promise.all([run.tools(signal), run.log()]);
       const options = {
         model: chosenModel(log) ?? spec.model,
@@ -25,7 +26,8 @@ export function callModel({
         serverSideTools: spec.worker.server_side_tools,
         find: tools.find,
         signal,
-        onText: (text: string) => run.live.add(runId, { source: `model/${key}/${attempts}`, text }),
+        onText: (text: string) => run.live.add(runId, { source, text }),
+        onInput: (input: InputPiece) => run.live.add(runId, { source, input }),
         onCall: (request: ModelRequest) => observer?.modelCalled(spec, request),
       };
       // A provider that ignores the signal must not keep an interrupted run active.

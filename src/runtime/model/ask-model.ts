@@ -10,7 +10,7 @@ import { fitTranscript } from "./fit-transcript.ts";
 import { buildTranscript } from "./transcript.ts";
 
 interface AskModelOptions
-  extends Pick<ModelRequest, "model" | "instructions" | "tools" | "serverSideTools" | "signal" | "onText"> {
+  extends Pick<ModelRequest, "model" | "instructions" | "tools" | "serverSideTools" | "signal" | "onText" | "onInput"> {
   log: readonly LoggedEvent[];
   /** The largest conversation, in estimated tokens. */
   maxTokens: number;

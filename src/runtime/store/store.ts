@@ -282,6 +282,9 @@ export interface Store extends DeliveryStore {
    */
   liveRuns(where: { installationId: number; repositoryIds?: readonly number[] }): Promise<StoredRun[]>;
 
+  /** All root runs, newest first, at most `limit`, after the given one in this order. Does not throw for runs that cannot be read. */
+  latestRuns(query: { before?: { id: string; createdAt: number } | undefined; limit: number }): Promise<StoredRun[]>;
+
   findLocation(repositoryId: number): Promise<RepositoryLocation | undefined>;
   /**
    * Saves the location of a repository as `resolveLocation` decides. From then on the origins of its runs have it. Runs

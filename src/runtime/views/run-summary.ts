@@ -24,6 +24,17 @@ export interface RunSummary {
   conversation: number | "pull request" | undefined;
   /** The model that a person chose. Default: the one the run started with. */
   model: string | undefined;
+  /** The branch that the run started from; undefined until the repository was opened. */
+  base: string | undefined;
+  /** How the time from the first event to the last was spent, oldest first. */
+  timeline: readonly TimeSpan[];
+}
+
+/** A part of a run's time in which it waited for the model, ran tools, or waited for people. */
+export interface TimeSpan {
+  kind: "model" | "tools" | "people";
+  from: number;
+  to: number;
 }
 
 export const emptySummary: RunSummary = {
@@ -35,9 +46,65 @@ export const emptySummary: RunSummary = {
   isClosed: false,
   conversation: undefined,
   model: undefined,
+  base: undefined,
+  timeline: [],
 };
 
-export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "event">): RunSummary {
+export function summarize(summary: RunSummary, logged: Pick<LoggedEvent, "event" | "at">): RunSummary {
+  return { ...addEvent(summary, logged.event), timeline: extendTimeline(summary.timeline, logged) };
+}
+
+/** Of one run. The oldest spans of longer timelines are dropped. */
+const maxSpans = 400;
+
+/** The time before an event was spent on what the event completes. */
+function extendTimeline(
+  timeline: readonly TimeSpan[],
+  { event, at }: Pick<LoggedEvent, "event" | "at">,
+): readonly TimeSpan[] {
+  const last = timeline.at(-1);
+  const span: TimeSpan = { kind: spanKindOf(event), from: last?.to ?? at, to: at };
+  if (last && last.kind === span.kind) return [...timeline.slice(0, -1), { ...last, to: at }];
+  return [...timeline.slice(1 - maxSpans), span];
+}
+
+function spanKindOf(event: RunEvent): TimeSpan["kind"] {
+  switch (event.type) {
+    case "model.answered":
+    case "model.failed":
+    case "conversation.compacted":
+    case "timer.due":
+      return "model";
+    case "guidance.read":
+    case "sandbox.opened":
+    case "sandbox.failed":
+    case "calls.reviewed":
+    case "tool.finished":
+    case "child.finished":
+      return "tools";
+    case "message.received":
+    case "approval.granted":
+    case "approval.denied":
+    case "approval.expired":
+    case "question.answered":
+    case "tool.invoked":
+    case "pull_request.reviewed":
+    case "pull_request.closed":
+    case "pull_request.reopened":
+    case "checks.completed":
+    case "run.stop":
+    case "run.resume":
+    case "run.cancel":
+    case "run.exit":
+    case "retry.requested":
+    case "conversation.cleared":
+    case "model.changed":
+    case "cost_limit.raised":
+      return "people";
+  }
+}
+
+function addEvent(summary: RunSummary, event: RunEvent): RunSummary {
   switch (event.type) {
     case "model.answered":
       return {
@@ -69,8 +136,9 @@ export function summarize(summary: RunSummary, { event }: Pick<LoggedEvent, "eve
     case "pull_request.reviewed":
     case "checks.completed":
       return { ...summary, conversation: "pull request" };
-    case "guidance.read":
     case "sandbox.opened":
+      return { ...summary, base: event.branch };
+    case "guidance.read":
     case "sandbox.failed":
     case "calls.reviewed":
     case "approval.granted":

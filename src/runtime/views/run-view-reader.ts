@@ -7,12 +7,24 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
 import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
 import { redactDeep } from "#text/redact.ts";
-import { currentSpec, emptySummary, progressOf, type RunProgress, type RunSummary, summarize } from "./run-summary.ts";
+import { truncateText } from "#text/truncate.ts";
+import {
+  currentSpec,
+  emptySummary,
+  progressOf,
+  type RunProgress,
+  type RunSummary,
+  summarize,
+  type TimeSpan,
+} from "./run-summary.ts";
 
 /** A call in one line, for results that are shown far below it. */
 export interface CallLine {
   tool: string;
+  /** In one line. */
   args: string;
+  /** As JSON, cut off. */
+  input: string;
   /** The question and suggested answers, for a call of `ask_user`. */
   question?: Question | undefined;
 }
@@ -20,17 +32,34 @@ export interface CallLine {
 const Question = z.object({ question: z.string(), options: z.array(z.string()).optional() });
 type Question = z.infer<typeof Question>;
 
+/** A tool call whose arguments the model is writing. */
+export interface WritingCall {
+  tool: string;
+  /** The file that the call is about, if that is known already. */
+  path: string | undefined;
+  /** The characters of the arguments so far. */
+  length: number;
+}
+
 /** One run of a tree, as its page shows it. */
 export interface RunNode extends RunProgress {
   spec: RunSpec;
   usage: TokenUsage;
   tasks: Task[];
+  /** The branch that the run started from; undefined until the repository was opened. */
+  base: string | undefined;
+  timeline: readonly TimeSpan[];
   /** By call id. */
   calls: ReadonlyMap<string, CallLine>;
   /** The id of the newest event; 0 when there is none. */
   newest: number;
   /** The end of what is being printed or written at the moment, when that happens in this process. */
-  live: { text: string; version: number } | undefined;
+  live: { text: string; writing: WritingCall | undefined; version: number } | undefined;
+}
+
+/** A root run in a list, without what only its log tells. */
+export interface ListedRun extends Pick<RunProgress, "state" | "outcome" | "pullRequest" | "cost" | "tokens"> {
+  spec: RunSpec;
 }
 
 /** A root run with its descendants, each after its parent. */
@@ -54,6 +83,7 @@ const idleMs = 60_000;
 const maxTrees = 200;
 const eventsPerRead = 500;
 const maxArgumentsLength = 400;
+const maxInputLength = 4_000;
 /** Characters and lines of live output. */
 const maxLiveLength = 4_000;
 const maxLiveLines = 20;
@@ -79,7 +109,7 @@ interface CachedTree {
 }
 
 export interface RunViewReaderOptions {
-  store: Pick<Store, "findRun" | "log" | "childrenOf" | "approvalsOf" | "effectProblem">;
+  store: Pick<Store, "findRun" | "latestRuns" | "log" | "childrenOf" | "approvalsOf" | "effectProblem">;
   live: Pick<LiveOutput, "read">;
   /** Applied to everything before it is shortened. */
   redact: (text: string) => string;
@@ -118,6 +148,20 @@ export class RunViewReader {
       runs: parentsFirst([...tree.runs.values()]).map((cached) => this.#toNode(cached)),
       approvals: tree.approvals,
     };
+  }
+
+  /** Returns root runs of all repositories, newest first, after the given one in this order. */
+  async listRuns(query: Parameters<Store["latestRuns"]>[0]): Promise<ListedRun[]> {
+    const runs = await this.#store.latestRuns(query);
+    return runs.flatMap((run) => {
+      const spec = displaySpec(run);
+      if (!spec) return [];
+      const { state, outcome, pullRequest, cost, tokens } = progressOf(run, emptySummary, undefined);
+      const task = spec.task === undefined ? {} : { task: this.#redact(spec.task) };
+      return [
+        { spec: { ...spec, ...task }, state, outcome: redactDeep(outcome, this.#redact), pullRequest, cost, tokens },
+      ];
+    });
   }
 
   /** Something was stored for the tree: the next reader sees it. */
@@ -224,7 +268,12 @@ export class RunViewReader {
     for (const { callId, tool, args } of event.calls) {
       const redacted = redactDeep(args, this.#redact);
       const question = tool === "ask_user" ? Question.safeParse(redacted).data : undefined;
-      cached.calls.set(callId, { tool: this.#redact(tool), args: describeArguments(redacted), question });
+      cached.calls.set(callId, {
+        tool: this.#redact(tool),
+        args: describeArguments(redacted),
+        input: inputOf(redacted),
+        question,
+      });
     }
   }
 
@@ -237,6 +286,8 @@ export class RunViewReader {
       outcome: redactDeep(progress.outcome, this.#redact),
       usage: summary.usage,
       tasks: redactDeep(summary.tasks, this.#redact),
+      base: summary.base,
+      timeline: summary.timeline,
       calls,
       newest: eventIds.at(-1) ?? 0,
       live: this.#liveOutput(run.id, progress),
@@ -250,7 +301,11 @@ export class RunViewReader {
     const isCurrent = output.source.startsWith("model/")
       ? state === "callingModel"
       : openCalls.some(({ callId, status }) => callId === output.source && status === "running");
-    return isCurrent ? { text: lastLines(this.#redact(output.text)), version: output.version } : undefined;
+    if (!isCurrent) return undefined;
+    const { call, version } = output;
+    const path = call && /"path"\s*:\s*"([^"\\]{1,200})"/.exec(this.#redact(call.start))?.[1];
+    const writing = call && { tool: this.#redact(call.tool), path, length: call.length };
+    return { text: lastLines(this.#redact(output.text)), writing, version };
   }
 }
 
@@ -287,6 +342,10 @@ function describeArguments(args: unknown): string {
     typeof value === "string" ? value : `${name} ${(JSON.stringify(value) ?? "").slice(0, 2_000)}`.trim(),
   );
   return parts.join(" · ").replaceAll(/\s+/g, " ").slice(0, maxArgumentsLength);
+}
+
+function inputOf(args: unknown): string {
+  return truncateText(JSON.stringify(args, null, 2) ?? "", maxInputLength);
 }
 
 /** Returns the index of the first id that is not below the given one. */

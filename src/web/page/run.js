@@ -7,7 +7,16 @@ const versions = new Map();
 let cursor = main.dataset.cursor;
 let failures = 0;
 
+const latest = document.createElement("button");
+latest.id = "latest";
+latest.textContent = "↓ Jump to latest";
+latest.hidden = true;
+main.append(latest);
+
 watch();
+setInterval(updateTimes, 15_000);
+addEventListener("scroll", hideLatest, { passive: true });
+latest.addEventListener("click", () => scrollTo({ top: document.documentElement.scrollHeight }));
 document.addEventListener("submit", sendForm);
 document.addEventListener("click", showEarlier);
 
@@ -40,6 +49,43 @@ function applyUpdate({ title, parts, gone, entries }) {
   for (const { run, html } of entries) {
     const list = document.getElementById(`entries-${run}`);
     for (const entry of elementsOf(html)) if (!entry.id || !document.getElementById(entry.id)) list?.append(entry);
+    if (list) groupReads(list);
+  }
+  updateTimes();
+}
+
+/** Groups the last entries of calls that only read as the server groups those of a whole page. */
+function groupReads(list) {
+  const reads = [];
+  let last = list.lastElementChild;
+  while (last?.matches(".entry.read")) {
+    reads.unshift(last);
+    last = last.previousElementSibling;
+  }
+  let group = last?.matches(".reads") ? last : undefined;
+  if (reads.length === 0 || (!group && reads.length < 3)) return;
+  if (!group) {
+    [group] = elementsOf(
+      '<li class="reads"><details><summary class="count"></summary><ol class="transcript"></ol></details></li>',
+    );
+    reads[0].before(group);
+  }
+  group.querySelector("ol").append(...reads);
+  group.querySelector("summary").textContent = `📄 ${group.querySelectorAll(".read").length} calls that only read`;
+}
+
+const units = [
+  [86_400, "d"],
+  [3_600, "h"],
+  [60, "min"],
+  [0, "s"],
+];
+
+function updateTimes() {
+  for (const time of document.querySelectorAll("time[title]")) {
+    const seconds = Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1_000);
+    const [size, unit] = units.find(([least]) => seconds >= least);
+    time.textContent = seconds < 10 ? "just now" : `${Math.floor(seconds / (size || 1))} ${unit} ago`;
   }
 }
 
@@ -82,9 +128,19 @@ function elementsOf(html) {
 /** Follows the end of the page if the person was reading it. */
 function keepScrollPosition(change) {
   const page = document.documentElement;
-  const atEnd = page.scrollHeight > innerHeight + 40 && scrollY + innerHeight > page.scrollHeight - 80;
+  const atEnd = page.scrollHeight > innerHeight + 40 && isAtEnd();
+  const height = page.scrollHeight;
   change();
   if (atEnd) scrollTo({ top: page.scrollHeight });
+  else if (page.scrollHeight > height + 20) latest.hidden = isAtEnd();
+}
+
+function isAtEnd() {
+  return scrollY + innerHeight > document.documentElement.scrollHeight - 80;
+}
+
+function hideLatest() {
+  if (isAtEnd()) latest.hidden = true;
 }
 
 async function sendForm(event) {
@@ -100,18 +156,24 @@ async function sendForm(event) {
       headers: { accept: "application/json" },
       body: new URLSearchParams(new FormData(form, button)),
     });
-    const { message } = await response.json();
-    showNotice(message, !response.ok);
+    const { message, link } = await response.json();
+    showNotice(message, { isProblem: !response.ok, link });
     if (response.ok) form.reset();
   } catch {
-    showNotice("The message could not be sent. Check your connection and try again.", true);
+    showNotice("The message could not be sent. Check your connection and try again.", { isProblem: true });
   } finally {
     if (button) button.disabled = false;
   }
 }
 
-function showNotice(text, isProblem = false) {
+function showNotice(text, { isProblem = false, link } = {}) {
   notice.textContent = text;
+  if (link && link.href !== path) {
+    const anchor = document.createElement("a");
+    anchor.href = link.href;
+    anchor.textContent = link.text;
+    notice.append(" ", anchor);
+  }
   notice.classList.toggle("bad", isProblem);
 }
 

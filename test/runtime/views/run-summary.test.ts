@@ -13,7 +13,7 @@ const answered: RunEvent = {
 };
 const merged: RunEvent = { type: "pull_request.closed", number: 2, merged: true, by: "ada", commit: "abc" };
 const answerAfter = (...events: RunEvent[]) =>
-  events.reduce((summary, event) => summarize(summary, { event }), emptySummary).answer;
+  events.reduce((summary, event) => summarize(summary, { event, at: 0 }), emptySummary).answer;
 
 test("the last word of a merged run is the merge, also when the model answers afterwards", () => {
   expect(answerAfter(answered, merged)).toBe("Pull request #2 was merged by @ada as abc.");
@@ -25,4 +25,25 @@ test("a run that is continued when its pull request is reopened has answers agai
   const reopened: RunEvent = { type: "pull_request.reopened", number: 2, by: "ada" };
 
   expect(answerAfter(closed, reopened, answered)).toBe("I pushed the change.");
+});
+
+test("the timeline says how long the model, tools and people took", () => {
+  const events: [number, RunEvent][] = [
+    [1_000, { type: "message.received", kind: "request", text: "fix it", by: "ada" }],
+    [3_000, { type: "sandbox.opened", commit: "abc", branch: "main" }],
+    [9_000, answered],
+    [9_500, { type: "calls.reviewed", verdicts: [] }],
+    [60_000, { type: "approval.granted", approvalId: "k0mq", callId: "c1", by: "ada" }],
+  ];
+
+  const { timeline, base } = events.reduce((summary, [at, event]) => summarize(summary, { event, at }), emptySummary);
+
+  expect(base).toBe("main");
+  expect(timeline).toEqual([
+    { kind: "people", from: 1_000, to: 1_000 },
+    { kind: "tools", from: 1_000, to: 3_000 },
+    { kind: "model", from: 3_000, to: 9_000 },
+    { kind: "tools", from: 9_000, to: 9_500 },
+    { kind: "people", from: 9_500, to: 60_000 },
+  ]);
 });

@@ -189,6 +189,14 @@ export class MemoryStore implements Store {
     });
   }
 
+  async latestRuns({ before, limit }: Parameters<Store["latestRuns"]>[0]): Promise<RunRow[]> {
+    const order = (one: { id: string; createdAt: number }, other: { id: string; createdAt: number }) =>
+      other.createdAt - one.createdAt || Number(one.id < other.id) - Number(one.id > other.id);
+    return this.#roots(({ spec }) => !before || order(before, spec) < 0)
+      .sort((one, other) => order(one.spec, other.spec))
+      .slice(0, limit);
+  }
+
   async findLocation(repositoryId: number): Promise<RepositoryLocation | undefined> {
     this.#checkOpen();
     const location = this.#repositories.get(repositoryId);

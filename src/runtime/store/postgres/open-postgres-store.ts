@@ -60,6 +60,10 @@ export function openPostgresStore(
     costOfRuns: (query) => read(undefined, (sql) => costOfRuns(sql, query)),
     costsOfWorker: (query) => read(undefined, (sql) => costsOfWorker(sql, query)),
     liveRuns: (where) => read(undefined, (sql) => findLiveRuns(sql, where)),
+    latestRuns: ({ before, limit }) =>
+      read(undefined, (sql) =>
+        findRuns(sql, "latest", [before?.createdAt ?? Number.MAX_SAFE_INTEGER, before?.id ?? "", limit]),
+      ),
     findLocation: (repositoryId) => read(undefined, (sql) => findLocation(sql, repositoryId)),
     saveLocation: async (reported) => {
       if (await read(undefined, (sql) => isLocationCurrent(sql, reported))) return;

@@ -13,6 +13,7 @@ const conditions = {
   parent: "parent_id = $1 order by number",
   live: `${ofInstallation}) and ${isLive}`,
   liveIn: `${ofInstallation} and id = any ($2::bigint[])) and ${isLive}`,
+  latest: `parent_id is null and (created_at, runs.id collate "C") < ($1, $2) order by created_at desc, runs.id collate "C" desc limit $3`,
   liveWithoutLocation: `repository_id is null and (spec->'origin'->>'installationId')::bigint = $1 and ${isLive}`,
 };
 

@@ -80,6 +80,7 @@ function sqliteStore(sql: SqliteConnection): Store {
     costOfRuns: (query) => commits.read(() => runs.cost(query)),
     costsOfWorker: (query) => commits.read(() => runs.costsOfWorker(query)),
     liveRuns: (where) => commits.read(() => runs.live(where)),
+    latestRuns: (query) => commits.read(() => runs.latest(query)),
     findLocation: (repositoryId) => commits.read(() => locations.find(repositoryId)),
     saveLocation: (reported) => commits.write(() => locations.save(reported)),
     inbox: (runId) => commits.read(() => events.inbox(runId)),

@@ -94,6 +94,14 @@ export class RunsTable {
     ];
   }
 
+  latest({ before, limit }: Parameters<Store["latestRuns"]>[0]): StoredRun[] {
+    const { id, createdAt } = before ?? { id: "", createdAt: Number.MAX_VALUE };
+    return this.#select(
+      "parent_id is null and (created_at, runs.id) < (:createdAt, :id) order by created_at desc, runs.id desc limit :limit",
+      { id, createdAt, limit },
+    );
+  }
+
   count({ requestedBy, repositoryId, owner, repo, since }: Parameters<Store["countRuns"]>[0]): number {
     const values: Record<string, string | number> = { since };
     let condition = "created_at >= :since";

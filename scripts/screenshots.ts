@@ -1,0 +1,93 @@
+/**
+ * Takes the pictures of the documentation from the demo, in a headless Chromium.
+ *
+ * usage: node scripts/screenshots.ts [directory]
+ *
+ * Without a directory it writes those that `README.md` shows to `docs/images/`. With one it writes every page there at 390, 900
+ * and 1440 pixels, light and dark, for people who change how pages look.
+ */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { type Playground, startPlayground } from "#playground/demo/start-playground.ts";
+
+const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const images = fileURLToPath(new URL("../docs/images/", import.meta.url));
+const timeoutMs = 60_000;
+
+interface Shot {
+  name: string;
+  width: number;
+  theme: "light" | "dark";
+}
+
+const directory = process.argv[2];
+const playground = await startPlayground({ port: 0, model: undefined, environment: process.env });
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+try {
+  await takeAll(playground, browser, directory);
+} finally {
+  await browser.close();
+  await playground.close();
+}
+
+async function takeAll({ github, issue }: Playground, browser: Browser, target: string | undefined): Promise<void> {
+  const session = await browser.newContext({ viewport: { width: 1280, height: 900 }, deviceScaleFactor: 1 });
+  const page = await session.newPage();
+  github.as("maintainer").comment(issue.number, "/run fixer");
+  const link = await botComment(github, issue.number, /asks for approval/);
+  const run = /\[Watch this run\]\(([^)]+)\)/.exec(link)?.[1] ?? "";
+  await signIn(page, run);
+  await page.getByRole("button", { name: "Approve", exact: true }).waitFor();
+
+  if (target === undefined) {
+    await page.screenshot({ path: join(images, "run-page.png") });
+    await page.goto(`${new URL(run).origin}/runs`);
+    await page.screenshot({ path: join(images, "runs.png"), clip: { x: 0, y: 0, width: 1280, height: 420 } });
+    await page.goto(issue.url);
+    await page.screenshot({ path: join(images, "thread.png") });
+    return;
+  }
+  mkdirSync(target, { recursive: true });
+  const runs = `${new URL(run).origin}/runs`;
+  await everySize(page, { waiting: run, runs }, target);
+  await page.goto(run);
+  await page.getByRole("button", { name: "Approve", exact: true }).click();
+  await page.getByRole("link", { name: /^Pull request #/ }).waitFor({ timeout: timeoutMs });
+  await everySize(page, { reviewed: run }, target);
+}
+
+async function signIn(page: Page, run: string): Promise<void> {
+  await page.goto(run);
+  await page.getByRole("link", { name: "Sign in with GitHub" }).first().click();
+  await page.getByRole("link", { name: "maintainer" }).click();
+  await page.getByText("signed in as maintainer").waitFor();
+}
+
+async function everySize(page: Page, pages: Record<string, string>, target: string): Promise<void> {
+  const shots = Object.keys(pages).flatMap((name) =>
+    [390, 900, 1440].flatMap((width): Shot[] => [
+      { name, width, theme: "light" },
+      { name, width, theme: "dark" },
+    ]),
+  );
+  for (const { name, width, theme } of shots) {
+    // As high as the page, so that nothing is fixed to the middle of the picture.
+    await page.setViewportSize({ width, height: name === "runs" ? 600 : 2600 });
+    await page.emulateMedia({ colorScheme: theme });
+    await page.goto(pages[name] ?? "");
+    await page.screenshot({ path: join(target, `${name}-${width}-${theme}.png`) });
+  }
+}
+
+/** Resolves to the first comment of the App that matches. */
+function botComment(github: Playground["github"], thread: number, pattern: RegExp): Promise<string> {
+  return github.until(
+    (snapshot) =>
+      Object.values(snapshot)[0]
+        ?.issues.find(({ number }) => number === thread)
+        ?.comments.find(({ author, body }) => author === github.botLogin && pattern.test(body))?.body,
+    { timeoutMs },
+  );
+}
