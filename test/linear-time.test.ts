@@ -1,6 +1,6 @@
 import { describe } from "vitest";
 import { parseMention, parseThreadCommand } from "#bot/commands/thread-command.ts";
-import { code, codeBlock, inline, quote } from "#bot/render/markdown.ts";
+import { blockquote, code, codeBlock, inline } from "#bot/render/markdown.ts";
 import { parseCodeowners } from "#config/codeowners.ts";
 import { compilePathPattern } from "#config/path-pattern.ts";
 import { parseTrailers, withSection } from "#domain/commit-trailers.ts";
@@ -32,7 +32,7 @@ const functions: Record<string, (text: string) => unknown> = {
   inline: (text) => inline(text),
   code: (text) => code(text),
   codeBlock: (text) => codeBlock(text),
-  quote: (text) => quote(text),
+  quote: (text) => blockquote(text),
   parseCodeowners: (text) => parseCodeowners(text)("src/main.ts"),
   compilePathPattern: (text) => compilePathPattern(text.slice(0, 1_000))(text),
   parseTrailers,

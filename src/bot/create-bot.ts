@@ -18,7 +18,7 @@ import type { Runs } from "#runtime/runs.ts";
 import type { DeliveryStore } from "#runtime/store/store.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
-import type { RunLinks } from "./render/render-status.ts";
+import type { CommentLinks } from "./render/render-status.ts";
 import { createThreadFrontEnd } from "./thread-front-end.ts";
 
 const shutdownGraceMs = 5_000;
@@ -68,7 +68,7 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
     background.add(tracked);
   };
 
-  const linksTo = async ({ spec, pullRequest }: RunView): Promise<RunLinks> => {
+  const linksTo = async ({ spec, pullRequest }: RunView): Promise<CommentLinks> => {
     const repository = `${config.github.webUrl}/${spec.origin.owner}/${spec.origin.repo}`;
     return {
       page: await pages?.linkTo(spec),

@@ -1,8 +1,8 @@
 import { postComment } from "#bot/github/post-comment.ts";
-import { code, formatUtc, inline, paragraphs, quote } from "#bot/render/markdown.ts";
+import { blockquote, code, formatUtc, inline, paragraphs } from "#bot/render/markdown.ts";
 import { renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
 import { layOutRequest, maxPrecedingComments } from "#bot/render/render-request.ts";
-import { formatCost, type RunLinks, renderLinks, renderStatus } from "#bot/render/render-status.ts";
+import { type CommentLinks, formatCost, renderLinks, renderStatus } from "#bot/render/render-status.ts";
 import { renderBeforeToolReply, renderToolReply } from "#bot/render/render-tool-reply.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
@@ -19,7 +19,7 @@ export interface ThreadFrontEndOptions {
   redact: (text: string) => string;
   /** Every comment passes it before its marker is added. */
   sanitize: (text: string) => string;
-  linksTo: (view: RunView) => Promise<RunLinks>;
+  linksTo: (view: RunView) => Promise<CommentLinks>;
 }
 
 /** Shows runs in the thread of their issue or pull request, one comment per name. */
@@ -90,27 +90,27 @@ export function renderQuestion({ workerPath, text, end }: Question): string {
     case undefined:
       return paragraphs(
         `### 💬 ${who} asks`,
-        quote(text),
+        blockquote(text),
         "Answer with a plain comment. `/stop` stops the worker instead.",
       );
     case "answered":
       return paragraphs(
         `### ✅ Answered by ${inline(end.by)}, ${formatUtc(end.at)}`,
-        quote(end.text, maxSettledLength),
+        blockquote(end.text, maxSettledLength),
         `${who} had asked:`,
-        quote(text, maxSettledLength),
+        blockquote(text, maxSettledLength),
       );
     case "withdrawn":
       return paragraphs(
         "### ⏹️ Withdrawn: the run was stopped or has ended",
         `${who} had asked:`,
-        quote(text, maxSettledLength),
+        blockquote(text, maxSettledLength),
       );
   }
 }
 
 /** How a run ended, in a comment of its own. */
-export function renderOutcome(view: RunView, links: RunLinks = {}): string {
+export function renderOutcome(view: RunView, links: CommentLinks = {}): string {
   const worker = view.spec.worker.name;
   const name = `**${inline(worker)}**`;
   const again = `To try again, comment ${code(commandOf(view))}`;
@@ -121,13 +121,13 @@ export function renderOutcome(view: RunView, links: RunLinks = {}): string {
     case "failed":
       return paragraphs(
         `### ❌ ${name} failed`,
-        quote(view.outcome.reason),
+        blockquote(view.outcome.reason),
         `${again}, optionally adding what to do differently.`,
       );
     case "limited":
       return paragraphs(
         `### 🛑 ${name} reached its limit of ${inline(view.outcome.limit)}`,
-        quote(view.outcome.reason),
+        blockquote(view.outcome.reason),
         `${again}. You can raise the limits under \`limits:\` in its \`.worker\` file.`,
       );
     case "cancelled":

@@ -5,7 +5,7 @@ import type { ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
 import type { CallContext } from "#toolsets/prepare-call.ts";
-import type { Review } from "#toolsets/review-call.ts";
+import type { CallReview } from "#toolsets/review-call.ts";
 import { ToolEvents } from "#toolsets/tool-events.ts";
 import { createToolbox, type Toolbox } from "#toolsets/toolbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
@@ -104,7 +104,11 @@ export class ToolManager<T extends ForeignTool = ForeignTool> {
 
   async #run(
     toolbox: Toolbox,
-    { call, context, review }: { call: ModelCall; context: CallContext; review: Exclude<Review, { kind: "refuse" }> },
+    {
+      call,
+      context,
+      review,
+    }: { call: ModelCall; context: CallContext; review: Exclude<CallReview, { kind: "refuse" }> },
   ): Promise<ToolResult> {
     if (review.kind === "allow") return toolbox.execute(call, context);
 

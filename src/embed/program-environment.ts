@@ -13,7 +13,7 @@ import type { ToolEvents } from "#toolsets/tool-events.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
 import type { WorkerCatalogue } from "./options.ts";
-import { findWorker, listWorkers } from "./read-worker.ts";
+import { findWorker, listCatalogue } from "./read-worker.ts";
 
 export interface ProgramEnvironmentOptions {
   store: Store;
@@ -63,7 +63,7 @@ export class ProgramEnvironment implements RunEnvironment {
         const { worker } = await findWorker(catalogue, name);
         return { worker: withDepth(withoutToolsets(worker, omitToolsets), maxDelegationDepth), source: "deployment" };
       },
-      list: () => listWorkers(catalogue, []),
+      list: () => listCatalogue(catalogue, []),
     };
   }
 
@@ -146,7 +146,7 @@ export class ProgramEnvironment implements RunEnvironment {
       branch: tracking.base.branch,
       history,
       workers: async () => {
-        const listed = await listWorkers(catalogue, allowedWorkers(spec));
+        const listed = await listCatalogue(catalogue, allowedWorkers(spec));
         const { name } = root.worker;
         // Workers below the root know its name, so that calling it is refused as circular and not as unknown.
         return listed.some((worker) => worker.name === name) ? listed : [...listed, { name }];

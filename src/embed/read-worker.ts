@@ -33,7 +33,7 @@ export async function findWorker(catalogue: WorkerCatalogue | undefined, name: s
 }
 
 /** Lists the workers of a catalogue; a catalogue that is a function is asked for the wanted names. */
-export async function listWorkers(
+export async function listCatalogue(
   catalogue: WorkerCatalogue | undefined,
   wanted: readonly string[],
 ): Promise<{ name: string; description?: string }[]> {

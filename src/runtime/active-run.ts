@@ -5,7 +5,7 @@ import { readable, type Store } from "#runtime/store/store.ts";
 import type { BaseCommit, StepChanges } from "#sandbox/sandbox.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { LiveOutput } from "./live-output.ts";
-import { finishedCalls, readBase } from "./read-log.ts";
+import { finishedCalls, readBaseCommit } from "./read-log.ts";
 import type { RepositoryAccess, RunEnvironment, RunWorkspace, StoredWork } from "./run-environment.ts";
 
 export interface ActiveRunOptions {
@@ -67,7 +67,7 @@ export class ActiveRun {
   /** Returns the workspace at the run's base with its stored changes. */
   async workspace(signal: AbortSignal): Promise<RunWorkspace> {
     if (this.#workspace) return this.#workspace;
-    const base = readBase(await this.log());
+    const base = readBaseCommit(await this.log());
     if (!base) throw new Error(`Run ${this.spec.id} has no base commit yet`);
     return this.#workspace ?? this.#keep(this.#environment.openWorkspace(this.spec, base, signal));
   }

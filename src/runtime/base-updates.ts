@@ -1,7 +1,7 @@
 import type { RunEvent } from "#domain/events.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
-import { readBase } from "./read-log.ts";
+import { readBaseCommit } from "./read-log.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import { readable } from "./store/store.ts";
@@ -33,7 +33,7 @@ export async function openPullRequests(
       number,
       base:
         spec.pullRequestBranch === undefined
-          ? readBase(await store.log(id, undefined, firstEvents))?.branch
+          ? readBaseCommit(await store.log(id, undefined, firstEvents))?.branch
           : spec.pullRequestBase,
     })),
   );

@@ -26,7 +26,7 @@ export function foldForward<State>(
 }
 
 /** Returns the base commit of the run; undefined until it is pinned. */
-export function readBase(log: readonly LoggedEvent[]): BaseCommit | undefined {
+export function readBaseCommit(log: readonly LoggedEvent[]): BaseCommit | undefined {
   for (const { event } of log) {
     if (event.type === "sandbox.opened") return { commit: event.commit, branch: event.branch };
   }

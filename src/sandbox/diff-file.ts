@@ -14,9 +14,9 @@ export function diffFile(
   { before, after }: { before: FileVersion | undefined; after: FileVersion | undefined },
   budget?: DiffBudget,
 ): string {
-  const head = [`diff --git ${quote(`a/${path}`)} ${quote(`b/${path}`)}`, ...modeLines(before, after)];
-  const from = before ? quote(`a/${path}`) : "/dev/null";
-  const to = after ? quote(`b/${path}`) : "/dev/null";
+  const head = [`diff --git ${quotePath(`a/${path}`)} ${quotePath(`b/${path}`)}`, ...modeLines(before, after)];
+  const from = before ? quotePath(`a/${path}`) : "/dev/null";
+  const to = after ? quotePath(`b/${path}`) : "/dev/null";
   if (Buffer.from(before?.content ?? []).equals(after?.content ?? new Uint8Array())) return lines(head);
   if (isBinary(before) || isBinary(after)) return lines([...head, `Binary files ${from} and ${to} differ`]);
 
@@ -48,7 +48,7 @@ function text(version: FileVersion | undefined): string {
 }
 
 /** Quotes a path as git does in a diff header. */
-export function quote(name: string): string {
+export function quotePath(name: string): string {
   return /["\\]/.test(name) ? JSON.stringify(name) : name;
 }
 

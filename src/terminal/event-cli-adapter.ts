@@ -6,7 +6,7 @@ import { completableCommands, handleLine, type Screen } from "./handle-line.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
 import { renderCall, renderPill } from "./render-call.ts";
 import { renderMarkdown } from "./render-markdown.ts";
-import { linesOf, oneLine, styleDiffLine } from "./render-value.ts";
+import { oneLine, printableLines, styleDiffLine } from "./render-value.ts";
 import { createStyle, isTerminal, type Style } from "./style.ts";
 
 /** How much is shown: answers and errors only; one line per tool call; results of tools; everything. */
@@ -188,7 +188,7 @@ class TerminalAdapter implements EventCLIAdapter {
 
   /** Answers are Markdown. A program that reads the output gets them as they are. */
   #answerLines(text: string): string[] {
-    if (!isTerminal(this.#output)) return linesOf(text);
+    if (!isTerminal(this.#output)) return printableLines(text);
     return renderMarkdown(text, { style: this.#style, columns: this.#columns() });
   }
 
@@ -251,7 +251,7 @@ class TerminalAdapter implements EventCLIAdapter {
   }
 
   async #answerInput({ requestId, prompt }: DisplayEvents["inputPrompt"]): Promise<void> {
-    const text = linesOf(prompt.endsWith("\n") ? `${prompt}> ` : prompt).join("\n");
+    const text = printableLines(prompt.endsWith("\n") ? `${prompt}> ` : prompt).join("\n");
     await this.#question(requestId, async (signal) => {
       const content = await this.#prompter?.ask(text, { signal });
       if (content !== undefined) this.bus.emit("userInput", { requestId, content });
@@ -289,7 +289,7 @@ class TerminalAdapter implements EventCLIAdapter {
       this.#showBlocks(streamed, done);
       return;
     }
-    const text = linesOf(delta).join("\n") + (delta.endsWith("\n") ? "\n" : "");
+    const text = printableLines(delta).join("\n") + (delta.endsWith("\n") ? "\n" : "");
     if (delta !== "") this.#write(text);
     if (done && streamed.text !== "") this.#write("\n");
   }
@@ -318,7 +318,7 @@ class TerminalAdapter implements EventCLIAdapter {
       system: this.#style("gray", "System: "),
       assistant: "",
     }[role];
-    const [first = "", ...rest] = role === "assistant" ? this.#answerLines(content) : linesOf(content);
+    const [first = "", ...rest] = role === "assistant" ? this.#answerLines(content) : printableLines(content);
     this.#print(`${speaker}${first}`, ...rest);
   }
 
@@ -330,7 +330,7 @@ class TerminalAdapter implements EventCLIAdapter {
       warning: this.#style("yellow", "⚠"),
       error: this.#style("red", "✗"),
     }[type];
-    this.#print(`${mark} ${linesOf(message).join("\n  ")}`);
+    this.#print(`${mark} ${printableLines(message).join("\n  ")}`);
   }
 
   #showWorker(update: DisplayEvents["workerUpdate"]): void {
@@ -364,8 +364,8 @@ class TerminalAdapter implements EventCLIAdapter {
 
   #showDiff({ path, original, modified, isNew }: DisplayEvents["diffContent"]): void {
     const title = this.#style("bold", `${isNew ? "new" : "now"}: ${oneLine(path)}`);
-    const removed = original === undefined ? [] : linesOf(original).map((line) => `-${line}`);
-    const added = linesOf(modified).map((line) => `+${line}`);
+    const removed = original === undefined ? [] : printableLines(original).map((line) => `-${line}`);
+    const added = printableLines(modified).map((line) => `+${line}`);
     this.#print(title, ...[...removed, ...added].map((line) => styleDiffLine(line, this.#style)));
   }
 

@@ -1,5 +1,5 @@
 import type { DisplayEvents, ToolResultStatus } from "#ui/ui-events.ts";
-import { linesOf, oneLine, renderValue } from "./render-value.ts";
+import { oneLine, printableLines, renderValue } from "./render-value.ts";
 import type { Style, TextFormat } from "./style.ts";
 
 type Shown = DisplayEvents["toolResult"];
@@ -27,7 +27,7 @@ export function renderCall(shown: Shown, style: Style, { details }: { details: b
   const { value, status, error } = shown;
   if (status !== "success") {
     const why = status === "interrupted" ? "interrupted" : (error ?? "failed");
-    return [renderPill(shown, status, style), ...branch(linesOf(why).slice(0, details ? 10 : 1))];
+    return [renderPill(shown, status, style), ...branch(printableLines(why).slice(0, details ? 10 : 1))];
   }
   if (value?.kind === "task_list" && "tasks" in value) {
     const count = `${value.tasks.length} ${value.tasks.length === 1 ? "task" : "tasks"}`;

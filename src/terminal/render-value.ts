@@ -29,18 +29,18 @@ export function renderValue(value: ResultValue, style: Style): string[] {
 function renderWellKnown(value: WellKnownResultValue, style: Style): string[] {
   switch (value.kind) {
     case "text":
-      return linesOf(value.content);
+      return printableLines(value.content);
     case "diff":
       return [
         headOf(value, describeDiff(value)),
-        ...linesOf(value.diff ?? value.modified).map((line) => styleDiffLine(line, style)),
+        ...printableLines(value.diff ?? value.modified).map((line) => styleDiffLine(line, style)),
       ];
     case "file_content":
-      return [headOf(value, `${visible(value.path)} (${value.size} bytes)`), ...linesOf(value.content)];
+      return [headOf(value, `${visible(value.path)} (${value.size} bytes)`), ...printableLines(value.content)];
     case "file_list":
       return [headOf(value, `${value.count} in ${visible(value.path || "/")}`), ...value.files.map(nameOf)];
     case "json":
-      return linesOf(JSON.stringify(value.data, null, 2) ?? "nothing");
+      return printableLines(JSON.stringify(value.data, null, 2) ?? "nothing");
     case "terminal":
       return renderTerminal(value, style);
     case "task_list":
@@ -69,10 +69,10 @@ function renderTask({ content, activeForm, status }: Task, style: Style): string
 }
 
 function renderCustom({ data, preview, display }: CustomResultValue): string[] {
-  if (preview !== undefined) return linesOf(preview);
+  if (preview !== undefined) return printableLines(preview);
   if (display?.preferredView === "table" && isTable(data)) return renderTable(data);
-  if (typeof data === "string") return linesOf(data);
-  if (display?.preferredView === "code") return linesOf(JSON.stringify(data, null, 2) ?? "nothing");
+  if (typeof data === "string") return printableLines(data);
+  if (display?.preferredView === "code") return printableLines(JSON.stringify(data, null, 2) ?? "nothing");
   return renderTree(data);
 }
 
@@ -151,7 +151,7 @@ function nameOf(file: unknown): string {
 }
 
 /** Text as lines that cannot do anything to the terminal. */
-export function linesOf(text: string): string[] {
+export function printableLines(text: string): string[] {
   const lines = visible(text).replace(/\n$/, "").split("\n");
   return lines.map((line) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line));
 }

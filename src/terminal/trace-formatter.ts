@@ -1,6 +1,6 @@
 import type { Writable } from "node:stream";
 import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
-import { linesOf, oneLine } from "./render-value.ts";
+import { oneLine, printableLines } from "./render-value.ts";
 import { createStyle, type Style } from "./style.ts";
 
 export interface TraceFormatterOptions {
@@ -74,9 +74,9 @@ function detail(event: RuntimeEvent): string[] {
     case "message_send":
       return event.messages.map(({ role, content }) => `${role}: ${cut(textOf(content), 500)}`);
     case "response_receive":
-      return event.text === undefined ? [] : linesOf(event.text);
+      return event.text === undefined ? [] : printableLines(event.text);
     case "tool_call_end":
-      return linesOf(event.output);
+      return printableLines(event.output);
     default:
       return [];
   }

@@ -14,7 +14,7 @@ import { type CallContext, type PreparedCall, type PrepareState, prepareCall } f
 import type { FinishedCall } from "./toolset.ts";
 
 /** The decision on one call before it runs. `args` are the validated arguments: what is shown, stored and executed. */
-export type Review =
+export type CallReview =
   /** `approvalId`: the approval for the session that covers it. */
   | { kind: "allow"; answeredBy: OpenCall["answeredBy"]; args: unknown; approvalId?: string }
   | { kind: "ask"; answeredBy: OpenCall["answeredBy"]; args: unknown; reason: string; preview: Preview | undefined }
@@ -34,7 +34,7 @@ export async function reviewCall(
   call: ModelCall,
   context: CallContext,
   remembered: readonly Approval[],
-): Promise<Review> {
+): Promise<CallReview> {
   const review = async () => {
     const prepared = await prepareCall(state, call, context);
     if ("refused" in prepared) return refuse(prepared.refused);
@@ -50,7 +50,7 @@ export async function reviewCall(
   }
 }
 
-function refuse(result: ToolResult): Review {
+function refuse(result: ToolResult): CallReview {
   return { kind: "refuse", result };
 }
 
@@ -68,7 +68,7 @@ async function decide(
   prepared: PreparedCall,
   callContext: CallContext,
   remembered: readonly Approval[],
-): Promise<Review> {
+): Promise<CallReview> {
   const { tool, value, args } = prepared;
   const { context, close } = openToolContext(state.workspace, prepared.call, callContext);
   // Nothing may be changed before the call is allowed.

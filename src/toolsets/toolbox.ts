@@ -11,7 +11,7 @@ import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { normalizeResult, truncateResult } from "./normalize-result.ts";
 import { type CallContext, type PreparedCall, prepareCall, type ToolSchemas } from "./prepare-call.ts";
-import { openToolContext, RepeatedCalls, type Review, type ReviewState, reviewCall } from "./review-call.ts";
+import { type CallReview, openToolContext, RepeatedCalls, type ReviewState, reviewCall } from "./review-call.ts";
 import type { ToolEvents } from "./tool-events.ts";
 import type { FinishedCall } from "./toolset.ts";
 
@@ -26,7 +26,7 @@ export interface Toolbox {
    * Validates a call and decides whether it may run. `remembered` holds the approvals given for the session. Never
    * throws: an invalid call is refused with a result that tells the model how to correct it.
    */
-  review(call: ModelCall, context: CallContext, remembered: readonly Approval[]): Promise<Review>;
+  review(call: ModelCall, context: CallContext, remembered: readonly Approval[]): Promise<CallReview>;
   /**
    * Runs a call that was allowed; a call that was reviewed here is not validated again. Never throws: failures, timeouts
    * and interruptions are results.

@@ -26,7 +26,7 @@ import { createSessions, type Sessions } from "./sessions.ts";
 import { callbackPath, createSignIn } from "./sign-in.ts";
 import { createSignInRoutes, type FormVariables, requireForm, signOutPath } from "./sign-in-routes.ts";
 
-export interface RunPagesOptions {
+interface RunPagesOptions {
   config: Pick<Config, "github"> & { page: NonNullable<Config["page"]>; app: Pick<Config["app"], "webhookSecret"> };
   views: () => RunViewReader;
   runs: () => Runs;
@@ -36,7 +36,7 @@ export interface RunPagesOptions {
   now?: () => number;
 }
 
-export interface RunPages {
+interface RunPages {
   /** Answers requests for `/`, `/favicon.ico` and paths below `/runs`. Returns false for others. */
   answer(request: IncomingMessage, response: ServerResponse): boolean;
   /** The address of the page that shows this run. Undefined if nobody could open it. */

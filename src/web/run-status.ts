@@ -21,7 +21,7 @@ export const stateLabels: Record<RunState, string> = {
   ended: "Ended",
 };
 
-export interface RunStatus {
+interface RunStatus {
   label: string;
   icon: string;
   tone: "good" | "bad" | "waiting" | "busy" | "neutral";

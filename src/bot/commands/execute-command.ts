@@ -9,7 +9,7 @@ import {
   renderStatusReply,
   renderWorkers,
 } from "#bot/render/render-reply.ts";
-import { formatCost, type RunLinks, renderPending } from "#bot/render/render-status.ts";
+import { type CommentLinks, formatCost, renderPending } from "#bot/render/render-status.ts";
 import type { Approval } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
@@ -28,18 +28,18 @@ type CommandOf<Kind extends ThreadCommand["kind"]> = Extract<ThreadCommand, { ki
 /** A command that someone with write access gave. */
 export type AuthorizedCommand = CommandOf<RunCommandOf<"thread"> | "mention">;
 
-export interface CommandContext {
+export interface ThreadCommandContext {
   github: GitHub;
   runs: Runs;
   comment: IncomingComment;
   redact: (text: string) => string;
-  linksTo: (view: RunView) => Promise<RunLinks>;
+  linksTo: (view: RunView) => Promise<CommentLinks>;
 }
 
 /** Carries out one kind of command. Resolves to the reply, or to undefined when what follows in the thread is the answer. */
 type Execute<Kind extends AuthorizedCommand["kind"]> = (
   command: CommandOf<Kind>,
-  context: CommandContext,
+  context: ThreadCommandContext,
 ) => Promise<string | undefined>;
 
 const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
@@ -105,7 +105,7 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
  * Carries out an authorized command. Resolves to the reply, or to undefined when what follows in the thread is the
  * answer; throws a UserError whose message is the reply.
  */
-export function executeCommand(command: AuthorizedCommand, context: CommandContext): Promise<string | undefined> {
+export function executeCommand(command: AuthorizedCommand, context: ThreadCommandContext): Promise<string | undefined> {
   // The table pairs each kind with its own handler, which TypeScript cannot follow through an index.
   const execute = handlers[command.kind] as Execute<AuthorizedCommand["kind"]>;
   return execute(command, context);
@@ -113,12 +113,12 @@ export function executeCommand(command: AuthorizedCommand, context: CommandConte
 
 async function invokeTool(
   { line }: CommandOf<"tool" | "tools" | "undo">,
-  { runs, comment }: CommandContext,
+  { runs, comment }: ThreadCommandContext,
 ): Promise<undefined> {
   await runs.runToolCommand(comment.thread, { ...authorOf(comment), command: parseToolCommand(line) });
 }
 
-async function run({ worker, text }: CommandOf<"run">, context: CommandContext): Promise<string | undefined> {
+async function run({ worker, text }: CommandOf<"run">, context: ThreadCommandContext): Promise<string | undefined> {
   if (worker === undefined) return renderWorkers(await context.runs.listWorkers(context.comment.thread));
   try {
     return await startWorker({ worker, text }, context);
@@ -129,7 +129,7 @@ async function run({ worker, text }: CommandOf<"run">, context: CommandContext):
 }
 
 /** Tries again whatever the newest run could not do: its model call, or all of it. */
-async function retry(_: CommandOf<"retry">, context: CommandContext): Promise<string | undefined> {
+async function retry(_: CommandOf<"retry">, context: ThreadCommandContext): Promise<string | undefined> {
   const { runs, comment } = context;
   const { thread, by, key: deliveryId, commentId } = comment;
   const views = await runs.status(thread);
@@ -164,7 +164,7 @@ async function retry(_: CommandOf<"retry">, context: CommandContext): Promise<st
 }
 
 /** Marks the draft of the newest run as ready, or the pull request in whose thread the command was given. */
-async function ready(_: CommandOf<"ready">, { github, runs, comment }: CommandContext): Promise<string> {
+async function ready(_: CommandOf<"ready">, { github, runs, comment }: ThreadCommandContext): Promise<string> {
   const { thread, isPullRequest } = comment;
   const opened = (await runs.status(thread)).find(({ pullRequest }) => pullRequest !== undefined)?.pullRequest;
   const number = opened ?? (isPullRequest ? thread.thread : undefined);
@@ -177,7 +177,7 @@ async function ready(_: CommandOf<"ready">, { github, runs, comment }: CommandCo
 }
 
 /** Asks the run of the pull request to merge the base branch. The push is approved like any other. */
-async function update(_: CommandOf<"update">, { github, runs, comment }: CommandContext): Promise<undefined> {
+async function update(_: CommandOf<"update">, { github, runs, comment }: ThreadCommandContext): Promise<undefined> {
   const { thread } = comment;
   const live = (await runs.status(thread)).find(({ pullRequest, outcome }) => pullRequest !== undefined && !outcome);
   const pull = live?.pullRequest === undefined ? undefined : await github.getPullRequest(live.pullRequest);
@@ -186,14 +186,14 @@ async function update(_: CommandOf<"update">, { github, runs, comment }: Command
   await runs.deliverMessage(thread, { ...authorOf(comment), text, mayAnswer: false });
 }
 
-async function newestRun({ runs, comment: { thread } }: CommandContext): Promise<RunView> {
+async function newestRun({ runs, comment: { thread } }: ThreadCommandContext): Promise<RunView> {
   const [view] = await runs.status(thread);
   if (view) return view;
   throw new UserError("No worker was started in this thread yet. Start one with /run.");
 }
 
 /** Passes the text to the thread's live run, or starts the default worker with it. */
-async function mention({ text }: CommandOf<"mention">, context: CommandContext): Promise<undefined> {
+async function mention({ text }: CommandOf<"mention">, context: ThreadCommandContext): Promise<undefined> {
   const { runs, comment } = context;
   const { thread, viaApp } = comment;
   if ((await runs.threadActivity(thread)) !== "live") return startWorker({ text }, context);
@@ -202,7 +202,7 @@ async function mention({ text }: CommandOf<"mention">, context: CommandContext):
 
 async function startWorker(
   { worker, text }: { worker?: string; text: string },
-  { github, runs, comment }: CommandContext,
+  { github, runs, comment }: ThreadCommandContext,
 ): Promise<undefined> {
   assertThreadOpen(comment);
   if (comment.isPullRequest) await assertNotFork(github, comment.thread.thread);
@@ -241,7 +241,7 @@ async function assertNotFork(github: GitHub, number: number): Promise<void> {
   );
 }
 
-async function approve(command: CommandOf<"approve">, context: CommandContext): Promise<string | undefined> {
+async function approve(command: CommandOf<"approve">, context: ThreadCommandContext): Promise<string | undefined> {
   const { target, remember, changedArgs, note, budget } = command;
   const { runs, comment } = context;
   if (budget !== undefined) return raiseBudget(budget, context);
@@ -257,7 +257,7 @@ async function approve(command: CommandOf<"approve">, context: CommandContext): 
   });
 }
 
-async function raiseBudget(amount: number, { runs, comment }: CommandContext): Promise<string> {
+async function raiseBudget(amount: number, { runs, comment }: ThreadCommandContext): Promise<string> {
   const { thread } = comment;
   const limit = await runs.raiseCostLimit(thread, { ...authorOf(comment), amount });
   return limit === undefined
@@ -266,7 +266,7 @@ async function raiseBudget(amount: number, { runs, comment }: CommandContext): P
 }
 
 /** Refuses to approve a request that spans several comments while one of them is missing. */
-async function assertFullyShown(target: string | undefined, context: CommandContext): Promise<void> {
+async function assertFullyShown(target: string | undefined, context: ThreadCommandContext): Promise<void> {
   const { runs, github, redact } = context;
   const { thread } = context.comment;
   const isMeant = ({ id }: Approval) => target === undefined || target === "all" || target.toLowerCase() === id;
@@ -288,7 +288,10 @@ async function assertFullyShown(target: string | undefined, context: CommandCont
   }
 }
 
-async function deny({ target, reason }: CommandOf<"deny">, { runs, comment }: CommandContext): Promise<undefined> {
+async function deny(
+  { target, reason }: CommandOf<"deny">,
+  { runs, comment }: ThreadCommandContext,
+): Promise<undefined> {
   const { thread } = comment;
   const [, first = "", rest = ""] = /^(\S+)\s*([\s\S]*)$/.exec(reason) ?? [];
   const id = first.toLowerCase().replace(/^#/, "");

@@ -12,8 +12,8 @@ import {
   type IncomingComment,
   ignoreAuthor,
   readComment,
+  readIncomingReviewComment,
   readIssueText,
-  readReviewComment,
 } from "./incoming-comment.ts";
 import { CommentPayload, IssuePayload, locationOf, ReviewCommentPayload } from "./payloads.ts";
 import { ignoreThread, queueOf } from "./thread.ts";
@@ -58,7 +58,7 @@ export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
     ignoreAuthor(payload.comment, payload.sender, scope.appId) ??
     (payload.comment.body?.startsWith("@") ? undefined : "it mentions nobody"),
   handle: async (payload, context) => {
-    const comment = readReviewComment(payload, context.deliveryId);
+    const comment = readIncomingReviewComment(payload, context.deliveryId);
     const { kind } = await readCommand(comment.text, context.openGitHub(comment.thread));
     if (kind === "mention") await handleComment(comment, context);
   },

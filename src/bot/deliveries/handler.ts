@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { RunLinks } from "#bot/render/render-status.ts";
+import type { CommentLinks } from "#bot/render/render-status.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
@@ -20,7 +20,7 @@ export interface HandlerServices extends DeliveryScope {
   saveDelivery: DeliveryStore["saveDelivery"];
   /** Comments that another app posted with a person's token may start and steer workers. They never decide anything. */
   allowAppComments: boolean;
-  linksTo: (view: RunView) => Promise<RunLinks>;
+  linksTo: (view: RunView) => Promise<CommentLinks>;
   redact: (text: string) => string;
   sanitize: (text: string) => string;
   log: { info: (message: string) => void };

@@ -52,7 +52,7 @@ export function readIssueText(payload: IssuePayload, deliveryId: string): Incomi
 }
 
 /** Reads a comment on the lines of a pull request. It says which lines it is about. */
-export function readReviewComment(payload: ReviewCommentPayload, deliveryId: string): IncomingComment {
+export function readIncomingReviewComment(payload: ReviewCommentPayload, deliveryId: string): IncomingComment {
   const { comment, pull_request: issue } = payload;
   const { id, path, line, created_at: at, body, user } = comment;
   const place = `${path}${line ? `, line ${line}` : ""}`;

@@ -1,13 +1,13 @@
 import { type Check, type CheckAnnotation, type CommitChecks, GitHubRefusal } from "#domain/github.ts";
-import type { Answer, RepositoryApi } from "./repository-api.ts";
+import type { RepositoryApi, ResponseData } from "./repository-api.ts";
 
 /** A log is read completely, since it has no index, and this much of its end is kept. */
 const maxLogBytes = 100_000_000;
 const keptLogBytes = 200_000;
 
-type CheckRun = Answer<"GET /repos/{owner}/{repo}/commits/{ref}/check-runs">["check_runs"][number];
-type CheckSuite = Answer<"GET /repos/{owner}/{repo}/commits/{ref}/check-suites">["check_suites"][number];
-type Status = Answer<"GET /repos/{owner}/{repo}/commits/{ref}/status">["statuses"][number];
+type CheckRun = ResponseData<"GET /repos/{owner}/{repo}/commits/{ref}/check-runs">["check_runs"][number];
+type CheckSuite = ResponseData<"GET /repos/{owner}/{repo}/commits/{ref}/check-suites">["check_suites"][number];
+type Status = ResponseData<"GET /repos/{owner}/{repo}/commits/{ref}/status">["statuses"][number];
 
 /** Reads what Apps and commit statuses report for a commit. Whatever this App reports is left out. */
 export async function readCommitChecks(

@@ -9,7 +9,7 @@ import type { RestClient, RestRequest, RestResponse } from "./rest-client.ts";
 
 type AccountEndpoint = Extract<Endpoint, `GET /user${string}` | `GET /orgs/${string}`>;
 type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
-export type Answer<E extends Endpoint> = Endpoints[E]["response"]["data"];
+export type ResponseData<E extends Endpoint> = Endpoints[E]["response"]["data"];
 type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
 type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority" | "prepare" | "fetch">;
 
@@ -51,9 +51,9 @@ export class RepositoryApi {
     endpoint: E,
     parameters: Parameters<E>,
     options: Options = {},
-  ): Promise<Answer<E>> {
+  ): Promise<ResponseData<E>> {
     const { data } = await this.#send(endpoint, parameters, options);
-    return data as Answer<E>;
+    return data as ResponseData<E>;
   }
 
   /** Asks about an account or a team, with the repository's token. */
@@ -61,9 +61,9 @@ export class RepositoryApi {
     endpoint: E,
     parameters: Endpoints[E]["parameters"],
     options: Options = {},
-  ): Promise<Answer<E>> {
+  ): Promise<ResponseData<E>> {
     const { data } = await this.#send(endpoint, parameters, options);
-    return data as Answer<E>;
+    return data as ResponseData<E>;
   }
 
   /** The present login of the repository's owner. */
@@ -73,7 +73,7 @@ export class RepositoryApi {
   }
 
   /** A file, or the entries of a folder, of the default branch. */
-  readContents(path: string): Promise<Answer<"GET /repos/{owner}/{repo}/contents/{path}">> {
+  readContents(path: string): Promise<ResponseData<"GET /repos/{owner}/{repo}/contents/{path}">> {
     const encoded = path.split("/").map(encodeURIComponent).join("/");
     // `{+path}` keeps the slashes, which not every server accepts encoded.
     const endpoint = "GET /repos/{owner}/{repo}/contents/{+path}" as "GET /repos/{owner}/{repo}/contents/{path}";
@@ -81,11 +81,11 @@ export class RepositoryApi {
   }
 
   /** Asks for every page of a list, and returns the pages. */
-  async callPages<E extends RepositoryEndpoint>(endpoint: E, parameters: Parameters<E>): Promise<Answer<E>[]> {
-    const pages: Answer<E>[] = [];
+  async callPages<E extends RepositoryEndpoint>(endpoint: E, parameters: Parameters<E>): Promise<ResponseData<E>[]> {
+    const pages: ResponseData<E>[] = [];
     for (let page = 1; ; page++) {
       const { data, headers } = await this.#send(endpoint, { per_page: 100, ...parameters, page }, {});
-      pages.push(data as Answer<E>);
+      pages.push(data as ResponseData<E>);
       if (!/\brel="next"/.test(String(headers.link ?? ""))) return pages;
     }
   }
@@ -201,7 +201,7 @@ export class RepositoryApi {
       if (error.status === 401 || error.status === 404) return undefined;
       throw error;
     });
-    const { id } = (found?.data ?? {}) as Partial<Answer<"GET /repos/{owner}/{repo}">>;
+    const { id } = (found?.data ?? {}) as Partial<ResponseData<"GET /repos/{owner}/{repo}">>;
     if (id === repository.repositoryId) return this.#tokens.confirmName(repository, name);
     this.#tokens.discard(repository, "api");
     await this.#tokens.get(repository, "api");

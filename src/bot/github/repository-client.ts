@@ -25,7 +25,7 @@ import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
 import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
 import { hasNoDrafts, isInvalidField, isOutage, undefinedIfMissing } from "./refusals.ts";
-import type { Answer, RepositoryApi } from "./repository-api.ts";
+import type { RepositoryApi, ResponseData } from "./repository-api.ts";
 import { postReview, readReviews, readReviewThreads } from "./reviews.ts";
 
 /** Someone waits for the answer. */
@@ -368,7 +368,7 @@ export class RepositoryClient implements GitHub {
   }
 
   async #readComment(
-    comment: Answer<"GET /repos/{owner}/{repo}/issues/{issue_number}/comments">[number],
+    comment: ResponseData<"GET /repos/{owner}/{repo}/issues/{issue_number}/comments">[number],
   ): Promise<Comment> {
     const author = comment.user?.login ?? "ghost";
     const byApp = comment.performed_via_github_app?.id;

@@ -29,7 +29,7 @@ export function codeBlock(text: string, language = "", limit = 30_000): string {
 }
 
 /** The text as a quotation: no line of it stands outside. */
-export function quote(text: string, limit = 10_000): string {
+export function blockquote(text: string, limit = 10_000): string {
   return truncateText(showHidden(truncateText(text, 4 * limit)), limit)
     .split("\n")
     .map((line) => `> ${line}`.trimEnd())

@@ -2,7 +2,7 @@ import type { Approval } from "#domain/approval.ts";
 import type { RunView } from "#domain/run.ts";
 import { runCommands } from "#ui/run-commands.ts";
 import { code, codeBlock, inline, paragraphs } from "./markdown.ts";
-import { formatCost, headline, type RunLinks, renderLinks, renderPending, renderStatus } from "./render-status.ts";
+import { type CommentLinks, formatCost, headline, renderLinks, renderPending, renderStatus } from "./render-status.ts";
 
 type Workers = readonly { name: string; description?: string }[];
 
@@ -30,7 +30,7 @@ export function renderWorkers(workers: Workers): string {
 export function renderStatusReply(
   views: readonly RunView[],
   pending: readonly Approval[],
-  links: readonly RunLinks[] = [],
+  links: readonly CommentLinks[] = [],
 ): string {
   if (views.length === 0) return "Nothing was started in this thread yet. `/help` lists the workers.";
   const live = views.filter((view) => !view.outcome);
@@ -49,7 +49,7 @@ export function renderStatusReply(
   );
 }
 
-function nameOf({ spec, pullRequest }: RunView, links: RunLinks): string {
+function nameOf({ spec, pullRequest }: RunView, links: CommentLinks): string {
   const run = links.page ? `[run ${spec.id}](${links.page})` : `run ${code(spec.id)}`;
   return pullRequest === undefined ? run : `${run}, [#${pullRequest}](${links.pullRequest})`;
 }
@@ -58,7 +58,7 @@ function nameOf({ spec, pullRequest }: RunView, links: RunLinks): string {
 const maxLogLines = 40;
 
 /** The latest steps of a run, with a link to all of them. */
-export function renderLogReply(view: RunView, links: RunLinks): string {
+export function renderLogReply(view: RunView, links: CommentLinks): string {
   const lines = view.log.slice(-maxLogLines).map((line) => line.slice(0, 300).replace(/\s+/g, " "));
   const left = view.log.length - lines.length;
   return paragraphs(

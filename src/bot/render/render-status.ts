@@ -8,7 +8,7 @@ const maxLogLines = 200;
 const maxChildren = 20;
 
 /** The living comment of a run: what it is doing, what it waits for, what it cost so far, how to stop it, and its web page. */
-export function renderStatus(view: RunView, pending: readonly Approval[], links: RunLinks = {}): string {
+export function renderStatus(view: RunView, pending: readonly Approval[], links: CommentLinks = {}): string {
   return paragraphs(
     `### ${headline(view)}`,
     !view.outcome && inline(view.activity),
@@ -24,14 +24,14 @@ export function renderStatus(view: RunView, pending: readonly Approval[], links:
 }
 
 /** The addresses of what belongs to a run. */
-export interface RunLinks {
+export interface CommentLinks {
   /** The page of the run. */
   page?: string | undefined;
   pullRequest?: string | undefined;
 }
 
 /** Links the pull request and the page of a run. A plain number would be no link, since references are disabled. */
-export function renderLinks({ pullRequest, outcome }: RunView, links: RunLinks): string | undefined {
+export function renderLinks({ pullRequest, outcome }: RunView, links: CommentLinks): string | undefined {
   const name = `Pull request #${pullRequest}`;
   const parts = [
     ...(pullRequest === undefined ? [] : [links.pullRequest ? `[${name}](${links.pullRequest})` : name]),

@@ -6,7 +6,7 @@ import {
   type Task,
   type WellKnownResultValue,
 } from "#domain/result.ts";
-import { codeBlock, details, inline, moreItems, paragraphs, quote } from "./markdown.ts";
+import { blockquote, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 
 /** What a comment shows of one value, in characters. */
 const maxValueLength = 20_000;
@@ -60,7 +60,7 @@ function renderCustom({ data, preview, display }: CustomResultValue): string | u
 }
 
 function renderText(content: string, display: DisplayHints | undefined): string | undefined {
-  if (display?.preferredView === "markdown") return quote(content, maxValueLength);
+  if (display?.preferredView === "markdown") return blockquote(content, maxValueLength);
   return block(content, "text", display);
 }
 

@@ -13,7 +13,7 @@ import {
   factsAbout,
   requirementsOf,
 } from "#runtime/approval-rules.ts";
-import { readBase } from "#runtime/read-log.ts";
+import { readBaseCommit } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import { applyExecution } from "#runtime/store/apply-decision.ts";
 import { requireRun } from "#runtime/store/store.ts";
@@ -64,7 +64,7 @@ export async function checkApproval(
     toolbox: await run.tools(signal),
     call,
     context: callContext(run, { callId: call.callId, step, signal }),
-    baseCommit: readBase(await run.log())?.commit ?? "",
+    baseCommit: readBaseCommit(await run.log())?.commit ?? "",
   });
 
   // It may have been revoked while it was checked.

@@ -2,18 +2,18 @@ import { callModel } from "./call-model.ts";
 import { spawnChild, stopChildren } from "./children.ts";
 import type { EffectHandlers, EffectServices } from "./effect-handler.ts";
 import { executeTool } from "./execute-tool.ts";
-import { openSandbox } from "./open-sandbox.ts";
+import { openRunSandbox } from "./open-run-sandbox.ts";
 import { invokeTool, runToolCommand } from "./person-calls.ts";
 import { postAnswer, postBudget } from "./post-answer.ts";
 import { closeApprovals, postApproval, postQuestion } from "./post-requests.ts";
-import { postToolReply, showChanges } from "./post-tool-reply.ts";
+import { postChanges, postToolReply } from "./post-tool-reply.ts";
 import { reportOutcome } from "./report-outcome.ts";
 import { reviewCalls } from "./review-calls.ts";
 import { showStatus } from "./show-status.ts";
 
 export function effectHandlers(services: EffectServices): EffectHandlers {
   return {
-    "sandbox.open": openSandbox(services),
+    "sandbox.open": openRunSandbox(services),
     "model.call": callModel(services),
     "calls.review": reviewCalls(services),
     "tool.execute": executeTool(services),
@@ -30,6 +30,6 @@ export function effectHandlers(services: EffectServices): EffectHandlers {
     "command.run": runToolCommand(services),
     "tool.invoke": invokeTool(services),
     "tool.reply": postToolReply(services),
-    "changes.show": showChanges(services),
+    "changes.show": postChanges(services),
   };
 }

@@ -6,14 +6,14 @@ import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { describeRequirement, factsAbout, findProblem, requirementsOf } from "#runtime/approval-rules.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
-import { readBase, stepsOf } from "#runtime/read-log.ts";
+import { readBaseCommit, stepsOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import { type Effect, requireRun } from "#runtime/store/store.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import type { CallContext } from "#toolsets/prepare-call.ts";
-import type { Review } from "#toolsets/review-call.ts";
+import type { CallReview } from "#toolsets/review-call.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand } from "#ui/command.ts";
 import { argumentsFromOptions, extractManualToolInfo, getManualToolInfos } from "#ui/form-fields.ts";
@@ -83,7 +83,8 @@ async function checkAccess(
   if (!canWrite(await askPermission(run, { login: by, id: byId }, options))) {
     throw new UserError(`You need write access to ${owner}/${repo} to call tools.`);
   }
-  if (!readBase(await run.log())) throw new UserError("This run never opened the repository, so it has no tools.");
+  if (!readBaseCommit(await run.log()))
+    throw new UserError("This run never opened the repository, so it has no tools.");
 }
 
 async function execute(
@@ -163,7 +164,7 @@ async function readArguments({
   }
 }
 
-function toUserError({ result: { error } }: Extract<Review, { kind: "refuse" }>, tool: string): UserError {
+function toUserError({ result: { error } }: Extract<CallReview, { kind: "refuse" }>, tool: string): UserError {
   return new UserError([error?.message ?? `${tool} is not allowed here.`, error?.suggestion].filter(Boolean).join(" "));
 }
 
@@ -179,7 +180,7 @@ async function confirmationWord(
   shown: { tool: string; args: unknown; preview: Preview | undefined },
 ): Promise<string> {
   const { id: runId, workerPath } = run.spec;
-  const baseCommit = readBase(await run.log())?.commit ?? "";
+  const baseCommit = readBaseCommit(await run.log())?.commit ?? "";
   return shortId(approvalDigest({ ...shown, runId, workerPath, callId: "", baseCommit }), 8);
 }
 

@@ -2,7 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
-import { readBase } from "#runtime/read-log.ts";
+import { readBaseCommit } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import type { EffectHandler, EffectServices } from "./effect-handler.ts";
@@ -29,7 +29,7 @@ export function postToolReply({
 }
 
 /** Posts the changes of a run for a person who asked for them. */
-export function showChanges({
+export function postChanges({
   store,
   frontEnd,
 }: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"changes.show">> {
@@ -52,7 +52,7 @@ export function showChanges({
 }
 
 async function readChanges(run: ActiveRun, by: string, signal: AbortSignal): Promise<ToolReply> {
-  if (!readBase(await run.log())) {
+  if (!readBaseCommit(await run.log())) {
     return { kind: "refused", by, message: "The repository is still being opened, so there are no changes yet." };
   }
   const { diff } = await run.workspace(signal);

@@ -4,14 +4,14 @@ import type { ModelCall, Verdict } from "#domain/events.ts";
 import type { Preview } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { describeRequirement, requirementsOf, resolveAccounts } from "#runtime/approval-rules.ts";
-import { lastAnswer, readBase } from "#runtime/read-log.ts";
+import { lastAnswer, readBaseCommit } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
 import type { CallContext } from "#toolsets/prepare-call.ts";
-import type { Review } from "#toolsets/review-call.ts";
+import type { CallReview } from "#toolsets/review-call.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import { previewText } from "#ui/request-blocks.ts";
 import type { EffectHandler, EffectServices } from "./effect-handler.ts";
@@ -42,7 +42,7 @@ export function reviewCalls({
         calls: last.answer.calls,
         contextOf: ({ callId }) => callContext(run, { callId, step, signal }),
         remembered: await sessionApprovals(store, run.spec, now()),
-        baseCommit: readBase(log)?.commit ?? "",
+        baseCommit: readBaseCommit(log)?.commit ?? "",
         canShow: frontEnd.canShow,
         open: async ({ callId }, shown) => {
           settings ??= readSettings(run.repository);
@@ -139,7 +139,7 @@ async function reviewAnswer({
   }
   return { verdicts, approvals };
 
-  async function ask(call: ModelCall, review: Extract<Review, { kind: "ask" }>): Promise<Approval> {
+  async function ask(call: ModelCall, review: Extract<CallReview, { kind: "ask" }>): Promise<Approval> {
     const { id: runId, rootId, workerPath, origin } = spec;
     const { callId, tool } = call;
     const { args, preview, reason } = review;
@@ -159,7 +159,7 @@ async function reviewAnswer({
 }
 
 /** Refuses a call that cannot be shown completely, because people must not approve what they have not seen. */
-function tooLong({ args, preview }: Extract<Review, { kind: "ask" }>): Extract<Review, { kind: "refuse" }> {
+function tooLong({ args, preview }: Extract<CallReview, { kind: "ask" }>): Extract<CallReview, { kind: "refuse" }> {
   const characters = (JSON.stringify(args)?.length ?? 0) + (previewText(preview)?.length ?? 0);
   const message = `A person has to approve this, and it is too long to show: ${characters.toLocaleString("en-US")} characters.`;
   return { kind: "refuse", result: failedResult(message, { code: "TOO_LARGE", suggestion }) };
@@ -167,7 +167,7 @@ function tooLong({ args, preview }: Extract<Review, { kind: "ask" }>): Extract<R
 
 const suggestion = "Split it into several calls. A push contains only the files that git_stage names.";
 
-function verdictOf({ callId, tool }: ModelCall, review: Review, approval: Approval | undefined): Verdict {
+function verdictOf({ callId, tool }: ModelCall, review: CallReview, approval: Approval | undefined): Verdict {
   if (review.kind === "refuse") return { kind: "refuse", callId, tool, result: review.result };
   if (approval) return { kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id };
   if (review.kind === "ask") throw new Error(`The approval of ${callId} was not requested.`);

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { UserError } from "#domain/errors.ts";
 
-export interface GitRequest {
+export interface GitCommandOptions {
   cwd: string;
   stdin?: string | Uint8Array;
   env?: Record<string, string>;
@@ -26,7 +26,7 @@ const globalArgs = [
 ];
 
 /** Runs the installed git and resolves to its standard output. Rejects with a GitError with its first line of errors. */
-export function runGit(args: readonly string[], { cwd, stdin, env, signal }: GitRequest): Promise<Buffer> {
+export function runGit(args: readonly string[], { cwd, stdin, env, signal }: GitCommandOptions): Promise<Buffer> {
   const inherited = Object.entries(process.env).filter(([name]) => !redirectingVariables.test(name));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const child = spawn("git", [...globalArgs, ...args], {

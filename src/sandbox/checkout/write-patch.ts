@@ -1,5 +1,5 @@
 import { deflateSync } from "node:zlib";
-import { diffFile, type FileVersion, isBinary, modeLines, modeOf, quote } from "#sandbox/diff-file.ts";
+import { diffFile, type FileVersion, isBinary, modeLines, modeOf, quotePath } from "#sandbox/diff-file.ts";
 import { hashObject } from "#sandbox/git-objects.ts";
 import type { CheckoutChange } from "./open-checkout.ts";
 
@@ -28,7 +28,7 @@ function binaryPatch(path: string, before: FileVersion | undefined, after: FileV
   const modes = modeLines(before, after);
   const sameMode = before && after && modes.length === 0 ? ` ${modeOf(after)}` : "";
   return [
-    `diff --git ${quote(`a/${path}`)} ${quote(`b/${path}`)}`,
+    `diff --git ${quotePath(`a/${path}`)} ${quotePath(`b/${path}`)}`,
     ...modes,
     `index ${oidOf(before)}..${oidOf(after)}${sameMode}`,
     "GIT binary patch",

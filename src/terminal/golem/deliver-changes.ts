@@ -5,7 +5,7 @@ import { applyChanges, type FailedFile } from "#sandbox/checkout/apply-changes.t
 import { commitOnBranch } from "#sandbox/checkout/commit-on-branch.ts";
 import type { Checkout, CheckoutChange } from "#sandbox/checkout/open-checkout.ts";
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
-import { linesOf, oneLine, styleDiffLine } from "#terminal/render-value.ts";
+import { oneLine, printableLines, styleDiffLine } from "#terminal/render-value.ts";
 import { type BackupPatch, printBackup } from "./backup-patch.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { DeliveryChoice } from "./run-request.ts";
@@ -13,7 +13,7 @@ import type { DeliveryChoice } from "./run-request.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** Where the changes went. */
-export type Delivery =
+export type DeliveryResult =
   | { kind: "nothing" }
   | { kind: "applied"; files: number }
   | { kind: "patch"; path: string }
@@ -39,7 +39,7 @@ export interface DeliverChanges {
  * Delivers a worker's changes as the person chooses, or chose with an option. When that is not possible they stay in the
  * backup patch, and `asRequested` is false.
  */
-export async function deliverChanges(given: DeliverChanges): Promise<{ done: Delivery; asRequested: boolean }> {
+export async function deliverChanges(given: DeliverChanges): Promise<{ done: DeliveryResult; asRequested: boolean }> {
   const { checkout, backup, ending, terminal, isUnfinished, isLeaving } = given;
   const changes = checkout.changes();
   if (changes.length === 0) {
@@ -62,7 +62,7 @@ export async function deliverChanges(given: DeliverChanges): Promise<{ done: Del
 
 const question = "[a]pply / [d]iff / [b]ranch / [p]atch [file] / [x] discard: ";
 
-async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges): Promise<Delivery | undefined> {
+async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges): Promise<DeliveryResult | undefined> {
   const { terminal, backup } = given;
   const count = `${changes.length} ${changes.length === 1 ? "file is" : "files are"} changed in memory only.`;
   if (terminal.isInteractive) terminal.print("", count);
@@ -73,7 +73,7 @@ async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges)
     switch (word.toLowerCase()) {
       case "d":
       case "diff":
-        terminal.print(...linesOf(writePatch(changes)).map((line) => styleDiffLine(line, terminal.paint)));
+        terminal.print(...printableLines(writePatch(changes)).map((line) => styleDiffLine(line, terminal.paint)));
         continue;
       case "x":
       case "discard": {
@@ -114,7 +114,7 @@ async function carryOut(
   ending: DeliveryChoice,
   changes: readonly CheckoutChange[],
   given: DeliverChanges,
-): Promise<Delivery | undefined> {
+): Promise<DeliveryResult | undefined> {
   if (!ending) return leave(given);
   try {
     switch (ending.kind) {
@@ -137,7 +137,7 @@ async function carryOut(
 function apply(
   changes: readonly CheckoutChange[],
   { checkout, terminal, backup }: DeliverChanges,
-): Delivery | undefined {
+): DeliveryResult | undefined {
   const { applied, refused, failed } = applyChanges(checkout.root, changes);
   if (refused.length > 0) {
     complain(terminal, "Nothing was applied, because these do not fit what is on disk now:");
@@ -170,7 +170,7 @@ function writeTo(
   file: string,
   changes: readonly CheckoutChange[],
   { terminal, backup, context }: DeliverChanges,
-): Delivery | undefined {
+): DeliveryResult | undefined {
   const path = resolve(context.cwd, file);
   if (existsSync(path)) {
     complain(terminal, `${oneLine(path)} already exists: choose another file.`);
@@ -185,7 +185,7 @@ function writeTo(
 async function commit(
   changes: readonly CheckoutChange[],
   { checkout, terminal, backup, branch, message }: DeliverChanges,
-): Promise<Delivery> {
+): Promise<DeliveryResult> {
   const staged = new Set(checkout.staged());
   const taken = staged.size > 0 ? changes.filter(({ path }) => staged.has(path)) : changes;
   const stale = taken.find(({ isStale }) => isStale);
@@ -207,7 +207,7 @@ async function commit(
 }
 
 /** Leaves the changes in the backup patch. */
-function leave({ backup, terminal }: DeliverChanges): Delivery {
+function leave({ backup, terminal }: DeliverChanges): DeliveryResult {
   backup.save();
   printBackup(backup, terminal);
   return { kind: "patch", path: backup.path };

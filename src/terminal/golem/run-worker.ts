@@ -16,7 +16,7 @@ import { createRuntimeUI } from "#ui/runtime-ui.ts";
 import { type BackupPatch, createBackupPatch, printBackup } from "./backup-patch.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { type ConversationEnd, converse } from "./converse.ts";
-import { type Delivery, deliverChanges } from "./deliver-changes.ts";
+import { type DeliveryResult, deliverChanges } from "./deliver-changes.ts";
 import { checkPreApproved, createPreApproval } from "./pre-approval.ts";
 import { noneIfUnreadable, type PreparedRun, prepareResume, prepareRun } from "./prepare-run.ts";
 import type { ResumeRequest, RunFlags, RunRequest } from "./run-request.ts";
@@ -164,7 +164,7 @@ async function finish(end: ConversationEnd, task: string, started: StartedRun): 
 }
 
 /** A run whose changes are only in the backup can be resumed, and so can an interrupted one without changes. */
-function isFinal(done: Delivery, { end, backup }: { end: ConversationEnd; backup: BackupPatch }): boolean {
+function isFinal(done: DeliveryResult, { end, backup }: { end: ConversationEnd; backup: BackupPatch }): boolean {
   switch (done.kind) {
     case "applied":
     case "branch":

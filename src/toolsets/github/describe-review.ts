@@ -13,7 +13,7 @@ export function describeReviewComment(comment: ReviewComment, says: string): str
   );
   const hunk = diffHunk.split("\n").slice(-Math.min(maxHunkLines, Math.max(minHunkLines, lineCount(comment))));
   return [
-    `Review comment ${id} on ${describeLines(comment)}:`,
+    `Review comment ${id} on ${describeLocation(comment)}:`,
     fence(hunk.join("\n"), "diff"),
     `${says}${body}`,
     ...edits,
@@ -26,7 +26,7 @@ export function describeThread(comments: readonly ReviewComment[]): string {
 }
 
 /** Returns the file and the lines of a comment, such as `src/total.js, lines 3-5`. */
-export function describeLines({
+export function describeLocation({
   path,
   startLine,
   line,

@@ -4,7 +4,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import { untrustedText } from "#text/untrusted.ts";
 import { lastReviewedCommit } from "#toolsets/reviews/findings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { describeLines, describeThread, threadsOf } from "./describe-review.ts";
+import { describeLocation, describeThread, threadsOf } from "./describe-review.ts";
 import { ownPullRequest } from "./read-pull-request.ts";
 
 /** Reads the reviews of the pull request, with the threads of their comments and which of these are resolved. */
@@ -41,7 +41,7 @@ export function createReadReviewsTool(services: ToolServices): NamedTool<object,
         );
       const shownThreads = threads.map(({ first, replies, isResolved, key }) =>
         [
-          `Review comment ${first.id} on ${describeLines(first)}, ${isResolved ? "resolved" : "open"}${key ? `, finding ${key}` : ""}`,
+          `Review comment ${first.id} on ${describeLocation(first)}, ${isResolved ? "resolved" : "open"}${key ? `, finding ${key}` : ""}`,
           describeThread([first, ...replies]),
         ].join("\n"),
       );

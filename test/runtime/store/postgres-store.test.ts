@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { migrations } from "#runtime/store/postgres/migrations.ts";
+import { postgresMigrations } from "#runtime/store/postgres/migrations.ts";
 import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openPostgresConnection, type PostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
 import type { Store } from "#runtime/store/store.ts";
@@ -187,7 +187,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
 
     test("of the version before repository ids were stored is migrated, and its runs are found when their repository is reported", async () => {
       const old = await opening(async (sql) => {
-        await sql.query(`create schema golem_forge; set search_path to golem_forge; ${migrations[0]};
+        await sql.query(`create schema golem_forge; set search_path to golem_forge; ${postgresMigrations[0]};
           create table schema_version (version integer); insert into schema_version values (1)`);
         await sql.query(
           `insert into runs (id, root_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot, spec)

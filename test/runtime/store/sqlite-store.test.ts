@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync, StatementSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { migrations } from "#runtime/store/sqlite/migrations.ts";
+import { sqliteMigrations } from "#runtime/store/sqlite/migrations.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
 import {
@@ -124,7 +124,7 @@ describe("the file", () => {
     await expect(opening).rejects.toThrow(UserError);
     await expect(opening).rejects.toThrow("newer version of Golem Forge (schema 99; this one supports up to");
 
-    tamper(path, `pragma user_version = ${migrations.length}`);
+    tamper(path, `pragma user_version = ${sqliteMigrations.length}`);
     await (await openSqliteStore(path)).close();
   });
 
@@ -134,7 +134,7 @@ describe("the file", () => {
     const [spec, snapshot] = [sampleSpec("r1"), sampleSnapshot("idle")].map((value) => JSON.stringify(value));
     tamper(
       path,
-      `${migrations[0]}; pragma user_version = 1; pragma application_id = ${0x474c4d46};
+      `${sqliteMigrations[0]}; pragma user_version = 1; pragma application_id = ${0x474c4d46};
         insert into runs (id, root_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot)
           values ('r1', 'r1', 'ada', 'engine', 7, 'ada', 1000, 1000, 'waiting', '${snapshot}');
         insert into specs (run_id, spec) values ('r1', '${spec}');`,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
-import { migrations } from "./migrations.ts";
+import { postgresMigrations } from "./migrations.ts";
 
 const Name = z.object({ name: z.string() });
 const Version = z.object({ version: z.number() });
@@ -32,18 +32,18 @@ export async function migrate(sql: Sql, database: string): Promise<void> {
 
   await sql.run("select pg_advisory_xact_lock(hashtext('golem_forge schema'))");
   const version = await schemaVersion(sql, database);
-  if (version > migrations.length) {
+  if (version > postgresMigrations.length) {
     throw new UserError(
-      `The database ${database} was written by a newer version of Golem Forge (schema ${version}; this one supports up to ${migrations.length}). Install that version again, or restore an older backup.`,
+      `The database ${database} was written by a newer version of Golem Forge (schema ${version}; this one supports up to ${postgresMigrations.length}). Install that version again, or restore an older backup.`,
     );
   }
-  if (version === migrations.length) return;
+  if (version === postgresMigrations.length) return;
 
   await sql.script(`create schema if not exists ${schema}`);
   if (version === 0)
     await sql.script("create table schema_version (version integer not null); insert into schema_version values (0)");
-  for (const step of migrations.slice(version)) await sql.script(step);
-  await sql.run("update schema_version set version = $1", [migrations.length]);
+  for (const step of postgresMigrations.slice(version)) await sql.script(step);
+  await sql.run("update schema_version set version = $1", [postgresMigrations.length]);
 }
 
 async function schemaVersion(sql: Sql, database: string): Promise<number> {

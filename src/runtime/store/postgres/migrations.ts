@@ -4,7 +4,7 @@
  *
  * `json` rather than `jsonb`, which changes the text it stores and refuses \\u0000.
  */
-export const migrations: readonly string[] = [
+export const postgresMigrations: readonly string[] = [
   `
   create table deliveries (
     guid text not null,

@@ -2,7 +2,7 @@
  * The steps of the schema. `PRAGMA user_version` counts the steps that were applied to a database. A released step is
  * never edited: a change is a new step at the end.
  */
-export const migrations: readonly string[] = [
+export const sqliteMigrations: readonly string[] = [
   `
   create table deliveries (
     guid text not null,

@@ -4,7 +4,7 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlit
 import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { lockDatabase } from "./database-lock.ts";
-import { migrations } from "./migrations.ts";
+import { sqliteMigrations } from "./migrations.ts";
 
 type Values = Record<string, SQLInputValue>;
 
@@ -58,7 +58,7 @@ export function openReadOnlyConnection(path: string): SqliteConnection {
   const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
   try {
     assertOwnDatabase(database, path);
-    if (readPragma(database, "user_version") < migrations.length) {
+    if (readPragma(database, "user_version") < sqliteMigrations.length) {
       throw new UserError(`The database ${path} was written by an older version of Golem Forge.`);
     }
     return connectionOf(database, { close: () => {} });
@@ -136,16 +136,16 @@ function assertOwnDatabase(database: DatabaseSync, path: string): void {
   if (owner !== applicationId && (owner !== 0 || version !== 0 || hasTables(database))) {
     throw new UserError(`The database ${path} belongs to another program. Set DATABASE_URL to another file.`);
   }
-  if (version > migrations.length) {
+  if (version > sqliteMigrations.length) {
     throw new UserError(
-      `The database ${path} was written by a newer version of Golem Forge (schema ${version}; this one supports up to ${migrations.length}). Install that version again, or restore an older backup.`,
+      `The database ${path} was written by a newer version of Golem Forge (schema ${version}; this one supports up to ${sqliteMigrations.length}). Install that version again, or restore an older backup.`,
     );
   }
 }
 
 function migrate(database: DatabaseSync): void {
   const version = readPragma(database, "user_version");
-  for (const [step, sql] of [...migrations.entries()].slice(version)) {
+  for (const [step, sql] of [...sqliteMigrations.entries()].slice(version)) {
     database.exec(
       `begin immediate; ${sql}; pragma application_id = ${applicationId}; pragma user_version = ${step + 1}; commit`,
     );

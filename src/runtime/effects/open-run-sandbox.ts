@@ -1,18 +1,18 @@
 import { UserError } from "#domain/errors.ts";
 import type { GuidanceFile } from "#domain/events.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import { readBase } from "#runtime/read-log.ts";
+import { readBaseCommit } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
 
 /** Pins the base commit of a run: that of its parent, the head of a pull request, or the tip of the default branch. */
-export function openSandbox({ store }: Pick<EffectServices, "store">): EffectHandler<EffectOf<"sandbox.open">> {
+export function openRunSandbox({ store }: Pick<EffectServices, "store">): EffectHandler<EffectOf<"sandbox.open">> {
   return {
     maxAttempts: 4,
     async perform({ runId }, run, signal) {
       try {
-        const base = readBase(await run.log()) ?? (await parentBase(run)) ?? (await run.openBase(signal));
+        const base = readBaseCommit(await run.log()) ?? (await parentBase(run)) ?? (await run.openBase(signal));
         const files = run.spec.parentId === undefined ? await readGuidance(run, signal) : [];
         return {
           events: [
@@ -35,7 +35,7 @@ export function openSandbox({ store }: Pick<EffectServices, "store">): EffectHan
   };
 
   async function parentBase({ spec: { parentId } }: ActiveRun): Promise<BaseCommit | undefined> {
-    return parentId === undefined ? undefined : readBase(await store.log(parentId));
+    return parentId === undefined ? undefined : readBaseCommit(await store.log(parentId));
   }
 }
 
