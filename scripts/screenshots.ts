@@ -3,7 +3,7 @@
  *
  * usage: node scripts/screenshots.ts [directory]
  *
- * Without a directory it writes those that `README.md` shows to `docs/images/`. With one it writes every page there at 390, 900
+ * Without a directory it writes those that `README.md` shows to `docs/images/`; install a font with emoji first. With one it writes every page there at 390, 900
  * and 1440 pixels, light and dark, for people who change how pages look.
  */
 import { mkdirSync } from "node:fs";
@@ -42,11 +42,11 @@ async function takeAll({ github, issue }: Playground, browser: Browser, target: 
   await page.getByRole("button", { name: "Approve", exact: true }).waitFor();
 
   if (target === undefined) {
+    await page.setViewportSize({ width: 1280, height: 1320 });
     await page.screenshot({ path: join(images, "run-page.png") });
-    await page.goto(`${new URL(run).origin}/runs`);
-    await page.screenshot({ path: join(images, "runs.png"), clip: { x: 0, y: 0, width: 1280, height: 420 } });
+    await page.setViewportSize({ width: 900, height: 900 });
     await page.goto(issue.url);
-    await page.screenshot({ path: join(images, "thread.png") });
+    await page.screenshot({ path: join(images, "thread.png"), fullPage: true });
     return;
   }
   mkdirSync(target, { recursive: true });

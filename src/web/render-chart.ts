@@ -9,8 +9,8 @@ const chart = stateChart();
 const rowHeight = 23;
 const boxHeight = 18;
 const boxLeft = 96;
-const boxWidth = 148;
-const width = 340;
+const boxWidth = 200;
+const width = 392;
 const arcStep = 7;
 
 /** Draws the worker machine from its definition, with the current state highlighted. */
@@ -88,5 +88,8 @@ const eventLabels: Record<string, string> = {
   "run.stop": "Stop",
   "run.resume": "Resume",
   "run.cancel": "Cancel",
+  "run.exit": "Exit",
+  "pull_request.closed": "Merging or closing the pull request",
+  "pull_request.reopened": "Reopening the pull request",
   "timer.due": "The time limit",
 };

@@ -212,6 +212,8 @@ function renderApproved({ by, approvalId, via, args }: Extract<RunEvent, { type:
   };
 }
 
+/** The characters of a call's arguments in its row, which leaves room for its result. */
+const maxArgumentsLength = 100;
 /** The lines of a change that is shown unfolded. */
 const maxOpenLines = 12;
 
@@ -232,7 +234,7 @@ function renderResult(
   const input = call && call.input !== "" && call.input !== "{}";
   return {
     kind: error ? "failed" : isRead && by === undefined ? "read" : "tool",
-    who: html`<span aria-hidden="true">${error ? "✗" : icon}</span> ${by !== undefined && html`<b>${by}</b> ran `}<code>${tool}</code> <span class="arguments">${tasks === undefined && call?.args}</span> <span class="result">${linkPullRequests(summary, repositoryUrl)}${duration}</span>`,
+    who: html`<span aria-hidden="true">${error ? "✗" : icon}</span> ${by !== undefined && html`<b>${by}</b> ran `}<code>${tool}</code> <span class="arguments">${tasks === undefined && shorten(call?.args ?? "", maxArgumentsLength)}</span> <span class="result">${linkPullRequests(summary, repositoryUrl)}${duration}</span>`,
     details: {
       isOpen: error !== undefined || (value.kind === "diff" && lengthOf(value) <= maxOpenLines),
       content: html`${problem}${(!error || value.kind !== "text") && renderValue(value, repositoryUrl)}${input && html`<details class="small"><summary>Arguments</summary>${renderPre(call.input)}</details>`}`,
@@ -287,6 +289,9 @@ function renderChild(
 }
 
 function firstLine(text: string): string {
-  const line = text.trim().split("\n", 1)[0] ?? "";
-  return line.length > 160 ? `${line.slice(0, 159)}…` : line;
+  return shorten(text.trim().split("\n", 1)[0] ?? "", 160);
+}
+
+function shorten(line: string, limit: number): string {
+  return line.length > limit ? `${line.slice(0, limit - 1).toWellFormed()}…` : line;
 }

@@ -60,7 +60,8 @@ export function renderTimeline({ timeline, state, outcome, busySince }: RunNode,
     left += length;
     return bar;
   });
-  const words = (["model", "tools", "people"] as const).map(
+  const kinds = (["model", "tools", "people"] as const).filter((kind) => totals[kind] >= 50);
+  const words = kinds.map(
     (kind) => html`<li class="${kind}">${spanNames[kind]} <b>${describeSpan(totals[kind])}</b></li>`,
   );
   return html`<svg class="timeline" viewBox="0 0 ${timelineWidth} 14" preserveAspectRatio="none" aria-hidden="true">${bars}</svg><ul class="legend">${words}</ul>`;
