@@ -48,6 +48,9 @@ export interface Thread {
   locked: boolean;
   labels: Label[];
   assignees: User[];
+  /** The name of its issue type. */
+  type?: string;
+  subIssues?: { total: number; completed: number };
   reactions: Reaction[];
   createdAt: Date;
   updatedAt: Date;

@@ -74,6 +74,9 @@ export interface Issue {
   locked: boolean;
   labels: string[];
   isPullRequest: boolean;
+  /** Its issue type, such as Bug, where the organization has types. */
+  type?: string | undefined;
+  subIssues?: { total: number; completed: number } | undefined;
 }
 
 export interface Comment {
@@ -220,6 +223,10 @@ export interface GitHub {
   getIssue(number: number): Promise<Issue | undefined>;
   listIssues(query: { state?: "open" | "closed" | "all"; labels?: string[]; limit?: number }): Promise<Issue[]>;
   listComments(number: number): Promise<Comment[]>;
+  /** Resolves to the ids of comments that people minimized, for example as spam, among the latest 100. */
+  listMinimizedComments(thread: { number: number; isPullRequest: boolean }): Promise<number[]>;
+  /** Finds the issues and pull requests of this repository that a text names. */
+  findLinkedIssues(text: string): number[];
   createComment(number: number, body: CommentBody, priority?: RequestPriority): Promise<Comment>;
   updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<void>;
   /** Adding the same reaction again has no effect. */

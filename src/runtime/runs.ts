@@ -25,6 +25,8 @@ export interface SeenIssue {
   author?: string;
   authorId?: number | undefined;
   labels?: string[];
+  type?: string | undefined;
+  subIssues?: { total: number; completed: number } | undefined;
   /** True when nobody had commented before. */
   hasNoComments?: boolean;
 }

@@ -44,6 +44,8 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     getIssue: async (number) => (number === issue.number ? issue : undefined),
     listIssues: async () => [issue],
     listComments: async () => comments,
+    listMinimizedComments: async () => [],
+    findLinkedIssues: () => [],
     findAttachments: () => [],
     downloadAttachment: async () => Buffer.from(""),
     createComment: async (_number, body) => {

@@ -96,6 +96,13 @@ export function showIssue(world: World, repository: Repository, thread: Thread):
     author_association: showAssociation(repository, thread.author),
     reactions: showReactions(url, thread.reactions),
     performed_via_github_app: thread.author === world.app.bot ? showApp(world, world.app) : null,
+    ...(thread.type !== undefined && { type: showType(thread) }),
+    ...(thread.subIssues && {
+      sub_issues_summary: {
+        ...thread.subIssues,
+        percent_completed: Math.floor((100 * thread.subIssues.completed) / thread.subIssues.total),
+      },
+    }),
     ...(thread.pull && {
       draft: thread.pull.draft,
       pull_request: {
@@ -107,6 +114,10 @@ export function showIssue(world: World, repository: Repository, thread: Thread):
       },
     }),
   };
+}
+
+function showType({ id, type = "" }: Thread): Schemas["issue"]["type"] {
+  return { id, node_id: nodeId("IssueType", id), name: type, description: null };
 }
 
 export function showComment(world: World, repository: Repository, comment: StoredComment): Schemas["issue-comment"] {

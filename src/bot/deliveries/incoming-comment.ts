@@ -79,6 +79,8 @@ function readIssue(payload: IssuePayload, at: Date | undefined, { isFirst }: { i
       title: issue.title ?? "",
       body: issue.body ?? "",
       ...(issue.labels && { labels: issue.labels.map(({ name }) => name) }),
+      ...(issue.type && { type: issue.type.name }),
+      ...(issue.sub_issues_summary?.total && { subIssues: issue.sub_issues_summary }),
       ...(isFirst && { hasNoComments: true }),
       author: issue.user?.login ?? "ghost",
       authorId: issue.user?.id,

@@ -31,6 +31,8 @@ const Issue = z.object({
   body: z.string().nullish(),
   user: User.nullish(),
   labels: z.array(z.object({ name: z.string() })).catch([]),
+  type: z.object({ name: z.string() }).nullish().catch(undefined),
+  sub_issues_summary: z.object({ total: z.number(), completed: z.number() }).nullish().catch(undefined),
   /** Of a pull request: the branch it is to be merged into. */
   base: z.object({ ref: z.string() }).optional(),
   /** The number of its comments. */

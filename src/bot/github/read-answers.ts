@@ -24,7 +24,13 @@ export function readPermission(answer: unknown, { login, id }: Account): Permiss
   return permission;
 }
 
+const IssueExtras = z.object({
+  type: z.object({ name: z.string() }).nullish().catch(undefined),
+  sub_issues_summary: z.object({ total: z.number(), completed: z.number() }).nullish().catch(undefined),
+});
+
 export function readIssue(data: Data<"GET /repos/{owner}/{repo}/issues/{issue_number}">): Issue {
+  const { type, sub_issues_summary: subIssues } = IssueExtras.parse(data);
   return {
     number: data.number,
     title: data.title,
@@ -35,6 +41,8 @@ export function readIssue(data: Data<"GET /repos/{owner}/{repo}/issues/{issue_nu
     locked: data.locked,
     labels: data.labels.map((label) => (typeof label === "string" ? label : (label.name ?? ""))),
     isPullRequest: data.pull_request !== undefined,
+    ...(type && { type: type.name }),
+    ...(subIssues && subIssues.total > 0 && { subIssues }),
   };
 }
 

@@ -23,6 +23,7 @@ import { downloadAttachment, findAttachments } from "./attachments.ts";
 import { readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
 import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
+import { findLinkedIssues, readMinimizedComments } from "./linked-issues.ts";
 import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
 import { hasNoDrafts, isInvalidField, isOutage, undefinedIfMissing } from "./refusals.ts";
 import type { RepositoryApi, ResponseData } from "./repository-api.ts";
@@ -194,6 +195,14 @@ export class RepositoryClient implements GitHub {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/labels";
     const data = await this.#api.call(endpoint, { issue_number: number, labels: labels.map(this.#redact) });
     return data.map((label) => label.name);
+  }
+
+  async listMinimizedComments(thread: { number: number; isPullRequest: boolean }): Promise<number[]> {
+    return readMinimizedComments(this.#api, thread);
+  }
+
+  findLinkedIssues(text: string): number[] {
+    return findLinkedIssues(text, { ...this.#tokens.nameOf(this.repository), webUrl: this.#webUrl });
   }
 
   findAttachments(text: string): { name: string; url: string }[] {

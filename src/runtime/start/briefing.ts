@@ -9,11 +9,16 @@ import { readAttachments } from "./read-attachments.ts";
 
 /** The characters of an issue and of its comments that a worker starts with. It can read the rest with its tools. */
 const maxBodyLength = 20_000;
-const maxLabelsLength = 1_000;
+const maxDetailsLength = 1_000;
 const maxThreadLength = 20_000;
 const maxComments = 100;
+const maxLinked = 8;
+const maxTitleLength = 300;
 
-type BriefedIssue = Pick<Issue, "number" | "title" | "body" | "author" | "authorId" | "labels" | "isPullRequest">;
+type BriefedIssue = Pick<
+  Issue,
+  "number" | "title" | "body" | "author" | "authorId" | "labels" | "isPullRequest" | "type" | "subIssues"
+>;
 
 /** Returns the issue as the person saw it, who had not seen later changes. GitHub is asked for what is not known. */
 export async function readBriefedIssue(
@@ -21,9 +26,9 @@ export async function readBriefedIssue(
   { thread, isPullRequest }: Pick<RunOrigin, "thread" | "isPullRequest">,
   seen: SeenIssue | undefined,
 ): Promise<BriefedIssue> {
-  const { title, body, author, authorId, labels } = seen ?? {};
+  const { title, body, author, authorId, labels, type, subIssues } = seen ?? {};
   if (title !== undefined && body !== undefined && author !== undefined && labels !== undefined) {
-    return { number: thread, title, body, author, authorId, labels, isPullRequest };
+    return { number: thread, title, body, author, authorId, labels, isPullRequest, type, subIssues };
   }
   const current = await github.getIssue(thread);
   if (!current) throw new UserError(`#${thread} cannot be read.`);
@@ -47,29 +52,61 @@ export async function composeBriefing(
 ): Promise<{ text: string; authors: Account[]; attachments?: Attachment[] }> {
   const kind = issue.isPullRequest ? "Pull request" : "Issue";
   const head = `${kind} #${issue.number}, opened by @${issue.author}`;
-  const labels = issue.labels.length > 0 ? `\n\nLabels: ${issue.labels.join(", ")}` : "";
+  const facts = [
+    ...(issue.type === undefined ? [] : [`Type: ${issue.type}`]),
+    ...(issue.labels.length > 0 ? [`Labels: ${issue.labels.join(", ")}`] : []),
+    ...(issue.subIssues ? [`Sub-issues: ${issue.subIssues.completed} of ${issue.subIssues.total} completed`] : []),
+  ];
+  const details = facts.length > 0 ? `\n\n${facts.join("\n")}` : "";
   const body = wrapUntrusted(
-    cut(`${issue.title}\n\n${issue.body}`, maxBodyLength) + cut(labels, maxLabelsLength),
+    cut(`${issue.title}\n\n${issue.body}`, maxBodyLength) + cut(details, maxDetailsLength),
     `${kind.toLowerCase()} #${issue.number}`,
   );
   const { texts, bodies, authors } = seen?.hasNoComments
     ? { texts: [], bodies: [], authors: [] }
     : await earlierComments(github, issue, before);
+  const linked = await describeLinked(github, issue, [task, issue.body, ...bodies]);
   const { files, note } = await readAttachments(github, [task, issue.body, ...bodies], worker);
   return {
-    text: [head, body, ...texts, note].filter(Boolean).join("\n\n"),
+    text: [head, body, ...texts, linked, note].filter(Boolean).join("\n\n"),
     authors: [{ login: issue.author, id: issue.authorId }, ...authors],
     ...(files.length > 0 && { attachments: files }),
   };
 }
 
+/** Lists the issues and pull requests of the repository that the texts name, with their titles. */
+async function describeLinked(github: GitHub, { number }: BriefedIssue, texts: readonly string[]): Promise<string> {
+  const named = [...new Set(texts.flatMap((text) => github.findLinkedIssues(text)))].filter(
+    (other) => other !== number,
+  );
+  const found = await Promise.all(named.slice(0, maxLinked).map((other) => github.getIssue(other).catch(noIssue)));
+  const lines = found.flatMap((issue) => {
+    if (!issue) return [];
+    const { number: other, title, state, isPullRequest } = issue;
+    return [`#${other} (${isPullRequest ? "pull request" : "issue"}, ${state}): ${cut(title, maxTitleLength)}`];
+  });
+  if (lines.length === 0) return "";
+  return `Issues and pull requests that are named above:\n${wrapUntrusted(lines.join("\n"), "their titles")}`;
+}
+
+/** A link is optional: the run starts without it. */
+function noIssue(): undefined {}
+
+/** Comments that people minimized are left out. Where GitHub does not say, none are. */
+async function readComments(github: GitHub, { number, isPullRequest }: BriefedIssue): Promise<Comment[]> {
+  const comments = await github.listComments(number);
+  if (comments.every(({ own }) => own)) return [];
+  const minimized = new Set(await github.listMinimizedComments({ number, isPullRequest }).catch(() => []));
+  return comments.filter(({ id }) => !minimized.has(id));
+}
+
 /** Leaves out comments written or edited after the command, since the person had not seen them. */
 async function earlierComments(
   github: GitHub,
-  { number }: BriefedIssue,
+  issue: BriefedIssue,
   before: Date,
 ): Promise<{ texts: string[]; bodies: string[]; authors: Account[] }> {
-  const comments = (await github.listComments(number)).filter((comment) => !comment.own && comment.updatedAt < before);
+  const comments = (await readComments(github, issue)).filter((comment) => !comment.own && comment.updatedAt < before);
   const texts: string[] = [];
   const bodies: string[] = [];
   const authors = new Map<string, Account>();

@@ -6,17 +6,22 @@ import type { NamedTool } from "#domain/tool.ts";
 import { untrustedText } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
-/** Reads the current state of the issue or pull request of the run's thread. */
-export function createReadIssueTool({ github, spec }: ToolServices): NamedTool<object, ToolResult> {
+const input = z.object({
+  number: z.number().int().positive().optional().describe("Another issue or pull request of this repository"),
+});
+type Input = z.infer<typeof input>;
+
+/** Reads the current state of the issue or pull request of the run's thread, or of another of the repository. */
+export function createReadIssueTool({ github, spec }: ToolServices): NamedTool<Input, ToolResult> {
   return {
     name: "read_issue",
     description: "Read the issue of this thread: title, text, labels and state.",
-    inputSchema: z.object({}),
+    inputSchema: input,
     readOnly: true,
     needsApproval: false,
-    execute: async () => {
-      const issue = await github.getIssue(spec.origin.thread);
-      if (!issue) throw missing(spec.origin.thread);
+    execute: async ({ number: asked = spec.origin.thread }) => {
+      const issue = await github.getIssue(asked);
+      if (!issue) throw missing(asked);
 
       const { number, state, labels, author, title } = issue;
       const facts = `#${number}, ${state}, by @${author}, labels: ${labels.join(", ") || "none"}`;

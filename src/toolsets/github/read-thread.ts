@@ -22,7 +22,9 @@ export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<
     readOnly: true,
     needsApproval: false,
     execute: async ({ limit = 30 }) => {
-      const all = await github.listComments(spec.origin.thread);
+      const { thread, isPullRequest } = spec.origin;
+      const hidden = new Set(await github.listMinimizedComments({ number: thread, isPullRequest }).catch(() => []));
+      const all = (await github.listComments(thread)).filter(({ id }) => !hidden.has(id));
       const comments = all.slice(-limit);
       const earlier = all.length - comments.length;
       const shown = comments.map((comment) => describe(comment, spec.createdAt));
