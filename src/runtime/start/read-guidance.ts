@@ -8,6 +8,8 @@ import { cleanText } from "#text/untrusted.ts";
 /** Guidance for contributors and agents at the root of a repository, in the order of precedence. */
 const rootFiles = ["AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md", "CONTRIBUTING.md"];
 const maxNestedFiles = 4;
+// Starts only where a word starts: otherwise the time grows with the square of a long word's length.
+const pathPattern = /(?<![\w.-])[\w.-]+(?:\/[\w.-]+)+/g;
 export const defaultGuidanceTokens = 4_000;
 
 type ReadText = (path: string) => Promise<string | undefined>;
@@ -52,7 +54,7 @@ async function readText(workspace: Workspace, path: string): Promise<string | un
 /** The AGENTS.md files in the folders of the paths that a text names, nearest first. */
 async function nearestFiles(workspace: Workspace, text: string): Promise<string[]> {
   const folders = new Set<string>();
-  for (const [path] of text.slice(0, 20_000).matchAll(/[\w.-]+(?:\/[\w.-]+)+/g)) {
+  for (const [path] of text.slice(0, 20_000).matchAll(pathPattern)) {
     const names = path.split("/");
     for (let depth = names.length; depth > 0 && folders.size < 40; depth--)
       folders.add(names.slice(0, depth).join("/"));

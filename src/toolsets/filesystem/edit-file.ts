@@ -12,7 +12,7 @@ import {
 } from "./file-changes.ts";
 import { compareTexts, diffResult, showChangedLines } from "./file-diff.ts";
 import { applyReplacements, type EditMatch, matchEdit, type Replacement } from "./match-edit.ts";
-import { encodeText, readForEdit, requireSeen, seenLines, type TextContent } from "./text-file.ts";
+import { countLineEndings, encodeText, readForEdit, requireSeen, seenLines, type TextContent } from "./text-file.ts";
 
 const oldText = z
   .string()
@@ -149,19 +149,12 @@ function seenAfter(
     for (let index = done; index < first - 1; index++) result.push(seen[index] ?? false);
     // The first line of a replacement may be the last line of the one before.
     const shared = first - 1 < done ? 1 : 0;
-    const lines = Math.max(1, countLines(text) + (endsAtLineStart ? 0 : 1));
+    const lines = Math.max(1, countLineEndings(text) + (endsAtLineStart ? 0 : 1));
     for (let count = shared; count < lines; count++) result.push(true);
     done = Math.max(done, last);
   }
   for (let index = done; index < seen.length; index++) result.push(seen[index] ?? false);
   return result;
-}
-
-/** The number of line endings. */
-function countLines(text: string): number {
-  let count = 0;
-  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) count++;
-  return count;
 }
 
 function refusal(match: Exclude<EditMatch, { kind: "found" }>, path: string, oldText: string): ToolError {

@@ -1,7 +1,7 @@
 import { formatPatch, type StructuredPatch } from "diff";
 import type { DiffHunk, DiffResultValue } from "#domain/result.ts";
 import { diffLines } from "#sandbox/diff-lines.ts";
-import { numberLines, splitLines } from "./text-file.ts";
+import { countLineEndings, numberLines, splitLines } from "./text-file.ts";
 
 /** A change of one file's text; undefined where the file does not exist. */
 export interface TextChange {
@@ -22,9 +22,16 @@ const maxOriginalCharacters = 100_000;
 /** Up to this many changed lines are shown to the model. */
 const maxShownLines = 60;
 
-/** Compares a file's text before and after a change. The time is linear in the length of the texts. */
+/** Longer texts are not compared line by line: nothing else in this process could run meanwhile. */
+const maxComparedCharacters = 1_000_000;
+
+/** Compares a file's text before and after a change. Texts that are too long have no hunks and count as replaced. */
 export function compareTexts(change: TextChange): ComparedTexts {
-  const hunks = diffLines(change.before ?? "", change.after ?? "");
+  const { before = "", after = "" } = change;
+  if (before.length + after.length > maxComparedCharacters && before !== after) {
+    return { ...change, hunks: [], additions: countLineEndings(after), deletions: countLineEndings(before) };
+  }
+  const hunks = diffLines(before, after);
   const lines = hunks.flatMap((hunk) => hunk.lines);
   return {
     ...change,
@@ -37,7 +44,9 @@ export function compareTexts(change: TextChange): ComparedTexts {
 /** A unified diff for people, empty where nothing changes. */
 export function unifiedDiff(change: TextChange | ComparedTexts): string {
   const { path, before, after, hunks } = "hunks" in change ? change : compareTexts(change);
-  if (hunks.length === 0 && before !== undefined && after !== undefined) return "";
+  if (before === after) return "";
+  const isTooLong = hunks.length === 0 && (before ?? "") !== (after ?? "");
+  if (isTooLong) return `${path} is too long to compare: the diff of its change is left out.\n`;
   const patch: StructuredPatch = {
     oldFileName: before === undefined ? "/dev/null" : `a/${path}`,
     newFileName: after === undefined ? "/dev/null" : `b/${path}`,

@@ -241,12 +241,25 @@ export function alignWithPlace(
   { oldText, newText }: { oldText: string; newText: string },
 ): string {
   const [, ...further] = newText.split("\n");
-  const before = content.slice(content.lastIndexOf("\n", start - 1) + 1, start).replace("\uFEFF", "");
   // An old text of several lines had to match the file's own indentation.
-  if (further.length === 0 || before === "" || !isBlank(before) || oldText.trimEnd().includes("\n")) return newText;
+  if (further.length === 0 || oldText.trimEnd().includes("\n")) return newText;
+  const before = indentationBefore(content, start);
+  if (before === "") return newText;
 
   const isRelative = indentOf(oldText) !== "" || isUnindented(further, content.slice(end, end + 2));
   return isRelative ? newText.replace(/\n(?=[^\r\n])/g, `\n${before}`) : newText;
+}
+
+const maxIndentation = 1_000;
+
+/** The space between the start of a line and a place in it; empty if anything else is there. */
+function indentationBefore(content: string, start: number): string {
+  // A line may be as long as its file, and be searched for each of its places.
+  const near = content.slice(Math.max(0, start - maxIndentation), start);
+  const lineStart = near.lastIndexOf("\n") + 1;
+  if (lineStart === 0 && near.length < start) return "";
+  const before = near.slice(lineStart).replace("\uFEFF", "");
+  return isBlank(before) ? before : "";
 }
 
 /**

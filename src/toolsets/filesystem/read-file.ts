@@ -6,7 +6,15 @@ import type { Workspace } from "#domain/workspace.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { FileToolOptions } from "./file-changes.ts";
-import { decodeText, isCallOf, knownLines, lfsPointerSize, numberLines, splitLines } from "./text-file.ts";
+import {
+  countLineEndings,
+  decodeText,
+  isCallOf,
+  knownLines,
+  lfsPointerSize,
+  numberLines,
+  splitLines,
+} from "./text-file.ts";
 
 const input = z.object({
   path: z.string().optional().describe("Relative to the root of the repository"),
@@ -106,14 +114,17 @@ function resultOfOne({ path, shown, content, size, modified }: ReadResult, isRep
   return { llmContent, value: { kind: "file_content", path, content, size, ...(modified && { modified }), summary } };
 }
 
-async function readOne(given: string, args: Input, { workspace }: Reader): Promise<ReadResult> {
+async function readOne(given: string, args: Input, { workspace, options }: Reader): Promise<ReadResult> {
   let path = given;
   try {
     path = workspace.resolve(given);
     const bytes = await workspace.read(path);
     const { modified } = await workspace.stat(path);
     const content = contentOf(bytes, path, args.encoding ?? "utf-8");
-    const shown = args.encoding === "base64" ? `=== ${path} ===\n${content}` : showLines(path, content, args);
+    const shown =
+      args.encoding === "base64"
+        ? `=== ${path} ===\n${content}`
+        : showLines(path, content, args, options.maxTokens ?? defaultMaxTokens);
     return { path, shown, content, size: bytes.length, modified: modified.toISOString() };
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
@@ -139,20 +150,39 @@ function contentOf(bytes: Uint8Array, path: string, encoding: "utf-8" | "base64"
   });
 }
 
-function showLines(path: string, text: string, { offset = 0, limit = 0, column }: Input): string {
-  const lines = splitLines(text);
-  const start = offset < 0 ? Math.max(0, lines.length + offset) : Math.max(0, offset - 1);
-  if (start > 0 && start >= lines.length) {
-    throw new ToolError(`${path} has ${lines.length} lines; there is no line ${start + 1}.`, {
+function showLines(path: string, text: string, { offset = 0, limit = 0, column }: Input, maxTokens: number): string {
+  const total = countLines(text);
+  const start = offset < 0 ? Math.max(0, total + offset) : Math.max(0, offset - 1);
+  if (start > 0 && start >= total) {
+    throw new ToolError(`${path} has ${total} lines; there is no line ${start + 1}.`, {
       code: "INVALID_ARGUMENTS",
-      suggestion: `Use an offset from 1 to ${lines.length}, or a negative one to count from the end.`,
+      suggestion: `Use an offset from 1 to ${total}, or a negative one to count from the end.`,
     });
   }
-  const chosen = lines.slice(start, limit > 0 ? start + limit : undefined);
-  const heading = headingOf(path, { first: start + 1, last: start + chosen.length, total: lines.length });
+  const count = Math.min(limit > 0 ? limit : total, total - start);
+  // Each line is at least one token.
+  if (count > maxTokens) throw tooLarge({ estimate: Math.ceil(text.length / 4), lines: total, path, maxTokens });
+  const chosen = linesOf(text, start, count);
+  const heading = headingOf(path, { first: start + 1, last: start + chosen.length, total });
   if (chosen.length === 0) return `${heading}\n(the file is empty)`;
   const part = column === undefined || column === 1 ? "" : ` [from character ${column} of each line]`;
   return `${heading}${part}\n${numberLines(chosen, start + 1, column)}`;
+}
+
+function countLines(text: string): number {
+  const isLastComplete = text === "" || text === "\uFEFF" || text.endsWith("\n");
+  return countLineEndings(text) + (isLastComplete ? 0 : 1);
+}
+
+/** Some lines of a text, without splitting all of it. */
+function linesOf(text: string, start: number, count: number): string[] {
+  const after = (from: number, lines: number) => {
+    let at = from;
+    for (let line = 0; line < lines && at < text.length; line += 1) at = text.indexOf("\n", at) + 1 || text.length;
+    return at;
+  };
+  const from = after(0, start);
+  return splitLines(text.slice(from, after(from, count)));
 }
 
 function headingOf(path: string, { first, last, total }: { first: number; last: number; total: number }): string {
@@ -165,12 +195,22 @@ function headingOf(path: string, { first, last, total }: { first: number; last: 
 
 function refuseTooLarge(shown: string, paths: readonly string[], maxTokens: number): void {
   const estimate = estimateTokens(shown);
-  if (estimate <= maxTokens) return;
-  const lines = shown.split("\n").length;
+  if (estimate > maxTokens) throw tooLarge({ estimate, lines: shown.split("\n").length, path: paths[0], maxTokens });
+}
+
+interface TooLargeRead {
+  /** Tokens of the whole. */
+  estimate: number;
+  lines: number;
+  path: string | undefined;
+  maxTokens: number;
+}
+
+function tooLarge({ estimate, lines, path, maxTokens }: TooLargeRead): ToolError {
   const fitting = Math.max(20, Math.floor((lines * maxTokens * 0.8) / estimate));
-  throw new ToolError(`Too large to read: about ${estimate} tokens, and the limit for one read is ${maxTokens}.`, {
+  return new ToolError(`Too large to read: about ${estimate} tokens, and the limit for one read is ${maxTokens}.`, {
     code: "TOO_LARGE",
-    suggestion: `Find the place with grep, then read a part: ${JSON.stringify({ path: paths[0], offset: 1, limit: fitting })}.`,
+    suggestion: `Find the place with grep, then read a part: ${JSON.stringify({ path, offset: 1, limit: fitting })}.`,
     details: { estimate, limit: maxTokens },
   });
 }

@@ -107,10 +107,22 @@ export function lfsPointerSize(content: Uint8Array): number | undefined {
   return Number(/^size (\d+)$/m.exec(Buffer.from(content).toString("utf8"))?.[1]);
 }
 
-/** Reads a text file that a tool is about to change. Throws a ToolError for binary files and Git LFS pointers. */
+/** Finding a place in a longer file takes so long that everything else in this process would have to wait. */
+const maxEditableBytes = 1_000_000;
+
+/** Reads a text file that a tool is about to change. Throws a ToolError for binary and large files and Git LFS pointers. */
 export async function readForEdit(workspace: Workspace, path: string): Promise<TextContent> {
   const content = await workspace.read(path);
   refuseLfsPointer(content, path);
+  if (content.length > maxEditableBytes) {
+    throw new ToolError(
+      `${path} has ${content.length} bytes. Files of up to ${maxEditableBytes} bytes can be edited.`,
+      {
+        code: "TOO_LARGE",
+        suggestion: "Change it with a shell command such as sed, where there is one, or change what generates it.",
+      },
+    );
+  }
   const text = decodeText(content);
   if (text) return text;
   throw new ToolError(`${path} is not a text file.`, {
@@ -133,6 +145,12 @@ export function splitLines(text: string): string[] {
   const lines = text.replace(/^\uFEFF/, "").split(/\r\n|\n/);
   if (lines.at(-1) === "") lines.pop();
   return lines;
+}
+
+export function countLineEndings(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) count++;
+  return count;
 }
 
 /** Characters of one line that are shown at once. */

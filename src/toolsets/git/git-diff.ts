@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Change, Workspace } from "#domain/workspace.ts";
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { compareTexts, unifiedDiff } from "#toolsets/filesystem/file-diff.ts";
 import { decodeText } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
@@ -53,7 +54,11 @@ export async function diffChanges(workspace: Workspace, path = ""): Promise<Chan
     (change) => root === "" || change.path === root || change.path.startsWith(`${root}/`),
   );
   const diffs: ChangeDiff[] = [];
-  for (const change of changes) diffs.push(await diffChange(workspace, change));
+  const yielder = new EventLoopYielder();
+  for (const change of changes) {
+    if (yielder.isDue) await yielder.turn();
+    diffs.push(await diffChange(workspace, change));
+  }
   return diffs;
 }
 
