@@ -20,7 +20,7 @@ const toJavaScript = (source: string) => source.replace(ownModule, '$1"$2.js"');
 
 rmSync(target, { recursive: true, force: true });
 process.removeAllListeners("warning");
-for (const folder of ["src", "playground", "workers", "app.yml", "README.md", "LICENSE"]) {
+for (const folder of ["src", "playground", "workers", "evals", "app.yml", "README.md", "LICENSE"]) {
   cpSync(join(root, folder), join(target, folder), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 }
 for (const file of globSync("{src,playground}/**/*.{ts,js}", { cwd: root })) {

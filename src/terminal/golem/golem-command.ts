@@ -58,6 +58,10 @@ const handlers: Record<CommandName, Handler> = {
     const { audit } = await import("./audit.ts");
     return audit(args, context);
   },
+  async eval(args, context) {
+    const { evaluate } = await import("./eval.ts");
+    return evaluate(args, context);
+  },
   async completion(args, context) {
     const [shell] = positionalsOf("completion", args, 1);
     const { completionScript } = await import("./completion-script.ts");

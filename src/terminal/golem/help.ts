@@ -97,6 +97,29 @@ Without a commit, the hash chain of the ledger is checked. With one, its trailer
 Exit codes: 0 intact, 1 the first broken entry or a commit that the ledger does not confirm, 2 cannot be read.
 `,
   },
+  eval: {
+    usage: "eval [task…]",
+    summary: "play tasks with models, and report what was solved at which cost",
+    details: `  A task is a folder with a task.yml, a folder of such folders, or a file in SWE-bench's format (.jsonl). Default: the
+  folder evals of the current folder, otherwise the tasks that ship.
+
+  -m, --model provider:model    evaluate this model; repeat it for more (default: GOLEM_FORGE_MODEL)
+      --repeat <number>         attempts at each task with each model (default: 1)
+      --parallel <number>       attempts at one time (default: 2)
+  -o, --output <file>           write the results to this file, one JSON object per line
+      --resume <file>           continue an interrupted evaluation with the attempts that are missing or crashed
+      --compare <file> <file>   show the differences between two results files, or reports of SWE-bench's evaluation
+      --worker <worker>         for SWE-bench: the worker (default: fixer)
+      --repositories <folder>   for SWE-bench: clones, as owner__name (default: fetch from github.com)
+      --test-command <command>  for SWE-bench: runs {tests} (default: python3 -m pytest)
+      --predictions <file>      write the patches for SWE-bench's own evaluation
+      --unsafe-checks           run setup and checks on this machine without a sandbox
+
+All calls that need approval are approved and counted. The workers have no GitHub, no web access and nobody to ask.
+
+Exit codes: 0 everything was played, 1 an attempt crashed, 2 not started, 130 interrupted.
+`,
+  },
   completion: {
     usage: "completion <shell>",
     summary: "print a completion script for bash, zsh or fish",

@@ -30,12 +30,13 @@ const finding = z.object({
     .optional()
     .describe("The exact text that replaces these lines, without a code fence"),
 });
-const input = z.object({
+/** The arguments of `create_review`. */
+export const ReviewInput = z.object({
   summary: z.string().trim().min(1).max(10_000).describe("The summary of the review, in Markdown"),
   findings: z.array(finding).max(30).default([]).describe("At most one per problem, each on lines of the diff"),
   fixed: z.array(Key).max(100).default([]).describe("Keys of earlier findings that are fixed now"),
 });
-type Input = z.infer<typeof input>;
+type Input = z.infer<typeof ReviewInput>;
 type Finding = z.infer<typeof finding>;
 
 const tool = "create_review";
@@ -56,7 +57,7 @@ export function createCreateReviewTool(
     name: tool,
     description:
       "Review the pull request: one summary, and findings on lines of its diff. Findings that are already open are not repeated, and nothing is posted when a later review finds nothing new.",
-    inputSchema: input,
+    inputSchema: ReviewInput,
     needsApproval: configuredApproval(tool, approval),
     approvalReason: ({ findings }) => `The worker wants to post a review with ${findings.length} comments.`,
     preview: async ({ summary, findings, fixed }) => {

@@ -1,0 +1,209 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { compilePathPattern } from "#config/path-pattern.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
+import { WorkerRuntime } from "#embed/worker-runtime.ts";
+import type { Executors } from "#executors/create-executors.ts";
+import type { Models } from "#models/models.ts";
+import { applyChanges } from "#sandbox/checkout/apply-changes.ts";
+import { type Checkout, type CheckoutChange, openCheckout } from "#sandbox/checkout/open-checkout.ts";
+import { writePatch } from "#sandbox/checkout/write-patch.ts";
+import type { InterruptSignal } from "#ui/interrupt-signal.ts";
+import type { RuntimeEvent } from "#ui/runtime-events.ts";
+import type { EvalResult } from "./eval-results.ts";
+import { changedLines, type EvalTask } from "./eval-task.ts";
+import { commitAll, type OpenedTask, openChanged, openTask } from "./open-task.ts";
+import { createReviewTools, judgeFindings } from "./review-tools.ts";
+import { runCommands } from "./run-checks.ts";
+
+/** What all attempts share. */
+export interface EvalHost {
+  models: Models;
+  executors: Executors;
+  /** Finds a worker by name or by the path of its file. */
+  findWorker(name: string): Promise<{ worker: WorkerDefinition; path: string }>;
+  /** Runs setup and checks without a sandbox. */
+  unsafeChecks: boolean;
+  interruptSignal: InterruptSignal;
+}
+
+/** There is no pull request and nobody to ask, and a model must not look its task up. */
+const omitToolsets = ["github", "pull_request", "reviews", "ask", "web"];
+
+const briefing =
+  "You work in a git checkout. There is no issue and no pull request, even if your instructions mention them: the task is the message you get. Do not try to do what you have no tools for. You cannot ask anybody: decide yourself. Your changes are taken over when you are done; then answer with a short summary of what you changed, what you checked, and what is left open.";
+const reviewBriefing =
+  "The change under review is the last commit: read_pull_request_diff shows it, and create_review takes your findings.";
+
+/** Counts what a run does. */
+interface Recording {
+  steps: number;
+  approvals: number;
+  calls: { tool: string; args: unknown }[];
+}
+
+/**
+ * Lets a worker do a task in a temporary checkout, and checks the result. Approves every call and counts the requests.
+ * Rejects when the task cannot be played or checked, and when it is interrupted.
+ */
+export async function playTask(task: EvalTask, model: string, host: EvalHost): Promise<Omit<EvalResult, "attempt">> {
+  const folder = await mkdtemp(join(tmpdir(), "golem-eval-"));
+  try {
+    const opened = await openTask(task, folder);
+    await setUp(task, opened.root, host);
+    return await play(task, model, { ...opened, host });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The files that the setup writes are part of the commit that the worker starts from. */
+async function setUp(task: EvalTask, root: string, host: EvalHost): Promise<void> {
+  if (task.setup.length === 0) return;
+  const checkout = await openCheckout(root);
+  await runSetup(task, checkout, host);
+  applyChanges(root, checkout.changes());
+  await commitAll(root, "Setup");
+}
+
+async function runSetup(task: EvalTask, checkout: Checkout, host: EvalHost): Promise<void> {
+  const results = await runCommands(task.setup, checkout, { ...checkOptions(task, host), stopOnFailure: true });
+  const failed = results.find(({ exitCode }) => exitCode !== 0);
+  if (failed) throw new Error(`The setup failed: ${failed.command}\n${failed.output}`);
+}
+
+function checkOptions({ sandbox, checkTimeoutMs }: EvalTask, { executors, unsafeChecks, interruptSignal }: EvalHost) {
+  return { sandbox, checkTimeoutMs, executors, unsafe: unsafeChecks, signal: interruptSignal.signal };
+}
+
+async function play(
+  task: EvalTask,
+  model: string,
+  { root, hidden, host }: OpenedTask & { host: EvalHost },
+): Promise<Omit<EvalResult, "attempt">> {
+  const { worker, path } = await host.findWorker(task.worker);
+  const checkout = await openCheckout(root, { policy: worker.sandbox });
+  const recording: Recording = { steps: 0, approvals: 0, calls: [] };
+  const findings: Parameters<typeof judgeFindings>[0][number][] = [];
+  const runtime = new WorkerRuntime({
+    worker: { ...worker, mode: "single" },
+    workerDirectory: dirname(path),
+    workers: (name) => host.findWorker(name).then(({ path: file }) => file),
+    model,
+    models: host.models,
+    sandbox: checkout.tree,
+    tools: task.review ? createReviewTools(task.review.patch, findings) : [],
+    approvalMode: "approve_all",
+    interruptSignal: host.interruptSignal,
+    omitToolsets,
+    briefing: task.review ? `${briefing} ${reviewBriefing}` : briefing,
+    executors: host.executors,
+    networkHosts: [],
+    onEvent: (event) => record(recording, event),
+  });
+  const started = performance.now();
+  const run = await runToEnd(runtime, task.prompt);
+  const seconds = Math.round((performance.now() - started) / 10) / 100;
+  host.interruptSignal.signal.throwIfAborted();
+  if (!run.success && recording.steps === 0) throw new Error(run.error ?? "The model did not answer.");
+
+  const changes = checkout.changes();
+  const patch = writePatch(changes);
+  const answer = run.response ?? "";
+  const review = task.review && judgeFindings(findings, task.review.faults);
+  const checks = await check(task, { root, hidden, changes, host });
+  const unmet = [
+    ...checks.filter(({ exitCode }) => exitCode !== 0).map(({ command }) => `the check failed: ${command}`),
+    ...task.answerPatterns
+      .filter((pattern) => !new RegExp(pattern, "im").test(answer))
+      .map((pattern) => `the answer does not match ${pattern}`),
+    ...(review && task.review ? unmetReview(review, task.review.min_signal) : []),
+  ];
+  return {
+    kind: "result",
+    task: task.name,
+    model,
+    outcome: unmet.length === 0 ? "solved" : "unsolved",
+    reasons: [...unmet, ...(run.error === undefined ? [] : [`the run ended early: ${run.error}`])],
+    checks,
+    changedLines: changedLines(patch).length,
+    ...(task.referenceLines !== undefined && { referenceLines: task.referenceLines }),
+    ...(review && { review }),
+    ...(run.cost !== undefined && { cost: run.cost }),
+    seconds,
+    steps: recording.steps,
+    toolCalls: recording.calls.length,
+    tokens: run.tokens,
+    approvals: recording.approvals,
+    brokenRules: brokenRules(task.rules, { changes, patch, answer, calls: recording.calls }),
+    answer,
+    patch,
+  };
+}
+
+async function runToEnd(runtime: WorkerRuntime, prompt: string) {
+  try {
+    await runtime.initialize();
+    return await runtime.run(prompt);
+  } finally {
+    await runtime.dispose();
+  }
+}
+
+function record(recording: Recording, event: RuntimeEvent): void {
+  if (event.type === "response_receive") recording.steps += 1;
+  if (event.type === "approval_request") recording.approvals += 1;
+  if (event.type === "tool_call_start") recording.calls.push({ tool: event.toolName, args: event.toolArgs });
+}
+
+/** Runs the setup and the checks on the worker's files, with the hidden files over them. */
+async function check(
+  task: EvalTask,
+  { root, hidden, changes, host }: OpenedTask & { changes: CheckoutChange[]; host: EvalHost },
+) {
+  if (task.checks.length === 0) return [];
+  const checkout = await openChanged(root, changes, hidden);
+  // One session: what the setup installs in ignored folders stays in it.
+  const commands = [...task.setup, ...task.checks];
+  return (await runCommands(commands, checkout, checkOptions(task, host))).slice(task.setup.length);
+}
+
+function unmetReview(
+  { found, faults, findings, matched }: NonNullable<EvalResult["review"]>,
+  minSignal: number,
+): string[] {
+  const signal = findings === 0 ? 1 : matched / findings;
+  return [
+    ...(found < faults ? [`${faults - found} of ${faults} planted faults were not found`] : []),
+    ...(signal < minSignal ? [`only ${matched} of ${findings} findings are about a planted fault`] : []),
+  ];
+}
+
+/** Their arguments repeat text that was in the file before; what is new in it is among the added lines. */
+const fileTools = ["write_file", "edit_file", "apply_patch"];
+
+interface RunOutput {
+  changes: readonly CheckoutChange[];
+  patch: string;
+  answer: string;
+  calls: Recording["calls"];
+}
+
+function brokenRules(rules: EvalTask["rules"], { changes, patch, answer, calls }: RunOutput): string[] {
+  const isIn = (patterns: readonly string[], path: string) => patterns.some((one) => compilePathPattern(one)(path));
+  const { allowed_paths: allowed, forbidden_paths, forbidden_tools, forbidden_text } = rules;
+  const paths = changes.map(({ path }) => path);
+  const added = changedLines(patch).filter((line) => line.startsWith("+"));
+  const otherCalls = calls.filter(({ tool }) => !fileTools.includes(tool));
+  const written = [answer, ...otherCalls.map(({ args }) => JSON.stringify(args)), ...added].join("\n");
+  return [
+    ...paths
+      .filter((path) => (allowed && !isIn(allowed, path)) || isIn(forbidden_paths, path))
+      .map((path) => `changed ${path}`),
+    ...[...new Set(calls.map(({ tool }) => tool))]
+      .filter((tool) => forbidden_tools.includes(tool))
+      .map((tool) => `called ${tool}`),
+    ...forbidden_text.filter((pattern) => new RegExp(pattern, "im").test(written)).map((one) => `wrote ${one}`),
+  ];
+}

@@ -1,0 +1,179 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { readLocalConfig } from "#config/config.ts";
+import { UserError } from "#domain/errors.ts";
+import { parseWorker } from "#domain/worker.ts";
+import { type EvalPlan, type EvalResult, readResults } from "#eval/eval-results.ts";
+import type { EvalHost } from "#eval/play-task.ts";
+import { readTasks } from "#eval/read-tasks.ts";
+import { renderComparison, renderResults } from "#eval/render-report.ts";
+import { runEval } from "#eval/run-eval.ts";
+import { createExecutors } from "#executors/create-executors.ts";
+import { createModels } from "#models/create-models.ts";
+import { oneLine } from "#terminal/render-value.ts";
+import { visible } from "#terminal/style.ts";
+import { createInterruptSignal } from "#ui/interrupt-signal.ts";
+import { type CommandContext, exitCodes } from "./command-context.ts";
+import { openLocalWorkers } from "./local-workers.ts";
+import { parseWords, type Words } from "./parse-words.ts";
+
+const shippedTasks = fileURLToPath(new URL("../../../evals", import.meta.url));
+const defaultParallel = 2;
+
+/** `golem eval`: plays tasks with models and reports the results, or compares two results files. */
+export async function evaluate(args: readonly string[], context: CommandContext): Promise<number> {
+  const { positionals, options } = parseWords(args, {
+    model: { type: "string", short: "m", multiple: true },
+    worker: { type: "string" },
+    repeat: { type: "string" },
+    parallel: { type: "string" },
+    output: { type: "string", short: "o" },
+    resume: { type: "string" },
+    compare: { type: "boolean" },
+    predictions: { type: "string" },
+    repositories: { type: "string" },
+    "test-command": { type: "string" },
+    "unsafe-checks": { type: "boolean" },
+    "no-color": { type: "boolean" },
+  });
+  if (options.has("compare")) return compare(positionals, context);
+
+  const resumed = optionOf(options, "resume");
+  const earlier = resumed === undefined ? undefined : readResults(resolve(context.cwd, resumed));
+  if (earlier && !earlier.plan) throw new UserError(`${resumed} was not written by golem eval.`);
+  if (
+    earlier &&
+    (positionals.length > 0 || ["model", "repeat", "output", "worker"].some((name) => options.has(name)))
+  ) {
+    throw new UserError("--resume continues with the tasks and models of its file: leave them out.");
+  }
+  const config = readLocalConfig(context.env);
+  const models = createModels(config.models);
+  const plan = earlier?.plan ?? readPlan(positionals, options, models.defaultModel, context);
+  const file = resolve(context.cwd, resumed ?? optionOf(options, "output") ?? defaultFile());
+  if (!earlier && existsSync(file))
+    throw new UserError(`${file} exists already. Continue it with --resume, or choose another.`);
+
+  const tasks = readTasks(plan.paths, plan);
+  const workers = await openLocalWorkers(undefined, config.workersDirectory);
+  const executors = createExecutors(config.executors);
+  const interruptSignal = createInterruptSignal();
+  const interrupt = () => interruptSignal.interrupt();
+  const host: EvalHost = {
+    models,
+    executors,
+    interruptSignal,
+    unsafeChecks: options.has("unsafe-checks"),
+    findWorker: async (name) => (name.endsWith(".worker") ? readWorkerFile(name) : workers.find(name)),
+  };
+  process.on("SIGINT", interrupt);
+  process.on("SIGTERM", interrupt);
+  try {
+    const parallel = readCount(options, "parallel", defaultParallel);
+    const known = earlier?.results ?? [];
+    const onResult = (result: EvalResult) => context.errors.write(`${describe(result)}\n`);
+    const results = await runEval({ tasks, plan, parallel, file, earlier: known, host, onResult });
+    return report(results, {
+      file,
+      predictions: optionOf(options, "predictions"),
+      isInterrupted: interruptSignal.interrupted,
+      context,
+    });
+  } finally {
+    process.off("SIGINT", interrupt);
+    process.off("SIGTERM", interrupt);
+    await executors.close();
+  }
+}
+
+function readPlan(
+  positionals: readonly string[],
+  options: Words["options"],
+  defaultModel: string | undefined,
+  { cwd }: CommandContext,
+): EvalPlan {
+  const models = (options.get("model") ?? (defaultModel ? [defaultModel] : [])).map(String);
+  if (models.length === 0) throw new UserError("There is no model: name one with --model, or set GOLEM_FORGE_MODEL.");
+  const own = join(cwd, "evals");
+  const paths =
+    positionals.length > 0 ? positionals.map((path) => resolve(cwd, path)) : [existsSync(own) ? own : shippedTasks];
+  const repositories = optionOf(options, "repositories");
+  const testCommand = optionOf(options, "test-command");
+  const worker = optionOf(options, "worker");
+  return {
+    kind: "eval",
+    paths,
+    models: [...new Set(models)],
+    repeat: readCount(options, "repeat", 1),
+    ...(worker !== undefined && { worker: worker.endsWith(".worker") ? resolve(cwd, worker) : worker }),
+    ...(repositories !== undefined && { repositories: resolve(cwd, repositories) }),
+    ...(testCommand !== undefined && { testCommand }),
+  };
+}
+
+function optionOf(options: Words["options"], name: string): string | undefined {
+  const value = options.get(name)?.at(-1);
+  return typeof value === "string" ? value : undefined;
+}
+
+function readCount(options: Words["options"], name: string, otherwise: number): number {
+  const text = optionOf(options, name);
+  if (text === undefined) return otherwise;
+  if (/^[1-9]\d{0,2}$/.test(text)) return Number(text);
+  throw new UserError(`--${name} needs a number from 1 to 999, but was given ${JSON.stringify(text)}.`);
+}
+
+function defaultFile(): string {
+  return `eval-${new Date().toISOString().slice(0, 19).replaceAll(":", "-")}.jsonl`;
+}
+
+async function readWorkerFile(path: string) {
+  const { readFile } = await import("node:fs/promises");
+  if (!existsSync(path)) throw new UserError(`There is no worker ${path}.`);
+  return { worker: parseWorker(await readFile(path, "utf8"), basename(path)), path };
+}
+
+function describe({ task, model, attempt, outcome }: EvalResult): string {
+  return oneLine(`${outcome}: ${task}, ${model}, attempt ${attempt}`);
+}
+
+interface Report {
+  file: string;
+  predictions: string | undefined;
+  isInterrupted: boolean;
+  context: CommandContext;
+}
+
+function report(results: readonly EvalResult[], { file, predictions, isInterrupted, context }: Report): number {
+  const { output, errors, cwd } = context;
+  if (results.length > 0) output.write(visible(renderResults(results)));
+  if (predictions !== undefined) writeFileSync(resolve(cwd, predictions), renderPredictions(results));
+  errors.write(`Results: ${visible(file)}\n`);
+  if (isInterrupted) {
+    errors.write(`Interrupted. Continue with: golem eval --resume ${visible(file)}\n`);
+    return exitCodes.interrupted;
+  }
+  return results.some(({ outcome }) => outcome === "crashed") ? exitCodes.failed : exitCodes.answered;
+}
+
+/** The format that SWE-bench's own evaluation takes: the first attempt at each task. */
+function renderPredictions(results: readonly EvalResult[]): string {
+  const models = new Set(results.map(({ model }) => model));
+  if (models.size > 1)
+    throw new UserError("--predictions takes the results of one model: evaluate the models one by one.");
+  const predictions = results
+    .filter(({ attempt }) => attempt === 1)
+    .map(({ task, model, patch }) => [task, { instance_id: task, model_name_or_path: model, model_patch: patch }]);
+  return `${JSON.stringify(Object.fromEntries(predictions), null, 2)}\n`;
+}
+
+function compare(files: readonly string[], { cwd, output }: CommandContext): number {
+  const [before, after, stray] = files;
+  if (before === undefined || after === undefined || stray !== undefined) {
+    throw new UserError("Name two results files: golem eval --compare before.jsonl after.jsonl");
+  }
+  const [one, other] = [before, after].map((file) => readResults(resolve(cwd, file)).results);
+  output.write(visible(renderComparison(one ?? [], other ?? [])));
+  return exitCodes.answered;
+}
