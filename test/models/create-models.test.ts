@@ -91,6 +91,26 @@ describe("an answer", () => {
     ]);
   });
 
+  test("streams the arguments of its tool calls, each with the call's id and tool", async () => {
+    const { ask } = await world({
+      calls: [
+        { name: "read_file", args: { path: "a" } },
+        { name: "read_file", args: { path: "b" } },
+      ],
+    });
+    const inputs: Record<string, string> = {};
+
+    const { calls } = await ask({
+      onInput: ({ callId, tool, delta }) => {
+        inputs[`${callId} ${tool}`] = (inputs[`${callId} ${tool}`] ?? "") + delta;
+      },
+    });
+
+    expect(inputs).toEqual(
+      Object.fromEntries(calls.map(({ callId, tool, args }) => [`${callId} ${tool}`, JSON.stringify(args)])),
+    );
+  });
+
   test("may contain several tool calls, which are not executed", async () => {
     const { ask, server } = await world({
       text: "I will look.",

@@ -128,6 +128,20 @@ describe("a link", () => {
     expect((await get(pathOf("abc1"))).text).toMatch(/id="run-child1"[\s\S]*fixer -&gt; tester[\s\S]*test it/);
   });
 
+  test("shows the workers of the run as a tree, each with what it has used of its limits", async () => {
+    const { startRun, get, pathOf } = await world();
+    await startRun("abc1", { spec: { workerPath: "fixer" }, context: { steps: 4 } });
+    const child = { rootId: "abc1", parentCallId: "c1", workerPath: "fixer -> tester" };
+    await startRun("child1", { spec: { ...child, parentId: "abc1", depth: 1 }, context: { steps: 2 } });
+    await startRun("grand1", { spec: { ...child, parentId: "child1", depth: 2 }, context: { steps: 1 } });
+
+    const { text } = await get(pathOf("abc1"));
+
+    expect(text).toMatch(
+      /id="workers-title".*?<ul><li><a href="#run-abc1">.*?4 of 50 steps.*?<ul><li><a href="#run-child1">.*?2 of 50 steps.*?<ul><li><a href="#run-grand1">.*?1 of 50 steps/s,
+    );
+  });
+
   test.each(["PUT", "DELETE", "PATCH", "OPTIONS", "POST"])("rejects the method %s", async (method) => {
     const { startRun, url, pathOf } = await world();
     await startRun("abc1");
