@@ -63,8 +63,11 @@ async function main(): Promise<void> {
     runs: () => started().runs,
     deliveries: store,
     ready: async () => {
-      if (stopping) throw new Error("It is stopping.");
+      if (stopping) throw new UserError("shutting down");
       await store.ping();
+      const problem = dispatch?.problem?.();
+      if (problem) throw new UserError(problem);
+      return dispatch?.name ? `ready (${dispatch.name})` : "ready";
     },
   });
   runtime = createRuntime({
@@ -99,6 +102,8 @@ async function main(): Promise<void> {
     process.exit(0);
   }
 
+  // One failed operation, such as a query while the database restarts, must not end the others.
+  process.on("unhandledRejection", (reason) => onError(reason));
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
   if (!models.defaultModel) log.warn("GOLEM_FORGE_MODEL is not set: only workers that name a model can run.");
   const unreachable = await checkAppAtStart(config);

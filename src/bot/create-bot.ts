@@ -31,8 +31,8 @@ export interface BotOptions {
   deliveries: DeliveryStore;
   /** The pages of runs; undefined where there are none. */
   pages?: RunPages | undefined;
-  /** Rejects while what is heard could not be stored. */
-  ready: () => Promise<void>;
+  /** Rejects while deliveries could not be stored. A UserError says why. Resolves to what /readyz answers. */
+  ready: () => Promise<string>;
   /** Default: one of its own at the configured level. */
   log?: Logger;
 }
@@ -91,7 +91,7 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
     inBackground,
   };
   const processor = new DeliveryProcessor({ store: deliveries, services, onError: log.error });
-  const redelivery = new Redelivery({ rest, log, inBackground });
+  const redelivery = new Redelivery({ rest, ready, log, inBackground });
   const receive = createReceiveDelivery({
     verify: (body, signature) => probot.webhooks.verify(body, signature),
     scope: services,
@@ -99,7 +99,7 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
     onStored: () => processor.notify(),
     onError: (message, error) => {
       log.error(message, error);
-      redelivery.soon();
+      redelivery.onMissed();
     },
     log: log.info,
   });

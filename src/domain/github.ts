@@ -229,6 +229,7 @@ export interface GitHub {
   findLinkedIssues(text: string): number[];
   createComment(number: number, body: CommentBody, priority?: RequestPriority): Promise<Comment>;
   updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<void>;
+  deleteComment(commentId: number): Promise<void>;
   /** Adding the same reaction again has no effect. */
   addReaction(commentId: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
   /** Adds a reaction to the issue or pull request itself. */

@@ -20,6 +20,15 @@ export interface Dispatch {
   attach(target: DispatchTarget): Promise<void>;
   /** Wakes a run that is not active in this process, wherever it is performed. Returns at once. */
   wake(runId: string): void;
+  /**
+   * Rejects with a LeaseLostError when another process performs the run by now. Asks the database when it was not asked for
+   * a while. Undefined where no other process can.
+   */
+  confirmLease?(runId: string): Promise<void>;
+  /** The name of this process among those that share the database, such as `replica 7`. */
+  readonly name?: string;
+  /** Undefined while the process takes part in the dispatch; otherwise a sentence for operators. */
+  problem?(): string | undefined;
   /** Gives out no more runs, waits for `finish`, and releases the runs that are left. */
   detach(finish: () => Promise<void>): Promise<void>;
 }

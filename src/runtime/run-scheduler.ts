@@ -11,7 +11,7 @@ export interface RunSchedulerOptions {
   handlers: EffectHandlers;
   openActiveRun: (runId: string) => Promise<ActiveRun>;
   /** Told of runs that have no session here. */
-  dispatch: Pick<Dispatch, "wake">;
+  dispatch: Pick<Dispatch, "wake" | "confirmLease">;
   observer?: RunObserver | undefined;
   now: () => number;
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
@@ -110,6 +110,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     const session = new RunSession(runId, openActiveRun(runId), {
       ...options,
       wake: (id) => this.wake(id),
+      confirmLease: async (id) => this.#options.dispatch.confirmLease?.(id),
       onTimerSet: async (dueAt) => {
         // The deadline of a run moves with every step, and almost always there is an earlier alarm.
         if (this.#alarmAt === undefined || dueAt < this.#alarmAt) await this.schedule();

@@ -1,6 +1,7 @@
 import { OutageError, UserError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
+import { LeaseLostError, withLease } from "#domain/write-lease.ts";
 import type { RunObserver } from "#runtime/effects/effect-handler.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { type AppliedEvents, applyEvents, isInterruptible } from "./apply-events.ts";
@@ -16,6 +17,8 @@ export interface SessionHost {
   now(): number;
   /** Something may have happened to this run. */
   wake(runId: string): void;
+  /** Rejects when another process performs the run by now. */
+  confirmLease(runId: string): Promise<void>;
   /** A timer was set for this time. */
   onTimerSet(dueAt: number): Promise<void>;
   /** True once no more effects may be started. */
@@ -180,6 +183,11 @@ export class RunSession {
     }
   }
 
+  async #confirmLease(): Promise<void> {
+    if (this.#leaseRevoked) throw new LeaseLostError();
+    await this.#host.confirmLease(this.runId);
+  }
+
   /** Undefined when there is nothing to store: the effect was aborted or postponed. */
   async #attempt(effect: Effect, signal: AbortSignal): Promise<EffectResult | undefined> {
     const { store, handlers, observer, now, onError } = this.#host;
@@ -187,7 +195,10 @@ export class RunSession {
     const active = await this.#active;
     observer?.effectStarted(effect, active.spec);
     try {
-      return await handler.perform(effect, active, signal);
+      return await withLease(
+        () => this.#confirmLease(),
+        () => handler.perform(effect, active, signal),
+      );
     } catch (error) {
       if (signal.aborted) {
         // Work that ignores its signal may still write to this sandbox, so nothing else may use it.

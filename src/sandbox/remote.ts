@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { OutageError, UserError } from "#domain/errors.ts";
+import { confirmLease } from "#domain/write-lease.ts";
 import { packLimits } from "./index-pack.ts";
 import {
   delimiterPacket,
@@ -113,7 +114,10 @@ export function connect(source: SandboxSource, signal: AbortSignal | undefined):
       const response = await command(used, "fetch", fetchArguments(asked, canFilter), packLimits.pack);
       return readFetch(connection, readPackets(response.body));
     },
-    push: (update) => push(connection, update),
+    push: async (update) => {
+      await confirmLease();
+      return push(connection, update);
+    },
   };
 }
 

@@ -35,8 +35,10 @@ test("app.yml asks for the permissions the code uses, and no more", () => {
 });
 
 test("nothing the code calls can merge, approve, dispatch or administer", () => {
+  // A replica takes back its own comment when another one has posted it before.
+  const deleteComment = "DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}";
   const writes = [
-    ...Object.keys(endpoints).filter((endpoint) => !endpoint.startsWith("GET")),
+    ...Object.keys(endpoints).filter((endpoint) => !endpoint.startsWith("GET") && endpoint !== deleteComment),
     ...Object.keys(mutations),
   ].join("\n");
 

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
+import { type CrashSchedule, playSchedule, scheduleOf } from "../support/crash-schedule.ts";
 import { fixScript, playFix } from "../support/fix-story.ts";
 import { type Forge, startForge } from "../support/forge-world.ts";
 import { postgresPrograms, whyNoPostgres } from "../support/postgres-server.ts";
@@ -69,6 +70,17 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
   });
 
   if (!postgresPrograms) test.skip(`needs PostgreSQL: ${whyNoPostgres}`, () => undefined);
+
+  test.each<[string, CrashSchedule["database"], number]>([
+    ["a SQLite database", "sqlite", 8],
+    ["two replicas and a PostgreSQL database", "postgres", 3],
+  ])("under random faults over %s", async (_, database, seed) => {
+    if (database === "postgres" && !postgresPrograms) return;
+    const schedule = scheduleOf(seed, [database]);
+    const url = database === "postgres" ? await newDatabase() : undefined;
+
+    expect(await playSchedule(schedule, undisturbed.result, url === undefined ? {} : { url })).toBeUndefined();
+  });
 
   test.skipIf(!postgresPrograms)("with PostgreSQL as well", async () => {
     const points: Story[] = everyMoment ? await everyPoint(postgres) : [{ killAt: "after:19" }, { killAfterWrite: 3 }];

@@ -85,7 +85,7 @@ export interface BotOptions {
   environment?: Record<string, string>;
   runs?: RecordingRuns;
   store?: MemoryStore;
-  ready?: () => Promise<void>;
+  ready?: () => Promise<string>;
 }
 
 /** The repository octo/shop at the playground's GitHub, and a bot with recording runs that serves it. */
@@ -101,7 +101,7 @@ export class BotWorld {
     environment,
     runs = recordingRuns(),
     store = new MemoryStore(),
-    ready = async () => {},
+    ready = async () => "ready",
   }: BotOptions = {}) {
     const hub = await TestGitHub.start({ repositories: [shop] });
     Object.assign(hub.as("mia").openIssue({ title: "It breaks", body: "Help" }), { updatedAt: eventTime });
@@ -119,7 +119,7 @@ export class BotWorld {
   }
 
   /** Starts another bot for the same GitHub and over the same store, to be stopped by the test. */
-  async startBot({ environment, runs = this.runs, store = this.store, ready = async () => {} }: BotOptions = {}) {
+  async startBot({ environment, runs = this.runs, store = this.store, ready = async () => "ready" }: BotOptions = {}) {
     const config = configFor(this.hub, environment);
     const bot = await createBot({ config, runs: () => runs, deliveries: store, ready });
     return { bot, url: await bot.start(), runs };

@@ -66,6 +66,9 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
       const comment = comments.find((one) => one.id === id);
       if (comment) comment.body = typeof body === "string" ? body : await body();
     },
+    deleteComment: async (id) => {
+      comments.splice(0, comments.length, ...comments.filter((one) => one.id !== id));
+    },
     addReaction: async () => {},
     addIssueReaction: async () => {},
     addLabels: async (_number, labels) => labels,

@@ -38,7 +38,7 @@ export async function playFix(
 }
 
 /** Everything there is on GitHub, without what differs from run to run: ids, times, and how often the model was asked. */
-async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapshot: GitHubSnapshot): Promise<unknown> {
+export async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapshot: GitHubSnapshot): Promise<unknown> {
   const [repository] = Object.values(snapshot);
   const plain = (text: string) =>
     text

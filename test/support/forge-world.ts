@@ -17,6 +17,8 @@ export interface ForgeOptions {
   limits?: TestGitHubOptions["limits"];
   /** On top of what every app is given. */
   environment?: Record<string, string>;
+  /** How long to wait for a change in a thread. Default: 25 seconds. */
+  timeoutMs?: number;
   /** Given to Node before the program. */
   nodeOptions?: string[];
 }
@@ -24,6 +26,9 @@ export interface ForgeOptions {
 /** One more process of the app, over the same database and with the same GitHub. */
 export interface Replica {
   url: string;
+  /** Sends SIGSTOP or SIGCONT, for a process that is suspended for a while. */
+  send(signal: "SIGSTOP" | "SIGCONT"): void;
+  hasEnded(): boolean;
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
@@ -100,7 +105,12 @@ export async function startForge(options: ForgeOptions) {
   async function startReplica(more: Record<string, string> = {}): Promise<Replica> {
     const own = await freePort();
     const child = spawnApp({ ...more, PORT: String(own) });
-    const replica = { url: `http://127.0.0.1:${own}`, end: (signal: NodeJS.Signals) => endApp(child, signal) };
+    const replica: Replica = {
+      url: `http://127.0.0.1:${own}`,
+      send: (signal) => void child.kill(signal),
+      hasEnded: () => hasEnded(child),
+      end: (signal) => endApp(child, signal),
+    };
     replicas.push(replica);
     await untilReady(child, own);
     return replica;
@@ -135,7 +145,7 @@ export async function startForge(options: ForgeOptions) {
           );
           return thread && find(thread);
         },
-        { what, timeoutMs: 25_000 },
+        { what, timeoutMs: options.timeoutMs ?? 25_000 },
       )
       .catch((error: Error) => {
         throw new Error(`${error.message}\nThe app printed:\n${printed}`);

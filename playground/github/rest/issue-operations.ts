@@ -4,6 +4,7 @@ import {
   addComment,
   addLabels,
   addReaction,
+  deleteComment,
   editComment,
   openIssue,
   removeLabel,
@@ -95,6 +96,11 @@ export const issueOperations: RestOperation[] = [
     const { body } = readBody(request, "IssueComment", CommentBody);
     editComment(request.context, comment, body);
     return { status: 200, body: showComment(request.world, request.repository, comment) };
+  }),
+
+  repositoryOperation("delete", `${issues}/comments/{comment_id}`, write, (request) => {
+    deleteComment(request.context, findComment(request));
+    return { status: 204, body: undefined };
   }),
 
   repositoryOperation("get", `${issues}/comments/{comment_id}/reactions`, read, (request) => {

@@ -2,6 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { z } from "zod";
 import { isOutage } from "#bot/github/refusals.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
+import { LeaseLostError, startStopwatch, withLease } from "#domain/write-lease.ts";
 import type { Delivery, DeliveryStore } from "#runtime/store/store.ts";
 import {
   attemptsBeforeNotice,
@@ -125,15 +126,27 @@ export class DeliveryProcessor {
     // A newer version stored it and may still process it.
     if (!handler) return this.#store.postponeDelivery(key, Date.now() + maxBackoffMs);
 
+    let sinceRenewed = startStopwatch();
     const renewal = setInterval(() => {
-      this.#store.postponeDelivery(key, Date.now() + leaseMs).catch(() => undefined);
+      // Another process may have claimed it while this one was suspended.
+      if (sinceRenewed() > leaseMs) return;
+      const renewed = startStopwatch();
+      this.#store.postponeDelivery(key, Date.now() + leaseMs).then(
+        () => (sinceRenewed = renewed),
+        () => undefined,
+      );
     }, leaseMs / 3);
     const context = { ...this.#services, deliveryId: content.id, attempts };
-    const failure = await handler.handle(content.payload, context).then(
+    const confirm = async () => {
+      if (sinceRenewed() > leaseMs) throw new LeaseLostError();
+    };
+    const failure = await withLease(confirm, () => handler.handle(content.payload, context)).then(
       () => undefined,
       (error: unknown) => ({ error }),
     );
     try {
+      // It is due again, for any process.
+      if (failure?.error instanceof LeaseLostError) return;
       const dueAt = failure && (await this.#retryAt(delivery, failure.error, { handler, content, context }));
       clearInterval(renewal);
       if (dueAt === undefined) await this.#store.completeDelivery(key);

@@ -1,57 +1,90 @@
 import type { Endpoints } from "@octokit/types";
 import type { RestClient } from "#bot/github/rest-client.ts";
+import { startStopwatch } from "#domain/write-lease.ts";
 import { subscribedEvents } from "./handlers.ts";
 
 const intervalMs = 10 * 60_000;
 /** GitHub keeps deliveries for three days. */
 const maxAgeMs = 3 * 24 * 60 * 60_000;
 
-/** A younger delivery may still be on its way. */
-const minAgeMs = 60_000;
+/** A delivery that was requested again may be on its way for this long. */
+const redeliveryMs = 60_000;
+
+/** GitHub records a delivery that is not answered as failed after this time. */
+const deliveryTimeoutMs = 15_000;
+
+/** How often to look whether the store answers again, and whether the process was suspended. */
+const watchIntervalMs = 1_000;
 
 /** A delivery that failed this often is not redelivered again. */
 const maxAttempts = 12;
 
-const maxPages = 5;
+const maxPages = 20;
 
 interface RedeliveryOptions {
   rest: RestClient;
+  /** Rejects while deliveries cannot be stored. */
+  ready: () => Promise<unknown>;
   log: { info: (message: string) => void; error: (message: string, error: unknown) => void };
   inBackground: (work: Promise<unknown>) => void;
 }
 
-/** Looks for missed deliveries at the start, every ten minutes, and a minute after one could not be stored. */
+/**
+ * Looks for missed deliveries at the start, every ten minutes, when the process continues after it was suspended, and as soon
+ * as deliveries can be stored again after one could not.
+ */
 export class Redelivery {
   readonly #options: RedeliveryOptions;
   readonly #reported = new Set<string>();
-  #interval: NodeJS.Timeout | undefined;
-  #timeout: NodeJS.Timeout | undefined;
+  /** When each delivery was last requested again. */
+  readonly #requested = new Map<string, number>();
+  readonly #timers: NodeJS.Timeout[] = [];
+  #isMissing = false;
+  #isChecking = false;
 
   constructor(options: RedeliveryOptions) {
     this.#options = options;
   }
 
   start(): void {
-    this.#interval = setInterval(() => this.#run(), intervalMs).unref();
+    let sinceWatched = startStopwatch();
+    const watch = () => {
+      if (sinceWatched() > watchIntervalMs + deliveryTimeoutMs / 2) this.#isMissing = true;
+      sinceWatched = startStopwatch();
+      if (this.#isMissing) void this.#runWhenReady();
+    };
+    this.#timers.push(setInterval(watch, watchIntervalMs).unref());
+    this.#timers.push(setInterval(() => this.#run(), intervalMs).unref());
     this.#run();
   }
 
-  /** Looks as soon as a delivery that fails now is old enough to be redelivered. */
-  soon(): void {
-    this.#timeout ??= setTimeout(() => {
-      this.#timeout = undefined;
-      this.#run();
-    }, minAgeMs + 15_000).unref();
+  /** A delivery could not be stored. */
+  onMissed(): void {
+    this.#isMissing = true;
   }
 
   stop(): void {
-    clearInterval(this.#interval);
-    clearTimeout(this.#timeout);
+    for (const timer of this.#timers) clearTimeout(timer);
+  }
+
+  async #runWhenReady(): Promise<void> {
+    if (this.#isChecking) return;
+    this.#isChecking = true;
+    const isReady = await this.#options.ready().then(
+      () => true,
+      () => false,
+    );
+    this.#isChecking = false;
+    if (!isReady) return;
+    this.#isMissing = false;
+    this.#run();
+    // What was sent just now and got no answer is recorded later.
+    this.#timers.push(setTimeout(() => this.#run(), deliveryTimeoutMs).unref());
   }
 
   #run(): void {
     const { rest, log, inBackground } = this.#options;
-    const looking = redeliverMissed(rest).then(
+    const looking = redeliverMissed(rest, this.#requested).then(
       ({ redelivered, abandoned }) => {
         if (redelivered.length > 0) log.info(`Asked GitHub to redeliver ${redelivered.length} missed deliveries.`);
         for (const guid of abandoned) {
@@ -73,14 +106,18 @@ export class Redelivery {
  */
 async function redeliverMissed(
   rest: RestClient,
-  now: number = Date.now(),
+  requested: Map<string, number>,
 ): Promise<{ redelivered: string[]; abandoned: string[] }> {
-  const { missed, abandoned } = findMissed(await listDeliveries(rest, now), now);
-  for (const { id } of missed) {
+  const now = Date.now();
+  for (const [guid, at] of requested) if (now - at > redeliveryMs) requested.delete(guid);
+  const found = findMissed(await listDeliveries(rest, now), now);
+  const missed = found.missed.filter(({ guid }) => !requested.has(guid));
+  for (const { id, guid } of missed) {
+    requested.set(guid, Date.now());
     const route = "POST /app/hook/deliveries/{delivery_id}/attempts";
     await rest.send({ route, parameters: { delivery_id: id }, maxRetries: 3 });
   }
-  return { redelivered: missed.map(({ guid }) => guid), abandoned };
+  return { redelivered: missed.map(({ guid }) => guid), abandoned: found.abandoned };
 }
 
 interface HookDelivery {
@@ -117,7 +154,7 @@ function findMissed(attempts: readonly HookDelivery[], now: number): { missed: H
     const ages = ofDelivery.map(({ deliveredAt }) => now - deliveredAt);
     const first = ofDelivery.toSorted((a, b) => a.deliveredAt - b.deliveredAt)[0];
     if (!first || !subscribedEvents.includes(first.event) || ofDelivery.some(({ succeeded }) => succeeded)) continue;
-    if (Math.min(...ages) < minAgeMs || Math.max(...ages) > maxAgeMs) continue;
+    if (Math.max(...ages) > maxAgeMs) continue;
     if (ofDelivery.length < maxAttempts) missed.push(first);
     else abandoned.push(guid);
   }

@@ -26,8 +26,8 @@ export interface WebhookServerOptions {
   receive: (delivery: RawDelivery) => Promise<Receipt>;
   /** Answers requests for pages, and says whether it did. */
   pages?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
-  /** Rejects while the product cannot take in what it hears. */
-  ready: () => Promise<void>;
+  /** Rejects while deliveries could not be stored. A UserError says why. Resolves to what /readyz answers. */
+  ready: () => Promise<string>;
   /** Default: 10 seconds for the headers, 30 in all. */
   timeouts?: Timeouts;
 }
@@ -82,8 +82,8 @@ export function createWebhookServer({
   async function isReady(): Promise<Answer> {
     if (stopping) return [503, "shutting down"];
     return ready().then(
-      (): Answer => [200, "ready"],
-      (): Answer => [503, "The store does not answer."],
+      (state): Answer => [200, state],
+      (error): Answer => [503, error instanceof UserError ? error.message : "The store does not answer."],
     );
   }
 

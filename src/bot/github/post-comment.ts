@@ -1,5 +1,9 @@
 import type { CommentBody, GitHub, RequestPriority } from "#domain/github.ts";
+import { startStopwatch, withLease } from "#domain/write-lease.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
+
+/** While a process is suspended for longer than this, another one may take over and post the same comment. */
+const maxSendingMs = 5_000;
 
 export interface NamedComment {
   thread: number;
@@ -24,12 +28,41 @@ export async function postComment(
   const edit = (id: number) => isEdited(github, id, { body: marked, priority });
   if (commentId !== undefined && (await edit(commentId))) return commentId;
 
-  if (commentId === undefined && isFirstAttempt) return (await github.createComment(thread, marked, priority)).id;
+  const create = () => createOnce(github, { thread, name, body: marked, priority });
+  if (commentId === undefined && isFirstAttempt) return create();
   const existing = (await github.listComments(thread)).find(
     (comment) => comment.own && comment.id !== commentId && hasMarker(comment.body, name),
   );
   if (existing && (await edit(existing.id))) return existing.id;
-  return (await github.createComment(thread, marked, priority)).id;
+  return create();
+}
+
+/**
+ * Creates a comment. When sending it took so long that another process may have posted it meanwhile, the other one is looked
+ * for: the older of the two stays.
+ */
+async function createOnce(
+  github: GitHub,
+  { thread, name, body, priority }: Pick<NamedComment, "thread" | "name" | "body"> & { priority: RequestPriority },
+): Promise<number> {
+  let elapsedMs = () => 0;
+  const prepare = async () => {
+    const text = typeof body === "string" ? body : await body();
+    elapsedMs = startStopwatch();
+    return text;
+  };
+  const { id } = await github.createComment(thread, prepare, priority);
+  if (elapsedMs() < maxSendingMs) return id;
+  const older = (await github.listComments(thread)).find(
+    (comment) => comment.own && comment.id < id && hasMarker(comment.body, name),
+  );
+  if (!older) return id;
+  // The lease is lost by now, and only this process knows of its own comment.
+  await withLease(
+    async () => {},
+    () => github.deleteComment(id),
+  );
+  return older.id;
 }
 
 /** People wait for requests, questions and replies; a status is drawn again soon. */

@@ -177,6 +177,10 @@ export class RepositoryClient implements GitHub {
     await this.#api.call(endpoint, { comment_id: commentId, body: "" }, { priority, prepare });
   }
 
+  async deleteComment(commentId: number): Promise<void> {
+    await this.#api.call("DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}", { comment_id: commentId });
+  }
+
   async #prepareBody(body: CommentBody): Promise<{ body: string }> {
     return { body: this.#redact(typeof body === "string" ? body : await body()) };
   }

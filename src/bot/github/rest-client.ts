@@ -3,6 +3,7 @@ import { Octokit } from "@octokit/rest";
 import { LRUCache } from "lru-cache";
 import { OutageError } from "#domain/errors.ts";
 import { githubApiVersion, type RequestPriority } from "#domain/github.ts";
+import { confirmLease } from "#domain/write-lease.ts";
 import type { RequestError } from "./refusals.ts";
 import { maxWaitMs, RequestPacer } from "./request-pacer.ts";
 
@@ -146,6 +147,7 @@ export class RestClient {
       "x-github-api-version": githubApiVersion,
       ...(known && { "if-none-match": known.etag }),
     };
+    if (token !== undefined && !route.startsWith("GET")) await confirmLease();
     try {
       const request = { ...(fetch && { fetch }), signal: AbortSignal.timeout(timeoutMs) };
       const { data, headers: received } = await this.#octokit.request(route, { ...parameters, headers, request });

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { HandlerServices } from "#bot/deliveries/handler.ts";
 import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
-import type { Comment, GitHub } from "#domain/github.ts";
+import type { Comment, CommentBody, GitHub } from "#domain/github.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { type RecordingRuns, recordingRuns } from "../../support/bot-world.ts";
 
@@ -31,8 +31,8 @@ function startProcessor(getPermission: GitHub["getPermission"] = async () => "wr
     getPermission,
     addReaction: async () => {},
     listComments: async () => [],
-    createComment: async (_: number, body: string) => {
-      replies.push(body);
+    createComment: async (_: number, body: CommentBody) => {
+      replies.push(typeof body === "string" ? body : await body());
       return { id: replies.length } as Comment;
     },
   } as Partial<GitHub> as GitHub;

@@ -13,7 +13,7 @@ async function start(options: Partial<WebhookServerOptions> = {}) {
     port: 0,
     webhookPath: "/hooks",
     receive: async () => ({ status: 200, message: "ok" }),
-    ready: async () => {},
+    ready: async () => "ready",
     ...options,
   });
   const { port } = await server.start();

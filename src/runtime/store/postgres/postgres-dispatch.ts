@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { LeaseLostError, startStopwatch } from "#domain/write-lease.ts";
 import type { Dispatch, DispatchTarget } from "#runtime/dispatch.ts";
 import type { Job, JobQueue } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
@@ -15,6 +16,8 @@ export interface PostgresDispatchOptions {
 const pollMs = 500;
 const heartbeatMs = 2_000;
 const retryMs = 1_000;
+/** Another replica takes over ten seconds after the last heartbeat. Within half of that the lease needs no confirmation. */
+const confirmedForMs = 5_000;
 const batchSize = 50;
 
 /**
@@ -28,6 +31,8 @@ export class PostgresDispatch implements Dispatch {
   readonly #leases: RunLeases;
   readonly #onError: (error: unknown) => void;
   readonly #held = new Map<string, Job>();
+  /** The time since the database last confirmed each lease. */
+  readonly #confirmed = new WeakMap<Job, () => number>();
   readonly #releasing = new Set<Promise<unknown>>();
   /** Runs to wake, collected over one turn of the event loop. */
   readonly #toWake = new Set<string>();
@@ -52,6 +57,10 @@ export class PostgresDispatch implements Dispatch {
     return this.#replica?.id ?? 0;
   }
 
+  get name(): string {
+    return `replica ${this.holder}`;
+  }
+
   async attach(target: DispatchTarget): Promise<void> {
     this.#target = target;
     await this.#join();
@@ -63,6 +72,20 @@ export class PostgresDispatch implements Dispatch {
   wake(runId: string): void {
     this.#toWake.add(runId);
     this.#startFlush();
+  }
+
+  async confirmLease(runId: string): Promise<void> {
+    const job = this.#held.get(runId);
+    if (!job || !this.#replica) throw new LeaseLostError();
+    if ((this.#confirmed.get(job)?.() ?? Number.POSITIVE_INFINITY) < confirmedForMs) return;
+    await this.#renew([job]);
+    if (this.#held.get(runId) !== job || !this.#replica) throw new LeaseLostError();
+  }
+
+  problem(): string | undefined {
+    return this.#replica
+      ? undefined
+      : "This replica has lost its session with the database, and is joining again under another number.";
   }
 
   async detach(drain: () => Promise<void>): Promise<void> {
@@ -156,7 +179,9 @@ export class PostgresDispatch implements Dispatch {
     while (this.#mayHaveJobs && this.#replica && !this.#isDetaching) {
       this.#mayHaveJobs = false;
       const { id } = this.#replica;
+      const elapsedMs = startStopwatch();
       const jobs = await this.#leases.acquire(id, batchSize);
+      for (const job of jobs) this.#confirmed.set(job, elapsedMs);
       for (const job of jobs) void this.#process(id, job).catch(this.#onError);
       if (jobs.length === batchSize) this.#mayHaveJobs = true;
     }
@@ -201,9 +226,15 @@ export class PostgresDispatch implements Dispatch {
   }
 
   async #sendHeartbeat(): Promise<void> {
-    const touched = [...this.#held.values()];
-    const ours = new Set(await this.#queue.touch(touched));
-    for (const job of touched) {
+    await this.#renew([...this.#held.values()]);
+  }
+
+  /** Sends a heartbeat for these leases. Those that another replica has taken over are revoked. */
+  async #renew(jobs: readonly Job[]): Promise<void> {
+    const elapsedMs = startStopwatch();
+    const ours = new Set(await this.#queue.touch(jobs));
+    for (const job of jobs) {
+      if (ours.has(job)) this.#confirmed.set(job, elapsedMs);
       if (ours.has(job) || this.#held.get(job.runId) !== job) continue;
       this.#held.delete(job.runId);
       this.#target?.revokeLease(job.runId);

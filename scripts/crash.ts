@@ -1,0 +1,73 @@
+/**
+ * Plays the story of one issue under random faults (processes that are killed or suspended, a database that restarts), and
+ * compares what GitHub holds in the end with a run without faults. Ends with exit code 1 when a schedule fails.
+ *
+ * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres]
+ *
+ * The schedules have the seeds S, S+1, …: `--schedules 1 --seed S` replays one.
+ */
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import pg from "pg";
+import {
+  type CrashDatabase,
+  type CrashSchedule,
+  type CrashServer,
+  playSchedule,
+  playUndisturbed,
+  scheduleOf,
+} from "../test/support/crash-schedule.ts";
+import { postgresPrograms, startPostgresServer, stopPostgresServer } from "../test/support/postgres-server.ts";
+
+const { values } = parseArgs({
+  options: { schedules: { type: "string" }, seed: { type: "string" }, database: { type: "string" } },
+});
+const count = Number(values.schedules ?? 10);
+const firstSeed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000));
+const available: CrashSchedule["database"][] = postgresPrograms ? ["sqlite", "postgres"] : ["sqlite"];
+const databases = available.filter((database) => values.database === undefined || database === values.database);
+if (!Number.isInteger(count) || !Number.isInteger(firstSeed) || databases.length === 0) {
+  process.stderr.write("usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres]\n");
+  process.exit(2);
+}
+
+/** A new database on the server, unless the schedule is over SQLite. */
+async function databaseOf({ database, seed }: CrashSchedule): Promise<CrashDatabase> {
+  if (database === "sqlite" || !crashServer) return {};
+  const client = new pg.Client({ connectionString: crashServer.server.url("postgres") });
+  await client.connect();
+  await client.query(`create database seed_${seed}`);
+  await client.end();
+  return { url: crashServer.server.url(`seed_${seed}`), server: crashServer };
+}
+
+const folder = await mkdtemp(join(tmpdir(), "golem-crash-"));
+// The server may run as another user, who has to get through.
+await chmod(folder, 0o755);
+let crashServer: CrashServer | undefined;
+let failed = 0;
+try {
+  if (databases.includes("postgres")) {
+    const serverFolder = join(folder, "postgres");
+    crashServer = { folder: serverFolder, server: await startPostgresServer(serverFolder) };
+  }
+  const expected = await playUndisturbed();
+  for (let seed = firstSeed; seed < firstSeed + count; seed += 1) {
+    const schedule = scheduleOf(seed, databases);
+    const problem = await playSchedule(schedule, expected, await databaseOf(schedule));
+    process.stdout.write(`${problem === undefined ? "ok" : "FAILED"} ${JSON.stringify(schedule)}\n`);
+    if (problem === undefined) continue;
+    failed += 1;
+    const database = values.database === undefined ? "" : ` --database ${values.database}`;
+    process.stdout.write(`${problem}\nReplay: npm run crash -- --schedules 1 --seed ${seed}${database}\n`);
+  }
+} finally {
+  if (crashServer) await stopPostgresServer(crashServer.server.pid);
+  await rm(folder, { recursive: true, force: true });
+}
+process.stdout.write(
+  `${count - failed} of ${count} schedules ended as a run without faults (seeds from ${firstSeed}).\n`,
+);
+process.exit(failed === 0 ? 0 : 1);

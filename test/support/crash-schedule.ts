@@ -1,0 +1,235 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+import { SerialQueue } from "#domain/serial-queue.ts";
+import { fixScript, playFix, whatGitHubHolds } from "./fix-story.ts";
+import { type Forge, type Replica, startForge } from "./forge-world.ts";
+import { type PostgresServer, restartPostgresServer } from "./postgres-server.ts";
+
+/** What goes wrong while the story is played; times are in milliseconds after the previous fault. */
+export type Fault =
+  | { kind: "kill"; afterMs: number; replica: number }
+  | { kind: "freeze"; afterMs: number; replica: number; forMs: number }
+  | { kind: "restart"; afterMs: number; mode: "fast" | "immediate"; forMs: number };
+
+export interface CrashSchedule {
+  seed: number;
+  database: "sqlite" | "postgres";
+  /** The number of processes that share the database. */
+  replicas: number;
+  faults: Fault[];
+}
+
+/** The PostgreSQL database of a schedule, and its server where the schedule restarts it. */
+export interface CrashDatabase {
+  url?: string;
+  server?: CrashServer;
+}
+
+export interface CrashServer {
+  folder: string;
+  server: PostgresServer;
+}
+
+const databaseSignals = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
+const storyTimeoutMs = 90_000;
+/** The time after the last fault in which GitHub has to look as after a run without faults. */
+const settleMs = 15_000;
+
+/** Returns the schedule of a seed: always the same one. */
+export function scheduleOf(seed: number, databases: readonly CrashSchedule["database"][]): CrashSchedule {
+  const random = randomNumbers(seed);
+  const upTo = (max: number) => Math.floor(random() * max);
+  const database = databases[upTo(databases.length)] ?? "sqlite";
+  const replicas = database === "sqlite" ? 1 : 2 + upTo(2);
+  const faults = Array.from({ length: 1 + upTo(3) }, () => faultOf({ random, database, replicas }));
+  return { seed, database, replicas, faults };
+}
+
+function faultOf({
+  random,
+  database,
+  replicas,
+}: Pick<CrashSchedule, "database" | "replicas"> & { random: () => number }): Fault {
+  const upTo = (max: number) => Math.floor(random() * max);
+  const kinds = database === "sqlite" ? (["kill", "freeze"] as const) : (["kill", "freeze", "restart"] as const);
+  const kind = kinds[upTo(kinds.length)] ?? "kill";
+  const afterMs = upTo(2_500);
+  const replica = upTo(replicas);
+  // Another replica takes over the runs of one that sends no heartbeat for ten seconds.
+  const isLong = random() < 0.3;
+  switch (kind) {
+    case "kill":
+      return { kind, afterMs, replica };
+    case "freeze":
+      return {
+        kind,
+        afterMs,
+        replica,
+        forMs: isLong && database === "postgres" ? 12_000 + upTo(16_000) : upTo(3_000),
+      };
+    case "restart":
+      return {
+        kind,
+        afterMs,
+        mode: random() < 0.5 ? "fast" : "immediate",
+        forMs: isLong ? upTo(8_000) : upTo(1_000),
+      };
+  }
+}
+
+/** Plays the story without faults and returns what GitHub holds in the end. */
+export async function playUndisturbed(): Promise<unknown> {
+  const forge = await startForge({ script: fixScript });
+  try {
+    await forge.start();
+    return await playFix(forge);
+  } finally {
+    await forge.close();
+  }
+}
+
+/**
+ * Plays the story from /run to the answer while the faults happen. Processes that were killed are started again. Returns
+ * undefined when GitHub ends up as expected, and otherwise what is wrong.
+ */
+export async function playSchedule(
+  schedule: CrashSchedule,
+  expected: unknown,
+  { url, server }: CrashDatabase = {},
+): Promise<string | undefined> {
+  const environment: Record<string, string> = { GOLEM_FORGE_STOP_SECONDS: "0" };
+  if (url !== undefined) environment.DATABASE_URL = url;
+  const forge = await startForge({ script: fixScript, timeoutMs: storyTimeoutMs, environment });
+  const cluster = new Cluster(forge, server);
+  try {
+    await cluster.start(schedule.replicas);
+    const faults = cluster.inject(schedule.faults);
+    await playFix(forge).catch((error: Error) => {
+      throw new Error(`${error.message}\nThe app printed:\n${forge.printed().slice(-4_000)}`);
+    });
+    await faults;
+    return await findDifference(forge, expected);
+  } catch (error) {
+    return String(error);
+  } finally {
+    await cluster.close();
+  }
+}
+
+async function findDifference(forge: Forge, expected: unknown): Promise<string | undefined> {
+  // A replica that continues now must not post again what another one has posted.
+  await pause(1_500);
+  const until = Date.now() + settleMs;
+  for (;;) {
+    const held = await whatGitHubHolds(forge, await forge.github.snapshot());
+    if (isDeepStrictEqual(held, expected)) return undefined;
+    if (Date.now() > until) {
+      return `GitHub holds:\n${JSON.stringify(held, null, 1)}\nexpected:\n${JSON.stringify(expected, null, 1)}`;
+    }
+    await pause(250);
+  }
+}
+
+/** The processes of the app, behind a load balancer that sends each webhook to the next one. */
+class Cluster {
+  readonly #forge: Forge;
+  readonly #crashServer: CrashServer | undefined;
+  readonly #replicas: Replica[] = [];
+  readonly #pending = new Set<Promise<unknown>>();
+  /** One at a time: a process is killed again only after it was started again. */
+  readonly #replacements = new SerialQueue();
+  #next = 0;
+  #isClosed = false;
+
+  constructor(forge: Forge, crashServer: CrashServer | undefined) {
+    this.#forge = forge;
+    this.#crashServer = crashServer;
+  }
+
+  async start(count: number): Promise<void> {
+    for (let index = 0; index < count; index += 1) this.#replicas.push(await this.#forge.startReplica());
+    const nextUrl = () => {
+      this.#next += 1;
+      return `${this.#replicas[this.#next % this.#replicas.length]?.url}/api/github/webhooks`;
+    };
+    this.#forge.github.webhook = {
+      get url() {
+        return nextUrl();
+      },
+      secret: this.#forge.webhookSecret,
+    };
+  }
+
+  /** Resolves when all faults have happened and everything runs again. */
+  async inject(faults: readonly Fault[]): Promise<void> {
+    for (const fault of faults) {
+      await pause(fault.afterMs);
+      const happening = this.#happen(fault);
+      this.#pending.add(happening);
+      // The database is restarted once at a time.
+      if (fault.kind === "restart") await happening;
+    }
+    await Promise.all(this.#pending);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled(this.#pending);
+    await this.#forge.close();
+  }
+
+  async #happen(fault: Fault): Promise<void> {
+    if (this.#isClosed) return;
+    switch (fault.kind) {
+      case "kill":
+        return this.#replacements.run(() => this.#replace(fault.replica));
+      case "freeze":
+        return this.#freeze(fault);
+      case "restart": {
+        const { folder, server } = this.#crashServer ?? {};
+        if (!folder || !server || !this.#crashServer) throw new Error("There is no server to restart.");
+        process.kill(server.pid, databaseSignals[fault.mode]);
+        await pause(fault.forMs);
+        this.#crashServer.server = await restartPostgresServer(folder, server);
+      }
+    }
+  }
+
+  async #replace(index: number): Promise<void> {
+    const replica = this.#replicas[index];
+    if (!replica) return;
+    await replica.end("SIGKILL");
+    // As a supervisor does. It gets an address of its own.
+    for (;;) {
+      const started = await this.#forge.startReplica();
+      if (!started.hasEnded()) {
+        this.#replicas[index] = started;
+        return;
+      }
+      if (this.#isClosed) return;
+      await pause(200);
+    }
+  }
+
+  async #freeze({ replica: index, forMs }: Extract<Fault, { kind: "freeze" }>): Promise<void> {
+    const replica = this.#replicas[index];
+    if (!replica || replica.hasEnded()) return;
+    replica.send("SIGSTOP");
+    await pause(forMs);
+    replica.send("SIGCONT");
+    await pause(500);
+    if (replica.hasEnded() && this.#replicas[index] === replica)
+      throw new Error("A replica ended after it was frozen.");
+  }
+}
+
+/** Mulberry32: numbers from 0 to 1 that a seed determines. */
+function randomNumbers(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
