@@ -1,5 +1,5 @@
-import { cp } from "node:fs/promises";
-import { join } from "node:path";
+import { cp, mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { branches, type ChangedFile, commitsBetween, diffFiles } from "./git/git-repository.ts";
 import { ApiError, validationFailed } from "./rest/api-error.ts";
 import { type ActionContext, addThread, emit } from "./user-actions.ts";
@@ -17,6 +17,7 @@ export async function openPullRequest(
   const { head, base } = await resolveEnds(context, names);
   const fields = { id: world.nextId(), head, base, draft, requestedReviewers: [], merged: undefined };
   const thread = addThread(context, { title, body, pull: fields });
+  await writeHeadRef(thread);
   emit(context, { event: "pull_request", action: "opened", thread });
   return thread;
 }
@@ -68,6 +69,13 @@ export function copyObjects(from: Repository, to: Repository): Promise<void> {
   const objects = (repository: Repository) => join(repository.gitDirectory, "objects");
   // Objects never change, so those that are there stay.
   return cp(objects(from), objects(to), { recursive: true, force: false });
+}
+
+/** Points `refs/pull/<number>/head` of the repository to the head of a pull request, whichever repository that is from. */
+export async function writeHeadRef({ number, pull: { base, head } }: PullThread): Promise<void> {
+  const file = join(base.repository.gitDirectory, `refs/pull/${number}/head`);
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, `${head.commit}\n`);
 }
 
 /** Retargets a pull request to another base branch. */

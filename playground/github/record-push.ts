@@ -1,7 +1,7 @@
 import { createCheckSuite } from "./check-actions.ts";
 import { branches, isAncestor } from "./git/git-repository.ts";
 import { followLine } from "./git/patch-lines.ts";
-import { copyObjects } from "./pull-request-actions.ts";
+import { copyObjects, writeHeadRef } from "./pull-request-actions.ts";
 import { type ActionContext, emit, updateThread } from "./user-actions.ts";
 import { isPull, type PullThread } from "./world.ts";
 
@@ -57,6 +57,7 @@ async function moveHead(context: ActionContext, thread: PullThread, commit: stri
   if (head.repository !== base.repository) await copyObjects(head.repository, base.repository);
   const from = head.commit;
   head.commit = commit;
+  await writeHeadRef(thread);
   thread.updatedAt = new Date();
   const comments = [...base.repository.reviewComments.values()].filter((one) => one.thread === thread.number);
   for (const comment of comments) {

@@ -93,6 +93,8 @@ export const RunSpec = z.object({
   pullRequestBranch: z.string().optional(),
   /** The branch that this pull request is to be merged into. */
   pullRequestBase: z.string().optional(),
+  /** True for a run on the pull request of a fork, which only reads. */
+  isFork: z.boolean().optional(),
   /** For a child run: the number of its parent's stored change sets that it starts from. */
   parentChanges: z.number().optional(),
   createdAt: z.number(),

@@ -30,11 +30,13 @@ export async function openBase(
   asked: OpenSandbox["at"],
   signal: AbortSignal | undefined,
 ): Promise<OpenedBase> {
-  const refs = await remote.refs(asked.branch === undefined ? ["HEAD"] : [`refs/heads/${asked.branch}`, "HEAD"]);
+  // The head of a fork's pull request is given with its full name.
+  const wanted = asked.branch?.startsWith("refs/pull/") ? asked.branch : `refs/heads/${asked.branch}`;
+  const refs = await remote.refs(asked.branch === undefined ? ["HEAD"] : [wanted, "HEAD"]);
   const head = refs.find(({ name }) => name === "HEAD");
   const defaultBranch = head?.target?.replace(/^refs\/heads\//, "");
   const branch = asked.branch ?? defaultBranch;
-  const tip = asked.branch === undefined ? head?.oid : refs.find(({ name }) => name === `refs/heads/${branch}`)?.oid;
+  const tip = asked.branch === undefined ? head?.oid : refs.find(({ name }) => name === wanted)?.oid;
   const commit = "commit" in asked ? asked.commit : tip;
   if (!commit || branch === undefined) throw await missingBranchError(remote, branch);
 

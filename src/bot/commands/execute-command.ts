@@ -202,10 +202,9 @@ async function mention({ text }: CommandOf<"mention">, context: ThreadCommandCon
 
 async function startWorker(
   { worker, text }: { worker?: string; text: string },
-  { github, runs, comment }: ThreadCommandContext,
+  { runs, comment }: ThreadCommandContext,
 ): Promise<undefined> {
   assertThreadOpen(comment);
-  if (comment.isPullRequest) await assertNotFork(github, comment.thread.thread);
 
   const { thread, isPullRequest, by, byId, commentId, seen, key: deliveryId } = comment;
   const author = { requestedBy: by, requestedById: byId };
@@ -230,14 +229,6 @@ function assertThreadOpen({ closed, locked, isPullRequest }: IncomingComment): v
     closed
       ? `This ${what} is closed, so no worker starts here. Reopen it and comment again.`
       : `This ${what} is locked, so no worker starts here. Unlock it and comment again.`,
-  );
-}
-
-async function assertNotFork(github: GitHub, number: number): Promise<void> {
-  const pull = await github.getPullRequest(number);
-  if (!pull?.head.fromFork) return;
-  throw new UserError(
-    "This pull request comes from a fork. Workers do not run on forks, because the fork's owner controls the files they would read. Push the branch to this repository, or comment on an issue.",
   );
 }
 

@@ -66,6 +66,7 @@ async function spawn(
     repository,
     model: chosenModel(log) ?? spec.model,
     policy,
+    isFork: spec.isFork,
   });
   const args = granted ? granted.args : call.args;
   const attachments = await attachFiles(run, { worker, paths: attachmentsOf(args), signal });

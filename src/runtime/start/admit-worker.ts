@@ -27,6 +27,7 @@ export async function admitWorker(
     repository,
     model,
     policy,
+    isFork,
   }: {
     catalog: RunEnvironment["catalog"];
     models: Models;
@@ -34,11 +35,14 @@ export async function admitWorker(
     model: string | undefined;
     /** Undefined for a program that runs its own workers. */
     policy: DeploymentPolicy | undefined;
+    /** True for a run on the pull request of a fork, where only workers that read are admitted. */
+    isFork?: boolean | undefined;
   },
 ): Promise<Admission> {
   const settings = await readSettings(repository);
   const { worker, source } = await catalog.find(name, repository);
   checkAllowed(worker, settings);
+  if (isFork) checkOnlyReads(worker);
   const { resolveToolsets } = await import("#toolsets/open-toolbox.ts");
   resolveToolsets(worker);
   const allowed = policy ? applyPolicy(policy, worker, source) : worker;
@@ -63,6 +67,21 @@ export async function admitWorker(
 function checkAllowed({ name }: WorkerDefinition, { workers }: RepositorySettings): void {
   if (!workers || workers.some((allowed) => allowed.toLowerCase() === name.toLowerCase())) return;
   throw new UserError(`${name} may not be run here: ${settingsPath} allows ${workers.join(", ") || "no worker"}.`);
+}
+
+/** The toolsets that neither execute code of the repository nor send text to other hosts. */
+const readingToolsets = ["filesystem", "search", "git", "github", "reviews", "tasks", "ask", "workers"];
+
+/**
+ * The owner of a fork controls its files. A worker may read them, but it changes nothing, executes nothing, and has no way
+ * to send anything elsewhere. The workers that it calls are checked as well.
+ */
+function checkOnlyReads({ name, toolsets, sandbox, server_side_tools: serverSideTools }: WorkerDefinition): void {
+  const readsOnly = sandbox?.readonly && serverSideTools.length === 0;
+  if (readsOnly && Object.keys(toolsets).every((toolset) => readingToolsets.includes(toolset))) return;
+  throw new UserError(
+    `This pull request comes from a fork, and ${name} may do more than read. Workers that only read, such as reviewer, can run here: nothing is pushed to a fork, and none of its code is executed. For ${name}, push the branch to this repository, or comment on an issue.`,
+  );
 }
 
 /** Returns the model of a worker. Throws a UserError when there is none, or when the worker cannot use it. */

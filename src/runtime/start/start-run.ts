@@ -44,14 +44,15 @@ export class RunStarter {
     await this.#checkRate(origin);
     const github = openGitHub(origin);
     const name = named ?? (await this.#defaultWorker(github));
+    const pull = await findPullRequest(github, origin);
     const { worker, source, model } = await admitWorker(name, {
       catalog,
       models,
       repository: github,
       model: models.defaultModel,
       policy,
+      isFork: pull.isFork,
     });
-    const branches = await findBranches(github, origin);
     const budget = await remainingBudget(this.#options, origin);
     const usualCost = await this.#usualCost(origin, worker.name);
     const task = cleanText(text).text.trim();
@@ -72,7 +73,7 @@ export class RunStarter {
       model,
       origin,
       ...(task ? { task } : {}),
-      ...branches,
+      ...pull,
       ...(usualCost === undefined ? {} : { usualCost }),
       createdAt: now(),
     };
@@ -154,12 +155,13 @@ function taskMessage(origin: RunOrigin, task: string): NewEvent["event"] {
 }
 
 /** Returns the branches of the pull request that a run is started on, if it may push there: not to a fork or the default branch. */
-async function findBranches(
+async function findPullRequest(
   github: GitHub,
   { isPullRequest, thread }: RunOrigin,
-): Promise<Pick<RunSpec, "pullRequestBranch" | "pullRequestBase">> {
+): Promise<Pick<RunSpec, "pullRequestBranch" | "pullRequestBase" | "isFork">> {
   const pull = isPullRequest ? await github.getPullRequest(thread) : undefined;
-  if (!pull || pull.head.fromFork || pull.state === "closed") return {};
+  if (pull?.head.fromFork) return { isFork: true };
+  if (!pull || pull.state === "closed") return {};
   const { defaultBranch } = await github.getRepository();
   if (pull.head.branch === defaultBranch) return {};
   return { pullRequestBranch: pull.head.branch, pullRequestBase: pull.base.branch };

@@ -71,7 +71,13 @@ async function planPush(
   services: ToolServices,
   signal: AbortSignal | undefined,
 ): Promise<PushPlan & { parents: PushParents; isEmpty: boolean }> {
-  const { sandbox, history } = services;
+  const { sandbox, history, spec } = services;
+  if (spec.isFork) {
+    throw new ToolError("Nothing is pushed from a run on the pull request of a fork.", {
+      code: "PERMISSION_DENIED",
+      suggestion: "Report what you found.",
+    });
+  }
   const parents = pushParents(services, history());
   const plan = await sandbox.planPush(parents, signal).catch((error: unknown) => {
     if (error instanceof ToolError) throw error;

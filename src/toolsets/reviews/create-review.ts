@@ -113,7 +113,7 @@ async function postOnce(
   const marker = postMarker(idempotencyKey);
   const login = await github.ownLogin();
   // GitHub lets nobody request changes on their own pull request.
-  const isOwn = pull.head.branch.startsWith("golem/");
+  const isOwn = pull.head.branch.startsWith("golem/") && !pull.head.fromFork;
   const post = async () => {
     const posted = (await github.listReviews(pull.number)).find(
       ({ author, body }) => author === login && body.includes(marker),

@@ -251,19 +251,6 @@ describe("authorization", () => {
     });
   });
 
-  test("no worker starts on a pull request from a fork", async () => {
-    const { hub } = world;
-    await hub.fork("tom");
-    const commit = { branch: "patch", message: "Change", author: "tom", at: new Date(), files: { "sum.js": "2\n" } };
-    await hub.push(commit, "tom/shop");
-    const pull = await hub.as("tom").openPullRequest({ title: "A change", head: "tom:patch", base: "main" });
-
-    await world.comment({ body: "/run reviewer", thread: pull.number });
-
-    expectNothingDone();
-    expect(world.replies).toEqual([expect.stringContaining("comes from a fork")]);
-  });
-
   test("a worker starts on a pull request of the repository itself", async () => {
     const { hub } = world;
     await hub.push({ branch: "patch", message: "Change", author: "ada", at: new Date(), files: { "sum.js": "2\n" } });
