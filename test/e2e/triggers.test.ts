@@ -19,15 +19,16 @@ interface Setup {
   files?: Record<string, string>;
   settings?: string;
   environment?: ForgeOptions["environment"];
+  nodeOptions?: string[];
 }
 
 /** The app on a repository with these files; each run answers with the name of the event that started it. */
-async function startTriggers({ files = {}, settings = "", environment = {} }: Setup) {
+async function startTriggers({ files = {}, settings = "", environment = {}, nodeOptions = [] }: Setup) {
   const [commit] = forgeRepository.commits;
   const own = settings ? { ".github/golem-forge.yml": settings } : {};
   const world = await startForge({
     script: ({ messages }) => {
-      const started = /started by this event: ([a-z_]+: [a-z_]+)/.exec(JSON.stringify(messages));
+      const started = /started by this event: ([a-z_]+(?:: [a-z_]+)?)/.exec(JSON.stringify(messages));
       return { text: `Started by ${started?.[1] ?? "a command"}.` };
     },
     repositories: [
@@ -37,6 +38,7 @@ async function startTriggers({ files = {}, settings = "", environment = {} }: Se
       },
     ],
     environment,
+    nodeOptions,
   });
   forge = world;
   await world.start();
@@ -135,3 +137,30 @@ test("a mention in a comment on a line of a pull request starts the default work
   expect(asked).toContain("what is this for?");
   expect(asked).toContain("This is about src/new.js, line 1");
 });
+
+/** The minute that begins in eight seconds by a clock that is at most 30 seconds off, and the option that gives Node this clock. */
+function aboutToStrike(): { cron: string; nodeOptions: string[] } {
+  const ahead = 60_000 - (Date.now() % 60_000);
+  const shift = ahead > 38_000 ? ahead - 68_000 : ahead - 8_000;
+  const due = new Date(Date.now() + shift + 8_000);
+  const clock = `const Real = Date; globalThis.Date = class extends Real {
+    constructor(...given) { given.length > 0 ? super(...given) : super(Real.now() + ${shift}); }
+    static now() { return Real.now() + ${shift}; }
+  };`;
+  return {
+    cron: `${due.getUTCMinutes()} ${due.getUTCHours()} * * *`,
+    nodeOptions: ["--import", `data:text/javascript,${encodeURIComponent(clock)}`],
+  };
+}
+
+test("a schedule that a repository has when the app is installed on it starts a run when it is due", async () => {
+  const { cron, nodeOptions } = aboutToStrike();
+  const on = `  schedule: [{ cron: "${cron}", issue: 1, task: Look for dead links. }]`;
+  const files = { ".github/workers/gardener.worker": worker("gardener", on) };
+  const { github, maintainer, botComment } = await startTriggers({ files, nodeOptions });
+  maintainer.openIssue({ title: "Dead links", body: "They are reported here." });
+
+  github.accountChanges.install();
+
+  await botComment(1, /Started by schedule/);
+}, 60_000);

@@ -1,5 +1,7 @@
+import { UserError } from "#domain/errors.ts";
 import type { ReportedLocation } from "#domain/repository-location.ts";
-import { defineHandler } from "./handler.ts";
+import { saveSchedules } from "./handle-schedule.ts";
+import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { InstallationPayload, InstallationRepositoriesPayload, type ListedRepositories } from "./payloads.ts";
 
 /** The app was uninstalled from an account, or suspended: its runs there stop. */
@@ -17,16 +19,15 @@ export const installationRevoked = defineHandler(InstallationPayload, {
 /** The app was installed on an account, or is no longer suspended: what waits there is shown again. */
 export const installationRestored = defineHandler(InstallationPayload, {
   queue: ({ installation }) => `${installation.id}`,
-  handle: ({ action, installation, repositories }, { runs }) =>
-    action === "unsuspend"
-      ? runs().refreshReachable({ installationId: installation.id }, [])
-      : runs().refreshReachable(...reachOf(installation, repositories)),
+  handle: async ({ action, installation, repositories }, context) => {
+    if (action === "unsuspend") await context.runs().refreshReachable({ installationId: installation.id }, []);
+    else await reach(installation, repositories, context);
+  },
 });
 
 export const repositoriesAdded = defineHandler(InstallationRepositoriesPayload, {
   queue: ({ installation }) => `${installation.id}`,
-  handle: ({ installation, repositories_added }, { runs }) =>
-    runs().refreshReachable(...reachOf(installation, repositories_added)),
+  handle: ({ installation, repositories_added }, context) => reach(installation, repositories_added, context),
 });
 
 export const repositoriesRemoved = defineHandler(InstallationRepositoriesPayload, {
@@ -37,6 +38,25 @@ export const repositoriesRemoved = defineHandler(InstallationRepositoriesPayload
       { reason: "The app was removed from this repository.", deliveryId },
     ),
 });
+
+/** Shows what waits in repositories that the app can reach now, and stores the schedules they bring. */
+async function reach(
+  installation: InstallationPayload["installation"],
+  listed: ListedRepositories,
+  context: DeliveryContext,
+): Promise<void> {
+  const [scope, locations] = reachOf(installation, listed);
+  await context.runs().refreshReachable(scope, locations);
+  for (const { repositoryId, owner, repo } of locations.filter(context.serves)) {
+    try {
+      await saveSchedules({ installationId: installation.id, repositoryId, owner, repo }, context);
+    } catch (error) {
+      // Its settings are not valid, or it is gone already. A push that mends them brings its schedules.
+      if (!(error instanceof UserError)) throw error;
+      context.log.info(`The schedules of ${owner}/${repo} cannot be read: ${error.message}`);
+    }
+  }
+}
 
 /** The repositories of an installation, and where they are. */
 function reachOf({ id: installationId, account }: InstallationPayload["installation"], listed: ListedRepositories) {

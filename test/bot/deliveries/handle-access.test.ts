@@ -92,6 +92,16 @@ test.each([
   );
 });
 
+test.each([
+  ["installation", "created", { repositories: [{ id: 11, name: "shop" }] }],
+  ["installation_repositories", "added", { repositories_added: [{ id: 11, name: "shop" }] }],
+])("%s.%s stores the schedules that the repositories have", async (name, action, more) => {
+  await send(name, { action, installation, ...more });
+
+  const { installationId, repositoryId, owner, repo } = there;
+  expect(runs.listSchedules).toHaveBeenCalledExactlyOnceWith({ installationId, repositoryId, owner, repo });
+});
+
 test("an event is retried while the location cannot be stored, and not carried out before", async () => {
   runs.reportLocation.mockRejectedValueOnce(new Error("the disk is full"));
 
