@@ -100,7 +100,7 @@ export function workerSchema(): JSONSchema7 {
   const schema = toJsonSchema(WorkerDefinition.omit({ instructions: true }));
   const described = describeFields(schema, {
     ...docsIn("src/domain/worker.ts"),
-    ...docsIn("src/domain/server-side-tool.ts"),
+    ...docsIn("src/domain/worker.ts"),
   });
   const settings = Object.fromEntries(
     toolsets.flatMap((toolset) =>

@@ -9,7 +9,7 @@ import {
 } from "ai";
 import type { Config } from "#config/config.ts";
 import type { TokenUsage } from "#domain/run.ts";
-import type { ServerSideTool } from "#domain/server-side-tool.ts";
+import type { ServerSideTool } from "#domain/worker.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { type CallTimeouts, type CallWatch, watchCall } from "./call-timeouts.ts";
 import { explainFailure } from "./explain-failure.ts";

@@ -1,8 +1,8 @@
 import type { ModelMessage } from "ai";
 import type { ModelCall } from "#domain/events.ts";
 import type { TokenUsage } from "#domain/run.ts";
-import type { ServerSideTool } from "#domain/server-side-tool.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import type { ServerSideTool } from "#domain/worker.ts";
 
 export interface ModelRequest {
   /** `provider:model`. */

@@ -3,7 +3,7 @@ import { google } from "@ai-sdk/google";
 import { openai } from "@ai-sdk/openai";
 import type { SharedV4ProviderOptions } from "@ai-sdk/provider";
 import type { Tool } from "ai";
-import type { WebSearchSettings } from "#domain/server-side-tool.ts";
+import type { WebSearchSettings } from "#domain/worker.ts";
 
 /** A provider's web search, ready for a model call. */
 export interface ProviderSearch {

@@ -72,6 +72,17 @@ const hanging =
     return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
   };
 
+/** An effect that is performed until the test releases it. */
+function held() {
+  const [started, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const perform: Perform = async () => {
+    started.resolve();
+    await released.promise;
+    return {};
+  };
+  return { perform, started: started.promise, release: released.resolve };
+}
+
 test("a run is in memory while it has something to do, and not afterwards", async () => {
   const { start, scheduler, performed, close } = schedulerWorld();
 
@@ -85,24 +96,18 @@ test("a run is in memory while it has something to do, and not afterwards", asyn
 });
 
 test("the queues of a run do not wait for one another", async () => {
-  const [started, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const { start, scheduler, performed } = schedulerWorld({
-    "model.call": async () => {
-      started.resolve();
-      await release.promise;
-      return {};
-    },
-  });
+  const call = held();
+  const { start, scheduler, performed } = schedulerWorld({ "model.call": call.perform });
 
   await start(
     sampleEffect("r1", "k1"),
     sampleEffect("r1", "k2", { request: { kind: "calls.review" } }),
     sampleEffect("r1", "t1", { queue: "thread", request: { kind: "approvals.close" } }),
   );
-  await started.promise;
+  await call.started;
   await vi.waitFor(() => expect(performed).toContain("approvals.close"));
   expect(performed).not.toContain("calls.review");
-  release.resolve();
+  call.release();
   await scheduler.idle();
 
   expect(performed).toContain("calls.review");
@@ -260,19 +265,13 @@ describe("an effect that is postponed", () => {
 
 describe("when the process stops", () => {
   test("what is under way may finish, and nothing else starts", async () => {
-    const [started, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const { start, scheduler, performed } = schedulerWorld({
-      "model.call": async () => {
-        started.resolve();
-        await release.promise;
-        return {};
-      },
-    });
+    const call = held();
+    const { start, scheduler, performed } = schedulerWorld({ "model.call": call.perform });
     await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
-    await started.promise;
+    await call.started;
 
     const drained = scheduler.drain(60_000);
-    release.resolve();
+    call.release();
     await drained;
 
     expect(performed).toEqual(["model.call"]);

@@ -3,8 +3,8 @@ import { deflateSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import { readBase } from "#sandbox/base.ts";
-import { compareTrees, hasTree } from "#sandbox/compare-trees.ts";
 import { encodeTree } from "#sandbox/git-objects.ts";
+import { compareTrees, hasTree } from "#sandbox/merge-branch.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
 import { type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 

@@ -58,20 +58,27 @@ export interface RestOperation {
 
 type Handle<C, P extends keyof paths, M extends Method> = (request: C) => Reply<P, M> | Promise<Reply<P, M>>;
 
+/** Builds an operation. `authorize` checks the caller and adds what the handler needs; it throws an ApiError otherwise. */
+function operation<C, M extends Method, P extends keyof paths>(
+  method: M,
+  path: P,
+  authorize: (request: RestRequest) => C,
+  handle: Handle<C, P, M>,
+): RestOperation {
+  return { method, path, handle: (request) => handle(authorize(request)) };
+}
+
 /** An operation that the app calls with its own signature. */
 export function appOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
   handle: Handle<RestRequest, P, M>,
 ): RestOperation {
-  return {
-    method,
-    path,
-    handle: (request) => {
-      if (request.caller.kind !== "app") throw new ApiError(401, "A JSON web token could not be decoded");
-      return handle(request);
-    },
+  const authorize = (request: RestRequest) => {
+    if (request.caller.kind !== "app") throw new ApiError(401, "A JSON web token could not be decoded");
+    return request;
   };
+  return operation(method, path, authorize, handle);
 }
 
 /** An operation that the app calls for a person, with the token of their sign-in. */
@@ -80,14 +87,11 @@ export function userOperation<M extends Method, P extends keyof paths>(
   path: P,
   handle: Handle<RestRequest & { user: User }, P, M>,
 ): RestOperation {
-  return {
-    method,
-    path,
-    handle: (request) => {
-      if (request.caller.kind !== "user") throw new ApiError(401, "Requires authentication");
-      return handle({ ...request, user: request.caller.user });
-    },
+  const authorize = (request: RestRequest) => {
+    if (request.caller.kind !== "user") throw new ApiError(401, "Requires authentication");
+    return { ...request, user: request.caller.user };
   };
+  return operation(method, path, authorize, handle);
 }
 
 /** An operation of the app's OAuth client about itself. */
@@ -96,15 +100,12 @@ export function clientOperation<M extends Method, P extends keyof paths>(
   path: P,
   handle: Handle<RestRequest, P, M>,
 ): RestOperation {
-  return {
-    method,
-    path,
-    handle: (request) => {
-      const { caller, params } = request;
-      if (caller.kind !== "client" || caller.clientId !== params.client_id) throw notFound();
-      return handle(request);
-    },
+  const authorize = (request: RestRequest) => {
+    const { caller, params } = request;
+    if (caller.kind !== "client" || caller.clientId !== params.client_id) throw notFound();
+    return request;
   };
+  return operation(method, path, authorize, handle);
 }
 
 /** An operation that any installation token may request. */
@@ -113,7 +114,7 @@ export function installationOperation<M extends Method, P extends keyof paths>(
   path: P,
   handle: Handle<RestRequest & { token: InstallationToken }, P, M>,
 ): RestOperation {
-  return { method, path, handle: (request) => handle({ ...request, token: requireToken(request.caller) }) };
+  return operation(method, path, (request) => ({ ...request, token: requireToken(request.caller) }), handle);
 }
 
 /** An operation on a repository. `needs` lists sets of permissions, one of which the token must have. */
@@ -123,24 +124,19 @@ export function repositoryOperation<M extends Method, P extends keyof paths>(
   needs: AppPermissions | AppPermissions[],
   handle: Handle<RepositoryRequest, P, M>,
 ): RestOperation {
-  return {
-    method,
-    path,
-    handle: (request) => {
-      const { world, params } = request;
-      const token = requireToken(request.caller);
-      const repository = findVisibleRepository(world, `${params.owner}/${params.repo}`, token);
-      // A public repository can be read with any token.
-      const isPublicRead = method === "get" && !covers(token, repository) && !repository.private;
-      if (!isPublicRead && !covers(token, repository))
-        throw new ApiError(403, "Resource not accessible by integration");
-      if (!isPublicRead && ![needs].flat().some((permissions) => allows(token, permissions))) {
-        throw new ApiError(403, "Resource not accessible by integration");
-      }
-      const context = { world, repository, actor: world.app.bot, app: world.app };
-      return handle({ ...request, token, repository, context });
-    },
+  const authorize = (request: RestRequest) => {
+    const { world, params } = request;
+    const token = requireToken(request.caller);
+    const repository = findVisibleRepository(world, `${params.owner}/${params.repo}`, token);
+    const isCovered = covers(token, repository);
+    // A public repository can be read with any token.
+    const isPublicRead = method === "get" && !isCovered && !repository.private;
+    const isAllowed = isCovered && [needs].flat().some((permissions) => allows(token, permissions));
+    if (!isPublicRead && !isAllowed) throw new ApiError(403, "Resource not accessible by integration");
+    const context = { world, repository, actor: world.app.bot, app: world.app };
+    return { ...request, token, repository, context };
   };
+  return operation(method, path, authorize, handle);
 }
 
 export function requireToken(caller: Caller): InstallationToken {

@@ -2,7 +2,7 @@ import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { ModelRequest, Models } from "#models/models.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import type { FrontEnd } from "#runtime/front-end.ts";
+import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import type { RunEnvironment, StoredWork } from "#runtime/run-environment.ts";
 import type { EffectOf, RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
@@ -62,4 +62,15 @@ export class Postponed extends Error {
     this.until = until;
     this.reason = reason;
   }
+}
+
+/** Posts a comment under a name, or edits the one posted before, and returns the result to store. */
+export async function post(
+  store: Pick<Store, "findPost">,
+  { name, attempts }: { name: string } & Pick<Effect, "attempts">,
+  show: (options: PostOptions) => Promise<number>,
+): Promise<EffectResult> {
+  const known = await store.findPost(name);
+  const options = { name, commentId: known?.commentId, isFirstAttempt: attempts === 1 };
+  return { post: { name, commentId: await show(options) } };
 }

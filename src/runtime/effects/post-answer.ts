@@ -1,8 +1,7 @@
 import { lastAnswer } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { readView } from "#runtime/views/read-view.ts";
-import type { EffectHandler, EffectServices } from "./effect-handler.ts";
-import { post } from "./post.ts";
+import { type EffectHandler, type EffectServices, post } from "./effect-handler.ts";
 
 /** Posts that a run has used up its cost limit, and how to raise it. */
 export function postBudget({

@@ -1,11 +1,11 @@
+import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Question } from "#runtime/front-end.ts";
 import { questionOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { readView } from "#runtime/views/read-view.ts";
-import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
-import { post } from "./post.ts";
+import { type EffectHandler, type EffectResult, type EffectServices, post } from "./effect-handler.ts";
 
 type PostServices = Pick<EffectServices, "store" | "frontEnd">;
 
@@ -73,9 +73,13 @@ export function postQuestion({
   };
 }
 
+const QuestionArguments = z
+  .object({ question: z.unknown().optional(), options: z.array(z.unknown()).catch([]) })
+  .catch({ options: [] });
+
 function questionText(args: unknown): string {
-  const { question, options } = args as { question?: unknown; options?: unknown };
-  const choices = Array.isArray(options) ? options.map((option) => `- ${String(option)}`) : [];
+  const { question, options } = QuestionArguments.parse(args);
+  const choices = options.map((option) => `- ${String(option)}`);
   return [String(question ?? "What should I do?"), ...choices].join("\n");
 }
 

@@ -5,8 +5,7 @@ import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { readBaseCommit } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { readView } from "#runtime/views/read-view.ts";
-import type { EffectHandler, EffectServices } from "./effect-handler.ts";
-import { post } from "./post.ts";
+import { type EffectHandler, type EffectServices, post } from "./effect-handler.ts";
 
 /** Replies to a person's call of a tool. One comment shows it as queued, and later with its result. */
 export function postToolReply({

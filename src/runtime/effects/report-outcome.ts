@@ -3,8 +3,7 @@ import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { isQuiet, readView } from "#runtime/views/read-view.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
-import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
-import { post } from "./post.ts";
+import { type EffectHandler, type EffectResult, type EffectServices, post } from "./effect-handler.ts";
 
 type ReportServices = Pick<EffectServices, "store" | "frontEnd">;
 

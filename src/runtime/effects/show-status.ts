@@ -1,8 +1,7 @@
 import { isScheduled } from "#domain/run.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { isQuiet, readView } from "#runtime/views/read-view.ts";
-import { type EffectHandler, type EffectServices, Postponed } from "./effect-handler.ts";
-import { post } from "./post.ts";
+import { type EffectHandler, type EffectServices, Postponed, post } from "./effect-handler.ts";
 
 /** Posts or edits the status comment of a root run, at most once in every interval. */
 export function showStatus({

@@ -1,4 +1,5 @@
 import { dirname, join, relative } from "node:path";
+import { z } from "zod";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { resolveToolsets } from "#toolsets/open-toolbox.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
@@ -23,10 +24,12 @@ export async function findCodeToTrust(root: string, first: LocalWorker, workers:
   return [...new Set(lines)];
 }
 
+const CallableWorkers = z.object({ allowed: z.array(z.unknown()) });
+
 /** The names of the workers that a worker may call. */
 export function callableBy({ toolsets }: WorkerDefinition): string[] {
-  const { allowed } = (toolsets.workers ?? {}) as { allowed?: unknown };
-  return Array.isArray(allowed) ? allowed.filter((name) => typeof name === "string") : [];
+  const { data } = CallableWorkers.safeParse(toolsets.workers);
+  return data?.allowed.filter((name) => typeof name === "string") ?? [];
 }
 
 type Server = { command: string; args: string[] } | { url: string };

@@ -1,5 +1,6 @@
-import type { EffectCompletion, Post, Store } from "#runtime/store/store.ts";
-import { PostColumns, TimerColumns } from "#runtime/store/stored-rows.ts";
+import { z } from "zod";
+import type { Delivery, EffectCompletion, NewDelivery, Post, Store } from "#runtime/store/store.ts";
+import { DeliveryColumns, PostColumns, readDelivery, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance } from "./advance.ts";
 import { findApprovals } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
@@ -8,11 +9,9 @@ import { beginExecution, decide, revoke } from "./decide.ts";
 import { claimEffect, findDueRuns, findEffectProblem, nextDueAt, postponeEffect } from "./effects.ts";
 import { readInbox, readLog } from "./events.ts";
 import { fireTimers } from "./fire-timers.ts";
-import { ingest } from "./ingest.ts";
+import { addDelivery, ingest } from "./ingest.ts";
 import { readLedger } from "./ledger.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
-import { OperationOrder } from "./operation-order.ts";
-import { claimDelivery, nextDeliveryAt, saveDelivery } from "./pending-deliveries.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
 import { costOfRuns, costsOfWorker, countRuns, findLiveRuns, findRuns } from "./runs.ts";
 
@@ -196,4 +195,89 @@ function touchedBy({ deliveryId, run, events, effects = [] }: Parameters<Store["
 
 function deliveryName(guid: string): string {
   return `delivery ${guid}`;
+}
+
+const Due = z.object({ due: z.number().nullable() });
+
+async function saveDelivery(sql: Sql, { key, queue, content }: NewDelivery): Promise<Outcome<boolean>> {
+  const now = Date.now();
+  if (!(await addDelivery(sql, { guid: key, part: "" }, now))) return { undo: true, result: false };
+  await sql.run("insert into pending_deliveries (key, queue, content, received_at) values ($1, $2, $3, $4)", [
+    key,
+    queue,
+    JSON.stringify(content),
+    now,
+  ]);
+  return { result: true };
+}
+
+/** Claims the first delivery that is due and the oldest of its queue. One of several replicas gets it. */
+async function claimDelivery(sql: Pick<Sql, "query">, now: number, until: number): Promise<Delivery | undefined> {
+  const [row] = await sql.query(
+    DeliveryColumns,
+    `update pending_deliveries set due_at = $2, attempts = attempts + 1 where number =
+      (select number from pending_deliveries as a where due_at <= $1
+          and not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)
+        order by due_at, number limit 1 for update skip locked)
+      returning key, queue, content, received_at, attempts`,
+    [now, until],
+  );
+  return row && readDelivery(row);
+}
+
+async function nextDeliveryAt(sql: Pick<Sql, "query">): Promise<number | undefined> {
+  const [row] = await sql.query(
+    Due,
+    `select min(due_at) as due from pending_deliveries as a
+      where not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)`,
+  );
+  return row?.due ?? undefined;
+}
+
+/**
+ * Orders the operations of one process, which run on several connections: an operation waits for the writes before it that
+ * touch the same names. Reads never make another operation wait.
+ */
+class OperationOrder {
+  /** The last write of each name. */
+  readonly #last = new Map<string, Promise<void>>();
+  readonly #writes = new Set<Promise<void>>();
+  readonly #pending = new Set<Promise<void>>();
+  /** The last write that may touch anything. */
+  #fence: Promise<void> | undefined;
+
+  /** `touched` are the names the work writes; undefined means that it may write anything. */
+  write<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>): Promise<Result> {
+    const { result, ended } = this.#start(touched, work);
+    this.#writes.add(ended);
+    if (touched) for (const name of touched) this.#last.set(name, ended);
+    else this.#fence = ended;
+    void ended.then(() => {
+      this.#writes.delete(ended);
+      if (this.#fence === ended) this.#fence = undefined;
+      for (const name of touched ?? []) if (this.#last.get(name) === ended) this.#last.delete(name);
+    });
+    return result;
+  }
+
+  read<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>): Promise<Result> {
+    return this.#start(touched, work).result;
+  }
+
+  /** Resolves when every operation so far has ended. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#pending);
+  }
+
+  #start<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>) {
+    const before = touched ? [this.#fence, ...touched.map((name) => this.#last.get(name))] : [...this.#writes];
+    const result = Promise.all(before).then(work);
+    const ended = result.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#pending.add(ended);
+    void ended.then(() => this.#pending.delete(ended));
+    return { result, ended };
+  }
 }
