@@ -5,6 +5,7 @@ import type { ListedRun } from "#runtime/views/run-view-reader.ts";
 import { type FindRunServices, signInPath } from "./find-run.ts";
 import { type Html, html, trusted } from "./html.ts";
 import { PageError } from "./page-error.ts";
+import type { RateLimit } from "./rate-limit.ts";
 import { describeCost, renderTime } from "./render-numbers.ts";
 import { renderDocument } from "./render-page.ts";
 import { renderBadge } from "./render-parts.ts";
@@ -37,11 +38,14 @@ interface RunList {
 }
 
 /** Shows the runs of the repositories that the person who is signed in can read, newest first. */
-export async function showRuns(services: FindRunServices, c: Context): Promise<Response> {
-  const { sessions, links, github, now } = services;
+export async function showRuns(services: FindRunServices & { viewLimit: RateLimit }, c: Context): Promise<Response> {
+  const { sessions, links, github, now, viewLimit } = services;
   const session = sessions?.current(c);
   if (!sessions || !session) {
     return c.html(renderWelcome(sessions !== undefined));
+  }
+  if (!viewLimit.allows(`list of ${session.login}`)) {
+    throw new PageError(429, "Too many requests in one minute. Wait a moment.");
   }
   const filters = readFilters(c);
   const list = await findRuns(services, { session, filters, before: readCursor(c) });

@@ -44,6 +44,17 @@ describe("the list of runs", () => {
     expect(text).toContain(`href="${made.pathOf("abc2")}"`);
   });
 
+  test("is limited to 120 requests of a person per minute", async () => {
+    const { get, signedIn } = await world();
+    const { cookie } = signedIn("tom");
+    const statuses: number[] = [];
+
+    for (let count = 0; count < 121; count += 1) statuses.push((await get("/runs", { cookie })).status);
+
+    expect([statuses[119], statuses[120]]).toEqual([200, 429]);
+    expect((await get("/runs", { cookie: signedIn("mia").cookie })).status).toBe(200);
+  });
+
   test("hides runs of private repositories from people who cannot read them", async () => {
     const made = await world({ github: { private: true } });
     await startRuns(made);
