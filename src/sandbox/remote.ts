@@ -83,6 +83,9 @@ const maxSmallResponseBytes = 64 * 1024 ** 2;
 /** The capabilities of servers by address, which saves a request. Access is checked by every other request. */
 const knownCapabilities = new LRUCache<string, Map<string, string>>({ max: 1_000, ttl: 60 * 60_000 });
 
+/** The addresses that accept a push only from a client that has read the refs. */
+const advertisesFirst = new LRUCache<string, true>({ max: 1_000, ttl: 60 * 60_000 });
+
 /** Throws a UserError when the address is not that of a git server. */
 export function connect(source: SandboxSource, signal: AbortSignal | undefined): Remote {
   const root = parseUrl(source.url);
@@ -205,15 +208,12 @@ async function readFetch({ name }: Connection, packets: AsyncGenerator<Packet>):
   }
 }
 
+/** Pushes in one request, which git's protocol allows to a client that knows the ref. */
 async function push(connection: Connection, { branch, from, to, pack }: PushUpdate): Promise<PushResponse> {
   const ref = `refs/heads/${branch}`;
   const line = `${from ?? noCommit} ${to} ${ref}\0 report-status side-band-64k ${agentName}`;
-  const response = await send(connection, {
-    access: "write",
-    method: "POST",
-    path: "git-receive-pack",
-    body: Buffer.concat([encodePacket(line), flushPacket, pack]),
-  });
+  const body = Buffer.concat([encodePacket(line), flushPacket, pack]);
+  const response = await sendPush(connection, { access: "write", method: "POST", path: "git-receive-pack", body });
   const messages: Buffer[] = [];
   const data = await Array.fromAsync(readSideBand(readPackets(response.body), (message) => messages.push(message)));
   const report = textLines(await parsePackets(Buffer.concat(data)));
@@ -226,6 +226,26 @@ async function push(connection: Connection, { branch, from, to, pack }: PushUpda
   return { ok: false, reason: await sanitizeMessage(connection, message ? `${reason}\n${message}` : reason) };
 }
 
+/** Sends a push. Where the server refuses one from a client that has not read the refs, reads them and sends it again. */
+async function sendPush(connection: Connection, post: Send): Promise<GitResponse> {
+  const address = connection.root.href;
+  if (!advertisesFirst.has(address)) {
+    const response = await exchange(connection, post);
+    if (!isRefusal(response)) return checked(connection, post, response);
+    await readBody(response);
+  }
+  const path = "info/refs?service=git-receive-pack";
+  await readBody(await send(connection, { access: "write", method: "GET", path }));
+  const response = await send(connection, post);
+  advertisesFirst.set(address, true);
+  return response;
+}
+
+/** True for a status that is about this request. Outages and rate limits are not. */
+function isRefusal({ status, retryAfterMs }: GitResponse): boolean {
+  return status >= 400 && status < 500 && status !== 429 && retryAfterMs === undefined;
+}
+
 interface Send {
   access: "read" | "write";
   method: "GET" | "POST";
@@ -234,20 +254,33 @@ interface Send {
   maxBytes?: number;
 }
 
-async function send(
+/** Sends a request, and throws unless the server answers it. */
+async function send(connection: Connection, options: Send): Promise<GitResponse> {
+  return checked(connection, options, await exchange(connection, options));
+}
+
+async function checked(connection: Connection, { access }: Send, response: GitResponse): Promise<GitResponse> {
+  if (response.status === 200 && response.type.startsWith(`application/x-${serviceOf(access)}-`)) return response;
+  throw await errorFor(connection, access, response);
+}
+
+function serviceOf(access: "read" | "write"): string {
+  return access === "read" ? "git-upload-pack" : "git-receive-pack";
+}
+
+async function exchange(
   connection: Connection,
   { access, method, path, body, maxBytes = maxSmallResponseBytes }: Send,
 ): Promise<GitResponse> {
-  const service = access === "read" ? "git-upload-pack" : "git-receive-pack";
   const token = await tokenFor(connection, access);
   const headers: Record<string, string> = { "user-agent": "git/golem-forge", accept: "*/*" };
   if (access === "read") headers["git-protocol"] = "version=2";
   if (token) headers.authorization = `Basic ${Buffer.from(`x-access-token:${token}`).toString("base64")}`;
-  if (body) headers["content-type"] = `application/x-${service}-request`;
+  if (body) headers["content-type"] = `application/x-${serviceOf(access)}-request`;
 
   const url = new URL(`${connection.root.pathname}/${path}`, connection.root);
   const repeatable = access === "read" || method === "GET";
-  const response = await request({
+  return request({
     method,
     url,
     headers,
@@ -256,8 +289,6 @@ async function send(
     repeatable,
     signal: connection.signal,
   });
-  if (response.status === 200 && response.type.startsWith(`application/x-${service}-`)) return response;
-  throw await errorFor(connection, access, response);
 }
 
 async function errorFor(connection: Connection, access: "read" | "write", response: GitResponse): Promise<Error> {

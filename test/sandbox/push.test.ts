@@ -151,6 +151,35 @@ test("a push whose response was lost is recognized on the branch", async () => {
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(pushed.commit);
 });
 
+test("the refs are read first where the server refuses a push without that", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const sandbox = await world.open(repository);
+  await sandbox.write("b", "2");
+  let hasReadRefs = false;
+  world.server.options.intercept = ({ url }, response) => {
+    if (url?.endsWith("info/refs?service=git-receive-pack")) hasReadRefs = true;
+    if (hasReadRefs || !url?.endsWith("/git-receive-pack")) return false;
+    response.writeHead(400, { "content-type": "text/plain" }).end("Read the refs first.\n");
+    return true;
+  };
+  const before = world.server.requests.length;
+
+  const first = await pushAll(sandbox, "golem/1");
+  await sandbox.write("c", "3");
+  const second = await pushAll(sandbox, "golem/1", { expectedTip: first.commit });
+
+  world.server.options.intercept = undefined;
+  expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(second.commit);
+  const asked = world.server.requests.slice(before).map((line) => line.replace(/\/.*\//, ""));
+  expect(asked).toEqual([
+    "POST git-receive-pack",
+    "GET refs?service=git-receive-pack",
+    "POST git-receive-pack",
+    "GET refs?service=git-receive-pack",
+    "POST git-receive-pack",
+  ]);
+});
+
 test("a push is retried while the server is down", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const sandbox = await world.open(repository);
