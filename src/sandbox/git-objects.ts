@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 
 export interface GitObject {
   type: "commit" | "tree" | "blob" | "tag";
@@ -22,9 +22,20 @@ export interface Commit {
   message: string;
 }
 
+/** Holds the header and the content of an object while it is hashed, for objects up to this size. */
+const hashed = Buffer.allocUnsafeSlow(64 * 1024);
+const maxHeaderBytes = 32;
+
 /** Computes the object id that git gives this content. */
 export function hashObject({ type, data }: { type: GitObject["type"]; data: Uint8Array }): string {
-  return createHash("sha1").update(`${type} ${data.length}\0`).update(data).digest("hex");
+  const header = `${type} ${data.length}\0`;
+  if (data.length > hashed.length - maxHeaderBytes) {
+    return createHash("sha1").update(header).update(data).digest("hex");
+  }
+  // For small objects, a Hash takes longer to create than to use.
+  const start = hashed.write(header, "latin1");
+  hashed.set(data, start);
+  return hash("sha1", hashed.subarray(0, start + data.length));
 }
 
 export function parseTree(data: Buffer): TreeItem[] {

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { inflateSync } from "node:zlib";
+import { constants, inflateSync } from "node:zlib";
 import { UserError } from "#domain/errors.ts";
 import { applyDelta, deltaResultSize } from "./apply-delta.ts";
 import { EventLoopYielder } from "./event-loop.ts";
@@ -253,19 +253,29 @@ function readObjectHeader(buffer: Buffer, offset: number): ObjectHeader | undefi
 
 /** Decompresses an object; undefined when more bytes are needed. */
 function inflate(buffer: Buffer, { start, size }: ObjectHeader): { data: Buffer; used: number } | undefined {
+  const compressed = buffer.subarray(start);
+  const result = inflatePart(compressed, size);
+  const used = result.engine.bytesWritten;
+  // The checksum of the pack follows the last object, so there are bytes after each complete one.
+  if (used >= compressed.length) return undefined;
+  if (result.buffer.length !== size) throw damaged("an object does not have the size that its header says");
+  return { data: result.buffer, used };
+}
+
+function inflatePart(compressed: Buffer, size: number): { buffer: Buffer; engine: { bytesWritten: number } } {
   try {
-    const options = { info: true, maxOutputLength: size + 1, chunkSize: Math.min(Math.max(size + 64, 64), 1 << 20) };
-    // The types lack the documented option `info`.
-    const result = inflateSync(buffer.subarray(start), options) as unknown as {
-      buffer: Buffer;
-      engine: { bytesWritten: number };
+    const options = {
+      info: true,
+      maxOutputLength: size + 1,
+      chunkSize: Math.min(Math.max(size + 64, 64), 1 << 20),
+      // An object that is cut off is not an error: it has not arrived yet.
+      finishFlush: constants.Z_SYNC_FLUSH,
     };
-    if (result.buffer.length === size) return { data: result.buffer, used: result.engine.bytesWritten };
+    // The types lack the documented option `info`.
+    return inflateSync(compressed, options) as unknown as ReturnType<typeof inflatePart>;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "Z_BUF_ERROR") return undefined;
     throw damaged("an object cannot be decompressed", error);
   }
-  throw damaged("an object does not have the size that its header says");
 }
 
 function megabytes(bytes: number): number {

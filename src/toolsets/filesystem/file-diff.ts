@@ -19,8 +19,9 @@ export interface ComparedTexts extends TextChange {
 
 /** A longer original is left out of the result, because the log keeps every result. */
 const maxOriginalCharacters = 100_000;
-/** Up to this many changed lines are shown to the model. */
+/** Up to this many changed lines are shown to the model, and up to this many characters of them. */
 const maxShownLines = 60;
+const maxShownCharacters = 12_000;
 
 /** Longer texts are not compared line by line: nothing else in this process could run meanwhile. */
 const maxComparedCharacters = 1_000_000;
@@ -81,13 +82,15 @@ const verbs = { create: "Created", update: "Changed", delete: "Deleted" };
 
 /** The lines around a change in their new state, numbered as read_file numbers them, unless there are too many. */
 export function showChangedLines({ path, after = "", hunks }: ComparedTexts): string {
+  const readAgain = `Read ${path} again before you change it further.`;
   const total = hunks.reduce((sum, hunk) => sum + hunk.newLines, 0);
-  if (total === 0 || total > maxShownLines) return `Read ${path} again before you change it further.`;
+  if (total === 0 || total > maxShownLines) return readAgain;
 
   const lines = splitLines(after);
   const parts = hunks.map(({ newStart, newLines }) => {
     const first = Math.max(newStart, 1);
     return numberLines(lines.slice(first - 1, first - 1 + newLines), first);
   });
-  return `=== ${path} ===\n${parts.join("\n     …\n")}`;
+  const shown = parts.join("\n     …\n");
+  return shown.length > maxShownCharacters ? readAgain : `=== ${path} ===\n${shown}`;
 }

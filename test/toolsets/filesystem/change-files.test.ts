@@ -69,6 +69,21 @@ describe("write_file", () => {
 });
 
 describe("edit_file", () => {
+  test("answers briefly beside very long lines", async () => {
+    const long = Array.from({ length: 20 }, (_, index) => `${index} ${"x".repeat(100_000)}`).join("\n");
+    const { call } = await world({ "bundle.js": `${long}\n` });
+
+    await call("read_file", { path: "bundle.js" });
+    const one = await call("edit_file", { path: "bundle.js", old_text: "\n9 x", new_text: "\nnine x" });
+    await call("read_file", { path: "bundle.js" });
+    const edits = ["2", "6", "11", "15"].map((line) => ({ old_text: `\n${line} x`, new_text: `\n${line}! x` }));
+    const several = await call("edit_file", { path: "bundle.js", edits });
+
+    expect(one.llmContent.length).toBeLessThan(13_000);
+    expect(several.llmContent.length).toBeLessThan(13_000);
+    expect(several.llmContent).toContain("Read bundle.js again");
+  });
+
   test("replaces the text and shows the new lines", async () => {
     const { call, sandbox } = await world({ "a.ts": "let a = 1;\nlet b = 2;\n" });
     await call("read_file", { path: "a.ts" });
