@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 
-/** What was asked for: the first line of a results file, from which an evaluation can be resumed. */
+/** The request: the first line of a results file, from which an evaluation can be resumed. */
 export const EvalPlan = z.object({
   kind: z.literal("eval"),
   paths: z.array(z.string()),
@@ -37,7 +37,7 @@ export const EvalResult = z.object({
   checks: z.array(CheckResult).default([]),
   changedLines: z.number().default(0),
   referenceLines: z.number().optional(),
-  /** Of a review: all findings, those that find a planted fault, and how many of the planted faults were found. */
+  /** For a review: all findings, those about a planted fault, and how many of the planted faults were found. */
   review: z.object({ findings: z.number(), matched: z.number(), faults: z.number(), found: z.number() }).optional(),
   /** US dollars; undefined where the price is not known. */
   cost: z.number().optional(),
@@ -62,7 +62,7 @@ export interface ResultsFile {
 }
 
 /**
- * Reads a results file, or the report of SWE-bench's evaluation. Of two results of one attempt the later one counts. Ignores
+ * Reads a results file, or the report of SWE-bench's evaluation. The later of two results for one attempt counts. Ignores
  * a last line that was cut off. Throws a UserError for anything else.
  */
 export function readResults(file: string): ResultsFile {

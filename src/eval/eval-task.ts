@@ -14,7 +14,7 @@ const Rules = z.strictObject({
 
 const Fault = z.strictObject({
   path: z.string(),
-  /** First and last line after the change. A finding on one of them, or one line beside them, finds the fault. */
+  /** First and last line after the change. A finding may also be on the line before or after them. */
   lines: z.tuple([z.number().int().positive(), z.number().int().positive()]),
   /** Must match the text of the finding, too. */
   about: pattern.optional(),

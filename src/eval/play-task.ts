@@ -17,7 +17,7 @@ import { commitAll, type OpenedTask, openChanged, openTask } from "./open-task.t
 import { createReviewTools, judgeFindings } from "./review-tools.ts";
 import { runCommands } from "./run-checks.ts";
 
-/** What all attempts share. */
+/** The services that all attempts share. */
 export interface EvalHost {
   models: Models;
   executors: Executors;
@@ -28,7 +28,7 @@ export interface EvalHost {
   interruptSignal: InterruptSignal;
 }
 
-/** There is no pull request and nobody to ask, and a model must not look its task up. */
+/** An evaluation has no pull request and nobody to ask, and a model must not look up its task. */
 const omitToolsets = ["github", "pull_request", "reviews", "ask", "web"];
 
 const briefing =

@@ -25,9 +25,9 @@ interface Attempt {
 }
 
 /**
- * Plays every task with every model as often as planned, and writes each result when it is there. A task that crashes does
- * not stop the others. Resolves to all results, or to those so far after an interruption. Throws a UserError before the
- * first attempt when a model, a worker or a sandbox is missing.
+ * Plays every task with every model as often as planned, and writes each result as soon as it is known. A task that crashes
+ * does not stop the others. Resolves to all results, or to those so far after an interruption. Throws a UserError before
+ * the first attempt when a model, a worker or a sandbox is missing.
  */
 export async function runEval({
   tasks,
@@ -44,7 +44,7 @@ export async function runEval({
   const missing = attemptsOf(tasks, plan).filter(
     ({ task, model, attempt }) => !done.has(keyOf({ task: task.name, model, attempt })),
   );
-  // Written again, so that a line that was cut off is gone.
+  // This removes a last line that was cut off.
   writeFileSync(file, [plan, ...kept].map((entry) => `${JSON.stringify(entry)}\n`).join(""));
 
   const results = [...kept];
@@ -62,7 +62,7 @@ export async function runEval({
   return results;
 }
 
-/** Attempts in rounds, so that an interrupted evaluation has something of every task. */
+/** One round after the other, so that an interrupted evaluation has results for every task. */
 function attemptsOf(tasks: readonly EvalTask[], { models, repeat }: EvalPlan): Attempt[] {
   const rounds = Array.from({ length: repeat }, (_, index) => index + 1);
   return rounds.flatMap((attempt) => models.flatMap((model) => tasks.map((task) => ({ task, model, attempt }))));

@@ -28,7 +28,7 @@ async function worldOf(script: Parameters<typeof evalWorld>[0]["script"], ...tas
   return world;
 }
 
-test("a good and a bad model get the table that they deserve", async () => {
+test("the table shows how a good model, an idle one and one that breaks rules did", async () => {
   const world = await worldOf(byModel, textTask("one"), textTask("two"));
 
   const models = ["-m", "compatible:good", "-m", "compatible:rude", "-m", "compatible:idle"];
@@ -223,6 +223,10 @@ test.each([
   [["evals", "--repeat", "0"], "--repeat needs a number from 1 to 999"],
   [["evals", "-m", "compatible:x", "--parallel", "none"], "--parallel needs a number"],
   [["evals", "-m", "nobody:model"], "nobody"],
+  [
+    ["evals", "-m", "compatible:x", "-m", "compatible:y", "--predictions", "p.json"],
+    "--predictions takes the results of one",
+  ],
   [["--compare", "one.jsonl"], "Name two results files"],
   [["typo"], "Unknown field chekcs. Did you mean checks?"],
   [["os"], "cannot run here"],

@@ -20,6 +20,8 @@ import { parseWords, type Words } from "./parse-words.ts";
 
 const shippedTasks = fileURLToPath(new URL("../../../evals", import.meta.url));
 const defaultParallel = 2;
+/** The options that a results file holds. */
+const planOptions = ["model", "worker", "repeat", "output", "repositories", "test-command"];
 
 /** `golem eval`: plays tasks with models and reports the results, or compares two results files. */
 export async function evaluate(args: readonly string[], context: CommandContext): Promise<number> {
@@ -42,11 +44,10 @@ export async function evaluate(args: readonly string[], context: CommandContext)
   const resumed = optionOf(options, "resume");
   const earlier = resumed === undefined ? undefined : readResults(resolve(context.cwd, resumed));
   if (earlier && !earlier.plan) throw new UserError(`${resumed} was not written by golem eval.`);
-  if (
-    earlier &&
-    (positionals.length > 0 || ["model", "repeat", "output", "worker"].some((name) => options.has(name)))
-  ) {
-    throw new UserError("--resume continues with the tasks and models of its file: leave them out.");
+  if (earlier && (positionals.length > 0 || planOptions.some((name) => options.has(name)))) {
+    throw new UserError(
+      "--resume takes the tasks, the models and the other options of the plan from its file: leave them out.",
+    );
   }
   const config = readLocalConfig(context.env);
   const models = createModels(config.models);
@@ -55,6 +56,10 @@ export async function evaluate(args: readonly string[], context: CommandContext)
   if (!earlier && existsSync(file))
     throw new UserError(`${file} exists already. Continue it with --resume, or choose another.`);
 
+  const predictions = optionOf(options, "predictions");
+  if (predictions !== undefined && plan.models.length > 1) {
+    throw new UserError("--predictions takes the results of one model: evaluate the models one by one.");
+  }
   const tasks = readTasks(plan.paths, plan);
   const workers = await openLocalWorkers(undefined, config.workersDirectory);
   const executors = createExecutors(config.executors);
@@ -74,12 +79,7 @@ export async function evaluate(args: readonly string[], context: CommandContext)
     const known = earlier?.results ?? [];
     const onResult = (result: EvalResult) => context.errors.write(`${describe(result)}\n`);
     const results = await runEval({ tasks, plan, parallel, file, earlier: known, host, onResult });
-    return report(results, {
-      file,
-      predictions: optionOf(options, "predictions"),
-      isInterrupted: interruptSignal.interrupted,
-      context,
-    });
+    return report(results, { file, predictions, isInterrupted: interruptSignal.interrupted, context });
   } finally {
     process.off("SIGINT", interrupt);
     process.off("SIGTERM", interrupt);
@@ -159,9 +159,6 @@ function report(results: readonly EvalResult[], { file, predictions, isInterrupt
 
 /** The format that SWE-bench's own evaluation takes: the first attempt at each task. */
 function renderPredictions(results: readonly EvalResult[]): string {
-  const models = new Set(results.map(({ model }) => model));
-  if (models.size > 1)
-    throw new UserError("--predictions takes the results of one model: evaluate the models one by one.");
   const predictions = results
     .filter(({ attempt }) => attempt === 1)
     .map(({ task, model, patch }) => [task, { instance_id: task, model_name_or_path: model, model_patch: patch }]);
