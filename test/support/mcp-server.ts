@@ -1,10 +1,13 @@
-import { createServer } from "node:http";
+import { randomUUID } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import { z } from "zod";
 
 export interface McpServerOptions {
+  /** The era of the server. Default: 2025 without sessions. */
+  sessions?: boolean;
   /** What `echo` says of itself; another one is drift. */
   description?: string;
   /** Hears each call that arrives. */
@@ -62,26 +65,44 @@ export interface HttpMcpServer {
   options: McpServerOptions;
   /** The `authorization` of every request. */
   authorizations: (string | undefined)[];
+  /** The open sessions by id. */
+  sessions: ReadonlyMap<string, { server: McpServer }>;
   close(): Promise<void>;
 }
 
 /** The same over HTTP, on a free port of this machine. `options` may be changed while it stands. */
 export async function startHttpMcpServer(options: McpServerOptions = {}, port = 0): Promise<HttpMcpServer> {
   const authorizations: (string | undefined)[] = [];
+  const sessions = new Map<string, { server: McpServer; transport: StreamableHTTPServerTransport }>();
   const http = createServer(async (request, response) => {
     authorizations.push(request.headers.authorization);
+    if (options.sessions) return inSession(request, response);
     const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });
     const server = createMcpServer(options);
     response.on("close", () => void server.close());
     await server.connect(transport as Parameters<McpServer["connect"]>[0]);
     await transport.handleRequest(request, response);
   });
+
+  async function inSession(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const known = sessions.get(String(request.headers["mcp-session-id"]));
+    if (known) return known.transport.handleRequest(request, response);
+    const server = createMcpServer(options);
+    const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void sessions.set(id, { server, transport }),
+    });
+    await server.connect(transport as Parameters<McpServer["connect"]>[0]);
+    await transport.handleRequest(request, response);
+  }
+
   await new Promise<void>((listening) => http.listen(port, "127.0.0.1", listening));
   const { port: taken } = http.address() as { port: number };
   return {
     url: `http://127.0.0.1:${taken}/mcp`,
     options,
     authorizations,
+    sessions,
     close: () =>
       new Promise((closed) => {
         http.close(() => closed());

@@ -1,6 +1,7 @@
 import type { LookupFunction } from "node:net";
 import { createMCPClient, type ListToolsResult, type MCPClient } from "@ai-sdk/mcp";
 import { Agent, fetch as undiciFetch } from "undici";
+import { z } from "zod";
 import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
 import { ProgramTransport } from "./program-transport.ts";
 import type { ServerSettings } from "./server-settings.ts";
@@ -15,7 +16,8 @@ export type ToolDefinition = ListToolsResult["tools"][number];
 /** A server that answered, with its tools. */
 export interface ServerConnection {
   client: MCPClient;
-  definitions: readonly ToolDefinition[];
+  /** The tools it has. Listed again if the server said that they changed, or for how long they are valid. */
+  definitions(): Promise<readonly ToolDefinition[]>;
   /** Why the server's program ended; undefined while it runs, and for a server over HTTP. */
   describeEnd(): string | undefined;
   /** A report of what the program wrote besides messages; undefined if there is nothing new. */
@@ -39,6 +41,7 @@ export async function connectServer(settings: ServerSettings, publicOnly: boolea
     fetch: guarded?.fetch ?? limitedFetch(fetch),
   });
   let client: MCPClient | undefined;
+  const list = new ToolList();
 
   async function close(): Promise<void> {
     await client?.close().catch(() => undefined);
@@ -52,12 +55,14 @@ export async function connectServer(settings: ServerSettings, publicOnly: boolea
       transport: program ?? http(settings as Exclude<ServerSettings, { command: string }>),
       clientName: "golem-forge",
       initializationOptions: { timeout: connectMs },
-      // A failure between two calls is reported by the next one.
-      onUncaughtError: () => {},
+      // A failure between two calls is reported by the next one. Notifications arrive here, too, without their name.
+      onUncaughtError: () => list.expire(),
     });
+    await list.read(client);
+    const connected = client;
     return {
       client,
-      definitions: await listTools(client),
+      definitions: () => list.read(connected),
       describeEnd: () => program?.describeEnd(),
       takeReport: () => program?.takeReport(),
       close,
@@ -69,20 +74,46 @@ export async function connectServer(settings: ServerSettings, publicOnly: boolea
   }
 }
 
-async function listTools(client: MCPClient): Promise<ToolDefinition[]> {
-  const definitions: ToolDefinition[] = [];
-  let cursor: string | undefined;
-  for (let page = 0; page < maxPages && definitions.length < maxTools; page += 1) {
-    const listed = await client.listTools({
-      ...(cursor !== undefined && { params: { cursor } }),
-      options: { timeout: connectMs },
-    });
-    definitions.push(...listed.tools);
-    cursor = listed.nextCursor;
-    if (cursor === undefined) break;
+/** The tools of a server, kept for as long as it says that they are valid. */
+class ToolList {
+  #definitions: Promise<readonly ToolDefinition[]> | undefined;
+  #validUntil = Number.POSITIVE_INFINITY;
+
+  expire(): void {
+    this.#validUntil = 0;
   }
-  return definitions.slice(0, maxTools);
+
+  read(client: MCPClient): Promise<readonly ToolDefinition[]> {
+    if (this.#definitions && Date.now() < this.#validUntil) return this.#definitions;
+    this.#validUntil = Number.POSITIVE_INFINITY;
+    const definitions = this.#list(client);
+    this.#definitions = definitions;
+    definitions.catch(() => {
+      if (this.#definitions === definitions) this.#definitions = undefined;
+    });
+    return definitions;
+  }
+
+  async #list(client: MCPClient): Promise<readonly ToolDefinition[]> {
+    const definitions: ToolDefinition[] = [];
+    let cursor: string | undefined;
+    for (let page = 0; page < maxPages && definitions.length < maxTools; page += 1) {
+      const listed = await client.listTools({
+        ...(cursor !== undefined && { params: { cursor } }),
+        options: { timeout: connectMs },
+      });
+      definitions.push(...listed.tools);
+      const { ttlMs } = Validity.parse(listed);
+      if (ttlMs !== undefined) this.#validUntil = Math.min(this.#validUntil, Date.now() + ttlMs);
+      cursor = listed.nextCursor;
+      if (cursor === undefined) break;
+    }
+    return definitions.slice(0, maxTools);
+  }
 }
+
+/** How long a list is valid. Servers before 2026-07-28 do not say. */
+const Validity = z.object({ ttlMs: z.number().nonnegative().optional().catch(undefined) });
 
 /** The longest response taken from a server, in bytes. */
 const maxResponseBytes = 32_000_000;

@@ -30,7 +30,7 @@ export class McpServer {
 
   /** The tools it has now. Throws a ToolError `UNAVAILABLE`. */
   async definitions(): Promise<readonly ToolDefinition[]> {
-    return (await this.#connection()).definitions;
+    return (await this.#connection()).definitions();
   }
 
   /** Calls a tool. Throws ToolErrors. */
@@ -40,7 +40,11 @@ export class McpServer {
     { expected, timeoutMs, signal, output }: McpCallOptions,
   ): Promise<CallToolResult> {
     const connection = await this.#connection();
-    const current = connection.definitions.find((definition) => definition.name === tool);
+    const definitions = await connection.definitions().catch(async (error: unknown) => {
+      await this.#drop();
+      throw this.#unavailable(connection.describeEnd() ?? reasonOf(error), error);
+    });
+    const current = definitions.find((definition) => definition.name === tool);
     if (!current) throw this.#unavailable(`it no longer has the tool ${tool}`);
     if (fingerprint(current) !== expected) throw changedTool(this.#name, tool, fingerprint(current));
 

@@ -5,6 +5,7 @@ import { createPublicFetch } from "#toolsets/mcp/connect-server.ts";
 import { mcpToolset } from "#toolsets/mcp/mcp-toolset.ts";
 import { type ToolboxWorldOptions, toolboxWorld } from "../../support/custom-tools-world.ts";
 import { type HttpMcpServer, startHttpMcpServer } from "../../support/mcp-server.ts";
+import { misbehaviorNames, startStatelessMcpServer } from "../../support/stateless-mcp-server.ts";
 
 const program = {
   command: process.execPath,
@@ -266,6 +267,67 @@ describe("an MCP server over HTTP", () => {
     const { run } = await mcp({ servers: { rude: { url: `http://127.0.0.1:${port}/` } } });
 
     expect(await run("rude_unavailable")).toMatchObject({ error: { code: "UNAVAILABLE" } });
+  });
+});
+
+describe("an MCP server of either era of the protocol", () => {
+  const stateless = new URL("../../support/stateless-mcp-server.ts", import.meta.url).pathname;
+  const over = (url: string) => ({ servers: { era: { url } }, ...free });
+
+  test("of 2025, with initialize and a session over HTTP, is called in its session", async () => {
+    const server = await startHttpMcpServer({ sessions: true });
+    onTestFinished(() => server.close());
+    const { run } = await mcp(over(server.url));
+
+    expect((await run("era_echo", { text: "hi" })).value).toMatchObject({ content: "echo: hi" });
+    expect(server.sessions.size).toBe(1);
+  });
+
+  test("of 2026, stateless, over stdio", async () => {
+    const { run } = await mcp({ servers: { era: { command: process.execPath, args: [stateless] } }, ...free });
+
+    expect((await run("era_echo", { text: "hi" })).value).toMatchObject({ content: "echo: hi" });
+  });
+
+  test("of 2026, stateless, over HTTP, without initialize", async () => {
+    const server = await startStatelessMcpServer();
+    onTestFinished(() => server.close());
+    const { run } = await mcp(over(server.url));
+
+    expect((await run("era_echo", { text: "hi" })).value).toMatchObject({ content: "echo: hi" });
+    expect(server.methods).toEqual(["server/discover", "tools/list", "tools/call"]);
+  });
+
+  test("whose list of tools has expired is asked for it again before a call", async () => {
+    const server = await startStatelessMcpServer({ ttlMs: 0, tools: ["echo", "other"] });
+    onTestFinished(() => server.close());
+    const { run } = await mcp(over(server.url));
+    server.options.tools = ["other"];
+
+    expect((await run("era_echo", { text: "hi" })).error?.message).toContain("it no longer has the tool echo");
+    expect((await run("era_other")).error).toBeUndefined();
+  });
+
+  test("that says that its tools changed is asked for them again before the next call", async () => {
+    const server = await startStatelessMcpServer({ tools: ["echo", "changed"] });
+    onTestFinished(() => server.close());
+    const { run } = await mcp(over(server.url));
+    server.options.tools = ["changed"];
+
+    expect((await run("era_echo", { text: "still listed" })).error).toBeUndefined();
+    expect((await run("era_changed")).error).toBeUndefined();
+    expect((await run("era_echo")).error?.message).toContain("it no longer has the tool echo");
+  });
+
+  test.each(misbehaviorNames)("that answers a call over HTTP wrongly (%s) fails that call at most", async (tool) => {
+    const server = await startStatelessMcpServer({ tools: ["echo", tool] });
+    onTestFinished(() => server.close());
+    const { run } = await mcp({ ...over(server.url), timeout: 0.3 });
+
+    const { error } = await run(`era_${tool}`);
+
+    expect(error === undefined).toBe(["twice", "changed"].includes(tool));
+    expect((await run("era_echo", { text: "next" })).value).toMatchObject({ content: "echo: next" });
   });
 });
 
