@@ -72,7 +72,7 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
       return { tier: "memory", available: true, reason: walls };
     },
     async open() {
-      const session = memorySession(take, () => open.delete(session));
+      const session: ExecSession = new MemorySession(take, () => open.delete(session));
       open.add(session);
       return session;
     },
@@ -84,53 +84,64 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
   };
 }
 
-function memorySession(take: () => GuardedChild, onClose: () => void): ExecSession {
-  const mirror = createTreeMirror(treeLimits);
-  let child: GuardedChild | undefined;
-  const queue = new SerialQueue();
-  let closed = false;
+/** A session whose commands run one after the other in a child process. */
+class MemorySession implements ExecSession {
+  readonly tier = "memory";
+  readonly #take: () => GuardedChild;
+  readonly #onClose: () => void;
+  readonly #mirror = createTreeMirror(treeLimits);
+  readonly #queue = new SerialQueue();
+  #child: GuardedChild | undefined;
+  #closed = false;
 
-  async function run(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
-    if (closed) throw new ToolError("The shell is closed.", { code: "UNAVAILABLE" });
-    const [program, flag, script, , ...args] = request.command;
-    if (program !== "bash" || flag !== "-c" || script === undefined) {
-      throw new ToolError(`The in-memory shell runs bash scripts, not ${program}.`, { code: "UNAVAILABLE" });
-    }
-    if (request.network?.length || request.isolated) {
-      throw new ToolError("A command cannot have network in the in-memory shell.", { code: "UNAVAILABLE" });
-    }
-    if (!child?.alive) {
-      child = take();
-      mirror.reset();
-    }
-    const known = new Set(mirror.paths);
-    const delta = await mirror.nextDelta(tree);
-    for (const path of mirror.paths) known.add(path);
+  constructor(take: () => GuardedChild, onClose: () => void) {
+    this.#take = take;
+    this.#onClose = onClose;
+  }
+
+  exec(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
+    return this.#queue.run(() => this.#run(tree, request));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#child?.kill();
+    this.#onClose();
+  }
+
+  async #run(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
+    if (this.#closed) throw new ToolError("The shell is closed.", { code: "UNAVAILABLE" });
+    const script = scriptOf(request);
+    const child = this.#livingChild();
+    const known = new Set(this.#mirror.paths);
+    const delta = await this.#mirror.nextDelta(tree);
+    for (const path of this.#mirror.paths) known.add(path);
     const started = performance.now();
-    const shellRequest: ShellRequest = {
-      ...delta,
-      script,
-      args,
-      env: request.env ?? {},
-      cwd: request.cwd ?? "",
-      stdin: request.stdin ?? "",
-      timeoutMs: request.timeoutMs,
-      outputBytes: rawOutputBytes,
-      head: tree.head,
-    };
     const output = new CommandOutput(request);
     try {
-      const answer = await child.call(shellRequest, {
-        killAfterMs: request.timeoutMs + killGraceMs,
-        signal: request.signal,
-        answer: (question) => answerQuestion(tree, question),
-        onOutput: (part) => output.receive(part),
-      });
+      const answer = await child.call(
+        {
+          ...delta,
+          ...script,
+          env: request.env ?? {},
+          cwd: request.cwd ?? "",
+          stdin: request.stdin ?? "",
+          timeoutMs: request.timeoutMs,
+          outputBytes: rawOutputBytes,
+          head: tree.head,
+        } satisfies ShellRequest,
+        {
+          killAfterMs: request.timeoutMs + killGraceMs,
+          signal: request.signal,
+          answer: (question) => answerQuestion(tree, question),
+          onOutput: (part) => output.receive(part),
+        },
+      );
       const reply = ShellReply.parse(answer);
       const durationMs = performance.now() - started;
       output.add("stdout", Buffer.from(reply.stdout));
       output.add("stderr", Buffer.from(reply.stderr));
-      const changes = await changesOf(reply, known, tree);
+      const changes = await this.#changesOf(reply, known, tree);
       const isDeadline = reply.exitCode === 124 || output.stderr.text().includes("execution deadline");
       const timedOut = isDeadline && durationMs >= request.timeoutMs;
       return { ...output.result(), exitCode: timedOut ? null : reply.exitCode, durationMs, timedOut, changes };
@@ -141,40 +152,47 @@ function memorySession(take: () => GuardedChild, onClose: () => void): ExecSessi
     }
   }
 
-  async function changesOf(
-    reply: z.infer<typeof ShellReply>,
+  #livingChild(): GuardedChild {
+    if (!this.#child?.alive) {
+      this.#child = this.#take();
+      this.#mirror.reset();
+    }
+    return this.#child;
+  }
+
+  async #changesOf(
+    { written, deleted, special }: z.infer<typeof ShellReply>,
     known: ReadonlySet<string>,
     tree: TreeSource,
   ): Promise<TreeChanges> {
+    const { isIgnored } = this.#mirror;
     const proposed: ProposedChange[] = [
-      ...reply.written.map(({ path, content, executable }) => ({
+      ...written.map(({ path, content, executable }) => ({
         kind: "file" as const,
         path,
         size: content.length,
         executable,
         read: () => content,
       })),
-      ...reply.deleted.map((path) => ({ kind: "gone" as const, path })),
-      ...reply.special.map((path) => ({ kind: "special" as const, path, what: "link" })),
+      ...deleted.map((path) => ({ kind: "gone" as const, path })),
+      ...special.map((path) => ({ kind: "special" as const, path, what: "link" })),
     ];
-    const changes = await validateChanges(proposed, {
-      resolve: (path) => tree.resolve(path),
-      known,
-      isIgnored: mirror.isIgnored,
-    });
-    mirror.markStale(proposed.filter(({ path }) => known.has(path) || !mirror.isIgnored(path)).map(({ path }) => path));
+    const changes = await validateChanges(proposed, { resolve: (path) => tree.resolve(path), known, isIgnored });
+    this.#mirror.markStale(proposed.map(({ path }) => path).filter((path) => known.has(path) || !isIgnored(path)));
     return changes;
   }
+}
 
-  return {
-    tier: "memory",
-    exec: (tree, request) => queue.run(() => run(tree, request)),
-    async close() {
-      closed = true;
-      child?.kill();
-      onClose();
-    },
-  };
+/** The script of a command. Throws a ToolError for what this shell cannot run. */
+function scriptOf({ command, network, isolated }: ExecRequest): Pick<ShellRequest, "script" | "args"> {
+  const [program, flag, script, , ...args] = command;
+  if (program !== "bash" || flag !== "-c" || script === undefined) {
+    throw new ToolError(`The in-memory shell runs bash scripts, not ${program}.`, { code: "UNAVAILABLE" });
+  }
+  if (network?.length || isolated) {
+    throw new ToolError("A command cannot have network in the in-memory shell.", { code: "UNAVAILABLE" });
+  }
+  return { script, args };
 }
 
 async function answerQuestion(tree: TreeSource, question: unknown): Promise<unknown> {

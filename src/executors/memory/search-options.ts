@@ -17,7 +17,7 @@ export interface SearchOptions {
   after: number;
   max: number;
   hidden: boolean;
-  /** Whether files without a hit are counted too: grep does, rg does not. */
+  /** Files without a match are counted, too. grep does so, rg does not. */
   zeros: boolean;
   includes(path: string): boolean;
 }
@@ -87,7 +87,7 @@ const longNames: Record<string, string> = {
 const withValue: Record<"grep" | "rg", string> = { grep: "eABCm", rg: "eABCmgt" };
 const longWithValue = new Set(["A", "B", "C", "m", "e", "g", "t", "include", "exclude", "exclude-dir", "color"]);
 
-/** Reads the arguments of `grep` or `rg`; undefined when one of them is not known here. */
+/** Reads the arguments of `grep` or `rg`; undefined if one of them is not supported. */
 export function searchOptions(program: "grep" | "rg", args: readonly string[]): SearchOptions | undefined {
   const flags: [name: string, value: string][] = [];
   const words: string[] = [];
@@ -123,13 +123,124 @@ export function searchOptions(program: "grep" | "rg", args: readonly string[]): 
   return fromFlags(program, flags, words);
 }
 
+/** Options while the flags are being read. */
+interface Draft {
+  options: SearchOptions;
+  isRg: boolean;
+  /** A path must pass all of these … */
+  filters: ((path: string) => boolean)[];
+  /** … and one of these, if there are any. */
+  wanted: ((path: string) => boolean)[];
+  types: string[];
+  smartCase: boolean;
+}
+
+/** Applies a flag. Returns false if the program does not have it. */
+type FlagHandler = (draft: Draft, value: string) => unknown;
+
+const set =
+  (change: Partial<SearchOptions>): FlagHandler =>
+  ({ options }) =>
+    void Object.assign(options, change);
+const ignored: FlagHandler = () => {};
+const recurse: FlagHandler = ({ options, isRg }) => {
+  options.recursive = true;
+  return !isRg;
+};
+const useSmartCase: FlagHandler = (draft) => {
+  draft.smartCase = true;
+};
+
+const flagHandlers: Record<string, FlagHandler> = {
+  r: recurse,
+  R: recurse,
+  i: set({ ignoreCase: true }),
+  S: useSmartCase,
+  "smart-case": useSmartCase,
+  n: set({ lineNumbers: true }),
+  N: set({ lineNumbers: false }),
+  l: set({ show: "files" }),
+  L: ({ options, isRg }) => {
+    if (!isRg) options.show = "filesWithout";
+  },
+  c: set({ show: "count" }),
+  o: set({ show: "parts" }),
+  files: set({ show: "listing" }),
+  v: set({ invert: true }),
+  w: set({ wholeWord: true }),
+  x: set({ wholeLine: true }),
+  F: set({ syntax: "fixed" }),
+  E: set({ syntax: "extended" }),
+  G: set({ syntax: "basic" }),
+  h: set({ fileNames: false }),
+  I: ignored,
+  H: set({ fileNames: true }),
+  q: set({ quiet: true }),
+  A: (draft, value) => set({ after: count(value) })(draft, value),
+  B: (draft, value) => set({ before: count(value) })(draft, value),
+  C: (draft, value) => set({ before: count(value), after: count(value) })(draft, value),
+  m: (draft, value) => set({ max: count(value) })(draft, value),
+  e: ({ options }, value) => void options.patterns.push(value),
+  include: ({ wanted }, value) => void wanted.push(glob(value)),
+  exclude: (draft, value) => exclude(draft, value),
+  "exclude-dir": ({ filters }, value) => {
+    const name = value.replace(/\/$/, "");
+    filters.push((path) => !path.split("/").slice(0, -1).includes(name));
+  },
+  g: (draft, value) => {
+    if (value.startsWith("!")) exclude(draft, value.slice(1));
+    else draft.wanted.push(glob(value));
+  },
+  t: ({ types }, value) => {
+    if (Object.hasOwn(rgTypes, value)) types.push(...(rgTypes[value] ?? []));
+    return Object.hasOwn(rgTypes, value);
+  },
+  hidden: set({ hidden: true }),
+  ".": set({ hidden: true }),
+  u: ignored,
+  "no-ignore": ignored,
+  s: ignored,
+  color: ignored,
+  a: ignored,
+  "": ignored,
+};
+
+function exclude({ filters }: Draft, pattern: string): void {
+  const matches = glob(pattern);
+  filters.push((path) => !matches(path));
+}
+
 function fromFlags(program: "grep" | "rg", flags: [string, string][], words: string[]): SearchOptions | undefined {
-  const rg = program === "rg";
+  const draft = draftFor(program);
+  const { options, filters, wanted, types } = draft;
+  for (const [name, value] of flags) {
+    const apply = Object.hasOwn(flagHandlers, name) ? flagHandlers[name] : undefined;
+    if (!apply || apply(draft, value) === false) return undefined;
+  }
+
+  if (types.length > 0) {
+    const ofTypes = types.map(glob);
+    filters.push((path) => ofTypes.some((matches) => matches(path)));
+  }
+  if (wanted.length > 0) filters.push((path) => wanted.some((matches) => matches(path)));
+  options.includes = (path) => filters.every((keep) => keep(path));
+  if (options.show !== "listing" && options.patterns.length === 0) {
+    const pattern = words.shift();
+    if (pattern === undefined) return undefined;
+    options.patterns.push(pattern);
+  }
+  options.paths = words;
+  if (draft.smartCase && !options.patterns.some((pattern) => /\p{Lu}/u.test(pattern))) options.ignoreCase = true;
+  return options;
+}
+
+function draftFor(program: "grep" | "rg"): Draft {
+  const isRg = program === "rg";
   const options: SearchOptions = {
     patterns: [],
     paths: [],
-    syntax: rg ? "extended" : "basic",
-    recursive: rg,
+    syntax: isRg ? "extended" : "basic",
+    recursive: isRg,
     ignoreCase: false,
     invert: false,
     wholeWord: false,
@@ -141,146 +252,11 @@ function fromFlags(program: "grep" | "rg", flags: [string, string][], words: str
     before: 0,
     after: 0,
     max: Number.POSITIVE_INFINITY,
-    hidden: !rg,
-    zeros: !rg,
+    hidden: !isRg,
+    zeros: !isRg,
     includes: () => true,
   };
-  const filters: ((path: string) => boolean)[] = [];
-  const wanted: ((path: string) => boolean)[] = [];
-  const types: string[] = [];
-  let smartCase = false;
-
-  for (const [name, value] of flags) {
-    switch (name) {
-      case "r":
-      case "R":
-        if (rg) return undefined;
-        options.recursive = true;
-        break;
-      case "i":
-        options.ignoreCase = true;
-        break;
-      case "S":
-      case "smart-case":
-        smartCase = true;
-        break;
-      case "n":
-        options.lineNumbers = true;
-        break;
-      case "N":
-        options.lineNumbers = false;
-        break;
-      case "l":
-        options.show = "files";
-        break;
-      case "L":
-        if (!rg) options.show = "filesWithout";
-        break;
-      case "c":
-        options.show = "count";
-        break;
-      case "o":
-        options.show = "parts";
-        break;
-      case "files":
-        options.show = "listing";
-        break;
-      case "v":
-        options.invert = true;
-        break;
-      case "w":
-        options.wholeWord = true;
-        break;
-      case "x":
-        options.wholeLine = true;
-        break;
-      case "F":
-        options.syntax = "fixed";
-        break;
-      case "E":
-        options.syntax = "extended";
-        break;
-      case "G":
-        options.syntax = "basic";
-        break;
-      case "h":
-      case "I":
-        if (name === "h") options.fileNames = false;
-        break;
-      case "H":
-        options.fileNames = true;
-        break;
-      case "q":
-        options.quiet = true;
-        break;
-      case "A":
-        options.after = count(value);
-        break;
-      case "B":
-        options.before = count(value);
-        break;
-      case "C":
-        options.after = count(value);
-        options.before = count(value);
-        break;
-      case "m":
-        options.max = count(value);
-        break;
-      case "e":
-        options.patterns.push(value);
-        break;
-      case "include":
-        wanted.push(glob(value));
-        break;
-      case "exclude":
-        filters.push((path) => !glob(value)(path));
-        break;
-      case "exclude-dir":
-        filters.push(
-          (path) =>
-            !path
-              .split("/")
-              .slice(0, -1)
-              .some((folder) => folder === value.replace(/\/$/, "")),
-        );
-        break;
-      case "g":
-        if (value.startsWith("!")) filters.push((path) => !glob(value.slice(1))(path));
-        else wanted.push(glob(value));
-        break;
-      case "t": {
-        const known = rgTypes[value];
-        if (!known) return undefined;
-        types.push(...known);
-        break;
-      }
-      case "hidden":
-      case ".":
-        options.hidden = true;
-        break;
-      case "u":
-      case "no-ignore":
-      case "s":
-      case "color":
-      case "a":
-      case "":
-        break;
-      default:
-        return undefined;
-    }
-  }
-
-  if (types.length > 0) filters.push((path) => types.some((type) => glob(type)(path)));
-  if (wanted.length > 0) filters.push((path) => wanted.some((matches) => matches(path)));
-  options.includes = (path) => filters.every((keep) => keep(path));
-  if (options.show !== "listing" && options.patterns.length === 0) {
-    const pattern = words.shift();
-    if (pattern === undefined) return undefined;
-    options.patterns.push(pattern);
-  }
-  options.paths = words;
-  if (smartCase && !options.patterns.some((pattern) => /\p{Lu}/u.test(pattern))) options.ignoreCase = true;
-  return options;
+  return { options, isRg, filters: [], wanted: [], types: [], smartCase: false };
 }
 
 function count(value: string): number {
