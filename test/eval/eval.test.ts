@@ -1,6 +1,5 @@
 import { readdirSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { readResults } from "#eval/eval-results.ts";
 import type { ModelReply } from "#playground/model/model-server.ts";
 import { evalWorld, textTask } from "../support/eval-world.ts";
@@ -95,7 +94,9 @@ test("the scripted model is said to test the machinery only", async () => {
 
 test("a task that crashes is reported and does not stop the others", async () => {
   const broken = textTask("broken", "setup:\n  - exit 3\n");
-  const world = await worldOf(byModel, broken, textTask("works"));
+  const world = await worldOf(byModel, broken, textTask("works"), { "tmp/kept": "" });
+  vi.stubEnv("TMPDIR", world.at("tmp"));
+  onTestFinished(() => void vi.unstubAllEnvs());
 
   const { code, output } = await world.golem("-m", "compatible:good", "--parallel", "1", "-o", "r.jsonl");
 
@@ -103,7 +104,7 @@ test("a task that crashes is reported and does not stop the others", async () =>
   expect(output).toMatch(/compatible:good +broken +0\/0 \(1 crashed\)\n/);
   expect(output).toMatch(/compatible:good +works +1\/1 /);
   expect(output).toContain("broken, compatible:good, attempt 1: crashed: The setup failed: exit 3\n");
-  expect(readdirSync(tmpdir()).filter((name) => /^golem-eval-\w{6}$/.test(name))).toEqual([]);
+  expect(readdirSync(world.at("tmp")).filter((name) => name.startsWith("golem-eval-"))).toEqual([]);
 });
 
 test("an interrupted evaluation resumes with what is missing and what crashed", async () => {
