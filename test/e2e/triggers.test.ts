@@ -118,6 +118,20 @@ describe("an event of a pull request", () => {
   });
 });
 
+test("a mention in the summary of a review starts the default worker once", async () => {
+  const { github, maintainer, botComment, model } = await startTriggers({ settings: "default_worker: explorer" });
+  const files = { "src/new.js": "1;\n" };
+  await github.push({ branch: "code", message: "Code", author: "maintainer", at: new Date(), files });
+  const pull = await maintainer.openPullRequest({ title: "Code", body: "New.", head: "code", base: "main" });
+
+  const comments = [{ path: "src/new.js", line: 1, body: "Too short." }];
+  await maintainer.review(pull.number, { event: "COMMENT", body: "@golem-forge is this right?", comments });
+
+  await botComment(pull.number, /Started by a command/);
+  expect(JSON.stringify(model.requests[0]?.messages)).toContain("is this right?");
+  expect(model.requests).toHaveLength(1);
+});
+
 test("a mention in a comment on a line of a pull request starts the default worker there", async () => {
   const { github, maintainer, botComment, model } = await startTriggers({ settings: "default_worker: explorer" });
   await github.push({

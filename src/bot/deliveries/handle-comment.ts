@@ -50,7 +50,10 @@ export const issueOpened = defineHandler(IssuePayload, {
   report: (payload, context, problem) => reportProblem(readIssueText(payload, context.deliveryId), context, problem),
 });
 
-/** A comment on the lines of a pull request that mentions the app. Others reach the run with their review. */
+/**
+ * A comment on the lines of a pull request that mentions the app. If the pull request belongs to a live run, the run gets the
+ * comment with its review.
+ */
 export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
   queue: (payload) => queueOf(payload, payload.pull_request.number),
   ignore: (payload, scope) =>
@@ -59,10 +62,31 @@ export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
     (payload.comment.body?.startsWith("@") ? undefined : "it mentions nobody"),
   handle: async (payload, context) => {
     const comment = readIncomingReviewComment(payload, context.deliveryId);
-    const { kind } = await readCommand(comment.text, context.openGitHub(comment.thread));
-    if (kind === "mention") await handleComment(comment, context);
+    const { thread: number, ...repository } = comment.thread;
+    const pulls = await context.runs().openPullRequests(repository);
+    if (pulls.some((pull) => pull.number === number)) return;
+    await handleMention(comment, payload.comment.pull_request_review_id ?? undefined, context);
   },
 });
+
+/** Handles a part of a review that mentions the app: it starts the default worker once, or is a message to the thread's run. */
+export async function handleMention(
+  comment: IncomingComment,
+  reviewId: number | undefined,
+  context: DeliveryContext,
+): Promise<void> {
+  const { kind } = await readCommand(comment.text, context.openGitHub(comment.thread));
+  if (kind !== "mention") return;
+  const starts = reviewId !== undefined && (await context.runs().threadActivity(comment.thread)) !== "live";
+  const key = starts ? mentionKey(reviewId) : comment.key;
+  await handleComment({ ...comment, key }, context);
+  if (starts) await context.runs().record(key);
+}
+
+/** The key of the run that mentions in a review started. */
+export function mentionKey(reviewId: number): string {
+  return `mention in review ${reviewId}`;
+}
 
 /** Handles a comment: a command, a call of a tool, or a message to the workers of the thread. */
 async function handleComment(comment: IncomingComment, context: DeliveryContext): Promise<void> {

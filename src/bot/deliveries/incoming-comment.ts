@@ -1,5 +1,5 @@
 import type { SeenIssue, ThreadRef } from "#runtime/runs.ts";
-import type { CommentPayload, IssuePayload, ReviewCommentPayload, User } from "./payloads.ts";
+import type { CommentPayload, IssuePayload, ReviewCommentPayload, ReviewPayload, User } from "./payloads.ts";
 import { threadEventKey, threadOf } from "./thread.ts";
 
 /** A person's comment in a thread. The text an issue was opened with counts as its first comment. */
@@ -62,7 +62,21 @@ export function readIncomingReviewComment(payload: ReviewCommentPayload, deliver
     by: user?.login ?? "ghost",
     byId: user?.id,
     viaApp: appOf(comment),
-    text: `${body ?? ""}\n\nThis is about ${place} (review comment ${id}).`,
+    text: `${body ?? ""}\n\nThis is about ${place} (review comment ${id}). Other comments of the review are on the pull request.`,
+    commentId: undefined,
+  };
+}
+
+/** Reads the summary of a review. */
+export function readReviewSummary(payload: ReviewPayload): IncomingComment {
+  const { review, pull_request: issue } = payload;
+  return {
+    ...readIssue({ ...payload, issue: { ...issue, pull_request: {} } }, review.submitted_at, { isFirst: false }),
+    key: `review summary ${review.id}`,
+    by: review.user?.login ?? "ghost",
+    byId: review.user?.id,
+    viaApp: appOf(review),
+    text: review.body ?? "",
     commentId: undefined,
   };
 }

@@ -71,7 +71,11 @@ export const PullRequestPayload = ThreadPayload.extend({ pull_request: Issue });
 
 export const ReviewCommentPayload = ThreadPayload.extend({
   pull_request: Issue,
-  comment: Comment.extend({ path: z.string(), line: z.number().nullish() }),
+  comment: Comment.extend({
+    path: z.string(),
+    line: z.number().nullish(),
+    pull_request_review_id: z.number().nullish(),
+  }),
 });
 export type ReviewCommentPayload = z.infer<typeof ReviewCommentPayload>;
 
@@ -82,9 +86,11 @@ export const ReviewPayload = PullRequestPayload.extend({
     body: z.string().nullish(),
     user: User.nullish(),
     submitted_at: OptionalDate,
-    performed_via_github_app: Installation.nullish(),
+    performed_via_github_app: App.nullish(),
   }),
 });
+
+export type ReviewPayload = z.infer<typeof ReviewPayload>;
 
 /** GitHub sends no action with a push. */
 export const PushPayload = ThreadPayload.omit({ action: true }).extend({

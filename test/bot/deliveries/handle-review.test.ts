@@ -54,3 +54,52 @@ test("a review through another app is passed on where the deployment allows such
 
   expect(world.runs.deliverReview).toHaveBeenCalledOnce();
 });
+
+/** A comment on a line of the pull request, which is a part of review 5. */
+function lineComment(world: BotWorld) {
+  const { installation, repository, sender } = world.commentPayload();
+  const body = "@golem-forge shorter, please";
+  const comment = {
+    id: 9,
+    body,
+    user: sender,
+    created_at: eventTime,
+    path: "a.js",
+    line: 1,
+    pull_request_review_id: 5,
+  };
+  const payload = { action: "created", installation, repository, sender, pull_request: { number: 1 }, comment };
+  return world.send(payload, { name: "pull_request_review_comment" });
+}
+
+test("a mention in a line comment reaches the run of the pull request once, with its review", async () => {
+  const world = await startWorld();
+  world.runs.openPullRequests.mockResolvedValue([{ number: 1, base: "main" }]);
+
+  await lineComment(world);
+  await review(world, { state: "commented", body: "" });
+
+  expect(world.runs.deliverMessage).not.toHaveBeenCalled();
+  expect(world.runs.deliverReview).toHaveBeenCalledOnce();
+});
+
+test("a run that a line comment started does not get the review of that comment again", async () => {
+  const world = await startWorld();
+  world.runs.threadActivity.mockResolvedValue("none");
+  await lineComment(world);
+  world.runs.threadActivity.mockResolvedValue("live");
+
+  await review(world, { state: "commented", body: "" });
+
+  expect(world.runs.startRun).toHaveBeenCalledOnce();
+  expect(world.runs.deliverReview).not.toHaveBeenCalled();
+});
+
+test("a mention in a summary is a message where the pull request is not the run's own", async () => {
+  const world = await startWorld();
+  world.runs.deliverReview.mockResolvedValue(false);
+
+  await review(world, { state: "commented", body: "@golem-forge what is this for?" });
+
+  expect(world.runs.deliverMessage.mock.calls[0]?.[1]).toMatchObject({ by: "ada", text: "what is this for?" });
+});
