@@ -2,17 +2,21 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { startGuardedChild } from "#executors/guarded-child.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { describeChanges, describeEnd, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { describeMissingProgram } from "./install-command.ts";
-import { findTestRunner, type TestReport, type TestRunner } from "./test-runner.ts";
+import { changedPackages, findTestRunner, type TestReport, type TestRunner } from "./test-runner.ts";
 import { summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
-  path: z.string().optional().describe("The folder of the project; default: the root"),
+  path: z
+    .string()
+    .optional()
+    .describe("The folder of the project; default: the only changed package, otherwise the root"),
   args: z.array(z.string()).default([]).describe("More arguments for the runner, such as a test file"),
   timeout: z.number().positive().optional().describe("Seconds; default 60"),
 });
@@ -36,13 +40,12 @@ export function createRunTestsTool(settings: CodeConfig, services: ToolServices)
 }
 
 async function execute(
-  { path = "", args, timeout }: Input,
+  { path, args, timeout }: Input,
   context: ToolContext,
   settings: CodeConfig,
   services: ToolServices,
 ): Promise<ToolResult> {
-  const folder = services.workspace.resolve(path);
-  const runner = await findTestRunner(services.workspace, folder);
+  const { folder, runner } = await findTests(services.workspace, path);
   if (!runner) {
     throw new ToolError(`There is no test runner I know in ${folder || "the repository"}.`, {
       code: "UNAVAILABLE",
@@ -63,6 +66,25 @@ async function execute(
   });
   const { stdout, stderr } = ran.result;
   return report(runner, ran, await readReport({ report: runner.report, stdout, stderr }, context.abortSignal));
+}
+
+/** The tests of the given folder; by default those of the only package of a monorepo that has changed. */
+async function findTests(
+  workspace: Workspace,
+  path: string | undefined,
+): Promise<{ folder: string; runner: TestRunner | undefined }> {
+  const folder = workspace.resolve(path ?? "");
+  const changed = path === undefined ? await changedPackages(workspace) : [];
+  const [only] = changed;
+  if (only !== undefined && changed.length === 1) {
+    const own = await findTestRunner(workspace, only);
+    const reason = `These are the tests of ${only}, the only changed package; path "." runs those of the root.`;
+    if (own) return { folder: only, runner: { ...own, reason: `${own.reason} ${reason}` } };
+  }
+  const runner = await findTestRunner(workspace, folder);
+  if (!runner || changed.length === 0) return { folder, runner };
+  const reason = `Changed packages: ${changed.join(", ")}; name one in path to run only its tests.`;
+  return { folder, runner: { ...runner, reason: `${runner.reason} ${reason}` } };
 }
 
 function report(

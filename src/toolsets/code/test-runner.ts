@@ -2,7 +2,17 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 
-export type TestReport = "tap" | "vitest" | "jest" | "mocha" | "pytest" | "unittest" | "go" | "cargo" | "plain";
+export type TestReport =
+  | "tap"
+  | "vitest"
+  | "jest"
+  | "mocha"
+  | "pytest"
+  | "unittest"
+  | "go"
+  | "cargo"
+  | "rspec"
+  | "plain";
 
 /** How a project's tests are started, and how their output is read. */
 export interface TestRunner {
@@ -31,6 +41,8 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
   }
   const ofPython = await pythonRunner(workspace, folder);
   if (ofPython) return ofPython;
+  const ofRuby = await rubyRunner(workspace, at);
+  if (ofRuby) return ofRuby;
   const makefile = (await has("Makefile")) ? await textOf(workspace, at("Makefile")) : "";
   if (!/^test[ \t]*:(?!=)/m.test(makefile)) return undefined;
   return {
@@ -39,6 +51,42 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
     report: "plain",
     reason: "The Makefile has a target `test`.",
   };
+}
+
+async function rubyRunner(workspace: Workspace, at: (name: string) => string): Promise<TestRunner | undefined> {
+  const gemfile = (await workspace.exists(at("Gemfile"))) ? await textOf(workspace, at("Gemfile")) : undefined;
+  const hasSettings = await workspace.exists(at(".rspec"));
+  if (!hasSettings && !/\brspec\b/.test(gemfile ?? "")) return undefined;
+  const rspec = gemfile === undefined ? ["rspec"] : ["bundle", "exec", "rspec"];
+  return {
+    name: "rspec",
+    command: [...rspec, "--no-color", "--format", "json"],
+    report: "rspec",
+    reason: hasSettings ? "There is a .rspec." : "The Gemfile names rspec.",
+  };
+}
+
+/** Files that make a folder a package with tests of its own. */
+const packageManifests = ["package.json", "pyproject.toml", "go.mod", "Cargo.toml"];
+
+/**
+ * The packages below the root that the run has changed: for each changed file, the nearest folder with a manifest. Empty if
+ * a change is in none of them, since it may affect all.
+ */
+export async function changedPackages(workspace: Workspace): Promise<string[]> {
+  const packages = new Set<string>();
+  const folders = (await workspace.changes()).map(({ path }) => path.slice(0, Math.max(0, path.lastIndexOf("/"))));
+  for (const folder of new Set(folders)) packages.add(await packageOf(workspace, folder));
+  return packages.has("") ? [] : [...packages].sort();
+}
+
+async function packageOf(workspace: Workspace, folder: string): Promise<string> {
+  const names = folder === "" ? [] : folder.split("/");
+  for (let depth = names.length; depth > 0; depth -= 1) {
+    const candidate = names.slice(0, depth).join("/");
+    for (const name of packageManifests) if (await workspace.exists(`${candidate}/${name}`)) return candidate;
+  }
+  return "";
 }
 
 async function textOf(workspace: Workspace, path: string): Promise<string> {

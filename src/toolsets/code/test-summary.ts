@@ -34,6 +34,8 @@ export function summarizeTests(report: TestReport, stdout: string, stderr: strin
       return fromJestJson(text);
     case "mocha":
       return fromMochaJson(text);
+    case "rspec":
+      return fromRspecJson(text);
     case "tap":
       return fromTap(text) ?? fromSpec(both);
     case "pytest":
@@ -123,6 +125,24 @@ function fromMochaJson(text: string): TestSummary | undefined {
     return { name: textOf(test.fullTitle), error: firstLines(error) };
   });
   return summary({ passed: stats.passes, failed: stats.failures, skipped: numberOf(stats.pending) }, failures);
+}
+
+function fromRspecJson(text: string): TestSummary | undefined {
+  const json = lastJson(text);
+  const counts = json?.summary;
+  if (!json || !isRecord(counts) || typeof counts.example_count !== "number") return undefined;
+
+  const failures = records(json.examples)
+    .filter(({ status }) => status === "failed")
+    .map((example) => {
+      const error = isRecord(example.exception) ? textOf(example.exception.message) : "";
+      return { name: textOf(example.full_description), error: firstLines(error) };
+    });
+  // A file that cannot be loaded has no examples.
+  const failed = numberOf(counts.failure_count) + numberOf(counts.errors_outside_of_examples_count);
+  const skipped = numberOf(counts.pending_count);
+  const passed = Math.max(0, counts.example_count - numberOf(counts.failure_count) - skipped);
+  return summary({ passed, failed, skipped }, failures);
 }
 
 function fromTap(text: string): TestSummary | undefined {

@@ -105,6 +105,27 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(green.value).toMatchObject({ data: { passed: 2, failed: 0, exitCode: 0 } });
   });
 
+  test("in a monorepo the tests of the only changed package run, unless a path is given", async () => {
+    const inPackage = (name: string) =>
+      Object.entries(project).map(([path, text]) => [`packages/${name}/${path}`, text]);
+    const root = {
+      "package.json": JSON.stringify({ workspaces: ["packages/*"], scripts: { test: "echo 3 passing" } }),
+    };
+    const files = { ...root, ...Object.fromEntries([...inPackage("a"), ...inPackage("b")]) };
+    const { call, sandbox } = await world({ files });
+    await sandbox.write("packages/a/add.js", "export const add = (a, b) => a + b;\n");
+
+    const ofPackage = await call("run_tests", {});
+    const ofRoot = await call("run_tests", { path: "." });
+    await sandbox.write("packages/b/new.js", "export const b = 1;\n");
+    const ofBoth = await call("run_tests", {});
+
+    expect(ofPackage.value).toMatchObject({ data: { runner: "node --test", passed: 2, failed: 0 } });
+    expect(ofPackage.llmContent).toContain('the only changed package; path "." runs those of the root.');
+    expect(ofRoot.value).toMatchObject({ data: { runner: "npm test", passed: 3 } });
+    expect(ofBoth.llmContent).toContain("Changed packages: packages/a, packages/b;");
+  });
+
   test("a runner that is not installed is said at once, not after a minute of asking a registry", async () => {
     const files = { "package.json": JSON.stringify({ devDependencies: { vitest: "3" } }) };
     const { call } = await world({ files });
@@ -224,6 +245,9 @@ describe("what a project is tested and formatted with", () => {
       "pytest",
     ],
     [{ "go.mod": "module x" }, "go test"],
+    [{ ".rspec": "" }, "rspec"],
+    [{ Gemfile: 'gem "rspec"' }, "rspec"],
+    [{ Gemfile: 'gem "rails"' }, undefined],
     [{ "Cargo.toml": "" }, "cargo test"],
     [{ "pkg/test_a.py": "" }, "pytest"],
     [{ "setup.py": "", "tests/test_a.py": "import unittest\n" }, "unittest"],

@@ -175,6 +175,25 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     });
   });
 
+  test("rspec", () => {
+    const examples = [
+      { full_description: "Sum adds", status: "passed" },
+      {
+        full_description: "Sum subtracts",
+        status: "failed",
+        exception: { message: "\n  expected: 1\n       got: 3\n" },
+      },
+    ];
+    const counts = { example_count: 2, failure_count: 1, pending_count: 0, errors_outside_of_examples_count: 1 };
+
+    expect(summarizeTests("rspec", `Loading …\n${JSON.stringify({ examples, summary: counts })}`, "")).toEqual({
+      passed: 1,
+      failed: 2,
+      skipped: 0,
+      failures: [{ name: "Sum subtracts", error: "expected: 1\n       got: 3" }],
+    });
+  });
+
   test("a runner we do not know, by what most of them print", () => {
     expect(summarizeTests("plain", "\u001b[32m  7 passing\u001b[0m (3ms)\n  2 failing\n", "")).toMatchObject({
       passed: 7,
