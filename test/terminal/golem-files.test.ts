@@ -20,6 +20,11 @@ test("golem check accepts the workers of a checkout", async () => {
 
 test.each([
   ["an unknown field", worker("a", "toolsetz: {}\n"), "a.worker:3:1: Unknown field toolsetz. Did you mean toolsets?"],
+  [
+    "an offered tool that its toolsets do not have",
+    worker("a", "toolsets: { git: {} }\noffered_tools: [git_status, git_blme]\n"),
+    "a.worker:4:29: None of the worker's toolsets has a tool git_blme. Did you mean git_blame?",
+  ],
   ["a wrong type", worker("a", "limits:\n  steps: many\n"), "a.worker:4:3: limits.steps: Expected number, got string."],
   [
     "a value that is not in the list",
