@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type CrashSchedule, playSchedule, scheduleOf } from "../support/crash-schedule.ts";
-import { fixScript, playFix } from "../support/fix-story.ts";
+import { fixScript, playFix, playReview, reviewScript } from "../support/fix-story.ts";
 import { type Forge, startForge } from "../support/forge-world.ts";
 import { postgresPrograms, whyNoPostgres } from "../support/postgres-server.ts";
 import { newDatabase } from "../support/shared-postgres.ts";
@@ -69,6 +69,24 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     );
   });
 
+  test("in a review round: each comment gets one answer, and there is one push", async () => {
+    const calm = await playStory(sqlite, { withReview: true });
+    expect(calm.result).toMatchObject({ pushes: 2, requests: 1, changes: "Items count once.\n" });
+    expect(JSON.stringify(calm.result).split("Done in ")).toHaveLength(3);
+    const last = calm.writes.length - 1;
+    const replies = [...calm.writes.keys()].filter((index) => /replies$/.test(calm.writes[index] ?? ""));
+    const first = undisturbed.writes.length;
+
+    await inPairs(
+      everyMoment ? numbers(last).filter((index) => index >= first) : [replies[0] ?? last, first + 1],
+      async (killAfterWrite) => {
+        const { result, kills } = await playStory(sqlite, { withReview: true, killAfterWrite });
+        expect(kills).toBe(calm.kills + 1);
+        expect(result, `killed after ${calm.writes[killAfterWrite]}`).toEqual(calm.result);
+      },
+    );
+  });
+
   if (!postgresPrograms) test.skip(`needs PostgreSQL: ${whyNoPostgres}`, () => undefined);
 
   test.each<[string, CrashSchedule["database"], number]>([
@@ -105,12 +123,15 @@ async function everyPoint(database: Database): Promise<Story[]> {
 interface Story {
   killAt?: string;
   killAfterWrite?: number;
+  /** Plays a review of the pull request as well. */
+  withReview?: boolean;
 }
 
 /** Plays the story from /run to the answer. Whenever the app dies it is started again, as a supervisor would. */
-async function playStory({ killer, environment }: Database, { killAt, killAfterWrite }: Story) {
+async function playStory({ killer, environment }: Database, { killAt, killAfterWrite, withReview = false }: Story) {
   const nodeOptions = ["--import", killer];
-  const forge = await startForge({ script: fixScript, nodeOptions, environment: await environment() });
+  const script = withReview ? reviewScript : fixScript;
+  const forge = await startForge({ script, nodeOptions, environment: await environment() });
   const { github, databasePath } = forge;
   const commitLog = `${databasePath}.commits`;
   const writes: string[] = [];
@@ -138,7 +159,7 @@ async function playStory({ killer, environment }: Database, { killAt, killAfterW
 
   try {
     await keepRunning({ ...(killAt ? { KILL_AT: killAt } : {}), COMMIT_LOG: commitLog });
-    const result = await playFix(forge);
+    const result = await (withReview ? playReview(forge) : playFix(forge));
     ended = true;
     await forge.end("SIGTERM");
     return { result, writes, kills, commits: (await readFile(commitLog, "utf8")).length };

@@ -69,3 +69,56 @@ export async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapsho
   );
   return { branches, pulls, comments };
 }
+
+const twoComments = [
+  { path: "src/total.js", line: 1, body: "Please add a changelog." },
+  { path: "src/total.js", line: 1, body: "Please name the reason." },
+];
+
+/** The model's part in a review of that pull request: it pushes once and answers every comment. */
+export const reviewScript: ForgeOptions["script"] = (request) => {
+  const turn = turnOf(request.messages);
+  if (turn < 4) return fixScript(request);
+  const review = JSON.stringify(request.messages);
+  const ids = [...new Set([...review.matchAll(/Review comment (\d+)/g)].map(([, id]) => Number(id)))];
+  const answer = (id: number | undefined) => ({
+    calls: [{ name: "reply_to_review", args: { review_comment_id: id, text: "Done.", done: true } }],
+  });
+  const steps = [
+    { calls: [{ name: "write_file", args: { path: "CHANGES.md", content: "Items count once.\n" } }] },
+    { calls: [{ name: "update_pull_request", args: { message: "Add a changelog" } }] },
+    answer(ids[0]),
+    answer(ids[1]),
+  ];
+  return steps[turn - 4] ?? { text: "The review is answered." };
+};
+
+/**
+ * Plays the story of a pull request and of one review of it, which is submitted while the app is down and delivered twice.
+ * Gives the commits of its branch and the answers to the review's comments.
+ */
+export async function playReview(forge: Pick<Forge, "github" | "botComment" | "end">): Promise<unknown> {
+  const { github, botComment } = forge;
+  await playFix(forge);
+  const maintainer = github.as("maintainer");
+  const [opened] = Object.values(await github.snapshot()).flatMap(({ pulls }) => pulls);
+  const { number = 0, pull } = opened ?? {};
+  await forge.end("SIGKILL");
+  await maintainer.review(number, { event: "REQUEST_CHANGES", body: "Two things.", comments: twoComments });
+  const request = await botComment(number, /asks for approval[\s\S]*`update_pull_request`/);
+  const delivered = github.deliveries.find(({ event }) => event === "pull_request_review");
+  if (delivered) github.redeliver(delivered.id);
+  maintainer.comment(number, `/approve ${approvalIdIn(request)}`);
+  await botComment(number, /The review is answered\./);
+  await github.deliveriesSettled();
+
+  const [end] = Object.values(await github.snapshot()).flatMap(({ pulls }) => pulls);
+  const comments = (end?.pull?.reviews ?? []).flatMap((review) => review.comments);
+  const pushes = new Set(github.deliveries.filter(({ event }) => event === "push").map(({ guid }) => guid));
+  return {
+    pushes: pushes.size,
+    changes: await github.readFile(pull?.head ?? "", "CHANGES.md"),
+    requests: end?.comments.filter(({ body }) => /golem-forge:approval%2F/.test(body)).length,
+    answers: comments.map(({ author, body }) => ({ author, body: body.replace(/[0-9a-f]{32,40}/g, "HASH") })),
+  };
+}
