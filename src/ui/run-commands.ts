@@ -88,13 +88,13 @@ export const runCommands = {
   ready: {
     usage: "ready",
     help: "marks the worker's draft pull request as ready for review",
-    frontEnds: ["thread"],
+    frontEnds: ["thread", "page"],
     needsRun: true,
   },
   update: {
     usage: "update",
     help: "asks the worker to merge the base branch into its pull request",
-    frontEnds: ["thread"],
+    frontEnds: ["thread", "page"],
     needsRun: true,
   },
   undo: {

@@ -1,6 +1,6 @@
 import type { Approval } from "#domain/approval.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
-import { canWrite, type GitHub } from "#domain/github.ts";
+import { canWrite, type GitHub, type PullRequest } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunCommandOf } from "#ui/run-commands.ts";
@@ -14,6 +14,8 @@ export const pageActions = [
   "stop",
   "resume",
   "cancel",
+  "ready",
+  "update",
   "say",
 ] as const satisfies PageAction[];
 
@@ -69,6 +71,17 @@ export async function executePageCommand(
     case "cancel":
       await runs.requestCancel(spec.origin, request);
       return "Cancelled.";
+    case "ready": {
+      const pull = await openPullRequest(command, { runs, github });
+      if (pull.draft) await github.markReadyForReview(pull.number);
+      return `#${pull.number} is ready for review.`;
+    }
+    case "update": {
+      const { number, base } = await openPullRequest(command, { runs, github });
+      const reason = `@${by} asks for this on the page of the run.`;
+      await runs.requestBaseMerge({ ...spec.origin, thread: number }, { base: base.branch, reason });
+      return `The worker is asked to merge ${base.branch} into #${number}.`;
+    }
     case "resume":
       await assertThreadIsOpen(spec, github);
       await runs.requestResume(spec.origin, { ...request, ...(text ? { text } : {}) });
@@ -80,6 +93,19 @@ export async function executePageCommand(
       }
       return "Message sent.";
   }
+}
+
+/** Returns the open pull request of the run. */
+async function openPullRequest(
+  { spec }: PageCommand,
+  { runs, github }: { runs: Runs; github: GitHub },
+): Promise<PullRequest> {
+  const view = await runs.view(spec.id);
+  if (view?.pullRequest === undefined) throw new UserError("This run has not opened a pull request yet.");
+  if (view.outcome) throw new UserError("This run has already ended.");
+  const pull = await github.getPullRequest(view.pullRequest);
+  if (pull?.state === "open") return pull;
+  throw new UserError(`Pull request #${view.pullRequest} is not open.`);
 }
 
 function requestedApproval({ fields, approvals }: Pick<PageCommand, "fields" | "approvals">): Approval {

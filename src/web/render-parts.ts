@@ -184,7 +184,7 @@ function describeWriting({ tool, path, length }: WritingCall): Html {
   return html`Preparing <code>${tool}</code>${path !== undefined && html` for <code>${path}</code>`}${size}`;
 }
 
-function renderCommands({ outcome, state }: RunNode, { viewer, path, threadUrl }: PageContext): Html {
+function renderCommands({ outcome, state, pullRequest }: RunNode, { viewer, path, threadUrl }: PageContext): Html {
   const thread = html`<a href="${threadUrl}">thread</a>`;
   if (outcome) return html`<p class="small">This run has ended. Start another from the ${thread}.</p>`;
   switch (viewer.kind) {
@@ -207,6 +207,11 @@ function renderCommands({ outcome, state }: RunNode, { viewer, path, threadUrl }
 <label for="text">${label}</label><textarea id="text" name="text" rows="2" maxlength="20000" ${isStopped ? "" : html`required`}></textarea>
 <button class="primary">${isStopped ? "Resume" : "Send"}</button></form>
 ${!isStopped && html`<form method="post" action="${path}/stop">${key}<button>Stop</button> <span class="small">Pauses all workers in this thread; you can resume them.</span></form>`}
+${
+  pullRequest !== undefined &&
+  html`<form method="post" action="${path}/update">${key}<button>Merge the base branch</button> <span class="small">Asks the worker to merge it into #${pullRequest}.</span></form>
+<form method="post" action="${path}/ready">${key}<button>Ready for review</button> <span class="small">Turns the draft #${pullRequest} into an ordinary pull request.</span></form>`
+}
 <details><summary>Cancel</summary><form method="post" action="${path}/cancel">${key}<button class="bad">Cancel all workers</button> <span class="small">Ends all workers in this thread for good.</span></form></details>`;
 }
 

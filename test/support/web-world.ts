@@ -173,6 +173,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
   }
 
   return {
+    github,
     store,
     runs,
     views,

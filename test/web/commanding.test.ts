@@ -39,6 +39,30 @@ test("a signed-in person with write access approves a request", async () => {
   expect(await eventsOf("abc1")).toMatchObject([{ type: "approval.granted", by: "mia", via: "page" }]);
 });
 
+test("the pull request of a run is marked ready, and follows its base branch", async () => {
+  const { startRun, pathOf, post, get, signedIn, eventsOf, github, issue } = await world();
+  const pull = await github.createPullRequest({ head: "fix", base: "main", title: "Fix", body: "", draft: true });
+  // The run was started on this pull request.
+  pull.number = issue.number;
+  await startRun("abc1", { value: "idle", context: { pullRequest: pull.number } });
+  const path = pathOf("abc1");
+
+  expect((await get(path, { cookie: signedIn("mia").cookie })).text).toContain(`action="${path}/ready"`);
+  expect((await post(`${path}/ready`, { as: "mia" })).text).toContain(`#${pull.number} is ready for review.`);
+  expect((await post(`${path}/update`, { as: "mia" })).status).toBe(200);
+  pull.state = "closed";
+  const closed = await post(`${path}/ready`, { as: "mia" });
+
+  expect(pull.draft).toBe(false);
+  expect(JSON.stringify(await eventsOf("abc1"))).toContain(
+    "@mia asks for this on the page of the run. Merge the branch main",
+  );
+  expect(closed).toMatchObject({
+    status: 409,
+    text: expect.stringContaining(`Pull request #${pull.number} is not open.`),
+  });
+});
+
 test("an approval can be revoked until its call begins", async () => {
   const { post, get, signedIn, store, path } = await waiting();
   await post(`${path}/approve`, { as: "mia", fields: decision });
