@@ -1,4 +1,5 @@
 import type { Bench } from "./figure.ts";
+import { acknowledgementBench } from "./figures/acknowledgement.ts";
 import { appCostBench } from "./figures/app-cost.ts";
 import { busyInstallationBench } from "./figures/busy-installation.ts";
 import { durableStepBench } from "./figures/durable-step.ts";
@@ -22,6 +23,7 @@ export const benches: readonly Bench[] = [
   postgresBench,
   sleepingRunsBench,
   webhooksBench,
+  acknowledgementBench,
   busyInstallationBench,
   modelStepBench,
   appCostBench,

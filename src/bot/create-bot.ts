@@ -93,7 +93,7 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
   const processor = new DeliveryProcessor({ store: deliveries, services, onError: log.error });
   const redelivery = new Redelivery({ rest, ready, log, inBackground });
   const receive = createReceiveDelivery({
-    verify: (body, signature) => probot.webhooks.verify(body, signature),
+    webhookSecret: config.app.webhookSecret,
     scope: services,
     store: deliveries,
     onStored: () => processor.notify(),

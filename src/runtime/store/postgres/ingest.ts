@@ -6,7 +6,7 @@ import type { Outcome, Sql } from "./postgres-connection.ts";
 import { addRun } from "./runs.ts";
 
 // GitHub allows a delivery to be sent again for three days.
-const keptMs = 30 * 24 * 60 * 60_000;
+export const keptMs = 30 * 24 * 60 * 60_000;
 
 export interface DeliveryPart {
   guid: string;

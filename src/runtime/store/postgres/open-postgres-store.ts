@@ -1,6 +1,5 @@
-import { z } from "zod";
-import type { Delivery, EffectCompletion, NewDelivery, Post, Store } from "#runtime/store/store.ts";
-import { DeliveryColumns, PostColumns, readDelivery, TimerColumns } from "#runtime/store/stored-rows.ts";
+import type { EffectCompletion, Post, Store } from "#runtime/store/store.ts";
+import { PostColumns, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance } from "./advance.ts";
 import { findApprovals } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
@@ -9,9 +8,10 @@ import { beginExecution, decide, revoke } from "./decide.ts";
 import { claimEffect, findDueRuns, findEffectProblem, nextDueAt, postponeEffect } from "./effects.ts";
 import { readInbox, readLog } from "./events.ts";
 import { fireTimers } from "./fire-timers.ts";
-import { addDelivery, ingest } from "./ingest.ts";
+import { ingest } from "./ingest.ts";
 import { readLedger } from "./ledger.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
+import { claimDelivery, DeliveryBatches, nextDeliveryAt } from "./pending-deliveries.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
 import { costOfRuns, costsOfWorker, countRuns, findLiveRuns, findRuns } from "./runs.ts";
 
@@ -28,6 +28,7 @@ export function openPostgresStore(
   const { claimed } = operations;
   const read = operations.read.bind(operations);
   const write = operations.write.bind(operations);
+  const batches = new DeliveryBatches((keys, work) => operations.writeAlone(keys.map(deliveryName), work));
   const runOf = (key: string): string[] | undefined => {
     const runId = claimed.get(key);
     return runId === undefined ? undefined : [runId];
@@ -36,7 +37,10 @@ export function openPostgresStore(
   return {
     ingest: (delivery) => write(touchedBy(delivery), (sql) => ingest(sql, delivery)),
     hasDelivery: (guid) => read([deliveryName(guid)], (sql) => hasDelivery(sql, guid)),
-    saveDelivery: (delivery) => write([deliveryName(delivery.key)], (sql) => saveDelivery(sql, delivery)),
+    saveDelivery: async (delivery) => {
+      operations.assertOpen();
+      return batches.save(delivery);
+    },
     claimDelivery: (now, until) => operations.writeAlone(["claimed delivery"], (sql) => claimDelivery(sql, now, until)),
     postponeDelivery: (key, dueAt) =>
       operations.writeAlone([deliveryName(key)], async (sql) => {
@@ -167,8 +171,12 @@ class Operations {
     await this.#connection.close();
   }
 
-  #open(): PostgresConnection {
+  assertOpen(): void {
     if (this.#isClosed) throw new Error("The store is closed.");
+  }
+
+  #open(): PostgresConnection {
+    this.assertOpen();
     return this.#connection;
   }
 }
@@ -195,43 +203,6 @@ function touchedBy({ deliveryId, run, events, effects = [] }: Parameters<Store["
 
 function deliveryName(guid: string): string {
   return `delivery ${guid}`;
-}
-
-const Due = z.object({ due: z.number().nullable() });
-
-async function saveDelivery(sql: Sql, { key, queue, content }: NewDelivery): Promise<Outcome<boolean>> {
-  const now = Date.now();
-  if (!(await addDelivery(sql, { guid: key, part: "" }, now))) return { undo: true, result: false };
-  await sql.run("insert into pending_deliveries (key, queue, content, received_at) values ($1, $2, $3, $4)", [
-    key,
-    queue,
-    JSON.stringify(content),
-    now,
-  ]);
-  return { result: true };
-}
-
-/** Claims the first delivery that is due and the oldest of its queue. One of several replicas gets it. */
-async function claimDelivery(sql: Pick<Sql, "query">, now: number, until: number): Promise<Delivery | undefined> {
-  const [row] = await sql.query(
-    DeliveryColumns,
-    `update pending_deliveries set due_at = $2, attempts = attempts + 1 where number =
-      (select number from pending_deliveries as a where due_at <= $1
-          and not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)
-        order by due_at, number limit 1 for update skip locked)
-      returning key, queue, content, received_at, attempts`,
-    [now, until],
-  );
-  return row && readDelivery(row);
-}
-
-async function nextDeliveryAt(sql: Pick<Sql, "query">): Promise<number | undefined> {
-  const [row] = await sql.query(
-    Due,
-    `select min(due_at) as due from pending_deliveries as a
-      where not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)`,
-  );
-  return row?.due ?? undefined;
 }
 
 /**

@@ -1,0 +1,118 @@
+import { z } from "zod";
+import type { Delivery, NewDelivery } from "#runtime/store/store.ts";
+import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
+import { keptMs } from "./ingest.ts";
+import type { Sql } from "./postgres-connection.ts";
+
+const Key = z.object({ key: z.string() });
+const Due = z.object({ due: z.number().nullable() });
+
+/** Stores deliveries in one statement, and returns the keys of those that were not stored before. */
+async function saveDeliveries(sql: Pick<Sql, "query">, deliveries: readonly NewDelivery[]): Promise<Set<string>> {
+  const now = Date.now();
+  const added = await sql.query(
+    Key,
+    `with old as (
+        delete from deliveries where (guid, part) in
+          -- A few at a time, so that no delivery waits for a long deletion.
+          (select guid, part from deliveries where received_at < $5 order by received_at limit 100 for update skip locked)
+      ), given as (
+        select * from unnest($1::text[], $2::text[], $3::text[]) with ordinality as given (key, queue, content, position)
+      ), added as (
+        insert into deliveries (guid, part, received_at) select key, '', $4 from given order by key
+          on conflict do nothing returning guid
+      ), pending as (
+        insert into pending_deliveries (key, queue, content, received_at)
+          select key, queue, content::json, $4 from given join added on guid = key order by position
+      )
+      select guid as key from added`,
+    [
+      deliveries.map(({ key }) => key),
+      deliveries.map(({ queue }) => queue),
+      deliveries.map(({ content }) => JSON.stringify(content)),
+      now,
+      now - keptMs,
+    ],
+  );
+  return new Set(added.map(({ key }) => key));
+}
+
+interface WaitingDelivery extends PromiseWithResolvers<boolean> {
+  delivery: NewDelivery;
+}
+
+/** Groups the deliveries that arrive while one commit is under way into the next one. */
+export class DeliveryBatches {
+  readonly #save: (deliveries: readonly NewDelivery[]) => Promise<Set<string>>;
+  #waiting: WaitingDelivery[] = [];
+  #saving: Promise<void> | undefined;
+
+  /** `write` calls its work when earlier writes of the same deliveries have ended. */
+  constructor(
+    write: (keys: string[], work: (sql: Pick<Sql, "query">) => Promise<Set<string>>) => Promise<Set<string>>,
+  ) {
+    this.#save = (deliveries) =>
+      write(
+        deliveries.map(({ key }) => key),
+        (sql) => saveDeliveries(sql, deliveries),
+      );
+  }
+
+  /** Stores a delivery. Resolves to false for one that was stored before. */
+  save(delivery: NewDelivery): Promise<boolean> {
+    const waiting = { delivery, ...Promise.withResolvers<boolean>() };
+    this.#waiting.push(waiting);
+    this.#saving ??= this.#saveAll().finally(() => {
+      this.#saving = undefined;
+    });
+    return waiting.promise;
+  }
+
+  async #saveAll(): Promise<void> {
+    // What arrives in the same turn of the event loop is stored together.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting;
+      this.#waiting = [];
+      // The same delivery may have arrived twice.
+      const byKey = Map.groupBy(batch, ({ delivery }) => delivery.key);
+      const deliveries = [...byKey.values()].flatMap(([first]) => (first ? [first.delivery] : []));
+      try {
+        const added = await this.#save(deliveries);
+        for (const [key, [first, ...others]] of byKey) {
+          first?.resolve(added.has(key));
+          for (const other of others) other.resolve(false);
+        }
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+    }
+  }
+}
+
+/** Claims the first delivery that is due and the oldest of its queue. One of several replicas gets it. */
+export async function claimDelivery(
+  sql: Pick<Sql, "query">,
+  now: number,
+  until: number,
+): Promise<Delivery | undefined> {
+  const [row] = await sql.query(
+    DeliveryColumns,
+    `update pending_deliveries set due_at = $2, attempts = attempts + 1 where number =
+      (select number from pending_deliveries as a where due_at <= $1
+          and not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)
+        order by due_at, number limit 1 for update skip locked)
+      returning key, queue, content, received_at, attempts`,
+    [now, until],
+  );
+  return row && readDelivery(row);
+}
+
+export async function nextDeliveryAt(sql: Pick<Sql, "query">): Promise<number | undefined> {
+  const [row] = await sql.query(
+    Due,
+    `select min(due_at) as due from pending_deliveries as a
+      where not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)`,
+  );
+  return row?.due ?? undefined;
+}
