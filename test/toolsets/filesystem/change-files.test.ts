@@ -70,7 +70,7 @@ describe("write_file", () => {
 
 describe("edit_file", () => {
   test("answers briefly beside very long lines", async () => {
-    const long = Array.from({ length: 11 }, (_, index) => `${index} ${"x".repeat(100_000)}`).join("\n");
+    const long = Array.from({ length: 11 }, (_, index) => `${index} ${"x".repeat(80_000)}`).join("\n");
     const { call } = await world({ "bundle.js": `${long}\n` });
 
     await call("read_file", { path: "bundle.js" });
