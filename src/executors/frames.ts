@@ -34,8 +34,26 @@ export function writeFrame(stream: Writable, value: unknown): void {
   const header = Buffer.alloc(headerBytes);
   header.writeUInt32BE(json.length + length, 0);
   header.writeUInt32BE(json.length, 4);
-  // A tree has thousands of parts, and one write for each takes longer than all their bytes.
-  stream.write(Buffer.concat([header, json, ...beside]));
+  writeJoined(stream, [header, json, ...beside]);
+}
+
+const maxJoinedBytes = 256 * 1024;
+
+/** Joins small parts, because one write for each takes longer than all their bytes, and copies no large one. */
+function writeJoined(stream: Writable, parts: readonly Uint8Array[]): void {
+  let joined: Uint8Array[] = [];
+  let bytes = 0;
+  const flush = () => {
+    if (bytes > 0) stream.write(joined.length === 1 ? joined[0] : Buffer.concat(joined));
+    joined = [];
+    bytes = 0;
+  };
+  for (const part of parts) {
+    if (bytes + part.length > maxJoinedBytes) flush();
+    joined.push(part);
+    bytes += part.length;
+  }
+  flush();
 }
 
 export interface FrameLimits {

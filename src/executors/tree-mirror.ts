@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import ignorePackage from "ignore";
 import { ToolError } from "#domain/errors.ts";
 import type { Entry } from "#domain/workspace.ts";
@@ -38,6 +39,9 @@ export interface TreeLimits {
   files: number;
   bytes: number;
 }
+
+/** Everything else in this process waits for so long while a tree is read. */
+const maxTurnMs = 8;
 
 /** The name of some content. */
 function contentDigest(content: Uint8Array): string {
@@ -81,8 +85,13 @@ export function createTreeMirror(
     const baseTime = await baseTimeOf(tree);
     const write: MirroredFile[] = [];
     let bytes = 0;
+    let yieldedAt = performance.now();
     for (const entry of files) {
       const { path, executable } = entry;
+      if (performance.now() - yieldedAt > maxTurnMs) {
+        await nextTurn();
+        yieldedAt = performance.now();
+      }
       const content = await readLinked(tree, path);
       if (!content) continue;
       bytes += content.length;
