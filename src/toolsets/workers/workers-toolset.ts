@@ -12,8 +12,12 @@ type Config = z.infer<typeof config>;
 
 const input = z.object({
   task: z.string().min(1).describe("What to do, with everything the worker needs to know: it sees nothing else"),
-  context: z.string().optional().describe("Material for the task, such as findings or the text of an error"),
-  attachments: z.array(z.string()).max(10).optional().describe("Paths of files to attach, such as images"),
+  context: z.string().optional().describe("Material for it, such as findings"),
+  attachments: z
+    .array(z.string())
+    .max(10)
+    .optional()
+    .meta({ description: "Paths of files to attach, such as images", rare: true }),
 });
 
 /** Provides one tool for each worker that may be called. */
