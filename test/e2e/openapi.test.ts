@@ -71,8 +71,15 @@ test("every request has a path, a query and a body as GitHub describes them", as
   expect(github.unknownRequests()).toEqual([]);
 });
 
+/** Takes back a comment that two replicas posted, which this story does not have: test/e2e/replicas.test.ts does. */
+const onlyReplicas = "DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}";
+
 test("each endpoint of the manifest was requested, and no other", () => {
-  expect([...asked()].sort()).toEqual(Object.keys(endpoints).sort());
+  expect([...asked()].sort()).toEqual(
+    Object.keys(endpoints)
+      .filter((endpoint) => endpoint !== onlyReplicas)
+      .sort(),
+  );
 });
 
 /** Requests to the REST API; where GitHub redirects, it does so by the id of the repository. */
