@@ -1,5 +1,6 @@
 import { packObjects, writeCommit } from "isomorphic-git";
 import type { Base } from "./base.ts";
+import { EventLoopYielder } from "./event-loop.ts";
 import { createGitFs, gitdir } from "./git-fs.ts";
 import { encodeTree, type GitObject, isFolder, parseTree, type TreeItem } from "./git-objects.ts";
 import type { Layer } from "./layer.ts";
@@ -32,7 +33,7 @@ interface FolderChange {
 }
 
 /** Builds the tree with these changed paths over the base tree. Only folders that contain changes are rewritten. */
-export function buildTree(base: Base, layer: Layer, paths: readonly string[]): BuiltTree {
+export async function buildTree(base: Base, layer: Layer, paths: readonly string[]): Promise<BuiltTree> {
   const added = new Set<string>();
   const store = new ObjectStore({ below: base.store });
   const add: AddObject = (object) => {
@@ -41,7 +42,11 @@ export function buildTree(base: Base, layer: Layer, paths: readonly string[]): B
     return oid;
   };
   const change: FolderChange = { files: new Map(), folders: new Map() };
-  for (const path of paths) addFileChange(change, path, treeItem(add, layer, path));
+  const loop = new EventLoopYielder();
+  for (const path of paths) {
+    addFileChange(change, path, treeItem(add, layer, path));
+    if (loop.isDue) await loop.turn();
+  }
 
   const tree = rewriteTree({ store, add }, base.tree, change) ?? add({ type: "tree", data: Buffer.alloc(0) });
   return { tree, store, added: [...added] };

@@ -137,7 +137,7 @@ async function push(
     throw new UserError("There is nothing to push: this run has not changed any files.");
 
   const { message, author, at: time, expectedTip, merged = [], signal } = request;
-  const built = buildTree(base, overlay.layers.repository, paths);
+  const built = await buildTree(base, overlay.layers.repository, paths);
   if (request.tree !== undefined && request.tree !== built.tree)
     throw new UserError("The files have changed since this push was prepared. Nothing was pushed.");
   for (const one of merged) await assertContained(one, { base, built, remote: connectRemote(signal) });
@@ -158,7 +158,7 @@ async function planPush(
 ): Promise<PushPlan> {
   await loadContents();
   const remote = connectRemote(signal);
-  const built = buildTree(base, overlay.layers.repository, paths);
+  const built = await buildTree(base, overlay.layers.repository, paths);
   for (const one of merged) await assertContained(one, { base, built, remote });
   await fetchCommit(base, remote, tip);
   const others = merged.filter(({ isBase }) => isBase).map(({ commit }) => treeOf(base.store, commit));

@@ -3,6 +3,7 @@ import type { DiffHunk } from "#domain/result.ts";
 import { visibleLine } from "#text/visible-text.ts";
 import { type FileVersion, modeOf } from "./diff-file.ts";
 import { DiffBudget, diffLines, hunkHeader } from "./diff-lines.ts";
+import { EventLoopYielder } from "./event-loop.ts";
 import { hashObject } from "./git-objects.ts";
 
 /** A file at the base and as it would be; undefined where it does not exist. */
@@ -26,15 +27,26 @@ const maxUnprintable = { count: 16, share: 0.1 };
  * The sections that show these file changes to a person. Every file is listed with kind, modes, blob ids and size, also
  * where its content cannot be shown.
  */
-export function previewFiles(files: readonly FileVersions[], limits: PreviewLimits = defaultLimits): PreviewSection[] {
+export async function previewFiles(
+  files: readonly FileVersions[],
+  limits: PreviewLimits = defaultLimits,
+): Promise<PreviewSection[]> {
   const budget = new DiffBudget();
-  return files.map((file) => {
-    const change = fileChange(file);
-    const diff = diffOf(file, { budget, ...limits });
-    return typeof diff === "string"
-      ? { kind: "file", change, diff }
-      : { kind: "hidden-file", change, reason: diff.notShown };
-  });
+  const loop = new EventLoopYielder();
+  const sections: PreviewSection[] = [];
+  for (const file of files) {
+    sections.push(previewFile(file, { budget, ...limits }));
+    if (loop.isDue) await loop.turn();
+  }
+  return sections;
+}
+
+function previewFile(file: FileVersions, options: DiffOptions): PreviewSection {
+  const change = fileChange(file);
+  const diff = diffOf(file, options);
+  return typeof diff === "string"
+    ? { kind: "file", change, diff }
+    : { kind: "hidden-file", change, reason: diff.notShown };
 }
 
 /** Describes a change by its bytes. */

@@ -153,7 +153,7 @@ test("a pull of a few trees that make billions of files", async () => {
 
 test("a request for approval of more changes than it can show", async () => {
   const files =
-    "mkdir many; for i in {1..60}; do seq $i 3000 > many/$i.txt; done; sed -i s/a/bb/ medium.txt; sed s/1/2/ large.txt > b.txt";
+    "mkdir many; for i in {1..60}; do seq $i 3000 > many/$i.txt; done; sed -i s/a/bb/ medium.txt; sed s/1/2/ medium.txt > b.txt";
   const script = byTurn(
     call("bash", { command: files }),
     call("git_diff", {}),

@@ -10,29 +10,35 @@ const file = (content: string | Buffer, more: Partial<FileVersion> = {}): FileVe
   ...more,
 });
 
-function shown(before: FileVersion | undefined, after: FileVersion | undefined, path = "run.sh"): string {
-  return previewText({ sections: previewFiles([{ path, before, after }]) }) ?? "";
+async function shown(
+  before: FileVersion | undefined,
+  after: FileVersion | undefined,
+  path = "run.sh",
+): Promise<string> {
+  return previewText({ sections: await previewFiles([{ path, before, after }]) }) ?? "";
 }
 
 describe("a change to a file is shown to the person who approves it", () => {
-  test("with kind, mode, blob ids and size", () => {
-    expect(shown(file("a\n"), file("b\n"))).toBe(
+  test("with kind, mode, blob ids and size", async () => {
+    expect(await shown(file("a\n"), file("b\n"))).toBe(
       "run.sh\nmodified, mode 100644, blob 7898192261 → 6178079822, 2 bytes\n@@ -1 +1 @@\n-a\n+b",
     );
   });
 
-  test("when only the executable bit changes", () => {
-    expect(shown(file("a\n"), file("a\n", { executable: true }))).toBe(
+  test("when only the executable bit changes", async () => {
+    expect(await shown(file("a\n"), file("a\n", { executable: true }))).toBe(
       "run.sh\nmodified, executable, mode 100644 → 100755, blob 7898192261 → 7898192261, 2 bytes",
     );
   });
 
-  test("when it becomes a symbolic link", () => {
-    expect(shown(file("a\n"), file("/etc/passwd", { isLink: true }))).toContain("symbolic link, mode 100644 → 120000");
+  test("when it becomes a symbolic link", async () => {
+    expect(await shown(file("a\n"), file("/etc/passwd", { isLink: true }))).toContain(
+      "symbolic link, mode 100644 → 120000",
+    );
   });
 
-  test("when its name hides something", () => {
-    expect(shown(undefined, file("a\n"), "a\u202Etxt.exe\nb")).toMatch(/^a⟨U\+202E⟩txt\.exe⟨U\+000A⟩b\nadded/);
+  test("when its name hides something", async () => {
+    expect(await shown(undefined, file("a\n"), "a\u202Etxt.exe\nb")).toMatch(/^a⟨U\+202E⟩txt\.exe⟨U\+000A⟩b\nadded/);
   });
 
   test.each([
@@ -41,11 +47,11 @@ describe("a change to a file is shown to the person who approves it", () => {
     ["a line separator", "a\u2028b\n", "+a⟨U+2028⟩b"],
     ["one byte that is not UTF-8", Buffer.from([0x61, 0xff, 0x62, 0x0a]), "+a⟨0xFF⟩b"],
     ["a NUL byte", "curl evil #\0 and much more text\n", "+curl evil #⟨NUL⟩ and much more text"],
-  ])("with %s in its content", (_, content, line) => {
-    expect(shown(undefined, file(content as string))).toContain(line);
+  ])("with %s in its content", async (_, content, line) => {
+    expect(await shown(undefined, file(content as string))).toContain(line);
   });
 
-  test("by name where its content is binary or too large, and in full where it is slow to compare", () => {
+  test("by name where its content is binary or too large, and in full where it is slow to compare", async () => {
     const binary = Buffer.from(Array.from({ length: 300 }, (_, at) => (at * 7) % 256));
     const lines = (seed: number) => Array.from({ length: 30_000 }, (_, at) => `${(at * seed) % 99_991}`).join("\n");
     const versions = [
@@ -56,7 +62,7 @@ describe("a change to a file is shown to the person who approves it", () => {
     ];
 
     const startedAt = performance.now();
-    const sections = previewFiles(versions, { maxFileBytes: 512_000 });
+    const sections = await previewFiles(versions, { maxFileBytes: 512_000 });
 
     expect(performance.now() - startedAt).toBeLessThan(2_000);
     expect(sections.map((section) => (section.kind === "hidden-file" ? section.reason : section.kind))).toEqual([
@@ -69,11 +75,11 @@ describe("a change to a file is shown to the person who approves it", () => {
   });
 });
 
-test("blob ids are git's", () => {
+test("blob ids are git's", async () => {
   const content = "some content\n";
 
   const after = { content: Buffer.from(content), executable: false };
-  expect(previewFiles([{ path: "a.txt", before: undefined, after }])).toMatchObject([
+  expect(await previewFiles([{ path: "a.txt", before: undefined, after }])).toMatchObject([
     {
       change: { newBlob: execFileSync("git", ["hash-object", "--stdin"], { input: content, encoding: "utf8" }).trim() },
     },

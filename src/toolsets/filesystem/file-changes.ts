@@ -123,9 +123,12 @@ export function isProtectedPath(path: string): boolean {
 }
 
 /** The preview of file changes: the given texts first, then every file, the protected ones before the others. */
-export function previewChanges(files: readonly FileVersions[], texts: readonly PreviewSection[] = []): Preview {
+export async function previewChanges(
+  files: readonly FileVersions[],
+  texts: readonly PreviewSection[] = [],
+): Promise<Preview> {
   const [protectedFiles, others] = [files.filter(isProtected), files.filter((file) => !isProtected(file))];
-  return { sections: [...texts, ...previewFiles([...protectedFiles, ...others])] };
+  return { sections: [...texts, ...(await previewFiles([...protectedFiles, ...others]))] };
 }
 
 /** The preview of one file that gets this content, or none. */

@@ -35,7 +35,7 @@ export function createGitMergeTool(services: ToolServices): NamedTool<MergeInput
     preview: async ({ branch, with_conflicts }, { abortSignal }) => {
       const options = { withConflicts: with_conflicts, heads: headsOf(services), signal: abortSignal };
       const { commit, files } = await sandbox.previewMerge(branch, options);
-      return { ...previewChanges(files), bindings: { [commitOf(branch)]: commit } };
+      return { ...(await previewChanges(files)), bindings: { [commitOf(branch)]: commit } };
     },
     execute: async ({ branch, with_conflicts }, { abortSignal, approved }) => {
       const commit = approved?.bindings?.[commitOf(branch)];

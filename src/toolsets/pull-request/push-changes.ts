@@ -117,7 +117,7 @@ export async function previewPush(
   const sections = Object.entries(all).flatMap(([title, text]): PreviewSection[] =>
     text === undefined ? [] : [{ kind: "text", title, text }],
   );
-  return { ...previewChanges(files, sections), filesFixed: true, bindings: bindingsOf(tree, parents) };
+  return { ...(await previewChanges(files, sections)), filesFixed: true, bindings: bindingsOf(tree, parents) };
 }
 
 function bindingsOf(tree: string, { tip = "", merged }: PushParents): Record<string, string> {

@@ -32,7 +32,7 @@ export function createUndoPushTool(services: ToolServices): NamedTool<object, To
       const { last, to } = lastPush(services);
       const files = await sandbox.previewRestore({ tip: last.commit, to }, abortSignal);
       const bindings = { [`tip of ${branch}`]: last.commit, "files of": to };
-      return { ...previewChanges(files), filesFixed: true, bindings };
+      return { ...(await previewChanges(files)), filesFixed: true, bindings };
     },
     manualExecution: { mode: "manual", label: "Undo the last push", category: "Pull request" },
     execute: async (_, context) => {

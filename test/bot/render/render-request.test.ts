@@ -26,10 +26,10 @@ const repeated = fc
   .tuple(hostile, fc.constantFrom("", "\n", "`", "```\n", "x", "😀"), fc.integer({ min: 0, max: 60_000 }))
   .map(([text, filler, length]) => `${text}${filler.repeat(length / Math.max(1, filler.length))}${text}`);
 
-test("every line of a request, visible and wrapped, is in a comment, and no comment is cut", () => {
-  fc.assert(
-    fc.property(repeated, repeated, repeated, (text, file, args) => {
-      const [section] = previewFiles([
+test("every line of a request, visible and wrapped, is in a comment, and no comment is cut", async () => {
+  await fc.assert(
+    fc.asyncProperty(repeated, repeated, repeated, async (text, file, args) => {
+      const [section] = await previewFiles([
         { path: `dir/${text}`, before: undefined, after: { content: Buffer.from(file), executable: true } },
       ]);
       const preview: Preview = { sections: [{ kind: "text", title: "Message", text }, ...(section ? [section] : [])] };
