@@ -77,30 +77,6 @@ export function createTreeMirror(
     rules.delete(path);
   }
 
-  async function allFiles(tree: TreeSource): Promise<Delta> {
-    const files = (await tree.list("", { recursive: true })).filter(
-      ({ type }) => type === "file" || type === "symlink",
-    );
-    checkSize(files.length, limits.files, "files");
-    const baseTime = await baseTimeOf(tree);
-    const write: MirroredFile[] = [];
-    let bytes = 0;
-    let yieldedAt = performance.now();
-    for (const entry of files) {
-      const { path, executable } = entry;
-      if (performance.now() - yieldedAt > maxTurnMs) {
-        await nextTurn();
-        yieldedAt = performance.now();
-      }
-      const content = await readLinked(tree, path);
-      if (!content) continue;
-      bytes += content.length;
-      checkSize(bytes, limits.bytes, "bytes");
-      write.push({ path, content, executable, isModified: isModified(entry, baseTime) });
-    }
-    return { write, remove: [] };
-  }
-
   async function differences(tree: TreeSource): Promise<Delta> {
     const present = new Set(await tree.paths());
     const candidates = new Set([...modified, ...stale]);
@@ -129,7 +105,7 @@ export function createTreeMirror(
 
   return {
     async nextDelta(tree) {
-      const delta = started ? await differences(tree) : await allFiles(tree);
+      const delta = started ? await differences(tree) : await allFiles(tree, limits);
       started = true;
       stale.clear();
       for (const path of delta.remove) remove(path);
@@ -152,6 +128,29 @@ export function createTreeMirror(
     digest: (path) => files.get(path)?.digest,
     isIgnored: (path) => matcher(path),
   };
+}
+
+/** Every file of a tree, in short turns. */
+async function allFiles(tree: TreeSource, limits: TreeLimits): Promise<Delta> {
+  const files = (await tree.list("", { recursive: true })).filter(({ type }) => type === "file" || type === "symlink");
+  checkSize(files.length, limits.files, "files");
+  const baseTime = await baseTimeOf(tree);
+  const write: MirroredFile[] = [];
+  let bytes = 0;
+  let yieldedAt = performance.now();
+  for (const entry of files) {
+    const { path, executable } = entry;
+    if (performance.now() - yieldedAt > maxTurnMs) {
+      await nextTurn();
+      yieldedAt = performance.now();
+    }
+    const content = await readLinked(tree, path);
+    if (!content) continue;
+    bytes += content.length;
+    checkSize(bytes, limits.bytes, "bytes");
+    write.push({ path, content, executable, isModified: isModified(entry, baseTime) });
+  }
+  return { write, remove: [] };
 }
 
 /** A link as the base has it may lead to something else. */

@@ -28,7 +28,6 @@ export function openPostgresStore(
   const { claimed } = operations;
   const read = operations.read.bind(operations);
   const write = operations.write.bind(operations);
-  const batches = new DeliveryBatches((keys, work) => operations.writeAlone(keys.map(deliveryName), work));
   const runOf = (key: string): string[] | undefined => {
     const runId = claimed.get(key);
     return runId === undefined ? undefined : [runId];
@@ -36,21 +35,7 @@ export function openPostgresStore(
 
   return {
     ingest: (delivery) => write(touchedBy(delivery), (sql) => ingest(sql, delivery)),
-    hasDelivery: (guid) => read([deliveryName(guid)], (sql) => hasDelivery(sql, guid)),
-    saveDelivery: async (delivery) => {
-      operations.assertOpen();
-      return batches.save(delivery);
-    },
-    claimDelivery: (now, until) => operations.writeAlone(["claimed delivery"], (sql) => claimDelivery(sql, now, until)),
-    postponeDelivery: (key, dueAt) =>
-      operations.writeAlone([deliveryName(key)], async (sql) => {
-        await sql.run("update pending_deliveries set due_at = $2 where key = $1", [key, dueAt]);
-      }),
-    completeDelivery: (key) =>
-      operations.writeAlone([deliveryName(key)], async (sql) => {
-        await sql.run("delete from pending_deliveries where key = $1", [key]);
-      }),
-    nextDeliveryAt: () => read(["claimed delivery"], nextDeliveryAt),
+    ...deliveriesIn(operations),
     findRun: (id) => read([id], async (sql) => (await findRuns(sql, "id", [id]))[0]),
     runsOfThread: ({ repositoryId, owner, repo, thread }) =>
       read(undefined, (sql) =>
@@ -124,6 +109,33 @@ export function openPostgresStore(
     findPost: (name) => read(undefined, (sql) => findPost(sql, name)),
     ping: () => read([], async (sql) => void (await sql.run("select 1"))),
     close: () => operations.close(),
+  };
+}
+
+/** The operations on stored deliveries. */
+function deliveriesIn(
+  operations: Operations,
+): Pick<
+  Store,
+  "hasDelivery" | "saveDelivery" | "claimDelivery" | "postponeDelivery" | "completeDelivery" | "nextDeliveryAt"
+> {
+  const batches = new DeliveryBatches((keys, work) => operations.writeAlone(keys.map(deliveryName), work));
+  return {
+    hasDelivery: (guid) => operations.read([deliveryName(guid)], (sql) => hasDelivery(sql, guid)),
+    saveDelivery: async (delivery) => {
+      operations.assertOpen();
+      return batches.save(delivery);
+    },
+    claimDelivery: (now, until) => operations.writeAlone(["claimed delivery"], (sql) => claimDelivery(sql, now, until)),
+    postponeDelivery: (key, dueAt) =>
+      operations.writeAlone([deliveryName(key)], async (sql) => {
+        await sql.run("update pending_deliveries set due_at = $2 where key = $1", [key, dueAt]);
+      }),
+    completeDelivery: (key) =>
+      operations.writeAlone([deliveryName(key)], async (sql) => {
+        await sql.run("delete from pending_deliveries where key = $1", [key]);
+      }),
+    nextDeliveryAt: () => operations.read(["claimed delivery"], nextDeliveryAt),
   };
 }
 
