@@ -155,6 +155,7 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
     const slow = await stories.startReplica({ GOLEM_FORGE_WRITE_INTERVAL_MS: "4000" });
     const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
     const story = stories.open({
+      timeoutMs: 60_000,
       title: "Suspended before it posts",
       script: async () => {
         await answered;
@@ -190,7 +191,11 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
       first.send("SIGSTOP");
       await released;
     });
-    const story = stories.open({ title: "Suspended while it posts", script: () => ({ text: "Done." }) });
+    const story = stories.open({
+      timeoutMs: 60_000,
+      title: "Suspended while it posts",
+      script: () => ({ text: "Done." }),
+    });
     deliverTo(first);
     story.comment("/run fixer");
     await expect.poll(() => isHeld, { timeout: 10_000 }).toBe(true);
@@ -234,6 +239,7 @@ describe.skipIf(!postgresPrograms)("while the database is away", () => {
         expect(await readiness()).toBe("ready (replica 1)\n");
         let isResumed = false;
         const story = stories.open({
+          timeoutMs: 60_000,
           title: "A long model call",
           script: () => (isResumed ? { text: "Finished thinking." } : { hang: true }),
         });

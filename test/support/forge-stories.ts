@@ -30,6 +30,8 @@ export interface NewStory {
   /** `owner/name`; default: the first. */
   repository?: string;
   by?: string;
+  /** How long to wait for something on GitHub. */
+  timeoutMs?: number;
 }
 
 /** An app for many stories that do not disturb each other: the model tells them apart by the issue's title. */
@@ -54,6 +56,7 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
     script = alwaysReplies("Done."),
     repository,
     by = "visitor",
+    timeoutMs = 25_000,
   }: NewStory): Story {
     const requests: ChatRequest[] = [];
     const { promise: asked, resolve: wake } = Promise.withResolvers<void>();
@@ -67,7 +70,7 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
             const thread = snapshot[name]?.issues.find(({ number }) => number === issue.number);
             return thread && find(thread);
           },
-          { what: `${what} in "${title}"` },
+          { what: `${what} in "${title}"`, timeoutMs },
         )
         .catch(async (error: Error) => {
           throw new Error(
