@@ -24,6 +24,8 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 30_000,
     maxWorkers: 2,
+    // A shared machine can pause for seconds, and tests with real processes have deadlines. The report names retries.
+    retry: process.env.CI ? 1 : 0,
     // Loading the modules anew for each file took a third of the time; no file changes what another one sees.
     isolate: false,
     sequence: { sequencer: LongFirst },
