@@ -1,6 +1,6 @@
-import { z } from "zod";
 import { replaceHidden } from "#text/hidden-characters.ts";
 import { visibleName, visibleText } from "#text/visible-text.ts";
+import { parseJsonObject } from "#ui/parse-json-object.ts";
 import { type RequestBlock, requestBlocks, toPreview } from "#ui/request-blocks.ts";
 import type { AskQuestion, Prompter } from "./prompter.ts";
 import { styleDiffLine } from "./render-value.ts";
@@ -82,7 +82,7 @@ async function editArguments(
     prompter.print("The arguments were not changed.\n");
     return undefined;
   }
-  const modifiedArgs = parseObject(after);
+  const modifiedArgs = parseJsonObject(after);
   if (!modifiedArgs) {
     prompter.print("This is not a JSON object, so nothing was changed.\n");
     return undefined;
@@ -93,14 +93,6 @@ async function editArguments(
     fresh: true,
   });
   return /^\s*y(es)?\s*$/i.test(sure ?? "") ? { approved: true, remember: "none", modifiedArgs } : undefined;
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    return z.record(z.string(), z.unknown()).safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Hidden characters as JSON writes them, so that an editor shows them and the value stays the same. */

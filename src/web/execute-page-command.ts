@@ -3,6 +3,7 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, type PullRequest } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
+import { parseJsonObject } from "#ui/parse-json-object.ts";
 import type { RunCommandOf } from "#ui/run-commands.ts";
 
 /** The commands of a run page. `say` sends a message to the worker. */
@@ -137,7 +138,7 @@ async function decideApproval(command: PageCommand, runs: Runs): Promise<string>
     approve: action === "approve",
     remember: fields.get("session") === "yes" ? "session" : "none",
     ...(reason ? { note: reason } : {}),
-    ...(changed === null ? {} : { changedArgs: parseObject(changed) }),
+    ...(changed === null ? {} : { changedArgs: parseArguments(changed) }),
   });
   if (decided?.status === "pending") return `Your approval of ${id} is recorded; more people have to approve.`;
   return action === "approve" ? `Approved ${id}.` : `Denied ${id}.`;
@@ -150,14 +151,10 @@ async function raiseCostLimit({ by, byId, spec, fields }: PageCommand, runs: Run
   return limit === undefined ? "The cost limit was raised." : `The cost limit is now $${limit.toFixed(2)}.`;
 }
 
-function parseObject(json: string): object {
-  try {
-    const value: unknown = JSON.parse(json);
-    if (value !== null && typeof value === "object" && !Array.isArray(value)) return value;
-  } catch {
-    // Reported below, like any other value that is not an object.
-  }
-  throw new UserError("Nothing was approved: the arguments must be one JSON object.");
+function parseArguments(json: string): object {
+  const args = parseJsonObject(json);
+  if (!args) throw new UserError("Nothing was approved: the arguments must be one JSON object.");
+  return args;
 }
 
 async function assertThreadIsOpen({ origin }: RunSpec, github: GitHub): Promise<void> {

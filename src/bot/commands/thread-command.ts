@@ -1,4 +1,5 @@
 import { distance } from "fastest-levenshtein";
+import { parseJsonObject } from "#ui/parse-json-object.ts";
 import { type RunCommandName, runCommands } from "#ui/run-commands.ts";
 
 /** A comment as a command, read from its first line. */
@@ -158,7 +159,7 @@ function parseApprove({ rest, more }: CommandInput): ThreadCommand {
     return { kind: "approve", target, remember, ...(more ? { note: more } : {}) };
   }
 
-  const changedArgs = parseObject(fenced[2] ?? "");
+  const changedArgs = parseJsonObject(fenced[2] ?? "");
   const note = (fenced[3] ?? "").trim();
   if (!changedArgs || target === "all" || /^(`{3}|~{3})/m.test(note)) {
     return { kind: "malformed", message: changedArgumentsUsage };
@@ -173,15 +174,6 @@ function parseRevoke({ rest, more }: CommandInput): ThreadCommand {
   const [, target = "", reason = ""] = /^(\S+)\s*(.*)$/.exec(rest) ?? [];
   if (!idPattern.test(target)) return { kind: "malformed", message: "Name the approval: `/revoke <id> [reason]`." };
   return { kind: "revoke", target: target.toLowerCase().replace(/^#/, ""), reason: joinLines({ rest: reason, more }) };
-}
-
-function parseObject(json: string): object | undefined {
-  try {
-    const value: unknown = JSON.parse(json);
-    return value !== null && typeof value === "object" && !Array.isArray(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 const idPattern = /^#?[A-Za-z0-9][A-Za-z0-9-]{0,39}$/;
