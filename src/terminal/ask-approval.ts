@@ -2,7 +2,7 @@ import { replaceHidden } from "#text/hidden-characters.ts";
 import { visibleName, visibleText } from "#text/visible-text.ts";
 import { parseJsonObject } from "#ui/parse-json-object.ts";
 import { type RequestBlock, requestBlocks, toPreview } from "#ui/request-blocks.ts";
-import type { AskQuestion, Prompter } from "./prompter.ts";
+import { type AskQuestion, isYes, type Prompter } from "./prompter.ts";
 import { styleDiffLine } from "./render-value.ts";
 import type { Style } from "./style.ts";
 
@@ -92,7 +92,7 @@ async function editArguments(
     signal,
     fresh: true,
   });
-  return /^\s*y(es)?\s*$/i.test(sure ?? "") ? { approved: true, remember: "none", modifiedArgs } : undefined;
+  return isYes(sure) ? { approved: true, remember: "none", modifiedArgs } : undefined;
 }
 
 /** Hidden characters as JSON writes them, so that an editor shows them and the value stays the same. */

@@ -25,6 +25,11 @@ export interface QuestionOptions {
 /** Asks one question. Resolves to the line; to undefined when the signal is aborted, on Ctrl+C and at the end of the input. */
 export type AskQuestion = (question: string, options?: QuestionOptions) => Promise<string | undefined>;
 
+/** True if the whole line is a yes: no other sentence agrees to anything. */
+export function isYes(line: string | undefined): boolean {
+  return /^\s*y(es)?\s*$/i.test(line ?? "");
+}
+
 export interface InputListener {
   /** Resolves to the words that the last word of a line may become. */
   complete?(line: string): Promise<string[]>;

@@ -1,13 +1,13 @@
-import { mkdir, writeFile } from "node:fs/promises";
-import { dirname, join, relative } from "node:path";
+import { join, relative } from "node:path";
 import { Octokit } from "@octokit/rest";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
-import { openPrompter } from "#terminal/prompter.ts";
+import { isYes, openPrompter } from "#terminal/prompter.ts";
 import { isTerminal, visible } from "#terminal/style.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
+import { writeNewFile } from "./init-worker.ts";
 import { parseWords } from "./parse-words.ts";
 import { codeOf } from "./trusted-code.ts";
 
@@ -34,10 +34,7 @@ export async function addWorker(args: readonly string[], context: CommandContext
     context.output.write("Nothing was written.\n");
     return exitCodes.failed;
   }
-  await mkdir(dirname(target), { recursive: true });
-  await writeFile(target, text, { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === "EEXIST" ? new UserError(`${relative(context.cwd, target)} exists already.`) : error;
-  });
+  await writeNewFile(target, text, context.cwd);
   context.output.write(`Wrote ${relative(context.cwd, target)}. Read its instructions before you run it.\n`);
   return exitCodes.answered;
 }
@@ -109,7 +106,7 @@ async function confirm({ input, output }: CommandContext, question: string): Pro
   const prompter = openPrompter(input, output);
   try {
     const answer = await prompter.ask(question, { verbatim: true });
-    return /^y(es)?$/i.test(answer?.trim() ?? "");
+    return isYes(answer);
   } finally {
     prompter.release();
   }

@@ -5,6 +5,7 @@ import { applyChanges, type FailedFile } from "#sandbox/checkout/apply-changes.t
 import { commitOnBranch } from "#sandbox/checkout/commit-on-branch.ts";
 import type { Checkout, CheckoutChange } from "#sandbox/checkout/open-checkout.ts";
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
+import { isYes } from "#terminal/prompter.ts";
 import { oneLine, printableLines, styleDiffLine } from "#terminal/render-value.ts";
 import { type BackupPatch, printBackup } from "./backup-patch.ts";
 import type { CommandContext } from "./command-context.ts";
@@ -78,7 +79,7 @@ async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges)
       case "x":
       case "discard": {
         const sure = await terminal.ask("Discard all changes? [y/N] ");
-        if (!/^\s*y(es)?\s*$/i.test(sure ?? "")) continue;
+        if (!isYes(sure)) continue;
         backup.discard();
         terminal.print("Discarded.");
         return { kind: "discarded" };

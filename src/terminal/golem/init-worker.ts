@@ -10,10 +10,7 @@ export async function initWorker(name = "helper", { cwd }: CommandContext): Prom
   const text = template(name);
   parseWorker(text, `${name}.worker`);
   const file = join(await findRoot(cwd), ".github/workers", `${name}.worker`);
-  await mkdir(dirname(file), { recursive: true });
-  await writeFile(file, text, { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === "EEXIST" ? new UserError(`${relative(cwd, file)} exists already.`) : error;
-  });
+  await writeNewFile(file, text, cwd);
   return `Wrote ${relative(cwd, file)}.
 
 Next:
@@ -22,6 +19,14 @@ Next:
   golem run ${name} "a task"        run it on this checkout
 Once it is on the default branch, /run ${name} in an issue starts it.
 `;
+}
+
+/** Writes a file and the folders above it. Throws a UserError if the file exists; its path is shown relative to `cwd`. */
+export async function writeNewFile(file: string, text: string, cwd: string): Promise<void> {
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, text, { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === "EEXIST" ? new UserError(`${relative(cwd, file)} exists already.`) : error;
+  });
 }
 
 function template(name: string): string {

@@ -9,6 +9,7 @@ import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import type { Checkout } from "#sandbox/checkout/open-checkout.ts";
 import { runGit } from "#sandbox/checkout/run-git.ts";
+import { isYes } from "#terminal/prompter.ts";
 import { visible } from "#terminal/style.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
 import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
@@ -185,7 +186,7 @@ async function askForTrust({ checkout, chosen, workers, terminal }: StartedRun):
   const brings = `${chosen.worker.name} is part of this checkout and uses:`;
   terminal.print(terminal.paint("yellow", brings), ...code.map((line) => `  ${line}`));
   const answer = await terminal.ask("Do you trust it? [y/N] ");
-  if (/^\s*y(es)?\s*$/i.test(answer ?? "")) return;
+  if (isYes(answer)) return;
   throw new UserError(
     terminal.isInteractive
       ? "Nothing was loaded, and the worker did not start."
