@@ -55,7 +55,7 @@ export const RepositorySettings = z.strictObject({
   default_worker: z.string().optional(),
   /** The events that start workers, by worker name. They replace those of the worker file. */
   on: z.record(z.string(), Triggers).default({}),
-  /** The login of an account that stands for the App: assigning it or requesting its review triggers workers. */
+  /** The login of an account that represents the App: assigning it or requesting its review triggers workers. */
   machine_user: z.string().optional(),
   /** The number of open pull requests of the App at which workers open no further one, drafts included. */
   max_open_pull_requests: z.number().int().min(0).optional(),

@@ -114,7 +114,7 @@ export interface Runs {
   revokeApproval(thread: ThreadRef, request: PersonRequest & { target: string; note?: string }): Promise<Approval>;
   /**
    * Passes a review, with all its comments, to the newest live run of the pull request. One that requests changes, mentions
-   * the app or replies to it wakes the run. Returns false when there is no such run.
+   * the app or replies to it continues the run. Returns false when there is no such run.
    */
   deliverReview(
     thread: ThreadRef,

@@ -37,7 +37,7 @@ export type ThreadCommand =
     }
   /** Without a model: the question which models the run may use. */
   | { kind: "model"; model: string | undefined }
-  /** A command for the tools of a run: `/tool …`, `/t …` or `/tools`; `/undo` stands for one of them. */
+  /** A command for the tools of a run: `/tool …`, `/t …` or `/tools`; `/undo` is short for one of them. */
   | { kind: "tool" | "tools" | "undo"; line: string }
   /** A known command with wrong arguments; the message shows the right form. */
   | { kind: "malformed"; message: string }

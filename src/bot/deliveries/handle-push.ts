@@ -9,7 +9,7 @@ import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 const branchPrefix = "refs/heads/";
 
 /**
- * The base branch of a run's pull request may have moved: a conflict wakes the run, which resolves it. On the default
+ * The base branch of a run's pull request may have moved: a conflict continues the run, which resolves it. On the default
  * branch, the settings or a worker may bring schedules.
  */
 export const branchPushed = defineHandler(PushPayload, {
