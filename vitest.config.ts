@@ -25,7 +25,7 @@ export default defineConfig({
     hookTimeout: 30_000,
     maxWorkers: 2,
     // A shared machine can pause for seconds, and tests with real processes have deadlines. The report names retries.
-    retry: process.env.CI ? 1 : 0,
+    retry: process.env.CI ? 2 : 0,
     // Loading the modules anew for each file took a third of the time; no file changes what another one sees.
     isolate: false,
     sequence: { sequencer: LongFirst },
